@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_host::exec::git;
-use agent_host::workspace::{Limits, Scope, Settings, Workspace};
+use agent_host::workspace::{CheckpointLimits, CheckpointSettings, OperationScope, Workspace};
 use serde_json::{Value, json};
 
 const AGENT: &str = env!("CARGO_BIN_EXE_agent");
@@ -98,18 +98,18 @@ fn tree(root: &Path, n_files: usize, n_bytes: usize) -> PathBuf {
 
 fn workspace(root: &Path, state: &Path) -> Workspace {
     fs::create_dir_all(state.join("session")).unwrap();
-    Workspace::open(root, &[]).unwrap().with_checkpoints(Settings {
+    Workspace::open(root, &[]).unwrap().with_checkpoints(CheckpointSettings {
         store: state.join("store"),
         session: state.join("session"),
-        limits: Limits::default(),
-        read_blobs: Arc::new(git::blobs),
+        limits: CheckpointLimits::default(),
+        read_blobs: Arc::new(git::read_blobs),
     })
 }
 
 fn store(name: &str, root: &Path, state: &Path, goal: u32) {
     let workspace = workspace(root, state);
     let begun = Instant::now();
-    assert!(workspace.checkpoints().unwrap().gap().is_none());
+    assert!(workspace.checkpoints().unwrap().coverage_gap().is_none());
     println!("| {name} | {:.0} | {goal} |", millis(begun.elapsed()));
 }
 
@@ -118,13 +118,13 @@ fn manifests(name: &str, root: &Path, state: &Path, goal: u32) {
     let checkpoints = workspace.checkpoints().unwrap();
     let begun = Instant::now();
     let before = bytes_read();
-    assert!(checkpoints.gap().is_none());
+    assert!(checkpoints.coverage_gap().is_none());
     let (first, read) = (millis(begun.elapsed()), bytes_read() - before);
     let mut times: Vec<f64> = (0..11)
         .map(|_| {
-            let operation = checkpoints.before("Bash", Scope::Project);
+            let operation = checkpoints.begin_operation("Bash", OperationScope::Project);
             let begun = Instant::now();
-            checkpoints.after(operation, false).unwrap();
+            checkpoints.finish_operation(operation, false).unwrap();
             millis(begun.elapsed())
         })
         .collect();

@@ -9,10 +9,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent_engine::context::{self, Budget, History, Layers, Sent, SummaryParts};
+use agent_engine::context::{self, ContextBudget, History, Layers, SentRequests, SummaryParts};
 use agent_protocol::Object;
-use agent_protocol::envelope::{Context, Envelope, Verdict};
-use agent_protocol::event::{Compacted, CompactionCause, Place, SummaryAuthor};
+use agent_protocol::envelope::{Envelope, ResultContext, Verdict};
+use agent_protocol::event::{Compaction, CompactionCause, SummaryAuthor, WorkPosition};
 use agent_protocol::message::ToolCall;
 use agent_protocol::plan::Plan;
 use agent_protocol::prompt::Prompts;
@@ -26,7 +26,7 @@ fn envelope(round: u32) -> Envelope {
     data.insert("start_line".into(), 1.into());
     data.insert("end_line".into(), 60.into());
     data.insert("total_lines".into(), 60.into());
-    let context = Context {
+    let context = ResultContext {
         cwd: ".".into(),
         params_input: Object::new(),
         path_resolved: Some(format!("src/file_{round}.rs")),
@@ -36,13 +36,13 @@ fn envelope(round: u32) -> Envelope {
 }
 
 fn round(history: &mut History, n: u32) {
-    history.at(Place { turn: 1, round: n, step: 0 });
+    history.set_place(WorkPosition { turn: 1, round: n, step: 0 });
     let call = ToolCall {
         id: format!("call_{n}"),
         name: "Read".into(),
         arguments: format!("{{\"path\":\"src/file_{n}.rs\"}}"),
     };
-    history.exchange("", &[call], &[], &[&envelope(n)]);
+    history.add_exchange("", &[call], &[], &[&envelope(n)]);
 }
 
 fn median(mut took: Vec<Duration>) -> f64 {
@@ -60,10 +60,10 @@ fn memory() -> f64 {
 fn main() {
     let prompts = Arc::new(Prompts::default());
     let layers = Layers::new(&prompts, &[], "# Place\nhere", None, &[], 4096);
-    let budget = Budget::new("bench/model", WINDOW, 0.8);
+    let budget = ContextBudget::new("bench/model", WINDOW, 0.8);
     let mut history = History::new(prompts);
-    let mut sent = Sent::default();
-    history.task("read everything", &[]);
+    let mut sent = SentRequests::default();
+    history.add_user_message("read everything", &[]);
     let mut times = Vec::new();
     let mut grown = Vec::new();
     let before = memory();
@@ -71,7 +71,7 @@ fn main() {
         round(&mut history, n);
         let started = Instant::now();
         let request = layers.request(&[], &history);
-        black_box(layers.describe(&mut sent, "bench/model", &request, &history, &budget));
+        black_box(layers.describe_request(&mut sent, "bench/model", &request, &history, &budget));
         times.push(started.elapsed());
         if [100, 1000, 10_000].contains(&n) {
             grown.push((n, memory() - before, history.bytes()));
@@ -88,30 +88,30 @@ fn main() {
         println!("  {n:>6} rounds  {mib:>7.1} MiB for {kept:.1} MiB of text");
     }
 
-    let small = Budget::new("bench/model", 500_000, 0.8);
+    let small = ContextBudget::new("bench/model", 500_000, 0.8);
     let started = Instant::now();
-    let stretch = context::stretch(&history, &small, layers.bytes(), 6);
+    let stretch = context::select_archived_range(&history, &small, layers.bytes(), 6);
     let whole = context::transcript(&history, &stretch, usize::MAX);
     let (_, question) = context::summary_request(&history, &stretch, None, small.bytes(250_000));
     let parts = SummaryParts {
-        stretch,
+        range: stretch,
         sections: None,
         plan: &Plan::default(),
         record: Some("history.txt"),
         room: small.bytes(context::summary_tokens(small.window())),
     };
-    let summary = context::compose(&history, &parts);
-    let compacted = Compacted {
+    let summary = context::compose_summary(&history, &parts);
+    let compacted = Compaction {
         cause: CompactionCause::Threshold,
         focus: None,
-        archived: stretch.archived,
+        archived: stretch.n_messages,
         from: stretch.from,
         to: stretch.to,
         summary,
         user_messages: Vec::new(),
         by: SummaryAuthor::Program,
         forgotten: 0,
-        cut: context::stale(&history, &stretch),
+        cut: context::stale_results(&history, &stretch),
         shortened: Vec::new(),
         tokens_before: 0,
         tokens_after: 0,

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use agent_permission::{Line, PathFacts, PathKind, Policy};
+use agent_permission::{CommandLine, PathFacts, PathKind, Policy};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::tool::Effect;
 
@@ -40,9 +40,9 @@ fn main() {
         let mut took: Vec<Duration> = (0..runs)
             .map(|_| {
                 // The last line is cached: read another one before.
-                black_box(Line::read(""));
+                black_box(CommandLine::parse(""));
                 let started = Instant::now();
-                let reads_only = Line::read(line).is_read_only();
+                let reads_only = CommandLine::parse(line).is_read_only();
                 let effect = Effect::Command {
                     command: line.to_owned(),
                     directory: ".".to_owned(),

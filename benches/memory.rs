@@ -10,16 +10,16 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use agent_learning::credit::credits;
-use agent_learning::distil;
-use agent_learning::fold::{Harvest, harvests};
+use agent_learning::credit::compute_credits;
+use agent_learning::distillation;
 use agent_learning::lesson::{FailurePattern, Lesson, Origin, Scope};
-use agent_learning::pair::pairs;
+use agent_learning::pair::lessons_from_failures;
 use agent_learning::recall;
 use agent_learning::store::{Batch, SqliteStore};
+use agent_learning::trace_builder::{TurnRecord, build_turn_records};
 use agent_protocol::Object;
-use agent_protocol::envelope::{ErrorCode, Sealed};
-use agent_protocol::event::{Body, Event};
+use agent_protocol::envelope::{ErrorCode, SealedEnvelope};
+use agent_protocol::event::{Event, EventBody};
 use agent_protocol::message::ToolCall;
 use agent_protocol::recall::{FailedCall, LessonKind};
 use agent_protocol::tool::Effect;
@@ -302,7 +302,7 @@ fn session(dir: &Path, calls: &[serde_json::Value]) -> Vec<Event> {
 }
 
 /// A failed call, what it would touch, and its result.
-type Failure = (ToolCall, Effect, Sealed);
+type Failure = (ToolCall, Effect, SealedEnvelope);
 
 /// Makes this command fail: in a folder that has nothing for it.
 fn fail(dir: &Path, command: &str) -> Failure {
@@ -311,11 +311,11 @@ fn fail(dir: &Path, command: &str) -> Failure {
     let mut made = None;
     for event in events {
         match event.body {
-            Body::ToolStarted { call, tool, input, effect, .. } => {
+            EventBody::ToolStarted { call, tool, input, effect, .. } => {
                 let arguments = serde_json::to_string(&input).unwrap();
                 made = Some((ToolCall { id: call, name: tool, arguments }, effect));
             }
-            Body::ToolFinished { envelope, .. } => {
+            EventBody::ToolFinished { envelope, .. } => {
                 let (call, effect) = made.unwrap();
                 assert!(envelope.error().is_some(), "{command} did not fail");
                 return (call, effect, envelope);
@@ -327,10 +327,10 @@ fn fail(dir: &Path, command: &str) -> Failure {
 }
 
 /// What a turn teaches.
-fn batch(harvest: &Harvest) -> Batch {
-    std::hint::black_box(distil::request(harvest));
-    let (traces, lessons) = (harvest.traces.clone(), pairs(harvest));
-    Batch { traces, lessons, credits: credits(harvest, &[]) }
+fn batch(harvest: &TurnRecord) -> Batch {
+    std::hint::black_box(distillation::distillation_request(harvest));
+    let (traces, lessons) = (harvest.traces.clone(), lessons_from_failures(harvest));
+    Batch { traces, lessons, credits: compute_credits(harvest, &[]) }
 }
 
 fn main() {
@@ -349,14 +349,14 @@ fn main() {
         took.as_secs_f64()
     );
     let tasks = tasks(&mut random, 400);
-    let (took, n) = time(|| recall::for_task(&open(), HERE, &tasks[0], 400).unwrap().len());
+    let (took, n) = time(|| recall::lessons_for_task(&open(), HERE, &tasks[0], 400).unwrap().len());
     println!(
         "open, and the first recall                     {:>10.2} ms ({n} lessons)",
         millis(took)
     );
     let store = open();
     measure("recall for a task", 400, "   (goal 5)", |n| {
-        std::hint::black_box(recall::for_task(&store, HERE, &tasks[n], 400).unwrap());
+        std::hint::black_box(recall::lessons_for_task(&store, HERE, &tasks[n], 400).unwrap());
     });
     let failures: Vec<Failure> = COMMANDS.iter().map(|command| fail(dir.path(), command)).collect();
     let failed = |n: usize| {
@@ -364,10 +364,10 @@ fn main() {
         FailedCall { call, effect: Some(effect), envelope }
     };
     measure("recall after a failure", 400, "   (goal 5)", |n| {
-        std::hint::black_box(recall::after(&store, HERE, &failed(n)).unwrap());
+        std::hint::black_box(recall::find_remedy(&store, HERE, &failed(n)).unwrap());
     });
     measure("recall for a reflection", 400, "", |n| {
-        std::hint::black_box(recall::similar(&store, HERE, &failed(n)).unwrap());
+        std::hint::black_box(recall::similar_lessons(&store, HERE, &failed(n)).unwrap());
     });
 
     let look = |n: usize| match n % 3 {
@@ -376,22 +376,22 @@ fn main() {
         _ => json!(["Bash", {"command": format!("echo {n}")}]),
     };
     let well = session(dir.path(), &(0..20).map(look).collect::<Vec<_>>());
-    let found = harvests(HERE, &well);
+    let found = build_turn_records(HERE, &well);
     let n_calls: Vec<usize> = found.iter().map(|it| it.calls.len()).collect();
     assert!(found.iter().all(|it| it.chains.is_empty()) && n_calls == [20], "{n_calls:?}");
     let mut at = 0_u64;
-    let mut anew = |harvest: &mut Harvest| {
+    let mut anew = |harvest: &mut TurnRecord| {
         at += 1;
         for trace in &mut harvest.traces {
             trace.id = format!("{}-{at}", trace.id);
         }
     };
     measure("a turn of 20 calls without failures: the fold", 200, "   (goal 1)", |_| {
-        for harvest in &harvests(HERE, &well) {
+        for harvest in &build_turn_records(HERE, &well) {
             std::hint::black_box(batch(harvest));
         }
     });
-    let found = harvests(HERE, &well).remove(0);
+    let found = build_turn_records(HERE, &well).remove(0);
     measure("  its commit", 200, "", |_| {
         let mut harvest = found.clone();
         anew(&mut harvest);
@@ -401,8 +401,8 @@ fn main() {
         dir.path(),
         &[json!(["Bash", {"command": "cat b.txt"}]), json!(["Bash", {"command": "cat a.txt"}])],
     );
-    let found = harvests(HERE, &wrong).remove(0);
-    assert_eq!(pairs(&found).len(), 1);
+    let found = build_turn_records(HERE, &wrong).remove(0);
+    assert_eq!(lessons_from_failures(&found).len(), 1);
     measure("commit of a turn that teaches a lesson", 200, "", |_| {
         let mut harvest = found.clone();
         anew(&mut harvest);

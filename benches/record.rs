@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use agent_engine::context::History;
 use agent_protocol::control::{ControlDecision, Count, Counters, PermissionMode};
-use agent_protocol::envelope::{Context, Envelope, Verdict};
+use agent_protocol::envelope::{Envelope, ResultContext, Verdict};
 use agent_protocol::event::{
-    Body, Caller, Clock, Events, ModelRequested, ModelResponded, Place, Sandbox, SessionStarted,
+    Caller, Clock, EventBody, EventStream, ModelRequested, ModelResponded, SandboxStatus,
+    SessionStarted, WorkPosition,
 };
 use agent_protocol::mask::Masker;
 use agent_protocol::message::ToolCall;
@@ -41,7 +42,7 @@ impl Clock for SystemClock {
 fn main() {
     // Started by itself: what a loaded session takes, in a process that has done nothing else.
     if let Some(log) = std::env::var_os("AGENT_BENCH_LOAD") {
-        let loaded = agent_record::load(Path::new(&log)).unwrap();
+        let loaded = agent_record::load_session(Path::new(&log)).unwrap();
         println!("{} {:.1}", loaded.events.len(), peak_mib());
         return;
     }
@@ -61,7 +62,7 @@ fn main() {
     println!("append, with its mask, an event        {each:>9.1} µs");
 
     let load = median(9, || {
-        std::hint::black_box(agent_record::load(&log).unwrap());
+        std::hint::black_box(agent_record::load_session(&log).unwrap());
     });
     println!("load                                   {:>9.1} ms", micros(load) / 1e3);
     let half = dir.path().join("half.jsonl");
@@ -76,12 +77,15 @@ fn main() {
         println!("peak memory of loading {n:<8} events  {mib:>9} MiB");
     }
     let fold = median(9, || {
-        let loaded = agent_record::load(&log).unwrap();
+        let loaded = agent_record::load_session(&log).unwrap();
         let mut history = History::default();
         for event in &loaded.events {
             history.apply(event);
         }
-        std::hint::black_box((history.messages().len(), agent_record::unanswered(&loaded.events)));
+        std::hint::black_box((
+            history.messages().len(),
+            agent_record::unanswered_calls(&loaded.events),
+        ));
     });
     println!("load, and fold the conversation        {:>9.1} ms", micros(fold) / 1e3);
 
@@ -155,27 +159,27 @@ fn write_session(project: &Path, log: &Path, wanted: u64) -> (u64, Duration) {
     let sink = Box::new(Log::create(log).unwrap());
     let environment = [("MY_API_KEY".to_owned(), "sk-live-0123456789abcdef".to_owned())];
     let masker = Arc::new(Masker::new(environment, &[]).unwrap());
-    let events = Events::new(SESSION.to_owned(), 0, Arc::new(SystemClock), masker, vec![sink]);
+    let events = EventStream::new(SESSION.to_owned(), 0, Arc::new(SystemClock), masker, vec![sink]);
     // What is recorded is made beforehand: only the record is measured.
-    let bodies: Vec<(Place, Body)> = session(project, wanted);
+    let bodies: Vec<(WorkPosition, EventBody)> = session(project, wanted);
     let n = bodies.len() as u64;
     let started = Instant::now();
     for (place, body) in bodies {
-        events.at(place);
+        events.set_position(place);
         events.emit(body);
     }
     (n, started.elapsed())
 }
 
-fn session(project: &Path, wanted: u64) -> Vec<(Place, Body)> {
-    let mut bodies = vec![(Place::default(), started(project))];
+fn session(project: &Path, wanted: u64) -> Vec<(WorkPosition, EventBody)> {
+    let mut bodies = vec![(WorkPosition::default(), started(project))];
     let mut turn = 0;
     let mut n = 0;
     while (bodies.len() as u64) < wanted {
         turn += 1;
         bodies.push((
-            Place { turn, round: 0, step: 0 },
-            Body::TurnStarted {
+            WorkPosition { turn, round: 0, step: 0 },
+            EventBody::TurnStarted {
                 input: format!("task number {turn}: find out why it fails"),
                 shown: None,
                 command: false,
@@ -185,7 +189,7 @@ fn session(project: &Path, wanted: u64) -> Vec<(Place, Body)> {
             },
         ));
         for round in 1..=ROUNDS_A_TURN {
-            let place = Place { turn, round, step: 0 };
+            let place = WorkPosition { turn, round, step: 0 };
             n += 1;
             bodies.extend(self::round(n).into_iter().map(|body| (place, body)));
         }
@@ -193,14 +197,14 @@ fn session(project: &Path, wanted: u64) -> Vec<(Place, Body)> {
     bodies
 }
 
-fn started(project: &Path) -> Body {
-    Body::SessionStarted(SessionStarted {
+fn started(project: &Path) -> EventBody {
+    EventBody::SessionStarted(SessionStarted {
         cwd: project.display().to_string(),
         model: "script:../script".to_owned(),
         permission_mode: PermissionMode::AutoEdit,
         tools: vec!["Read".to_owned()],
         mcp_servers: Vec::new(),
-        sandbox: Sandbox::none(),
+        sandbox: SandboxStatus::none(),
         program: "0".to_owned(),
         place: String::new(),
         settings: serde_json::Map::new(),
@@ -208,7 +212,7 @@ fn started(project: &Path) -> Body {
 }
 
 /// A reading of 40 to 160 lines, and what the kernel says of it.
-fn round(n: u32) -> Vec<Body> {
+fn round(n: u32) -> Vec<EventBody> {
     let id = format!("call_{n}");
     let path = format!("src/module_{}.rs", n % 50);
     let input = Map::from_iter([("path".to_owned(), json!(path))]);
@@ -228,7 +232,7 @@ fn round(n: u32) -> Vec<Body> {
             ("file_mtime_ms".to_owned(), json!(1_795_264_226_623_u64)),
             ("file_size_bytes".to_owned(), json!(4096)),
         ]),
-        context: Context {
+        context: ResultContext {
             cwd: ".".to_owned(),
             params_input: input.clone(),
             path_resolved: Some(path.clone()),
@@ -244,7 +248,7 @@ fn round(n: u32) -> Vec<Body> {
         reflections: count,
     };
     vec![
-        Body::ModelRequested(ModelRequested {
+        EventBody::ModelRequested(ModelRequested {
             purpose: Purpose::Main,
             model: "script:../script".to_owned(),
             effort: None,
@@ -257,7 +261,7 @@ fn round(n: u32) -> Vec<Body> {
             texts: std::collections::BTreeMap::new(),
             question: None,
         }),
-        Body::ModelResponded(ModelResponded {
+        EventBody::ModelResponded(ModelResponded {
             purpose: Purpose::Main,
             text: "I look at the module that the message names.".to_owned(),
             reasoning: String::new(),
@@ -279,7 +283,7 @@ fn round(n: u32) -> Vec<Body> {
             time_ms: 900,
             discarded: false,
         }),
-        Body::ToolStarted {
+        EventBody::ToolStarted {
             call: id.clone(),
             tool: "Read".to_owned(),
             input,
@@ -288,7 +292,7 @@ fn round(n: u32) -> Vec<Body> {
             parent_call: None,
             changed_by: None,
         },
-        Body::ToolFinished {
+        EventBody::ToolFinished {
             call: id,
             tool: "Read".to_owned(),
             envelope: envelope.into(),
@@ -296,8 +300,8 @@ fn round(n: u32) -> Vec<Body> {
             by: Caller::Model,
             parent_call: None,
         },
-        Body::Evaluation { step_success: true, failure: None },
-        Body::ControlDecided {
+        EventBody::Evaluation { step_success: true, failure: None },
+        EventBody::ControlDecided {
             decision: ControlDecision::Continue,
             reason: "nothing failed".to_owned(),
             before: counters,

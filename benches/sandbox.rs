@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use agent_host::exec::sandbox::{
-    Backend, Facts, Sandbox, Settings, supervise, temporary_directory,
+    Backend, Sandbox, SandboxFacts, SandboxSettings, run_if_supervisor, temporary_directory,
 };
 use agent_host::exec::{self, Exec};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ const TREES: usize = 7;
 
 fn main() -> ExitCode {
     // It is its own supervisor where it uses `exec` itself.
-    if let Some(code) = supervise() {
+    if let Some(code) = run_if_supervisor() {
         return ExitCode::from(code);
     }
     // Not in /tmp, which is private in the box.
@@ -171,8 +171,12 @@ fn ends(dir: &Path) {
                 let root = dir.to_path_buf();
                 let temporary = temporary_directory(std::slice::from_ref(&root));
                 let cache = temporary.with_file_name("cache");
-                let facts = Facts { root, temporary, cache, ..Facts::default() };
-                match Sandbox::open(Settings { backend, facts, ..Settings::default() }) {
+                let facts = SandboxFacts { root, temporary, cache, ..SandboxFacts::default() };
+                match Sandbox::open(SandboxSettings {
+                    backend,
+                    facts,
+                    ..SandboxSettings::default()
+                }) {
                     Ok(sandbox) => exec = exec.with_sandbox(sandbox),
                     Err(error) => {
                         println!("| {what} | {error} | |");
@@ -206,7 +210,7 @@ async fn end_of_tree(exec: &Exec, dir: &Path, id: &str) -> Duration {
         now
     };
     let (outcome, began) = tokio::join!(exec.run(command, &cancel), started);
-    assert_eq!(outcome.unwrap().ended, exec::Ended::Cancelled);
+    assert_eq!(outcome.unwrap().end_reason, exec::EndReason::Cancelled);
     began.elapsed()
 }
 

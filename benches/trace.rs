@@ -43,7 +43,7 @@ fn main() {
     }));
     let read = median((0..RUNS).map(|_| {
         let started = Instant::now();
-        std::hint::black_box(agent_record::load(&log).unwrap());
+        std::hint::black_box(agent_record::load_session(&log).unwrap());
         started.elapsed()
     }));
     let [log_bytes, page_bytes] = [&log, &file].map(|path| fs::metadata(path).unwrap().len());

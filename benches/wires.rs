@@ -12,7 +12,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use agent_model::{Endpoint, Replay, Retries};
+use agent_model::{Endpoint, ReplayModel, RetrySettings};
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{Delta, Model, Purpose, Reply, Request};
 use futures_util::StreamExt as _;
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut times = Vec::new();
         for _ in 0..RUNS {
             // A record is played once.
-            let record = Replay::read(&path, Retries::default())?;
+            let record = ReplayModel::open(&path, RetrySettings::default())?;
             let started = Instant::now();
             let reply = runtime.block_on(answer(&record));
             times.push(started.elapsed());
@@ -92,7 +92,7 @@ async fn answer(model: &dyn Model) -> Reply {
     let mut stream = model.stream(&request);
     let mut reply = Reply::default();
     while let Some(Ok(delta)) = stream.next().await {
-        reply.fold(&delta);
+        reply.apply_delta(&delta);
     }
     reply
 }

@@ -1,17 +1,11 @@
 //! A terminal code agent: a language model in a ReAct loop, with permissions, a sandbox, checkpoints and
 //! recovery.
 //!
-//! The modules in reading order; `tests/it/architecture.rs` lists which module may import which:
+//! The front ends and the composition. What they compose is in `crates/` (`docs/ARCHITECTURE.md`):
 //!
-//! * [`cli`] parses the command line, [`config`] loads the settings, [`app`] composes a session;
-//! * [`protocol`] defines the shared types, and `disk` opens files safely: they import no other module;
-//! * [`workspace`], [`exec`], [`model`], [`permission`], [`context`], [`learning`]: independent parts that
-//!   import only `protocol` and `disk`;
-//! * [`tools`] and the [`registry`] that runs them;
-//! * [`kernel`] the loop;
-//! * [`extend`] files with which people extend the agent;
-//! * [`record`], [`ui`] and [`otel`]: consumers of events; [`trace`]: views of a recorded session;
-//! * [`eval`]: what an experiment with variants consists of, and what its results say.
+//! * [`cli`] parses the command line and runs the chat, one task, an editor or another program as a front end;
+//! * [`config`] loads the settings, [`extend`] the files with which people extend the agent;
+//! * [`app`] composes a session from them.
 
 pub mod app;
 pub mod cli;

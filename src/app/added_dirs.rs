@@ -4,12 +4,16 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{OpenError, Options, StateDirs, Storage, Which};
+use super::{OpenError, Options, SessionChoice, StateDirs, Storage};
 use agent_protocol::disk;
 
 /// The canonical path of a directory that the user names, or why it cannot be added. `places`: the project and
 /// the directories added before.
-pub fn addable(named: &str, places: &[PathBuf], own: &StateDirs) -> Result<PathBuf, String> {
+pub fn resolve_added_dir(
+    named: &str,
+    places: &[PathBuf],
+    own: &StateDirs,
+) -> Result<PathBuf, String> {
     if named.is_empty() {
         return Err("say which: /add-dir PATH".to_owned());
     }
@@ -27,7 +31,7 @@ pub fn addable(named: &str, places: &[PathBuf], own: &StateDirs) -> Result<PathB
         }
         Err(error) => return wrong(&disk::in_words(&error)),
     };
-    if disk::settled(&path, places) != real {
+    if disk::resolve_outside(&path, places) != real {
         return wrong("it is a link that commands can change; name where it leads");
     }
     if let Some(place) = places.iter().find(|place| real.starts_with(place)) {
@@ -36,7 +40,7 @@ pub fn addable(named: &str, places: &[PathBuf], own: &StateDirs) -> Result<PathB
     if real.to_str().is_none() {
         return wrong("its path is not UTF-8");
     }
-    if let Some(why) = own.why_closed(&real) {
+    if let Some(why) = own.closed_reason(&real) {
         return wrong(why);
     }
     match fs::read_dir(&real) {
@@ -47,29 +51,33 @@ pub fn addable(named: &str, places: &[PathBuf], own: &StateDirs) -> Result<PathB
 
 /// Names the recorded session of these options by its whole id, and adds its directories. Returns the id, and a
 /// notice for each directory that cannot be used any more.
-pub fn recall(
+pub fn resolve_recorded_session(
     options: &mut Options,
     own: &StateDirs,
 ) -> Result<(Option<String>, Vec<String>), OpenError> {
     let (part, is_fork) = match &options.session {
-        Which::New | Which::NewWithId(_) => return Ok((None, Vec::new())),
-        Which::Latest => (None, false),
-        Which::Resume(id) => (Some(id.as_str()), false),
-        Which::Fork(id) => (id.as_deref(), true),
+        SessionChoice::New | SessionChoice::NewWithId(_) => return Ok((None, Vec::new())),
+        SessionChoice::Latest => (None, false),
+        SessionChoice::Resume(id) => (Some(id.as_str()), false),
+        SessionChoice::Fork(id) => (id.as_deref(), true),
     };
-    let storage = options.recorded();
-    let id = part.map_or_else(|| storage.latest(), |part| storage.choose(Some(part)))?;
-    options.session =
-        if is_fork { Which::Fork(Some(id.clone())) } else { Which::Resume(id.clone()) };
+    let storage = options.session_storage();
+    let id = part
+        .map_or_else(|| storage.latest_session(), |part| storage.resolve_session_id(Some(part)))?;
+    options.session = if is_fork {
+        SessionChoice::Fork(Some(id.clone()))
+    } else {
+        SessionChoice::Resume(id.clone())
+    };
     let (directories, notices) =
-        with_recorded(&options.add_dirs, (&storage, &id), &options.root, own);
+        with_recorded_dirs(&options.add_dirs, (&storage, &id), &options.root, own);
     options.add_dirs = directories;
     Ok((Some(id), notices))
 }
 
 /// These directories and those that the user added to the session, and a notice for each of the latter that
 /// cannot be used any more.
-pub(super) fn with_recorded(
+pub(super) fn with_recorded_dirs(
     given: &[PathBuf],
     (storage, id): (&Storage, &str),
     root: &Path,
@@ -78,8 +86,8 @@ pub(super) fn with_recorded(
     let mut places = vec![root.to_owned()];
     let mut notices = Vec::new();
     // (An unreadable log is reported when it is loaded.)
-    for path in agent_record::directories(&storage.log_path(id)).unwrap_or_default() {
-        match addable(&path, &places, own) {
+    for path in agent_record::added_directories(&storage.log_path(id)).unwrap_or_default() {
+        match resolve_added_dir(&path, &places, own) {
             Ok(real) if Path::new(&path) == real => places.push(real),
             Ok(real) => notices.push(format!(
                 "{path} leads to {} by now and is not added; /add-dir adds it again",

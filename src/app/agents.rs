@@ -10,52 +10,55 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 pub(super) use roles::Roles;
-use roles::{Kind, Role};
+use roles::{Role, RoleKind};
 
 use super::{McpServers, OpenError, ToolChoice};
 use crate::config::{self, Config};
-use agent_engine::context::{Budget, Layers, Project, Rules};
+use agent_engine::context::{ContextBudget, Layers, Project, RulesFile};
 use agent_engine::kernel::{
-    CallIds, Checks, Kernel, Limits, Parts, Speaker, Speakers, SpendLimit, SubAgent,
+    CallIds, Checks, ConfiguredModel, Kernel, KernelParts, SessionModels, SpendLimit, SubAgent,
+    TurnLimits,
 };
 use agent_engine::mcp::Servers;
 use agent_engine::registry::{self, Registry};
 use agent_engine::tools::{self, Tool, ToolCx};
-use agent_protocol::control::{Control, Interrupt, Recovery};
-use agent_protocol::delegate::{Delegate, Delegated, ModelChoice, Order, RoleFacts};
+use agent_protocol::control::{Interrupt, Recovery, SessionControl};
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{Events, TurnFinished};
+use agent_protocol::event::{EventStream, TurnFinished};
 use agent_protocol::prompt::Prompts;
+use agent_protocol::subagent::{
+    ModelChoice, RoleFacts, SubagentResult, SubagentRunner, SubagentTask,
+};
 
 /// Runs the sub-agents of a session.
-pub(super) struct Agents {
+pub(super) struct SubAgentRunner {
     roles: Roles,
     /// What they have besides the fixed tools, like the session.
-    skill: Option<tools::Skill>,
+    skill: Option<tools::SkillTool>,
     servers: Option<Servers>,
     /// The tools that the user chose.
-    choice: ToolChoice,
+    tool_choice: ToolChoice,
     limits: config::Agents,
     timeout: Duration,
     compact_at: f64,
-    places: Semaphore,
-    session: OnceLock<Session>,
+    permits: Semaphore,
+    session: OnceLock<ParentSession>,
 }
 
 /// What sub-agents share with the session, which is opened after its tools.
-struct Session {
-    registry: Arc<registry::Session>,
+struct ParentSession {
+    registry: Arc<registry::SharedState>,
     cx: ToolCx,
-    events: Events,
-    control: Control,
+    events: EventStream,
+    control: SessionControl,
     prompts: Arc<Prompts>,
     project: Arc<dyn Project>,
     /// The section *Place* of the system prompt.
     place: String,
-    rules: Vec<Rules>,
+    rules: Vec<RulesFile>,
     max_rules_bytes: usize,
-    speakers: Speakers,
-    fallback: Vec<Speaker>,
+    speakers: SessionModels,
+    fallback: Vec<ConfiguredModel>,
     call_ids: CallIds,
     spend_limit: SpendLimit,
     keep_rounds: usize,
@@ -64,12 +67,12 @@ struct Session {
     is_sandboxed: bool,
 }
 
-impl Agents {
+impl SubAgentRunner {
     /// The sub-agents of a session with these roles.
     pub(super) fn new(
         config: &Config,
         roles: Roles,
-        skill: Option<tools::Skill>,
+        skill: Option<tools::SkillTool>,
         mcp: &McpServers,
         choice: &ToolChoice,
     ) -> Result<Self, OpenError> {
@@ -80,7 +83,17 @@ impl Agents {
         let compact_at = config.context.compact_at;
         let (servers, session) = (mcp.servers.clone(), OnceLock::new());
         let choice = choice.clone();
-        Ok(Self { roles, skill, servers, choice, limits, timeout, compact_at, places, session })
+        Ok(Self {
+            roles,
+            skill,
+            servers,
+            tool_choice: choice,
+            limits,
+            timeout,
+            compact_at,
+            permits: places,
+            session,
+        })
     }
 
     /// The tool that loads skills, if there are any.
@@ -89,10 +102,15 @@ impl Agents {
     }
 
     /// The session is open: these are the components of its kernel, the section *Place*, and the rules.
-    pub(super) fn begin(&self, parts: &Parts, l2: (String, Vec<Rules>), is_sandboxed: bool) {
+    pub(super) fn attach_session(
+        &self,
+        parts: &KernelParts,
+        l2: (String, Vec<RulesFile>),
+        is_sandboxed: bool,
+    ) {
         let (place, rules) = l2;
-        let session = Session {
-            registry: parts.registry.session().clone(),
+        let session = ParentSession {
+            registry: parts.registry.shared_state().clone(),
             cx: parts.registry.cx().clone(),
             events: parts.events.clone(),
             control: parts.control.clone(),
@@ -101,7 +119,7 @@ impl Agents {
             place,
             rules,
             max_rules_bytes: parts.max_rules_bytes,
-            speakers: parts.speakers.clone(),
+            speakers: parts.session_models.clone(),
             fallback: parts.fallback.clone(),
             call_ids: parts.call_ids.clone(),
             spend_limit: parts.spend_limit.clone(),
@@ -115,47 +133,47 @@ impl Agents {
 
     /// The tools of a sub-agent, which has no plan that is shown, asks no user and starts no sub-agents. Those of
     /// servers are as they are known now.
-    fn tools_of(&self, role: &Role, session: &Session) -> Vec<Box<dyn Tool>> {
+    fn role_tools(&self, role: &Role, session: &ParentSession) -> Vec<Box<dyn Tool>> {
         let is_allowed = |name: &str| {
             // A command could change anything if nothing confines it.
             let is_confined = session.is_sandboxed || !role.reads_only() || name != "Bash";
-            role.kind.has(name) && role.has(name) && is_confined
+            role.kind.allows_tool(name) && role.allows(name) && is_confined
         };
-        let mut tools = tools::all();
+        let mut tools = tools::all_tools();
         tools.retain(|tool| is_allowed(&tool.spec().name));
-        tools.extend(self.skill_tool().filter(|tool| role.has(&tool.spec().name)));
-        self.choice.apply(&mut tools);
-        let scope = self.choice.of_servers(role.scope());
+        tools.extend(self.skill_tool().filter(|tool| role.allows(&tool.spec().name)));
+        self.tool_choice.apply(&mut tools);
+        let scope = self.tool_choice.restrict_scope(role.server_scope());
         let of_servers = self.servers.iter().flat_map(|servers| servers.tools(scope.clone()));
-        tools.extend(of_servers.filter(|tool| !role.lacks(&tool.spec().name)));
+        tools.extend(of_servers.filter(|tool| !role.denies(&tool.spec().name)));
         tools
     }
 
-    async fn work(&self, order: Order) -> Result<Delegated, String> {
+    async fn run_agent(&self, order: SubagentTask) -> Result<SubagentResult, String> {
         let Some(session) = self.session.get() else {
             return Err("not begun: there is no session with a model".to_owned());
         };
-        let cancel = session.control.cancel();
-        let place = cancel.run_until_cancelled(self.places.acquire()).await;
+        let cancel = session.control.cancellation_token();
+        let place = cancel.run_until_cancelled(self.permits.acquire()).await;
         let Some(Ok(_place)) = place.filter(|_| !cancel.is_cancelled()) else {
             return Err("not begun: the turn was interrupted".to_owned());
         };
         let role = self.roles.get(&order.role).ok_or("not begun: there is no such role")?;
-        let control = session.control.of_agent();
-        let mut kernel = self.kernel(session, role, &order, &control)?;
+        let control = session.control.for_subagent();
+        let mut kernel = self.build_kernel(session, role, &order, &control)?;
         // Another agent wrote it: its sentences are no directives of the user.
         let mut input = UserInput::default();
         input.push_pasted(&order.prompt);
-        let finished = self.within_time(&mut kernel, &input, &control).await;
-        kernel.end_background().await;
-        Ok(Delegated { finished, calls: kernel.calls_made().clone() })
+        let finished = self.run_with_timeout(&mut kernel, &input, &control).await;
+        kernel.end_background_commands().await;
+        Ok(SubagentResult { turn: finished, calls: kernel.calls_made().clone() })
     }
 
-    async fn within_time(
+    async fn run_with_timeout(
         &self,
         kernel: &mut Kernel,
         input: &UserInput,
-        control: &Control,
+        control: &SessionControl,
     ) -> TurnFinished {
         let run = kernel.run(input);
         tokio::pin!(run);
@@ -168,12 +186,12 @@ impl Agents {
         }
     }
 
-    fn kernel(
+    fn build_kernel(
         &self,
-        session: &Session,
+        session: &ParentSession,
         role: &Role,
-        order: &Order,
-        control: &Control,
+        order: &SubagentTask,
+        control: &SessionControl,
     ) -> Result<Kernel, String> {
         let (main, light) = session.speakers.current().ok_or("not begun: no model is in use")?;
         let speaker = match (order.model, &role.speaker) {
@@ -183,40 +201,41 @@ impl Agents {
                 ModelChoice::Light => light.clone(),
             },
         };
-        let (events, prompts) = (session.events.of_agent(&order.call), &session.prompts);
+        let (events, prompts) = (session.events.for_subagent(&order.call), &session.prompts);
         let cx = ToolCx {
             workspace: Arc::new(session.cx.workspace.of_agent()),
-            cancel: control.cancel(),
+            cancel: control.cancellation_token(),
             takes_images: speaker.takes_images,
             ..session.cx.clone()
         };
         let reads_only = role.reads_only();
-        let mut registry = Registry::of_agent(
+        let mut registry = Registry::for_agent(
             session.registry.clone(),
-            self.tools_of(role, session),
+            self.role_tools(role, session),
             cx,
             events.clone(),
             control.clone(),
             reads_only,
         );
-        registry.describe(prompts);
+        registry.override_descriptions(prompts);
         let mut texts = vec![prompts.text(role.kind.prompt())];
         texts.extend(Some(role.text.as_str()).filter(|text| !text.is_empty()));
         texts.push(&session.place);
-        let budget = Budget::new(speaker.model.id(), speaker.context_window, self.compact_at);
-        let layers = Layers::of_agent(
+        let budget =
+            ContextBudget::new(speaker.model.id(), speaker.context_window, self.compact_at);
+        let layers = Layers::for_agent(
             prompts,
             &texts,
             registry.specs(),
             &session.rules,
             session.max_rules_bytes,
         );
-        Ok(Kernel::new(Parts {
+        Ok(Kernel::new(KernelParts {
             main: speaker,
             light,
             fallback: session.fallback.clone(),
             registry,
-            expand: None,
+            message_expander: None,
             layers,
             project: session.project.clone(),
             max_rules_bytes: session.max_rules_bytes,
@@ -224,7 +243,7 @@ impl Agents {
             verifier: None,
             answer_schema: None,
             control: control.clone(),
-            limits: Limits { max_turns: self.limits.max_turns, max_budget_usd: None },
+            limits: TurnLimits { max_turns: self.limits.max_turns, max_budget_usd: None },
             budget,
             keep_rounds: session.keep_rounds,
             // The changes of a turn are undone together, when it ends.
@@ -236,33 +255,33 @@ impl Agents {
             sub_agent: Some(SubAgent {
                 role: role.name.clone(),
                 description: order.description.clone(),
-                turn: session.events.place().turn,
+                turn: session.events.position().turn,
                 max_tokens: self.limits.max_tokens,
                 payer: session.spend_limit.clone(),
             }),
-            speakers: Speakers::default(),
+            session_models: SessionModels::default(),
             events,
         }))
     }
 }
 
-impl Delegate for Agents {
-    fn role(&self, name: &str) -> Result<RoleFacts, Vec<String>> {
+impl SubagentRunner for SubAgentRunner {
+    fn find_role(&self, name: &str) -> Result<RoleFacts, Vec<String>> {
         let role = self.roles.get(name).ok_or_else(|| self.roles.names())?;
         Ok(RoleFacts { name: role.name.clone(), reads_only: role.reads_only() })
     }
 
-    fn roles(&self) -> &str {
-        self.roles.described()
+    fn role_descriptions(&self) -> &str {
+        self.roles.descriptions()
     }
 
-    fn carry_out(&self, order: Order) -> BoxFuture<'_, Result<Delegated, String>> {
-        self.work(order).boxed()
+    fn run_subagent(&self, order: SubagentTask) -> BoxFuture<'_, Result<SubagentResult, String>> {
+        self.run_agent(order).boxed()
     }
 }
 
-impl Kind {
-    fn has(self, tool: &str) -> bool {
+impl RoleKind {
+    fn allows_tool(self, tool: &str) -> bool {
         match self {
             Self::General => !["TodoWrite", "AskUser"].contains(&tool),
             Self::Explore | Self::Plan | Self::Summary => {

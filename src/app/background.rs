@@ -8,36 +8,42 @@ use super::retention::Retention;
 use super::telemetry::{self, Telemetry};
 use crate::config::Config;
 use agent_host::workspace::{Checkpoints, Workspace};
-use agent_protocol::event::Events;
-use agent_record::Loaded;
+use agent_protocol::event::EventStream;
+use agent_record::LoadedSession;
 
 /// What the end of a session waits for, within limits.
-pub(super) struct Background {
+pub(super) struct BackgroundWork {
     checkpoints: Option<Arc<Checkpoints>>,
     retention: Option<Retention>,
     telemetry: Option<Telemetry>,
 }
 
-impl Background {
+impl BackgroundWork {
     /// Adds the sinks, for a session that is recorded there and continues this one. Notices for the user are
     /// added.
-    pub(super) fn begin(
-        (events, config, recorded, resumed): (&Events, &Config, Option<&Storage>, Option<&Loaded>),
+    pub(super) fn start(
+        (events, config, recorded, resumed): (
+            &EventStream,
+            &Config,
+            Option<&Storage>,
+            Option<&LoadedSession>,
+        ),
         workspace: &Workspace,
         notices: &mut Vec<String>,
     ) -> Self {
         if let Some(checkpoints) = workspace.checkpoints() {
-            events.add(Box::new(FirstCheckpoint(checkpoints.clone())));
+            events.add_sink(Box::new(FirstCheckpoint(checkpoints.clone())));
         }
-        let retention =
-            recorded.and_then(|storage| Retention::of(&config.record, storage, events.session()));
+        let retention = recorded.and_then(|storage| {
+            Retention::from_config(&config.record, storage, events.session_id())
+        });
         if let Some(retention) = &retention {
-            events.add(Box::new(retention.clone()));
+            events.add_sink(Box::new(retention.clone()));
         }
-        let (settings, warnings) = telemetry::settings();
+        let (settings, warnings) = telemetry::telemetry_settings();
         notices.extend(warnings);
         let earlier = resumed.map_or(&[][..], |resumed| &resumed.events);
-        let telemetry = settings.and_then(|settings| Telemetry::begin(events, settings, earlier));
+        let telemetry = settings.and_then(|settings| Telemetry::start(events, settings, earlier));
         Self { checkpoints: workspace.checkpoints().cloned(), retention, telemetry }
     }
 

@@ -1,22 +1,26 @@
 //! Reports files that changed on disk since the session last ran.
 
 use agent_host::workspace::{FileStat, Workspace};
-use agent_protocol::event::{Body, ChangedFile, Event};
+use agent_protocol::event::{ChangedFile, Event, EventBody};
 use agent_protocol::prompt::{Prompt, Prompts};
-use agent_record::LastSeen;
+use agent_record::LastFileAccess;
 
 /// Limit: files that are named; more are counted.
 const MAX_NAMES: usize = 20;
 
 /// The message to the model about files that changed since the session saw them; `None` if there are none, or
 /// if it was already notified of exactly these.
-pub(super) fn notice(prompts: &Prompts, workspace: &Workspace, live: &[&Event]) -> Option<Body> {
+pub(super) fn changed_files_notice(
+    prompts: &Prompts,
+    workspace: &Workspace,
+    live: &[&Event],
+) -> Option<EventBody> {
     const CHANGED: Prompt = Prompt::named("feedback/changed_since.md");
-    let seen = agent_record::files_seen(live.iter().copied());
+    let seen = agent_record::last_file_accesses(live.iter().copied());
     let files: Vec<ChangedFile> =
-        seen.into_iter().filter_map(|(path, seen)| change(workspace, path, &seen)).collect();
+        seen.into_iter().filter_map(|(path, seen)| changed_file(workspace, path, &seen)).collect();
     let last_notice = live.iter().rev().find_map(|event| match &event.body {
-        Body::Feedback { files, .. } if !files.is_empty() => Some(files),
+        EventBody::Feedback { files, .. } if !files.is_empty() => Some(files),
         _ => None,
     });
     if files.is_empty() || last_notice == Some(&files) {
@@ -31,10 +35,10 @@ pub(super) fn notice(prompts: &Prompts, workspace: &Workspace, live: &[&Event]) 
         names.push_str(&format!(", and {more} more"));
     }
     let text = prompts.text(CHANGED).replace("{{files}}", &names).trim_end().to_owned();
-    Some(Body::Feedback { text, files })
+    Some(EventBody::Feedback { text, files })
 }
 
-fn change(workspace: &Workspace, path: String, seen: &LastSeen) -> Option<ChangedFile> {
+fn changed_file(workspace: &Workspace, path: String, seen: &LastFileAccess) -> Option<ChangedFile> {
     // Files that may not be shown now are not reported.
     let resolved = workspace.resolve(&path).ok()?;
     let Ok(data) = workspace.metadata(&resolved) else {
@@ -43,8 +47,8 @@ fn change(workspace: &Workspace, path: String, seen: &LastSeen) -> Option<Change
     let stat = FileStat::of(&data);
     let (mtime_ms, size) = (stat.mtime_ms(), stat.size);
     let is_as_seen = match *seen {
-        LastSeen::Read { mtime_ms: then, size: bytes } => (mtime_ms, size) == (then, bytes),
-        LastSeen::Written { at_ms } => mtime_ms <= at_ms,
+        LastFileAccess::Read { mtime_ms: then, size: bytes } => (mtime_ms, size) == (then, bytes),
+        LastFileAccess::Written { at_ms } => mtime_ms <= at_ms,
     };
     (!is_as_seen).then_some(ChangedFile { path, mtime_ms: Some(mtime_ms), size })
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{OpenError, Storage};
 use crate::config::{self, Config};
 use agent_host::exec::git;
-use agent_host::workspace::{Checkpoints, Limits, Settings, Workspace};
+use agent_host::workspace::{CheckpointLimits, CheckpointSettings, Checkpoints, Workspace};
 use agent_permission::is_build_output;
-use agent_protocol::event::{Body, Sink, Stamped};
+use agent_protocol::event::{EventBody, Sink, StampedEvent};
 
 /// Enables checkpoints for this session, unless the configuration disables them.
 pub fn with_checkpoints(
@@ -20,22 +20,22 @@ pub fn with_checkpoints(
     if !config.enabled {
         return Ok(workspace);
     }
-    let limits = limits(config)?;
-    let workspace = workspace.with_checkpoints(Settings {
-        store: storage.checkpoints(),
-        session: storage.session(id),
+    let limits = checkpoint_limits(config)?;
+    let workspace = workspace.with_checkpoints(CheckpointSettings {
+        store: storage.checkpoints_dir(),
+        session: storage.session_dir(id),
         limits,
-        read_blobs: Arc::new(git::blobs),
+        read_blobs: Arc::new(git::read_blobs),
     });
     if let Some(checkpoints) = workspace.checkpoints() {
-        checkpoints.recover();
+        checkpoints.recover_killed_operations();
     }
     Ok(workspace)
 }
 
 /// The limits from the configuration.
-pub fn limits(config: &config::Checkpoints) -> Result<Limits, OpenError> {
-    Ok(Limits {
+pub fn checkpoint_limits(config: &config::Checkpoints) -> Result<CheckpointLimits, OpenError> {
+    Ok(CheckpointLimits {
         max_files: config.max_files,
         max_file_bytes: config.max_file_bytes,
         max_bytes: config.max_bytes,
@@ -49,9 +49,9 @@ pub fn limits(config: &config::Checkpoints) -> Result<Limits, OpenError> {
 pub(super) struct FirstCheckpoint(pub(super) Arc<Checkpoints>);
 
 impl Sink for FirstCheckpoint {
-    fn take(&mut self, stamped: &Stamped) {
-        if matches!(stamped.event.body, Body::ModelRequested(_)) {
-            self.0.begin();
+    fn receive(&mut self, stamped: &StampedEvent) {
+        if matches!(stamped.event.body, EventBody::ModelRequested(_)) {
+            self.0.spawn_first_manifest();
         }
     }
 }

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Options;
-use super::agents::Agents;
-use super::project::around;
+use super::agents::SubAgentRunner;
+use super::project::enclosing_directories;
 use crate::config::{AGENT_DIR, UserDirs};
-use crate::extend::folders::{self, Folder};
+use crate::extend::folders::{self, ExtensionFolder};
 use crate::extend::{commands, skills};
 use agent_engine::tools::{self, Tool};
 use agent_host::exec::sandbox::Sandbox;
 use agent_host::workspace::Workspace;
-use agent_protocol::own_command::{OwnCommand, Skill};
+use agent_protocol::custom_command::{CustomCommand, Skill};
 use agent_protocol::prompt::{Prompt, Prompts};
 use agent_protocol::shorten;
 
@@ -21,14 +21,14 @@ use agent_protocol::shorten;
 const SHELL_LINES: Prompt = Prompt::named("commands/shell_lines.md");
 
 /// Limits of a skill's description in bytes, from the most generous: the first with which all fit applies.
-const DESCRIPTIONS: [usize; 4] = [1024, 300, 100, 0];
+const DESCRIPTION_LIMITS: [usize; 4] = [1024, 300, 100, 0];
 /// Bytes per token of a list of skills, carefully estimated.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// What a session has of skills.
 #[derive(Default)]
 pub(super) struct Skills {
-    tool: Option<tools::Skill>,
+    tool: Option<tools::SkillTool>,
     /// The folders of skills outside the project: they may be read.
     readable: Vec<PathBuf>,
 }
@@ -41,35 +41,36 @@ impl Skills {
         if folders.is_empty() {
             return Self::default();
         }
-        let (mut all, mut about) = skills::skills(&folders);
+        let (mut all, mut about) = skills::load_skills(&folders);
         for skill in &mut all {
-            with_shell_lines(&mut skill.command, &options.config.prompts);
+            add_shell_instructions(&mut skill.command, &options.config.prompts);
         }
         // (In an added folder the agent could have replaced it by a link.)
-        let added = |folder: &Folder| {
+        let added = |folder: &ExtensionFolder| {
             let mut places = options.add_dirs.iter().filter_map(|place| place.canonicalize().ok());
             places.any(|place| is_in(folder, &place))
         };
-        let is_outside =
-            |folder: &Folder| folder.is_users || !folder.path.starts_with(&options.root);
+        let is_outside = |folder: &ExtensionFolder| {
+            folder.is_user_folder || !folder.path.starts_with(&options.root)
+        };
         let outside = folders.iter().filter(|folder| is_outside(folder) && !added(folder));
         // A link of the repository could lead to all of its files. (The root, and so the folders above it, have no links.)
-        let real = |folder: &Folder| {
+        let real = |folder: &ExtensionFolder| {
             let real = folder.path.canonicalize().ok()?;
-            (folder.is_users || real == folder.path).then_some(real)
+            (folder.is_user_folder || real == folder.path).then_some(real)
         };
         let readable = outside.filter_map(real).collect();
         let for_model: Vec<Skill> = all.into_iter().filter(|skill| skill.for_model).collect();
         let max_tokens = options.config.config.context.max_skill_tokens;
-        let (list, notice) = listed(&for_model, max_tokens);
+        let (list, notice) = describe_skills(&for_model, max_tokens);
         about.extend(notice);
-        notices.extend(about.iter().map(|notice| in_project(notice, &options.root)));
-        let tool = (!for_model.is_empty()).then(|| tools::Skill::new(for_model, &list));
+        notices.extend(about.iter().map(|notice| relative_to_project(notice, &options.root)));
+        let tool = (!for_model.is_empty()).then(|| tools::SkillTool::new(for_model, &list));
         Self { tool, readable }
     }
 
     /// Makes the files of skills outside the project readable for file tools and commands.
-    pub(super) fn readable_in(
+    pub(super) fn make_readable(
         &self,
         mut workspace: Workspace,
         mut sandbox: Option<Sandbox>,
@@ -82,31 +83,31 @@ impl Skills {
     }
 
     /// The tool that loads them, if there are any.
-    pub(super) fn tool(&self) -> Option<&tools::Skill> {
+    pub(super) fn tool(&self) -> Option<&tools::SkillTool> {
         self.tool.as_ref()
     }
 }
 
 /// The tools of the main agent: the fixed ones, and those that depend on the session.
-pub(super) fn tools(agents: &Arc<Agents>) -> Vec<Box<dyn Tool>> {
-    let mut tools = tools::all();
-    tools.push(Box::new(tools::Task::new(agents.clone())));
+pub(super) fn session_tools(agents: &Arc<SubAgentRunner>) -> Vec<Box<dyn Tool>> {
+    let mut tools = tools::all_tools();
+    tools.push(Box::new(tools::TaskTool::new(agents.clone())));
     tools.extend(agents.skill_tool());
     tools
 }
 
 /// The list of skills in the description of the tool, and what it leaves out.
-fn listed(skills: &[Skill], max_tokens: usize) -> (String, Option<String>) {
+fn describe_skills(skills: &[Skill], max_tokens: usize) -> (String, Option<String>) {
     let room = max_tokens.saturating_mul(BYTES_PER_TOKEN);
     let line = |skill: &Skill, max: usize| match max {
         0 => format!("- {}", skill.name),
         max => format!("- {}: {}", skill.name, shorten(&skill.command.description, max)),
     };
-    for max in DESCRIPTIONS {
+    for max in DESCRIPTION_LIMITS {
         let lines: Vec<String> = skills.iter().map(|skill| line(skill, max)).collect();
         let list = lines.join("\n");
         if list.len() <= room {
-            let notice = (max < DESCRIPTIONS[0]).then(|| {
+            let notice = (max < DESCRIPTION_LIMITS[0]).then(|| {
                 let how = match max {
                     0 => "left out".to_owned(),
                     max => format!("cut to {max} bytes"),
@@ -143,13 +144,14 @@ pub fn own_commands(
     dirs: Option<&UserDirs>,
     prompts: &Prompts,
     is_built_in: impl Fn(&str) -> bool,
-) -> (Vec<OwnCommand>, Vec<String>) {
-    let mut folders = of_user(root, dirs, "commands");
+) -> (Vec<CustomCommand>, Vec<String>) {
+    let mut folders = user_folders(root, dirs, "commands");
     // What a repository brings along does not replace what the user wrote.
-    folders.extend(of_project(root, "commands"));
-    let (mut all, mut notices) = commands::commands(&folders::distinct(folders), &is_built_in);
+    folders.extend(project_folders(root, "commands"));
+    let (mut all, mut notices) =
+        commands::load_commands(&folders::distinct_folders(folders), &is_built_in);
     // (Notices about their files are those of the session.)
-    let (skills, _) = skills::skills(&skill_folders(root, dirs));
+    let (skills, _) = skills::load_skills(&skill_folders(root, dirs));
     for Skill { command, for_user, .. } in skills {
         let name = &command.name;
         if !for_user {
@@ -162,20 +164,20 @@ pub fn own_commands(
         }
     }
     for command in &mut all {
-        with_shell_lines(command, prompts);
+        add_shell_instructions(command, prompts);
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
-    let notices = notices.iter().map(|notice| in_project(notice, root)).collect();
+    let notices = notices.iter().map(|notice| relative_to_project(notice, root)).collect();
     (all, notices)
 }
 
 /// A sentence with paths relative to the project.
-fn in_project(notice: &str, root: &Path) -> String {
+fn relative_to_project(notice: &str, root: &Path) -> String {
     notice.replace(&format!("{}/", root.display()), "")
 }
 
 /// A text with commands whose output belongs into it asks the model to run them, with the permissions of every call.
-fn with_shell_lines(command: &mut OwnCommand, prompts: &Prompts) {
+fn add_shell_instructions(command: &mut CustomCommand, prompts: &Prompts) {
     let mut marks = command.text.match_indices("!`");
     let has_some = marks.any(|(at, _)| {
         let before = command.text[..at].chars().next_back();
@@ -187,34 +189,34 @@ fn with_shell_lines(command: &mut OwnCommand, prompts: &Prompts) {
 }
 
 /// The folders of skills; those of the project come first.
-fn skill_folders(root: &Path, dirs: Option<&UserDirs>) -> Vec<Folder> {
-    let mut folders = of_project(root, "skills");
-    folders.extend(of_user(root, dirs, "skills"));
-    folders::distinct(folders)
+fn skill_folders(root: &Path, dirs: Option<&UserDirs>) -> Vec<ExtensionFolder> {
+    let mut folders = project_folders(root, "skills");
+    folders.extend(user_folders(root, dirs, "skills"));
+    folders::distinct_folders(folders)
 }
 
 /// The folders of the project, and of the directories around it that belong to its repository.
-fn of_project(root: &Path, name: &str) -> Vec<Folder> {
-    let places = iter::once(root).chain(around(root));
-    places.flat_map(|place| folders::of_project(place, AGENT_DIR, name)).collect()
+fn project_folders(root: &Path, name: &str) -> Vec<ExtensionFolder> {
+    let places = iter::once(root).chain(enclosing_directories(root));
+    places.flat_map(|place| folders::project_folders(place, AGENT_DIR, name)).collect()
 }
 
 /// The user's folders. Those that the agent can change, because the home is in the project, count as the project's.
-fn of_user(root: &Path, dirs: Option<&UserDirs>, name: &str) -> Vec<Folder> {
+fn user_folders(root: &Path, dirs: Option<&UserDirs>, name: &str) -> Vec<ExtensionFolder> {
     let Some(dirs) = dirs else { return Vec::new() };
-    let mut folders = folders::of_user(&dirs.config, std::env::home_dir().as_deref(), name);
+    let mut folders = folders::user_folders(&dirs.config, std::env::home_dir().as_deref(), name);
     folders.retain_mut(|folder| {
         if folder.path.starts_with(&dirs.config) || !is_in(folder, root) {
             return true;
         }
-        folder.is_users = false;
+        folder.is_user_folder = false;
         folder.path.canonicalize().is_ok_and(|real| real.starts_with(root))
     });
     folders
 }
 
 /// The entry itself, which may be a link, is in this place.
-fn is_in(folder: &Folder, place: &Path) -> bool {
+fn is_in(folder: &ExtensionFolder, place: &Path) -> bool {
     let above = folder.path.parent().and_then(|above| above.canonicalize().ok());
     above.is_some_and(|above| above.starts_with(place))
 }
@@ -229,7 +231,7 @@ mod tests {
             name: format!("skill-{n}"),
             for_model: true,
             for_user: true,
-            command: OwnCommand { description: "what ".repeat(100), ..OwnCommand::default() },
+            command: CustomCommand { description: "what ".repeat(100), ..CustomCommand::default() },
         };
         let skills: Vec<Skill> = (0..20).map(skill).collect();
         for (max_tokens, expected) in [
@@ -240,7 +242,7 @@ mod tests {
             (20, Some("not told of 12 of 20 skills")),
             (0, Some("not told of 20 of 20 skills")),
         ] {
-            let (list, notice) = listed(&skills, max_tokens);
+            let (list, notice) = describe_skills(&skills, max_tokens);
             assert!(list.len() <= max_tokens * BYTES_PER_TOKEN, "{max_tokens}");
             let says = |part: &str| notice.as_ref().is_some_and(|it| it.contains(part));
             assert!(expected.map_or(notice.is_none(), says), "{notice:?}");

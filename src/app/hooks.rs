@@ -1,6 +1,6 @@
 //! The hooks of a session: asks those that match, within their time limits, and reports each run.
 
-mod command;
+mod hook_command;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,21 @@ use futures_util::future::{BoxFuture, join_all};
 use serde_json::Value;
 
 use super::mcp_servers::host_exec;
-use super::{Options, Writable};
-use crate::config::{self, Matcher, Scripts};
-use agent_protocol::event::Body;
-use agent_protocol::hook::json::{self, Answer};
-use agent_protocol::hook::{Asked, HookEnd, HookEvent, HookFinished, HookRuling, Hooks, Outcome};
+use super::{Options, WritableDirs};
+use crate::config::{self, HookScripts, Matcher};
+use agent_protocol::event::EventBody;
+use agent_protocol::hook::json::{self, HookAnswer};
+use agent_protocol::hook::{
+    HookEvent, HookFinished, HookOutcome, HookRequest, HookRuling, HookStatus, Hooks,
+};
 use agent_protocol::mask::Masker;
-use agent_protocol::{counted, shorten};
-use command::Command;
+use agent_protocol::{pluralize, shorten};
+use hook_command::HookCommand;
 
 /// Limit of a text for the model, in bytes.
 const MAX_TEXT: usize = 10_000;
 /// Limit of a text in an event, in bytes.
-const SHOWN: usize = 400;
+const MAX_EVENT_TEXT: usize = 400;
 
 /// Asks a hook in another program: the question in JSON, then the answer in JSON, or why there is none.
 pub type Callback = Box<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
@@ -32,64 +34,64 @@ pub type Callback = Box<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String
 /// The hooks of a session. Further ones can be added at any time.
 #[derive(Default)]
 pub struct HookSet {
-    entries: RwLock<Vec<Arc<Entry>>>,
+    entries: RwLock<Vec<Arc<HookEntry>>>,
     /// The record of the session.
     log: OnceLock<PathBuf>,
     /// The notices that were shown: one for each hook and kind of problem, since the output may differ each time.
-    told: Mutex<BTreeSet<(HookEvent, String, Problem)>>,
+    reported: Mutex<BTreeSet<(HookEvent, String, HookProblem)>>,
 }
 
 /// A kind of problem with a hook.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Problem {
+enum HookProblem {
     /// It failed; its exit status.
     Failed(Option<i32>),
     /// Its programs are not those that the user trusted.
     Changed,
     /// A part of its output was not used.
-    Cut,
+    Truncated,
 }
 
-struct Entry {
+struct HookEntry {
     event: HookEvent,
     matcher: Matcher,
     timeout: Duration,
     handler: Handler,
     /// The programs of the project's hooks, as they were when the session began.
-    scripts: Option<Arc<Scripts>>,
+    scripts: Option<Arc<HookScripts>>,
 }
 
-impl Entry {
+impl HookEntry {
     /// The folder whose programs are not those that the user trusted.
-    async fn changed(&self) -> Option<&'static str> {
+    async fn changed_folder(&self) -> Option<&'static str> {
         let scripts = self.scripts.clone()?;
-        let changed = tokio::task::spawn_blocking(move || scripts.changed()).await;
+        let changed = tokio::task::spawn_blocking(move || scripts.changed_folder()).await;
         changed.unwrap_or(Some("the folder of its programs"))
     }
 
     /// Asks it, within its time limit and that of the occasion.
-    async fn answer(&self, question: &Value, limit: Option<Duration>) -> Ran {
+    async fn ask(&self, question: &Value, limit: Option<Duration>) -> HookResult {
         let timeout = limit.map_or(self.timeout, |limit| limit.min(self.timeout));
         let answering = async {
             match &self.handler {
                 Handler::Command(command) => command.ask(self.event, question).await,
                 Handler::Callback { ask, .. } => {
                     let answer = ask(question.clone()).await;
-                    let answer = answer.and_then(|value| json::answer(self.event, &value));
-                    Ran::without_status(answer)
+                    let answer = answer.and_then(|value| json::parse_answer(self.event, &value));
+                    HookResult::without_status(answer)
                 }
             }
         };
         tokio::time::timeout(timeout, answering).await.unwrap_or_else(|_| {
-            let limit = counted(timeout.as_secs().max(1), "second");
+            let limit = pluralize(timeout.as_secs().max(1), "second");
             let why = format!("it did not end within {limit}, and was ended");
-            Ran::without_status(Err(why))
+            HookResult::without_status(Err(why))
         })
     }
 }
 
 enum Handler {
-    Command(Command),
+    Command(HookCommand),
     Callback { name: String, ask: Callback },
 }
 
@@ -103,26 +105,26 @@ impl Handler {
 }
 
 /// How a hook ended.
-struct Ran {
+struct HookResult {
     exit_code: Option<i32>,
     /// Its answer, or why it failed.
-    answer: Result<Answer, String>,
+    answer: Result<HookAnswer, String>,
     /// A part of its output was not used.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
-impl Ran {
+impl HookResult {
     /// It has no exit status.
-    fn without_status(answer: Result<Answer, String>) -> Self {
-        Self { exit_code: None, answer, is_cut: false }
+    fn without_status(answer: Result<HookAnswer, String>) -> Self {
+        Self { exit_code: None, answer, is_truncated: false }
     }
 }
 
 /// The hooks of a session: those of the options, and the configured ones. `None` if there are none. `log`: the session's
 /// record.
-pub(super) fn of_session(
+pub(super) fn session_hooks(
     options: &Options,
-    writable: &Writable,
+    writable: &WritableDirs,
     log: Option<&Path>,
 ) -> Option<Arc<dyn Hooks>> {
     let configured = &options.config.hooks;
@@ -136,8 +138,8 @@ pub(super) fn of_session(
     }
     let exec = Arc::new(host_exec(&options.config.config, writable));
     for config::Hook { event, matcher, command, timeout, scripts, .. } in configured {
-        let command = Command::new(command.clone(), exec.clone(), writable.root());
-        hooks.add_entry(Entry {
+        let command = HookCommand::new(command.clone(), exec.clone(), writable.root());
+        hooks.add_entry(HookEntry {
             event: *event,
             matcher: matcher.clone(),
             timeout: *timeout,
@@ -158,23 +160,24 @@ impl HookSet {
         (name, ask): (String, Callback),
     ) {
         let handler = Handler::Callback { name, ask };
-        self.add_entry(Entry { event, matcher, timeout, handler, scripts: None });
+        self.add_entry(HookEntry { event, matcher, timeout, handler, scripts: None });
     }
 
-    fn add_entry(&self, entry: Entry) {
+    fn add_entry(&self, entry: HookEntry) {
         self.entries.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(entry));
     }
 
     /// The hooks that match, each command once.
-    fn matching(&self, event: HookEvent, names: Option<[&str; 3]>) -> Vec<Arc<Entry>> {
+    fn matching_hooks(&self, event: HookEvent, names: Option<[&str; 3]>) -> Vec<Arc<HookEntry>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        let mut matching: Vec<Arc<Entry>> = Vec::new();
+        let mut matching: Vec<Arc<HookEntry>> = Vec::new();
         for entry in entries.iter().filter(|entry| entry.event == event) {
-            let is_same = |other: &Arc<Entry>| match (&other.handler, &entry.handler) {
+            let is_same = |other: &Arc<HookEntry>| match (&other.handler, &entry.handler) {
                 (Handler::Command(one), Handler::Command(other)) => one.line() == other.line(),
                 (Handler::Callback { .. }, _) | (_, Handler::Callback { .. }) => false,
             };
-            if names.is_none_or(|names| entry.matcher.fits(&names)) && !matching.iter().any(is_same)
+            if names.is_none_or(|names| entry.matcher.matches_any(&names))
+                && !matching.iter().any(is_same)
             {
                 matching.push(entry.clone());
             }
@@ -183,46 +186,55 @@ impl HookSet {
     }
 
     /// Asks one hook, and reports how it ended.
-    async fn run(&self, entry: &Entry, asked: &Asked<'_>, question: &Value) -> Outcome {
+    async fn run(
+        &self,
+        entry: &HookEntry,
+        asked: &HookRequest<'_>,
+        question: &Value,
+    ) -> HookOutcome {
         let (events, event) = (asked.events, entry.event);
-        let running = Running { entry, asked, begun: events.clock().now(), is_over: false };
-        let changed = entry.changed().await;
-        let Ran { exit_code, answer, is_cut } = match changed {
-            Some(folder) => Ran::without_status(Err(format!(
+        let running = RunningHook { entry, asked, started: events.clock().now(), is_over: false };
+        let changed = entry.changed_folder().await;
+        let HookResult { exit_code, answer, is_truncated: is_cut } = match changed {
+            Some(folder) => HookResult::without_status(Err(format!(
                 "{folder} changed since the session began; review it, then start a new session"
             ))),
-            None => entry.answer(question, asked.limit).await,
+            None => entry.ask(question, asked.limit).await,
         };
         let (masker, name) = (events.masker(), entry.handler.name());
         let (outcome, text, message, end) = match answer {
-            Ok(Answer { outcome, message }) => {
-                let text = said(&outcome);
-                let outcome = limited(outcome, masker);
-                let end = HookEnd::of(&outcome);
+            Ok(HookAnswer { outcome, message }) => {
+                let text = outcome_text(&outcome);
+                let outcome = limit_texts(outcome, masker);
+                let end = HookStatus::from_outcome(&outcome);
                 (outcome, text, message, end)
             }
-            Err(why) => (Outcome::default(), why, None, HookEnd::Failed),
+            Err(why) => (HookOutcome::default(), why, None, HookStatus::Failed),
         };
         let text = masker.mask(&text);
         running.finish(end, exit_code, &text, message);
         let (problem, what) = match (end, changed) {
-            (HookEnd::Failed, Some(_)) => (Problem::Changed, format!(" is not run: {text}")),
-            (HookEnd::Failed, None) => {
+            (HookStatus::Failed, Some(_)) => (HookProblem::Changed, format!(" is not run: {text}")),
+            (HookStatus::Failed, None) => {
                 let what = format!(" failed and has no effect: {}", one_line(&text));
-                (Problem::Failed(exit_code), what)
+                (HookProblem::Failed(exit_code), what)
             }
-            _ if is_cut => (Problem::Cut, ": its output is too long and was cut".to_owned()),
+            _ if is_cut => {
+                (HookProblem::Truncated, ": its output is too long and was cut".to_owned())
+            }
             _ => return outcome,
         };
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if told.insert((event, name.to_owned(), problem)) {
-            let shown = format!("hook {} {:?}", event.as_str(), brief(masker, name, 100));
-            events.emit(Body::error("hook", format!("{shown}{what}")));
+            let shown =
+                format!("hook {} {:?}", event.as_str(), mask_and_shorten(masker, name, 100));
+            events.emit(EventBody::error("hook", format!("{shown}{what}")));
         }
         // The call that it may have been meant to stop is made only if the user wants it.
         if changed.is_some() && event == HookEvent::PreToolUse {
-            let reason = format!("hook {:?} is not run: {text}", brief(masker, name, 100));
-            return Outcome { ruling: Some((HookRuling::Ask, reason)), ..outcome };
+            let reason =
+                format!("hook {:?} is not run: {text}", mask_and_shorten(masker, name, 100));
+            return HookOutcome { ruling: Some((HookRuling::Ask, reason)), ..outcome };
         }
         outcome
     }
@@ -230,17 +242,17 @@ impl HookSet {
 
 /// A run of a hook. If nobody waits for its end any more, because of an interrupt or because the question of a notification
 /// was answered, it is ended when this is dropped. That is an event, too.
-struct Running<'a> {
-    entry: &'a Entry,
-    asked: &'a Asked<'a>,
-    begun: Instant,
+struct RunningHook<'a> {
+    entry: &'a HookEntry,
+    asked: &'a HookRequest<'a>,
+    started: Instant,
     is_over: bool,
 }
 
-impl Running<'_> {
+impl RunningHook<'_> {
     fn finish(
         mut self,
-        outcome: HookEnd,
+        outcome: HookStatus,
         exit_code: Option<i32>,
         text: &str,
         message: Option<String>,
@@ -251,52 +263,53 @@ impl Running<'_> {
 
     fn report(
         &self,
-        outcome: HookEnd,
+        outcome: HookStatus,
         exit_code: Option<i32>,
         text: &str,
         message: Option<String>,
     ) {
         let events = self.asked.events;
         let masker = events.masker();
-        let time_ms = events.clock().now().duration_since(self.begun).as_millis();
-        events.emit(Body::HookFinished(HookFinished {
+        let time_ms = events.clock().now().duration_since(self.started).as_millis();
+        events.emit(EventBody::HookFinished(HookFinished {
             event: self.entry.event,
-            hook: brief(masker, self.entry.handler.name(), SHOWN),
-            call: self.asked.occasion.call().map(|call| call.id.to_owned()),
+            hook: mask_and_shorten(masker, self.entry.handler.name(), MAX_EVENT_TEXT),
+            call: self.asked.payload.call().map(|call| call.id.to_owned()),
             outcome,
             exit_code,
-            text: brief(masker, text, SHOWN),
-            message: message.map(|message| brief(masker, &message, MAX_TEXT)),
+            text: mask_and_shorten(masker, text, MAX_EVENT_TEXT),
+            message: message.map(|message| mask_and_shorten(masker, &message, MAX_TEXT)),
             time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX),
         }));
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningHook<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.report(HookEnd::Failed, None, "it was ended before it answered", None);
+            self.report(HookStatus::Failed, None, "it was ended before it answered", None);
         }
     }
 }
 
 impl Hooks for HookSet {
-    fn has(&self, event: HookEvent) -> bool {
+    fn has_hook(&self, event: HookEvent) -> bool {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         entries.iter().any(|entry| entry.event == event)
     }
 
-    fn ask<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Outcome> {
+    fn run_matching<'a>(&'a self, asked: HookRequest<'a>) -> BoxFuture<'a, HookOutcome> {
         async move {
-            let matching = self.matching(asked.occasion.event(), asked.occasion.matched());
+            let matching =
+                self.matching_hooks(asked.payload.event(), asked.payload.matcher_names());
             if matching.is_empty() {
-                return Outcome::default();
+                return HookOutcome::default();
             }
-            let question = json::question(&asked, self.log.get().map(PathBuf::as_path));
+            let question = json::encode_request(&asked, self.log.get().map(PathBuf::as_path));
             let runs = matching.iter().map(|entry| self.run(entry, &asked, &question));
-            let mut outcome = Outcome::default();
+            let mut outcome = HookOutcome::default();
             for answer in join_all(runs).await {
-                outcome.add(answer);
+                outcome.merge(answer);
             }
             outcome
         }
@@ -305,12 +318,12 @@ impl Hooks for HookSet {
 }
 
 /// A text without secrets, shortened. (A part of a secret would not be recognized: it is masked first.)
-fn brief(masker: &Masker, text: &str, max: usize) -> String {
+fn mask_and_shorten(masker: &Masker, text: &str, max: usize) -> String {
     shorten(&masker.mask(text), max)
 }
 
 /// The texts for the model, without secrets and of limited length.
-fn limited(mut outcome: Outcome, masker: &Masker) -> Outcome {
+fn limit_texts(mut outcome: HookOutcome, masker: &Masker) -> HookOutcome {
     let limit = |text: &mut String| *text = shorten(&masker.mask(text), MAX_TEXT);
     outcome.context.iter_mut().for_each(limit);
     outcome.block.iter_mut().chain(&mut outcome.stop).for_each(limit);
@@ -319,8 +332,8 @@ fn limited(mut outcome: Outcome, masker: &Masker) -> Outcome {
 }
 
 /// What a hook said, for the event.
-fn said(outcome: &Outcome) -> String {
-    let Outcome { ruling, updated_input, block, context, stop } = outcome;
+fn outcome_text(outcome: &HookOutcome) -> String {
+    let HookOutcome { ruling, updated_input, block, context, stop } = outcome;
     let ruling = ruling.iter().map(|(_, reason)| reason.clone());
     let input = updated_input.iter().map(|input| Value::Object(input.clone()).to_string());
     let texts = stop.iter().chain(block).chain(context).cloned();
@@ -329,5 +342,5 @@ fn said(outcome: &Outcome) -> String {
 }
 
 fn one_line(text: &str) -> String {
-    shorten(&text.split_whitespace().collect::<Vec<_>>().join(" "), SHOWN)
+    shorten(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_EVENT_TEXT)
 }

@@ -6,13 +6,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::Writable;
+use super::WritableDirs;
 use crate::config::{self, Config};
 use agent_host::exec::Exec;
 use agent_protocol::disk;
 
 /// Variables with lists of folders: the folders outside are kept.
-const LISTS: &[&str] = &[
+const PATH_LIST_VARIABLES: &[&str] = &[
     "PATH",
     "LD_LIBRARY_PATH",
     "MANPATH",
@@ -26,11 +26,12 @@ const LISTS: &[&str] = &[
 ];
 /// Suffixes of the names of variables that contain one or more folders: a plain name in such a variable is a folder,
 /// relative to the working directory.
-const FOLDERS: &[&str] = &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB", "LIBS", "PREFIX"];
+const FOLDER_SUFFIXES: &[&str] =
+    &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB", "LIBS", "PREFIX"];
 /// Names of Python environments of a single project.
-const PYTHONS: &[&str] = &[".venv", "venv", "env"];
+const PYTHON_ENVIRONMENTS: &[&str] = &[".venv", "venv", "env"];
 /// Files next to such a folder, or to `node_modules`, that indicate a project.
-const MARKS: &[&str] =
+const PROJECT_MARKERS: &[&str] =
     &[".git", "package.json", "pyproject.toml", "requirements.txt", "setup.py", "Pipfile"];
 /// With it Python does not load packages from that folder.
 const NO_PYTHON_SITE: &str = "PYTHONNOUSERSITE";
@@ -38,11 +39,11 @@ const NO_PYTHON_SITE: &str = "PYTHONNOUSERSITE";
 /// Folders of other projects in one of these lists (`~/other/.venv/bin`): commands of a session there could
 /// have changed them.
 fn other_projects() -> Vec<PathBuf> {
-    let lists = LISTS.iter().filter_map(std::env::var_os);
+    let lists = PATH_LIST_VARIABLES.iter().filter_map(std::env::var_os);
     let folders = lists.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
     let folders = folders.filter(|folder| folder.is_absolute());
     let with_links = folders.flat_map(|folder| {
-        let links = disk::links_on(&folder);
+        let links = disk::links_in_path(&folder);
         folder.canonicalize().into_iter().chain(links).chain([folder])
     });
     let others: BTreeSet<PathBuf> =
@@ -61,11 +62,12 @@ fn projects_around(folder: &Path) -> Vec<PathBuf> {
     let is_project = |folder: &&Path| {
         let name = folder.file_name().unwrap_or_default();
         let is_made_for_one = name == "node_modules"
-            || PYTHONS.iter().any(|own| name == *own) && holds(folder, "pyvenv.cfg");
+            || PYTHON_ENVIRONMENTS.iter().any(|own| name == *own) && holds(folder, "pyvenv.cfg");
         let above = folder.parent().filter(|_| is_made_for_one);
         holds(folder, config::AGENT_DIR)
-            || above
-                .is_some_and(|above| !is_home(above) && MARKS.iter().any(|mark| holds(above, mark)))
+            || above.is_some_and(|above| {
+                !is_home(above) && PROJECT_MARKERS.iter().any(|mark| holds(above, mark))
+            })
     };
     let projects = folder.ancestors().filter(|folder| !is_home(folder)).filter(is_project);
     projects.map(Path::to_owned).collect()
@@ -80,20 +82,20 @@ pub struct HostPrograms {
 
 impl HostPrograms {
     /// From the places that commands may write. Only `/` has no folder outside, and is skipped.
-    pub fn of(writable: &Writable) -> Self {
+    pub fn from_writable(writable: &WritableDirs) -> Self {
         let places = writable.places().iter().filter(|place| place.parent().is_some());
         Self { places: places.cloned().chain(other_projects()).collect() }
     }
 
     /// The same before a workspace exists.
-    pub fn around(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
-        Self::of(&Writable::around(config, root, added))
+    pub fn from_config(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
+        Self::from_writable(&WritableDirs::from_config(config, root, added))
     }
 
     /// The user's home, or the root directory if there is no home outside those places.
-    pub fn folder(&self) -> PathBuf {
+    pub fn working_directory(&self) -> PathBuf {
         let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
-        let home = home.filter(|home| home.is_dir() && !disk::is_below(home, &self.places));
+        let home = home.filter(|home| home.is_dir() && !disk::passes_through(home, &self.places));
         home.unwrap_or_else(|| PathBuf::from("/"))
     }
 
@@ -103,13 +105,14 @@ impl HostPrograms {
     }
 
     /// This path, resolved so that commands cannot redirect it: to be opened without following links.
-    pub fn settled(&self, path: &Path) -> PathBuf {
-        disk::settled(path, &self.places)
+    pub fn resolve(&self, path: &Path) -> PathBuf {
+        disk::resolve_outside(path, &self.places)
     }
 
     /// The user's environment, including secrets.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        let of_user = std::env::vars_os().filter_map(|(name, value)| self.variable(name, value));
+        let of_user =
+            std::env::vars_os().filter_map(|(name, value)| self.safe_variable(name, value));
         let mut variables: Vec<(OsString, OsString)> = of_user.collect();
         if self.has_python_site(&variables) {
             variables.retain(|(name, _)| name != NO_PYTHON_SITE);
@@ -128,13 +131,13 @@ impl HostPrograms {
         base.is_some_and(|base| {
             let library = base.join("lib");
             let settled = disk::canonical_prefix(&library);
-            disk::is_below(&library, &self.places)
+            disk::passes_through(&library, &self.places)
                 || self.places.iter().any(|place| place.starts_with(&settled))
         })
     }
 
     /// The same as text; variables that are not UTF-8 are left out.
-    pub fn texts(&self) -> Vec<(String, String)> {
+    pub fn utf8_environment(&self) -> Vec<(String, String)> {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
@@ -149,22 +152,22 @@ impl HostPrograms {
     /// A list without folders that are relative or inside the places, or `None` if none is left; another
     /// variable only if it names nothing inside the places, since many cause programs to run or files to be
     /// written (`NODE_OPTIONS`, `PERL5OPT`, `LD_PRELOAD`, `GIT_TRACE`).
-    fn variable(&self, name: OsString, value: OsString) -> Option<(OsString, OsString)> {
+    fn safe_variable(&self, name: OsString, value: OsString) -> Option<(OsString, OsString)> {
         if name == "HOME" {
             return Some((name, value));
         }
-        if !LISTS.iter().any(|list| name == *list) {
+        if !PATH_LIST_VARIABLES.iter().any(|list| name == *list) {
             let upper = name.to_string_lossy().to_uppercase();
-            let is_folder = FOLDERS.iter().any(|end| upper.ends_with(end));
-            let is_clear = !self.is_named_in(value.as_bytes(), is_folder);
+            let is_folder = FOLDER_SUFFIXES.iter().any(|end| upper.ends_with(end));
+            let is_clear = !self.names_writable_place(value.as_bytes(), is_folder);
             return is_clear.then_some((name, value));
         }
-        Some((name, disk::without_places(&value, &self.places)?))
+        Some((name, disk::filter_search_path(&value, &self.places)?))
     }
 
     /// Some part of the text is a path inside the places, or leads there: `--require=/p/x`, `-I/p`, `|~/p/x`.
     /// `is_folder`: each part of it is the name of a folder.
-    fn is_named_in(&self, text: &[u8], is_folder: bool) -> bool {
+    fn names_writable_place(&self, text: &[u8], is_folder: bool) -> bool {
         let text = String::from_utf8_lossy(text).into_owned();
         let home = std::env::home_dir().map(|home| home.display().to_string());
         let whole = home.map_or_else(
@@ -175,7 +178,7 @@ impl HostPrograms {
                     .fold(text.clone(), |text, name| text.replace(name, &home))
             },
         );
-        let here = self.folder();
+        let here = self.working_directory();
         let named = |text: &str| {
             // Every possible path in the text: from each character that can start one to the next that cannot
             // be part of one.
@@ -187,7 +190,7 @@ impl HostPrograms {
                 let of_option = std::mem::replace(&mut is_value, part.ends_with(['=', ',']));
                 (part.trim_end_matches(is_between), of_option)
             });
-            let leads_there = |path: &str| disk::is_below(&here.join(path), &self.places);
+            let leads_there = |path: &str| disk::passes_through(&here.join(path), &self.places);
             // (`Europe/Berlin` is not a path, unless such a file exists: `-Iproject/lib`.)
             let is_there = |path: &str| here.join(path).exists() && leads_there(path);
             parts.into_iter().any(|(part, of_option)| {
@@ -214,7 +217,7 @@ impl HostPrograms {
             let value = text.split_once('=').map_or(text, |(_, value)| value);
             [text, value].iter().any(|path| {
                 (is_folder || path.starts_with('/'))
-                    && disk::is_below(&here.join(path), &self.places)
+                    && disk::passes_through(&here.join(path), &self.places)
             })
         };
         [&text, &whole].into_iter().any(|text| {

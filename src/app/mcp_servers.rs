@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::{HostPrograms, OpenError, Options, Writable};
-use crate::config::{Config, Loaded, McpServer, UserDirs};
-use agent_engine::mcp::{self, Scope, ServerState, Servers};
+use super::{HostPrograms, OpenError, Options, WritableDirs};
+use crate::config::{Config, LoadedConfig, McpServer, UserDirs};
+use agent_engine::mcp::{self, ServerState, Servers, ToolScope};
 use agent_engine::registry::Registry;
 use agent_engine::tools::Tool;
 use agent_host::exec::{Exec, ServiceCommand};
-use agent_protocol::event::{Events, McpAtStart};
+use agent_protocol::event::{EventStream, McpServerStatus};
 
 /// The MCP servers of a session.
 #[derive(Default)]
@@ -18,28 +18,28 @@ pub struct McpServers {
     /// What is not used, and why: one line each.
     pub notices: Vec<String>,
     /// The tools that are used of them.
-    scope: Scope,
+    scope: ToolScope,
 }
 
 impl McpServers {
     /// The servers that are configured. None is started.
-    pub fn of(
-        loaded: &Loaded,
-        writable: &Writable,
+    pub fn from_config(
+        loaded: &LoadedConfig,
+        writable: &WritableDirs,
         dirs: Option<&UserDirs>,
     ) -> Result<Self, OpenError> {
-        Self::with(loaded, writable, dirs, &[])
+        Self::with_further(loaded, writable, dirs, &[])
     }
 
     /// The same, and these.
-    fn with(
-        loaded: &Loaded,
-        writable: &Writable,
+    fn with_further(
+        loaded: &LoadedConfig,
+        writable: &WritableDirs,
         dirs: Option<&UserDirs>,
-        further: &[mcp::Settings],
+        further: &[mcp::ServerSettings],
     ) -> Result<Self, OpenError> {
         let mut notices = Vec::new();
-        let mut settings = settings(loaded, writable, &mut notices)?;
+        let mut settings = enabled_settings(loaded, writable, &mut notices)?;
         // (A name stands for one server.)
         settings.retain(|server| further.iter().all(|other| other.name != server.name));
         settings.extend_from_slice(further);
@@ -49,21 +49,22 @@ impl McpServers {
             let exec = host_exec(config, writable);
             Servers::new(settings, exec, cache, config.mcp.max_tool_tokens, &loaded.prompts)
         });
-        Ok(Self { servers, notices, scope: Scope::default() })
+        Ok(Self { servers, notices, scope: ToolScope::default() })
     }
 
     /// The same, and they are started in the background; none in a session whose parts are replaced.
-    pub(super) fn started(
+    pub(super) fn start_configured(
         is_usual: bool,
         options: &Options,
-        writable: &Writable,
+        writable: &WritableDirs,
     ) -> Result<Self, OpenError> {
         if !is_usual {
             return Ok(Self::default());
         }
         let further = &options.host_servers;
-        let mut mcp = Self::with(&options.config, writable, options.dirs.as_ref(), further)?;
-        mcp.scope = options.tools.of_servers(Scope::default());
+        let mut mcp =
+            Self::with_further(&options.config, writable, options.dirs.as_ref(), further)?;
+        mcp.scope = options.tools.restrict_scope(ToolScope::default());
         if let Some(servers) = &mcp.servers {
             servers.start();
         }
@@ -71,21 +72,21 @@ impl McpServers {
     }
 
     /// Changes of their states are events of this session.
-    pub fn announce(&self, events: &Events) {
+    pub fn announce(&self, events: &EventStream) {
         if let Some(servers) = &self.servers {
-            servers.announce(events);
+            servers.attach_events(events);
         }
     }
 
     /// Their states now.
-    pub fn at_start(&self) -> Vec<McpAtStart> {
+    pub fn initial_states(&self) -> Vec<McpServerStatus> {
         let states = self.servers.iter().flat_map(Servers::states).map(|server| {
             let status = match server.state {
                 ServerState::Idle | ServerState::Connecting => "pending",
                 ServerState::Connected(_) => "connected",
                 ServerState::Failed(_) => "failed",
             };
-            McpAtStart { name: server.name, status: status.to_owned() }
+            McpServerStatus { name: server.name, status: status.to_owned() }
         });
         states.collect()
     }
@@ -102,13 +103,13 @@ impl McpServers {
     }
 
     /// At the first request the registry gets the tools that are known then.
-    pub(super) fn update(&self, registry: &mut Registry) {
+    pub(super) fn update_registry(&self, registry: &mut Registry) {
         let Some(servers) = self.servers.clone() else { return };
         let mut specs = registry.specs().iter();
-        let first = specs.position(|spec| spec.is_foreign || spec.name == mcp::TOOL);
+        let first = specs.position(|spec| spec.is_foreign || spec.name == mcp::MCP_TOOL_NAME);
         if let Some(n_kept) = first {
             let scope = self.scope.clone();
-            registry.update_later(n_kept, Box::new(move || servers.tools(scope.clone())));
+            registry.defer_tools(n_kept, Box::new(move || servers.tools(scope.clone())));
         }
     }
 
@@ -121,11 +122,11 @@ impl McpServers {
 }
 
 /// The settings of the configured servers.
-fn settings(
-    loaded: &Loaded,
-    writable: &Writable,
+fn enabled_settings(
+    loaded: &LoadedConfig,
+    writable: &WritableDirs,
     notices: &mut Vec<String>,
-) -> Result<Vec<mcp::Settings>, OpenError> {
+) -> Result<Vec<mcp::ServerSettings>, OpenError> {
     let config = &loaded.config;
     let enabled = config.mcp.servers.iter().filter(|(_, server)| server.enabled);
     let mut settings = Vec::new();
@@ -142,8 +143,8 @@ fn settings(
 }
 
 /// Runs programs as the user, without the sandbox and without keys.
-pub(super) fn host_exec(config: &Config, writable: &Writable) -> Exec {
-    let environment = HostPrograms::of(writable).environment();
+pub(super) fn host_exec(config: &Config, writable: &WritableDirs) -> Exec {
+    let environment = HostPrograms::from_writable(writable).environment();
     Exec::with_environment(environment, &super::toolbox::secret_variables(config))
 }
 
@@ -152,9 +153,9 @@ fn server_settings(
     name: &str,
     server: &McpServer,
     root: &Path,
-) -> Result<Result<mcp::Settings, String>, OpenError> {
+) -> Result<Result<mcp::ServerSettings, String>, OpenError> {
     let variable = |name: &str| std::env::var(name).ok();
-    let server = match server.expanded(&variable) {
+    let server = match server.expand_variables(&variable) {
         Ok(server) => server,
         Err(missing) => return Ok(Err(missing)),
     };
@@ -162,21 +163,21 @@ fn server_settings(
         agent_protocol::settings::parse_duration(&server.timeout).map_err(OpenError::Usage)?;
     let passed = server.pass_keys.iter().map(|name| Some((name.clone(), variable(name)?)));
     let start = match (server.url, server.command) {
-        (Some(url), _) => mcp::Start::Address {
+        (Some(url), _) => mcp::ServerEndpoint::Address {
             url,
             headers: server.headers.into_iter().collect(),
             client: agent_model::http_client,
         },
-        (None, program) => mcp::Start::Program(ServiceCommand {
+        (None, program) => mcp::ServerEndpoint::Program(ServiceCommand {
             program: program.unwrap_or_default(),
             arguments: server.args,
             environment: passed.flatten().chain(server.env).collect(),
             directory: root.to_owned(),
         }),
     };
-    Ok(Ok(mcp::Settings {
+    Ok(Ok(mcp::ServerSettings {
         name: name.to_owned(),
-        start,
+        endpoint: start,
         timeout,
         enabled_tools: server.enabled_tools,
         disabled_tools: server.disabled_tools,

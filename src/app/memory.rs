@@ -9,7 +9,7 @@ use agent_protocol::disk::read_small_text;
 
 /// The user's memory; the file is not opened yet. `None` if learning is off. `tell` receives notices for the
 /// user, one line each.
-pub fn memory(
+pub fn open_memory(
     config: &Config,
     dirs: Option<&UserDirs>,
     tell: impl Fn(String) + Send + 'static,
@@ -45,7 +45,7 @@ pub fn memory_file(config: &Config, dirs: Option<&UserDirs>) -> Result<PathBuf, 
 ///
 /// The repository's configuration is used only if the user trusts the folder: otherwise any folder could name
 /// the remote of another project and add lessons to it. The identity of an untrusted folder is its path.
-pub fn identity(root: &Path, is_trusted: bool) -> String {
+pub fn project_identity(root: &Path, is_trusted: bool) -> String {
     if !is_trusted {
         return root.display().to_string();
     }
@@ -54,7 +54,7 @@ pub fn identity(root: &Path, is_trusted: bool) -> String {
     };
     let below = root.strip_prefix(top).unwrap_or(Path::new(""));
     let config = read_small_text(&git.join("config")).unwrap_or_default();
-    let name = remote(&config).and_then(|url| address(&url));
+    let name = remote_url(&config).and_then(|url| remote_address(&url));
     let name = name.unwrap_or_else(|| git.parent().unwrap_or(top).display().to_string());
     if below.as_os_str().is_empty() { name } else { format!("{name}/{}", below.display()) }
 }
@@ -74,7 +74,7 @@ fn git_folder(top: &Path) -> Option<PathBuf> {
 }
 
 /// The URL of `origin`, or of the first remote.
-fn remote(config: &str) -> Option<String> {
+fn remote_url(config: &str) -> Option<String> {
     let mut section = "";
     let mut first = None;
     for line in config.lines().map(str::trim) {
@@ -96,25 +96,25 @@ fn remote(config: &str) -> Option<String> {
 
 /// `host/path` of a URL in any notation, without user name and credentials. `None` for a path that is valid
 /// only in one checkout.
-fn address(url: &str) -> Option<String> {
+fn remote_address(url: &str) -> Option<String> {
     let (scheme, rest) =
         url.split_once("://").map_or((None, url), |(scheme, rest)| (Some(scheme), rest));
     let (host, path) = match scheme {
-        Some("file") => return Some(without_ending(rest).to_owned()),
+        Some("file") => return Some(strip_git_suffix(rest).to_owned()),
         Some(_) => rest.split_once('/').unwrap_or((rest, "")),
         // `git@host:path`; a local path contains no colon before its first slash.
         None => match rest.split_once(':').filter(|(host, _)| !host.contains('/')) {
             Some(parts) => parts,
-            None if rest.starts_with('/') => return Some(without_ending(rest).to_owned()),
+            None if rest.starts_with('/') => return Some(strip_git_suffix(rest).to_owned()),
             None => return None,
         },
     };
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     let host = host.split(':').next().unwrap_or(host).to_lowercase();
-    Some(format!("{host}/{}", without_ending(path).trim_start_matches('/')))
+    Some(format!("{host}/{}", strip_git_suffix(path).trim_start_matches('/')))
 }
 
-fn without_ending(path: &str) -> &str {
+fn strip_git_suffix(path: &str) -> &str {
     let path = path.trim_end_matches('/');
     path.strip_suffix(".git").unwrap_or(path)
 }
@@ -131,11 +131,11 @@ mod tests {
             "https://me:secret@example.com/team/app/",
             "ssh://git@example.com:2222/team/app.git",
         ] {
-            assert_eq!(address(url).as_deref(), Some("example.com/team/app"), "{url}");
+            assert_eq!(remote_address(url).as_deref(), Some("example.com/team/app"), "{url}");
         }
-        assert_eq!(address("/srv/git/app.git").as_deref(), Some("/srv/git/app"));
-        assert_eq!(address("file:///srv/git/app.git").as_deref(), Some("/srv/git/app"));
-        assert_eq!(address("../app"), None);
+        assert_eq!(remote_address("/srv/git/app.git").as_deref(), Some("/srv/git/app"));
+        assert_eq!(remote_address("file:///srv/git/app.git").as_deref(), Some("/srv/git/app"));
+        assert_eq!(remote_address("../app"), None);
     }
 
     #[test]
@@ -155,12 +155,18 @@ mod tests {
         write("one/web/x", "");
         write("alone/.git/config", "[core]\n");
         write("plain/x", "");
-        assert_eq!(identity(&root.join("one"), true), "h.org/a/b");
-        assert_eq!(identity(&root.join("two"), true), "h.org/a/b");
-        assert_eq!(identity(&root.join("w"), true), "h.org/a/b");
-        assert_eq!(identity(&root.join("one/web"), true), "h.org/a/b/web");
-        assert_eq!(identity(&root.join("alone"), true), root.join("alone").display().to_string());
-        assert_eq!(identity(&root.join("plain"), true), root.join("plain").display().to_string());
+        assert_eq!(project_identity(&root.join("one"), true), "h.org/a/b");
+        assert_eq!(project_identity(&root.join("two"), true), "h.org/a/b");
+        assert_eq!(project_identity(&root.join("w"), true), "h.org/a/b");
+        assert_eq!(project_identity(&root.join("one/web"), true), "h.org/a/b/web");
+        assert_eq!(
+            project_identity(&root.join("alone"), true),
+            root.join("alone").display().to_string()
+        );
+        assert_eq!(
+            project_identity(&root.join("plain"), true),
+            root.join("plain").display().to_string()
+        );
     }
 
     #[test]
@@ -170,7 +176,7 @@ mod tests {
         std::fs::create_dir(root.join(".git")).expect("a folder");
         let config = "[remote \"origin\"]\n\turl = git@h.org:a/b.git\n";
         std::fs::write(root.join(".git/config"), config).expect("a file");
-        assert_eq!(identity(&root, true), "h.org/a/b");
-        assert_eq!(identity(&root, false), root.display().to_string());
+        assert_eq!(project_identity(&root, true), "h.org/a/b");
+        assert_eq!(project_identity(&root, false), root.display().to_string());
     }
 }

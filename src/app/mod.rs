@@ -15,16 +15,16 @@ mod learning;
 mod mcp_messages;
 mod mcp_servers;
 mod memory;
-mod messages;
 mod models;
 mod open;
 mod place;
 mod project;
 mod replay;
-mod resumed;
+mod resume;
 mod resumed_model;
 mod retention;
 mod sandbox_facts;
+mod session_operations;
 mod storage;
 mod telemetry;
 mod tool_choice;
@@ -40,45 +40,45 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-pub use added_dirs::{addable, recall};
+pub use added_dirs::{resolve_added_dir, resolve_recorded_session};
 pub use agent_host::workspace::UndoOptions;
-use background::Background;
-pub use checkpoints::{limits, with_checkpoints};
+use background::BackgroundWork;
+pub use checkpoints::{checkpoint_limits, with_checkpoints};
 pub use extensions::own_commands;
 pub use hooks::{Callback, HookSet};
 pub use host_programs::HostPrograms;
-use learning::Learning;
+use learning::SessionLearning;
 pub use mcp_servers::McpServers;
-pub use memory::{identity, memory, memory_file};
-pub use messages::MAY_HAVE_FILE;
-pub use models::{Facts, endpoint, facts, no_model, script};
-pub use place::branch;
-pub use replay::{ReplayOptions, Replayed, replay};
-pub use sandbox_facts::{StateDirs, Writable};
+pub use memory::{memory_file, open_memory, project_identity};
+pub use models::{ModelFacts, model_facts, no_model_error, open_endpoint, read_script};
+pub use place::git_branch;
+pub use replay::{ReplayOptions, ReplayReport, replay};
+pub use sandbox_facts::{StateDirs, WritableDirs};
+pub use session_operations::MAY_HAVE_FILE;
 pub use storage::{ShortIds, Storage, StoredLog};
 pub use tool_choice::ToolChoice;
 pub use toolbox::{
-    Kept, Toolbox, exec, masker, no_sandbox, open_sandbox, open_toolbox, open_workspace,
-    permission_rules, settings, tool_names,
+    ToolStorage, Toolbox, build_masker, command_exec, no_sandbox, open_sandbox, open_toolbox,
+    open_workspace, parse_permission_rules, registry_settings, tool_names,
 };
-pub use undo::{Recorded, Rewind, Rewound};
+pub use undo::{RecordedSession, RewindReport, RewindScope};
 pub use usable_models::{UsableModel, usable_models};
 
-use crate::config::{ConfigError, Loaded, UserDirs};
-use crate::extend::roles::Role;
+use crate::config::{ConfigError, LoadedConfig, UserDirs};
+use crate::extend::roles::RoleDefinition;
 use agent_engine::kernel::Kernel;
 use agent_engine::mcp;
 use agent_host::exec::Exec;
 use agent_host::workspace::Workspace;
-use agent_protocol::control::{Control, Ending, Interrupt, PermissionMode};
+use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{Body, Clock, Events, Pin, SessionRule, Sink, TurnFinished};
+use agent_protocol::event::{Clock, EventBody, EventStream, Pin, SessionRule, Sink, TurnFinished};
 use agent_protocol::provider::Effort;
 use agent_record::SummarySink;
 
 /// Recorded settings besides those of the configuration: the schema of the answer, and the added directories.
 const ANSWER_SCHEMA: &str = "answer_schema";
-const ADDED: &str = "add_dirs";
+const ADDED_DIRS: &str = "add_dirs";
 
 /// Why a session could not be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +123,7 @@ impl From<ConfigError> for OpenError {
 
 /// Which session to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum SessionChoice {
     /// A new one.
     New,
     /// A new one with this id.
@@ -144,9 +144,9 @@ pub struct Options {
     /// Further folders that tools may use.
     pub add_dirs: Vec<PathBuf>,
     /// The configuration.
-    pub config: Loaded,
+    pub config: LoadedConfig,
     /// Which session.
-    pub session: Which,
+    pub session: SessionChoice,
     /// Where it is recorded; `None`: with the sessions of this project.
     pub storage: Option<Storage>,
     /// Record nothing.
@@ -162,20 +162,25 @@ pub struct Options {
     /// A recorded session continues with the model of these options, not with its own.
     pub keeps_model: bool,
     /// MCP servers in the program that drives the session.
-    pub host_servers: Vec<mcp::Settings>,
+    pub host_servers: Vec<mcp::ServerSettings>,
     /// Hooks besides the configured ones.
     pub hooks: Option<Arc<HookSet>>,
     /// The tools that it has.
     pub tools: ToolChoice,
     /// Roles of sub-agents besides those in files.
-    pub roles: Vec<Role>,
+    pub roles: Vec<RoleDefinition>,
     /// Further variables in the environment of commands.
     pub variables: Vec<(String, String)>,
 }
 
 impl Options {
     /// A session of the project at `root` with the defaults of everything else. `dirs`: the user's directories.
-    pub fn new(root: PathBuf, config: Loaded, session: Which, dirs: Option<UserDirs>) -> Self {
+    pub fn new(
+        root: PathBuf,
+        config: LoadedConfig,
+        session: SessionChoice,
+        dirs: Option<UserDirs>,
+    ) -> Self {
         Self {
             root,
             add_dirs: Vec::new(),
@@ -197,7 +202,7 @@ impl Options {
     }
 
     /// The storage of this project's sessions, for reading.
-    pub fn recorded(&self) -> Storage {
+    pub fn session_storage(&self) -> Storage {
         self.storage.clone().unwrap_or_else(|| Storage::find(&self.root, self.dirs.as_ref()))
     }
 }
@@ -205,15 +210,15 @@ impl Options {
 /// A session: a kernel with its components.
 pub struct Session {
     kernel: Kernel,
-    events: Events,
+    events: EventStream,
     summary: SummarySink,
     exec: Arc<Exec>,
-    control: Control,
+    control: SessionControl,
     timeout: Option<Duration>,
     workspace: Arc<Workspace>,
-    writable: Writable,
-    learning: Option<Learning>,
-    background: Background,
+    writable: WritableDirs,
+    learning: Option<SessionLearning>,
+    background: BackgroundWork,
     mcp: McpServers,
     /// Distils the last turn, while it is polled.
     distilling: Option<BoxFuture<'static, ()>>,
@@ -244,7 +249,7 @@ impl Session {
     /// Opens a session. `faces` receive its events; no request is sent yet.
     pub async fn open(
         options: Options,
-        control: Control,
+        control: SessionControl,
         faces: Vec<Box<dyn Sink>>,
     ) -> Result<Self, OpenError> {
         Self::open_with(options, control, faces, None).await
@@ -252,14 +257,14 @@ impl Session {
 
     /// The session's id.
     pub fn id(&self) -> &str {
-        self.events.session()
+        self.events.session_id()
     }
 
     /// Works on the user's message. The result is masked, like all output of the program.
     pub async fn run(&mut self, input: impl Into<UserInput>) -> TurnFinished {
         let input = input.into();
         if let Some(learning) = &self.learning {
-            learning.ready().await;
+            learning.wait_until_open().await;
         }
         let mut finished = {
             let run = self.kernel.run(&input);
@@ -293,7 +298,7 @@ impl Session {
                     | Ending::CheckFailed
                     | Ending::PermissionDenied
             );
-        let next = self.learning.as_ref().filter(|_| is_over).and_then(Learning::distil);
+        let next = self.learning.as_ref().filter(|_| is_over).and_then(SessionLearning::distil);
         self.distilling = match (self.distilling.take(), next) {
             (Some(last), Some(next)) => Some(last.then(|()| next).boxed()),
             (last, next) => last.or(next),
@@ -301,7 +306,7 @@ impl Session {
     }
 
     /// Background work while no turn runs: distillation.
-    pub async fn idle(&mut self) -> Infallible {
+    pub async fn run_idle_work(&mut self) -> Infallible {
         poll_background(&mut self.distilling).await
     }
 
@@ -340,15 +345,15 @@ impl Session {
     /// Ends the session: ends remaining processes of commands, and writes the summary.
     pub async fn close(self) {
         self.kernel.end_session().await;
-        self.exec.close().await;
+        self.exec.shutdown_and_wait().await;
         self.mcp.close().await;
-        self.kernel.settle_background(true);
+        self.kernel.record_background_changes(true);
         if let Some(learning) = &self.learning {
-            learning.end();
+            learning.finish();
         }
         // (It may report that telemetry is lost.)
         self.background.finish().await;
-        self.events.emit(Body::SessionSummary(self.summary.summary()));
+        self.events.emit(EventBody::SessionSummary(self.summary.summary()));
     }
 }
 

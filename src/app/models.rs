@@ -4,46 +4,46 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::toolbox::masker;
+use super::toolbox::build_masker;
 use super::{HostPrograms, OpenError};
 use crate::config::{self, Config, Requests};
 use agent_engine::context::DEFAULT_WINDOW;
-use agent_engine::kernel::{Price, Speaker};
+use agent_engine::kernel::{ConfiguredModel, Price};
 use agent_host::exec::Command;
-use agent_model::{Retries, WireRecorder};
-use agent_protocol::control::Control;
+use agent_model::{RetrySettings, WireRecorder};
+use agent_protocol::control::SessionControl;
+use agent_protocol::format_thousands;
 use agent_protocol::model::{Model, ModelError, ModelErrorKind};
 use agent_protocol::prompt::Prompts;
-use agent_protocol::thousands;
 
 /// Time limits for listing a server's models: of a server that may not exist, and of a configured one.
-const LOCAL_PATIENCE: Duration = Duration::from_millis(500);
-const OWN_PATIENCE: Duration = Duration::from_secs(5);
+const LOCAL_TIMEOUT: Duration = Duration::from_millis(500);
+const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A model with its facts.
-pub(super) struct Opened {
-    pub(super) speaker: Speaker,
+pub(super) struct OpenModel {
+    pub(super) speaker: ConfiguredModel,
     /// `None`: a scripted model.
     pub(super) endpoint: Option<agent_model::Endpoint>,
 }
 
-impl Opened {
+impl OpenModel {
     /// The key in use.
     pub(super) fn key(&self) -> Option<String> {
         self.endpoint.as_ref().and_then(|endpoint| endpoint.api_key.clone())
     }
 
     /// Settings of the user that its server does not take.
-    pub(super) fn not_sent(&self) -> Vec<String> {
-        let Speaker { effort, temperature, .. } = self.speaker;
-        self.endpoint.as_ref().map_or_else(Vec::new, |it| it.not_sent(effort, temperature))
+    pub(super) fn unsupported_settings(&self) -> Vec<String> {
+        let ConfiguredModel { effort, temperature, .. } = self.speaker;
+        self.endpoint.as_ref().map_or_else(Vec::new, |it| it.unsent_settings(effort, temperature))
     }
 
     /// Asks the server for its models. An error: it cannot be reached. A text: what the user should know.
-    pub(super) async fn check(&self) -> Result<Option<String>, OpenError> {
+    pub(super) async fn check_listed(&self) -> Result<Option<String>, OpenError> {
         let Some(endpoint) = &self.endpoint else { return Ok(None) };
         let name = &endpoint.model;
-        match agent_model::list_models(endpoint, OWN_PATIENCE).await {
+        match agent_model::list_models(endpoint, CONFIGURED_TIMEOUT).await {
             Ok(models) if models.contains(name) => Ok(None),
             Ok(models) => Ok(Some(format!(
                 "the server does not list {name} among its {} models",
@@ -59,13 +59,13 @@ impl Opened {
 
 /// The configured models.
 pub(super) struct Models {
-    pub(super) main: Speaker,
+    pub(super) main: ConfiguredModel,
     /// For summaries and reflections; it may be the main one.
-    pub(super) light: Speaker,
+    pub(super) light: ConfiguredModel,
     /// In this order they replace the main one if it is not available.
-    pub(super) fallback: Vec<Speaker>,
+    pub(super) fallback: Vec<ConfiguredModel>,
     /// The verifier.
-    pub(super) verifier: Option<Speaker>,
+    pub(super) verifier: Option<ConfiguredModel>,
     /// The keys in use.
     pub(super) keys: Vec<String>,
     /// Settings that are not sent to a model.
@@ -77,16 +77,16 @@ pub(super) async fn open_models(
     config: &Config,
     prompts: &Prompts,
     outside: &HostPrograms,
-    control: &Control,
+    control: &SessionControl,
 ) -> Result<Models, OpenError> {
     let main = open_model(config, prompts, outside, control).await?;
     let mut keys: Vec<String> = main.key().into_iter().collect();
-    let mut notices = main.not_sent();
+    let mut notices = main.unsupported_settings();
     let mut open = async |name: &String| {
         let config = Config { model: name.clone(), ..config.clone() };
         let opened = open_model(&config, prompts, outside, control).await?;
         keys.extend(opened.key());
-        notices.extend(opened.not_sent());
+        notices.extend(opened.unsupported_settings());
         Ok::<_, OpenError>(opened.speaker)
     };
     let mut others = [None, None];
@@ -107,14 +107,14 @@ pub(super) async fn open_models(
             .chain(&light)
             .chain(&fallback)
             .chain(&verifier)
-            .try_for_each(has_price)?;
+            .try_for_each(require_price)?;
     }
     let light = light.unwrap_or_else(|| main.clone());
     Ok(Models { main, light, fallback, verifier, keys, notices })
 }
 
 /// A cost limit requires the model's price.
-pub(super) fn has_price(speaker: &Speaker) -> Result<(), OpenError> {
+pub(super) fn require_price(speaker: &ConfiguredModel) -> Result<(), OpenError> {
     if speaker.price.is_some() {
         return Ok(());
     }
@@ -130,46 +130,47 @@ pub(super) async fn open_model(
     config: &Config,
     prompts: &Prompts,
     outside: &HostPrograms,
-    control: &Control,
-) -> Result<Opened, OpenError> {
+    control: &SessionControl,
+) -> Result<OpenModel, OpenError> {
     if let Some(path) = config.model.strip_prefix("script:") {
-        let speaker = speaker(config, Arc::new(script(path)?));
-        return Ok(Opened { speaker, endpoint: None });
+        let speaker = build_speaker(config, Arc::new(read_script(path)?));
+        return Ok(OpenModel { speaker, endpoint: None });
     }
     if let Some(folder) = config.model.strip_prefix("replay:") {
-        let retries = retries(&config.requests)?;
-        let model = agent_model::Replay::read(folder, retries).map_err(|error| {
+        let retries = retry_settings(&config.requests)?;
+        let model = agent_model::ReplayModel::open(folder, retries).map_err(|error| {
             OpenError::Usage(format!(
                 "{error}; replay: is followed by a directory of --record-wire"
             ))
         })?;
         // The window decides about compactions, so it is that of the recorded model.
         let recorded = model.recorded_model().to_owned();
-        let speaker = Speaker {
-            context_window: facts(config, &recorded).context_window.unwrap_or(DEFAULT_WINDOW),
-            ..speaker(config, Arc::new(model))
+        let speaker = ConfiguredModel {
+            context_window: model_facts(config, &recorded).context_window.unwrap_or(DEFAULT_WINDOW),
+            ..build_speaker(config, Arc::new(model))
         };
-        return Ok(Opened { speaker, endpoint: None });
+        return Ok(OpenModel { speaker, endpoint: None });
     }
     let variable = |name: &str| std::env::var(name).ok();
-    let resolved = match config::resolve(config, &variable)? {
+    let resolved = match config::resolve_model(config, &variable)? {
         Some(resolved) => resolved,
-        None => model_of_a_server(config).await?,
+        None => find_server_model(config).await?,
     };
-    let mut endpoint = endpoint(&resolved, &config.requests, prompts, outside, control).await?;
-    endpoint.recorder = recorder(config, endpoint.api_key.as_deref())?;
-    let facts = facts(config, &resolved.id);
+    let mut endpoint =
+        open_endpoint(&resolved, &config.requests, prompts, outside, control).await?;
+    endpoint.recorder = wire_recorder(config, endpoint.api_key.as_deref())?;
+    let facts = model_facts(config, &resolved.id);
     (endpoint.max_output_tokens, endpoint.thinking) = (facts.max_output_tokens, facts.thinking);
     let model = agent_model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
-    Ok(Opened { speaker: speaker(config, Arc::from(model)), endpoint: Some(endpoint) })
+    Ok(OpenModel { speaker: build_speaker(config, Arc::from(model)), endpoint: Some(endpoint) })
 }
 
-fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
-    let facts = facts(config, model.id());
+fn build_speaker(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
+    let facts = model_facts(config, model.id());
     let table = config.models.get(model.id());
     let chosen = config.chosen_effort.as_ref().filter(|(id, _)| id == model.id());
-    Speaker {
+    ConfiguredModel {
         price: facts.price,
         context_window: facts.context_window.unwrap_or(DEFAULT_WINDOW),
         takes_images: facts.takes_images.unwrap_or(true),
@@ -185,34 +186,35 @@ fn speaker(config: &Config, model: Arc<dyn Model>) -> Speaker {
 }
 
 /// The scripted model in this file.
-pub fn script(path: &str) -> Result<agent_model::Scripted, OpenError> {
+pub fn read_script(path: &str) -> Result<agent_model::ScriptedModel, OpenError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         OpenError::Usage(format!(
             "the script {path} cannot be read: {error}; script: is followed by the path of a file with answers, see docs/SCRIPTED_MODEL.md"
         ))
     })?;
-    agent_model::Scripted::parse(path, &text).map_err(|error| OpenError::Usage(error.to_string()))
+    agent_model::ScriptedModel::parse(path, &text)
+        .map_err(|error| OpenError::Usage(error.to_string()))
 }
 
 /// The endpoint of a model; runs the command that prints the key, if one is configured.
-pub async fn endpoint(
-    resolved: &config::Resolved,
+pub async fn open_endpoint(
+    resolved: &config::ResolvedModel,
     requests: &Requests,
     prompts: &Prompts,
     outside: &HostPrograms,
-    control: &Control,
+    control: &SessionControl,
 ) -> Result<agent_model::Endpoint, OpenError> {
-    let mut endpoint = keyless(resolved, requests)?;
+    let mut endpoint = endpoint_without_key(resolved, requests)?;
     prompts.text(agent_model::TOOLS_IN_TEXT).clone_into(&mut endpoint.tools_in_text);
     if let (None, Some(command)) = (&endpoint.api_key, &resolved.table.api_key_command) {
-        endpoint.api_key = Some(key_from(command, outside, control).await?);
+        endpoint.api_key = Some(run_key_command(command, outside, control).await?);
     }
     Ok(endpoint)
 }
 
 /// The endpoint of a model, without a key that a command prints.
-fn keyless(
-    resolved: &config::Resolved,
+fn endpoint_without_key(
+    resolved: &config::ResolvedModel,
     requests: &Requests,
 ) -> Result<agent_model::Endpoint, OpenError> {
     let table = &resolved.table;
@@ -233,16 +235,16 @@ fn keyless(
         first_byte: first_data_timeout.as_ref().map(duration).transpose()?,
         idle: idle_timeout.as_ref().map(duration).transpose()?,
     };
-    endpoint.retries = retries(requests)?;
+    endpoint.retries = retry_settings(requests)?;
     Ok(endpoint)
 }
 
-fn retries(requests: &Requests) -> Result<Retries, OpenError> {
+fn retry_settings(requests: &Requests) -> Result<RetrySettings, OpenError> {
     let Requests { max_tries, retry_for, .. } = requests;
-    let mut retries = Retries::default();
-    retries.tries = max_tries.unwrap_or(retries.tries);
+    let mut retries = RetrySettings::default();
+    retries.max_attempts = max_tries.unwrap_or(retries.max_attempts);
     if let Some(time) = retry_for {
-        retries.within =
+        retries.time_limit =
             agent_protocol::settings::parse_duration(time).map_err(OpenError::Usage)?;
     }
     Ok(retries)
@@ -250,11 +252,14 @@ fn retries(requests: &Requests) -> Result<Retries, OpenError> {
 
 /// The recorder of requests and answers, if one is configured. A process has only one: all its models write
 /// to it.
-fn recorder(config: &Config, key: Option<&str>) -> Result<Option<Arc<WireRecorder>>, OpenError> {
+fn wire_recorder(
+    config: &Config,
+    key: Option<&str>,
+) -> Result<Option<Arc<WireRecorder>>, OpenError> {
     static RECORDER: OnceLock<Arc<WireRecorder>> = OnceLock::new();
     let Some(folder) = &config.record.wire else { return Ok(None) };
     if RECORDER.get().is_none() {
-        let masker = masker(config, key.as_slice())?;
+        let masker = build_masker(config, key.as_slice())?;
         let recorder = WireRecorder::create(Path::new(folder), masker)
             .map_err(|error| OpenError::Usage(format!("requests cannot be recorded in {folder}: {error}; name a new directory that you can write")))?;
         let _ = RECORDER.set(Arc::new(recorder));
@@ -264,21 +269,23 @@ fn recorder(config: &Config, key: Option<&str>) -> Result<Option<Arc<WireRecorde
 
 /// For `auto` without a key: the first server that responds, with the first of its models. Configured servers
 /// come first.
-async fn model_of_a_server(config: &Config) -> Result<config::Resolved, OpenError> {
-    for server in servers(config)? {
+async fn find_server_model(config: &Config) -> Result<config::ResolvedModel, OpenError> {
+    for server in model_servers(config)? {
         let Ok(models) = server.models().await else { continue };
         if let Some(first) = models.first() {
             let config = Config { model: format!("{}/{first}", server.name), ..config.clone() };
-            if let Some(resolved) = config::resolve(&config, &|name| std::env::var(name).ok())? {
+            if let Some(resolved) =
+                config::resolve_model(&config, &|name| std::env::var(name).ok())?
+            {
                 return Ok(resolved);
             }
         }
     }
-    Err(no_model())
+    Err(no_model_error())
 }
 
 /// There is no model to use.
-pub fn no_model() -> OpenError {
+pub fn no_model_error() -> OpenError {
     OpenError::NoModel(format!(
         "no model: set a key ({}), start a local server (ollama, llama.cpp, vLLM, LM Studio), or name \
          one with --model provider/model; `agent demo` needs none",
@@ -287,22 +294,22 @@ pub fn no_model() -> OpenError {
 }
 
 /// A server that may answer without a key.
-pub(super) struct Server {
+pub(super) struct ModelServer {
     /// The provider's name.
     pub(super) name: String,
     /// What precedes the names of the provider's models at the server.
     prefix: String,
     pub(super) endpoint: agent_model::Endpoint,
     /// It is configured: it should answer.
-    pub(super) is_own: bool,
+    pub(super) is_configured: bool,
     /// Time limit for listing its models.
-    patience: Duration,
+    timeout: Duration,
 }
 
-impl Server {
+impl ModelServer {
     /// The names of the provider's models that it lists.
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelError> {
-        let listed = agent_model::list_models(&self.endpoint, self.patience).await?;
+        let listed = agent_model::list_models(&self.endpoint, self.timeout).await?;
         let own = listed.iter().filter_map(|name| name.strip_prefix(&self.prefix));
         Ok(own.map(ToOwned::to_owned).collect())
     }
@@ -312,57 +319,57 @@ impl Server {
 const UNKNOWN: &str = "?";
 
 /// The configured servers, then those on this machine.
-pub(super) fn servers(config: &Config) -> Result<Vec<Server>, OpenError> {
+pub(super) fn model_servers(config: &Config) -> Result<Vec<ModelServer>, OpenError> {
     let own = config.providers.iter().filter(|(_, provider)| provider.base_url.is_some());
-    let own = own.map(|(name, _)| (name, OWN_PATIENCE));
+    let own = own.map(|(name, _)| (name, CONFIGURED_TIMEOUT));
     let is_own = |name: &String| config.providers.get(name).is_some_and(|it| it.base_url.is_some());
     let local = config::presets().iter().filter(|it| it.is_local() && !is_own(&it.name));
-    let local = local.map(|preset| (&preset.name, LOCAL_PATIENCE));
+    let local = local.map(|preset| (&preset.name, LOCAL_TIMEOUT));
     let variable = |name: &str| std::env::var(name).ok();
     let mut servers = Vec::new();
     for (name, patience) in own.chain(local) {
         // (The name of the model is not known yet.)
         let config = Config { model: format!("{name}/{UNKNOWN}"), ..config.clone() };
-        if let Some(resolved) = config::resolve(&config, &variable)? {
+        if let Some(resolved) = config::resolve_model(&config, &variable)? {
             let prefix = resolved.model.strip_suffix(UNKNOWN).unwrap_or_default().to_owned();
-            let endpoint = keyless(&resolved, &config.requests)?;
-            servers.push(Server {
+            let endpoint = endpoint_without_key(&resolved, &config.requests)?;
+            servers.push(ModelServer {
                 name: name.clone(),
                 prefix,
                 endpoint,
-                is_own: is_own(name),
-                patience,
+                is_configured: is_own(name),
+                timeout: patience,
             });
         }
     }
     Ok(servers)
 }
 
-async fn key_from(
+async fn run_key_command(
     command: &str,
     outside: &HostPrograms,
-    control: &Control,
+    control: &SessionControl,
 ) -> Result<String, OpenError> {
     // The user's own command may need the user's secrets. In the project's folder `python3 -m keyring` would
     // run a file that the agent's commands could have created.
     let line = Command {
-        environment: outside.texts(),
-        ..Command::new(command.to_owned(), outside.folder(), Duration::from_secs(30))
+        environment: outside.utf8_environment(),
+        ..Command::new(command.to_owned(), outside.working_directory(), Duration::from_secs(30))
     };
     let outcome = outside
         .exec()
-        .run(line, &control.cancel())
+        .run(line, &control.cancellation_token())
         .await
         .map_err(|error| OpenError::Usage(format!("api_key_command: {error}")))?;
-    if let Some(interrupt) = control.interrupted() {
+    if let Some(interrupt) = control.interrupt_cause() {
         return Err(OpenError::Interrupted(interrupt));
     }
     let key = outcome.stdout.text.trim().to_owned();
     if outcome.exit_code != Some(0) || key.is_empty() {
-        let how = outcome.how();
+        let how = outcome.describe_end();
         return Err(OpenError::Usage(format!(
             "api_key_command {how} and printed no key; run it by hand, in {} and without programs of this project or another one",
-            outside.folder().display()
+            outside.working_directory().display()
         )));
     }
     Ok(key)
@@ -370,7 +377,7 @@ async fn key_from(
 
 /// Facts about a model; unknown fields are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Facts {
+pub struct ModelFacts {
     /// Limit of tokens of a request and its answer together.
     pub context_window: Option<u64>,
     /// Limit of tokens of an answer.
@@ -383,12 +390,12 @@ pub struct Facts {
     pub takes_images: Option<bool>,
 }
 
-impl Facts {
+impl ModelFacts {
     /// One line for display: `window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens`.
-    pub fn in_words(&self) -> String {
+    pub fn describe(&self) -> String {
         let window = self.context_window.map_or_else(
             || "window not known".to_owned(),
-            |window| format!("window {} tokens", thousands(window)),
+            |window| format!("window {} tokens", format_thousands(window)),
         );
         let price = self.price.map_or_else(
             || "price not known".to_owned(),
@@ -401,15 +408,15 @@ impl Facts {
 }
 
 /// Facts about `provider/model`: from the configuration, then built-in.
-pub fn facts(config: &Config, id: &str) -> Facts {
-    let known = config::known(config, id);
+pub fn model_facts(config: &Config, id: &str) -> ModelFacts {
+    let known = config::model_table(config, id);
     let price = known.price_in.zip(known.price_out).map(|(input, output)| Price {
         input,
         output,
         cached: known.price_cached.unwrap_or(input),
         cache_write: known.price_cache_write.unwrap_or(input),
     });
-    Facts {
+    ModelFacts {
         context_window: known.context_window,
         max_output_tokens: known.max_output_tokens,
         price,

@@ -5,33 +5,35 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::agents::{Agents, Roles};
-use super::background::Background;
+use super::agents::{Roles, SubAgentRunner};
+use super::background::BackgroundWork;
 use super::extensions::{self, Skills};
-use super::learning::Learning;
+use super::learning::SessionLearning;
 use super::models::Models;
-use super::project::{ProjectFiles, rules_around, rules_of_user, settings_around};
-use super::resumed::{resume, sweep};
-use super::resumed_model::open_recorded;
-use super::toolbox::{checks, exec_with, verifier_of};
+use super::project::{ProjectFiles, enclosing_rules, unused_settings_notices, user_rules};
+use super::resume::{remove_leftovers, resume_session};
+use super::resumed_model::open_recorded_models;
+use super::toolbox::{check_settings, command_exec_with, open_verifier};
 use super::{
-    ADDED, ANSWER_SCHEMA, HostPrograms, Kept, McpServers, OpenError, Options, Session, StateDirs,
-    Storage, SystemClock, Toolbox, Which, Writable, changed_files, hooks, identity, masker,
-    open_sandbox, open_toolbox, open_workspace, place, recall, settings, with_checkpoints,
+    ADDED_DIRS, ANSWER_SCHEMA, HostPrograms, McpServers, OpenError, Options, Session,
+    SessionChoice, StateDirs, Storage, SystemClock, ToolStorage, Toolbox, WritableDirs,
+    build_masker, changed_files, hooks, open_sandbox, open_toolbox, open_workspace, place,
+    project_identity, registry_settings, resolve_recorded_session, with_checkpoints,
 };
 use crate::config::{self, Config, UserDirs};
-use agent_engine::context::{Budget, Layers, MAX_RULES_BYTES, Project, Rules};
+use agent_engine::context::{ContextBudget, Layers, MAX_RULES_BYTES, Project, RulesFile};
 use agent_engine::kernel::{
-    AnswerSchema, CallIds, Checks, Kernel, Limits, Memory, Parts, Speakers, SpendLimit,
+    AnswerSchema, CallIds, Checks, Kernel, KernelParts, LessonMemory, SessionModels, SpendLimit,
+    TurnLimits,
 };
 use agent_engine::registry::{self, Registry};
 use agent_engine::tools::Tool;
 use agent_host::exec::sandbox::Sandbox;
-use agent_host::workspace::{Spill, Workspace};
-use agent_permission::Withheld;
-use agent_protocol::control::{Control, PermissionMode};
+use agent_host::workspace::{SpillFolder, Workspace};
+use agent_permission::HiddenFiles;
+use agent_protocol::control::{PermissionMode, SessionControl};
 use agent_protocol::event::{
-    Body, Clock, Event, Events, Sandbox as Guarantees, SessionStarted, Sink,
+    Clock, Event, EventBody, EventStream, SandboxStatus as Guarantees, SessionStarted, Sink,
 };
 use agent_protocol::mask::Masker;
 use agent_protocol::prompt::{Prompt, Prompts};
@@ -41,30 +43,30 @@ use agent_record::{Log, SummarySink};
 const RULES_SHARE: u64 = 16;
 
 /// Replaces a tool by another one of the same name.
-pub(super) type ToolStandIn = Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>>;
+pub(super) type ToolReplacement = Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>>;
 
 /// Parts of a session that replace the usual ones.
-pub(super) struct StandIns {
+pub(super) struct SessionReplacements {
     /// Instead of the configured models.
     pub(super) models: Option<Models>,
     /// Replaces each tool.
-    pub(super) stand_in: ToolStandIn,
+    pub(super) replace_tool: ToolReplacement,
     /// Instead of the stored lessons.
-    pub(super) memory: Option<Memory>,
+    pub(super) memory: Option<LessonMemory>,
     pub(super) clock: Arc<dyn Clock>,
     /// The permission rules assume the sandbox.
     pub(super) is_sandboxed: bool,
 }
 
-impl StandIns {
-    fn none(is_sandboxed: bool) -> Self {
+impl SessionReplacements {
+    fn default_parts(is_sandboxed: bool) -> Self {
         let (stand_in, clock) = (Box::new(|tool| tool), Arc::new(SystemClock));
-        Self { models: None, stand_in, memory: None, clock, is_sandboxed }
+        Self { models: None, replace_tool: stand_in, memory: None, clock, is_sandboxed }
     }
 }
 
 /// Everything of a session that can fail to open, except its log. Nothing was written yet.
-struct Checked {
+struct PreparedSession {
     /// The session that is resumed or forked.
     recorded: Option<String>,
     notices: Vec<String>,
@@ -73,33 +75,33 @@ struct Checked {
     timeout: Option<Duration>,
     answer_schema: Option<AnswerSchema>,
     workspace: Workspace,
-    own: StateDirs,
-    writable: Writable,
+    state_dirs: StateDirs,
+    writable: WritableDirs,
     sandbox: Option<Sandbox>,
     guarantees: Guarantees,
     is_sandboxed: bool,
-    settings: registry::Settings,
-    learning: Option<Learning>,
-    memory: Option<Memory>,
+    settings: registry::RegistrySettings,
+    learning: Option<SessionLearning>,
+    memory: Option<LessonMemory>,
     mcp: McpServers,
     skills: Skills,
-    agents: Arc<Agents>,
+    agents: Arc<SubAgentRunner>,
     models: Models,
     /// The configuration of the models.
-    used: Config,
+    model_config: Config,
     masker: Arc<Masker>,
     clock: Arc<dyn Clock>,
-    stand_in: ToolStandIn,
+    replace_tool: ToolReplacement,
     options: Options,
 }
 
 /// The record of a session.
-struct Recording {
+struct SessionRecording {
     storage: Storage,
     is_ephemeral: bool,
     /// What was recorded earlier.
-    loaded: Option<agent_record::Loaded>,
-    events: Events,
+    loaded: Option<agent_record::LoadedSession>,
+    events: EventStream,
     summary: SummarySink,
 }
 
@@ -107,56 +109,62 @@ impl Session {
     /// Opens a session with parts that replace the usual ones.
     pub(super) async fn open_with(
         options: Options,
-        control: Control,
+        control: SessionControl,
         faces: Vec<Box<dyn Sink>>,
-        stand_ins: Option<StandIns>,
+        stand_ins: Option<SessionReplacements>,
     ) -> Result<Self, OpenError> {
-        let mut checked = Box::pin(Checked::of(options, stand_ins, &control)).await?;
-        let recording = checked.record(faces)?;
+        let mut checked = Box::pin(PreparedSession::prepare(options, stand_ins, &control)).await?;
+        let recording = checked.open_recording(faces)?;
         checked.assemble(recording, control)
     }
 }
 
-impl Checked {
-    async fn of(
+impl PreparedSession {
+    async fn prepare(
         mut options: Options,
-        stand_ins: Option<StandIns>,
-        control: &Control,
+        stand_ins: Option<SessionReplacements>,
+        control: &SessionControl,
     ) -> Result<Self, OpenError> {
-        let own = StateDirs::of(options.dirs.as_ref());
-        let (recorded, mut notices) = recall(&mut options, &own)?;
+        let own = StateDirs::new(options.dirs.as_ref());
+        let (recorded, mut notices) = resolve_recorded_session(&mut options, &own)?;
         let config = &options.config.config;
-        let mode = options.config.mode(options.default_mode);
-        let checks = checks(config)?;
+        let mode = options.config.mode_or(options.default_mode);
+        let checks = check_settings(config)?;
         let timeout =
             config.limits.timeout.as_deref().map(agent_protocol::settings::parse_duration);
         let timeout = timeout.transpose().map_err(OpenError::Usage)?;
-        let answer_schema = answer_schema(&options)?;
+        let answer_schema = compile_answer_schema(&options)?;
         let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
         if stand_ins.is_none() {
-            notices.extend(settings_around(workspace.root()));
+            notices.extend(unused_settings_notices(workspace.root()));
         }
-        let writable = Writable::of(config, &workspace)?;
+        let writable = WritableDirs::from_workspace(config, &workspace)?;
         // Read in parallel with the rest of the start.
-        let is_trusted = options.config.trusted;
-        let project = identity(workspace.root(), is_trusted);
+        let is_trusted = options.config.is_trusted;
+        let project = project_identity(workspace.root(), is_trusted);
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
-        let learning = Learning::begin(config, options.dirs.as_ref(), project, is_trusted)?;
-        let mcp = McpServers::started(stand_ins.is_none(), &options, &writable)?;
-        let outside = HostPrograms::of(&writable);
-        let StandIns { models, stand_in, memory, clock, is_sandboxed } =
-            stand_ins.unwrap_or_else(|| StandIns::none(sandbox.is_some()));
+        let learning = SessionLearning::start(config, options.dirs.as_ref(), project, is_trusted)?;
+        let mcp = McpServers::start_configured(stand_ins.is_none(), &options, &writable)?;
+        let outside = HostPrograms::from_writable(&writable);
+        let SessionReplacements { models, replace_tool: stand_in, memory, clock, is_sandboxed } =
+            stand_ins.unwrap_or_else(|| SessionReplacements::default_parts(sandbox.is_some()));
         let (mut models, used) =
-            models_of(models, &options, recorded.as_deref(), &outside, control).await?;
+            open_session_models(models, &options, recorded.as_deref(), &outside, control).await?;
         notices.append(&mut models.notices);
         let mut agents = Roles::open(&options, &used, &mcp, &outside, control).await;
         notices.append(&mut agents.notices);
         let skills = Skills::open(&options, &mut notices);
-        let settings = settings(&options.config, &writable, mode, is_sandboxed, &workspace)?;
+        let settings =
+            registry_settings(&options.config, &writable, mode, is_sandboxed, &workspace)?;
         let keys = models.keys.iter().chain(&agents.keys).map(String::as_str);
-        let masker = masker(config, &keys.collect::<Vec<_>>())?;
-        let agents =
-            Arc::new(Agents::new(config, agents, skills.tool().cloned(), &mcp, &options.tools)?);
+        let masker = build_masker(config, &keys.collect::<Vec<_>>())?;
+        let agents = Arc::new(SubAgentRunner::new(
+            config,
+            agents,
+            skills.tool().cloned(),
+            &mcp,
+            &options.tools,
+        )?);
         Ok(Self {
             recorded,
             notices,
@@ -165,7 +173,7 @@ impl Checked {
             timeout,
             answer_schema,
             workspace,
-            own,
+            state_dirs: own,
             writable,
             sandbox,
             guarantees,
@@ -177,17 +185,17 @@ impl Checked {
             skills,
             agents,
             models,
-            used,
+            model_config: used,
             masker,
             clock,
-            stand_in,
+            replace_tool: stand_in,
             options,
         })
     }
 
     /// Opens the log, with the mode that it records.
-    fn record(&mut self, faces: Vec<Box<dyn Sink>>) -> Result<Recording, OpenError> {
-        let storage = storage_of(&self.options, self.workspace.root());
+    fn open_recording(&mut self, faces: Vec<Box<dyn Sink>>) -> Result<SessionRecording, OpenError> {
+        let storage = session_storage(&self.options, self.workspace.root());
         let is_ephemeral = self.options.ephemeral || storage.is_ephemeral;
         self.notices.extend(storage.notice.clone());
         let (log, loaded, id) = open_log(&self.options, self.recorded.take(), &storage)?;
@@ -197,62 +205,68 @@ impl Checked {
         }
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
         let summary = SummarySink::default();
-        let sinks = sinks(log, &summary, self.learning.as_ref(), faces, loaded.as_ref());
+        let sinks = build_sinks(log, &summary, self.learning.as_ref(), faces, loaded.as_ref());
         let (clock, masker) = (self.clock.clone(), self.masker.clone());
-        let events = Events::new(id, seq, clock, masker, sinks);
-        Ok(Recording { storage, is_ephemeral, loaded, events, summary })
+        let events = EventStream::new(id, seq, clock, masker, sinks);
+        Ok(SessionRecording { storage, is_ephemeral, loaded, events, summary })
     }
 
-    fn assemble(self, recording: Recording, control: Control) -> Result<Session, OpenError> {
+    fn assemble(
+        self,
+        recording: SessionRecording,
+        control: SessionControl,
+    ) -> Result<Session, OpenError> {
         let Self { options, mut notices, learning, mcp, models, writable, .. } = self;
-        let Recording { storage, is_ephemeral, loaded, events, summary } = recording;
+        let SessionRecording { storage, is_ephemeral, loaded, events, summary } = recording;
         let config = &options.config.config;
-        let id = events.session().to_owned();
+        let id = events.session_id().to_owned();
         let log_path = (!is_ephemeral).then(|| storage.log_path(&id));
-        let hooks = hooks::of_session(&options, &writable, log_path.as_deref());
-        let settings = registry::Settings { hooks, ..self.settings };
-        let kept = kept(log_path.as_deref(), &options.root, self.masker, &writable);
+        let hooks = hooks::session_hooks(&options, &writable, log_path.as_deref());
+        let settings = registry::RegistrySettings { hooks, ..self.settings };
+        let kept = tool_storage(log_path.as_deref(), &options.root, self.masker, &writable);
         let workspace = self.workspace.with_readable(kept.spill.folder());
-        let (workspace, sandbox) = self.skills.readable_in(workspace, self.sandbox);
+        let (workspace, sandbox) = self.skills.make_readable(workspace, self.sandbox);
         let stored = (!is_ephemeral).then_some(&storage);
-        let workspace = with_history(workspace, config, stored, &id)?;
+        let workspace = with_stored_checkpoints(workspace, config, stored, &id)?;
         let begin = (&events, config, stored, loaded.as_ref());
-        let background = Background::begin(begin, &workspace, &mut notices);
+        let background = BackgroundWork::start(begin, &workspace, &mut notices);
         let Models { main, light, fallback, verifier, .. } = models;
-        let budget = Budget::new(main.model.id(), main.context_window, config.context.compact_at);
+        let budget =
+            ContextBudget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
-        let rules = rules(&project, &settings.policy.withheld(), options.dirs.as_ref());
-        let mut tools = extensions::tools(&self.agents);
+        let rules = collect_rules(&project, &settings.policy.hidden_files(), options.dirs.as_ref());
+        let mut tools = extensions::session_tools(&self.agents);
         options.tools.apply(&mut tools);
         mcp.add_to(&mut tools, &mut notices);
-        let tools = tools.into_iter().map(self.stand_in).collect();
+        let tools = tools.into_iter().map(self.replace_tool).collect();
         let (exec, files) =
-            (exec_with(config, &writable, &options.variables), (workspace.clone(), tools));
+            (command_exec_with(config, &writable, &options.variables), (workspace.clone(), tools));
         let toolbox = open_toolbox(exec, settings, sandbox, files, kept, events, &control);
         let Toolbox { mut registry, events, exec } = toolbox;
         let prompts = options.config.prompts.clone();
         let model = main.model.id();
         let started = (&options, &registry, &mcp);
-        let started = self::started(started, model, self.mode, self.guarantees, &prompts);
-        let recorded_place = loaded.as_ref().and_then(|loaded| agent_record::place(&loaded.events));
+        let started = self::session_started(started, model, self.mode, self.guarantees, &prompts);
+        let recorded_place =
+            loaded.as_ref().and_then(|loaded| agent_record::place_section(&loaded.events));
         let place = recorded_place.unwrap_or_else(|| started.place.clone());
-        let additions = additions(&options, &prompts);
-        registry.describe(&prompts);
-        mcp.update(&mut registry);
-        let files = (&options, &writable, &self.own);
-        let verifier = verifier_of(verifier, files, &registry, &events, &prompts)?;
+        let additions = prompt_additions(&options, &prompts);
+        registry.override_descriptions(&prompts);
+        mcp.update_registry(&mut registry);
+        let files = (&options, &writable, &self.state_dirs);
+        let verifier = open_verifier(verifier, files, &registry, &events, &prompts)?;
         let prompts = Arc::new(prompts);
         let max_rules_bytes = MAX_RULES_BYTES.min(budget.bytes(budget.window() / RULES_SHARE));
         let (specs, append) = (registry.specs(), additions.as_deref());
         let layers = Layers::new(&prompts, specs, &place, append, &rules, max_rules_bytes);
-        let parts = Parts {
+        let parts = KernelParts {
             main,
             light,
             fallback,
             budget,
             keep_rounds: config.context.keep_rounds,
             registry,
-            expand: Some(mcp.expand(&events)),
+            message_expander: Some(mcp.expand(&events)),
             layers,
             project: Arc::new(project),
             max_rules_bytes,
@@ -261,28 +275,30 @@ impl Checked {
             answer_schema: self.answer_schema,
             events: events.clone(),
             control: control.clone(),
-            limits: limits_of(config),
+            limits: task_limits(config),
             recovery: config.recovery,
-            memory: self.memory.or_else(|| learning.as_ref().map(Learning::memory)),
+            memory: self.memory.or_else(|| learning.as_ref().map(SessionLearning::memory)),
             prompts: prompts.clone(),
             spend_limit: SpendLimit::default(),
             call_ids: CallIds::default(),
             sub_agent: None,
-            speakers: Speakers::default(),
+            session_models: SessionModels::default(),
         };
-        self.agents.begin(&parts, (place, rules), self.is_sandboxed);
+        self.agents.attach_session(&parts, (place, rules), self.is_sandboxed);
         let mut kernel = Kernel::new(parts);
         if let Some(learning) = &learning {
-            let request = log_path.is_some().then(|| kernel.background_request());
-            learning.session(&events, request, &prompts);
+            let request = log_path.is_some().then(|| kernel.background_requester());
+            learning.attach_session(&events, request, &prompts);
         }
         match loaded {
-            None => _ = events.emit(Body::SessionStarted(started)),
+            None => _ = events.emit(EventBody::SessionStarted(started)),
             Some(loaded) => {
-                let notice = |live: &[&Event]| changed_files::notice(&prompts, &workspace, live);
-                resume(&mut kernel, &events, &summary, &loaded, started, &notice);
-                notices.extend(kernel.images_not_shown());
-                sweep(&workspace, &agent_record::unanswered(&loaded.events));
+                let notice = |live: &[&Event]| {
+                    changed_files::changed_files_notice(&prompts, &workspace, live)
+                };
+                resume_session(&mut kernel, &events, &summary, &loaded, started, &notice);
+                notices.extend(kernel.hidden_images_note());
+                remove_leftovers(&workspace, &agent_record::unanswered_calls(&loaded.events));
             }
         }
         mcp.announce(&events);
@@ -301,28 +317,28 @@ impl Checked {
             distilling: None,
             notices,
             log_path,
-            opened_model: self.used.model,
-            chosen_effort: self.used.chosen_effort,
+            opened_model: self.model_config.model,
+            chosen_effort: self.model_config.chosen_effort,
         })
     }
 }
 
 /// These models, or those of the session.
-async fn models_of(
+async fn open_session_models(
     models: Option<Models>,
     options: &Options,
     recorded: Option<&str>,
     outside: &HostPrograms,
-    control: &Control,
+    control: &SessionControl,
 ) -> Result<(Models, config::Config), OpenError> {
     match models {
         Some(models) => Ok((models, options.config.config.clone())),
-        None => open_recorded(options, recorded, outside, control).await,
+        None => open_recorded_models(options, recorded, outside, control).await,
     }
 }
 
 /// The project's files, with checkpoints if the session is stored.
-fn with_history(
+fn with_stored_checkpoints(
     workspace: Workspace,
     config: &Config,
     stored: Option<&Storage>,
@@ -335,30 +351,37 @@ fn with_history(
 }
 
 /// What is kept beside this log, if there is one.
-fn kept(log: Option<&Path>, root: &Path, masker: Arc<Masker>, writable: &Writable) -> Kept {
+fn tool_storage(
+    log: Option<&Path>,
+    root: &Path,
+    masker: Arc<Masker>,
+    writable: &WritableDirs,
+) -> ToolStorage {
     match log {
-        Some(log) => Kept::beside(log, root, masker),
-        None => Kept::unrecorded(Spill::none(writable.places())),
+        Some(log) => ToolStorage::beside_log(log, root, masker),
+        None => ToolStorage::unrecorded(SpillFolder::temporary(writable.places())),
     }
 }
 
-fn limits_of(config: &Config) -> Limits {
+fn task_limits(config: &Config) -> TurnLimits {
     let config::Limits { max_turns, max_budget_usd, .. } = config.limits;
-    Limits { max_turns, max_budget_usd }
+    TurnLimits { max_turns, max_budget_usd }
 }
 
 /// The compiled schema of the final answer.
-fn answer_schema(options: &Options) -> Result<Option<AnswerSchema>, OpenError> {
+fn compile_answer_schema(options: &Options) -> Result<Option<AnswerSchema>, OpenError> {
     let schema = options.answer_schema.as_ref().map(AnswerSchema::new).transpose();
     schema.map_err(|reason| OpenError::Usage(format!("--json-schema: not a JSON Schema: {reason}")))
 }
 
 /// The storage of the session. For a new one the state directory is created.
-fn storage_of(options: &Options, root: &Path) -> Storage {
-    let is_new = matches!(options.session, Which::New | Which::NewWithId(_));
+fn session_storage(options: &Options, root: &Path) -> Storage {
+    let is_new = matches!(options.session, SessionChoice::New | SessionChoice::NewWithId(_));
     match &options.storage {
         Some(storage) => storage.clone(),
-        None if is_new && !options.ephemeral => Storage::make(root, options.dirs.as_ref()),
+        None if is_new && !options.ephemeral => {
+            Storage::open_or_create(root, options.dirs.as_ref())
+        }
         None => Storage::find(root, options.dirs.as_ref()),
     }
 }
@@ -367,15 +390,16 @@ fn storage_of(options: &Options, root: &Path) -> Storage {
 /// in the configuration; it is never taken from the log.
 fn recorded_mode(
     options: &Options,
-    loaded: Option<&agent_record::Loaded>,
+    loaded: Option<&agent_record::LoadedSession>,
 ) -> Option<PermissionMode> {
-    let recorded =
-        loaded.and_then(|loaded| agent_record::mode(agent_record::live(&loaded.events)))?;
+    let recorded = loaded.and_then(|loaded| {
+        agent_record::last_permission_mode(agent_record::live_events(&loaded.events))
+    })?;
     let is_set = options.config.config.permissions.mode.is_some();
     (!is_set && recorded < PermissionMode::Full).then_some(recorded)
 }
 
-type OpenLog = (Option<Log>, Option<agent_record::Loaded>, String);
+type OpenLog = (Option<Log>, Option<agent_record::LoadedSession>, String);
 
 /// `recorded`: the session that is resumed or forked.
 fn open_log(
@@ -384,7 +408,7 @@ fn open_log(
     storage: &Storage,
 ) -> Result<OpenLog, OpenError> {
     let resumed = match (recorded, &options.session) {
-        (Some(id), Which::Fork(_)) => Some(storage.fork(&id, None)?),
+        (Some(id), SessionChoice::Fork(_)) => Some(storage.fork(&id, None)?),
         (recorded, _) => recorded,
     };
     if let Some(id) = resumed {
@@ -393,7 +417,7 @@ fn open_log(
         return Ok((Some(log), Some(loaded), id));
     }
     let id = match &options.session {
-        Which::NewWithId(id) => {
+        SessionChoice::NewWithId(id) => {
             if !agent_record::is_id(id) {
                 return Err(OpenError::Usage(format!("--session-id {id:?} is not a UUID")));
             }
@@ -404,9 +428,10 @@ fn open_log(
             }
             id.clone()
         }
-        Which::New | Which::Latest | Which::Resume(_) | Which::Fork(_) => {
-            uuid::Uuid::now_v7().to_string()
-        }
+        SessionChoice::New
+        | SessionChoice::Latest
+        | SessionChoice::Resume(_)
+        | SessionChoice::Fork(_) => uuid::Uuid::now_v7().to_string(),
     };
     let log = if options.ephemeral || storage.is_ephemeral {
         None
@@ -417,17 +442,17 @@ fn open_log(
 }
 
 /// The sinks, the log first. Faces receive the earlier events of a resumed session.
-fn sinks(
+fn build_sinks(
     log: Option<Log>,
     summary: &SummarySink,
-    learning: Option<&Learning>,
+    learning: Option<&SessionLearning>,
     mut faces: Vec<Box<dyn Sink>>,
-    loaded: Option<&agent_record::Loaded>,
+    loaded: Option<&agent_record::LoadedSession>,
 ) -> Vec<Box<dyn Sink>> {
     if let Some(loaded) = loaded {
-        let live = agent_record::live(&loaded.events);
+        let live = agent_record::live_events(&loaded.events);
         for face in &mut faces {
-            face.recorded(&live);
+            face.receive_recorded(&live);
         }
     }
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
@@ -435,13 +460,13 @@ fn sinks(
     let learning = learning.filter(|_| log.is_some());
     sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
     sinks.push(Box::new(summary.clone()));
-    sinks.extend(learning.map(|learning| Box::new(learning.recorder()) as Box<dyn Sink>));
+    sinks.extend(learning.map(|learning| Box::new(learning.sink()) as Box<dyn Sink>));
     sinks.extend(faces);
     sinks
 }
 
 /// The event for the start of a session.
-fn started(
+fn session_started(
     (options, registry, mcp): (&Options, &Registry, &McpServers),
     model: &str,
     permission_mode: PermissionMode,
@@ -449,13 +474,13 @@ fn started(
     prompts: &Prompts,
 ) -> SessionStarted {
     let root = registry.root();
-    let mut settings = config::recorded(&options.config);
+    let mut settings = config::settings_to_record(&options.config);
     if let Some(schema) = &options.answer_schema {
         settings.insert(ANSWER_SCHEMA.to_owned(), schema.clone());
     }
     if !options.add_dirs.is_empty() {
         let added = options.add_dirs.iter().map(|path| path.display().to_string());
-        settings.insert(ADDED.to_owned(), added.collect::<Vec<_>>().into());
+        settings.insert(ADDED_DIRS.to_owned(), added.collect::<Vec<_>>().into());
     }
     SessionStarted {
         settings,
@@ -463,15 +488,15 @@ fn started(
         model: model.to_owned(),
         permission_mode,
         tools: registry.specs().iter().map(|tool| tool.name.to_string()).collect(),
-        mcp_servers: mcp.at_start(),
-        place: place::section(root, &sandbox, permission_mode, prompts),
+        mcp_servers: mcp.initial_states(),
+        place: place::place_section(root, &sandbox, permission_mode, prompts),
         sandbox,
         program: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 
 /// Additions to the system prompt: the user's text, and the schema of the answer.
-fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
+fn prompt_additions(options: &Options, prompts: &Prompts) -> Option<String> {
     const SCHEMA: Prompt = Prompt::named("answer_schema.md");
     let schema = options.answer_schema.as_ref();
     let schema = schema.map(|schema| format!("{}{schema}", prompts.text(SCHEMA)));
@@ -481,10 +506,14 @@ fn additions(options: &Options, prompts: &Prompts) -> Option<String> {
 }
 
 /// The rules of L2: the user's first, then those around the project, then the project's.
-fn rules(project: &ProjectFiles, withheld: &Withheld, dirs: Option<&UserDirs>) -> Vec<Rules> {
-    let mut rules = Vec::from_iter(rules_of_user(dirs));
-    let is_shown = |path: &str| withheld.why("Read", path).is_none();
-    rules.extend(rules_around(project.workspace.root(), is_shown));
+fn collect_rules(
+    project: &ProjectFiles,
+    withheld: &HiddenFiles,
+    dirs: Option<&UserDirs>,
+) -> Vec<RulesFile> {
+    let mut rules = Vec::from_iter(user_rules(dirs));
+    let is_shown = |path: &str| withheld.hidden_reason("Read", path).is_none();
+    rules.extend(enclosing_rules(project.workspace.root(), is_shown));
     rules.extend(project.rules_in(".", &is_shown));
     // (The home may be the project, or a directory around it.)
     let mut known = HashSet::new();

@@ -5,13 +5,13 @@ use std::path::Path;
 use crate::config;
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk::read_small_text;
-use agent_protocol::event::{Body, Event, Sandbox};
+use agent_protocol::event::{Event, EventBody, SandboxStatus};
 use agent_protocol::prompt::{Prompt, Prompts};
 
 /// The section, one fact per line. The last line is the permission mode.
-pub(super) fn section(
+pub(super) fn place_section(
     root: &Path,
-    sandbox: &Sandbox,
+    sandbox: &SandboxStatus,
     mode: PermissionMode,
     prompts: &Prompts,
 ) -> String {
@@ -31,7 +31,7 @@ pub(super) fn section(
          Permission mode: {}{about_mode}",
         root.display(),
         config::now().date(),
-        branch(root).as_deref().unwrap_or("none"),
+        git_branch(root).as_deref().unwrap_or("none"),
         std::env::consts::OS,
         sandbox.backend,
         sandbox.network,
@@ -41,9 +41,11 @@ pub(super) fn section(
 
 /// The message to the model if these facts have changed on resume; `None` if they have not. The mode is part
 /// of the next request.
-pub(super) fn changed(live: &[&Event], now: &str) -> Option<Body> {
+pub(super) fn change_notice(live: &[&Event], now: &str) -> Option<EventBody> {
     let known = live.iter().rev().find_map(|event| match &event.body {
-        Body::SessionStarted(known) | Body::SessionResumed { now: known, .. } => Some(&known.place),
+        EventBody::SessionStarted(known) | EventBody::SessionResumed { now: known, .. } => {
+            Some(&known.place)
+        }
         _ => None,
     })?;
     let is_known = |line: &&str| known.lines().any(|known| known == *line);
@@ -53,11 +55,11 @@ pub(super) fn changed(live: &[&Event], now: &str) -> Option<Body> {
         "<system-reminder>\nThe session was resumed.\n{}\n</system-reminder>",
         changed.join("\n")
     );
-    (!changed.is_empty()).then_some(Body::Feedback { text, files: Vec::new() })
+    (!changed.is_empty()).then_some(EventBody::Feedback { text, files: Vec::new() })
 }
 
 /// The git branch that is checked out, or the beginning of the commit's hash; `None` outside a repository.
-pub fn branch(root: &Path) -> Option<String> {
+pub fn git_branch(root: &Path) -> Option<String> {
     let git = root.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
     let git = match read_small_text(&git) {
         // A linked worktree or submodule names its git directory, possibly relative to that file.

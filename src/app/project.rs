@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::{self, AGENT_DIR, UserDirs};
-use agent_engine::context::{Found, FoundKind, Project, Rules};
+use agent_engine::context::{MentionTarget, MentionTargetKind, Project, RulesFile};
 use agent_host::workspace::{ImageKind, Workspace};
 use agent_protocol::disk;
 use agent_protocol::envelope::ErrorCode::AccessDenied;
-use agent_protocol::visible::literal_line;
+use agent_protocol::terminal_escape::escape_literal_line;
 
 /// Names of rules files, in any case.
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
@@ -19,32 +19,34 @@ const OTHER_RULES_FILE: &str = "CLAUDE.md";
 const OTHER_RULES_FOLDER: &str = ".claude";
 
 /// The directories around the project up to the top of its git repository, the nearest first.
-pub(super) fn around(root: &Path) -> impl Iterator<Item = &Path> {
+pub(super) fn enclosing_directories(root: &Path) -> impl Iterator<Item = &Path> {
     let depth = root.ancestors().position(|folder| folder.join(".git").exists());
     root.ancestors().skip(1).take(depth.unwrap_or(0))
 }
 
 /// A notice for each configuration file around the project that would apply to a session in its directory.
-pub(super) fn settings_around(root: &Path) -> impl Iterator<Item = String> {
-    let files = around(root).map(|folder| folder.join(AGENT_DIR).join(config::FILE_NAME));
+pub(super) fn unused_settings_notices(root: &Path) -> impl Iterator<Item = String> {
+    let files =
+        enclosing_directories(root).map(|folder| folder.join(AGENT_DIR).join(config::FILE_NAME));
     files.filter(|file| file.is_file()).map(|file| {
         let file = file.display().to_string();
-        let file = literal_line(&file);
+        let file = escape_literal_line(&file);
         format!("{file} is not used: it applies only to sessions in its directory (-C DIR)")
     })
 }
 
 /// Rules files of the directories around the project up to the top of its git repository, the outermost first. They
 /// are outside of the workspace, so links are not followed.
-pub(super) fn rules_around(root: &Path, is_shown: impl Fn(&str) -> bool) -> Vec<Rules> {
+pub(super) fn enclosing_rules(root: &Path, is_shown: impl Fn(&str) -> bool) -> Vec<RulesFile> {
     let mut rules = Vec::new();
-    for (n, folder) in around(root).enumerate().collect::<Vec<_>>().into_iter().rev() {
+    for (n, folder) in enclosing_directories(root).enumerate().collect::<Vec<_>>().into_iter().rev()
+    {
         let up = "../".repeat(n + 1);
         let read = |file: &Path| {
             let path = folder.join(file);
             let is_shown = path.to_str().is_some_and(&is_shown);
             let text = is_shown.then(|| disk::read_small_text_without_links(&path).ok())??;
-            Some(Rules { path: up.clone() + file.to_str()?, text })
+            Some(RulesFile { path: up.clone() + file.to_str()?, text })
         };
         let texts_in = |inside: &str, names: &[&str]| {
             let files = std::fs::read_dir(folder.join(inside)).into_iter().flatten().flatten();
@@ -55,13 +57,13 @@ pub(super) fn rules_around(root: &Path, is_shown: impl Fn(&str) -> bool) -> Vec<
                 .flat_map(|name| files.iter().filter(move |file| file.eq_ignore_ascii_case(name)));
             named.filter_map(|file| read(&Path::new(inside).join(file))).collect()
         };
-        rules.extend(first_met(texts_in));
+        rules.extend(first_rules(texts_in));
     }
     rules
 }
 
 /// The rules of a folder. `texts_in` reads the files with these names in the folder, or in one inside it.
-fn first_met(texts_in: impl Fn(&str, &[&str]) -> Vec<Rules>) -> Vec<Rules> {
+fn first_rules(texts_in: impl Fn(&str, &[&str]) -> Vec<RulesFile>) -> Vec<RulesFile> {
     let other: &[&str] = &[OTHER_RULES_FILE];
     let places = [("", &RULES_FILES[..]), ("", other), (OTHER_RULES_FOLDER, other)];
     let mut met = places.iter().map(|(inside, names)| texts_in(inside, names));
@@ -69,13 +71,13 @@ fn first_met(texts_in: impl Fn(&str, &[&str]) -> Vec<Rules>) -> Vec<Rules> {
 }
 
 /// The user's rules for every project: path and text.
-pub(super) fn rules_of_user(dirs: Option<&UserDirs>) -> Option<Rules> {
+pub(super) fn user_rules(dirs: Option<&UserDirs>) -> Option<RulesFile> {
     let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));
     let other =
         std::env::home_dir().map(|home| home.join(OTHER_RULES_FOLDER).join(OTHER_RULES_FILE));
     own.into_iter().chain(other).find_map(|path| {
         let text = std::fs::read_to_string(&path).ok()?;
-        Some(Rules { path: path.display().to_string(), text })
+        Some(RulesFile { path: path.display().to_string(), text })
     })
 }
 
@@ -85,26 +87,26 @@ pub(super) struct ProjectFiles {
 }
 
 impl Project for ProjectFiles {
-    fn find(&self, path: &str) -> Option<Found> {
+    fn find_path(&self, path: &str) -> Option<MentionTarget> {
         let path = self.workspace.resolve(path).ok()?;
         let is_folder = self.workspace.metadata(&path).ok()?.is_dir();
-        let kind = if is_folder { FoundKind::Folder } else { FoundKind::File };
-        Some(Found { path: path.relative().to_owned(), kind })
+        let kind = if is_folder { MentionTargetKind::Folder } else { MentionTargetKind::File };
+        Some(MentionTarget { path: path.relative().to_owned(), kind })
     }
 
-    fn outside(&self, path: &str) -> Option<Found> {
+    fn find_unreadable_path(&self, path: &str) -> Option<MentionTarget> {
         let place = self.workspace.root().join(path);
         // (`@/` and `@..` are text, not mentions.)
         place.file_name()?;
-        let head = disk::beginning(&place, 16);
+        let head = disk::read_beginning(&place, 16);
         let kind = if head.is_ok_and(|head| ImageKind::of(&head).is_some()) {
-            FoundKind::File
+            MentionTargetKind::File
         } else {
             let failure = self.workspace.resolve(path).err()?;
             // (Nothing is there, or it is no path.)
             let real = place.canonicalize().ok().filter(|_| failure.code == AccessDenied)?;
             let folder = if real.is_dir() { &real } else { real.parent()? };
-            FoundKind::Outside(match self.workspace.resolve(folder.to_str()?) {
+            MentionTargetKind::Outside(match self.workspace.resolve(folder.to_str()?) {
                 Ok(_) => failure.message,
                 Err(_) => format!(
                     "it is outside the project; add its folder with /add-dir or --add-dir: {}",
@@ -112,24 +114,25 @@ impl Project for ProjectFiles {
                 ),
             })
         };
-        Some(Found { path: path.to_owned(), kind })
+        Some(MentionTarget { path: path.to_owned(), kind })
     }
 
-    fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<Rules> {
+    fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<RulesFile> {
         let workspace = &self.workspace;
-        first_met(|inside, names| {
+        first_rules(|inside, names| {
             let folder = Path::new(folder).join(inside);
             // (The failure about a missing folder would search the project for similar names.)
             if !workspace.root().join(&folder).is_dir() {
                 return Vec::new();
             }
             let place = folder.to_str().and_then(|folder| workspace.locate(folder).ok());
-            let Some(folder) = place.and_then(|place| workspace.directory(&place).ok()) else {
+            let Some(folder) = place.and_then(|place| workspace.existing_directory(&place).ok())
+            else {
                 return Vec::new();
             };
             // (A rules file may be a link to a file that must not be shown.)
-            let texts = workspace.texts_in(&folder, names, is_shown);
-            texts.into_iter().map(|(path, text)| Rules { path, text }).collect()
+            let texts = workspace.read_texts_in(&folder, names, is_shown);
+            texts.into_iter().map(|(path, text)| RulesFile { path, text }).collect()
         })
     }
 }

@@ -2,19 +2,19 @@
 
 use super::models::{Models, open_models};
 use super::{HostPrograms, OpenError, Options};
-use crate::config::{Config, Origin, is_file};
-use agent_protocol::control::Control;
+use crate::config::{Config, Origin, is_file_model};
+use agent_protocol::control::SessionControl;
 
 /// Opens the models of a session; `recorded`: the one that is resumed. If its own cannot be opened, the configured
 /// ones are, and a notice says so. Also, the configuration that was used.
-pub(super) async fn open_recorded(
+pub(super) async fn open_recorded_models(
     options: &Options,
     recorded: Option<&str>,
     outside: &HostPrograms,
-    control: &Control,
+    control: &SessionControl,
 ) -> Result<(Models, Config), OpenError> {
     let (config, prompts) = (&options.config.config, &options.config.prompts);
-    let recorded = recorded.and_then(|id| config_of(options, id));
+    let recorded = recorded.and_then(|id| recorded_config(options, id));
     let Some(recorded) = recorded else {
         return Ok((open_models(config, prompts, outside, control).await?, config.clone()));
     };
@@ -39,15 +39,15 @@ pub(super) async fn open_recorded(
 
 /// The configuration with the model and the effort of this recorded session, except what the command line sets;
 /// `None`: the session has no answer yet, or these options keep their model.
-fn config_of(options: &Options, id: &str) -> Option<Config> {
+fn recorded_config(options: &Options, id: &str) -> Option<Config> {
     if options.keeps_model {
         return None;
     }
-    let log = options.recorded().log_path(id);
+    let log = options.session_storage().log_path(id);
     // (An unreadable log is reported when it is loaded.)
-    let (model, effort) = agent_record::main_model(&log).ok().flatten()?;
+    let (model, effort) = agent_record::last_main_model(&log).ok().flatten()?;
     // A file with answers may be gone, or be about something else by now.
-    if is_file(&model) {
+    if is_file_model(&model) {
         return None;
     }
     let is_given = |key| matches!(options.config.origins.get(key), Some(Origin::CommandLine(_)));

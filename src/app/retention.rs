@@ -6,21 +6,21 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::storage::{REMOVED, StoredLog};
+use super::storage::{REMOVED_PREFIX, StoredLog};
 use super::{OpenError, Storage};
 use crate::config;
 use agent_protocol::disk;
-use agent_protocol::event::{Body, Sink, Stamped};
+use agent_protocol::event::{EventBody, Sink, StampedEvent};
 use agent_record::Log;
 
 /// How long the end of a session waits for the deletion. The next session continues it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Applies the limits of `[record]` once per session, in the background, when the first request is sent.
 #[derive(Clone)]
-pub(super) struct Retention(Arc<Shared>);
+pub(super) struct Retention(Arc<RetentionJob>);
 
-struct Shared {
+struct RetentionJob {
     storage: Storage,
     /// The session of this process.
     session: String,
@@ -32,11 +32,15 @@ struct Shared {
 
 impl Retention {
     /// `None` without limits.
-    pub(super) fn of(config: &config::Record, storage: &Storage, session: &str) -> Option<Self> {
+    pub(super) fn from_config(
+        config: &config::Record,
+        storage: &Storage,
+        session: &str,
+    ) -> Option<Self> {
         if config.keep_days.is_none() && config.max_bytes.is_none() {
             return None;
         }
-        Some(Self(Arc::new(Shared {
+        Some(Self(Arc::new(RetentionJob {
             storage: storage.clone(),
             session: session.to_owned(),
             keep: config.keep_days.map(|days| Duration::from_hours(24) * days),
@@ -49,15 +53,15 @@ impl Retention {
     pub(super) fn finish(&self) {
         let running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
-            _ = running.recv_timeout(PATIENCE);
+            _ = running.recv_timeout(FINISH_TIMEOUT);
         }
     }
 }
 
 impl Sink for Retention {
-    fn take(&mut self, stamped: &Stamped) {
+    fn receive(&mut self, stamped: &StampedEvent) {
         let mut running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.is_some() || !matches!(stamped.event.body, Body::ModelRequested(_)) {
+        if running.is_some() || !matches!(stamped.event.body, EventBody::ModelRequested(_)) {
             return;
         }
         let (done, receiver) = channel();
@@ -65,18 +69,18 @@ impl Sink for Retention {
         let shared = self.0.clone();
         let thread = std::thread::Builder::new().name("retention".to_owned());
         _ = thread.spawn(move || {
-            shared.apply(SystemTime::now());
+            shared.delete_excess(SystemTime::now());
             drop(done);
         });
     }
 }
 
-impl Shared {
-    fn apply(&self, now: SystemTime) {
+impl RetentionJob {
+    fn delete_excess(&self, now: SystemTime) {
         let storage = &self.storage;
-        storage.delete_remains();
+        storage.delete_leftovers();
         let sizes = |log: StoredLog| {
-            let bytes = self.max_bytes.map_or(0, |_| storage.size(&log.id));
+            let bytes = self.max_bytes.map_or(0, |_| storage.session_size(&log.id));
             (log, bytes)
         };
         let sessions: Vec<(StoredLog, u64)> = storage.logs().into_iter().map(sizes).collect();
@@ -103,7 +107,7 @@ impl StoredLog {
 impl Storage {
     /// The sessions that were last used longer ago than this, the oldest first, and why others of that age
     /// cannot be deleted.
-    pub fn unused_for(&self, age: Duration) -> (Vec<StoredLog>, Vec<OpenError>) {
+    pub fn unused_sessions(&self, age: Duration) -> (Vec<StoredLog>, Vec<OpenError>) {
         let now = SystemTime::now();
         let (mut unused, mut kept) = (Vec::new(), Vec::new());
         for log in self.logs().into_iter().filter(|log| log.age(now) > age) {
@@ -121,7 +125,7 @@ impl Storage {
         let held = Log::reserve(&path).map_err(|error| self.log_error(error))?;
         let written = disk::metadata_without_links(&path).and_then(|data| data.modified());
         if written.is_ok_and(|written| written != log.written) {
-            let short = self.short(&log.id);
+            let short = self.short_id(&log.id);
             return Err(OpenError::InUse(format!(
                 "session {short} was used meanwhile; it is kept"
             )));
@@ -132,15 +136,15 @@ impl Storage {
     }
 
     /// The size of a session: its log, and the files beside it.
-    pub fn size(&self, id: &str) -> u64 {
-        size_of(&self.session(id))
+    pub fn session_size(&self, id: &str) -> u64 {
+        folder_size(&self.session_dir(id))
     }
 
     /// Deletes what a deletion left that was cut off.
-    fn delete_remains(&self) {
+    fn delete_leftovers(&self) {
         let entries = std::fs::read_dir(self.sessions_folder()).into_iter().flatten().flatten();
         for entry in entries {
-            if entry.file_name().to_str().is_some_and(|name| name.starts_with(REMOVED)) {
+            if entry.file_name().to_str().is_some_and(|name| name.starts_with(REMOVED_PREFIX)) {
                 // Another process may be deleting it.
                 _ = disk::remove_folder(&entry.path());
             }
@@ -149,7 +153,7 @@ impl Storage {
 }
 
 /// The size of all files in a folder; links are not followed.
-fn size_of(folder: &Path) -> u64 {
+fn folder_size(folder: &Path) -> u64 {
     let mut bytes = 0;
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

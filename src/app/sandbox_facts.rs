@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::OpenError;
 use super::memory::memory_file;
-use crate::config::{Config, Loaded, SandboxNetwork, UserDirs};
-use agent_host::exec::sandbox::{self, Facts, GitPaths, Network};
-use agent_host::workspace::{Guarded, Workspace};
+use crate::config::{Config, LoadedConfig, SandboxNetwork, UserDirs};
+use agent_host::exec::sandbox::{self, GitPaths, Network, SandboxFacts};
+use agent_host::workspace::{GuardedPaths, Workspace};
 use agent_permission::Rule;
 use agent_protocol::disk::{self, canonical_prefix};
 use agent_protocol::tool::CHANGE_TOOLS;
@@ -20,15 +20,15 @@ const MAX_LEVELS: usize = 4;
 
 /// The directories that the user opened to commands: the project, `--add-dir`, `sandbox.extra_writable`.
 #[derive(Clone, Debug)]
-pub struct Writable {
+pub struct WritableDirs {
     /// Canonical, the project first.
     places: Vec<PathBuf>,
 }
 
-impl Writable {
+impl WritableDirs {
     /// Fails if one of them does not exist.
-    pub fn of(config: &Config, workspace: &Workspace) -> Result<Self, OpenError> {
-        let mut places = workspace.places();
+    pub fn from_workspace(config: &Config, workspace: &Workspace) -> Result<Self, OpenError> {
+        let mut places = workspace.roots();
         for (folder, path) in extra_writable(config, workspace.root()) {
             let wrong =
                 |why: &str| OpenError::Usage(format!("sandbox.extra_writable: {folder:?} {why}"));
@@ -40,7 +40,7 @@ impl Writable {
     }
 
     /// The same before a workspace exists. Directories that do not exist are left out.
-    pub fn around(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
+    pub fn from_config(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
         let named = extra_writable(config, root).filter_map(|(_, path)| path);
         let named = added.iter().cloned().chain(named);
         let real = named.filter_map(|path| path.canonicalize().ok());
@@ -78,25 +78,25 @@ pub struct StateDirs {
     /// According to the environment and to the system.
     homes: Vec<PathBuf>,
     /// `dirs`, and the default ones, which a session with other variables uses.
-    all: Vec<UserDirs>,
+    all_dirs: Vec<UserDirs>,
     /// The location of the state if there is no home.
     temporary: Option<PathBuf>,
 }
 
 impl StateDirs {
     /// Of a user with these directories.
-    pub fn of(dirs: Option<&UserDirs>) -> Self {
-        let homes = sandbox::homes();
+    pub fn new(dirs: Option<&UserDirs>) -> Self {
+        let homes = sandbox::home_directories();
         let mut all: Vec<UserDirs> = dirs.cloned().into_iter().collect();
-        let by_default = homes.iter().map(|home| UserDirs::below(home));
+        let by_default = homes.iter().map(|home| UserDirs::below_home(home));
         all.extend(by_default.filter(|other| dirs != Some(other)));
-        let temporary = Some(super::storage::temporary());
-        Self { dirs: dirs.cloned(), homes, all, temporary }
+        let temporary = Some(super::storage::temporary_place());
+        Self { dirs: dirs.cloned(), homes, all_dirs: all, temporary }
     }
 
     /// Of the user in the environment.
     pub fn find() -> Self {
-        Self::of(UserDirs::find().as_ref())
+        Self::new(UserDirs::find().as_ref())
     }
 
     /// The directories of this session.
@@ -106,31 +106,32 @@ impl StateDirs {
 
     /// Paths that file tools must not use: credentials, the agent's files, and files that are executed at the
     /// next login.
-    pub(super) fn guarded(&self) -> Guarded {
-        let closed: Vec<PathBuf> = self.stores().chain(self.folders().cloned()).collect();
-        Guarded::new(&closed, &self.in_homes(sandbox::STARTUP_FILES).collect::<Vec<_>>())
+    pub(super) fn guarded_paths(&self) -> GuardedPaths {
+        let closed: Vec<PathBuf> =
+            self.secret_stores().chain(self.state_folders().cloned()).collect();
+        GuardedPaths::new(&closed, &self.in_homes(sandbox::STARTUP_FILES).collect::<Vec<_>>())
     }
 
     /// Why the user cannot open this directory to the agent, if so.
-    pub(super) fn why_closed(&self, directory: &Path) -> Option<&'static str> {
+    pub(super) fn closed_reason(&self, directory: &Path) -> Option<&'static str> {
         let is_above = |path: &PathBuf| path.starts_with(directory);
         if directory.parent().is_none() || self.homes.iter().any(is_above) {
             return Some("it contains a home directory; add the directory in it that you need");
         }
-        if self.stores().any(|store| directory.starts_with(canonical_prefix(&store))) {
+        if self.secret_stores().any(|store| directory.starts_with(canonical_prefix(&store))) {
             return Some("credentials are kept there, and every call is refused there");
         }
-        let mut own = self.folders().map(|path| canonical_prefix(path));
+        let mut own = self.state_folders().map(|path| canonical_prefix(path));
         let is_own = own.any(|own| directory.starts_with(&own) || is_above(&own));
         is_own.then_some("the agent keeps its configuration or state there")
     }
 
-    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
-        let own = self.all.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state]);
+    fn state_folders(&self) -> impl Iterator<Item = &PathBuf> {
+        let own = self.all_dirs.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state]);
         own.chain(&self.temporary)
     }
 
-    fn stores(&self) -> impl Iterator<Item = PathBuf> {
+    fn secret_stores(&self) -> impl Iterator<Item = PathBuf> {
         self.in_homes(sandbox::SECRET_STORES)
     }
 
@@ -141,7 +142,11 @@ impl StateDirs {
 }
 
 /// The facts of a session.
-pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Facts {
+pub(super) fn sandbox_facts(
+    loaded: &LoadedConfig,
+    writable: &WritableDirs,
+    own: &StateDirs,
+) -> SandboxFacts {
     let config = &loaded.config;
     let (root, places) = (writable.root(), writable.places());
     let temporary = sandbox::temporary_directory(places);
@@ -157,9 +162,9 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
             PathBuf::from(name)
         })
     });
-    let secrets = own.stores().chain(memory);
-    let mut resolver = disk::Resolver::default();
-    Facts {
+    let secrets = own.secret_stores().chain(memory);
+    let mut resolver = disk::LinkResolver::default();
+    SandboxFacts {
         root: root.to_owned(),
         added: places[1..].to_vec(),
         cache: cache.unwrap_or_else(|| temporary.with_file_name("cache")),
@@ -167,9 +172,9 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
         homes: own.homes.clone(),
         git: git_paths(places),
         secrets: secrets.map(|path| resolver.resolve(&path)).collect(),
-        own: own.folders().map(|path| canonical_prefix(path)).collect(),
-        denied_reads: denied(loaded, root, &["Read"]),
-        denied_writes: denied(loaded, root, CHANGE_TOOLS),
+        own: own.state_folders().map(|path| canonical_prefix(path)).collect(),
+        denied_reads: denied_paths(loaded, root, &["Read"]),
+        denied_writes: denied_paths(loaded, root, CHANGE_TOOLS),
         network: match config.sandbox.network {
             SandboxNetwork::Off => Network::Off,
             SandboxNetwork::Loopback => Network::Loopback,
@@ -180,7 +185,7 @@ pub(super) fn facts(loaded: &Loaded, writable: &Writable, own: &StateDirs) -> Fa
 }
 
 /// The literal paths of `deny` rules for these tools. Rules with globs apply to the file tools only.
-fn denied(loaded: &Loaded, root: &Path, tools: &[&str]) -> Vec<PathBuf> {
+fn denied_paths(loaded: &LoadedConfig, root: &Path, tools: &[&str]) -> Vec<PathBuf> {
     let rules = loaded.rules.iter().filter(|(list, ..)| list == "deny");
     let rules = rules.flat_map(|(_, text, _)| Rule::parse_all(text).unwrap_or_default());
     let paths = rules.filter(|rule| tools.contains(&rule.tool())).filter_map(|rule| {
@@ -204,7 +209,7 @@ fn git_paths(places: &[PathBuf]) -> GitPaths {
         match git.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => paths.directories.push(git),
             Ok(metadata) if metadata.is_file() => {
-                paths.directories.extend(worktree(&git).into_iter().flatten());
+                paths.directories.extend(worktree_directories(&git).into_iter().flatten());
                 paths.links.push(git);
             }
             _ => {
@@ -218,14 +223,14 @@ fn git_paths(places: &[PathBuf]) -> GitPaths {
     paths.directories.sort();
     paths.directories.dedup();
     for directory in &paths.directories {
-        add_settings(directory, &mut paths.settings);
+        add_git_settings(directory, &mut paths.settings);
     }
     paths
 }
 
 /// The git directory that a `.git` file names, and its common directory. One outside has to refer back, as
 /// that of a linked worktree does.
-fn worktree(link: &Path) -> Option<Vec<PathBuf>> {
+fn worktree_directories(link: &Path) -> Option<Vec<PathBuf>> {
     let text = disk::read_small_text(link).ok()?;
     let directory = link.parent()?.join(text.strip_prefix("gitdir:")?.trim());
     let directory = directory.canonicalize().ok().filter(|path| is_git_directory(path))?;
@@ -246,14 +251,14 @@ fn repository_around(place: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     let mut around = place.ancestors().skip(1);
     let top = around.find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
     let git = top.join(".git");
-    let metadata = git.symlink_metadata().ok().filter(|it| it.uid() == own_user())?;
+    let metadata = git.symlink_metadata().ok().filter(|it| it.uid() == effective_user())?;
     if metadata.is_file() {
-        return Some((top.to_owned(), worktree(&git)?));
+        return Some((top.to_owned(), worktree_directories(&git)?));
     }
     (metadata.is_dir() && is_git_directory(&git)).then(|| (top.to_owned(), vec![git]))
 }
 
-fn own_user() -> u32 {
+fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
@@ -262,7 +267,7 @@ fn is_git_directory(path: &Path) -> bool {
 }
 
 /// Hooks and configuration of a git directory, of its submodules and worktrees.
-fn add_settings(git: &Path, settings: &mut Vec<PathBuf>) {
+fn add_git_settings(git: &Path, settings: &mut Vec<PathBuf>) {
     let mut found = vec![git.to_owned()];
     find_git_directories(&git.join("modules"), 0, &mut found);
     for directory in found.clone() {

@@ -12,7 +12,7 @@ use super::OpenError;
 use crate::config::UserDirs;
 use agent_host::workspace::copy_journal;
 use agent_protocol::disk::{self, canonical_prefix};
-use agent_protocol::visible::prose;
+use agent_protocol::terminal_escape::escape_prose;
 use agent_record::{EVENTS, Log, LogError};
 
 /// The file in a state directory that contains the project's path.
@@ -20,7 +20,7 @@ const PATH_FILE: &str = "path";
 /// The shortest ending of a session's id that is shown. Ids begin with the time, so those of one day begin alike.
 const MIN_SHORT_ID: usize = 6;
 /// Prefix of the name of a session's folder that is being deleted.
-pub(super) const REMOVED: &str = "removed-";
+pub(super) const REMOVED_PREFIX: &str = "removed-";
 /// Limit of the project's name in the name of its state directory, in characters.
 const MAX_NAME: usize = 40;
 /// Limit of the name of a session, in characters.
@@ -38,12 +38,12 @@ pub struct Storage {
 
 impl Storage {
     /// For a session to be recorded: creates the directory in the first writable place.
-    pub fn make(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let places = places(dirs);
+    pub fn open_or_create(root: &Path, dirs: Option<&UserDirs>) -> Self {
+        let places = candidate_places(dirs);
         let mut failed: Option<(PathBuf, io::Error)> = None;
         for place in &places {
-            let directory = below(place, root);
-            match prepare(&directory, root, place) {
+            let directory = project_directory(place, root);
+            match create_directory(&directory, root, place) {
                 Ok(()) => {
                     let notice = failed.map(|(first, error)| {
                         let (first, directory) = (first.display(), directory.display());
@@ -62,7 +62,8 @@ impl Storage {
              can be written",
             why.unwrap_or_default()
         );
-        let directory = places.first().map(|place| below(place, root)).unwrap_or_default();
+        let directory =
+            places.first().map(|place| project_directory(place, root)).unwrap_or_default();
         Self { directory, is_ephemeral: true, notice: Some(notice) }
     }
 
@@ -73,14 +74,15 @@ impl Storage {
 
     /// For reading: creates nothing.
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        let all: Vec<PathBuf> = readable_places(dirs).map(|place| below(&place, root)).collect();
+        let all: Vec<PathBuf> =
+            readable_places(dirs).map(|place| project_directory(&place, root)).collect();
         let existing = all.iter().find(|directory| directory.join("sessions").is_dir());
         let directory = existing.or(all.first()).cloned().unwrap_or_default();
         Self { directory, is_ephemeral: false, notice: None }
     }
 
     /// Of every project, for reading.
-    pub fn of_all_projects(dirs: Option<&UserDirs>) -> Vec<Self> {
+    pub fn find_all(dirs: Option<&UserDirs>) -> Vec<Self> {
         let projects =
             readable_places(dirs).flat_map(|place| std::fs::read_dir(place.join("projects")));
         let directories = projects.flatten().flatten().map(|entry| entry.path());
@@ -89,12 +91,12 @@ impl Storage {
 
     /// The project, among all projects, that has a session with this id, beginning or end of an id, or name; with
     /// that project's directory.
-    pub fn of_session(
+    pub fn find_session(
         id: &str,
         dirs: Option<&UserDirs>,
     ) -> Result<Option<(Self, PathBuf)>, OpenError> {
-        let projects = Self::of_all_projects(dirs).into_iter();
-        let mut found = projects.filter(|storage| !storage.matching(id).is_empty());
+        let projects = Self::find_all(dirs).into_iter();
+        let mut found = projects.filter(|storage| !storage.find_ids(id).is_empty());
         let Some(storage) = found.next() else { return Ok(None) };
         if found.next().is_some() {
             return Err(OpenError::Usage(format!(
@@ -108,7 +110,7 @@ impl Storage {
     }
 
     /// The project's directory, as far as it is known.
-    pub fn project(&self) -> Option<PathBuf> {
+    pub fn project_dir(&self) -> Option<PathBuf> {
         let path = std::fs::read(self.directory.join(PATH_FILE)).ok()?;
         Some(PathBuf::from(OsString::from_vec(path)))
     }
@@ -124,18 +126,18 @@ impl Storage {
     }
 
     /// The directory of a session.
-    pub fn session(&self, id: &str) -> PathBuf {
+    pub fn session_dir(&self, id: &str) -> PathBuf {
         self.sessions_folder().join(id)
     }
 
     /// The checkpoints of the project's files.
-    pub fn checkpoints(&self) -> PathBuf {
+    pub fn checkpoints_dir(&self) -> PathBuf {
         self.directory.join("checkpoints")
     }
 
     /// The ids of the recorded sessions, the latest last.
-    pub fn sessions(&self) -> Vec<String> {
-        self.fitting("")
+    pub fn session_ids(&self) -> Vec<String> {
+        self.ids_with_part("")
     }
 
     /// Shortens ids of sessions, so that each still fits only one session of all projects.
@@ -154,33 +156,33 @@ impl Storage {
     }
 
     /// One short id.
-    pub fn short(&self, id: &str) -> String {
-        self.short_ids().of(id)
+    pub fn short_id(&self, id: &str) -> String {
+        self.short_ids().shorten(id)
     }
 
     /// Those whose ids begin or end with this; if there are none, those with this name.
-    pub fn matching(&self, id: &str) -> Vec<String> {
-        let found = self.fitting(id);
+    pub fn find_ids(&self, id: &str) -> Vec<String> {
+        let found = self.ids_with_part(id);
         if !found.is_empty() || is_part_of_id(id) {
             return found;
         }
-        let mut named = self.sessions();
-        named.retain(|session| self.name_of(session).as_deref() == Some(id));
+        let mut named = self.session_ids();
+        named.retain(|session| self.session_name(session).as_deref() == Some(id));
         named
     }
 
     /// The name that the user gave a session.
-    fn name_of(&self, id: &str) -> Option<String> {
-        agent_record::overview(&self.log_path(id)).ok()?.name
+    fn session_name(&self, id: &str) -> Option<String> {
+        agent_record::read_overview(&self.log_path(id)).ok()?.name
     }
 
     /// The name for a session, or why it cannot have it.
-    pub fn name_for(&self, id: &str, name: &str) -> Result<String, String> {
+    pub fn check_name(&self, id: &str, name: &str) -> Result<String, String> {
         let name = name.trim();
         if name.is_empty() {
             return Err("say the new name: /rename NAME".to_owned());
         }
-        if prose(name) != name || name.contains('\n') {
+        if escape_prose(name) != name || name.contains('\n') {
             return Err("a name is one line without control characters".to_owned());
         }
         if name.chars().count() > MAX_SESSION_NAME {
@@ -193,22 +195,22 @@ impl Storage {
                 "{name} could be a part of a session's id: a name needs a character other than 0–9, a–f and -"
             ));
         }
-        let others = self.sessions().into_iter().filter(|other| other != id);
+        let others = self.session_ids().into_iter().filter(|other| other != id);
         for other in others {
-            if self.name_of(&other).as_deref() == Some(name) {
+            if self.session_name(&other).as_deref() == Some(name) {
                 return Err(format!(
                     "session {} is named {name} already; choose another name",
-                    self.short(&other)
+                    self.short_id(&other)
                 ));
             }
         }
         Ok(name.to_owned())
     }
 
-    fn fitting(&self, part: &str) -> Vec<String> {
+    fn ids_with_part(&self, part: &str) -> Vec<String> {
         let mut logs = self.logs();
         // An empty log of a process that was killed is no session.
-        logs.retain(|log| fits(&log.id, part) && log.bytes > 0);
+        logs.retain(|log| is_id_match(&log.id, part) && log.bytes > 0);
         logs.into_iter().map(|log| log.id).collect()
     }
 
@@ -236,8 +238,8 @@ impl Storage {
     pub fn fork(&self, id: &str, up_to: Option<u32>) -> Result<String, OpenError> {
         let new = uuid::Uuid::now_v7().to_string();
         let now = format!("{:.3}", jiff::Timestamp::now());
-        let (from, to) = (self.session(id), self.session(&new));
-        agent_record::fork(&from, &to, up_to, now)
+        let (from, to) = (self.session_dir(id), self.session_dir(&new));
+        agent_record::fork_session(&from, &to, up_to, now)
             .map_err(|error| OpenError::Usage(error.to_string()))?;
         copy_journal(&from, &to, up_to)
             .map_err(|error| OpenError::Usage(format!("{}: {error}", to.display())))?;
@@ -246,7 +248,7 @@ impl Storage {
 
     /// Deletes sessions with all of their data, if `is_agreed` returns true. If one of them is in use, none
     /// is deleted.
-    pub fn remove(
+    pub fn delete_sessions(
         sessions: &[(Self, String)],
         is_agreed: impl FnOnce() -> Result<bool, OpenError>,
     ) -> Result<bool, OpenError> {
@@ -267,9 +269,9 @@ impl Storage {
     /// Deletes a session with all of its data. The caller holds the lock of its log.
     pub(super) fn delete(&self, id: &str) -> Result<(), OpenError> {
         // Nobody resumes a half-deleted session: it first loses the name by which it is found.
-        let removed = self.sessions_folder().join(format!("{REMOVED}{id}"));
-        let deleted = std::fs::rename(self.session(id), &removed)
-            .map_err(|error| (self.session(id), error))
+        let removed = self.sessions_folder().join(format!("{REMOVED_PREFIX}{id}"));
+        let deleted = std::fs::rename(self.session_dir(id), &removed)
+            .map_err(|error| (self.session_dir(id), error))
             .and_then(|()| disk::remove_folder(&removed).map_err(|error| (removed, error)));
         match deleted {
             Err((folder, error)) if error.kind() != io::ErrorKind::NotFound => {
@@ -284,33 +286,33 @@ impl Storage {
     pub(super) fn log_error(&self, error: LogError) -> OpenError {
         match error {
             LogError::InUse(id, holder) => {
-                OpenError::InUse(LogError::InUse(self.short(&id), holder).to_string())
+                OpenError::InUse(LogError::InUse(self.short_id(&id), holder).to_string())
             }
-            LogError::Broken { .. } | LogError::OtherFormat { .. } | LogError::Io { .. } => {
-                OpenError::Usage(error.to_string())
-            }
+            LogError::InvalidLine { .. }
+            | LogError::UnsupportedFormat { .. }
+            | LogError::Io { .. } => OpenError::Usage(error.to_string()),
         }
     }
 
     /// The session that `-c` continues: the latest with a turn. Recorded tool calls are no conversation.
-    pub(super) fn latest(&self) -> Result<String, OpenError> {
+    pub(super) fn latest_session(&self) -> Result<String, OpenError> {
         // (One that cannot be read is reported when it is loaded.)
         let has_turn = |id: &&String| {
-            agent_record::overview(&self.log_path(id)).map_or(true, |it| it.turns > 0)
+            agent_record::read_overview(&self.log_path(id)).map_or(true, |it| it.turns > 0)
         };
-        match self.sessions().iter().rev().find(has_turn) {
+        match self.session_ids().iter().rev().find(has_turn) {
             Some(id) => Ok(id.clone()),
-            None => self.choose(None),
+            None => self.resolve_session_id(None),
         }
     }
 
     /// The session with this id, beginning or end of an id, or name; without one, the latest.
-    pub fn choose(&self, id: Option<&str>) -> Result<String, OpenError> {
+    pub fn resolve_session_id(&self, id: Option<&str>) -> Result<String, OpenError> {
         let Some(id) = id else {
             let none = "no session of this project is recorded yet";
-            return self.sessions().pop().ok_or_else(|| OpenError::Usage(none.to_owned()));
+            return self.session_ids().pop().ok_or_else(|| OpenError::Usage(none.to_owned()));
         };
-        let matching = self.matching(id);
+        let matching = self.find_ids(id);
         match matching.as_slice() {
             [one] => Ok(one.clone()),
             several if several.iter().any(|session| session == id) => Ok(id.to_owned()),
@@ -320,7 +322,7 @@ impl Storage {
             several => Err(OpenError::Usage(format!(
                 "{id} fits {} sessions: {}; write more of it",
                 several.len(),
-                self.short_ids().of_each(several).join(", ")
+                self.short_ids().shorten_all(several).join(", ")
             ))),
         }
     }
@@ -338,7 +340,7 @@ pub struct StoredLog {
 }
 
 /// Whether a part that the user wrote means this id.
-fn fits(id: &str, part: &str) -> bool {
+fn is_id_match(id: &str, part: &str) -> bool {
     id.starts_with(part) || id.ends_with(part)
 }
 
@@ -347,14 +349,15 @@ pub struct ShortIds(Vec<String>);
 
 impl ShortIds {
     /// The shortest end of this id that fits no other one.
-    pub fn of(&self, id: &str) -> String {
+    pub fn shorten(&self, id: &str) -> String {
         let mut ends = (MIN_SHORT_ID..id.len()).filter_map(|length| id.get(id.len() - length..));
-        let is_unique = |end: &&str| !self.0.iter().any(|other| other != id && fits(other, end));
+        let is_unique =
+            |end: &&str| !self.0.iter().any(|other| other != id && is_id_match(other, end));
         ends.find(is_unique).unwrap_or(id).to_owned()
     }
 
-    fn of_each(&self, ids: &[String]) -> Vec<String> {
-        ids.iter().map(|id| self.of(id)).collect()
+    fn shorten_all(&self, ids: &[String]) -> Vec<String> {
+        ids.iter().map(|id| self.shorten(id)).collect()
     }
 }
 
@@ -364,10 +367,10 @@ fn is_part_of_id(text: &str) -> bool {
 }
 
 /// The possible places of state directories, the best first.
-fn places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
-    let named = dirs.cloned().into_iter().chain(UserDirs::by_default());
+fn candidate_places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
+    let named = dirs.cloned().into_iter().chain(UserDirs::default_dirs());
     let mut places: Vec<PathBuf> = Vec::new();
-    for place in named.map(|dirs| dirs.state).chain([temporary()]) {
+    for place in named.map(|dirs| dirs.state).chain([temporary_place()]) {
         if !places.contains(&place) {
             places.push(place);
         }
@@ -377,17 +380,17 @@ fn places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
 
 /// The same without temporary places in which other users may have created sessions.
 fn readable_places(dirs: Option<&UserDirs>) -> impl Iterator<Item = PathBuf> {
-    places(dirs).into_iter().filter(|place| !is_temporary(place) || is_private(place))
+    candidate_places(dirs).into_iter().filter(|place| !is_temporary(place) || is_private(place))
 }
 
 /// Used if no home is writable.
-pub(super) fn temporary() -> PathBuf {
+pub(super) fn temporary_place() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     canonical_prefix(&std::env::temp_dir()).join(format!("agent-{user}"))
 }
 
 fn is_temporary(place: &Path) -> bool {
-    *place == temporary()
+    *place == temporary_place()
 }
 
 /// It belongs to this user, and no other user can write it.
@@ -400,7 +403,7 @@ fn is_private(directory: &Path) -> bool {
 }
 
 /// The state directory of a project in a place.
-fn below(place: &Path, root: &Path) -> PathBuf {
+fn project_directory(place: &Path, root: &Path) -> PathBuf {
     let hash = blake3::hash(root.as_os_str().as_bytes()).to_hex();
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     let is_plain = |c: &char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -409,23 +412,23 @@ fn below(place: &Path, root: &Path) -> PathBuf {
 }
 
 /// Creates the state directory of a project.
-fn prepare(directory: &Path, root: &Path, place: &Path) -> io::Result<()> {
+fn create_directory(directory: &Path, root: &Path, place: &Path) -> io::Result<()> {
     let sessions = directory.join("sessions");
     if is_temporary(place) {
         // (TMPDIR may be a directory in the project, where commands can write.)
         if place.starts_with(root) {
             return Err(io::Error::other("it is in the project"));
         }
-        disk::make_folder(place, 0o700)?;
+        disk::create_folder_all(place, 0o700)?;
         if !is_private(place) {
             return Err(io::Error::other("other users can write it"));
         }
     }
-    disk::make_folder(&sessions, 0o700)?;
+    disk::create_folder_all(&sessions, 0o700)?;
     rustix::fs::access(&sessions, rustix::fs::Access::WRITE_OK)?;
     let path = directory.join(PATH_FILE);
     if !path.exists() {
-        disk::replace(&path, root.as_os_str().as_bytes())?;
+        disk::replace_file(&path, root.as_os_str().as_bytes())?;
     }
     Ok(())
 }

@@ -12,40 +12,42 @@ use tokio::sync::mpsc::{Receiver as Queue, Sender, channel as queue};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use agent_model::{NotSent, Receiver};
-use agent_protocol::event::{Body, Event, Events, Sink, Stamped};
-use agent_record::otel::{self, Fold, Metrics, Record, Resource, Settings, Span, Target};
+use agent_model::{DocumentSender, SendError};
+use agent_protocol::event::{Event, EventBody, EventStream, Sink, StampedEvent};
+use agent_record::otel::{
+    self, ExportTarget, Metrics, Resource, Span, TelemetryFold, TelemetryRecord, TelemetrySettings,
+};
 
 /// Limits of what waits for the thread, and of the spans of one request, as in OpenTelemetry's SDKs.
-const QUEUE: usize = 2048;
-const BATCH: usize = 512;
+const QUEUE_CAPACITY: usize = 2048;
+const BATCH_SIZE: usize = 512;
 /// How often a request is tried, and how long the next attempt is waited for at most.
-const TRIES: u32 = 5;
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_TRIES: u32 = 5;
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// Delay before the second attempt; it doubles with each.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How long the end of a session waits until everything is sent, and if the user does not want to wait.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LITTLE_PATIENCE: Duration = Duration::from_millis(500);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
+const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What is exported, and what the user has to know about the variables.
-pub(super) fn settings() -> (Option<Settings>, Vec<String>) {
-    otel::settings(|name| std::env::var(name).ok())
+pub(super) fn telemetry_settings() -> (Option<TelemetrySettings>, Vec<String>) {
+    otel::read_settings(|name| std::env::var(name).ok())
 }
 
 /// The export of one session.
 pub(super) struct Telemetry {
-    shared: Arc<Shared>,
+    shared: Arc<TelemetryState>,
     /// Closed when the thread ends.
     done: Mutex<Done<()>>,
 }
 
 /// What the sink, the thread and the session share.
-struct Shared {
-    fold: Mutex<Fold>,
-    queue: Sender<Record>,
+struct TelemetryState {
+    fold: Mutex<TelemetryFold>,
+    queue: Sender<TelemetryRecord>,
     /// Receives notices, until the session ends: the stream holds the session's lock.
-    events: Mutex<Option<Events>>,
+    events: Mutex<Option<EventStream>>,
     /// The session ends.
     closing: CancellationToken,
     /// Until then the thread may try to send the rest.
@@ -56,11 +58,16 @@ struct Shared {
 
 impl Telemetry {
     /// Adds the sink, and starts the thread. `earlier`: the events of a resumed session.
-    pub(super) fn begin(events: &Events, settings: Settings, earlier: &[Event]) -> Option<Self> {
-        let mut fold = Fold::new(events.session(), settings.parent, settings.has_content);
-        fold.resume(&agent_record::live(earlier));
-        let (sender, receiver) = queue(QUEUE);
-        let shared = Arc::new(Shared {
+    pub(super) fn start(
+        events: &EventStream,
+        settings: TelemetrySettings,
+        earlier: &[Event],
+    ) -> Option<Self> {
+        let mut fold =
+            TelemetryFold::new(events.session_id(), settings.parent, settings.has_content);
+        fold.resume(&agent_record::live_events(earlier));
+        let (sender, receiver) = queue(QUEUE_CAPACITY);
+        let shared = Arc::new(TelemetryState {
             fold: Mutex::new(fold),
             queue: sender,
             events: Mutex::new(Some(events.clone())),
@@ -68,27 +75,27 @@ impl Telemetry {
             deadline: OnceLock::new(),
             is_done: CancellationToken::new(),
         });
-        shared.fold(|_| {});
+        shared.update_fold(|_| {});
         let (is_done, done) = channel();
         let its = shared.clone();
         let thread = std::thread::Builder::new().name("telemetry".to_owned());
         let thread = thread.spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
-                runtime.block_on(Exporter::new(settings, its.clone()).work(receiver));
+                runtime.block_on(Exporter::new(settings, its.clone()).run(receiver));
             }
             its.is_done.cancel();
             drop::<IsDone<()>>(is_done);
         });
         thread.ok()?;
-        events.add(Box::new(Folder(shared.clone())));
+        events.add_sink(Box::new(TelemetrySink(shared.clone())));
         Some(Self { shared, done: Mutex::new(done) })
     }
 
     /// Ends what is open, and waits a moment until everything is sent.
     pub(super) async fn finish(&self) {
-        self.shared.close(PATIENCE);
-        _ = tokio::time::timeout(PATIENCE, self.shared.is_done.cancelled()).await;
+        self.shared.close(FINISH_TIMEOUT);
+        _ = tokio::time::timeout(FINISH_TIMEOUT, self.shared.is_done.cancelled()).await;
         self.shared.forget_events();
     }
 }
@@ -98,26 +105,26 @@ impl Drop for Telemetry {
     fn drop(&mut self) {
         let is_closed = lock(&self.shared.events).is_none();
         if !is_closed {
-            self.shared.close(LITTLE_PATIENCE);
-            _ = lock(&self.done).recv_timeout(LITTLE_PATIENCE);
+            self.shared.close(DROP_TIMEOUT);
+            _ = lock(&self.done).recv_timeout(DROP_TIMEOUT);
             self.shared.forget_events();
         }
     }
 }
 
-impl Shared {
+impl TelemetryState {
     /// Changes the fold, and passes on what has ended.
-    fn fold(&self, change: impl FnOnce(&mut Fold)) {
+    fn update_fold(&self, change: impl FnOnce(&mut TelemetryFold)) {
         let mut fold = lock(&self.fold);
         change(&mut fold);
-        for record in fold.take() {
+        for record in fold.take_records() {
             // The loop does not wait for a receiver that is too slow.
             _ = self.queue.try_send(record);
         }
     }
 
     fn close(&self, patience: Duration) {
-        self.fold(|fold| fold.end(now(), "interrupted"));
+        self.update_fold(|fold| fold.end_all(now_ns(), "interrupted"));
         _ = self.deadline.set(Instant::now() + patience);
         self.closing.cancel();
     }
@@ -127,7 +134,7 @@ impl Shared {
     }
 
     /// Waits until then; false if the session ends before.
-    async fn waits_until(&self, then: Instant) -> bool {
+    async fn wait_until(&self, then: Instant) -> bool {
         if self.closing.run_until_cancelled(sleep_until(then)).await.is_some() {
             return true;
         }
@@ -143,26 +150,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Folder(Arc<Shared>);
+struct TelemetrySink(Arc<TelemetryState>);
 
-impl Sink for Folder {
-    fn take(&mut self, stamped: &Stamped) {
+impl Sink for TelemetrySink {
+    fn receive(&mut self, stamped: &StampedEvent) {
         if stamped.event.body.is_stored() {
-            self.0.fold(|fold| fold.apply(&stamped.event));
+            self.0.update_fold(|fold| fold.apply(&stamped.event));
         }
     }
 }
 
 /// The thread's part.
 struct Exporter {
-    shared: Arc<Shared>,
-    settings: Settings,
+    shared: Arc<TelemetryState>,
+    settings: TelemetrySettings,
     resource: Resource,
     spans: Vec<Span>,
     metrics: Metrics,
     /// Created at the first request to each.
-    receivers: [Option<Receiver>; 2],
-    has_complained: bool,
+    receivers: [Option<DocumentSender>; 2],
+    has_reported: bool,
 }
 
 /// What is sent.
@@ -173,20 +180,20 @@ enum Signal {
 }
 
 impl Exporter {
-    fn new(settings: Settings, shared: Arc<Shared>) -> Self {
+    fn new(settings: TelemetrySettings, shared: Arc<TelemetryState>) -> Self {
         let instance = uuid::Uuid::now_v7().to_string();
         Self {
             shared,
             resource: Resource::new(settings.resource.clone(), &instance),
             spans: Vec::new(),
-            metrics: Metrics::new(now(), settings.is_delta),
+            metrics: Metrics::new(now_ns(), settings.is_delta),
             settings,
             receivers: [None, None],
-            has_complained: false,
+            has_reported: false,
         }
     }
 
-    async fn work(mut self, mut queue: Queue<Record>) {
+    async fn run(mut self, mut queue: Queue<TelemetryRecord>) {
         let far = Duration::from_hours(24);
         let mut spans_are_due = Instant::now() + far;
         let mut metrics_are_due = Instant::now() + self.settings.metric_interval;
@@ -197,11 +204,11 @@ impl Exporter {
                 record = queue.recv() => match record {
                     Some(record) => {
                         let was_empty = self.spans.is_empty();
-                        self.take(record);
+                        self.add_record(record);
                         if was_empty && !self.spans.is_empty() {
                             spans_are_due = Instant::now() + self.settings.span_delay;
                         }
-                        if self.spans.len() >= BATCH {
+                        if self.spans.len() >= BATCH_SIZE {
                             self.send_spans().await;
                         }
                     }
@@ -222,41 +229,41 @@ impl Exporter {
         self.send_metrics().await;
     }
 
-    fn take(&mut self, record: Record) {
+    fn add_record(&mut self, record: TelemetryRecord) {
         match record {
-            Record::Span(span) if self.settings.traces.is_some() => self.spans.push(*span),
-            Record::Measured(measured) if self.settings.metrics.is_some() => {
+            TelemetryRecord::Span(span) if self.settings.traces.is_some() => self.spans.push(*span),
+            TelemetryRecord::Measurement(measured) if self.settings.metrics.is_some() => {
                 self.metrics.record(measured);
             }
-            Record::Span(_) | Record::Measured(_) => {}
+            TelemetryRecord::Span(_) | TelemetryRecord::Measurement(_) => {}
         }
     }
 
     async fn send_spans(&mut self) {
         let spans = std::mem::take(&mut self.spans);
-        for batch in spans.chunks(BATCH) {
-            self.send(Signal::Traces, &otel::spans(batch, &self.resource)).await;
+        for batch in spans.chunks(BATCH_SIZE) {
+            self.send(Signal::Traces, &otel::encode_spans(batch, &self.resource)).await;
         }
     }
 
     async fn send_metrics(&mut self) {
-        if let Some(metrics) = self.metrics.export(now(), &self.resource) {
+        if let Some(metrics) = self.metrics.export(now_ns(), &self.resource) {
             self.send(Signal::Metrics, &metrics).await;
         }
     }
 
     async fn send(&mut self, signal: Signal, document: &Value) {
-        if let Err(reason) = self.try_to_send(signal, document.to_string().into_bytes()).await
-            && !std::mem::replace(&mut self.has_complained, true)
+        if let Err(reason) = self.try_send(signal, document.to_string().into_bytes()).await
+            && !std::mem::replace(&mut self.has_reported, true)
         {
             let what = format!("telemetry: {reason}; what was not sent is lost");
             if let Some(events) = &*lock(&self.shared.events) {
-                events.emit(Body::error("telemetry", what));
+                events.emit(EventBody::error("telemetry", what));
             }
         }
     }
 
-    async fn try_to_send(&mut self, signal: Signal, document: Vec<u8>) -> Result<(), String> {
+    async fn try_send(&mut self, signal: Signal, document: Vec<u8>) -> Result<(), String> {
         let target = match signal {
             Signal::Traces => self.settings.traces.as_ref(),
             Signal::Metrics => self.settings.metrics.as_ref(),
@@ -264,20 +271,20 @@ impl Exporter {
         let Some(target) = target else { return Ok(()) };
         let receiver = match &mut self.receivers[signal as usize] {
             Some(receiver) => receiver,
-            none => none.insert(receiver(target)?),
+            none => none.insert(build_receiver(target)?),
         };
-        let mut delay = FIRST_WAIT;
+        let mut delay = FIRST_RETRY_DELAY;
         for n in 1.. {
             let failure = match receiver.post(document.clone()).await {
-                Ok(answer) => return accepted(&answer),
+                Ok(answer) => return check_accepted(&answer),
                 Err(failure) => failure,
             };
-            let NotSent { message, is_temporary, retry_after } = failure;
+            let SendError { message, is_temporary, retry_after } = failure;
             let wait = retry_after.unwrap_or(delay);
-            if !is_temporary || n == TRIES || wait > LONGEST_WAIT {
+            if !is_temporary || n == MAX_TRIES || wait > MAX_RETRY_DELAY {
                 return Err(message);
             }
-            if !self.shared.waits_until(Instant::now() + wait).await {
+            if !self.shared.wait_until(Instant::now() + wait).await {
                 return Err(message);
             }
             delay *= 2;
@@ -286,13 +293,13 @@ impl Exporter {
     }
 }
 
-fn receiver(target: &Target) -> Result<Receiver, String> {
-    let Target { url, headers, timeout, ca_file } = target;
-    Receiver::new(url, headers, ca_file.as_deref(), *timeout)
+fn build_receiver(target: &ExportTarget) -> Result<DocumentSender, String> {
+    let ExportTarget { url, headers, timeout, ca_file } = target;
+    DocumentSender::new(url, headers, ca_file.as_deref(), *timeout)
 }
 
 /// A receiver may have rejected a part of what it received.
-fn accepted(answer: &str) -> Result<(), String> {
+fn check_accepted(answer: &str) -> Result<(), String> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let partial = &answer["partialSuccess"];
     let is_zero = |n: &Value| n.is_null() || n == 0 || n == "0" || n == "";
@@ -305,6 +312,6 @@ fn accepted(answer: &str) -> Result<(), String> {
 }
 
 /// In nanoseconds since 1970.
-fn now() -> u64 {
+fn now_ns() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or_default()
 }

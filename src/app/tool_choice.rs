@@ -1,6 +1,6 @@
 //! Which tools a session has, as far as the user limits them.
 
-use agent_engine::mcp::Scope;
+use agent_engine::mcp::ToolScope;
 use agent_engine::tools::Tool;
 
 /// The tools that the user chose for a session and its sub-agents.
@@ -15,19 +15,19 @@ pub struct ToolChoice {
 impl ToolChoice {
     /// Removes the other ones of our own tools.
     pub(super) fn apply(&self, tools: &mut Vec<Box<dyn Tool>>) {
-        tools.retain(|tool| self.has(&tool.spec().name));
+        tools.retain(|tool| self.allows(&tool.spec().name));
     }
 
-    fn has(&self, tool: &str) -> bool {
+    fn allows(&self, tool: &str) -> bool {
         let is_it = |name: &String| name == tool;
         self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
             && !self.without.iter().any(is_it)
     }
 
     /// The tools of servers that are left of these.
-    pub(super) fn of_servers(&self, mut scope: Scope) -> Scope {
+    pub(super) fn restrict_scope(&self, mut scope: ToolScope) -> ToolScope {
         let of_servers = self.without.iter().filter(|name| name.starts_with("mcp__"));
-        scope.without.extend(of_servers.cloned());
+        scope.excluded.extend(of_servers.cloned());
         scope
     }
 }

@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::memory::memory_file;
-use super::sandbox_facts::{self, StateDirs, Writable};
+use super::sandbox_facts::{self, StateDirs, WritableDirs};
 use super::{OpenError, Options};
-use crate::config::{self, Config, Loaded, SandboxBackend, UserDirs};
-use agent_engine::kernel::{Checks, Speaker, Verifier};
-use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, Settings};
+use crate::config::{self, Config, LoadedConfig, SandboxBackend, UserDirs};
+use agent_engine::kernel::{Checks, ConfiguredModel, Verifier};
+use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
 use agent_engine::tools::WorkspaceFacts;
 use agent_engine::tools::{self, Tool, ToolCx};
 use agent_host::exec::Exec;
 use agent_host::exec::sandbox::{self, Backend, Sandbox, SandboxError};
-use agent_host::workspace::{DiffSize, ImageStore, Spill, Workspace};
-use agent_permission::{MCP, Origin, Places, Policy, Rule, Verb, Withheld};
-use agent_protocol::control::{Control, PermissionMode};
+use agent_host::workspace::{DiffSize, ImageStore, SpillFolder, Workspace};
+use agent_permission::{HiddenFiles, MCP, PathRoots, Policy, Rule, RuleAction, RuleOrigin};
+use agent_protocol::control::{PermissionMode, SessionControl};
 use agent_protocol::disk::canonical_prefix;
-use agent_protocol::event::{Events, Sandbox as Guarantees};
+use agent_protocol::event::{EventStream, SandboxStatus as Guarantees};
 use agent_protocol::mask::{Masker, is_secret_name, looks_secret};
 use agent_protocol::prompt::Prompts;
-use agent_protocol::tool::Rights;
+use agent_protocol::tool::CommandRights;
 use agent_record::otel;
 
 /// Tools that depend on the session, in permission rules.
@@ -29,35 +29,35 @@ const TASK: &str = "Task";
 const SKILL: &str = "Skill";
 
 /// The tools that only read.
-const LOOKING: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
+const READ_ONLY_TOOLS: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
 
 /// The registry and the resources of its tools: everything that `agent tool` needs.
 pub struct Toolbox {
     /// The registry.
     pub registry: Registry,
     /// The event stream.
-    pub events: Events,
+    pub events: EventStream,
     /// Processes.
     pub exec: Arc<Exec>,
 }
 
 /// What tools keep beside the session.
-pub struct Kept {
+pub struct ToolStorage {
     /// Output that is too large to be shown.
-    pub spill: Spill,
+    pub spill: SpillFolder,
     /// Images.
     pub images: ImageStore,
 }
 
-impl Kept {
+impl ToolStorage {
     /// For a session with this log: its folders are beside the log. `root` is the project's root.
-    pub fn beside(log: &Path, root: &Path, masker: Arc<Masker>) -> Self {
-        let spill = Spill::new(log.with_file_name("tool-output"), root, masker);
+    pub fn beside_log(log: &Path, root: &Path, masker: Arc<Masker>) -> Self {
+        let spill = SpillFolder::new(log.with_file_name("tool-output"), root, masker);
         Self { spill, images: ImageStore::in_folder(log.with_file_name("images")) }
     }
 
     /// Without a recorded session only the output is in a folder.
-    pub fn unrecorded(spill: Spill) -> Self {
+    pub fn unrecorded(spill: SpillFolder) -> Self {
         Self { spill, images: ImageStore::in_memory() }
     }
 }
@@ -65,22 +65,22 @@ impl Kept {
 /// The sandbox of a session's commands, and its guarantees. `None` if it is disabled or not available. Only
 /// checks what the system permits; the rest is prepared with the first command.
 pub fn open_sandbox(
-    loaded: &Loaded,
-    writable: &Writable,
+    loaded: &LoadedConfig,
+    writable: &WritableDirs,
     own: &StateDirs,
 ) -> Result<(Option<Sandbox>, Guarantees), OpenError> {
     let config = &loaded.config;
-    memory_is_outside(config, writable.places(), own.dirs())?;
+    check_memory_outside(config, writable.places(), own.dirs())?;
     if !config.sandbox.enabled {
         return Ok(no_sandbox("sandbox.enabled is false"));
     }
-    let settings = sandbox::Settings {
+    let settings = sandbox::SandboxSettings {
         backend: match config.sandbox.backend {
             SandboxBackend::Auto => Backend::Auto,
             SandboxBackend::Namespaces => Backend::Namespaces,
             SandboxBackend::Landlock => Backend::Landlock,
         },
-        facts: sandbox_facts::facts(loaded, writable, own),
+        facts: sandbox_facts::sandbox_facts(loaded, writable, own),
         is_network_explicit: loaded.origins.contains_key("sandbox.network"),
     };
     match Sandbox::open(settings) {
@@ -99,7 +99,7 @@ pub fn no_sandbox(why: &str) -> (Option<Sandbox>, Guarantees) {
 }
 
 /// Checks that commands cannot write the memory, which later sessions use.
-pub(super) fn memory_is_outside(
+pub(super) fn check_memory_outside(
     config: &Config,
     places: &[PathBuf],
     dirs: Option<&UserDirs>,
@@ -122,18 +122,18 @@ pub(super) fn memory_is_outside(
 }
 
 /// The registry's settings from the configuration.
-pub fn settings(
-    loaded: &Loaded,
-    writable: &Writable,
+pub fn registry_settings(
+    loaded: &LoadedConfig,
+    writable: &WritableDirs,
     mode: PermissionMode,
     is_sandboxed: bool,
     workspace: &Workspace,
-) -> Result<Settings, OpenError> {
+) -> Result<RegistrySettings, OpenError> {
     let config = &loaded.config;
     let context = &config.context;
-    Ok(Settings {
-        policy: policy(loaded, writable, mode, is_sandboxed)?
-            .through_links(&WorkspaceFacts(workspace)),
+    Ok(RegistrySettings {
+        policy: build_policy(loaded, writable, mode, is_sandboxed)?
+            .with_link_targets(&WorkspaceFacts(workspace)),
         limits: OutputLimits {
             max_lines: context.tool_output_max_lines,
             max_bytes: context.tool_output_max_bytes,
@@ -151,32 +151,32 @@ pub fn settings(
 }
 
 /// Runs commands: with a bash outside the writable directories, and without the keys in use.
-pub fn exec(config: &Config, writable: &Writable) -> Exec {
-    exec_with(config, writable, &[])
+pub fn command_exec(config: &Config, writable: &WritableDirs) -> Exec {
+    command_exec_with(config, writable, &[])
 }
 
 /// The same, with further variables in their environment.
-pub(super) fn exec_with(
+pub(super) fn command_exec_with(
     config: &Config,
-    writable: &Writable,
+    writable: &WritableDirs,
     further: &[(String, String)],
 ) -> Exec {
     let is_kept = |name: &OsString| further.iter().all(|(other, _)| name != other.as_str());
     let variables = std::env::vars_os().filter(|(name, _)| is_kept(name));
     let further = further.iter().map(|(name, value)| (name.into(), value.into()));
     let exec = Exec::with_environment(variables.chain(further), &secret_variables(config));
-    exec.clear_of(writable.places())
+    exec.with_excluded_folders(writable.places())
 }
 
 /// The registry of a session, with these tools.
 pub fn open_toolbox(
     exec: Exec,
-    settings: Settings,
+    settings: RegistrySettings,
     sandbox: Option<Sandbox>,
     (workspace, tools): (Arc<Workspace>, Vec<Box<dyn Tool>>),
-    kept: Kept,
-    events: Events,
-    control: &Control,
+    kept: ToolStorage,
+    events: EventStream,
+    control: &SessionControl,
 ) -> Toolbox {
     let exec = Arc::new(match sandbox {
         Some(sandbox) => exec.with_sandbox(sandbox.with_readable(kept.spill.folder())),
@@ -188,16 +188,16 @@ pub fn open_toolbox(
         spill: Arc::new(kept.spill),
         images: Arc::new(kept.images),
         takes_images: true,
-        call: String::new(),
-        cancel: control.cancel(),
+        call_id: String::new(),
+        cancel: control.cancellation_token(),
         secrets: Arc::default(),
-        rights: Rights::default(),
-        withheld: Withheld::default(),
-        watcher: None,
+        rights: CommandRights::default(),
+        read_restrictions: HiddenFiles::default(),
+        output_watcher: None,
         inquirer: None,
         checked_path: None,
-        seen: None,
-        diff: DiffSize::Preview,
+        expected_snapshot: None,
+        diff_size: DiffSize::Preview,
     };
     let registry = Registry::new(tools, cx, events.clone(), control.clone(), settings);
     Toolbox { registry, events, exec }
@@ -205,11 +205,11 @@ pub fn open_toolbox(
 
 /// The verifier with its own registry of read-only tools: its reads do not count as reads of the model, its
 /// calls are not repetitions of the model's, it asks no user, and the kernel emits its events.
-pub(super) fn verifier_of(
-    speaker: Option<Speaker>,
-    (options, writable, own): (&Options, &Writable, &StateDirs),
+pub(super) fn open_verifier(
+    speaker: Option<ConfiguredModel>,
+    (options, writable, own): (&Options, &WritableDirs, &StateDirs),
     registry: &Registry,
-    events: &Events,
+    events: &EventStream,
     prompts: &Prompts,
 ) -> Result<Option<Box<Verifier>>, OpenError> {
     let Some(speaker) = speaker else { return Ok(None) };
@@ -217,20 +217,22 @@ pub(super) fn verifier_of(
     let root = seen.workspace.root();
     let workspace = open_workspace(root, &options.add_dirs, own)?;
     let workspace = workspace.with_readable(seen.spill.folder());
-    if workspace.places() != seen.workspace.places() {
+    if workspace.roots() != seen.workspace.roots() {
         let why = "--add-dir: a folder was replaced meanwhile: start again";
         return Err(OpenError::Usage(why.to_owned()));
     }
     let mode = PermissionMode::ReadOnly;
-    let settings = settings(&options.config, writable, mode, false, &workspace)?;
+    let settings = registry_settings(&options.config, writable, mode, false, &workspace)?;
     let cx = ToolCx { workspace: Arc::new(workspace), ..seen.clone() };
     let (clock, masker) = (events.clock().clone(), events.masker().clone());
-    let silent = Events::new(events.session().to_owned(), 0, clock, masker, Vec::new());
-    let looking = tools::all().into_iter().filter(|tool| LOOKING.contains(&&*tool.spec().name));
-    let mut registry = Registry::new(looking.collect(), cx, silent, Control::default(), settings);
-    registry.describe(prompts);
+    let silent = EventStream::new(events.session_id().to_owned(), 0, clock, masker, Vec::new());
+    let looking =
+        tools::all_tools().into_iter().filter(|tool| READ_ONLY_TOOLS.contains(&&*tool.spec().name));
+    let mut registry =
+        Registry::new(looking.collect(), cx, silent, SessionControl::default(), settings);
+    registry.override_descriptions(prompts);
     registry.set_takes_images(speaker.takes_images);
-    Ok(Some(Box::new(Verifier { speaker, registry })))
+    Ok(Some(Box::new(Verifier { configured_model: speaker, registry })))
 }
 
 /// The project's files. Secrets of the user's home, start-up files and the agent's files are protected, in
@@ -248,40 +250,40 @@ pub fn open_workspace(
         let root = root.display();
         return Err(OpenError::Usage(format!("{root} is another folder by now: begin again")));
     }
-    Ok(workspace.guarding(own.guarded()))
+    Ok(workspace.with_guarded_paths(own.guarded_paths()))
 }
 
 /// The masker of this process's environment and these keys.
-pub fn masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> {
+pub fn build_masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> {
     // Variables whose names or values are not UTF-8 do not contain keys.
     let environment: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let headers: Vec<(String, String)> = environment
         .iter()
-        .filter(|(name, _)| otel::is_headers(name))
+        .filter(|(name, _)| otel::is_headers_variable(name))
         .flat_map(|(_, value)| otel::header_values(value))
         .filter(|(name, value)| is_secret_name(name) || looks_secret(value))
         .collect();
     let mut masker = Masker::new(environment, &config.record.redact_extra)
         .map_err(|error| OpenError::Usage(format!("record.redact_extra: {error}")))?;
     for (name, value) in headers {
-        masker.add(&name, &value);
+        masker.add_secret(&name, &value);
     }
     for key in keys {
-        masker.add("api-key", key);
+        masker.add_secret("api-key", key);
     }
     let of_providers = config.providers.values().flat_map(|provider| &provider.headers);
     let of_servers = config.mcp.servers.values().flat_map(|it| it.headers.iter().chain(&it.env));
     for (name, value) in of_providers.chain(of_servers) {
         if is_secret_name(name) {
-            masker.add(name, value);
+            masker.add_secret(name, value);
         }
     }
     Ok(Arc::new(masker))
 }
 
-pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
+pub(super) fn check_settings(config: &Config) -> Result<Checks, OpenError> {
     let timeout = agent_protocol::settings::parse_duration(&config.checks.timeout)
         .map_err(OpenError::Usage)?;
     Ok(Checks { commands: config.checks.commands.clone(), timeout })
@@ -289,11 +291,11 @@ pub(super) fn checks(config: &Config) -> Result<Checks, OpenError> {
 
 /// The names of our tools in rules.
 pub fn tool_names() -> impl Iterator<Item = &'static str> {
-    tools::NAMES.into_iter().chain([MCP, SKILL, TASK])
+    tools::TOOL_NAMES.into_iter().chain([MCP, SKILL, TASK])
 }
 
 /// The permission rules in a text, or why it contains something else.
-pub fn permission_rules(text: &str) -> Result<Vec<Rule>, String> {
+pub fn parse_permission_rules(text: &str) -> Result<Vec<Rule>, String> {
     let rules = Rule::parse_all(text)?;
     match rules.iter().find(|rule| !tool_names().any(|tool| tool == rule.tool())) {
         Some(rule) => {
@@ -304,33 +306,35 @@ pub fn permission_rules(text: &str) -> Result<Vec<Rule>, String> {
     }
 }
 
-fn policy(
-    loaded: &Loaded,
-    writable: &Writable,
+fn build_policy(
+    loaded: &LoadedConfig,
+    writable: &WritableDirs,
     mode: PermissionMode,
     is_sandboxed: bool,
 ) -> Result<Policy, OpenError> {
     let home = std::env::home_dir().map(|home| home.canonicalize().unwrap_or(home));
     let home = home.map(|home| home.display().to_string());
-    let places = Places { project: writable.root().display().to_string(), home };
-    let mut policy = Policy::new(mode, is_sandboxed).at(places);
+    let places = PathRoots { project: writable.root().display().to_string(), home };
+    let mut policy = Policy::new(mode, is_sandboxed).with_places(places);
     for (list, text, origin) in &loaded.rules {
         let verb = match list.as_str() {
-            "allow" => Verb::Allow,
-            "ask" => Verb::Ask,
-            _ => Verb::Deny,
+            "allow" => RuleAction::Allow,
+            "ask" => RuleAction::Ask,
+            _ => RuleAction::Deny,
         };
-        let rules = permission_rules(text)
+        let rules = parse_permission_rules(text)
             .map_err(|reason| OpenError::Usage(format!("{origin}: {list} {text:?}: {reason}")))?;
         let origin = match origin {
-            config::Origin::User(..) => Origin::UserFile,
-            config::Origin::Project(..) => Origin::ProjectFile,
-            config::Origin::CommandLine(option) if config::is_compatible(option) => {
-                Origin::Compatible
+            config::Origin::User(..) => RuleOrigin::UserFile,
+            config::Origin::Project(..) => RuleOrigin::ProjectFile,
+            config::Origin::CommandLine(option) if config::uses_foreign_syntax(option) => {
+                RuleOrigin::Compatible
             }
-            config::Origin::Environment(_) | config::Origin::CommandLine(_) => Origin::CommandLine,
+            config::Origin::Environment(_) | config::Origin::CommandLine(_) => {
+                RuleOrigin::CommandLine
+            }
         };
-        policy = policy.with(verb, origin, rules);
+        policy = policy.with_rules(verb, origin, rules);
     }
     Ok(policy)
 }

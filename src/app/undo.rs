@@ -3,25 +3,27 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::toolbox::{masker, open_workspace};
+use super::toolbox::{build_masker, open_workspace};
 use super::{OpenError, StateDirs, Storage, SystemClock, added_dirs, with_checkpoints};
 use crate::config::Config;
-use agent_host::workspace::{Undo, UndoError, UndoOptions, UndoReport, Undone, Workspace};
-use agent_protocol::event::{Body, Event, Events, Place};
+use agent_host::workspace::{
+    UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, Workspace,
+};
+use agent_protocol::event::{Event, EventBody, EventStream, WorkPosition};
 use agent_record::Log;
 
 /// A recorded session that is to be changed, locked while this exists.
-pub struct Recorded {
+pub struct RecordedSession {
     /// As it is shown.
     id: String,
     workspace: Workspace,
     record: Vec<Event>,
-    events: Events,
+    events: EventStream,
 }
 
 /// What a rewind affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rewind {
+pub enum RewindScope {
     /// The conversation.
     Conversation,
     /// The changes of files.
@@ -32,7 +34,7 @@ pub enum Rewind {
 
 /// The result of a rewind.
 #[derive(Debug, Default)]
-pub struct Rewound {
+pub struct RewindReport {
     /// Nothing was rewound: `files` are those that cannot be restored.
     pub is_refused: bool,
     /// The files, if any were changed.
@@ -42,28 +44,28 @@ pub struct Rewound {
 }
 
 /// Why there is nothing to undo or redo.
-pub(super) fn nothing_to(what: Undo) -> String {
+pub(super) fn nothing_to_undo(what: UndoTarget) -> String {
     match what {
-        Undo::Turn(turn) => format!("turn {turn} changed no file, or is undone already"),
-        Undo::Redo => "there is no undo to redo".to_owned(),
-        Undo::Latest | Undo::From(_) => {
+        UndoTarget::Turn(turn) => format!("turn {turn} changed no file, or is undone already"),
+        UndoTarget::Redo => "there is no undo to redo".to_owned(),
+        UndoTarget::Latest | UndoTarget::FromTurn(_) => {
             "there is no change to undo (what commands change in build output and large ignored directories is not recorded)".to_owned()
         }
     }
 }
 
 /// The event for an undo or a redo.
-pub(super) fn event_of(report: &UndoReport, what: Undo) -> Body {
+pub(super) fn undo_event(report: &UndoReport, what: UndoTarget) -> EventBody {
     let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
-    Body::TurnUndone {
+    EventBody::TurnUndone {
         undone: report.turns.0,
         files: files.collect(),
         is_complete: report.is_complete(),
-        is_redo: what == Undo::Redo,
+        is_redo: what == UndoTarget::Redo,
     }
 }
 
-impl Recorded {
+impl RecordedSession {
     /// Locks a session. Changes only files in the root and these directories.
     pub fn open(
         (root, add_dirs, own): (&Path, &[PathBuf], &StateDirs),
@@ -73,22 +75,29 @@ impl Recorded {
     ) -> Result<Self, OpenError> {
         let (log, loaded) =
             Log::resume(&storage.log_path(id)).map_err(|error| storage.log_error(error))?;
-        let (directories, _) = added_dirs::with_recorded(add_dirs, (storage, id), root, own);
+        let (directories, _) = added_dirs::with_recorded_dirs(add_dirs, (storage, id), root, own);
         let workspace = open_workspace(root, &directories, own)?;
         let workspace = with_checkpoints(workspace, config, storage, id)?;
-        let masker = masker(config, &[])?;
+        let masker = build_masker(config, &[])?;
         let seq = loaded.events.len() as u64;
-        let events =
-            Events::new(id.to_owned(), seq, Arc::new(SystemClock), masker, vec![Box::new(log)]);
-        events.at(loaded.events.last().map_or_else(Place::default, |event| event.header.place));
-        Ok(Self { id: storage.short(id), workspace, record: loaded.events, events })
+        let events = EventStream::new(
+            id.to_owned(),
+            seq,
+            Arc::new(SystemClock),
+            masker,
+            vec![Box::new(log)],
+        );
+        events.set_position(
+            loaded.events.last().map_or_else(WorkPosition::default, |event| event.header.place),
+        );
+        Ok(Self { id: storage.short_id(id), workspace, record: loaded.events, events })
     }
 
     /// Undoes operations, and records that.
-    pub fn undo(&self, what: Undo, options: UndoOptions) -> Result<UndoReport, OpenError> {
-        match self.take_back(what, options)? {
+    pub fn undo(&self, what: UndoTarget, options: UndoOptions) -> Result<UndoReport, OpenError> {
+        match self.undo_and_record(what, options)? {
             Some(report) => Ok(report),
-            None => Err(self.nothing(what)),
+            None => Err(self.nothing_error(what)),
         }
     }
 
@@ -97,9 +106,9 @@ impl Recorded {
     pub fn rewind(
         &self,
         turn: u32,
-        what: Rewind,
+        what: RewindScope,
         options: UndoOptions,
-    ) -> Result<Rewound, OpenError> {
+    ) -> Result<RewindReport, OpenError> {
         let turns = agent_record::turns(&self.record);
         let refuse = |why: String| OpenError::Usage(format!("session {}: {why}", self.id));
         let Some(last) = turns.last().map(|turn| turn.number) else {
@@ -113,45 +122,57 @@ impl Recorded {
             }
             Some(_) => {}
         }
-        let mut rewound = Rewound::default();
-        if what != Rewind::Conversation {
+        let mut rewound = RewindReport::default();
+        if what != RewindScope::Conversation {
             if !options.force
-                && let Some(report) = self.refused(Undo::From(turn), options)?
+                && let Some(report) = self.refused_files(UndoTarget::FromTurn(turn), options)?
             {
-                return Ok(Rewound { is_refused: true, files: Some(report), conversation: false });
+                return Ok(RewindReport {
+                    is_refused: true,
+                    files: Some(report),
+                    conversation: false,
+                });
             }
-            rewound.files = self.take_back(Undo::From(turn), options)?;
+            rewound.files = self.undo_and_record(UndoTarget::FromTurn(turn), options)?;
             let is_complete = rewound.files.as_ref().is_none_or(UndoReport::is_complete);
             if !options.force && !is_complete {
                 return Ok(rewound);
             }
         }
-        if what != Rewind::Files {
-            self.events.emit(Body::SessionRewound { from_turn: turn });
+        if what != RewindScope::Files {
+            self.events.emit(EventBody::SessionRewound { from_turn: turn });
             rewound.conversation = true;
         }
         Ok(rewound)
     }
 
     /// `None`: there is nothing to undo.
-    fn take_back(&self, what: Undo, options: UndoOptions) -> Result<Option<UndoReport>, OpenError> {
-        let report = self.unless_nothing(self.workspace.undo(what, options))?;
+    fn undo_and_record(
+        &self,
+        what: UndoTarget,
+        options: UndoOptions,
+    ) -> Result<Option<UndoReport>, OpenError> {
+        let report = self.undo_result(self.workspace.undo(what, options))?;
         if let Some(report) = &report {
-            self.events.emit(event_of(report, what));
+            self.events.emit(undo_event(report, what));
         }
         Ok(report)
     }
 
     /// The files that an undo would leave as they are, if there are any.
-    fn refused(&self, what: Undo, options: UndoOptions) -> Result<Option<UndoReport>, OpenError> {
-        let report = self.unless_nothing(self.workspace.undo_preview(what, options))?;
+    fn refused_files(
+        &self,
+        what: UndoTarget,
+        options: UndoOptions,
+    ) -> Result<Option<UndoReport>, OpenError> {
+        let report = self.undo_result(self.workspace.undo_preview(what, options))?;
         Ok(report.filter(|report| !report.is_complete()).map(|mut report| {
-            report.files.retain(|(_, how)| matches!(how, Undone::Refused(_)));
+            report.files.retain(|(_, how)| matches!(how, UndoOutcome::Refused(_)));
             report
         }))
     }
 
-    fn unless_nothing(
+    fn undo_result(
         &self,
         done: Result<UndoReport, UndoError>,
     ) -> Result<Option<UndoReport>, OpenError> {
@@ -167,7 +188,7 @@ impl Recorded {
         }
     }
 
-    fn nothing(&self, what: Undo) -> OpenError {
-        OpenError::Usage(format!("session {}: {}", self.id, nothing_to(what)))
+    fn nothing_error(&self, what: UndoTarget) -> OpenError {
+        OpenError::Usage(format!("session {}: {}", self.id, nothing_to_undo(what)))
     }
 }

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 
 use super::OpenError;
-use super::models::{Facts, Server, facts, servers};
+use super::models::{ModelFacts, ModelServer, model_facts, model_servers};
 use crate::config::{self, Config};
 
 /// A model that can be used now.
@@ -16,22 +16,24 @@ pub struct UsableModel {
     /// The configuration names it, or `auto` chooses it.
     pub is_chosen: bool,
     /// What is known of it.
-    pub facts: Facts,
+    pub facts: ModelFacts,
 }
 
 /// The configured models and the known ones of presets with a key; then those that configured and local servers
 /// list. Also, why a configured one cannot be used.
 pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<String>), OpenError> {
     let variable = |name: &str| std::env::var(name).ok();
-    let resolved =
-        |id: &String| config::resolve(&Config { model: id.clone(), ..config.clone() }, &variable);
-    let asked = servers(config)?.into_iter().map(async |server| {
+    let resolved = |id: &String| {
+        config::resolve_model(&Config { model: id.clone(), ..config.clone() }, &variable)
+    };
+    let asked = model_servers(config)?.into_iter().map(async |server| {
         let models = server.models().await;
         (server, models)
     });
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     let (mut listed, mut silent) = (Vec::new(), Vec::new());
-    for (Server { name, endpoint, is_own, .. }, models) in join_all(asked).await {
+    for (ModelServer { name, endpoint, is_configured: is_own, .. }, models) in join_all(asked).await
+    {
         match models {
             Ok(models) => listed.push((name, endpoint.base_url, models)),
             Err(error) if is_own => {
@@ -41,9 +43,9 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
             Err(_) => {}
         }
     }
-    for id in config::choices(config, &variable) {
+    for id in config::model_choices(config, &variable) {
         match resolved(&id) {
-            _ if config::is_file(&id) => found.push((id, "recorded answers".to_owned())),
+            _ if config::is_file_model(&id) => found.push((id, "recorded answers".to_owned())),
             Err(error) => problems.push(error.to_string()),
             Ok(Some(it)) if it.api_key.is_some() || it.table.api_key_command.is_some() => {
                 found.push((id, it.key_source));
@@ -63,7 +65,7 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
     let mut usable: Vec<UsableModel> = Vec::with_capacity(found.len());
     for (id, source) in found {
         if usable.iter().all(|known| known.id != id) {
-            let (is_chosen, facts) = (chosen.as_ref() == Some(&id), facts(config, &id));
+            let (is_chosen, facts) = (chosen.as_ref() == Some(&id), model_facts(config, &id));
             usable.push(UsableModel { id, source, is_chosen, facts });
         }
     }

@@ -2,17 +2,17 @@
 //!
 //! It is a front end like the chat: each session of the client is a [`Session`](crate::app::Session) whose events
 //! become updates (`updates.rs`), and the client's requests reach it through its
-//! [`Control`].
+//! [`SessionControl`].
 
-mod asking;
-mod calls;
 mod client;
+mod client_requests;
 mod commands;
 mod open;
 mod prompt;
-mod recorded;
 mod session;
+mod session_list;
 mod settings;
+mod tool_calls;
 mod updates;
 mod wire;
 
@@ -29,9 +29,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::options::{RunArgs, ToolOptions};
 use super::stdout::Output;
-use agent_protocol::control::Control;
+use agent_protocol::control::SessionControl;
 use agent_protocol::provider::Effort;
-use client::{Client, Demand};
+use client::{ClientConnection, ClientMessage};
 
 /// The options of `agent acp`: those of every session that the client opens.
 #[derive(Clone, Debug, Default, Args)]
@@ -72,7 +72,7 @@ pub(super) struct AcpArgs {
 
 impl AcpArgs {
     /// The same options as for a run, which the configuration reads.
-    fn as_run(&self, tools: ToolOptions) -> RunArgs {
+    fn to_run_args(&self, tools: ToolOptions) -> RunArgs {
         RunArgs {
             model: self.model.clone(),
             effort: self.effort,
@@ -88,24 +88,26 @@ impl AcpArgs {
     }
 }
 
-pub(super) fn acp(args: &AcpArgs) -> u8 {
+pub(super) fn run(args: &AcpArgs) -> u8 {
     if args.tools.cwd.is_some() {
-        agent_ui::tell("-C has no meaning here: the editor names the folder of each session");
+        agent_ui::print_notice(
+            "-C has no meaning here: the editor names the folder of each session",
+        );
         return 2;
     }
     let output = match Output::open() {
         Ok(output) => output,
         Err(error) => {
-            agent_ui::tell(&format!("no thread could be started: {error}"));
+            agent_ui::print_notice(&format!("no thread could be started: {error}"));
             return 2;
         }
     };
-    let control = Control::default();
+    let control = SessionControl::default();
     super::block_on(Box::pin(serve(args, &control, output)), &control)
 }
 
 /// Serves the client until it closes its end, or the program is ended.
-async fn serve(args: &AcpArgs, control: &Control, output: Output) -> u8 {
+async fn serve(args: &AcpArgs, control: &SessionControl, output: Output) -> u8 {
     let (demands, received) = unbounded_channel();
     let transport = wire::transport(output.clone());
     let served = CancellationToken::new();
@@ -118,38 +120,40 @@ async fn serve(args: &AcpArgs, control: &Control, output: Output) -> u8 {
         // One handler for all requests: each handler of its own type makes the executable 10 KB larger.
         .on_receive_request(
             async move |request: ClientRequest, responder, _| {
-                _ = demands.send(Demand::Request(Box::new((request, responder))));
+                _ = demands.send(ClientMessage::Request(Box::new((request, responder))));
                 Ok(())
             },
             on_receive_request!(),
         )
         .on_receive_notification(
             async move |cancel: CancelNotification, _| {
-                _ = cancels.send(Demand::Cancel(cancel.session_id));
+                _ = cancels.send(ClientMessage::Cancel(cancel.session_id));
                 Ok(())
             },
             on_receive_notification!(),
         )
         .connect_with(transport, async |connection| {
-            Client::new(args, connection, output.clone()).serve(received, control).await;
+            ClientConnection::new(args, connection, output.clone()).serve(received, control).await;
             served.cancel();
             Ok(())
         });
     let ended = tokio::select! {
         ended = connection => ended,
         // It does not end before its messages are read.
-        () = async { served.cancelled().await; output.stalled().await } => Ok(()),
+        () = async { served.cancelled().await; output.wait_until_stalled().await } => Ok(()),
     };
     if let Err(error) = ended {
-        agent_ui::tell(&format!("the connection to the editor failed: {error}"));
+        agent_ui::print_notice(&format!("the connection to the editor failed: {error}"));
         return 1;
     }
     output.finish().await;
-    control.interrupted().map_or(0, |by| by.ending().exit_code())
+    control.interrupt_cause().map_or(0, |by| by.ending().exit_code())
 }
 
 /// What this agent can do.
-fn capabilities(version: agent_client_protocol::schema::ProtocolVersion) -> InitializeResponse {
+fn initialize_response(
+    version: agent_client_protocol::schema::ProtocolVersion,
+) -> InitializeResponse {
     let prompts = PromptCapabilities::new().image(true).embedded_context(true);
     let sessions = SessionCapabilities::new()
         .list(SessionListCapabilities::new())

@@ -1,14 +1,14 @@
 //! `agent chat`: connects the chat's screen and a session.
 
 mod background;
+mod chat_files;
 mod clipboard;
 mod jobs;
-mod next;
-mod places;
+mod next_step;
+pub(super) mod prompt_commands;
 mod rules;
+mod session_work;
 mod start;
-pub(super) mod tasks;
-mod work;
 
 use std::path::{Path, PathBuf};
 
@@ -16,53 +16,53 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::options;
 use super::session;
-use crate::app::{OpenError, Options, Session, Storage, UndoOptions, Which};
-use crate::config::{Loaded, UserDirs};
-use agent_host::workspace::Undo;
-use agent_protocol::control::{Control, Interrupt, PermissionMode};
+use crate::app::{OpenError, Options, Session, SessionChoice, Storage, UndoOptions};
+use crate::config::{LoadedConfig, UserDirs};
+use agent_host::workspace::UndoTarget;
+use agent_protocol::control::{Interrupt, PermissionMode, SessionControl};
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::Sink;
 use agent_ui::tui::{
-    self, Arrangement, Chat, CommandAction, Ended, Handle, News, PagePlace, Request, Settings,
-    Timing,
+    self, Chat, ChatHandle, ChatRequest, ChatUpdate, CommandAction, CommandTiming, DisplayMode,
+    PagePlace, Settings, WorkOutcome,
 };
-use jobs::{Jobs, Ran};
-use next::{Continued, Next, ended_with_session, next, rewind};
-use places::Places;
+use chat_files::ChatFiles;
+use jobs::{FinishedUserCommand, Jobs};
+use next_step::{ContinuationSink, NextStep, ended_commands_news, next_step, rewind_session};
 use rules::StoredRules;
+use session_work::{SessionWork, run_session_work, work_for_command};
 pub(super) use start::ChatArgs;
-use start::{settings, welcome};
-use work::{Work, do_work, work_of};
+use start::{chat_settings, welcome_text};
 
-pub(super) fn chat(args: &ChatArgs) -> u8 {
+pub(super) fn run(args: &ChatArgs) -> u8 {
     let term = std::env::var("TERM").unwrap_or_default();
-    let is_plain = args.plain || tui::is_here() && matches!(term.as_str(), "dumb");
-    if !is_plain && !tui::is_here() {
-        agent_ui::tell(
+    let is_plain = args.plain || tui::is_interactive() && matches!(term.as_str(), "dumb");
+    if !is_plain && !tui::is_interactive() {
+        agent_ui::print_notice(
             "the chat needs a terminal: `agent run \"task\"` works on one task without, `agent --plain` \
              chats by plain lines, `agent --help` shows the rest",
         );
         return 2;
     }
-    let control = Control::default();
+    let control = SessionControl::default();
     if !args.compatible.is_unattended(&args.tools) {
-        control.attend();
+        control.enable_user_questions();
     }
     super::block_on(
         async {
-            let mut ended = Box::pin(work(args, is_plain, !is_plain, &control)).await;
-            if matches!(ended, Err(OpenError::NoModel(_))) && args.resumed() == Some("") {
+            let mut ended = Box::pin(run_chat(args, is_plain, !is_plain, &control)).await;
+            if matches!(ended, Err(OpenError::NoModel(_))) && args.resume_id() == Some("") {
                 // The session that is chosen may have a model.
-                ended = Box::pin(work(args, is_plain, false, &control)).await;
+                ended = Box::pin(run_chat(args, is_plain, false, &control)).await;
             }
             match ended {
                 Ok(code) => code,
                 Err(OpenError::NoModel(_)) => {
-                    agent_ui::print(&welcome());
+                    agent_ui::print_text(&welcome_text());
                     2
                 }
                 Err(error) => {
-                    agent_ui::tell(&error.to_string());
+                    agent_ui::print_notice(&error.to_string());
                     error.exit_code()
                 }
             }
@@ -72,59 +72,61 @@ pub(super) fn chat(args: &ChatArgs) -> u8 {
 }
 
 /// Starts the chat's display for a session that takes no messages: on the screen of a terminal, else as lines.
-pub(super) fn display(root: &Path, config: &Loaded) -> Result<Chat, OpenError> {
-    let places = Places::new(root, None);
-    let settings = settings(&ChatArgs::default(), config, &places)?;
-    let has_screen = tui::is_here() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-    let arrangement = if has_screen { Arrangement::Screen } else { Arrangement::Shown };
-    tui::start(settings, arrangement).map_err(|error| not_started(&error))
+pub(super) fn start_display(root: &Path, config: &LoadedConfig) -> Result<Chat, OpenError> {
+    let places = ChatFiles::new(root, None);
+    let settings = chat_settings(&ChatArgs::default(), config, &places)?;
+    let has_screen =
+        tui::is_interactive() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+    let arrangement = if has_screen { DisplayMode::Screen } else { DisplayMode::PlainOutput };
+    tui::start(settings, arrangement).map_err(|error| screen_error(&error))
 }
 
-fn not_started(error: &std::io::Error) -> OpenError {
+fn screen_error(error: &std::io::Error) -> OpenError {
     OpenError::Usage(format!("the screen: {error}"))
 }
 
-async fn work(
+async fn run_chat(
     args: &ChatArgs,
     is_plain: bool,
     may_offer: bool,
-    control: &Control,
+    control: &SessionControl,
 ) -> Result<u8, OpenError> {
-    args.compatible.check()?;
-    args.compatible.no_host()?;
-    let (args, offers_sessions) = &args.with_session(may_offer, control).await?;
-    let (root, storage) = options::root_for(args.tools.cwd.as_deref(), args.resumed())?;
+    args.compatible.check_supported()?;
+    args.compatible.warn_without_host()?;
+    let (args, offers_sessions) = &args.choose_session(may_offer, control).await?;
+    let (root, storage) = options::root_for_session(args.tools.cwd.as_deref(), args.resume_id())?;
     let dirs = UserDirs::find();
-    let mut config = options::load(&root, dirs.as_ref(), &args.tools, Some(&args.as_run()))?;
-    if tui::is_here() {
+    let mut config =
+        options::load_config(&root, dirs.as_ref(), &args.tools, Some(&args.to_run_args()))?;
+    if tui::is_interactive() {
         config.config.use_chat_defaults();
     }
-    let places = Places::new(&root, dirs.as_ref());
+    let places = ChatFiles::new(&root, dirs.as_ref());
     let settings =
-        Settings { offers_sessions: *offers_sessions, ..settings(args, &config, &places)? };
-    let arrangement = if is_plain { Arrangement::Plain } else { Arrangement::Screen };
+        Settings { offers_sessions: *offers_sessions, ..chat_settings(args, &config, &places)? };
+    let arrangement = if is_plain { DisplayMode::Plain } else { DisplayMode::Screen };
     let mut options = session_options(args, (root, storage), config, dirs)?;
-    let mut chat = tui::start(settings, arrangement).map_err(|error| not_started(&error))?;
+    let mut chat = tui::start(settings, arrangement).map_err(|error| screen_error(&error))?;
     let mut is_first = true;
     // The session continues the conversation on the screen.
     let mut continues = false;
     // What the user learns when the next session is open, and the chat's mode; a resumed session keeps its own
     // mode.
-    let mut begins_with: Vec<News> = Vec::new();
+    let mut begins_with: Vec<ChatUpdate> = Vec::new();
     let mut mode = None;
     let last = loop {
         let face: Box<dyn Sink> = if continues {
-            Box::new(Continued(chat.handle.clone()))
+            Box::new(ContinuationSink(chat.handle.clone()))
         } else {
             Box::new(chat.handle.clone())
         };
         let faces = vec![face];
-        let mut session = match Box::pin(open(&options, control, faces)).await {
+        let mut session = match Box::pin(open_session(&options, control, faces)).await {
             Ok(session) => session,
             Err(error)
                 if is_first
-                    || options.session == Which::New
-                    || control.interrupted() == Some(Interrupt::Terminate) =>
+                    || options.session == SessionChoice::New
+                    || control.interrupt_cause() == Some(Interrupt::Terminate) =>
             {
                 // The screen is restored first, so that later output stays visible.
                 _ = chat.end();
@@ -134,90 +136,93 @@ async fn work(
                 control.begin_turn();
                 // Without a copy the conversation continues in the session that was to be copied.
                 options.session = match &options.session {
-                    Which::Fork(Some(from)) => Which::Resume(from.clone()),
-                    _ => Which::New,
+                    SessionChoice::Fork(Some(from)) => SessionChoice::Resume(from.clone()),
+                    _ => SessionChoice::New,
                 };
-                if std::mem::replace(&mut continues, options.session != Which::New) && !continues {
-                    chat.handle.tell(News::NewSession);
+                if std::mem::replace(&mut continues, options.session != SessionChoice::New)
+                    && !continues
+                {
+                    chat.handle.send(ChatUpdate::NewSession);
                 }
-                chat.handle.tell(News::Note(false, error.to_string()));
+                chat.handle.send(ChatUpdate::Note(false, error.to_string()));
                 continue;
             }
         };
         is_first = false;
-        if let Which::Fork(from) = &options.session {
-            let short = options.recorded().short_ids();
-            let new = short.of(session.id());
+        if let SessionChoice::Fork(from) = &options.session {
+            let short = options.session_storage().short_ids();
+            let new = short.shorten(session.id());
             let back = from.as_ref().filter(|_| continues).map_or_else(String::new, |from| {
-                format!("; /resume {} goes back to the other", short.of(from))
+                format!("; /resume {} goes back to the other", short.shorten(from))
             });
-            chat.handle.tell(News::Note(true, format!("this is session {new}, a copy{back}")));
+            chat.handle
+                .send(ChatUpdate::Note(true, format!("this is session {new}, a copy{back}")));
         }
         continues = false;
-        if let Some(mode) = mode.filter(|mode| *mode != session.mode()) {
-            control.want_mode(mode);
-            session.mode();
+        if let Some(mode) = mode.filter(|mode| *mode != session.apply_requested_mode()) {
+            control.request_mode(mode);
+            session.apply_requested_mode();
         }
         for news in begins_with.drain(..) {
-            chat.handle.tell(news);
+            chat.handle.send(news);
         }
         options.config.config.model.clone_from(&session.opened_model);
         let model = session.model().to_owned();
         watch_commands(&session, &chat.handle);
         let mut stored = Vec::new();
-        let conversing = converse(&mut session, &options, &places, &mut chat, &mut stored);
+        let conversing = run_session_loop(&mut session, &options, &places, &mut chat, &mut stored);
         let next = Box::pin(conversing).await;
         options.config.rules.append(&mut stored);
         // (`-c` resumes no session without a message.)
         let is_resumable = session.log_path.is_some() && session.has_begun();
         let id = is_resumable.then(|| session.id().to_owned());
-        mode = Some(session.mode());
+        mode = Some(session.apply_requested_mode());
         // The model that the user chose stays.
         if session.model() != model {
             session.model().clone_into(&mut options.config.config.model);
         }
         options.config.config.chosen_effort.clone_from(&session.chosen_effort);
         // A resumed session is displayed first.
-        begins_with.extend(session.running().map(|running| ended_with_session(&running)));
+        begins_with.extend(session.describe_running().map(|running| ended_commands_news(&running)));
         session.close().await;
-        chat.handle.tell(News::Background(Vec::new()));
+        chat.handle.send(ChatUpdate::BackgroundCommands(Vec::new()));
         if let Some(news) = next.news() {
-            chat.handle.tell(news);
+            chat.handle.send(news);
         }
         // In the same conversation, what the user chose since its last answer stays, too.
-        options.keeps_model = !matches!(next, Next::Open(_));
+        options.keeps_model = !matches!(next, NextStep::Open(_));
         match next {
-            Next::Quit => break id,
-            Next::Continue(which) => {
+            NextStep::Quit => break id,
+            NextStep::Continue(which) => {
                 options.session = which;
                 continues = true;
                 control.begin_turn();
             }
-            Next::Rewind(id, back) => {
-                begins_with.push(match rewind(&options, &id, back) {
+            NextStep::Rewind(id, back) => {
+                begins_with.push(match rewind_session(&options, &id, back) {
                     Ok(news) => news,
-                    Err(why) => News::Note(false, why),
+                    Err(why) => ChatUpdate::Note(false, why),
                 });
-                options.session = Which::Resume(id);
+                options.session = SessionChoice::Resume(id);
                 control.begin_turn();
             }
-            Next::Open(which) => {
-                if which == Which::New {
+            NextStep::Open(which) => {
+                if which == SessionChoice::New {
                     options.storage = None;
                 }
-                mode = mode.filter(|_| which == Which::New);
+                mode = mode.filter(|_| which == SessionChoice::New);
                 options.session = which;
                 control.begin_turn();
             }
         }
     };
     for news in begins_with {
-        chat.handle.tell(news);
+        chat.handle.send(news);
     }
     let shown = chat.end();
-    if let Some(id) = last.filter(|_| tui::is_here()) {
-        let id = options.recorded().short(&id);
-        agent_ui::print(&format!(
+    if let Some(id) = last.filter(|_| tui::is_interactive()) {
+        let id = options.session_storage().short_id(&id);
+        agent_ui::print_text(&format!(
             "Session {id}: `agent -c` resumes it, later `agent --resume {id}`.\n"
         ));
     }
@@ -228,205 +233,207 @@ async fn work(
 fn session_options(
     args: &ChatArgs,
     (root, storage): (PathBuf, Option<Storage>),
-    config: Loaded,
+    config: LoadedConfig,
     dirs: Option<UserDirs>,
 ) -> Result<Options, OpenError> {
-    let of_session = args.tools.of_session(&args.compatible)?;
+    let of_session = args.tools.session_overrides(&args.compatible)?;
     Ok(Options {
         storage,
         ephemeral: args.ephemeral,
-        append_system_prompt: args.compatible.addition(args.append_system_prompt.as_ref())?,
+        append_system_prompt: args
+            .compatible
+            .system_prompt_addition(args.append_system_prompt.as_ref())?,
         default_mode: PermissionMode::Ask,
-        ..of_session.applied_to(Options::new(root, config, args.which()?, dirs))
+        ..of_session.apply_to(Options::new(root, config, args.session_choice()?, dirs))
     })
 }
 
 /// Tells the addresses of servers that the session's commands start, and which commands run in the background.
-fn watch_commands(session: &Session, handle: &Handle) {
+fn watch_commands(session: &Session, handle: &ChatHandle) {
     let (notes, news) = (handle.clone(), handle.clone());
-    session.exec().forward_listeners(move |text| notes.tell(News::Note(true, text)));
+    session.exec().forward_listeners(move |text| notes.send(ChatUpdate::Note(true, text)));
     session.exec().watch_background(move |running| {
         let running = running.into_iter().map(|command| (command.id, command.line));
-        news.tell(News::Background(running.collect()));
+        news.send(ChatUpdate::BackgroundCommands(running.collect()));
     });
 }
 
 /// The exit code of the chat, whose screen ended like this.
-fn exit_code(control: &Control, shown: std::io::Result<()>) -> u8 {
-    let ended = control.interrupted().filter(|by| *by == Interrupt::Terminate);
+fn exit_code(control: &SessionControl, shown: std::io::Result<()>) -> u8 {
+    let ended = control.interrupt_cause().filter(|by| *by == Interrupt::Terminate);
     match (ended, shown) {
         (Some(by), _) => by.ending().exit_code(),
         (None, Ok(())) => 0,
         (None, Err(error)) => {
-            agent_ui::tell(&format!("the screen: {error}; the session is saved"));
+            agent_ui::print_notice(&format!("the screen: {error}; the session is saved"));
             1
         }
     }
 }
 
 /// Opens a session with these options.
-pub(super) async fn open(
+pub(super) async fn open_session(
     options: &Options,
-    control: &Control,
+    control: &SessionControl,
     faces: Vec<Box<dyn Sink>>,
 ) -> Result<Session, OpenError> {
     let opening = Box::pin(Session::open(options.clone(), control.clone(), faces));
     // The user can cancel waiting for a server that does not respond.
-    let cancel = control.cancel();
+    let cancel = control.cancellation_token();
     match cancel.run_until_cancelled(opening).await {
         Some(opened) => opened,
-        None => Err(OpenError::Interrupted(control.interrupted().unwrap_or(Interrupt::User))),
+        None => Err(OpenError::Interrupted(control.interrupt_cause().unwrap_or(Interrupt::User))),
     }
 }
 
 /// Passes requests and news between the user and the session, until the session changes or the chat ends.
-async fn converse(
+async fn run_session_loop(
     session: &mut Session,
     options: &Options,
-    places: &Places,
+    places: &ChatFiles,
     chat: &mut Chat,
     stored: &mut StoredRules,
-) -> Next {
+) -> NextStep {
     let handle = chat.handle.clone();
     for notice in &session.notices {
-        handle.tell(News::Note(false, notice.clone()));
+        handle.send(ChatUpdate::Note(false, notice.clone()));
     }
-    handle.tell(News::Effort(session.effort()));
+    handle.send(ChatUpdate::EffortChanged(session.effort()));
     let control = session.control().clone();
     let mut jobs = Jobs::new(session, options, places, handle.clone());
     let kinds = [SignalKind::window_change(), SignalKind::from_raw(libc::SIGCONT)];
     let [mut resized, mut continued] = kinds.map(|kind| signal(kind).ok());
     // Commands that the user ran while the model worked, to be shared with the next message.
-    let mut ran: Vec<Ran> = Vec::new();
+    let mut ran: Vec<FinishedUserCommand> = Vec::new();
     let mut quits = false;
-    let mut work: Option<Work> = None;
+    let mut work: Option<SessionWork> = None;
     loop {
         for done in ran.drain(..) {
-            session.share(&done.command, &done.output, done.exit_code);
+            session.share_command(&done.command, &done.output, done.exit_code);
         }
         if quits {
-            return Next::Quit;
+            return NextStep::Quit;
         }
         let Some(what) = work.take() else {
-            let cancel = control.cancel();
+            let cancel = control.cancellation_token();
             tokio::select! {
-                request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
-                    Request::Submit(message) => {
-                        handle.tell(News::Delivered(1));
-                        work = Some(Work::Turn(message));
+                request = chat.requests.recv() => match request.unwrap_or(ChatRequest::Quit) {
+                    ChatRequest::Submit(message) => {
+                        handle.send(ChatUpdate::MessagesDelivered(1));
+                        work = Some(SessionWork::Turn(message));
                     }
-                    Request::Quit => quits = true,
-                    Request::Interrupt => {
-                        jobs.stop();
-                        let ended = Ended::Interrupted;
-                        handle.tell(News::Idle { ended, undelivered: Vec::new() });
+                    ChatRequest::Quit => quits = true,
+                    ChatRequest::Interrupt => {
+                        jobs.cancel_commands();
+                        let ended = WorkOutcome::Interrupted;
+                        handle.send(ChatUpdate::SessionIdle { outcome: ended, undelivered: Vec::new() });
                     }
-                    Request::Mode(mode) => {
-                        control.want_mode(mode);
-                        session.mode();
+                    ChatRequest::SetMode(mode) => {
+                        control.request_mode(mode);
+                        session.apply_requested_mode();
                     }
-                    Request::Connect => jobs.connect(session.connect()),
-                    Request::Command(action, arguments) => match action.timing(&arguments) {
-                        Timing::AtOnce => jobs.command(action, &arguments),
-                        Timing::Idle => {
-                            if let Some(news) = instruct(session, options, action, &arguments, stored) {
-                                handle.tell(news);
+                    ChatRequest::Connect => jobs.connect(session.connect()),
+                    ChatRequest::RunCommand(action, arguments) => match action.timing(&arguments) {
+                        CommandTiming::Immediate => jobs.run_chat_command(action, &arguments),
+                        CommandTiming::Idle => {
+                            if let Some(news) = run_idle_command(session, options, action, &arguments, stored) {
+                                handle.send(news);
                             }
                         }
-                        Timing::Works(_) => work = Some(work_of(action, arguments)),
-                        Timing::Opens => match next(session, options, action, &arguments) {
+                        CommandTiming::StartsWork(_) => work = Some(work_for_command(action, arguments)),
+                        CommandTiming::OpensSession => match next_step(session, options, action, &arguments) {
                             Ok(next) => return next,
-                            Err(reason) => handle.tell(News::Note(false, reason)),
+                            Err(reason) => handle.send(ChatUpdate::Note(false, reason)),
                         },
                     },
-                    request => jobs.begin(request),
+                    request => jobs.start(request),
                 },
-                done = jobs.next() => ran.extend(done),
+                done = jobs.next_finished() => ran.extend(done),
                 () = cancel.cancelled() => {
                     // From outside: there is nothing to interrupt here.
                     quits = true;
                 }
-                () = signalled(&mut resized) => handle.resized(),
-                () = signalled(&mut continued) => handle.continued(),
-                never = session.idle() => match never {},
+                () = wait_for_signal(&mut resized) => handle.notify_resized(),
+                () = wait_for_signal(&mut continued) => handle.notify_resumed(),
+                never = session.run_idle_work() => match never {},
             }
             continue;
         };
         control.begin_turn();
         let is_done = {
-            let working = do_work(session, options, &handle, what);
+            let working = run_session_work(session, options, &handle, what);
             tokio::pin!(working);
             loop {
                 tokio::select! {
                     is_done = &mut working => break is_done,
-                    request = chat.requests.recv() => match request.unwrap_or(Request::Quit) {
-                        Request::Submit(message) => control.steer(message),
-                        Request::TakeBack => {
-                            if let Some(message) = control.take_back() {
-                                handle.tell(News::TakenBack(message));
+                    request = chat.requests.recv() => match request.unwrap_or(ChatRequest::Quit) {
+                        ChatRequest::Submit(message) => control.queue_message(message),
+                        ChatRequest::WithdrawMessage => {
+                            if let Some(message) = control.withdraw_last_message() {
+                                handle.send(ChatUpdate::MessageWithdrawn(message));
                             }
                         }
-                        Request::Interrupt => control.interrupt(Interrupt::User),
-                        Request::Answer(call, approval) => control.answer(&call, approval),
-                        Request::Tell(call, answers) => control.tell(&call, answers),
-                        Request::Mode(mode) => control.want_mode(mode),
-                        Request::Quit => {
+                        ChatRequest::Interrupt => control.interrupt(Interrupt::User),
+                        ChatRequest::AnswerPermission(call, approval) => control.answer_approval(&call, approval),
+                        ChatRequest::AnswerQuestions(call, answers) => control.answer_questions(&call, answers),
+                        ChatRequest::SetMode(mode) => control.request_mode(mode),
+                        ChatRequest::Quit => {
                             control.interrupt(Interrupt::User);
                             quits = true;
                         }
-                        request => jobs.begin(request),
+                        request => jobs.start(request),
                     },
-                    done = jobs.next() => ran.extend(done),
-                    () = signalled(&mut resized) => handle.resized(),
-                    () = signalled(&mut continued) => handle.continued(),
+                    done = jobs.next_finished() => ran.extend(done),
+                    () = wait_for_signal(&mut resized) => handle.notify_resized(),
+                    () = wait_for_signal(&mut continued) => handle.notify_resumed(),
                 }
             }
         };
-        handle.tell(News::Branch(places.branch()));
+        handle.send(ChatUpdate::BranchChanged(places.branch()));
         session.model().clone_into(&mut jobs.model);
-        let undelivered = control.take_messages();
-        let interrupted = control.interrupted();
+        let undelivered = control.drain_user_messages();
+        let interrupted = control.interrupt_cause();
         quits |= interrupted == Some(Interrupt::Terminate);
         // An interrupt of this turn does not affect later ones.
         control.begin_turn();
         if interrupted.is_none() && !undelivered.is_empty() {
-            handle.tell(News::Delivered(undelivered.len()));
-            work = Some(Work::Turn(UserInput::joined(undelivered, "\n\n")));
+            handle.send(ChatUpdate::MessagesDelivered(undelivered.len()));
+            work = Some(SessionWork::Turn(UserInput::join(undelivered, "\n\n")));
             continue;
         }
         let ended = match (interrupted, is_done) {
-            (Some(_), _) => Ended::Interrupted,
-            (None, true) => Ended::Well,
-            (None, false) => Ended::Failed,
+            (Some(_), _) => WorkOutcome::Interrupted,
+            (None, true) => WorkOutcome::Succeeded,
+            (None, false) => WorkOutcome::Failed,
         };
-        handle.tell(News::Idle { ended, undelivered });
+        handle.send(ChatUpdate::SessionIdle { outcome: ended, undelivered });
     }
 }
 
 /// Runs a command that needs the idle session; returns the text to show, if any.
-fn instruct(
+fn run_idle_command(
     session: &mut Session,
     options: &Options,
     command: CommandAction,
     arguments: &str,
     stored: &mut StoredRules,
-) -> Option<News> {
+) -> Option<ChatUpdate> {
     let failure = match command {
         CommandAction::Pins => {
-            let (title, text) = ("Pins".to_owned(), pins(session));
-            return Some(News::Page { title, text, place: PagePlace::Conversation });
+            let (title, text) = ("Pins".to_owned(), list_pins(session));
+            return Some(ChatUpdate::Page { title, text, place: PagePlace::Conversation });
         }
         CommandAction::Permissions => {
-            return rules::permissions(session, options, arguments, stored);
+            return rules::run_permissions_command(session, options, arguments, stored);
         }
         CommandAction::Undo | CommandAction::Redo => {
             let undone = if command == CommandAction::Undo {
                 undo(session, arguments)
             } else {
                 let force = arguments == "force";
-                session.undo(Undo::Redo, UndoOptions { confirmed: force, force, git: true })
+                session.undo(UndoTarget::Redo, UndoOptions { confirmed: force, force, git: true })
             };
-            return undone.err().map(|reason| News::Note(false, reason));
+            return undone.err().map(|reason| ChatUpdate::Note(false, reason));
         }
         CommandAction::Model => {
             let model = session.model();
@@ -435,11 +442,11 @@ fn instruct(
             let text = format!(
                 "the model is {model}{effort}; `/model provider/model [effort]` changes it"
             );
-            return Some(News::Note(true, text));
+            return Some(ChatUpdate::Note(true, text));
         }
         CommandAction::Rename => {
-            let renamed = session.rename(arguments, &options.recorded());
-            return renamed.err().map(|reason| News::Note(false, reason));
+            let renamed = session.rename(arguments, &options.session_storage());
+            return renamed.err().map(|reason| ChatUpdate::Note(false, reason));
         }
         CommandAction::Pin => {
             let is_new = session.pin(arguments).is_some();
@@ -451,10 +458,10 @@ fn instruct(
         }
         _ => None,
     };
-    failure.map(|text| News::Note(false, text.to_owned()))
+    failure.map(|text| ChatUpdate::Note(false, text.to_owned()))
 }
 
-async fn signalled(signal: &mut Option<tokio::signal::unix::Signal>) {
+async fn wait_for_signal(signal: &mut Option<tokio::signal::unix::Signal>) {
     let came = match signal {
         Some(signal) => signal.recv().await,
         None => None,
@@ -465,7 +472,7 @@ async fn signalled(signal: &mut Option<tokio::signal::unix::Signal>) {
 }
 
 /// The pins, one per line.
-fn pins(session: &Session) -> String {
+fn list_pins(session: &Session) -> String {
     let pins = session.pins().iter().map(|pin| format!("{:>3}  {}\n", pin.id, pin.text));
     let pins: String = pins.collect();
     if pins.is_empty() { "there are no pins; /pin TEXT adds one\n".to_owned() } else { pins }
@@ -473,7 +480,7 @@ fn pins(session: &Session) -> String {
 
 fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
     let mut options = UndoOptions::default();
-    let mut what = Undo::Latest;
+    let mut what = UndoTarget::Latest;
     for word in arguments.split_whitespace() {
         match word {
             "force" => options.force = true,
@@ -481,7 +488,7 @@ fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
             turn => {
                 let wrong =
                     |_| format!("/undo [TURN] [force] [git]: {turn:?} is not the number of a turn");
-                what = Undo::Turn(turn.parse().map_err(wrong)?);
+                what = UndoTarget::Turn(turn.parse().map_err(wrong)?);
             }
         }
     }
@@ -489,13 +496,13 @@ fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
 }
 
 /// A session's timeline.
-fn trace(session_log: Option<&PathBuf>) -> Result<String, String> {
+fn session_timeline(session_log: Option<&PathBuf>) -> Result<String, String> {
     let path = session_log.ok_or("this session is not recorded")?;
-    let loaded = agent_record::load(path).map_err(|error| error.to_string())?;
+    let loaded = agent_record::load_session(path).map_err(|error| error.to_string())?;
     Ok(agent_record::timeline(&loaded.events))
 }
 
 /// The sessions of the project: short id and description, the latest first.
-fn sessions(options: &Options) -> Vec<(String, String)> {
-    session::sessions_in_brief(&options.recorded())
+fn list_sessions(options: &Options) -> Vec<(String, String)> {
+    session::session_descriptions(&options.session_storage())
 }

@@ -5,7 +5,7 @@ use toml::Value;
 
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError};
-use crate::config::{AGENT_DIR, Loaded, UserDirs};
+use crate::config::{AGENT_DIR, LoadedConfig, UserDirs};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
@@ -23,40 +23,40 @@ pub(super) struct NoArgs {}
 /// The schema of [`Config`](crate::config::Config), which a test generates: the code that generates it is 0.2 MB.
 const SCHEMA: &str = include_str!("../../docs/config.schema.json");
 
-pub(super) fn config(command: &ConfigCommand) -> u8 {
+pub(super) fn run(command: &ConfigCommand) -> u8 {
     let text = match command {
-        ConfigCommand::Show(options) => show(options),
-        ConfigCommand::Path(options) => path(options),
+        ConfigCommand::Show(options) => show_config(options),
+        ConfigCommand::Path(options) => show_paths(options),
         ConfigCommand::Schema(NoArgs {}) => Ok(SCHEMA.to_owned()),
     };
     match text {
         Ok(text) => {
-            agent_ui::print(&text);
+            agent_ui::print_text(&text);
             0
         }
         Err(error) => {
-            agent_ui::tell(&error.to_string());
+            agent_ui::print_notice(&error.to_string());
             error.exit_code()
         }
     }
 }
 
-fn show(options: &ToolOptions) -> Result<String, OpenError> {
-    let root = options::root(options.cwd.as_deref())?;
-    let loaded = options::load(&root, UserDirs::find().as_ref(), options, None)?;
+fn show_config(options: &ToolOptions) -> Result<String, OpenError> {
+    let root = options::project_root(options.cwd.as_deref())?;
+    let loaded = options::load_config(&root, UserDirs::find().as_ref(), options, None)?;
     for warning in &loaded.warnings {
-        agent_ui::tell(warning);
+        agent_ui::print_notice(warning);
     }
-    in_force(&loaded)
+    describe_config(&loaded)
 }
 
 /// Every value with its origin, one per line.
-pub(super) fn in_force(loaded: &Loaded) -> Result<String, OpenError> {
+pub(super) fn describe_config(loaded: &LoadedConfig) -> Result<String, OpenError> {
     let table = toml::Table::try_from(&loaded.config)
         .map_err(|error| OpenError::Usage(error.to_string()))?;
-    let masker = app::masker(&loaded.config, &[])?;
+    let masker = app::build_masker(&loaded.config, &[])?;
     let mut lines = Vec::new();
-    leaves(&Value::Table(table), "", &mut lines);
+    collect_leaves(&Value::Table(table), "", &mut lines);
     let width = lines.iter().map(|(key, value)| key.len() + value.len()).max().unwrap_or(0).min(60);
     let mut out = String::new();
     for (key, value) in lines {
@@ -72,7 +72,7 @@ pub(super) fn in_force(loaded: &Loaded) -> Result<String, OpenError> {
 }
 
 /// The leaf values inside a value, with their keys.
-pub(super) fn leaves(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
+pub(super) fn collect_leaves(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
     match value {
         Value::Table(table) => {
             for (key, value) in table {
@@ -80,15 +80,15 @@ pub(super) fn leaves(value: &Value, prefix: &str, lines: &mut Vec<(String, Strin
                     key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
                 let key = if plain { key.clone() } else { format!("\"{key}\"") };
                 let path = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
-                leaves(value, &path, lines);
+                collect_leaves(value, &path, lines);
             }
         }
         other => lines.push((prefix.to_owned(), other.to_string())),
     }
 }
 
-fn path(options: &ToolOptions) -> Result<String, OpenError> {
-    let root = options::root(options.cwd.as_deref())?;
+fn show_paths(options: &ToolOptions) -> Result<String, OpenError> {
+    let root = options::project_root(options.cwd.as_deref())?;
     let dirs = UserDirs::find();
     let user = dirs.as_ref().map(|dirs| dirs.config.join("config.toml"));
     let project = Some(root.join(AGENT_DIR).join("config.toml"));

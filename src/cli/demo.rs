@@ -7,12 +7,12 @@ use clap::Args;
 
 use super::chat;
 use super::options::{self, ToolOptions};
-use crate::app::{OpenError, Options, Session, Which};
+use crate::app::{OpenError, Options, Session, SessionChoice};
 use crate::config::UserDirs;
-use agent_protocol::control::{Control, Interrupt};
+use agent_protocol::control::{Interrupt, SessionControl};
 use agent_protocol::disk::{self, ResolvedPath};
-use agent_protocol::event::{Body, Sink, Stamped};
-use agent_ui::tui::Request;
+use agent_protocol::event::{EventBody, Sink, StampedEvent};
+use agent_ui::tui::ChatRequest;
 
 const FILES: [(&str, &str); 3] = [
     ("stats.sh", include_str!("../../demo/stats.sh")),
@@ -31,13 +31,13 @@ pub(super) struct DemoArgs {
     dir: Option<PathBuf>,
 }
 
-pub(super) fn demo(args: &DemoArgs) -> u8 {
-    let control = Control::default();
+pub(super) fn run(args: &DemoArgs) -> u8 {
+    let control = SessionControl::default();
     let work = async {
-        match Box::pin(work(args, &control)).await {
+        match Box::pin(run_demo(args, &control)).await {
             Ok(code) => code,
             Err(error) => {
-                agent_ui::tell(&error.to_string());
+                agent_ui::print_notice(&error.to_string());
                 error.exit_code()
             }
         }
@@ -45,17 +45,17 @@ pub(super) fn demo(args: &DemoArgs) -> u8 {
     super::block_on(work, &control)
 }
 
-async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
-    let path = args.dir.as_deref().map(options::resolve).transpose()?;
-    let root =
-        project(path).map_err(|error| OpenError::Usage(format!("the demo's folder: {error}")))?;
-    agent_ui::print(&format!(
+async fn run_demo(args: &DemoArgs, control: &SessionControl) -> Result<u8, OpenError> {
+    let path = args.dir.as_deref().map(options::resolve_path).transpose()?;
+    let root = create_project(path)
+        .map_err(|error| OpenError::Usage(format!("the demo's folder: {error}")))?;
+    agent_ui::print_text(&format!(
         "The model's answers are scripted; everything else is real: the tools, the files, the conflict, \
          bash, the check.\n\n$ cd {}\n$ agent --check \"{CHECK}\" \"{TASK}\"\n\n",
         root.display()
     ));
     let script =
-        script().map_err(|error| OpenError::Usage(format!("the demo's script: {error}")))?;
+        write_script().map_err(|error| OpenError::Usage(format!("the demo's script: {error}")))?;
     let run = options::RunArgs {
         model: Some(format!("script:{}", script.path().display())),
         check: vec![CHECK.to_owned()],
@@ -63,9 +63,9 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
         tools: ToolOptions { allow: vec![format!("Bash({CHECK})")], ..ToolOptions::default() },
         ..options::RunArgs::default()
     };
-    let config = options::load(&root, None, &run.tools, Some(&run))?;
-    let mut chat = chat::display(&root, &config)?;
-    let options = Options::new(root.clone(), config, Which::New, UserDirs::find());
+    let config = options::load_config(&root, None, &run.tools, Some(&run))?;
+    let mut chat = chat::start_display(&root, &config)?;
+    let options = Options::new(root.clone(), config, SessionChoice::New, UserDirs::find());
     let concurrent_change = Box::new(ConcurrentChange { file: Some(root.join(FILES[0].0)) });
     let faces: Vec<Box<dyn Sink>> = vec![Box::new(chat.handle.clone()), concurrent_change];
     let mut session = Session::open(options, control.clone(), faces).await?;
@@ -76,7 +76,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
             tokio::select! {
                 finished = &mut running => break finished,
                 request = chat.requests.recv() => match request {
-                    Some(Request::Interrupt | Request::Quit) | None => {
+                    Some(ChatRequest::Interrupt | ChatRequest::Quit) | None => {
                         control.interrupt(Interrupt::User);
                         break running.await;
                     }
@@ -88,7 +88,7 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
     session.close().await;
     let shown = chat.end();
     let root = root.display();
-    agent_ui::print(&format!(
+    agent_ui::print_text(&format!(
         "\nWhat next:\n  agent session undo -C {root}    undo the changes\n  agent trace show -C {root}      \
          what happened, step by step\n  agent doctor    what a project of your own needs: a model, mostly\n"
     ));
@@ -97,17 +97,17 @@ async fn work(args: &DemoArgs, control: &Control) -> Result<u8, OpenError> {
 }
 
 /// The script, in a separate file that the demo's tools do not see.
-fn script() -> std::io::Result<tempfile::NamedTempFile> {
+fn write_script() -> std::io::Result<tempfile::NamedTempFile> {
     let mut file = tempfile::Builder::new().prefix("agent-demo-").suffix(".script").tempfile()?;
     file.write_all(SCRIPT.as_bytes())?;
     Ok(file)
 }
 
 /// A fresh copy of the bundled project.
-fn project(path: Option<ResolvedPath>) -> std::io::Result<PathBuf> {
+fn create_project(path: Option<ResolvedPath>) -> std::io::Result<PathBuf> {
     let root = match path {
         Some(path) => {
-            path.new_folder()?;
+            path.create_folder()?;
             path.path
         }
         // Kept, so that the user can inspect the result.
@@ -118,7 +118,7 @@ fn project(path: Option<ResolvedPath>) -> std::io::Result<PathBuf> {
     };
     for (name, text) in FILES {
         // (Another process may create a link at this path.)
-        disk::create(&root.join(name), 0o644)?.write_all(text.as_bytes())?;
+        disk::create_file(&root.join(name), 0o644)?.write_all(text.as_bytes())?;
     }
     Ok(root)
 }
@@ -129,12 +129,13 @@ struct ConcurrentChange {
 }
 
 impl Sink for ConcurrentChange {
-    fn take(&mut self, stamped: &Stamped) {
-        let Body::ToolFinished { tool, .. } = &stamped.event.body else { return };
+    fn receive(&mut self, stamped: &StampedEvent) {
+        let EventBody::ToolFinished { tool, .. } = &stamped.event.body else { return };
         if tool == "Read"
             && let Some(path) = self.file.take()
         {
-            _ = disk::append(&path, false).and_then(|mut file| file.write_all(COMMENT.as_bytes()));
+            _ = disk::open_for_append(&path, false)
+                .and_then(|mut file| file.write_all(COMMENT.as_bytes()));
         }
     }
 }

@@ -7,22 +7,22 @@ use clap::Args;
 
 use super::options::{self, RunArgs, ToolOptions};
 use super::sandbox_probe;
-use crate::app::{self, HostPrograms, McpServers, Options, StateDirs, Storage, Writable};
-use crate::config::{self, Config, Loaded, UserDirs};
+use crate::app::{self, HostPrograms, McpServers, Options, StateDirs, Storage, WritableDirs};
+use crate::config::{self, Config, LoadedConfig, UserDirs};
 use agent_engine::mcp::ServerState;
 use agent_host::exec::Command;
 use agent_learning::store::SqliteStore;
-use agent_model::{Endpoint, Probed};
-use agent_protocol::control::Control;
+use agent_model::{Endpoint, ProbeResult};
+use agent_protocol::control::SessionControl;
+use agent_protocol::format_thousands;
 use agent_protocol::model::ModelErrorKind;
 use agent_protocol::prompt::{Prompt, Prompts};
-use agent_protocol::thousands;
 
 /// Time limits for the list of models, and for an answer.
-const LIST_PATIENCE: Duration = Duration::from_secs(5);
-const ANSWER_PATIENCE: Duration = Duration::from_mins(1);
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 /// Time limit for the start of MCP servers.
-const SERVER_PATIENCE: Duration = Duration::from_secs(10);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
@@ -43,44 +43,44 @@ pub(super) struct DoctorArgs {
 }
 
 /// The checks and their results.
-pub(super) struct Report {
+pub(super) struct DoctorReport {
     out: String,
     failed: bool,
 }
 
-impl Report {
-    pub(super) fn good(&mut self, what: &str, how: &str) {
+impl DoctorReport {
+    pub(super) fn pass(&mut self, what: &str, how: &str) {
         self.out.push_str(&format!("✓ {what:<10} {how}\n"));
     }
 
     /// A limitation that does not prevent the program from working.
-    pub(super) fn note(&mut self, what: &str, how: &str) {
+    pub(super) fn warn(&mut self, what: &str, how: &str) {
         self.out.push_str(&format!("! {what:<10} {how}\n"));
     }
 
-    pub(super) fn bad(&mut self, what: &str, how: &str) {
+    pub(super) fn fail(&mut self, what: &str, how: &str) {
         self.failed = true;
         self.out.push_str(&format!("✗ {what:<10} {how}\n"));
     }
 }
 
-pub(super) fn doctor(args: &DoctorArgs) -> u8 {
-    let control = Control::default();
+pub(super) fn run(args: &DoctorArgs) -> u8 {
+    let control = SessionControl::default();
     super::block_on(
         async {
-            let mut report = Report { out: String::new(), failed: false };
+            let mut report = DoctorReport { out: String::new(), failed: false };
             examine(args, &control, &mut report).await;
-            agent_ui::print(&report.out);
+            agent_ui::print_text(&report.out);
             u8::from(report.failed)
         },
         &control,
     )
 }
 
-async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
-    let root = match options::root(args.options.cwd.as_deref()) {
+async fn examine(args: &DoctorArgs, control: &SessionControl, report: &mut DoctorReport) {
+    let root = match options::project_root(args.options.cwd.as_deref()) {
         Ok(root) => root,
-        Err(error) => return report.bad("folder", &error.to_string()),
+        Err(error) => return report.fail("folder", &error.to_string()),
     };
     let add_dirs = args.options.add_dir.clone();
     let dirs = UserDirs::find();
@@ -91,16 +91,20 @@ async fn examine(args: &DoctorArgs, control: &Control, report: &mut Report) {
         api_key_env: api_key_env.clone(),
         ..RunArgs::default()
     };
-    let loaded = options::load(&root, dirs.as_ref(), &args.options, Some(&run));
+    let loaded = options::load_config(&root, dirs.as_ref(), &args.options, Some(&run));
     let default = Config::default();
-    let outside =
-        HostPrograms::around(loaded.as_ref().map_or(&default, |it| &it.config), &root, &add_dirs);
+    let outside = HostPrograms::from_config(
+        loaded.as_ref().map_or(&default, |it| &it.config),
+        &root,
+        &add_dirs,
+    );
     examine_machine(&root, &outside, agent_ui::is_terminal(), control, report).await;
     let loaded = match loaded {
         Ok(loaded) => loaded,
-        Err(error) => return report.bad("config", &error.to_string()),
+        Err(error) => return report.fail("config", &error.to_string()),
     };
-    let setup = Setup { root, add_dirs, config: loaded, dirs, asks_server: !args.offline };
+    let setup =
+        DoctorSetup { root, add_dirs, config: loaded, dirs, contacts_server: !args.offline };
     setup.examine(control, report).await;
 }
 
@@ -109,54 +113,57 @@ async fn examine_machine(
     root: &Path,
     outside: &HostPrograms,
     is_terminal: bool,
-    control: &Control,
-    report: &mut Report,
+    control: &SessionControl,
+    report: &mut DoctorReport,
 ) {
-    report.good("program", &format!("agent {}", env!("CARGO_PKG_VERSION")));
+    report.pass("program", &format!("agent {}", env!("CARGO_PKG_VERSION")));
     let shown = root.display().to_string();
     if rustix::fs::access(root, rustix::fs::Access::WRITE_OK).is_ok() {
-        report.good("folder", &shown);
+        report.pass("folder", &shown);
     } else {
-        report.note("folder", &format!("{shown} cannot be written"));
+        report.warn("folder", &format!("{shown} cannot be written"));
     }
     let exec = outside.exec();
     for (what, line, missing) in [
         ("bash", "echo $BASH_VERSION", "install bash: the tool Bash and the checks need it"),
         ("git", "git --version", "install git to see what a task changed; nothing else needs it"),
     ] {
-        let line = Command::new(line.to_owned(), outside.folder(), Duration::from_secs(10));
-        match exec.run(line, &control.cancel()).await {
+        let line =
+            Command::new(line.to_owned(), outside.working_directory(), Duration::from_secs(10));
+        match exec.run(line, &control.cancellation_token()).await {
             Ok(outcome) if outcome.exit_code == Some(0) => {
-                report.good(what, outcome.stdout.text.trim());
+                report.pass(what, outcome.stdout.text.trim());
             }
-            Ok(_) => report.note(what, missing),
-            Err(error) => report.bad(what, &format!("{error}; {missing}")),
+            Ok(_) => report.warn(what, missing),
+            Err(error) => report.fail(what, &format!("{error}; {missing}")),
         }
     }
     if is_terminal {
         let term = std::env::var("TERM").unwrap_or_default();
-        report.good("terminal", if term.is_empty() { "TERM is not set" } else { &term });
+        report.pass("terminal", if term.is_empty() { "TERM is not set" } else { &term });
     } else {
-        report.good("terminal", "none: output goes to a pipe or a file");
+        report.pass("terminal", "none: output goes to a pipe or a file");
     }
 }
 
 /// The setup of a session.
-pub(super) struct Setup {
+pub(super) struct DoctorSetup {
     root: PathBuf,
     add_dirs: Vec<PathBuf>,
-    config: Loaded,
+    config: LoadedConfig,
     dirs: Option<UserDirs>,
-    asks_server: bool,
+    contacts_server: bool,
 }
 
-impl Setup {
-    fn examine_checkpoints(&self, report: &mut Report) {
+impl DoctorSetup {
+    fn examine_checkpoints(&self, report: &mut DoctorReport) {
         let config = &self.config.config.checkpoints;
-        let own = StateDirs::of(self.dirs.as_ref());
+        let own = StateDirs::new(self.dirs.as_ref());
         let workspace = app::open_workspace(&self.root, &self.add_dirs, &own);
-        let (Ok(workspace), Ok(limits)) = (workspace, app::limits(config)) else { return };
-        let storage = Storage::make(&self.root, self.dirs.as_ref());
+        let (Ok(workspace), Ok(limits)) = (workspace, app::checkpoint_limits(config)) else {
+            return;
+        };
+        let storage = Storage::open_or_create(&self.root, self.dirs.as_ref());
         let gap = if !config.enabled {
             Some("checkpoints.enabled is false".to_owned())
         } else if storage.is_ephemeral {
@@ -166,17 +173,20 @@ impl Setup {
         };
         match (gap, workspace.count_covered(limits)) {
             (Some(gap), _) => {
-                report.note(
+                report.warn(
                     "undo",
                     &format!("{gap}: nothing can be undone, and destructive commands ask"),
                 );
             }
             (None, Some(n)) => {
-                report.good("undo", &format!("checkpoints cover {} files", thousands(n as u64)));
+                report.pass(
+                    "undo",
+                    &format!("checkpoints cover {} files", format_thousands(n as u64)),
+                );
             }
             (None, None) => {
-                let n = thousands(limits.max_files as u64);
-                report.note(
+                let n = format_thousands(limits.max_files as u64);
+                report.warn(
                     "undo",
                     &format!(
                         "the project has more than {n} files (checkpoints.max_files): changes by commands cannot be \
@@ -188,30 +198,30 @@ impl Setup {
     }
 
     /// One line for each MCP server.
-    async fn examine_servers(&self, report: &mut Report) {
+    async fn examine_servers(&self, report: &mut DoctorReport) {
         if self.config.config.mcp.servers.is_empty() {
             return;
         }
-        let writable = Writable::around(&self.config.config, &self.root, &self.add_dirs);
-        let mcp = match McpServers::of(&self.config, &writable, self.dirs.as_ref()) {
+        let writable = WritableDirs::from_config(&self.config.config, &self.root, &self.add_dirs);
+        let mcp = match McpServers::from_config(&self.config, &writable, self.dirs.as_ref()) {
             Ok(mcp) => mcp,
-            Err(error) => return report.bad("mcp", &error.to_string()),
+            Err(error) => return report.fail("mcp", &error.to_string()),
         };
         for notice in &mcp.notices {
-            report.note("mcp", notice);
+            report.warn("mcp", notice);
         }
         let Some(servers) = &mcp.servers else { return };
-        if self.asks_server {
+        if self.contacts_server {
             servers.start();
-            _ = tokio::time::timeout(SERVER_PATIENCE, servers.settled(None)).await;
+            _ = tokio::time::timeout(SERVER_TIMEOUT, servers.wait_until_ready(None)).await;
         }
         for server in servers.states() {
             match server.state {
                 ServerState::Idle | ServerState::Connected(_) => {
-                    report.good("mcp", &server.to_string());
+                    report.pass("mcp", &server.to_string());
                 }
                 ServerState::Connecting | ServerState::Failed(_) => {
-                    report.note("mcp", &server.to_string());
+                    report.warn("mcp", &server.to_string());
                 }
             }
         }
@@ -219,139 +229,144 @@ impl Setup {
     }
 
     /// The setup of a chat. Its server is not contacted: the chat shows whether it responds.
-    pub(super) fn of_chat(options: &Options, add_dirs: &[PathBuf], model: &str) -> Self {
+    pub(super) fn from_chat(options: &Options, add_dirs: &[PathBuf], model: &str) -> Self {
         let mut config = options.config.clone();
         model.clone_into(&mut config.config.model);
         let (root, add_dirs) = (options.root.clone(), add_dirs.to_vec());
-        Self { root, add_dirs, config, dirs: options.dirs.clone(), asks_server: false }
+        Self { root, add_dirs, config, dirs: options.dirs.clone(), contacts_server: false }
     }
 
     /// The report for a chat. Blocks: reads the memory, and tests the sandbox.
-    pub(super) fn report(&self, control: &Control) -> std::io::Result<String> {
+    pub(super) fn report(&self, control: &SessionControl) -> std::io::Result<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut report = Report { out: String::new(), failed: false };
+        let mut report = DoctorReport { out: String::new(), failed: false };
         runtime.block_on(async {
-            examine_machine(&self.root, &self.outside(), true, control, &mut report).await;
+            examine_machine(&self.root, &self.host_programs(), true, control, &mut report).await;
             self.examine(control, &mut report).await;
         });
         Ok(report.out)
     }
 
-    fn outside(&self) -> HostPrograms {
-        HostPrograms::around(&self.config.config, &self.root, &self.add_dirs)
+    fn host_programs(&self) -> HostPrograms {
+        HostPrograms::from_config(&self.config.config, &self.root, &self.add_dirs)
     }
 
-    async fn examine(&self, control: &Control, report: &mut Report) {
+    async fn examine(&self, control: &SessionControl, report: &mut DoctorReport) {
         let (loaded, dirs) = (&self.config, self.dirs.as_ref());
-        report.good("config", &format!("{} keys set", loaded.origins.len()));
+        report.pass("config", &format!("{} keys set", loaded.origins.len()));
         self.examine_checkpoints(report);
         for warning in &loaded.warnings {
-            report.note("config", warning);
+            report.warn("config", warning);
         }
         examine_memory(&loaded.config, dirs, report);
         self.examine_servers(report).await;
-        let own = StateDirs::of(dirs);
+        let own = StateDirs::new(dirs);
         match app::open_workspace(&self.root, &self.add_dirs, &own) {
             Ok(workspace) => {
-                sandbox_probe::examine(loaded, &workspace, &own, control, report).await;
+                sandbox_probe::examine_sandbox(loaded, &workspace, &own, control, report).await;
             }
-            Err(error) => report.bad("folder", &error.to_string()),
+            Err(error) => report.fail("folder", &error.to_string()),
         }
         if let Some(path) = loaded.config.model.strip_prefix("script:") {
-            return match app::script(path) {
-                Ok(_) => report.good("model", &loaded.config.model),
-                Err(error) => report.bad("model", &error.to_string()),
+            return match app::read_script(path) {
+                Ok(_) => report.pass("model", &loaded.config.model),
+                Err(error) => report.fail("model", &error.to_string()),
             };
         }
         let variable = |name: &str| std::env::var(name).ok();
-        match config::resolve(&loaded.config, &variable) {
+        match config::resolve_model(&loaded.config, &variable) {
             Ok(Some(resolved)) => {
                 let what = format!("{} at {}", resolved.id, resolved.base_url);
-                let facts = app::facts(&loaded.config, &resolved.id);
-                let said = facts.in_words();
+                let facts = app::model_facts(&loaded.config, &resolved.id);
+                let said = facts.describe();
                 if facts.context_window.is_some() {
-                    report.good("facts", &said);
+                    report.pass("facts", &said);
                 } else {
                     let key = format!("models.\"{}\".context_window", resolved.id);
-                    report.note("facts", &format!("{said}; set {key} in the configuration"));
+                    report.warn("facts", &format!("{said}; set {key} in the configuration"));
                 }
-                if !self.asks_server {
-                    return report.good("model", &what);
+                if !self.contacts_server {
+                    return report.pass("model", &what);
                 }
                 let requests = &loaded.config.requests;
                 let prompts = &loaded.prompts;
                 let endpoint =
-                    match app::endpoint(&resolved, requests, prompts, &self.outside(), control).await {
+                    match app::open_endpoint(&resolved, requests, prompts, &self.host_programs(), control).await {
                         Ok(endpoint) => endpoint,
-                        Err(error) => return report.bad("model", &error.to_string()),
+                        Err(error) => return report.fail("model", &error.to_string()),
                     };
                 examine_server(&endpoint, &what, prompts, report).await;
             }
-            Ok(None) => report.note(
+            Ok(None) => report.warn(
                 "model",
                 "auto, and no key is set: a local server is looked for at the start of a task; \
                  set OPENAI_API_KEY or name a model with --model; `agent models` lists what can be used",
             ),
-            Err(error) => report.bad("model", &error.to_string()),
+            Err(error) => report.fail("model", &error.to_string()),
         }
     }
 }
 
 /// Tries a server with at most two small requests: the list of its models, and a message.
-async fn examine_server(endpoint: &Endpoint, what: &str, prompts: &Prompts, report: &mut Report) {
+async fn examine_server(
+    endpoint: &Endpoint,
+    what: &str,
+    prompts: &Prompts,
+    report: &mut DoctorReport,
+) {
     const MESSAGE: Prompt = Prompt::named("doctor/message.md");
     const TOOL: Prompt = Prompt::named("doctor/tool.md");
-    let listed = match agent_model::list_models(endpoint, LIST_PATIENCE).await {
+    let listed = match agent_model::list_models(endpoint, LIST_TIMEOUT).await {
         Ok(models) if models.contains(&endpoint.model) => {
             format!("lists {} models, with this one", models.len())
         }
         Ok(models) => format!("lists {} models, without this one", models.len()),
         Err(error) if error.kind == ModelErrorKind::Unavailable => {
-            return report.bad("model", &error.to_string());
+            return report.fail("model", &error.to_string());
         }
         Err(_) => "does not list its models".to_owned(),
     };
     let (message, tool) = (prompts.text(MESSAGE).trim_end(), prompts.text(TOOL).trim_end());
-    match agent_model::probe(endpoint, message, tool, ANSWER_PATIENCE).await {
-        Ok(Probed { streams, calls_tools }) => {
-            report.good("model", what);
+    match agent_model::probe(endpoint, message, tool, ANSWER_TIMEOUT).await {
+        Ok(ProbeResult { streams, calls_tools }) => {
+            report.pass("model", what);
             let streamed = if streams { "streams" } else { "does not stream" };
             let called = if calls_tools { "calls tools" } else { "did not call a tool" };
             let found = format!("{listed}; {streamed}; {called} (tried with 2 small requests)");
             if calls_tools {
-                report.good("server", &found);
+                report.pass("server", &found);
             } else {
-                report.note("server", &found);
+                report.warn("server", &found);
             }
         }
-        Err(error) => report.bad("model", &error.to_string()),
+        Err(error) => report.fail("model", &error.to_string()),
     }
 }
 
 /// The memory's path and state; reads the whole file.
-fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut Report) {
+fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut DoctorReport) {
     if !config.learning.enabled {
-        return report.note(
+        return report.warn(
             "memory",
             "off: nothing is learnt from failures; [learning] enabled turns it on",
         );
     }
     let file = match app::memory_file(config, dirs) {
         Ok(file) => file,
-        Err(error) => return report.bad("memory", &error.to_string()),
+        Err(error) => return report.fail("memory", &error.to_string()),
     };
     let shown = file.display().to_string();
-    match SqliteStore::new(file, |line| agent_ui::tell(&line)).examine() {
-        Ok(None) => report.good("memory", &format!("{shown} (made when something is learnt)")),
+    match SqliteStore::new(file, |line| agent_ui::print_notice(&line)).check_health() {
+        Ok(None) => report.pass("memory", &format!("{shown} (made when something is learnt)")),
         Ok(Some(health)) if health.damage.is_empty() => {
             let (n_lessons, n_traces) = (health.n_lessons, health.n_traces);
-            let size = thousands(health.bytes);
-            report.good(
+            let size = format_thousands(health.bytes);
+            report.pass(
                 "memory",
                 &format!("{shown}: {n_lessons} items, {n_traces} traces, {size} bytes"),
             );
             if health.is_on_network {
-                report.note(
+                report.warn(
                     "memory",
                     "it lies on a drive of another machine: it is locked while it is written, and readers wait; \
                      name a local file in [learning] database",
@@ -361,8 +376,8 @@ fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut Report)
         Ok(Some(health)) => {
             let damage = health.damage.join("; ").replace('\n', " ");
             let fix = "`agent memory export --all` saves what can be read; then move the file away";
-            report.bad("memory", &format!("{shown} is damaged: {damage}; {fix}"));
+            report.fail("memory", &format!("{shown} is damaged: {damage}; {fix}"));
         }
-        Err(error) => report.bad("memory", &error.to_string()),
+        Err(error) => report.fail("memory", &error.to_string()),
     }
 }

@@ -10,7 +10,7 @@ use agent_protocol::disk;
 
 /// The text after editing it in the user's editor. The text and the editor's working directory are a private
 /// folder, so that files of the project (a replacement of this file, editor settings) have no effect.
-pub(super) async fn edited(
+pub(super) async fn edit_text(
     text: &str,
     outside: &HostPrograms,
     dirs: Option<&UserDirs>,
@@ -20,12 +20,12 @@ pub(super) async fn edited(
     let editor = editor.or_else(|| has_vi(outside).then(|| "vi".to_owned()));
     let editor = editor.ok_or("there is no vi: set VISUAL or EDITOR to your editor")?;
     let failed = |error: io::Error| format!("the editor {editor}: {error}");
-    let folder = Folder::make(outside, dirs).map_err(failed)?;
+    let folder = PrivateFolder::create(outside, dirs).map_err(failed)?;
     let path = folder.0.join("message.md");
-    disk::create(&path, 0o600)
+    disk::create_file(&path, 0o600)
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(failed)?;
-    let status = exec::foreground(&editor, &path, &folder.0, outside.environment());
+    let status = exec::run_in_foreground(&editor, &path, &folder.0, outside.environment());
     if !status.await.map_err(failed)?.success() {
         return Err(format!("{editor} ended with an error: the text was not changed"));
     }
@@ -41,24 +41,24 @@ fn has_vi(outside: &HostPrograms) -> bool {
 }
 
 /// A private folder for what the user writes or pastes, removed on drop.
-pub(super) struct Folder(pub(super) PathBuf);
+pub(super) struct PrivateFolder(pub(super) PathBuf);
 
-impl Folder {
+impl PrivateFolder {
     /// In the agent's directory, which every sandbox hides; in the temporary directory commands of another
     /// session may write. The latter is used only if the former cannot be created.
-    pub(super) fn make(outside: &HostPrograms, dirs: Option<&UserDirs>) -> io::Result<Self> {
+    pub(super) fn create(outside: &HostPrograms, dirs: Option<&UserDirs>) -> io::Result<Self> {
         let name = format!("draft-{}", uuid::Uuid::now_v7());
-        let own = dirs.map(|dirs| outside.settled(&dirs.state).join(&name));
-        if let Some(own) = own.filter(|own| disk::make_folder(own, 0o700).is_ok()) {
+        let own = dirs.map(|dirs| outside.resolve(&dirs.state).join(&name));
+        if let Some(own) = own.filter(|own| disk::create_folder_all(own, 0o700).is_ok()) {
             return Ok(Self(own));
         }
         let folder = outside.temporary_folder().join(format!("agent-{name}"));
-        disk::make_folder(&folder, 0o700)?;
+        disk::create_folder_all(&folder, 0o700)?;
         Ok(Self(folder))
     }
 }
 
-impl Drop for Folder {
+impl Drop for PrivateFolder {
     fn drop(&mut self) {
         _ = disk::remove_folder(&self.0);
     }

@@ -12,14 +12,14 @@ use super::options;
 use crate::app::OpenError;
 use crate::app::evaluation::Trial;
 use crate::config;
-use agent_protocol::control::Control;
-use agent_record::eval::plan::{self, Run};
-use agent_record::eval::report::{self, Report};
-use agent_record::eval::results::{FORMAT, Header, Outcome, RunResult};
+use agent_protocol::control::SessionControl;
+use agent_record::eval::plan::{self, PlannedRun};
+use agent_record::eval::report::{self, EvaluationReport};
+use agent_record::eval::results::{FORMAT, ResultsHeader, RunOutcome, RunResult};
 use agent_record::eval::suite::Suite;
 use agent_record::eval::variants;
-use prepare::{Prepared, SCRIPT, load};
-use results::Results;
+use prepare::{PreparedVariant, SCRIPT, load_config};
+use results::EvaluationResults;
 
 /// After so many runs in a row that could not be carried out, the evaluation stops.
 const MAX_ERRORS: usize = 3;
@@ -58,13 +58,13 @@ pub(super) struct EvalArgs {
     min_success: Option<f64>,
 }
 
-pub(super) fn eval(args: &EvalArgs) -> u8 {
-    let control = Control::default();
+pub(super) fn run(args: &EvalArgs) -> u8 {
+    let control = SessionControl::default();
     let work = async {
-        match Box::pin(work(args, &control)).await {
+        match Box::pin(run_evaluation(args, &control)).await {
             Ok(code) => code,
             Err(error) => {
-                agent_ui::tell(&error.to_string());
+                agent_ui::print_notice(&error.to_string());
                 error.exit_code()
             }
         }
@@ -72,68 +72,72 @@ pub(super) fn eval(args: &EvalArgs) -> u8 {
     super::block_on(work, &control)
 }
 
-async fn work(args: &EvalArgs, control: &Control) -> Result<u8, OpenError> {
+async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8, OpenError> {
     if args.min_success.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
-        return Err(usage("--min-success: must be from 0 to 1"));
+        return Err(usage_error("--min-success: must be from 0 to 1"));
     }
     let mut suite = prepare::read_suite(&args.suite)?;
-    let mut directories = prepare::directories(&args.suite, &suite)?;
-    let variants = variants::parse(&args.variant, args.allow_confounded).map_err(usage)?;
-    let prepared = prepare::prepare(args, &suite, variants).await?;
-    let header = Header {
+    let mut directories = prepare::task_directories(&args.suite, &suite)?;
+    let variants =
+        variants::parse_variants(&args.variant, args.allow_confounded).map_err(usage_error)?;
+    let prepared = prepare::prepare_variants(args, &suite, variants).await?;
+    let header = ResultsHeader {
         format: FORMAT,
         suite: suite.name.clone(),
-        suite_hash: prepare::hash_of(&suite, &directories)?,
+        suite_hash: prepare::suite_hash(&suite, &directories)?,
         program: env!("CARGO_PKG_VERSION").to_owned(),
         started: config::now().strftime("%Y-%m-%d %H:%M").to_string(),
         variants: prepared.iter().map(|prepared| prepared.variant.clone()).collect(),
     };
-    prepare::only(&args.task, &mut suite, &mut directories)?;
+    prepare::retain_tasks(&args.task, &mut suite, &mut directories)?;
     let output = args.output.clone().unwrap_or_else(|| {
         PathBuf::from(format!(
             "eval-{}-{}",
-            file_name(&suite.name),
+            to_file_name(&suite.name),
             config::now().strftime("%Y%m%d-%H%M%S")
         ))
     });
-    let mut results = Results::open(&options::resolve(&output)?, &output, header)?;
-    let runs = plan::order(suite.tasks.len(), prepared.len(), args.repeat);
+    let mut results = EvaluationResults::open(&options::resolve_path(&output)?, &output, header)?;
+    let runs = plan::plan_runs(suite.tasks.len(), prepared.len(), args.repeat);
     let trials = Trials { suite: &suite, directories: &directories, prepared: &prepared };
-    let is_complete = trials.carry_out(&runs, args, &mut results, control).await?;
+    let is_complete = trials.run_all(&runs, args, &mut results, control).await?;
 
-    let report = report::report(&suite, args.repeat, results.header(), results.recorded());
+    let report = report::build_report(&suite, args.repeat, results.header(), results.recorded());
     results.write_report(&report)?;
-    agent_ui::print(&report.overview());
+    agent_ui::print_text(&report.overview());
     let directory = results.directory().display();
-    agent_ui::print(&format!("\nReport: {directory}/report.html, report.md, report.json\n"));
-    if let Some(interrupt) = control.interrupted() {
-        continued(&report, &output);
+    agent_ui::print_text(&format!("\nReport: {directory}/report.html, report.md, report.json\n"));
+    if let Some(interrupt) = control.interrupt_cause() {
+        print_continue_hint(&report, &output);
         return Ok(interrupt.ending().exit_code());
     }
     if !is_complete {
-        continued(&report, &output);
+        print_continue_hint(&report, &output);
     }
-    Ok(code(args, &report, is_complete))
+    Ok(exit_code(args, &report, is_complete))
 }
 
 /// Says how to continue.
-fn continued(report: &Report, output: &Path) {
-    agent_ui::tell(&format!(
+fn print_continue_hint(report: &EvaluationReport, output: &Path) {
+    agent_ui::print_notice(&format!(
         "{} of {} runs have no result; the same command with -o {} continues",
-        report.runs.iter().filter(|run| run.outcome == Outcome::Error).count() + report.missing(),
+        report.runs.iter().filter(|run| run.outcome == RunOutcome::Error).count()
+            + report.missing(),
         report.planned,
         output.display()
     ));
 }
 
-fn code(args: &EvalArgs, report: &Report, is_complete: bool) -> u8 {
+fn exit_code(args: &EvalArgs, report: &EvaluationReport, is_complete: bool) -> u8 {
     let mut code = u8::from(!is_complete);
     for row in &report.rows {
         if let (Some(min), Some(rate)) = (args.min_success, row.rate)
             && rate < min
         {
             let name = &row.variant.variant.name;
-            agent_ui::tell(&format!("--min-success {min}: variant {name} reached {rate:.2}"));
+            agent_ui::print_notice(&format!(
+                "--min-success {min}: variant {name} reached {rate:.2}"
+            ));
             code = 1;
         }
     }
@@ -143,34 +147,38 @@ fn code(args: &EvalArgs, report: &Report, is_complete: bool) -> u8 {
 struct Trials<'a> {
     suite: &'a Suite,
     directories: &'a [Option<PathBuf>],
-    prepared: &'a [Prepared],
+    prepared: &'a [PreparedVariant],
 }
 
 impl Trials<'_> {
     /// Carries out the runs that have no result. Returns whether all of them have one.
-    async fn carry_out(
+    async fn run_all(
         &self,
-        runs: &[Run],
+        runs: &[PlannedRun],
         args: &EvalArgs,
-        results: &mut Results,
-        control: &Control,
+        results: &mut EvaluationResults,
+        control: &SessionControl,
     ) -> Result<bool, OpenError> {
-        let name_of = |run: &Run| -> (&str, &str) {
+        let name_of = |run: &PlannedRun| -> (&str, &str) {
             (&self.suite.tasks[run.task].name, &self.prepared[run.variant].variant.variant.name)
         };
-        let is_done = |results: &Results, run: &Run| {
+        let is_done = |results: &EvaluationResults, run: &PlannedRun| {
             let (task, variant) = name_of(run);
             results.recorded().is_done(task, variant, run.repetition)
         };
-        let left: Vec<Run> = runs.iter().filter(|run| !is_done(results, run)).copied().collect();
+        let left: Vec<PlannedRun> =
+            runs.iter().filter(|run| !is_done(results, run)).copied().collect();
         let mut n_done = runs.len() - left.len();
-        let settings: Vec<Vec<String>> =
-            self.prepared.iter().map(|it| results.with_prompts(it)).collect::<Result<_, _>>()?;
+        let settings: Vec<Vec<String>> = self
+            .prepared
+            .iter()
+            .map(|it| results.settings_with_prompts(it))
+            .collect::<Result<_, _>>()?;
         let directory = results.directory().to_owned();
-        let cancel = control.cancel();
-        let progress = agent_ui::Progress::new(runs.len());
-        progress.bar(n_done, "");
-        let run = |run: Run| {
+        let cancel = control.cancellation_token();
+        let progress = agent_ui::ProgressBar::new(runs.len());
+        progress.draw(n_done, "");
+        let run = |run: PlannedRun| {
             let trial = Trial {
                 task: &self.suite.tasks[run.task],
                 directory: self.directories[run.task].as_deref(),
@@ -186,7 +194,7 @@ impl Trials<'_> {
                 if cancel.is_cancelled() {
                     return None;
                 }
-                trial.carry_out(&|settings| load(directory, settings), cancel).await
+                trial.run(&|settings| load_config(directory, settings), cancel).await
             }
         };
         let mut running = stream::iter(left).map(run).buffer_unordered(args.jobs.into());
@@ -194,12 +202,16 @@ impl Trials<'_> {
         while let Some(result) = running.next().await {
             let Some(result) = result else { continue };
             n_done += 1;
-            n_errors = if result.outcome == Outcome::Error { n_errors + 1 } else { 0 };
-            progress.step(n_done, &line(&result), result.outcome != Outcome::Success);
+            n_errors = if result.outcome == RunOutcome::Error { n_errors + 1 } else { 0 };
+            progress.finish_step(
+                n_done,
+                &progress_line(&result),
+                result.outcome != RunOutcome::Success,
+            );
             results.add(result)?;
             if n_errors == MAX_ERRORS {
                 drop(progress);
-                agent_ui::tell(&format!(
+                agent_ui::print_notice(&format!(
                     "stopped: {MAX_ERRORS} runs in a row could not be carried out"
                 ));
                 return Ok(false);
@@ -210,26 +222,26 @@ impl Trials<'_> {
 }
 
 /// One run, for the progress.
-fn line(run: &RunResult) -> String {
+fn progress_line(run: &RunResult) -> String {
     let what = format!("{} · {} · repetition {}", run.task, run.variant, run.repetition);
     let steps =
         run.session.as_ref().map_or_else(String::new, |it| format!(" ({} steps)", it.steps));
     match (run.outcome, &run.reason) {
-        (Outcome::Success, _) => format!("{what}: success{steps}"),
-        (Outcome::Failure, why) => {
+        (RunOutcome::Success, _) => format!("{what}: success{steps}"),
+        (RunOutcome::Failure, why) => {
             format!("{what}: failure{steps}: {}", why.as_deref().unwrap_or_default())
         }
-        (Outcome::Error, why) => {
+        (RunOutcome::Error, why) => {
             format!("{what}: not carried out: {}", why.as_deref().unwrap_or_default())
         }
     }
 }
 
 /// A part of a file name.
-fn file_name(name: &str) -> String {
+fn to_file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
 }
 
-fn usage(why: impl Into<String>) -> OpenError {
+fn usage_error(why: impl Into<String>) -> OpenError {
     OpenError::Usage(why.into())
 }

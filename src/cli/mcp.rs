@@ -1,8 +1,8 @@
 //! `agent mcp`: lists, adds, removes and tries MCP servers, and is one.
 
+mod call_events;
 mod serve;
 mod stdio;
-mod watch;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -10,10 +10,10 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 
 use super::options::{self, ToolOptions};
-use crate::app::{self, McpServers, OpenError, StateDirs, Writable};
+use crate::app::{self, McpServers, OpenError, StateDirs, WritableDirs};
 use crate::config::{self, AGENT_DIR, McpServer, UserDirs};
 use agent_engine::mcp::{NO_SERVERS, ServerState};
-use agent_protocol::control::Control;
+use agent_protocol::control::SessionControl;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum McpCommand {
@@ -23,7 +23,7 @@ pub(super) enum McpCommand {
         options: ToolOptions,
     },
     /// Add a server: `agent mcp add git uvx mcp-server-git`
-    Add(AddArgs),
+    Add(McpAddArgs),
     /// Remove a server
     Remove {
         /// Its name
@@ -44,7 +44,7 @@ pub(super) enum McpCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct AddArgs {
+pub(super) struct McpAddArgs {
     /// Its name
     name: String,
     /// To the project's configuration, not to yours
@@ -67,52 +67,52 @@ pub(super) struct AddArgs {
     command: Vec<String>,
 }
 
-pub(super) fn mcp(command: McpCommand) -> u8 {
+pub(super) fn run(command: McpCommand) -> u8 {
     let done = match command {
         McpCommand::List { options } => list(&options),
         McpCommand::Add(args) => add(args),
         McpCommand::Remove { name, project } => remove(&name, project),
-        McpCommand::Test { name, options } => return test(name.as_deref(), &options),
+        McpCommand::Test { name, options } => return test_servers(name.as_deref(), &options),
         McpCommand::Serve(args) => return serve::serve(&args),
     };
     match done {
         Ok(text) => {
-            agent_ui::print(&text);
+            agent_ui::print_text(&text);
             0
         }
         Err(error) => {
-            agent_ui::tell(&error.to_string());
+            agent_ui::print_notice(&error.to_string());
             error.exit_code()
         }
     }
 }
 
 /// The configured servers with their settings, for a project.
-fn configured(options: &ToolOptions) -> Result<McpServers, OpenError> {
-    let root = options::root(options.cwd.as_deref())?;
+fn configured_servers(options: &ToolOptions) -> Result<McpServers, OpenError> {
+    let root = options::project_root(options.cwd.as_deref())?;
     let dirs = UserDirs::find();
-    let loaded = options::load(&root, dirs.as_ref(), options, None)?;
+    let loaded = options::load_config(&root, dirs.as_ref(), options, None)?;
     for warning in &loaded.warnings {
-        agent_ui::tell(warning);
+        agent_ui::print_notice(warning);
     }
-    let own = StateDirs::of(dirs.as_ref());
+    let own = StateDirs::new(dirs.as_ref());
     let workspace = app::open_workspace(&root, &options.add_dir, &own)?;
-    let writable = Writable::of(&loaded.config, &workspace)?;
-    let mcp = McpServers::of(&loaded, &writable, dirs.as_ref())?;
+    let writable = WritableDirs::from_workspace(&loaded.config, &workspace)?;
+    let mcp = McpServers::from_config(&loaded, &writable, dirs.as_ref())?;
     for notice in &mcp.notices {
-        agent_ui::tell(notice);
+        agent_ui::print_notice(notice);
     }
     Ok(mcp)
 }
 
 fn list(options: &ToolOptions) -> Result<String, OpenError> {
-    let root = options::root(options.cwd.as_deref())?;
+    let root = options::project_root(options.cwd.as_deref())?;
     let dirs = UserDirs::find();
-    let loaded = options::load(&root, dirs.as_ref(), options, None)?;
+    let loaded = options::load_config(&root, dirs.as_ref(), options, None)?;
     for warning in &loaded.warnings {
-        agent_ui::tell(warning);
+        agent_ui::print_notice(warning);
     }
-    let masker = app::masker(&loaded.config, &[])?;
+    let masker = app::build_masker(&loaded.config, &[])?;
     let mut out = String::new();
     for (name, server) in &loaded.config.mcp.servers {
         let how = server.url.clone().unwrap_or_else(|| {
@@ -129,9 +129,9 @@ fn list(options: &ToolOptions) -> Result<String, OpenError> {
 }
 
 /// The configuration file: the user's, or the project's.
-fn file(project: bool) -> Result<PathBuf, OpenError> {
+fn config_file(project: bool) -> Result<PathBuf, OpenError> {
     let folder = if project {
-        let folder = options::root(None)?.join(AGENT_DIR);
+        let folder = options::project_root(None)?.join(AGENT_DIR);
         let file = folder.join(config::FILE_NAME);
         if folder.is_symlink() || file.is_symlink() {
             let file = file.display();
@@ -147,8 +147,8 @@ fn file(project: bool) -> Result<PathBuf, OpenError> {
     Ok(folder.join(config::FILE_NAME))
 }
 
-fn add(args: AddArgs) -> Result<String, OpenError> {
-    let AddArgs { name, project, url, header, env, pass_key, command } = args;
+fn add(args: McpAddArgs) -> Result<String, OpenError> {
+    let McpAddArgs { name, project, url, header, env, pass_key, command } = args;
     if name.is_empty() || !name.chars().all(|it| it.is_alphanumeric() || "-_.".contains(it)) {
         let message = format!("{name:?}: a name has letters, digits, `-`, `_` and `.` only");
         return Err(OpenError::Usage(message));
@@ -172,7 +172,7 @@ fn add(args: AddArgs) -> Result<String, OpenError> {
         headers: pairs(&header, ':', "header")?,
         ..McpServer::default()
     };
-    let file = file(project)?;
+    let file = config_file(project)?;
     config::change_file(&file, |text| config::with_server(&text, &name, &server))
         .map_err(OpenError::Usage)?;
     let then = if project { "run `agent trust` in this folder, then " } else { "" };
@@ -180,23 +180,24 @@ fn add(args: AddArgs) -> Result<String, OpenError> {
 }
 
 fn remove(name: &str, project: bool) -> Result<String, OpenError> {
-    let file = file(project)?;
+    let file = config_file(project)?;
     config::change_file(&file, |text| config::without_server(&text, name))
         .map_err(OpenError::Usage)?;
     Ok(format!("{name} is no longer in {}\n", file.display()))
 }
 
-fn test(name: Option<&str>, options: &ToolOptions) -> u8 {
-    let control = Control::default();
+fn test_servers(name: Option<&str>, options: &ToolOptions) -> u8 {
+    let control = SessionControl::default();
     super::block_on(
         async {
-            match control.cancel().run_until_cancelled(try_servers(name, options)).await {
+            match control.cancellation_token().run_until_cancelled(try_servers(name, options)).await
+            {
                 Some(Ok((text, is_good))) => {
-                    agent_ui::print(&text);
+                    agent_ui::print_text(&text);
                     u8::from(!is_good)
                 }
                 Some(Err(error)) => {
-                    agent_ui::tell(&error.to_string());
+                    agent_ui::print_notice(&error.to_string());
                     error.exit_code()
                 }
                 None => 130,
@@ -210,7 +211,7 @@ async fn try_servers(
     name: Option<&str>,
     options: &ToolOptions,
 ) -> Result<(String, bool), OpenError> {
-    let mcp = configured(options)?;
+    let mcp = configured_servers(options)?;
     let Some(servers) = &mcp.servers else {
         return Ok((format!("{NO_SERVERS}\n"), name.is_none()));
     };
@@ -223,7 +224,7 @@ async fn try_servers(
     }
     let begun = Instant::now();
     servers.start();
-    servers.settled(name).await;
+    servers.wait_until_ready(name).await;
     let time = begun.elapsed().as_millis();
     let (mut text, mut is_good) = (String::new(), true);
     for server in servers.states().iter().filter(|server| is_wanted(&server.name)) {

@@ -2,8 +2,8 @@
 
 mod change;
 mod review;
-mod share;
 mod show;
+mod transfer;
 
 use std::path::PathBuf;
 
@@ -16,28 +16,28 @@ use agent_learning::lesson::{Lesson, Scope};
 use agent_learning::lesson_filter;
 use agent_learning::store::{SqliteStore, StoreError};
 use agent_protocol::recall::LessonKind;
-use agent_ui::Answer;
+use agent_ui::CommandOutput;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MemoryCommand {
     /// List the lessons of this project and of the user, the latest first
-    List(show::ListArgs),
+    List(show::LessonListArgs),
     /// Show a lesson: its text, origin and success
     Show(show::ShowArgs),
     /// Find lessons by words, an error message or an identifier, the best first
     Search(show::SearchArgs),
     /// Add a rule or a pattern of your own
-    Add(change::AddArgs),
+    Add(change::LessonAddArgs),
     /// Change the text of a lesson
     Edit(change::EditArgs),
     /// Forget lessons
     Forget(change::ForgetArgs),
     /// Write lessons to standard output, one JSON object a line
-    Export(share::ExportArgs),
+    Export(transfer::LessonExportArgs),
     /// Add exported lessons; existing ones are not changed
-    Import(share::ImportArgs),
+    Import(transfer::ImportArgs),
     /// Show the number of lessons, their success, and the path of the file
-    Stats(show::StatsArgs),
+    Stats(show::MemoryStatsArgs),
     /// Report on a period, update the weights, remove lessons that stopped helping
     Review(review::ReviewArgs),
 }
@@ -46,7 +46,7 @@ pub(super) use change::add_rule;
 
 /// Which project.
 #[derive(Debug, Args)]
-struct ProjectArgs {
+struct MemoryProjectArgs {
     /// Of the project in this folder
     #[arg(short = 'C', long = "cwd", value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -57,7 +57,7 @@ struct ProjectArgs {
 
 /// Which lessons.
 #[derive(Debug, Args)]
-struct Range {
+struct ScopeArgs {
     /// Of all projects
     #[arg(long)]
     all: bool,
@@ -68,12 +68,12 @@ struct Range {
     #[arg(long, conflicts_with = "all")]
     user: bool,
     #[command(flatten)]
-    project_args: ProjectArgs,
+    project_args: MemoryProjectArgs,
 }
 
 /// A kind of lesson.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Kind {
+enum LessonKindArg {
     /// A rule that always applies
     Rule,
     /// How a kind of task is done
@@ -82,17 +82,17 @@ enum Kind {
     Failure,
 }
 
-impl From<Kind> for LessonKind {
-    fn from(kind: Kind) -> Self {
+impl From<LessonKindArg> for LessonKind {
+    fn from(kind: LessonKindArg) -> Self {
         match kind {
-            Kind::Rule => Self::Rule,
-            Kind::Pattern => Self::Pattern,
-            Kind::Failure => Self::FailurePattern,
+            LessonKindArg::Rule => Self::Rule,
+            LessonKindArg::Pattern => Self::Pattern,
+            LessonKindArg::Failure => Self::FailurePattern,
         }
     }
 }
 
-fn kind_in_words(kind: LessonKind) -> &'static str {
+fn kind_name(kind: LessonKind) -> &'static str {
     match kind {
         LessonKind::Rule => "rule",
         LessonKind::Pattern => "pattern",
@@ -100,26 +100,26 @@ fn kind_in_words(kind: LessonKind) -> &'static str {
     }
 }
 
-pub(super) fn memory(command: &MemoryCommand) -> u8 {
+pub(super) fn run(command: &MemoryCommand) -> u8 {
     let done = match command {
         MemoryCommand::List(args) => show::list(args),
         MemoryCommand::Show(args) => show::show(args),
         MemoryCommand::Search(args) => show::search(args),
-        MemoryCommand::Add(args) => change::add(args).map(Answer::Text),
-        MemoryCommand::Edit(args) => change::edit(args).map(Answer::Text),
-        MemoryCommand::Forget(args) => change::forget(args).map(Answer::Text),
-        MemoryCommand::Export(args) => share::export(args).map(Answer::Data),
-        MemoryCommand::Import(args) => share::import(args).map(Answer::Text),
+        MemoryCommand::Add(args) => change::add(args).map(CommandOutput::Text),
+        MemoryCommand::Edit(args) => change::edit(args).map(CommandOutput::Text),
+        MemoryCommand::Forget(args) => change::forget(args).map(CommandOutput::Text),
+        MemoryCommand::Export(args) => transfer::export(args).map(CommandOutput::Data),
+        MemoryCommand::Import(args) => transfer::import(args).map(CommandOutput::Text),
         MemoryCommand::Stats(args) => show::stats(args),
         MemoryCommand::Review(args) => review::run(args),
     };
     match done {
         Ok(answer) => {
-            agent_ui::answer(&answer);
+            agent_ui::print_output(&answer);
             0
         }
         Err(error) => {
-            agent_ui::tell(&error.to_string());
+            agent_ui::print_notice(&error.to_string());
             error.exit_code()
         }
     }
@@ -135,7 +135,7 @@ impl From<StoreError> for OpenError {
 }
 
 /// The user's memory, in the context of a project.
-struct Memory {
+struct ProjectMemory {
     store: SqliteStore,
     /// The project's identity.
     project: String,
@@ -144,17 +144,19 @@ struct Memory {
     config: Config,
 }
 
-impl Memory {
+impl ProjectMemory {
     /// Works even if learning is off.
-    fn open(project_args: &ProjectArgs) -> Result<Self, OpenError> {
-        let root = options::root(project_args.cwd.as_deref())?;
+    fn open(project_args: &MemoryProjectArgs) -> Result<Self, OpenError> {
+        let root = options::project_root(project_args.cwd.as_deref())?;
         let tools = ToolOptions { trust: project_args.trust, ..ToolOptions::default() };
-        let loaded = options::load(&root, UserDirs::find().as_ref(), &tools, None)?;
-        Self::of(root, loaded.config, loaded.trusted, |line| agent_ui::tell(&line))
+        let loaded = options::load_config(&root, UserDirs::find().as_ref(), &tools, None)?;
+        Self::with_config(root, loaded.config, loaded.is_trusted, |line| {
+            agent_ui::print_notice(&line);
+        })
     }
 
     /// With a configuration that is loaded; `tell` receives notices for the user, one line each.
-    fn of(
+    fn with_config(
         root: PathBuf,
         config: Config,
         is_trusted: bool,
@@ -163,7 +165,7 @@ impl Memory {
         let dirs = UserDirs::find();
         Ok(Self {
             store: SqliteStore::new(app::memory_file(&config, dirs.as_ref())?, tell),
-            project: app::identity(&root, is_trusted),
+            project: app::project_identity(&root, is_trusted),
             storage: Storage::find(&root, dirs.as_ref()),
             config,
             root,
@@ -175,7 +177,7 @@ impl Memory {
     }
 
     /// The scopes of a range; empty: all.
-    fn scopes(&self, range: &Range) -> Vec<Scope> {
+    fn scopes(&self, range: &ScopeArgs) -> Vec<Scope> {
         match (range.all, range.project, range.user) {
             (true, _, _) => Vec::new(),
             (_, true, false) => vec![self.scope()],
@@ -185,8 +187,8 @@ impl Memory {
     }
 
     /// The lesson with this id, or the only one whose id begins like this.
-    fn lesson(&self, id: &str) -> Result<Lesson, OpenError> {
-        let found = if id.is_empty() { None } else { self.store.lesson(id)? };
+    fn find_lesson(&self, id: &str) -> Result<Lesson, OpenError> {
+        let found = if id.is_empty() { None } else { self.store.find_lesson(id)? };
         found.ok_or_else(|| {
             let file = self.store.path().display();
             OpenError::Usage(format!(
@@ -196,7 +198,7 @@ impl Memory {
     }
 
     /// A text of the user to store, in one line.
-    fn text(&self, text: &str) -> Result<String, OpenError> {
+    fn check_text(&self, text: &str) -> Result<String, OpenError> {
         const MAX: usize = 1000;
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let wrong = |why: &str| Err(OpenError::Usage(format!("this cannot be stored: {why}")));
@@ -208,8 +210,8 @@ impl Memory {
             _ => {}
         }
         // It would be sent to a model with every task that it matches.
-        let is_masked = *app::masker(&self.config, &[])?.mask(&text) != text;
-        if is_masked || lesson_filter::holds_secret(&text) {
+        let is_masked = *app::build_masker(&self.config, &[])?.mask(&text) != text;
+        if is_masked || lesson_filter::contains_secret(&text) {
             return wrong("it contains something that looks like a secret; leave that out");
         }
         Ok(text)
@@ -221,7 +223,7 @@ fn now_ms() -> i64 {
 }
 
 /// A date for display.
-fn day(ms: i64) -> String {
+fn format_day(ms: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string());
     time.map_or_else(|_| "-".to_owned(), |time| time.chars().take(10).collect())
 }

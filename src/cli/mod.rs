@@ -1,17 +1,15 @@
 //! The command line: parses it, and has one file per command.
 
 mod acp;
-mod ask;
 mod chat;
 mod config;
 mod demo;
 mod doctor;
 mod editor;
 mod eval;
-mod guarded;
+mod guarded_tools;
 mod mcp;
 mod memory;
-mod message;
 mod models;
 mod options;
 mod run;
@@ -21,9 +19,11 @@ mod session;
 mod signals;
 mod stdin;
 mod stdout;
+mod terminal_prompt;
 mod tool;
 mod trace;
 mod trust;
+mod user_message;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -36,7 +36,7 @@ use clap::{
 
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk;
-use agent_protocol::nearest;
+use agent_protocol::most_similar;
 use agent_ui::OutputFormat;
 use options::{InputFormat, RunArgs};
 
@@ -114,11 +114,11 @@ enum Command {
 pub fn main() -> u8 {
     let code = dispatch();
     // EX_IOERR of sysexits.h.
-    if code == 0 && agent_ui::output_lost() { 74 } else { code }
+    if code == 0 && agent_ui::has_lost_output() { 74 } else { code }
 }
 
 fn dispatch() -> u8 {
-    let parsed = command().try_get_matches();
+    let parsed = build_command().try_get_matches();
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
@@ -136,33 +136,33 @@ fn dispatch() -> u8 {
         }
     };
     match cli.command {
-        Some(Command::Chat(args)) => chat::chat(&args),
+        Some(Command::Chat(args)) => chat::run(&args),
         Some(Command::Run(args)) => run::run(&args),
-        Some(Command::Demo(args)) => demo::demo(&args),
-        Some(Command::Tool(command)) => tool::tool(command),
-        Some(Command::Session(command)) => session::session(&command),
-        Some(Command::Trace(command)) => trace::trace(&command),
-        Some(Command::Eval(args)) => eval::eval(&args),
-        Some(Command::Memory(command)) => memory::memory(&command),
-        Some(Command::Acp(args)) => acp::acp(&args),
-        Some(Command::Mcp(command)) => mcp::mcp(command),
-        Some(Command::Config(command)) => config::config(&command),
-        Some(Command::Trust(args)) => trust::trust(&args),
-        Some(Command::Models(args)) => models::models(&args),
-        Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Demo(args)) => demo::run(&args),
+        Some(Command::Tool(command)) => tool::run(command),
+        Some(Command::Session(command)) => session::run(&command),
+        Some(Command::Trace(command)) => trace::run(&command),
+        Some(Command::Eval(args)) => eval::run(&args),
+        Some(Command::Memory(command)) => memory::run(&command),
+        Some(Command::Acp(args)) => acp::run(&args),
+        Some(Command::Mcp(command)) => mcp::run(command),
+        Some(Command::Config(command)) => config::run(&command),
+        Some(Command::Trust(args)) => trust::run(&args),
+        Some(Command::Models(args)) => models::run(&args),
+        Some(Command::Doctor(args)) => doctor::run(&args),
         Some(Command::Completions { shell }) => {
             let mut out = Vec::new();
-            clap_complete::generate(shell, &mut command(), "agent", &mut out);
+            clap_complete::generate(shell, &mut build_command(), "agent", &mut out);
             let out = String::from_utf8_lossy(&out).into_owned();
-            agent_ui::answer(&agent_ui::Answer::Data(out));
+            agent_ui::print_output(&agent_ui::CommandOutput::Data(out));
             0
         }
-        Some(Command::Man { dir }) => man(&dir),
-        None if cli.print || is_for_programs(&cli.run) => run::run(&cli.run),
-        None => match no_command(&cli.run).or_else(|| only_for_run(&matches)) {
-            None => chat::chat(&chat::ChatArgs::from(cli)),
+        Some(Command::Man { dir }) => write_man_pages(&dir),
+        None if cli.print || is_driven_by_program(&cli.run) => run::run(&cli.run),
+        None => match unknown_command_error(&cli.run).or_else(|| run_only_option_error(&matches)) {
+            None => chat::run(&chat::ChatArgs::from(cli)),
             Some(reason) => {
-                agent_ui::tell(&reason);
+                agent_ui::print_notice(&reason);
                 2
             }
         },
@@ -171,7 +171,7 @@ fn dispatch() -> u8 {
 
 /// The command line. `agent -p` accepts the options of `run`; those that are not for the chat too are hidden,
 /// and documented there.
-fn command() -> clap::Command {
+fn build_command() -> clap::Command {
     let of_chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
     Cli::command()
         .override_usage(
@@ -198,13 +198,13 @@ fn command() -> clap::Command {
 }
 
 /// A program reads the output or writes the input, as only `run` has them.
-fn is_for_programs(args: &RunArgs) -> bool {
+fn is_driven_by_program(args: &RunArgs) -> bool {
     args.output_format != OutputFormat::Text || args.input_format != InputFormat::Text
 }
 
 /// Why there is no chat with these options: one is only for `run`.
-fn only_for_run(matches: &clap::ArgMatches) -> Option<String> {
-    let command = command();
+fn run_only_option_error(matches: &clap::ArgMatches) -> Option<String> {
+    let command = build_command();
     let of_chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
     let is_of_chat = |id: &clap::Id| of_chat.get_arguments().any(|of_chat| of_chat.get_id() == id);
     let is_given = |arg: &&clap::Arg| {
@@ -220,14 +220,14 @@ fn only_for_run(matches: &clap::ArgMatches) -> Option<String> {
 }
 
 /// Why this word does not start a chat: a command was probably meant. A message contains a space.
-fn no_command(args: &RunArgs) -> Option<String> {
+fn unknown_command_error(args: &RunArgs) -> Option<String> {
     let word = args.task.first().filter(|word| !word.trim().contains(char::is_whitespace))?;
     let command = Cli::command();
     if command.find_subcommand(word).is_some() {
         return Some(format!("options follow the command: `agent {word} …`"));
     }
     let names = command.get_subcommands().map(clap::Command::get_name);
-    Some(match nearest(word, names) {
+    Some(match most_similar(word, names) {
         Some(name) => format!("there is no command {word:?}: did you mean `agent {name}`?"),
         None => {
             let words = args.task.join(" ");
@@ -239,23 +239,23 @@ fn no_command(args: &RunArgs) -> Option<String> {
     })
 }
 
-fn man(dir: &std::path::Path) -> u8 {
-    let mut all = command().disable_help_subcommand(true);
+fn write_man_pages(dir: &std::path::Path) -> u8 {
+    let mut all = build_command().disable_help_subcommand(true);
     all.build();
-    let path = match options::resolve(dir) {
+    let path = match options::resolve_path(dir) {
         Ok(path) => path,
         Err(error) => {
-            agent_ui::tell(&error.to_string());
+            agent_ui::print_notice(&error.to_string());
             return error.exit_code();
         }
     };
-    match path.make_folder().and_then(|()| write_pages(&all, &path.path)) {
+    match path.create_folder_all().and_then(|()| write_pages(&all, &path.path)) {
         Ok(()) => {
-            agent_ui::print(&format!("man pages are in {}\n", dir.display()));
+            agent_ui::print_text(&format!("man pages are in {}\n", dir.display()));
             0
         }
         Err(error) => {
-            agent_ui::tell(&format!(
+            agent_ui::print_notice(&format!(
                 "{}: {error}; name a folder that can be written",
                 dir.display()
             ));
@@ -272,22 +272,25 @@ fn write_pages(command: &clap::Command, dir: &std::path::Path) -> std::io::Resul
     let (page, mut text) = (clap_mangen::Man::new(command.clone()), Vec::new());
     page.render(&mut text)?;
     let path = dir.join(page.get_filename());
-    disk::replace(&path, &text)?;
+    disk::replace_file(&path, &text)?;
     // Readable by everyone.
     disk::open_file(&path)?.set_permissions(Permissions::from_mode(0o644))
 }
 
 /// Runs async work on this thread until it ends, with the signals that interrupt it.
-fn block_on(work: impl Future<Output = u8>, control: &agent_protocol::control::Control) -> u8 {
+fn block_on(
+    work: impl Future<Output = u8>,
+    control: &agent_protocol::control::SessionControl,
+) -> u8 {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            let code = runtime.block_on(signals::guard(work, control));
+            let code = runtime.block_on(signals::run_with_signals(work, control));
             // A blocking thread that ignores its cancellation does not delay the exit.
             runtime.shutdown_background();
             code
         }
         Err(error) => {
-            agent_ui::tell(&format!("the runtime could not start: {error}"));
+            agent_ui::print_notice(&format!("the runtime could not start: {error}"));
             2
         }
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError, UsableModel};
 use crate::config::UserDirs;
-use agent_protocol::control::Control;
+use agent_protocol::control::SessionControl;
 
 #[derive(Debug, Args)]
 pub(super) struct ModelsArgs {
@@ -17,21 +17,21 @@ pub(super) struct ModelsArgs {
     options: ToolOptions,
 }
 
-pub(super) fn models(args: &ModelsArgs) -> u8 {
-    let control = Control::default();
+pub(super) fn run(args: &ModelsArgs) -> u8 {
+    let control = SessionControl::default();
     super::block_on(
         async {
-            match list(args).await {
+            match list_models(args).await {
                 Ok(text) => {
-                    agent_ui::answer(&if args.json {
-                        agent_ui::Answer::Data(text)
+                    agent_ui::print_output(&if args.json {
+                        agent_ui::CommandOutput::Data(text)
                     } else {
                         text.into()
                     });
                     0
                 }
                 Err(error) => {
-                    agent_ui::tell(&error.to_string());
+                    agent_ui::print_notice(&error.to_string());
                     error.exit_code()
                 }
             }
@@ -40,30 +40,30 @@ pub(super) fn models(args: &ModelsArgs) -> u8 {
     )
 }
 
-async fn list(args: &ModelsArgs) -> Result<String, OpenError> {
-    let root = options::root(args.options.cwd.as_deref())?;
-    let loaded = options::load(&root, UserDirs::find().as_ref(), &args.options, None)?;
+async fn list_models(args: &ModelsArgs) -> Result<String, OpenError> {
+    let root = options::project_root(args.options.cwd.as_deref())?;
+    let loaded = options::load_config(&root, UserDirs::find().as_ref(), &args.options, None)?;
     let (models, problems) = app::usable_models(&loaded.config).await?;
     for problem in loaded.warnings.iter().chain(&problems) {
-        agent_ui::tell(problem);
+        agent_ui::print_notice(problem);
     }
     if args.json {
-        let models: Vec<_> = models.iter().map(in_json).collect();
+        let models: Vec<_> = models.iter().map(to_json).collect();
         return Ok(format!("{}\n", json!({ "models": models })));
     }
     if models.is_empty() {
-        return Err(app::no_model());
+        return Err(app::no_model_error());
     }
     let width = models.iter().map(|model| model.id.chars().count()).max().unwrap_or(0);
     let lines = models.iter().map(|model| {
         let UsableModel { id, source, is_chosen, facts } = model;
         let mark = if *is_chosen { '*' } else { ' ' };
-        format!("{mark} {id:<width$}  {} · {source}\n", facts.in_words())
+        format!("{mark} {id:<width$}  {} · {source}\n", facts.describe())
     });
     Ok(lines.collect())
 }
 
-fn in_json(model: &UsableModel) -> serde_json::Value {
+fn to_json(model: &UsableModel) -> serde_json::Value {
     let UsableModel { id, source, is_chosen, facts } = model;
     let price = facts
         .price

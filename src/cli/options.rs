@@ -13,19 +13,21 @@ use std::path::{Component, Path, PathBuf};
 use clap::Args;
 use toml::Value;
 
-use crate::app::{OpenError, Storage, Writable};
-use crate::config::{self, AGENT_DIR, Loaded, Sources, Trust, UserDirs};
+use crate::app::{OpenError, Storage, WritableDirs};
+use crate::config::{self, AGENT_DIR, LoadedConfig, Sources, Trust, UserDirs};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk::{self, ResolvedPath};
 use agent_protocol::provider::Effort;
-use agent_ui::{FurtherLines, OutputFormat};
-pub(super) use compatible::{CompatibleOptions, OfSession, instructions, json_of};
-pub(super) use rules::GivenMode;
+use agent_ui::{OutputFormat, StreamJsonOptions};
+pub(super) use compatible::{
+    CompatibleOptions, SessionOverrides, read_json, system_prompt_overrides,
+};
+pub(super) use rules::PermissionModeArg;
 
 /// Why `--fork` alone is wrong.
-pub(super) const ABOUT_FORK: &str = "--fork goes with -c (the latest session) or --resume ID";
+pub(super) const FORK_USAGE: &str = "--fork goes with -c (the latest session) or --resume ID";
 /// How a key of `--set` that names a prompt begins.
-pub(super) const PROMPTS: &str = "prompts.";
+pub(super) const PROMPT_KEY_PREFIX: &str = "prompts.";
 
 /// A key of the configuration, its value, and the option that sets it.
 type Setting = (String, Value, String);
@@ -41,7 +43,7 @@ pub(super) struct ToolOptions {
     pub(super) add_dir: Vec<PathBuf>,
     /// The permission mode
     #[arg(long, value_name = "MODE")]
-    pub(super) permission_mode: Option<GivenMode>,
+    pub(super) permission_mode: Option<PermissionModeArg>,
     /// The same as --permission-mode full
     #[arg(
         short = 'y',
@@ -50,7 +52,7 @@ pub(super) struct ToolOptions {
         conflicts_with = "permission_mode"
     )]
     pub(super) yolo: bool,
-    /// A call that is allowed without asking: `Edit`, `Edit(src/**)`, `Bash(cargo test *)`
+    /// A call that is allowed without asking: `OpenEditor`, `Edit(src/**)`, `Bash(cargo test *)`
     #[arg(long, value_name = "RULE")]
     pub(super) allow: Vec<String>,
     /// A call that is refused
@@ -175,9 +177,9 @@ pub(super) struct RunArgs {
 
 impl RunArgs {
     /// The lines that are written besides.
-    pub(super) fn further_lines(&self) -> FurtherLines {
+    pub(super) fn further_lines(&self) -> StreamJsonOptions {
         let Self { include_partial_messages, include_hook_events, .. } = *self;
-        FurtherLines {
+        StreamJsonOptions {
             partial_messages: include_partial_messages,
             hook_events: include_hook_events,
         }
@@ -185,10 +187,10 @@ impl RunArgs {
 }
 
 /// The project's root: `-C`, or the working directory.
-pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
+pub(super) fn project_root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     let Some(path) = cwd else {
-        let root = here()?;
-        not_led_out(&walked(&root), &root)?;
+        let root = current_dir()?;
+        check_links(&logical_cwd(&root), &root)?;
         return Ok(root);
     };
     let wrong = |why: String| OpenError::Usage(format!("-C {}: {why}", path.display()));
@@ -200,35 +202,36 @@ pub(super) fn root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
         return Err(wrong("is a file; name a folder".to_owned()));
     }
     // (The working directory may have been removed.)
-    let given = here().map_or_else(|_| path.to_owned(), |here| walked(&here).join(path));
-    not_led_out(&given, &root)?;
+    let given =
+        current_dir().map_or_else(|_| path.to_owned(), |here| logical_cwd(&here).join(path));
+    check_links(&given, &root)?;
     Ok(root)
 }
 
 /// The sessions that contain this one: those of the project at `root`, or of the project that has it, with
 /// that project's directory.
-pub(super) fn sessions_with(
+pub(super) fn find_session_storage(
     root: &Path,
     id: &str,
 ) -> Result<(Storage, Option<PathBuf>), OpenError> {
     let dirs = UserDirs::find();
     let here = Storage::find(root, dirs.as_ref());
-    if !here.matching(id).is_empty() {
+    if !here.find_ids(id).is_empty() {
         return Ok((here, None));
     }
-    let elsewhere = Storage::of_session(id, dirs.as_ref())?;
+    let elsewhere = Storage::find_session(id, dirs.as_ref())?;
     Ok(elsewhere.map_or((here, None), |(storage, own)| (storage, Some(own))))
 }
 
 /// The working directory, which for a session of this id (or part of it) is where it is recorded. A session of
 /// another project works in its own directory unless `-C` names one.
-pub(super) fn root_for(
+pub(super) fn root_for_session(
     cwd: Option<&Path>,
     id: Option<&str>,
 ) -> Result<(PathBuf, Option<Storage>), OpenError> {
-    let root = root(cwd)?;
+    let root = project_root(cwd)?;
     let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok((root, None)) };
-    let (storage, own) = sessions_with(&root, id)?;
+    let (storage, own) = find_session_storage(&root, id)?;
     let own = own.filter(|own| cwd.is_none() && *own != root);
     let Some(own) = own else { return Ok((root, Some(storage))) };
     let shown = own.display();
@@ -237,12 +240,12 @@ pub(super) fn root_for(
             "session {id} belongs to {shown}, which is gone; name a directory to work in with -C DIR"
         )));
     }
-    agent_ui::tell(&format!("session {id} belongs to another project; working in {shown}"));
-    Ok((self::root(Some(&own))?, Some(storage)))
+    agent_ui::print_notice(&format!("session {id} belongs to another project; working in {shown}"));
+    Ok((self::project_root(Some(&own))?, Some(storage)))
 }
 
 /// The working directory as `PWD` names it, if that is the same directory.
-fn walked(here: &Path) -> PathBuf {
+fn logical_cwd(here: &Path) -> PathBuf {
     let pwd = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
     let pwd = pwd.filter(|path| path.canonicalize().is_ok_and(|path| path == here));
     pwd.unwrap_or_else(|| here.to_owned())
@@ -250,14 +253,14 @@ fn walked(here: &Path) -> PathBuf {
 
 /// Fails if the path goes through a link in a project that leads outside of the project, or into its `.git` or
 /// `.agent`: a command, or the author of a clone, could have created the link.
-fn not_led_out(path: &Path, root: &Path) -> Result<(), OpenError> {
+fn check_links(path: &Path, root: &Path) -> Result<(), OpenError> {
     let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
     let is_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
     let is_project =
         |folder: &&Path| [".git", AGENT_DIR].iter().any(|name| folder.join(name).exists());
     let is_own =
         |name: Component<'_>| [".git", AGENT_DIR].iter().any(|own| name.as_os_str() == *own);
-    for link in disk::links_on(path) {
+    for link in disk::links_in_path(path) {
         // (A project may be inside another.)
         let above = link.ancestors().skip(1).filter(|folder| !is_home(folder)).filter(is_project);
         let holds_root = |project: &Path| {
@@ -281,7 +284,7 @@ fn not_led_out(path: &Path, root: &Path) -> Result<(), OpenError> {
 
 /// The working directory. The system's path contains no links; it is not resolved again, as it may name
 /// another folder by now.
-fn here() -> Result<PathBuf, OpenError> {
+fn current_dir() -> Result<PathBuf, OpenError> {
     let failed = |error| OpenError::Usage(format!("the current folder: {error}"));
     let path = std::env::current_dir().map_err(failed)?;
     let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
@@ -297,25 +300,25 @@ fn here() -> Result<PathBuf, OpenError> {
 
 /// Resolves a path that the user gave relative to the working directory; commands could have created links in
 /// it.
-pub(super) fn resolve(path: &Path) -> Result<ResolvedPath, OpenError> {
-    let here = here()?;
-    let loaded = load(&here, UserDirs::find().as_ref(), &ToolOptions::default(), None);
+pub(super) fn resolve_path(path: &Path) -> Result<ResolvedPath, OpenError> {
+    let here = current_dir()?;
+    let loaded = load_config(&here, UserDirs::find().as_ref(), &ToolOptions::default(), None);
     // (With an invalid configuration there are no sessions that could write elsewhere.)
     let config = loaded.map(|loaded| loaded.config).unwrap_or_default();
-    let writable = Writable::around(&config, &here, &[]);
-    Ok(ResolvedPath::of(&here.join(path), writable.places()))
+    let writable = WritableDirs::from_config(&config, &here, &[]);
+    Ok(ResolvedPath::resolve(&here.join(path), writable.places()))
 }
 
 /// The active configuration of a folder, with these options.
-pub(super) fn load(
+pub(super) fn load_config(
     root: &Path,
     dirs: Option<&UserDirs>,
     tools: &ToolOptions,
     run: Option<&RunArgs>,
-) -> Result<Loaded, OpenError> {
+) -> Result<LoadedConfig, OpenError> {
     let compatible = run.map(|run| &run.compatible).cloned().unwrap_or_default();
-    let (of_project, of_user) = compatible.sources()?;
-    let meaning = compatible.meaning()?;
+    let (of_project, of_user) = compatible.selected_sources()?;
+    let meaning = compatible.config_overrides()?;
     let mut sources = Sources {
         user_file: dirs.map(|dirs| dirs.config.join(config::FILE_NAME)),
         // (In a project that is the home it is the project's.)
@@ -323,19 +326,19 @@ pub(super) fn load(
             .filter(|home| of_user && home.canonicalize().is_ok_and(|home| home != root))
             .map(|home| home.join(".claude/settings.json")),
         project_file: of_project.then(|| root.join(AGENT_DIR).join(config::FILE_NAME)),
-        trust: if tools.trust { Trust::Once } else { config::trust_in(dirs, root) },
-        environment: environment(),
+        trust: if tools.trust { Trust::Once } else { config::folder_trust(dirs, root) },
+        environment: environment_settings(),
         // (A single option outranks the settings.)
-        command_line: [meaning.values, command_line(tools, run)?].concat(),
-        prompts: prompts(tools, run)?,
+        command_line: [meaning.values, command_line_settings(tools, run)?].concat(),
+        prompts: prompt_overrides(tools, run)?,
     };
     let mut loaded = config::load(&sources)?;
-    let server = run.map(|run| server(run, &loaded.config.model)).unwrap_or_default();
+    let server = run.map(|run| server_settings(run, &loaded.config.model)).unwrap_or_default();
     if !server.is_empty() {
         sources.command_line.extend(server);
         loaded = config::load(&sources)?;
     }
-    rules::take_restrictions(&mut loaded);
+    rules::apply_restrictions(&mut loaded);
     if run.is_some_and(|run| run.effort.is_some()) {
         // The command line outranks what is configured for single models.
         loaded.config.models.values_mut().for_each(|table| table.effort = None);
@@ -344,11 +347,11 @@ pub(super) fn load(
     compatible.add_servers(&mut loaded)?;
     loaded.hooks.extend(meaning.hooks);
     loaded.warnings.extend(meaning.warnings);
-    loaded.warnings.extend(tools.unknown_tools()?);
+    loaded.warnings.extend(tools.unknown_tool_warnings()?);
     if let Some(cwd) = &tools.cwd {
-        let writable = Writable::around(&loaded.config, root, &tools.add_dir);
+        let writable = WritableDirs::from_config(&loaded.config, root, &tools.add_dir);
         let others = writable.places().iter().filter(|place| *place != root);
-        if disk::settled(cwd, &others.cloned().collect::<Vec<_>>()) != root {
+        if disk::resolve_outside(cwd, &others.cloned().collect::<Vec<_>>()) != root {
             let cwd = cwd.display();
             return Err(OpenError::Usage(format!(
                 "-C {cwd}: is a link that commands can change; name where it leads"
@@ -358,7 +361,7 @@ pub(super) fn load(
     Ok(loaded)
 }
 
-fn environment() -> Vec<(String, Value, String)> {
+fn environment_settings() -> Vec<(String, Value, String)> {
     let names = [("AGENT_MODEL", "model"), ("OPENAI_BASE_URL", "providers.openai.base_url")];
     let set = names.iter().filter_map(|(name, key)| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
@@ -373,11 +376,14 @@ fn environment() -> Vec<(String, Value, String)> {
     set
 }
 
-fn command_line(tools: &ToolOptions, run: Option<&RunArgs>) -> Result<Vec<Setting>, OpenError> {
+fn command_line_settings(
+    tools: &ToolOptions,
+    run: Option<&RunArgs>,
+) -> Result<Vec<Setting>, OpenError> {
     let mut values = Vec::new();
     for assignment in &tools.set {
-        let (key, value) = key_and_value(assignment)?;
-        if !key.starts_with(PROMPTS) {
+        let (key, value) = parse_assignment(assignment)?;
+        if !key.starts_with(PROMPT_KEY_PREFIX) {
             values.push((key.to_owned(), toml_value(value), "--set".to_owned()));
         }
     }
@@ -397,7 +403,7 @@ fn command_line(tools: &ToolOptions, run: Option<&RunArgs>) -> Result<Vec<Settin
     if !tools.deny.is_empty() {
         put("permissions.deny", list(&tools.deny).into(), "--deny");
     }
-    values.extend(tools.rules(run.is_none())?);
+    values.extend(tools.rule_settings(run.is_none())?);
     let mut put = |key: &str, value: Value, option: &str| {
         values.push((key.to_owned(), value, option.to_owned()));
     };
@@ -429,23 +435,23 @@ fn command_line(tools: &ToolOptions, run: Option<&RunArgs>) -> Result<Vec<Settin
     Ok(values)
 }
 
-fn key_and_value(assignment: &str) -> Result<(&str, &str), OpenError> {
+fn parse_assignment(assignment: &str) -> Result<(&str, &str), OpenError> {
     let parts = assignment.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
     parts.ok_or_else(|| OpenError::Usage(format!("--set {assignment:?}: write KEY=VALUE")))
 }
 
 /// The prompts of `--system-prompt` and of `--set prompts.NAME=FILE`.
-fn prompts(
+fn prompt_overrides(
     tools: &ToolOptions,
     run: Option<&RunArgs>,
 ) -> Result<BTreeMap<String, String>, OpenError> {
     let mut prompts = BTreeMap::new();
     if let Some(run) = run {
-        prompts.extend(run.compatible.prompts()?);
+        prompts.extend(run.compatible.prompt_overrides()?);
     }
     for assignment in &tools.set {
-        let (key, file) = key_and_value(assignment)?;
-        let Some(name) = key.strip_prefix(PROMPTS) else { continue };
+        let (key, file) = parse_assignment(assignment)?;
+        let Some(name) = key.strip_prefix(PROMPT_KEY_PREFIX) else { continue };
         let text = disk::read_small_text(Path::new(file))
             .map_err(|error| OpenError::Usage(format!("--set {key}: {file}: {error}")))?;
         prompts.insert(name.to_owned(), text);
@@ -454,14 +460,14 @@ fn prompts(
 }
 
 /// The server of this model, from the command line.
-fn server(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
+fn server_settings(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
     // `auto`, or a plain name, with a given server uses the `openai` provider.
     let provider = model.split_once('/').map_or("openai", |(provider, _)| provider);
     // (`qwen3:8b` is a name, too.)
     let is_name = run.base_url.is_some()
         && model != "auto"
         && !model.contains('/')
-        && !config::is_file(model);
+        && !config::is_file_model(model);
     let whole = is_name
         .then(|| ("model".to_owned(), format!("{provider}/{model}").into(), "--model".to_owned()));
     let url = run.base_url.as_deref().map(|url| ("base_url", url, "--base-url"));

@@ -4,12 +4,12 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::doctor::Report;
-use crate::app::{self, StateDirs, Writable};
-use crate::config::Loaded;
+use super::doctor::DoctorReport;
+use crate::app::{self, StateDirs, WritableDirs};
+use crate::config::LoadedConfig;
 use agent_host::exec::{Command, Exec};
 use agent_host::workspace::Workspace;
-use agent_protocol::control::Control;
+use agent_protocol::control::SessionControl;
 
 /// How to improve the sandbox, if it has gaps.
 const FIX: &str = "permit user namespaces (sysctl user.max_user_namespaces, \
@@ -17,83 +17,83 @@ const FIX: &str = "permit user namespaces (sysctl user.max_user_namespaces, \
                    or use a kernel from 6.12 on";
 
 /// An escape attempt: a line that prints something only if it succeeds.
-struct Trial {
+struct EscapeAttempt {
     what: &'static str,
     line: &'static str,
 }
 
-const TRIALS: &[Trial] = &[
-    Trial {
+const ESCAPE_ATTEMPTS: &[EscapeAttempt] = &[
+    EscapeAttempt {
         what: "a file outside the project cannot be written",
         line: "{ : > \"$OUTSIDE/.agent-doctor\"; } 2>/dev/null && rm \"$OUTSIDE/.agent-doctor\" && echo open",
     },
-    Trial {
+    EscapeAttempt {
         what: "times and modes of files outside cannot be changed",
         line: "touch -c -r \"$OUTSIDE\" \"$OUTSIDE\" 2>/dev/null && echo open",
     },
-    Trial {
+    EscapeAttempt {
         what: "the user's secret stores cannot be read",
         line: "while read -r store; do [ -n \"$store\" ] && find \"$store\" -type f 2>/dev/null | head -3 | \
                while read -r file; do head -c 1 \"$file\" 2>/dev/null | wc -c | grep -v '^0$'; done; \
                done <<< \"$STORES\"",
     },
-    Trial {
+    EscapeAttempt {
         what: "the agent's environment cannot be read",
         line: "cat \"/proc/$AGENT_PID/environ\" 2>/dev/null | head -c 1 | wc -c | grep -v '^0$'",
     },
-    Trial {
+    EscapeAttempt {
         what: "the agent cannot be sent a signal",
         line: "kill -0 \"$AGENT_PID\" 2>/dev/null && echo open",
     },
-    Trial {
+    EscapeAttempt {
         what: "git's hooks and .agent cannot be written",
         line: "for own in .git/hooks .agent; do [ -d $own ] && { : > $own/doctor; } 2>/dev/null && \
                rm $own/doctor && echo open; done",
     },
-    Trial {
+    EscapeAttempt {
         what: "services of this machine cannot be reached by their sockets",
         line: "for socket in /run/docker.sock /run/dbus/system_bus_socket \"/run/user/$UID/bus\" \
                \"$SSH_AUTH_SOCK\"; do [ -S \"$socket\" ] && echo \"$socket\"; done",
     },
-    Trial {
+    EscapeAttempt {
         what: "no mount can be made",
         line: "mount -t tmpfs none /mnt 2>/dev/null && echo open",
     },
-    Trial {
+    EscapeAttempt {
         what: "there is no way into another namespace",
         line: "unshare -Ur true 2>/dev/null && echo open",
     },
 ];
-const NETWORK: Trial = Trial {
+const NETWORK_ATTEMPT: EscapeAttempt = EscapeAttempt {
     what: "the network cannot be reached",
     line: "exec 2>/dev/null; exec 3<>\"/dev/tcp/127.0.0.1/$PORT\" && echo open",
 };
 
-pub(super) async fn examine(
-    config: &Loaded,
+pub(super) async fn examine_sandbox(
+    config: &LoadedConfig,
     workspace: &Workspace,
     own: &StateDirs,
-    control: &Control,
-    report: &mut Report,
+    control: &SessionControl,
+    report: &mut DoctorReport,
 ) {
-    let opened = Writable::of(&config.config, workspace)
+    let opened = WritableDirs::from_workspace(&config.config, workspace)
         .and_then(|writable| app::open_sandbox(config, &writable, own));
     let (sandbox, guarantees) = match opened {
         Ok(opened) => opened,
-        Err(error) => return report.bad("sandbox", &error.to_string()),
+        Err(error) => return report.fail("sandbox", &error.to_string()),
     };
     let Some(sandbox) = sandbox else {
         let why = guarantees.gaps.join("; ");
-        return report.note(
+        return report.warn(
             "sandbox",
             &format!(
                 "none ({why}): commands need --allow 'Bash(…)' or --permission-mode full; {FIX}"
             ),
         );
     };
-    report.good("sandbox", &format!("{}, network {}", guarantees.backend, guarantees.network));
+    report.pass("sandbox", &format!("{}, network {}", guarantees.backend, guarantees.network));
     for gap in &guarantees.gaps {
-        report.note("sandbox", gap);
+        report.warn("sandbox", gap);
     }
     let profile = sandbox.profile();
     for (what, paths) in [
@@ -101,11 +101,11 @@ pub(super) async fn examine(
         ("read-only", &profile.read_only),
         ("hidden", &profile.hidden),
     ] {
-        report.good("", &format!("{what}: {}", shown(paths)));
+        report.pass("", &format!("{what}: {}", describe_paths(paths)));
     }
     if !profile.host_ports.is_empty() {
         let ports: Vec<String> = profile.host_ports.iter().map(u16::to_string).collect();
-        report.good("", &format!("ports of this machine: {}", ports.join(", ")));
+        report.pass("", &format!("ports of this machine: {}", ports.join(", ")));
     }
     let hidden = profile.hidden.iter().filter(|path| path.exists());
     let stores: Vec<String> = hidden.map(|path| path.display().to_string()).collect();
@@ -119,7 +119,7 @@ pub(super) async fn examine(
     let port = listener.as_ref().ok().and_then(|listener| listener.local_addr().ok());
     let port = port.map_or(0, |address| address.port());
     let is_off = guarantees.network != "on";
-    for trial in TRIALS.iter().chain(is_off.then_some(&NETWORK)) {
+    for trial in ESCAPE_ATTEMPTS.iter().chain(is_off.then_some(&NETWORK_ATTEMPT)) {
         let mut command =
             Command::new(trial.line.to_owned(), root.to_path_buf(), Duration::from_secs(10));
         command.environment = vec![
@@ -128,16 +128,16 @@ pub(super) async fn examine(
             ("AGENT_PID".to_owned(), std::process::id().to_string()),
             ("PORT".to_owned(), port.to_string()),
         ];
-        match exec.run(command, &control.cancel()).await {
-            Ok(outcome) if outcome.stdout.text.trim().is_empty() => report.good("", trial.what),
-            Ok(_) => report.note("", &format!("OPEN: it is not true that {}; {FIX}", trial.what)),
-            Err(error) => report.bad("sandbox", &error.to_string()),
+        match exec.run(command, &control.cancellation_token()).await {
+            Ok(outcome) if outcome.stdout.text.trim().is_empty() => report.pass("", trial.what),
+            Ok(_) => report.warn("", &format!("OPEN: it is not true that {}; {FIX}", trial.what)),
+            Err(error) => report.fail("sandbox", &error.to_string()),
         }
     }
 }
 
 /// The paths that exist, and how many do not.
-fn shown(paths: &[PathBuf]) -> String {
+fn describe_paths(paths: &[PathBuf]) -> String {
     let existing = paths.iter().filter(|path| path.symlink_metadata().is_ok());
     let mut shown: Vec<String> = existing.map(|path| path.display().to_string()).collect();
     let missing = paths.len() - shown.len();

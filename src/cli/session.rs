@@ -8,11 +8,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{ask, options};
+use super::{options, terminal_prompt};
 use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
 
-pub(super) use show::{list_of_sessions, sessions_in_brief};
+pub(super) use show::{format_session_list, session_descriptions};
 
 /// Limit: sessions that are offered; `agent session list` lists all.
 const MAX_PICK: usize = 20;
@@ -20,11 +20,11 @@ const MAX_PICK: usize = 20;
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionCommand {
     /// List the sessions of this project, the latest first
-    List(show::ListArgs),
+    List(show::SessionListArgs),
     /// Show a session: its task, cost and state
-    Show(One),
+    Show(SessionArgs),
     /// Write a session to standard output
-    Export(ExportArgs),
+    Export(SessionExportArgs),
     /// Take back the file changes of a turn
     Undo(change::UndoArgs),
     /// Go back to before a turn: the conversation, the files, or both
@@ -43,7 +43,7 @@ pub(super) struct ProjectArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct One {
+pub(super) struct SessionArgs {
     /// The session, or the beginning or end of its id; without one the latest, of several to undo a choice
     pub(super) id: Option<String>,
     #[command(flatten)]
@@ -51,9 +51,9 @@ pub(super) struct One {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ExportArgs {
+pub(super) struct SessionExportArgs {
     #[command(flatten)]
-    one: One,
+    one: SessionArgs,
     /// As what
     #[arg(long, value_name = "FORMAT", default_value = "md")]
     format: ExportFormat,
@@ -67,75 +67,90 @@ enum ExportFormat {
     Json,
 }
 
-pub(super) fn session(command: &SessionCommand) -> u8 {
+pub(super) fn run(command: &SessionCommand) -> u8 {
     let done = match command {
         SessionCommand::List(args) => show::list(args),
         SessionCommand::Show(one) => {
-            load(one).map(|(storage, id, loaded)| show::show(&storage, &id, &loaded).into())
+            load_session(one).map(|(storage, id, loaded)| show::show(&storage, &id, &loaded).into())
         }
-        SessionCommand::Export(args) => load(&args.one).map(|(.., loaded)| match args.format {
-            ExportFormat::Md => agent_record::markdown(&loaded.events).into(),
-            ExportFormat::Json => {
-                let events = serde_json::to_string_pretty(&loaded.events).unwrap_or_default();
-                agent_ui::Answer::Data(format!("{events}\n"))
-            }
-        }),
-        SessionCommand::Undo(args) => return code(change::undo(args)),
-        SessionCommand::Rewind(args) => return code(change::rewind(args)),
+        SessionCommand::Export(args) => {
+            load_session(&args.one).map(|(.., loaded)| match args.format {
+                ExportFormat::Md => agent_record::markdown(&loaded.events).into(),
+                ExportFormat::Json => {
+                    let events = serde_json::to_string_pretty(&loaded.events).unwrap_or_default();
+                    agent_ui::CommandOutput::Data(format!("{events}\n"))
+                }
+            })
+        }
+        SessionCommand::Undo(args) => return exit_code(change::undo(args)),
+        SessionCommand::Rewind(args) => return exit_code(change::rewind(args)),
         SessionCommand::Fork(args) => change::fork(args).map(Into::into),
-        SessionCommand::Rm(args) => return code(change::rm(args)),
+        SessionCommand::Rm(args) => return exit_code(change::remove_sessions(args)),
     };
-    answer(done)
+    print_answer(done)
 }
 
-pub(super) fn answer(done: Result<agent_ui::Answer, OpenError>) -> u8 {
-    code(done.map(|answer| {
-        agent_ui::answer(&answer);
+pub(super) fn print_answer(done: Result<agent_ui::CommandOutput, OpenError>) -> u8 {
+    exit_code(done.map(|answer| {
+        agent_ui::print_output(&answer);
         0
     }))
 }
 
-pub(super) fn code(done: Result<u8, OpenError>) -> u8 {
+pub(super) fn exit_code(done: Result<u8, OpenError>) -> u8 {
     done.unwrap_or_else(|error| {
-        agent_ui::tell(&error.to_string());
+        agent_ui::print_notice(&error.to_string());
         error.exit_code()
     })
 }
 
 /// Lets the user choose one of several sessions, the latest first. Without a terminal, the error names them.
-pub(super) fn pick(storage: &Storage, ids: &[String], why: &str) -> Result<String, OpenError> {
+pub(super) fn pick_session(
+    storage: &Storage,
+    ids: &[String],
+    why: &str,
+) -> Result<String, OpenError> {
     let ids = &ids[..ids.len().min(MAX_PICK)];
-    let lines = show::in_brief(storage, ids);
+    let lines = show::session_lines(storage, ids);
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
         let lines: String = lines.iter().map(|line| format!("\n  {line}")).collect();
         return Err(OpenError::Usage(format!("{why}; give the id of one:{lines}")));
     }
-    let picked = ask::picked(why, &lines)?;
+    let picked = terminal_prompt::choose(why, &lines)?;
     Ok(ids[picked].clone())
 }
 
 /// The sessions of this project, or of the one that has this session.
-pub(super) fn storage(project_args: &ProjectArgs, id: Option<&str>) -> Result<Storage, OpenError> {
-    let root = options::root(project_args.cwd.as_deref())?;
+pub(super) fn session_storage(
+    project_args: &ProjectArgs,
+    id: Option<&str>,
+) -> Result<Storage, OpenError> {
+    let root = options::project_root(project_args.cwd.as_deref())?;
     Ok(match id {
-        Some(id) => options::sessions_with(&root, id)?.0,
+        Some(id) => options::find_session_storage(&root, id)?.0,
         None => Storage::find(&root, UserDirs::find().as_ref()),
     })
 }
 
 /// Where a session is recorded, and its id.
-pub(super) fn find(one: &One) -> Result<(Storage, String), OpenError> {
-    let storage = storage(&one.project_args, one.id.as_deref())?;
-    let id = storage.choose(one.id.as_deref())?;
+pub(super) fn find_session(one: &SessionArgs) -> Result<(Storage, String), OpenError> {
+    let storage = session_storage(&one.project_args, one.id.as_deref())?;
+    let id = storage.resolve_session_id(one.id.as_deref())?;
     Ok((storage, id))
 }
 
-fn load(one: &One) -> Result<(Storage, String, agent_record::Loaded), OpenError> {
-    let (storage, id) = find(one)?;
+fn load_session(
+    one: &SessionArgs,
+) -> Result<(Storage, String, agent_record::LoadedSession), OpenError> {
+    let (storage, id) = find_session(one)?;
     let path = storage.log_path(&id);
-    let loaded = agent_record::load(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
-    if loaded.torn {
-        agent_ui::tell(&format!("{}: the last line is torn and is left out", path.display()));
+    let loaded =
+        agent_record::load_session(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
+    if loaded.is_torn {
+        agent_ui::print_notice(&format!(
+            "{}: the last line is torn and is left out",
+            path.display()
+        ));
     }
     Ok((storage, id, loaded))
 }

@@ -2,10 +2,13 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use agent_protocol::control::{Control, Interrupt};
+use agent_protocol::control::{Interrupt, SessionControl};
 
 /// Runs the work; signals are passed to `control`.
-pub(super) async fn guard(work: impl Future<Output = u8>, control: &Control) -> u8 {
+pub(super) async fn run_with_signals(
+    work: impl Future<Output = u8>,
+    control: &SessionControl,
+) -> u8 {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = kinds.map(signal) else {
         // Without handlers a signal has its default effect.
@@ -20,7 +23,7 @@ pub(super) async fn guard(work: impl Future<Output = u8>, control: &Control) -> 
                 return if hung_up { 129 } else { code };
             }
             _ = interrupt.recv() => {
-                if control.interrupted().is_some() {
+                if control.interrupt_cause().is_some() {
                     // Dropping the work ends every process that it started.
                     return 130;
                 }

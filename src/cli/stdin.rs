@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 pub(super) const MAX_LINE: usize = 64 << 20;
 
 /// What was read.
-pub(super) enum Input {
+pub(super) enum InputLine {
     /// A line, with its end unless it is the last one.
     Line(Vec<u8>),
     /// A line that is longer than the limit, and was dropped.
@@ -17,17 +17,17 @@ pub(super) enum Input {
 }
 
 /// The lines of standard input, batched as they arrive.
-pub(super) fn lines(limit: usize) -> mpsc::Receiver<io::Result<Vec<Input>>> {
+pub(super) fn read_lines(limit: usize) -> mpsc::Receiver<io::Result<Vec<InputLine>>> {
     // A capacity of one slows the writer down to our speed.
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
         let mut stdin = io::stdin().lock();
         let mut chunk = vec![0; 64 * 1024];
-        let mut lines = Lines { limit, begun: Vec::new(), is_dropping: false };
+        let mut lines = LineSplitter { limit, partial: Vec::new(), is_dropping: false };
         loop {
             let read = match stdin.read(&mut chunk) {
-                Ok(0) if lines.begun.is_empty() => return,
-                Ok(0) => Ok(vec![Input::Line(std::mem::take(&mut lines.begun))]),
+                Ok(0) if lines.partial.is_empty() => return,
+                Ok(0) => Ok(vec![InputLine::Line(std::mem::take(&mut lines.partial))]),
                 Ok(n) => Ok(lines.split(&chunk[..n])),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => Err(error),
@@ -42,29 +42,29 @@ pub(super) fn lines(limit: usize) -> mpsc::Receiver<io::Result<Vec<Input>>> {
 }
 
 /// Splits what is read into lines.
-struct Lines {
+struct LineSplitter {
     limit: usize,
     /// An incomplete line.
-    begun: Vec<u8>,
+    partial: Vec<u8>,
     /// The rest of a line that is too long is dropped.
     is_dropping: bool,
 }
 
-impl Lines {
-    fn split(&mut self, chunk: &[u8]) -> Vec<Input> {
+impl LineSplitter {
+    fn split(&mut self, chunk: &[u8]) -> Vec<InputLine> {
         let mut lines = Vec::new();
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             let is_end = piece.ends_with(b"\n");
             if self.is_dropping {
                 self.is_dropping = !is_end;
-            } else if self.begun.len().saturating_add(piece.len()) > self.limit {
-                self.begun = Vec::new();
+            } else if self.partial.len().saturating_add(piece.len()) > self.limit {
+                self.partial = Vec::new();
                 self.is_dropping = !is_end;
-                lines.push(Input::TooLong);
+                lines.push(InputLine::TooLong);
             } else {
-                self.begun.extend_from_slice(piece);
+                self.partial.extend_from_slice(piece);
                 if is_end {
-                    lines.push(Input::Line(std::mem::take(&mut self.begun)));
+                    lines.push(InputLine::Line(std::mem::take(&mut self.partial)));
                 }
             }
         }
@@ -77,12 +77,12 @@ mod tests {
     use super::*;
 
     fn check(limit: usize, chunks: &[&str], expected: &[Option<&str>]) {
-        let mut lines = Lines { limit, begun: Vec::new(), is_dropping: false };
+        let mut lines = LineSplitter { limit, partial: Vec::new(), is_dropping: false };
         let read = chunks.iter().flat_map(|chunk| lines.split(chunk.as_bytes()));
         let read: Vec<Option<String>> = read
             .map(|input| match input {
-                Input::Line(line) => Some(String::from_utf8_lossy(&line).into_owned()),
-                Input::TooLong => None,
+                InputLine::Line(line) => Some(String::from_utf8_lossy(&line).into_owned()),
+                InputLine::TooLong => None,
             })
             .collect();
         assert_eq!(read.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);

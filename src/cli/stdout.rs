@@ -1,33 +1,33 @@
 //! Standard output for a program that reads lines. It is written by a separate thread, since a blocking write cannot
-//! be cancelled. A slow reader delays only requests to models ([`Control::keep_pace`]).
+//! be cancelled. A slow reader delays only requests to models ([`SessionControl::track_unread_output`]).
 
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use agent_protocol::control::Control;
+use agent_protocol::control::SessionControl;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// How much may wait to be read, in bytes, before models wait for the reader.
-const BEHIND: usize = 1 << 20;
+const BACKLOG_LIMIT: usize = 1 << 20;
 /// How much may wait at all. A program that lets more answers wait counts as gone.
 const MAX_WAITING: usize = 64 << 20;
 /// How long the exit waits for a program that does not read.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much is written at once.
-const PIECE: usize = 64 << 10;
+const CHUNK_SIZE: usize = 64 << 10;
 
 /// Standard output. Copies share it.
 #[derive(Clone)]
-pub(super) struct Output(Arc<Shared>);
+pub(super) struct Output(Arc<OutputQueue>);
 
-struct Shared {
+struct OutputQueue {
     lines: Sender<Vec<u8>>,
     /// What was not written yet, in bytes.
-    waiting: watch::Sender<usize>,
+    backlog: watch::Sender<usize>,
     lost: CancellationToken,
 }
 
@@ -38,23 +38,23 @@ impl Output {
         let (waiting, lost) = (watch::Sender::new(0), CancellationToken::new());
         let (written, is_lost) = (waiting.clone(), lost.clone());
         let write = move || {
-            write(&queue, &written);
+            write_queue(&queue, &written);
             is_lost.cancel();
         };
         let is_lost = lost.clone();
         // Its end of a pipe or a socket may close while nothing is written.
         let watch = move || {
-            agent_ui::wait_until_lost();
+            agent_ui::wait_until_stdout_closed();
             is_lost.cancel();
         };
         std::thread::Builder::new().name("output".to_owned()).spawn(write)?;
         std::thread::Builder::new().name("lost".to_owned()).spawn(watch)?;
-        Ok(Self(Arc::new(Shared { lines, waiting, lost })))
+        Ok(Self(Arc::new(OutputQueue { lines, backlog: waiting, lost })))
     }
 
     /// Adds data, which ends a line. Never waits; false if the program is gone.
-    pub(super) fn put(&self, data: Vec<u8>) -> bool {
-        let Shared { lines, waiting, lost } = &*self.0;
+    pub(super) fn enqueue(&self, data: Vec<u8>) -> bool {
+        let OutputQueue { lines, backlog: waiting, lost } = &*self.0;
         let mut is_too_much = false;
         waiting.send_modify(|n| {
             *n += data.len();
@@ -67,8 +67,8 @@ impl Output {
     }
 
     /// Adds a line of JSON.
-    pub(super) fn line(&self, value: &Value) -> bool {
-        self.put(format!("{value}\n").into_bytes())
+    pub(super) fn enqueue_json(&self, value: &Value) -> bool {
+        self.enqueue(format!("{value}\n").into_bytes())
     }
 
     /// Cancelled when the program does not read any more.
@@ -77,42 +77,42 @@ impl Output {
     }
 
     /// The models of this session wait while the program is behind.
-    pub(super) fn slows(&self, control: &Control) {
-        control.keep_pace(self.0.waiting.subscribe(), BEHIND);
+    pub(super) fn pace_models(&self, control: &SessionControl) {
+        control.track_unread_output(self.0.backlog.subscribe(), BACKLOG_LIMIT);
     }
 
     /// More waits than the program should miss.
     pub(super) fn is_behind(&self) -> bool {
-        *self.0.waiting.borrow() > BEHIND
+        *self.0.backlog.borrow() > BACKLOG_LIMIT
     }
 
     /// Waits until the program is not behind, or is gone.
-    pub(super) async fn room(&self) {
-        self.falls_to(BEHIND).await;
+    pub(super) async fn wait_for_room(&self) {
+        self.wait_for_backlog(BACKLOG_LIMIT).await;
     }
 
     /// Waits until everything is written, or the program is gone.
-    pub(super) async fn written(&self) {
-        self.falls_to(0).await;
+    pub(super) async fn wait_until_written(&self) {
+        self.wait_for_backlog(0).await;
     }
 
     /// The same, but only as long as the program reads.
     pub(super) async fn finish(&self) {
         tokio::select! {
-            () = self.written() => {}
-            () = self.stalled() => {}
+            () = self.wait_until_written() => {}
+            () = self.wait_until_stalled() => {}
         }
     }
 
     /// Waits until the program has read nothing for some time.
-    pub(super) async fn stalled(&self) {
-        let mut waiting = self.0.waiting.subscribe();
+    pub(super) async fn wait_until_stalled(&self) {
+        let mut waiting = self.0.backlog.subscribe();
         // (Each piece that is read is a change.)
-        while matches!(tokio::time::timeout(PATIENCE, waiting.changed()).await, Ok(Ok(()))) {}
+        while matches!(tokio::time::timeout(STALL_TIMEOUT, waiting.changed()).await, Ok(Ok(()))) {}
     }
 
-    async fn falls_to(&self, limit: usize) {
-        let mut waiting = self.0.waiting.subscribe();
+    async fn wait_for_backlog(&self, limit: usize) {
+        let mut waiting = self.0.backlog.subscribe();
         let falls = async {
             _ = waiting.wait_for(|n| *n <= limit).await;
         };
@@ -126,7 +126,7 @@ impl Output {
 /// For the faces of a session.
 impl io::Write for Output {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        if self.put(data.to_owned()) {
+        if self.enqueue(data.to_owned()) {
             Ok(data.len())
         } else {
             Err(io::ErrorKind::BrokenPipe.into())
@@ -139,10 +139,10 @@ impl io::Write for Output {
 }
 
 /// Writes until the program is gone.
-fn write(queue: &Receiver<Vec<u8>>, waiting: &watch::Sender<usize>) {
+fn write_queue(queue: &Receiver<Vec<u8>>, waiting: &watch::Sender<usize>) {
     while let Ok(data) = queue.recv() {
-        for piece in data.chunks(PIECE) {
-            if !agent_ui::data(piece) {
+        for piece in data.chunks(CHUNK_SIZE) {
+            if !agent_ui::print_data(piece) {
                 return;
             }
             waiting.send_modify(|n| *n -= piece.len());

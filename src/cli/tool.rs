@@ -4,20 +4,20 @@ use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::guarded::{self, Guarded, Recording, Tools};
+use super::guarded_tools::{self, GuardedTools, RecordingMode, ToolSelection};
 use super::options::ToolOptions;
-use super::stdin::{self, Input};
+use super::stdin::{self, InputLine};
 use crate::app::OpenError;
 use agent_engine::tools;
 use agent_protocol::Object;
-use agent_protocol::control::Control;
-use agent_protocol::envelope::{Envelope, ErrorCode, Sealed, ToolError};
+use agent_protocol::control::SessionControl;
+use agent_protocol::envelope::{Envelope, ErrorCode, SealedEnvelope, ToolError};
 use agent_protocol::message::ToolCall;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ToolCommand {
     /// List the tools and their arguments
-    List(ListArgs),
+    List(ToolListArgs),
     /// Call one tool and print its envelope
     Call(CallArgs),
     /// Call many tools: JSON lines `{"id", "name", "input"}` in, `{"id", "envelope"}` out
@@ -27,7 +27,7 @@ pub(super) enum ToolCommand {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ListArgs {
+pub(super) struct ToolListArgs {
     /// As JSON, with the schema of each tool's input
     #[arg(long)]
     json: bool,
@@ -55,16 +55,16 @@ pub(super) struct BatchArgs {
     options: ToolOptions,
 }
 
-pub(super) fn tool(command: ToolCommand) -> u8 {
+pub(super) fn run(command: ToolCommand) -> u8 {
     match command {
-        ToolCommand::List(args) => list(&args),
-        ToolCommand::Call(args) => call(&args),
-        ToolCommand::Batch(args) => batch(&args),
+        ToolCommand::List(args) => list_tools(&args),
+        ToolCommand::Call(args) => call_tool(&args),
+        ToolCommand::Batch(args) => run_batch(&args),
     }
 }
 
-fn list(args: &ListArgs) -> u8 {
-    let tools = tools::all();
+fn list_tools(args: &ToolListArgs) -> u8 {
+    let tools = tools::all_tools();
     let mut out = String::new();
     for tool in &tools {
         let spec = tool.spec();
@@ -78,44 +78,48 @@ fn list(args: &ListArgs) -> u8 {
             out.push_str(&format!("{:<10} {}\n{:11}{first}\n", spec.name, fields.join(", "), ""));
         }
     }
-    agent_ui::answer(&if args.json { agent_ui::Answer::Data(out) } else { out.into() });
+    agent_ui::print_output(&if args.json {
+        agent_ui::CommandOutput::Data(out)
+    } else {
+        out.into()
+    });
     0
 }
 
-fn call(args: &CallArgs) -> u8 {
+fn call_tool(args: &CallArgs) -> u8 {
     match serde_json::from_str::<Value>(&args.input) {
         Ok(Value::Object(_)) => {}
         Ok(_) => {
-            return usage(
+            return report_usage(
                 "the input is not a JSON object; write it like '{\"path\":\"README.md\"}'",
             );
         }
-        Err(error) => return usage(&format!("the input is not valid JSON: {error}")),
+        Err(error) => return report_usage(&format!("the input is not valid JSON: {error}")),
     }
-    let control = Control::default();
+    let control = SessionControl::default();
     let work = async {
-        let tools = match open(&args.options, args.record, args.name == "Bash", &control) {
+        let tools = match open_tools(&args.options, args.record, args.name == "Bash", &control) {
             Ok(tools) => tools,
-            Err(error) => return refused(&error),
+            Err(error) => return report_error(&error),
         };
         let call = ToolCall {
             id: "call_1".to_owned(),
             name: args.name.clone(),
             arguments: args.input.clone(),
         };
-        let envelope = tools.gate.registry.call(&call).await.envelope;
+        let envelope = tools.toolbox.registry.run_call(&call).await.envelope;
         // Standard output is masked like all other output.
-        let answer = tools.gate.events.masker().json(&envelope);
-        agent_ui::answer(&agent_ui::Answer::Data(answer + "\n"));
+        let answer = tools.toolbox.events.masker().to_masked_json(&envelope);
+        agent_ui::print_output(&agent_ui::CommandOutput::Data(answer + "\n"));
         tools.close().await;
         let code = u8::from(envelope.error().is_some());
-        control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
+        control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code())
     };
     super::block_on(work, &control)
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct BatchCall {
     id: Value,
     name: String,
     #[serde(default)]
@@ -123,75 +127,79 @@ struct Line {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct BatchAnswer {
     id: Value,
-    envelope: Sealed,
+    envelope: SealedEnvelope,
 }
 
-fn batch(args: &BatchArgs) -> u8 {
-    let control = Control::default();
+fn run_batch(args: &BatchArgs) -> u8 {
+    let control = SessionControl::default();
     let work = async {
-        let tools = match open(&args.options, args.record, true, &control) {
+        let tools = match open_tools(&args.options, args.record, true, &control) {
             Ok(tools) => tools,
-            Err(error) => return refused(&error),
+            Err(error) => return report_error(&error),
         };
         let mut code = 0;
-        let mut bunches = stdin::lines(usize::MAX);
+        let mut bunches = stdin::read_lines(usize::MAX);
         'all: while let Some(Some(bunch)) =
-            control.cancel().run_until_cancelled(bunches.recv()).await
+            control.cancellation_token().run_until_cancelled(bunches.recv()).await
         {
             let lines = match bunch {
                 Ok(lines) => lines,
                 Err(error) => {
-                    agent_ui::tell(&format!("standard input: {error}"));
+                    agent_ui::print_notice(&format!("standard input: {error}"));
                     code = 2;
                     break;
                 }
             };
             for line in &lines {
-                let Input::Line(line) = line else { continue };
+                let InputLine::Line(line) = line else { continue };
                 if line.trim_ascii().is_empty() {
                     continue;
                 }
-                if control.cancel().is_cancelled() {
+                if control.cancellation_token().is_cancelled() {
                     break 'all;
                 }
-                let answer = match serde_json::from_slice::<Line>(line) {
-                    Ok(Line { id, name, input }) => {
+                let answer = match serde_json::from_slice::<BatchCall>(line) {
+                    Ok(BatchCall { id, name, input }) => {
                         let arguments = Value::Object(input).to_string();
                         let call = ToolCall { id: id.to_string(), name, arguments };
-                        Answer { id, envelope: tools.gate.registry.call(&call).await.envelope }
+                        BatchAnswer {
+                            id,
+                            envelope: tools.toolbox.registry.run_call(&call).await.envelope,
+                        }
                     }
                     Err(error) => {
                         code = 2;
-                        Answer { id: Value::Null, envelope: no_call(&error) }
+                        BatchAnswer { id: Value::Null, envelope: invalid_call(&error) }
                     }
                 };
-                let answer = tools.gate.events.masker().json(&answer) + "\n";
-                if !agent_ui::answer(&agent_ui::Answer::Data(answer)) {
+                let answer = tools.toolbox.events.masker().to_masked_json(&answer) + "\n";
+                if !agent_ui::print_output(&agent_ui::CommandOutput::Data(answer)) {
                     break 'all;
                 }
             }
         }
         tools.close().await;
-        control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
+        control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code())
     };
     super::block_on(work, &control)
 }
 
-fn open(
+fn open_tools(
     options: &ToolOptions,
     record: bool,
     runs_commands: bool,
-    control: &Control,
-) -> Result<Guarded, OpenError> {
-    let recording = if record { Recording::Yes } else { Recording::No };
-    let guarded = guarded::open(options, Tools::All, recording, runs_commands, control)?;
-    guarded.begin().map_err(OpenError::Usage)?;
+    control: &SessionControl,
+) -> Result<GuardedTools, OpenError> {
+    let recording = if record { RecordingMode::Required } else { RecordingMode::Off };
+    let guarded =
+        guarded_tools::open(options, ToolSelection::All, recording, runs_commands, control)?;
+    guarded.begin_session().map_err(OpenError::Usage)?;
     Ok(guarded)
 }
 
-fn no_call(error: &serde_json::Error) -> Sealed {
+fn invalid_call(error: &serde_json::Error) -> SealedEnvelope {
     let message = format!("the line is not a call: {error}");
     let hint =
         "write {\"id\": 1, \"name\": \"Read\", \"input\": {\"path\": \"README.md\"}}".to_owned();
@@ -199,12 +207,12 @@ fn no_call(error: &serde_json::Error) -> Sealed {
     Envelope::refusal(error, Object::new(), Object::new()).into()
 }
 
-fn usage(reason: &str) -> u8 {
-    agent_ui::tell(reason);
+fn report_usage(reason: &str) -> u8 {
+    agent_ui::print_notice(reason);
     2
 }
 
-fn refused(error: &OpenError) -> u8 {
-    agent_ui::tell(&error.to_string());
+fn report_error(error: &OpenError) -> u8 {
+    agent_ui::print_notice(&error.to_string());
     error.exit_code()
 }

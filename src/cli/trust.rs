@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use toml::Value;
 
-use super::config::leaves;
+use super::config::collect_leaves;
 use super::options::{self, ToolOptions};
 use crate::app::{self, OpenError};
-use crate::config::{self, AGENT_DIR, Loaded, MCP_FILE, Trust, UserDirs};
+use crate::config::{self, AGENT_DIR, LoadedConfig, MCP_FILE, Trust, UserDirs};
 
 #[derive(Debug, Args)]
 pub(super) struct TrustArgs {
@@ -16,50 +16,52 @@ pub(super) struct TrustArgs {
     dir: Option<PathBuf>,
 }
 
-pub(super) fn trust(args: &TrustArgs) -> u8 {
-    let done = options::root(args.dir.as_deref()).and_then(|root| trust_as_it_is(&root));
+pub(super) fn run(args: &TrustArgs) -> u8 {
+    let done =
+        options::project_root(args.dir.as_deref()).and_then(|root| trust_current_settings(&root));
     match done {
         Ok(text) => {
-            agent_ui::print(&text);
+            agent_ui::print_text(&text);
             0
         }
         Err(error) => {
-            agent_ui::tell(&error.to_string());
+            agent_ui::print_notice(&error.to_string());
             error.exit_code()
         }
     }
 }
 
 /// Trusts a folder with its current settings.
-fn trust_as_it_is(root: &Path) -> Result<String, OpenError> {
+fn trust_current_settings(root: &Path) -> Result<String, OpenError> {
     let no_home =
         || OpenError::Usage("there is no home folder to store it in: set HOME".to_owned());
     let dirs = UserDirs::find().ok_or_else(no_home)?;
     // An invalid configuration would be an error in each session.
     let in_full = ToolOptions { trust: true, ..ToolOptions::default() };
-    let loaded = options::load(root, Some(&dirs), &in_full, None)?;
+    let loaded = options::load_config(root, Some(&dirs), &in_full, None)?;
     for warning in &loaded.warnings {
-        agent_ui::tell(warning);
+        agent_ui::print_notice(warning);
     }
-    let (shown, seal, needs) = (root.display(), loaded.needs.seal(), in_words(&loaded)?);
-    if matches!(config::trust_in(Some(&dirs), root), Trust::With(old) if old == seal) {
+    let (shown, seal, needs) =
+        (root.display(), loaded.sensitive_settings.digest(), describe_needs(&loaded)?);
+    if matches!(config::folder_trust(Some(&dirs), root), Trust::WithSettings(old) if old == seal) {
         return Ok(format!("{shown} is trusted already{needs}"));
     }
     let file = dirs.trusted_file();
-    config::trust(&dirs, root, &seal)
+    config::trust_folder(&dirs, root, &seal)
         .map_err(|error| OpenError::Usage(format!("{}: {error}", file.display())))?;
     Ok(format!("{shown} is trusted{needs}To undo this, remove its line from {}\n", file.display()))
 }
 
 /// The settings that are trusted, one per line.
-fn in_words(loaded: &Loaded) -> Result<String, OpenError> {
-    if loaded.needs.is_empty() {
+fn describe_needs(loaded: &LoadedConfig) -> Result<String, OpenError> {
+    if loaded.sensitive_settings.is_empty() {
         return Ok("; it currently sets nothing that needs trust\n".to_owned());
     }
     // Only header values are masked: the folder's own `redact_extra` could hide other settings.
-    let masker = app::masker(&loaded.config, &[])?;
+    let masker = app::build_masker(&loaded.config, &[])?;
     let (mut settings, mut out) = (Vec::new(), ", with these current settings:\n".to_owned());
-    for (name, value) in loaded.needs.iter() {
+    for (name, value) in loaded.sensitive_settings.iter() {
         let mut value = value.clone();
         let with_secrets = match name {
             "providers" | MCP_FILE => Some(&mut value),
@@ -80,7 +82,7 @@ fn in_words(loaded: &Loaded) -> Result<String, OpenError> {
             (Some(_), Some(text)) => {
                 out.push_str(&format!("  {AGENT_DIR}/{name} ({} bytes)\n", text.len()));
             }
-            _ => leaves(&value, name, &mut settings),
+            _ => collect_leaves(&value, name, &mut settings),
         }
     }
     for (key, value) in settings {

@@ -37,7 +37,7 @@ pub fn change_file(
 /// The text of a configuration file with a further MCP server.
 pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String, String> {
     let known: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-    if server_in(&known, name).is_some() {
+    if find_server(&known, name).is_some() {
         return Err(format!("there is an MCP server {name} already; remove it first"));
     }
     let default = McpServer::default();
@@ -46,9 +46,9 @@ pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String,
     own.retain(|key, value| default.get(key) != Some(value));
     let header = format!("[mcp.servers.{}]", toml_key(name));
     let lines: String =
-        own.iter().map(|(key, value)| format!("{key} = {}\n", inline(value))).collect();
-    let new = format!("{}{header}\n{lines}", ended(text));
-    let is_there = |table: &Table| server_in(table, name) == Some(&Value::Table(own.clone()));
+        own.iter().map(|(key, value)| format!("{key} = {}\n", inline_value(value))).collect();
+    let new = format!("{}{header}\n{lines}", with_blank_line(text));
+    let is_there = |table: &Table| find_server(table, name) == Some(&Value::Table(own.clone()));
     let is_wanted = toml::from_str::<Table>(&new).is_ok_and(|table| is_there(&table));
     if is_wanted { Ok(new) } else { Err(format!("add {header} yourself")) }
 }
@@ -65,7 +65,7 @@ pub fn without_server(text: &str, name: &str) -> Result<String, String> {
     for line in text.split_inclusive('\n') {
         if line.trim_start().starts_with('[') {
             let header = toml::from_str::<Table>(line);
-            is_removed = header.is_ok_and(|table| server_in(&table, name).is_some());
+            is_removed = header.is_ok_and(|table| find_server(&table, name).is_some());
         }
         if !is_removed {
             new.push_str(line);
@@ -86,7 +86,7 @@ pub fn without_server(text: &str, name: &str) -> Result<String, String> {
     if is_wanted { Ok(new) } else { Err(format!("remove [mcp.servers.{name}] yourself")) }
 }
 
-fn server_in<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
+fn find_server<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
     table.get("mcp")?.get("servers")?.get(name)
 }
 
@@ -100,12 +100,12 @@ fn toml_key(name: &str) -> String {
 }
 
 /// A value in one line.
-fn inline(value: &Value) -> String {
+fn inline_value(value: &Value) -> String {
     match value {
         Value::Table(table) => {
             let fields: Vec<String> = table
                 .iter()
-                .map(|(key, value)| format!("{} = {}", toml_key(key), inline(value)))
+                .map(|(key, value)| format!("{} = {}", toml_key(key), inline_value(value)))
                 .collect();
             format!("{{ {} }}", fields.join(", "))
         }
@@ -128,10 +128,10 @@ pub fn with_rule(text: &str, list: &str, rule: &str) -> Result<String, String> {
     // Where the rule can be written depends on how the file writes its tables: the first place with the wanted
     // meaning.
     let places = [
-        in_list(text, list, &rule),
-        below_header(text, list, &rule),
+        append_to_list(text, list, &rule),
+        insert_below_header(text, list, &rule),
         Some(format!("permissions.{list} = [{rule}]\n{text}")),
-        Some(format!("{}[permissions]\n{list} = [{rule}]\n", ended(text))),
+        Some(format!("{}[permissions]\n{list} = [{rule}]\n", with_blank_line(text))),
     ];
     let is_wanted =
         |text: &String| toml::from_str::<Table>(text).is_ok_and(|table| table == wanted);
@@ -140,7 +140,7 @@ pub fn with_rule(text: &str, list: &str, rule: &str) -> Result<String, String> {
 }
 
 /// After the last item of the list.
-fn in_list(text: &str, list: &str, rule: &Value) -> Option<String> {
+fn append_to_list(text: &str, list: &str, rule: &Value) -> Option<String> {
     let table = DeTable::parse(text).ok()?;
     let DeValue::Table(permissions) = table.get_ref().get("permissions")?.get_ref() else {
         return None;
@@ -155,7 +155,7 @@ fn in_list(text: &str, list: &str, rule: &Value) -> Option<String> {
 }
 
 /// In a table that has no such list.
-fn below_header(text: &str, list: &str, rule: &Value) -> Option<String> {
+fn insert_below_header(text: &str, list: &str, rule: &Value) -> Option<String> {
     let mut at = 0;
     let header = text.split_inclusive('\n').find(|line| {
         at += line.len();
@@ -166,7 +166,7 @@ fn below_header(text: &str, list: &str, rule: &Value) -> Option<String> {
 }
 
 /// The text with an empty line at its end, if it has any.
-fn ended(text: &str) -> String {
+fn with_blank_line(text: &str) -> String {
     match text.trim_end() {
         "" => String::new(),
         text => format!("{text}\n\n"),

@@ -15,10 +15,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-use super::scripts::Scripts;
+use super::hook_scripts::HookScripts;
 use agent_protocol::disk::{read_small_text, read_small_text_without_links};
 use agent_protocol::hook::HookEvent;
-use agent_protocol::nearest;
+use agent_protocol::most_similar;
 
 /// The files in a project's root with hooks for Claude Code.
 const PROJECT_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
@@ -40,8 +40,8 @@ pub struct HookTable {
 pub(super) fn tables<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, Vec<HookTable>>, D::Error> {
-    struct ByEvent;
-    impl<'de> Visitor<'de> for ByEvent {
+    struct HookTablesVisitor;
+    impl<'de> Visitor<'de> for HookTablesVisitor {
         type Value = BTreeMap<String, Vec<HookTable>>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,7 +52,7 @@ pub(super) fn tables<'de, D: Deserializer<'de>>(
             Deserialize::deserialize(MapAccessDeserializer::new(map))
         }
     }
-    from.deserialize_map(ByEvent)
+    from.deserialize_map(HookTablesVisitor)
 }
 
 impl Default for HookTable {
@@ -78,11 +78,11 @@ pub struct Hook {
     /// File and line.
     pub origin: String,
     /// If it is the project's: the programs that the user trusted with it.
-    pub scripts: Option<Arc<Scripts>>,
+    pub scripts: Option<Arc<HookScripts>>,
 }
 
 /// The hooks in use, in Markdown; the error says how to get some.
-pub fn hooks_in_words(hooks: &[Hook]) -> Result<String, String> {
+pub fn describe_hooks(hooks: &[Hook]) -> Result<String, String> {
     if hooks.is_empty() {
         return Err(
             "there are no hooks: `[[hooks.PreToolUse]]` in the configuration, or `hooks` in \
@@ -105,7 +105,7 @@ pub enum Matcher {
     /// These names.
     Names(Vec<String>),
     /// Names with a match of this expression.
-    Shape(Regex),
+    Pattern(Regex),
 }
 
 impl Matcher {
@@ -118,7 +118,7 @@ impl Matcher {
                 let names = text.split(['|', ',']).map(|name| name.trim().to_owned());
                 Ok(Self::Names(names.filter(|name| !name.is_empty()).collect()))
             }
-            text => Regex::new(text).map(Self::Shape).map_err(|error| {
+            text => Regex::new(text).map(Self::Pattern).map_err(|error| {
                 let reason = error.to_string();
                 let reason = reason.lines().last().unwrap_or_default();
                 format!("the matcher {text:?} is no regular expression: {reason}")
@@ -127,11 +127,11 @@ impl Matcher {
     }
 
     /// It fits one of these names.
-    pub fn fits(&self, names: &[&str]) -> bool {
+    pub fn matches_any(&self, names: &[&str]) -> bool {
         match self {
             Self::All => true,
             Self::Names(own) => names.iter().any(|name| own.iter().any(|own| own == name)),
-            Self::Shape(shape) => names.iter().any(|name| shape.is_match(name)),
+            Self::Pattern(shape) => names.iter().any(|name| shape.is_match(name)),
         }
     }
 
@@ -140,13 +140,13 @@ impl Matcher {
         match self {
             Self::All => "*".to_owned(),
             Self::Names(names) => names.join("|"),
-            Self::Shape(shape) => shape.as_str().to_owned(),
+            Self::Pattern(shape) => shape.as_str().to_owned(),
         }
     }
 }
 
 /// The hooks of a configuration file. `origin`: that of a key.
-pub(super) fn of_table(
+pub(super) fn hooks_of_table(
     table: &Table,
     origin: &dyn Fn(&str) -> String,
 ) -> Result<Vec<Hook>, String> {
@@ -155,9 +155,9 @@ pub(super) fn of_table(
         let key = format!("hooks.{name}");
         let origin = origin(&key);
         let wrong = |why: String| format!("{origin}: {key}: {why}");
-        let event = HookEvent::of_name(name).ok_or_else(|| {
+        let event = HookEvent::from_name(name).ok_or_else(|| {
             let names = HookEvent::all().iter().map(|event| event.as_str());
-            let meant = nearest(name, names.clone());
+            let meant = most_similar(name, names.clone());
             let meant = meant.map_or_else(String::new, |name| format!(": did you mean `{name}`?"));
             let names = names.collect::<Vec<_>>().join(", ");
             format!("{origin}: unknown key `{key}`{meant} (known here: {names})")
@@ -200,17 +200,17 @@ pub(super) struct SettingsFile {
 }
 
 /// The settings files of a project.
-pub(super) fn of_project(root: &Path) -> Vec<SettingsFile> {
+pub(super) fn read_project_settings(root: &Path) -> Vec<SettingsFile> {
     let read = |name: &&str| {
         let text = read_small_text_without_links(&root.join(name));
-        of_settings((*name).to_owned(), text)
+        parse_settings((*name).to_owned(), text)
     };
     PROJECT_FILES.iter().filter_map(read).collect()
 }
 
 /// The hooks in settings that the user gave on the command line, with this name: none is left out.
 pub fn hooks_of_settings(name: &str, text: &str) -> Result<Vec<Hook>, String> {
-    let file = of_settings(name.to_owned(), Ok(text.to_owned())).unwrap_or_default();
+    let file = parse_settings(name.to_owned(), Ok(text.to_owned())).unwrap_or_default();
     match file.warnings.into_iter().next() {
         Some(warning) => Err(warning),
         None => Ok(file.hooks),
@@ -218,12 +218,12 @@ pub fn hooks_of_settings(name: &str, text: &str) -> Result<Vec<Hook>, String> {
 }
 
 /// The settings file of the user.
-pub(super) fn of_user(path: &Path) -> Option<SettingsFile> {
-    of_settings(path.display().to_string(), read_small_text(path))
+pub(super) fn read_user_settings(path: &Path) -> Option<SettingsFile> {
+    parse_settings(path.display().to_string(), read_small_text(path))
 }
 
 /// `None` if there is no such file. Nothing in it is an error: it was written for another program.
-fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
+fn parse_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
     let mut file = SettingsFile { name, ..SettingsFile::default() };
     let name = &file.name;
     let text = match text {
@@ -255,7 +255,7 @@ fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
     let Some(setting) = json.get("hooks").filter(|hooks| !hooks.is_null()) else {
         return Some(file);
     };
-    file.setting = Some(as_toml(setting));
+    file.setting = Some(json_to_toml(setting));
     let mut left_out = Vec::new();
     let line_of = |event: &str| {
         let at = text.find(&format!("{event:?}")).unwrap_or_default();
@@ -263,7 +263,7 @@ fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
     };
     for (event, groups) in setting.as_object().into_iter().flatten() {
         let origin = format!("{name}:{}", line_of(event));
-        let Some(event) = HookEvent::of_name(event) else {
+        let Some(event) = HookEvent::from_name(event) else {
             left_out.push(format!("{event} (there is no such event here)"));
             continue;
         };
@@ -276,7 +276,7 @@ fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
                 }
             };
             for entry in group["hooks"].as_array().into_iter().flatten() {
-                match command_of(entry) {
+                match hook_command(entry) {
                     Ok((command, timeout)) => file.hooks.push(Hook {
                         event,
                         matcher: matcher.clone(),
@@ -298,7 +298,7 @@ fn of_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
 }
 
 /// The command of a hook in JSON and its time limit, or why it cannot be used.
-fn command_of(entry: &Json) -> Result<(String, Duration), String> {
+fn hook_command(entry: &Json) -> Result<(String, Duration), String> {
     let kind = entry["type"].as_str().unwrap_or("command");
     if kind != "command" {
         return Err(format!("the type {kind:?} is not supported"));
@@ -331,7 +331,7 @@ fn command_of(entry: &Json) -> Result<(String, Duration), String> {
 }
 
 /// The same value, without null values, which mean nothing in these files.
-fn as_toml(json: &Json) -> Value {
+fn json_to_toml(json: &Json) -> Value {
     match json {
         Json::Null => Value::String(String::new()),
         Json::Bool(value) => Value::Boolean(*value),
@@ -340,9 +340,9 @@ fn as_toml(json: &Json) -> Value {
             None => Value::Float(number.as_f64().unwrap_or_default()),
         },
         Json::String(text) => Value::String(text.clone()),
-        Json::Array(values) => Value::Array(values.iter().map(as_toml).collect()),
+        Json::Array(values) => Value::Array(values.iter().map(json_to_toml).collect()),
         Json::Object(object) => {
-            let fields = object.iter().map(|(name, value)| (name.clone(), as_toml(value)));
+            let fields = object.iter().map(|(name, value)| (name.clone(), json_to_toml(value)));
             Value::Table(fields.collect())
         }
     }
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn matchers_fit_names_and_expressions() {
         let check = |matcher: &str, name: &str, expected: bool| {
-            let fits = Matcher::parse(matcher).map(|matcher| matcher.fits(&[name]));
+            let fits = Matcher::parse(matcher).map(|matcher| matcher.matches_any(&[name]));
             assert_eq!(fits, Ok(expected), "{matcher} {name}");
         };
         for all in ["", "*", " "] {

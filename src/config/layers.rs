@@ -11,10 +11,10 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::hook_scripts::HookScripts;
 use super::hooks::{self, Hook, SettingsFile};
 use super::mcp::{self, MCP_FILE, McpFile};
-use super::needs::{self, Needs, Seal};
-use super::scripts::Scripts;
+use super::sensitive_settings::{self, SensitiveSettings, SettingsDigest};
 use super::types::Config;
 use super::{AGENT_DIR, own_prompts};
 use agent_protocol::control::PermissionMode;
@@ -43,7 +43,7 @@ pub const ALLOWED_TOOLS: &str = "--allowedTools";
 pub const DISALLOWED_TOOLS: &str = "--disallowedTools";
 
 /// The rules of this option are in the syntax of Claude Code.
-pub fn is_compatible(option: &str) -> bool {
+pub fn uses_foreign_syntax(option: &str) -> bool {
     [SETTINGS, ALLOWED_TOOLS, DISALLOWED_TOOLS].contains(&option)
 }
 
@@ -92,12 +92,12 @@ pub enum Trust {
     /// For this run, whatever is in it.
     Once,
     /// With the settings that it had when the user trusted it.
-    With(Seal),
+    WithSettings(SettingsDigest),
 }
 
 /// The merged configuration, and the origin of each value.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The merged configuration.
     pub config: Config,
     /// Origin of each key that is not a default.
@@ -114,31 +114,31 @@ pub struct Loaded {
     /// trusted.
     pub untrusted_checks: Option<String>,
     /// The user trusts the folder as it is.
-    pub trusted: bool,
+    pub is_trusted: bool,
     /// The settings of the folder that need trust.
-    pub needs: Needs,
+    pub sensitive_settings: SensitiveSettings,
     /// The prompts in use.
     pub prompts: Prompts,
 }
 
 /// Reads every layer.
-pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
-    let mut loaded = Loaded::of(Config::default());
+pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
+    let mut loaded = LoadedConfig::from_config(Config::default());
     let mut merged = Table::new();
     if let Some(path) = &sources.user_file {
         let path_of = |line| Origin::User(path.clone(), line);
-        if let Some((table, lines)) = read(path)? {
-            loaded.lay_over(&mut merged, table, &|key| path_of(line_of(&lines, key)))?;
+        if let Some((table, lines)) = read_table(path)? {
+            loaded.add_layer(&mut merged, table, &|key| path_of(key_line(&lines, key)))?;
         }
     }
-    let own = sources.user_settings.as_deref().and_then(hooks::of_user);
+    let own = sources.user_settings.as_deref().and_then(hooks::read_user_settings);
     let is_disabled = own.as_ref().is_some_and(|file| file.disables_all);
     if let (Some(file), Some(path)) = (&own, &sources.user_settings) {
-        loaded.take_restrictions(file, &|line| Origin::User(path.clone(), line));
+        loaded.add_restrictions(file, &|line| Origin::User(path.clone(), line));
     }
-    loaded.take_hooks(own.into_iter().collect(), is_disabled);
+    loaded.add_hooks(own.into_iter().collect(), is_disabled);
     if let Some(path) = &sources.project_file {
-        let ProjectFiles { table: project, servers, settings, scripts } =
+        let ProjectLayer { table: project, servers, settings, scripts } =
             loaded.load_project(path, &sources.trust, &merged)?;
         let n_hooks = loaded.hooks.len();
         if let Some((path, McpFile { table, lines, .. })) = servers {
@@ -146,35 +146,35 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
             let line = |key: &str| lines.iter().find(|(name, _)| key.starts_with(name.as_str()));
             let line = |key: &str| line(key).map_or(1, |(_, line)| *line);
             let origin = |key: &str| Origin::Project(path.clone(), line(key));
-            loaded.lay_over(&mut merged, table, &origin)?;
+            loaded.add_layer(&mut merged, table, &origin)?;
         }
         if let Some((table, lines)) = project {
             mcp::replace_servers(&mut merged, &table);
-            let origin = |key: &str| Origin::Project(path.clone(), line_of(&lines, key));
-            loaded.lay_over(&mut merged, table, &origin)?;
+            let origin = |key: &str| Origin::Project(path.clone(), key_line(&lines, key));
+            loaded.add_layer(&mut merged, table, &origin)?;
         }
         if let Some(file) = settings.iter().find(|file| file.disables_all) {
             let name = &file.name;
             let warning = "disableAllHooks turns off the hooks of the project's settings files";
             loaded.warnings.push(format!("{name}: {warning}, not yours"));
         }
-        loaded.take_hooks(settings, is_disabled);
+        loaded.add_hooks(settings, is_disabled);
         for hook in &mut loaded.hooks[n_hooks..] {
             hook.scripts.clone_from(&scripts);
         }
     }
     for (key, value, name) in &sources.environment {
-        let table = nested(key, value.clone());
-        check_alone(&table).map_err(|reason| ConfigError(format!("{name}: {reason}")))?;
-        loaded.lay_over(&mut merged, table, &|_| Origin::Environment(name.clone()))?;
+        let table = nested_table(key, value.clone());
+        check_table(&table).map_err(|reason| ConfigError(format!("{name}: {reason}")))?;
+        loaded.add_layer(&mut merged, table, &|_| Origin::Environment(name.clone()))?;
     }
     for (key, value, option) in &sources.command_line {
-        let table = nested(key, value.clone());
-        check_alone(&table).map_err(|reason| ConfigError(format!("{option}: {key}: {reason}")))?;
-        loaded.lay_over(&mut merged, table, &|_| Origin::CommandLine(option.clone()))?;
+        let table = nested_table(key, value.clone());
+        check_table(&table).map_err(|reason| ConfigError(format!("{option}: {key}: {reason}")))?;
+        loaded.add_layer(&mut merged, table, &|_| Origin::CommandLine(option.clone()))?;
     }
     loaded.prompts = std::mem::take(&mut loaded.prompts)
-        .overridden(sources.prompts.clone())
+        .with_overrides(sources.prompts.clone())
         .map_err(|reason| ConfigError(format!("--set: prompts.{reason}")))?;
     loaded.config = merged
         .try_into()
@@ -183,9 +183,9 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     Ok(loaded)
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// This configuration, without origins, rules and warnings.
-    pub(super) fn of(config: Config) -> Self {
+    pub(super) fn from_config(config: Config) -> Self {
         Self {
             config,
             origins: BTreeMap::new(),
@@ -194,13 +194,13 @@ impl Loaded {
             hooks: Vec::new(),
             warnings: Vec::new(),
             untrusted_checks: None,
-            trusted: false,
-            needs: Needs::default(),
+            is_trusted: false,
+            sensitive_settings: SensitiveSettings::default(),
             prompts: Prompts::default(),
         }
     }
 
-    fn lay_over(
+    fn add_layer(
         &mut self,
         merged: &mut Table,
         mut table: Table,
@@ -218,10 +218,10 @@ impl Loaded {
                 self.rules.push((list.to_owned(), rule.to_owned(), origin(&key)));
             }
         }
-        let hooks = hooks::of_table(&table, &|key| origin(key).to_string());
+        let hooks = hooks::hooks_of_table(&table, &|key| origin(key).to_string());
         self.hooks.extend(hooks.map_err(ConfigError)?);
         let mut changed = Vec::new();
-        merge(merged, table, "", &mut changed);
+        merge_tables(merged, table, "", &mut changed);
         for key in changed {
             let origin = origin(&key);
             self.origins.insert(key, origin);
@@ -230,14 +230,14 @@ impl Loaded {
     }
 
     /// Adds the rules of a settings file that restrict: they need no trust.
-    fn take_restrictions(&mut self, file: &SettingsFile, origin: &dyn Fn(usize) -> Origin) {
+    fn add_restrictions(&mut self, file: &SettingsFile, origin: &dyn Fn(usize) -> Origin) {
         let rules = file.restrictions.iter();
         let rules = rules.map(|(list, rule, line)| (*list, rule.clone(), origin(*line)));
         self.foreign_rules.extend(rules);
     }
 
     /// Adds the hooks of settings files, unless one of them or `is_disabled` turns them off.
-    fn take_hooks(&mut self, files: Vec<SettingsFile>, is_disabled: bool) {
+    fn add_hooks(&mut self, files: Vec<SettingsFile>, is_disabled: bool) {
         if is_disabled || files.iter().any(|file| file.disables_all) {
             return;
         }
@@ -253,8 +253,8 @@ impl Loaded {
         path: &Path,
         trust: &Trust,
         user: &Table,
-    ) -> Result<ProjectFiles, ConfigError> {
-        let folder = path.with_file_name(own_prompts::FOLDER);
+    ) -> Result<ProjectLayer, ConfigError> {
+        let folder = path.with_file_name(own_prompts::PROMPTS_FOLDER);
         // Commands can write the target of a link: then the file counts as that of an untrusted folder.
         let config_is_redirectable = is_redirectable(path);
         let prompts_are_redirectable =
@@ -263,58 +263,61 @@ impl Loaded {
             format!("commands could write the target of a link; put the {what} itself there")
         };
 
-        let mut project = read(path)?;
+        let mut project = read_table(path)?;
         if let (Some((table, _)), false) = (&project, config_is_redirectable) {
-            self.needs = Needs::of(table);
+            self.sensitive_settings = SensitiveSettings::from_table(table);
         }
         // (Prompts of an untrusted folder are not read.)
         let own = match trust {
-            Trust::Once | Trust::With(_) if !prompts_are_redirectable => {
-                own_prompts::read(&folder)?
+            Trust::Once | Trust::WithSettings(_) if !prompts_are_redirectable => {
+                own_prompts::read_prompts(&folder)?
             }
-            Trust::Never | Trust::Once | Trust::With(_) => BTreeMap::new(),
+            Trust::Never | Trust::Once | Trust::WithSettings(_) => BTreeMap::new(),
         };
         for (name, text) in &own {
-            self.needs.add_prompt(name, text);
+            self.sensitive_settings.add_prompt(name, text);
         }
         let mcp_file = path.ancestors().nth(2).map(|root| root.join(MCP_FILE));
-        let servers = mcp_file.and_then(|path| Some((path.clone(), mcp::read(&path)?)));
+        let servers = mcp_file.and_then(|path| Some((path.clone(), mcp::read_mcp_file(&path)?)));
         if let Some(servers) = servers.as_ref().and_then(|(_, file)| file.table.get("mcp")) {
-            self.needs.add_file(MCP_FILE, servers["servers"].clone());
+            self.sensitive_settings.add_file(MCP_FILE, servers["servers"].clone());
         }
-        let settings = path.ancestors().nth(2).map(hooks::of_project).unwrap_or_default();
+        let settings =
+            path.ancestors().nth(2).map(hooks::read_project_settings).unwrap_or_default();
         for file in &settings {
             let path = path.ancestors().nth(2).unwrap_or(path).join(&file.name);
-            self.take_restrictions(file, &|line| Origin::Project(path.clone(), line));
+            self.add_restrictions(file, &|line| Origin::Project(path.clone(), line));
             if let Some(setting) = &file.setting {
-                self.needs.add_file(&file.name, setting.clone());
+                self.sensitive_settings.add_file(&file.name, setting.clone());
             }
         }
         let root = path.ancestors().nth(2).filter(|_| !matches!(trust, Trust::Never));
-        let scripts = root.filter(|_| self.needs.has_hooks()).map(Scripts::read);
-        for (name, files) in scripts.iter().flat_map(Scripts::values) {
-            self.needs.add_file(name, files);
+        let scripts = root.filter(|_| self.sensitive_settings.has_hooks()).map(HookScripts::read);
+        for (name, files) in scripts.iter().flat_map(HookScripts::hashes_by_folder) {
+            self.sensitive_settings.add_file(name, files);
         }
         let why = match trust {
             Trust::Once => None,
             Trust::Never => Some("this folder is not trusted; read its .agent".to_owned()),
-            Trust::With(seal) => self.needs.as_in(seal, user).err().map(|others| {
+            Trust::WithSettings(seal) => self.sensitive_settings.check_trusted(seal, user).err().map(|others| {
                 format!("the settings of this folder changed since you trusted it: {others}; review them")
             }),
         };
         let why = why.map(|why| format!("{why}, then run `agent trust`"));
-        self.trusted = why.is_none();
+        self.is_trusted = why.is_none();
 
         let n_told = self.warnings.len();
         if let Some((table, _)) = &mut project
             && let Some(why) = config_is_redirectable.then(|| link_warning("file")).or(why.clone())
         {
-            self.restrict(table, (path, &why), user);
+            self.remove_untrusted(table, (path, &why), user);
         }
         match why.clone().or(prompts_are_redirectable.then(|| link_warning("folder"))) {
-            None => self.prompts = Prompts::new(own).map_err(|it| own_prompts::wrong(&it))?,
+            None => {
+                self.prompts = Prompts::new(own).map_err(|it| own_prompts::prompt_error(&it))?;
+            }
             Some(why) if folder.is_dir() => {
-                let shown = format!("{AGENT_DIR}/{}", own_prompts::FOLDER);
+                let shown = format!("{AGENT_DIR}/{}", own_prompts::PROMPTS_FOLDER);
                 self.warnings.push(format!("{shown}: ignored because {why}"));
             }
             Some(_) => {}
@@ -322,20 +325,20 @@ impl Loaded {
         let servers = self.with_trusted_servers(servers, trust, why.as_deref());
         let mut settings = self.with_trusted_hooks(settings, trust, why.as_deref());
         // Nobody can trust what is not known exactly.
-        if let Some(unknown) = scripts.as_ref().and_then(Scripts::why_not) {
+        if let Some(unknown) = scripts.as_ref().and_then(HookScripts::untrusted_reason) {
             self.warnings.push(format!("the hooks of this project are not used: {unknown}"));
             settings.clear();
             if let Some((table, _)) = &mut project {
-                needs::remove(table, "hooks");
+                sensitive_settings::remove_setting(table, "hooks");
             }
         }
         // The user who trusted it is notified, even if nothing is ignored.
-        if let (Trust::With(_), Some(why)) = (trust, why)
+        if let (Trust::WithSettings(_), Some(why)) = (trust, why)
             && self.warnings.len() == n_told
         {
             self.warnings.push(why);
         }
-        Ok(ProjectFiles { table: project, servers, settings, scripts: scripts.map(Arc::new) })
+        Ok(ProjectLayer { table: project, servers, settings, scripts: scripts.map(Arc::new) })
     }
 
     /// The settings files, whose hooks are used only with trust; warns if they are ignored.
@@ -351,7 +354,7 @@ impl Loaded {
                 Trust::Never => format!(
                     "{name}: its hooks are ignored because this folder is not trusted; read it, then run `agent trust`"
                 ),
-                Trust::Once | Trust::With(_) => {
+                Trust::Once | Trust::WithSettings(_) => {
                     format!("{name}: its hooks are ignored because {why}")
                 }
             });
@@ -380,7 +383,7 @@ impl Loaded {
                 ));
                 None
             }
-            (Some(why), Trust::Once | Trust::With(_)) => {
+            (Some(why), Trust::Once | Trust::WithSettings(_)) => {
                 self.warnings.push(format!("{MCP_FILE}: ignored because {why}"));
                 None
             }
@@ -388,12 +391,12 @@ impl Loaded {
     }
 
     /// Removes the settings that need trust from a project's file, with warnings.
-    fn restrict(&mut self, table: &mut Table, (path, why): (&Path, &str), user: &Table) {
-        let beyond = Needs::of(table).beyond(user);
+    fn remove_untrusted(&mut self, table: &mut Table, (path, why): (&Path, &str), user: &Table) {
+        let beyond = SensitiveSettings::from_table(table).exceeding_user(user);
         let (checks, ignored): (Vec<&str>, Vec<&str>) =
             beyond.iter().map(|(name, _)| name).partition(|name| *name == "checks.commands");
         for name in checks.iter().chain(&ignored) {
-            needs::remove(table, name);
+            sensitive_settings::remove_setting(table, name);
         }
         // (A task with these checks is not started.)
         self.untrusted_checks = (!checks.is_empty()).then(|| why.to_owned());
@@ -412,7 +415,7 @@ impl Loaded {
             if value >= min {
                 return Ok(());
             }
-            self.wrong(key, &format!("must be at least {min}, not {value}"))
+            self.range_error(key, &format!("must be at least {min}, not {value}"))
         };
         at_least("limits.max_turns", config.limits.max_turns.into(), 1)?;
         at_least("agents.max_concurrent", config.agents.max_concurrent as u64, 1)?;
@@ -428,15 +431,16 @@ impl Loaded {
         at_least("recovery.reflect_after", config.recovery.reflect_after.into(), 1)?;
         at_least("context.keep_rounds", context.keep_rounds as u64, 1)?;
         if !(0.1..=0.95).contains(&context.compact_at) {
-            return self.wrong("context.compact_at", "must be from 0.1 to 0.95");
+            return self.range_error("context.compact_at", "must be from 0.1 to 0.95");
         }
         let is_wrong = |value: Option<f32>| value.is_some_and(|it| !(0.0..=2.0).contains(&it));
         if is_wrong(config.temperature) {
-            return self.wrong("temperature", "must be from 0 to 2");
+            return self.range_error("temperature", "must be from 0 to 2");
         }
         for (id, model) in &config.models {
             if is_wrong(model.temperature) {
-                return self.wrong(&format!("models.{id}.temperature"), "must be from 0 to 2");
+                return self
+                    .range_error(&format!("models.{id}.temperature"), "must be from 0 to 2");
             }
             if let Some(window) = model.context_window {
                 at_least(&format!("models.{id}.context_window"), window, 1024)?;
@@ -455,7 +459,7 @@ impl Loaded {
         }
         at_least("breaker.threshold", config.breaker.threshold.into(), 1)?;
         if config.limits.max_budget_usd.is_some_and(|budget| !budget.is_finite() || budget <= 0.0) {
-            return self.wrong("limits.max_budget_usd", "must be more than 0");
+            return self.range_error("limits.max_budget_usd", "must be more than 0");
         }
         let requests = &config.requests;
         let time_limits = [
@@ -468,7 +472,7 @@ impl Loaded {
             if text.is_some_and(|text| {
                 agent_protocol::settings::parse_duration(text) == Ok(Duration::ZERO)
             }) {
-                return self.wrong(key, "must be more than 0");
+                return self.range_error(key, "must be more than 0");
             }
         }
         let durations = [
@@ -482,7 +486,7 @@ impl Loaded {
             if let Some(Err(reason)) =
                 text.map(|text| agent_protocol::settings::parse_duration(text))
             {
-                return self.wrong(key, &reason);
+                return self.range_error(key, &reason);
             }
         }
         for (name, server) in &config.mcp.servers {
@@ -501,19 +505,19 @@ impl Loaded {
         for shape in &config.record.redact_extra {
             if let Err(error) = regex::Regex::new(shape) {
                 let reason = error.to_string().replace('\n', " ");
-                return self.wrong("record.redact_extra", &reason);
+                return self.range_error("record.redact_extra", &reason);
             }
         }
         Ok(())
     }
 
-    fn wrong(&self, key: &str, reason: &str) -> Result<(), ConfigError> {
+    fn range_error(&self, key: &str, reason: &str) -> Result<(), ConfigError> {
         let origin = self.origins.get(key).map_or_else(String::new, |origin| format!("{origin}: "));
         Err(ConfigError(format!("{origin}{key}: {reason}")))
     }
 
     /// The mode, or the default if it is not set.
-    pub fn mode(&self, default: PermissionMode) -> PermissionMode {
+    pub fn mode_or(&self, default: PermissionMode) -> PermissionMode {
         self.config.permissions.mode.unwrap_or(default)
     }
 }
@@ -525,15 +529,15 @@ fn is_redirectable(file: &Path) -> bool {
         return agent.is_symlink();
     }
     let Ok(root) = root.canonicalize() else { return true };
-    let is_inside = |path: PathBuf| disk::is_below(&path, std::slice::from_ref(&root));
+    let is_inside = |path: PathBuf| disk::passes_through(&path, std::slice::from_ref(&root));
     // (The link's target as written, and as resolved now.)
     let real = file.canonicalize().ok();
-    target_of(file).is_none_or(is_inside) || real.is_some_and(|real| real.starts_with(&root))
+    link_target(file).is_none_or(is_inside) || real.is_some_and(|real| real.starts_with(&root))
 }
 
 /// The target of a link as written. A leading `..` is resolved lexically, which is exact: the path of
 /// the link's parent folder contains no links.
-fn target_of(link: &Path) -> Option<PathBuf> {
+fn link_target(link: &Path) -> Option<PathBuf> {
     let (target, mut folder) = (link.read_link().ok()?, link.parent()?);
     let mut rest = target.components();
     while let Some(part @ (Component::ParentDir | Component::CurDir)) = rest.clone().next() {
@@ -546,22 +550,22 @@ fn target_of(link: &Path) -> Option<PathBuf> {
 }
 
 /// The files of a project with settings.
-struct ProjectFiles {
+struct ProjectLayer {
     /// The configuration file.
-    table: Option<(Table, Lines)>,
+    table: Option<(Table, KeyLines)>,
     /// `.mcp.json`.
     servers: Option<(PathBuf, McpFile)>,
     /// The settings files of Claude Code.
     settings: Vec<SettingsFile>,
     /// What its hooks run.
-    scripts: Option<Arc<Scripts>>,
+    scripts: Option<Arc<HookScripts>>,
 }
 
 /// The line number of each key.
-type Lines = BTreeMap<String, usize>;
+type KeyLines = BTreeMap<String, usize>;
 
 /// A file's table and the line of each key; `None` if there is no file.
-fn read(path: &Path) -> Result<Option<(Table, Lines)>, ConfigError> {
+fn read_table(path: &Path) -> Result<Option<(Table, KeyLines)>, ConfigError> {
     let text = match read_small_text(path) {
         Ok(text) => text,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -580,48 +584,50 @@ fn read(path: &Path) -> Result<Option<(Table, Lines)>, ConfigError> {
     let table: Table = toml::from_str(&text).map_err(|error| wrong(&error))?;
     let mut lines = BTreeMap::new();
     if let Ok(spanned) = DeTable::parse(&text) {
-        note_lines(spanned.get_ref(), "", &line_at, &mut lines);
+        collect_lines(spanned.get_ref(), "", &line_at, &mut lines);
     }
     Ok(Some((table, lines)))
 }
 
-fn note_lines(
+fn collect_lines(
     table: &DeTable<'_>,
     prefix: &str,
     line_at: &dyn Fn(usize) -> usize,
-    lines: &mut Lines,
+    lines: &mut KeyLines,
 ) {
     for (key, value) in table {
-        let path = join(prefix, key.get_ref());
+        let path = join_key(prefix, key.get_ref());
         lines.insert(path.clone(), line_at(key.span().start));
         if let DeValue::Table(table) = value.get_ref() {
-            note_lines(table, &path, line_at, lines);
+            collect_lines(table, &path, line_at, lines);
         }
     }
 }
 
-fn line_of(lines: &Lines, key: &str) -> usize {
+fn key_line(lines: &KeyLines, key: &str) -> usize {
     lines.get(key).copied().unwrap_or(1)
 }
 
 /// Lists that layers extend: a layer cannot remove what another one denies or hides.
-const ADDED: [&str; 4] =
+const EXTENDED_LISTS: [&str; 4] =
     ["permissions.allow", "permissions.ask", "permissions.deny", "record.redact_extra"];
 
 /// Merges `over` into `base`.
-fn merge(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<String>) {
+fn merge_tables(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<String>) {
     for (key, value) in over {
-        let path = join(prefix, &key);
-        let adds = ADDED.contains(&path.as_str()) || prefix == "hooks";
+        let path = join_key(prefix, &key);
+        let adds = EXTENDED_LISTS.contains(&path.as_str()) || prefix == "hooks";
         match (base.get_mut(&key), value) {
-            (Some(Value::Table(base)), Value::Table(over)) => merge(base, over, &path, changed),
+            (Some(Value::Table(base)), Value::Table(over)) => {
+                merge_tables(base, over, &path, changed);
+            }
             (Some(Value::Array(base)), Value::Array(over)) if adds => {
                 base.extend(over);
                 changed.push(path);
             }
             (_, Value::Table(over)) => {
                 let mut table = Table::new();
-                merge(&mut table, over, &path, changed);
+                merge_tables(&mut table, over, &path, changed);
                 base.insert(key, Value::Table(table));
             }
             (_, value) => {
@@ -632,12 +638,12 @@ fn merge(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<String>)
     }
 }
 
-fn join(prefix: &str, key: &str) -> String {
+fn join_key(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }
 
 /// `a.b = value` as a table. A quoted part may contain dots: `models."openai/gpt-5.5".price_in`.
-fn nested(key: &str, value: Value) -> Table {
+fn nested_table(key: &str, value: Value) -> Table {
     let mut parts = Vec::new();
     let mut part = String::new();
     let mut quoted = false;
@@ -655,7 +661,7 @@ fn nested(key: &str, value: Value) -> Table {
     table
 }
 
-fn check_alone(table: &Table) -> Result<(), String> {
+fn check_table(table: &Table) -> Result<(), String> {
     let checked: Result<Config, _> = table.clone().try_into();
     checked.map(drop).map_err(|error| with_suggestion(error.message()))
 }

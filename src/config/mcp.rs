@@ -100,8 +100,11 @@ impl McpServer {
     }
 
     /// With the variables in its values replaced; the error is the name of one that is not set.
-    pub fn expanded(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let expand = |text: &String| expand(text, variable);
+    pub fn expand_variables(
+        &self,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let expand = |text: &String| expand_text(text, variable);
         let map = |map: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, String> {
             map.iter().map(|(name, value)| Ok((name.clone(), expand(value)?))).collect()
         };
@@ -117,7 +120,7 @@ impl McpServer {
 }
 
 /// A text with `${NAME}` and `${NAME:-default}` replaced; the error is the name of a variable that is not set.
-fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+fn expand_text(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
@@ -147,7 +150,7 @@ pub(super) struct McpFile {
 }
 
 /// Reads a `.mcp.json`; `None` if there is none. Nothing in it is an error: it was written for another program.
-pub(super) fn read(path: &Path) -> Option<McpFile> {
+pub(super) fn read_mcp_file(path: &Path) -> Option<McpFile> {
     let mut file = McpFile::default();
     let text = match read_small_text_without_links(path) {
         Ok(text) => text,
@@ -172,7 +175,7 @@ pub(super) fn read(path: &Path) -> Option<McpFile> {
     for (name, server) in json["mcpServers"].as_object().into_iter().flatten() {
         let quoted = Json::from(name.as_str()).to_string();
         let line = text.find(&quoted).map_or(1, |at| text[..at].matches('\n').count() + 1);
-        match server_of(server) {
+        match server_table(server) {
             Ok(table) => {
                 file.lines.insert(format!("mcp.servers.{name}"), line);
                 servers.insert(name.clone(), Value::Table(table));
@@ -191,26 +194,26 @@ pub(super) fn read(path: &Path) -> Option<McpFile> {
 
 /// Servers that the user gave on the command line.
 #[derive(Clone, Debug, Default)]
-pub struct GivenServers {
+pub struct McpConfigServers {
     /// By name.
     pub servers: BTreeMap<String, McpServer>,
     /// The names of those in the program that started this one.
-    pub in_host: Vec<String>,
+    pub host_servers: Vec<String>,
 }
 
 /// The servers in the JSON of a `.mcp.json` that the user gave: a mistake is an error.
-pub fn given_servers(json: &Json) -> Result<GivenServers, String> {
+pub fn parse_servers(json: &Json) -> Result<McpConfigServers, String> {
     let Some(servers) = json["mcpServers"].as_object() else {
         return Err("there is no object \"mcpServers\" in it".to_owned());
     };
-    let mut given = GivenServers::default();
+    let mut given = McpConfigServers::default();
     for (name, server) in servers {
         if server["type"] == "sdk" {
-            given.in_host.push(name.clone());
+            given.host_servers.push(name.clone());
             continue;
         }
         let wrong = |why: String| format!("MCP server {name}: {why}");
-        let table = server_of(server).map_err(wrong)?;
+        let table = server_table(server).map_err(wrong)?;
         let server = table.try_into();
         let server = server.map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
         given.servers.insert(name.clone(), server);
@@ -219,7 +222,7 @@ pub fn given_servers(json: &Json) -> Result<GivenServers, String> {
 }
 
 /// The settings of a server of `.mcp.json`. Unknown fields are for other programs.
-fn server_of(server: &Json) -> Result<Table, String> {
+fn server_table(server: &Json) -> Result<Table, String> {
     let kind = server["type"].as_str().unwrap_or_default();
     if !matches!(kind, "" | "stdio" | "http" | "streamable-http" | "streamableHttp") {
         return Err(format!("the type {kind:?} is not supported; use stdio or http"));
@@ -231,11 +234,11 @@ fn server_of(server: &Json) -> Result<Table, String> {
         }
     }
     if let Some(args) = server["args"].as_array() {
-        table.insert("args".to_owned(), args.iter().map(text_of).collect::<Vec<_>>().into());
+        table.insert("args".to_owned(), args.iter().map(json_text).collect::<Vec<_>>().into());
     }
     for key in ["env", "headers"] {
         if let Some(fields) = server[key].as_object() {
-            let fields = fields.iter().map(|(name, value)| (name.clone(), text_of(value).into()));
+            let fields = fields.iter().map(|(name, value)| (name.clone(), json_text(value).into()));
             table.insert(key.to_owned(), Value::Table(fields.collect()));
         }
     }
@@ -255,7 +258,7 @@ fn server_of(server: &Json) -> Result<Table, String> {
     Ok(table)
 }
 
-fn text_of(value: &Json) -> String {
+fn json_text(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -290,7 +293,7 @@ mod tests {
             _ => None,
         };
         let check = |text: &str, expected: Result<&str, &str>| {
-            let found = expand(text, &variable);
+            let found = expand_text(text, &variable);
             assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text}");
         };
         check("plain $A ${", Ok("plain $A ${"));

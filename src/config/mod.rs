@@ -5,36 +5,38 @@
 //! (keys, endpoints, permissions, checks), unless the user trusts the folder in its current state.
 
 mod edit;
+mod hook_scripts;
 mod hooks;
 mod layers;
 mod mcp;
 mod model_types;
 mod models;
-mod needs;
 mod own_prompts;
 mod providers;
-mod recorded;
-mod scripts;
+mod recorded_settings;
+mod sensitive_settings;
 mod trust;
 mod types;
 
 pub use edit::{change_file, with_rule, with_server, without_server};
-pub use hooks::{Hook, HookTable, Matcher, hooks_in_words, hooks_of_settings};
+pub use hook_scripts::HookScripts;
+pub use hooks::{Hook, HookTable, Matcher, describe_hooks, hooks_of_settings};
 pub use layers::{
-    ALLOWED_TOOLS, ConfigError, DISALLOWED_TOOLS, Loaded, Origin, SETTINGS, Sources, Trust,
-    is_compatible, load,
+    ALLOWED_TOOLS, ConfigError, DISALLOWED_TOOLS, LoadedConfig, Origin, SETTINGS, Sources, Trust,
+    load, uses_foreign_syntax,
 };
-pub use mcp::{GivenServers, MCP_FILE, Mcp, McpServer, given_servers};
+pub use mcp::{MCP_FILE, Mcp, McpConfigServers, McpServer, parse_servers};
 pub use model_types::{ModelTable, ProviderTable, Requests};
-pub use models::{choices, is_file, known};
-pub use needs::{Needs, Seal};
-pub use providers::{Provider, Resolved, key_variables, presets, resolve, usable};
-pub use recorded::{of_record, recorded};
-pub use scripts::Scripts;
-pub use trust::{trust, trust_in};
+pub use models::{is_file_model, model_choices, model_table};
+pub use providers::{
+    ProviderPreset, ResolvedModel, key_variables, presets, resolve_model, usable_presets,
+};
+pub use recorded_settings::{config_from_record, settings_to_record};
+pub use sensitive_settings::{SensitiveSettings, SettingsDigest};
+pub use trust::{folder_trust, trust_folder};
 pub use types::{
-    Agents, Breaker, Checkpoints, Checks, Config, Context, Distil, Learning, Limits, Permissions,
-    Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
+    Agents, Breaker, Checkpoints, Checks, Config, Context, DistillationMode, Learning, Limits,
+    Permissions, Record, Sandbox, SandboxBackend, SandboxNetwork, Ui, UiEditing, UiScreen, UiTheme,
 };
 
 use std::fs;
@@ -65,7 +67,7 @@ impl UserDirs {
     /// According to the `XDG_…_HOME` variables, else below the home; `None` if one is not set and there is no
     /// home.
     pub fn find() -> Option<Self> {
-        let by_default = Self::by_default();
+        let by_default = Self::default_dirs();
         let named = |variable: &str, by_default: Option<&PathBuf>| {
             let folder = std::env::var_os(variable).map(PathBuf::from);
             let folder = folder.filter(|folder| folder.is_absolute());
@@ -80,18 +82,18 @@ impl UserDirs {
     }
 
     /// Below `HOME`; if that is no absolute path, below the home in the user's passwd entry.
-    pub fn by_default() -> Option<Self> {
+    pub fn default_dirs() -> Option<Self> {
         let of_environment = std::env::var_os("HOME").map(PathBuf::from);
         let home = of_environment.filter(|home| home.is_absolute()).or_else(|| {
             let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective());
             let home = user.ok().flatten().map(|user| user.dir);
             home.filter(|home| home.is_absolute())
         })?;
-        Some(Self::below(&home))
+        Some(Self::below_home(&home))
     }
 
     /// The default directories for this home.
-    pub fn below(home: &Path) -> Self {
+    pub fn below_home(home: &Path) -> Self {
         Self {
             config: home.join(".config/agent"),
             state: home.join(".local/state/agent"),
@@ -102,7 +104,7 @@ impl UserDirs {
 
     /// The file with trusted folders, one per line, each after the hashes of its settings.
     pub fn trusted_file(&self) -> PathBuf {
-        self.state.join(trust::FILE)
+        self.state.join(trust::TRUSTED_FILE)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use agent_protocol::provider::{Dialect, Effort, Wire};
+use agent_protocol::provider::{Dialect, Effort, WireFormat};
 
 /// One provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -13,7 +13,7 @@ use agent_protocol::provider::{Dialect, Effort, Wire};
 pub struct ProviderTable {
     /// Wire format: `openai-chat`, `openai-responses`, `anthropic-messages` or `gemini`.
     #[schemars(example = &"openai-chat")]
-    pub wire: Option<Wire>,
+    pub wire: Option<WireFormat>,
     /// Deviations of the server from the wire format; each outranks that of the preset.
     pub dialect: Dialect,
     /// The base URL of the server; without a path, the version is added.

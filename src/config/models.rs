@@ -8,11 +8,11 @@ use super::types::Config;
 const TEXT: &str = agent_protocol::embedded::MODELS;
 
 /// Name, or a prefix of names with `*` → facts.
-type Known = BTreeMap<String, ModelTable>;
+type KnownModels = BTreeMap<String, ModelTable>;
 
 /// The models of a provider. Only its table of the file is parsed: a start needs one, and parsing all takes longer
 /// than the rest of reading the configuration.
-fn known_of(provider: &str) -> Known {
+fn provider_models(provider: &str) -> KnownModels {
     let mut tables = TEXT.split("\n[").skip(1);
     let table = tables.find_map(|table| table.strip_prefix(provider)?.strip_prefix("]\n"));
     // A test parses each table: the embedded file is valid.
@@ -20,12 +20,12 @@ fn known_of(provider: &str) -> Known {
 }
 
 /// The facts about `provider/model`, field by field; unknown fields are `None`.
-pub fn known(config: &Config, id: &str) -> ModelTable {
+pub fn model_table(config: &Config, id: &str) -> ModelTable {
     let mut configured = config.models.get(id).cloned().unwrap_or_default();
     let parts = id.split_once('/');
     let provider = parts.and_then(|(provider, _)| config.providers.get(provider));
     configured.images = configured.images.or(provider.and_then(|provider| provider.images));
-    let known = parts.and_then(|(provider, name)| find(provider, name));
+    let known = parts.and_then(|(provider, name)| find_known(provider, name));
     let Some(known) = known else { return configured };
     ModelTable {
         context_window: configured.context_window.or(known.context_window),
@@ -41,19 +41,19 @@ pub fn known(config: &Config, id: &str) -> ModelTable {
 }
 
 /// The model is a file with answers: `script:FILE` or `replay:DIR`.
-pub fn is_file(model: &str) -> bool {
+pub fn is_file_model(model: &str) -> bool {
     model.starts_with("script:") || model.starts_with("replay:")
 }
 
 /// The models that can be chosen, as `provider/model`: the configured ones, and the known ones of the presets
 /// that have a key.
-pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+pub fn model_choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let main_models =
         [Some(&config.model), config.light_model.as_ref(), config.verify.model.as_ref()];
     let configured = main_models.into_iter().flatten().filter(|model| *model != "auto").cloned();
     let mut ids: Vec<String> = configured.chain(config.models.keys().cloned()).collect();
-    for preset in super::usable(config, variable) {
-        let known = known_of(&preset.name);
+    for preset in super::usable_presets(config, variable) {
+        let known = provider_models(&preset.name);
         // A pattern that ends with the beginning of a date is no name: `gpt-5.4-20*`.
         let is_dated = |key: &&String| {
             let end = key.strip_suffix('*').and_then(|key| key.rsplit_once('-'));
@@ -68,12 +68,12 @@ pub fn choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Ve
     ids
 }
 
-fn find(provider: &str, name: &str) -> Option<ModelTable> {
+fn find_known(provider: &str, name: &str) -> Option<ModelTable> {
     let fits = |key: &str| match key.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => name == key,
     };
-    let models = known_of(provider).into_iter();
+    let models = provider_models(provider).into_iter();
     let longest = models.filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len());
     longest.map(|(_, facts)| facts)
 }
@@ -84,7 +84,7 @@ mod tests {
     use crate::config::presets;
 
     fn check(id: &str, window: Option<u64>, price: Option<(f64, f64)>) {
-        let known = known(&Config::default(), id);
+        let known = model_table(&Config::default(), id);
         assert_eq!(known.context_window, window, "{id}");
         assert_eq!(known.price_in.zip(known.price_out), price, "{id}");
     }
@@ -111,16 +111,20 @@ mod tests {
         let mut config = Config::default();
         let configured = ModelTable { price_in: Some(7.0), ..ModelTable::default() };
         config.models.insert("openai/gpt-5.5".into(), configured);
-        let known = known(&config, "openai/gpt-5.5");
+        let known = model_table(&config, "openai/gpt-5.5");
         assert_eq!((known.price_in, known.price_out), (Some(7.0), Some(30.0)));
         assert_eq!(known.context_window, Some(272_000));
     }
 
     #[test]
     fn model_table_is_consistent() {
-        let table: BTreeMap<String, Known> = toml::from_str(TEXT).expect("it parses");
+        let table: BTreeMap<String, KnownModels> = toml::from_str(TEXT).expect("it parses");
         for (provider, models) in &table {
-            assert_eq!(format!("{:?}", known_of(provider)), format!("{models:?}"), "{provider}");
+            assert_eq!(
+                format!("{:?}", provider_models(provider)),
+                format!("{models:?}"),
+                "{provider}"
+            );
             assert!(presets().iter().any(|preset| preset.name == *provider), "{provider}");
             for (name, facts) in models {
                 assert!(!name.trim_end_matches('*').contains('*'), "{name}");
@@ -137,7 +141,7 @@ mod tests {
     fn default_models_have_known_facts() {
         for preset in presets() {
             let Some(model) = &preset.model else { continue };
-            let known = known(&Config::default(), &format!("{}/{model}", preset.name));
+            let known = model_table(&Config::default(), &format!("{}/{model}", preset.name));
             assert!(known.context_window.is_some() && known.price_in.is_some(), "{model}");
         }
     }
@@ -145,9 +149,9 @@ mod tests {
     #[test]
     fn choices_are_the_configured_and_the_known_names_of_presets_with_a_key() {
         let config = Config { model: "mine/x".to_owned(), ..Config::default() };
-        assert_eq!(choices(&config, &|_| None), ["mine/x"]);
+        assert_eq!(model_choices(&config, &|_| None), ["mine/x"]);
         let key = |name: &str| (name == "OPENAI_API_KEY").then(|| "k".to_owned());
-        let ids = choices(&config, &key);
+        let ids = model_choices(&config, &key);
         assert!(ids.iter().any(|id| id == "openai/gpt-5.4"), "{ids:?}");
         assert!(ids.iter().any(|id| id == "openai/gpt-5.4-mini"), "{ids:?}");
         assert!(!ids.iter().any(|id| id.contains('*') || id.ends_with("-20")), "{ids:?}");

@@ -7,33 +7,33 @@ use super::{AGENT_DIR, ConfigError};
 use agent_protocol::disk::read_small_text;
 
 /// The name of their folder.
-pub(super) const FOLDER: &str = "prompts";
+pub(super) const PROMPTS_FOLDER: &str = "prompts";
 
 /// Size limit of a prompt.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// Name and text of each prompt; empty if there is no such folder.
-pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
+pub(super) fn read_prompts(folder: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
     let mut own = BTreeMap::new();
     if folder.is_dir() {
         read_below(folder, "", &mut own)
-            .map_err(|(name, error)| wrong(&format!("{name}: {error}")))?;
+            .map_err(|(name, error)| prompt_error(&format!("{name}: {error}")))?;
     }
     Ok(own)
 }
 
 /// An error in the prompts.
-pub(super) fn wrong(what: &str) -> ConfigError {
-    ConfigError(format!("{AGENT_DIR}/{FOLDER}/{what}"))
+pub(super) fn prompt_error(what: &str) -> ConfigError {
+    ConfigError(format!("{AGENT_DIR}/{PROMPTS_FOLDER}/{what}"))
 }
 
-type Unreadable = (String, String);
+type PromptFileError = (String, String);
 
 fn read_below(
     folder: &Path,
     below: &str,
     own: &mut BTreeMap<String, String>,
-) -> Result<(), Unreadable> {
+) -> Result<(), PromptFileError> {
     let failed = |name: &str, error: std::io::Error| (name.to_owned(), error.to_string());
     for entry in std::fs::read_dir(folder).map_err(|error| failed(below, error))? {
         let entry = entry.map_err(|error| failed(below, error))?;

@@ -8,25 +8,25 @@ use serde::Deserialize;
 use super::layers::ConfigError;
 use super::model_types::ProviderTable;
 use super::types::Config;
-use agent_protocol::nearest;
-use agent_protocol::provider::{Dialect, Wire};
-use agent_protocol::visible::literal;
+use agent_protocol::most_similar;
+use agent_protocol::provider::{Dialect, WireFormat};
+use agent_protocol::terminal_escape::escape_literal;
 
 const TEXT: &str = agent_protocol::embedded::PROVIDERS;
 
 #[derive(Deserialize)]
 struct Presets {
-    provider: Vec<Provider>,
+    provider: Vec<ProviderPreset>,
 }
 
 // A test parses the file too: the embedded file is valid.
-static PRESETS: LazyLock<Vec<Provider>> =
+static PRESETS: LazyLock<Vec<ProviderPreset>> =
     LazyLock::new(|| toml::from_str::<Presets>(TEXT).map_or_else(|_| Vec::new(), |it| it.provider));
 
 /// A preset.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Provider {
+pub struct ProviderPreset {
     /// Its name in `provider/model`.
     pub name: String,
     /// The base URL of its server; `None`: the user has to set it.
@@ -43,7 +43,7 @@ pub struct Provider {
     #[serde(default)]
     pub model_prefix: String,
     /// The wire format.
-    pub wire: Wire,
+    pub wire: WireFormat,
     /// Wire format and dialect hold only for the domain of `base_url`, with all its hosts.
     #[serde(default)]
     pub only_here: bool,
@@ -54,23 +54,23 @@ pub struct Provider {
     pub dialect: Dialect,
 }
 
-impl Provider {
+impl ProviderPreset {
     /// It is a server on this machine.
     pub fn is_local(&self) -> bool {
         self.keys.is_empty()
     }
 
     /// Its wire format and dialect hold for a server with this base URL.
-    fn is_at(&self, base_url: &str) -> bool {
-        let own = host(self.base_url.as_deref().unwrap_or_default());
+    fn applies_to(&self, base_url: &str) -> bool {
+        let own = url_host(self.base_url.as_deref().unwrap_or_default());
         let domain = own.split_once('.').map_or("", |(_, domain)| domain);
-        let other = host(base_url).to_ascii_lowercase();
+        let other = url_host(base_url).to_ascii_lowercase();
         !self.only_here || other == domain || other.ends_with(&format!(".{domain}"))
     }
 }
 
 /// The host of a URL.
-fn host(url: &str) -> &str {
+fn url_host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
@@ -78,11 +78,11 @@ fn host(url: &str) -> &str {
 }
 
 /// Every preset, in the order of `auto`.
-pub fn presets() -> &'static [Provider] {
+pub fn presets() -> &'static [ProviderPreset] {
     &PRESETS
 }
 
-fn preset(name: &str) -> Option<&'static Provider> {
+fn find_preset(name: &str) -> Option<&'static ProviderPreset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
 
@@ -93,20 +93,20 @@ pub fn key_variables() -> Vec<&'static str> {
 }
 
 /// The presets whose models can be used: those with a key.
-pub fn usable<'a>(
+pub fn usable_presets<'a>(
     config: &'a Config,
     variable: &'a dyn Fn(&str) -> Option<String>,
-) -> impl Iterator<Item = &'static Provider> + 'a {
+) -> impl Iterator<Item = &'static ProviderPreset> + 'a {
     PRESETS.iter().filter(move |preset| {
         let table = config.providers.get(&preset.name);
         let has_url = preset.base_url.is_some() || table.is_some_and(|it| it.base_url.is_some());
         let has_command = table.is_some_and(|table| table.api_key_command.is_some());
-        has_url && (has_command || key(preset.keys.as_slice(), table, variable).is_some())
+        has_url && (has_command || find_key(preset.keys.as_slice(), table, variable).is_some())
     })
 }
 
 /// The variable that contains the key, and the key.
-fn key<'a>(
+fn find_key<'a>(
     keys: &'a [String],
     table: Option<&'a ProviderTable>,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -121,7 +121,7 @@ fn key<'a>(
 
 /// A model with its endpoint.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedModel {
     /// `provider/model`.
     pub id: String,
     /// The model's name at its provider.
@@ -133,7 +133,7 @@ pub struct Resolved {
     /// The source of the key, or where it is expected.
     pub key_source: String,
     /// The wire format.
-    pub wire: Wire,
+    pub wire: WireFormat,
     /// Deviations of the server from it.
     pub dialect: Dialect,
     /// Further settings of the provider.
@@ -142,28 +142,28 @@ pub struct Resolved {
 
 /// Resolves the configured model. `variable` reads the environment. `Ok(None)`: the model is `auto` and there
 /// is no key; local servers have not been tried.
-pub fn resolve(
+pub fn resolve_model(
     config: &Config,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<Resolved>, ConfigError> {
+) -> Result<Option<ResolvedModel>, ConfigError> {
     if config.model == "auto" {
-        let found = usable(config, variable)
+        let found = usable_presets(config, variable)
             .find_map(|preset| Some(format!("{}/{}", preset.name, preset.model.as_ref()?)));
         return match found {
-            Some(id) => reach(config, &id, variable).map(Some),
+            Some(id) => resolve_id(config, &id, variable).map(Some),
             None => Ok(None),
         };
     }
-    reach(config, &config.model, variable).map(Some)
+    resolve_id(config, &config.model, variable).map(Some)
 }
 
-fn reach(
+fn resolve_id(
     config: &Config,
     id: &str,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Resolved, ConfigError> {
+) -> Result<ResolvedModel, ConfigError> {
     // It is displayed, in the window's title too.
-    if literal(id) != id || id.contains('\n') {
+    if escape_literal(id) != id || id.contains('\n') {
         return Err(ConfigError(format!(
             "model {id:?} contains control or invisible characters; write provider/model without them"
         )));
@@ -175,7 +175,7 @@ fn reach(
              with --base-url a plain name is enough"
         )));
     };
-    let preset = preset(name);
+    let preset = find_preset(name);
     let table = config.providers.get(name).cloned().unwrap_or_default();
     let own_url = table.base_url.is_some();
     let Some(base_url) = table.base_url.clone().or(preset.and_then(|it| it.base_url.clone()))
@@ -184,12 +184,12 @@ fn reach(
             Some(_) => ConfigError(format!(
                 "the server of {name} has no fixed address: set providers.{name}.base_url, see docs/MODELS.md"
             )),
-            None => unknown(name, &config.providers),
+            None => unknown_provider(name, &config.providers),
         });
     };
-    let known = preset.filter(|preset| preset.is_at(&base_url));
+    let known = preset.filter(|preset| preset.applies_to(&base_url));
     let keys = preset.map_or(&[][..], |preset| &preset.keys);
-    let found = key(keys, Some(&table), variable);
+    let found = find_key(keys, Some(&table), variable);
     let expected = table.api_key_env.clone().unwrap_or_else(|| keys.join(" or "));
     let key_source = match (&table.api_key_command, &found) {
         (Some(command), _) => format!("api_key_command `{command}`"),
@@ -204,7 +204,7 @@ fn reach(
              (ollama/NAME for a local server, script:FILE for none at all)"
         )));
     }
-    Ok(Resolved {
+    Ok(ResolvedModel {
         id: id.to_owned(),
         model: format!("{}{model}", preset.map_or("", |preset| &preset.model_prefix)),
         base_url,
@@ -216,11 +216,11 @@ fn reach(
     })
 }
 
-fn unknown(name: &str, own: &BTreeMap<String, ProviderTable>) -> ConfigError {
+fn unknown_provider(name: &str, own: &BTreeMap<String, ProviderTable>) -> ConfigError {
     let names =
         PRESETS.iter().map(|preset| preset.name.as_str()).chain(own.keys().map(String::as_str));
     let names: Vec<&str> = names.collect();
-    let suggestion = nearest(name, names.iter().copied())
+    let suggestion = most_similar(name, names.iter().copied())
         .map_or_else(String::new, |known| format!(" did you mean {known}?"));
     ConfigError(format!(
         "unknown provider {name:?}:{suggestion} known are {}; any other needs providers.{name}.base_url",
@@ -238,7 +238,7 @@ mod tests {
         let variable = |name: &str| {
             environment.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         };
-        let found = match resolve(&config, &variable) {
+        let found = match resolve_model(&config, &variable) {
             Ok(Some(resolved)) => format!("{} at {}", resolved.id, resolved.base_url),
             Ok(None) => "look for a local server".to_owned(),
             Err(error) => error.to_string(),
@@ -265,11 +265,11 @@ mod tests {
         check("gpt-5.5", &key, "model \"gpt-5.5\" is not of the form provider/model");
     }
 
-    fn resolved(model: &str, table: &str) -> Resolved {
+    fn resolved(model: &str, table: &str) -> ResolvedModel {
         let (name, _) = model.split_once('/').expect("provider/model");
         let mut config = Config { model: model.into(), ..Config::default() };
         config.providers.insert(name.into(), toml::from_str(table).expect("a table"));
-        let resolved = resolve(&config, &|_| Some("key".into()));
+        let resolved = resolve_model(&config, &|_| Some("key".into()));
         resolved.expect("a model").expect("a server")
     }
 
@@ -304,7 +304,10 @@ mod tests {
             "http://h/api.openai.com",
         ] {
             let elsewhere = resolved("openai/m", &format!("base_url = '{elsewhere}'"));
-            assert_eq!((elsewhere.wire, elsewhere.dialect), (Wire::OpenaiChat, Dialect::default()));
+            assert_eq!(
+                (elsewhere.wire, elsewhere.dialect),
+                (WireFormat::OpenaiChat, Dialect::default())
+            );
         }
     }
 

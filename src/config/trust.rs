@@ -7,22 +7,22 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Seal, Trust, UserDirs};
+use super::{SettingsDigest, Trust, UserDirs};
 use agent_protocol::disk;
 
 /// The file's name.
-pub(super) const FILE: &str = "trusted";
+pub(super) const TRUSTED_FILE: &str = "trusted";
 
 /// The user's trust in this folder.
-pub fn trust_in(dirs: Option<&UserDirs>, root: &Path) -> Trust {
-    let text = text(dirs);
+pub fn folder_trust(dirs: Option<&UserDirs>, root: &Path) -> Trust {
+    let text = read_trusted(dirs);
     // (The last entry counts, if the file was edited by hand.)
-    let found = lines(&text).map(folder_of).filter(|(_, folder)| *folder == root).last();
-    found.map_or(Trust::Never, |(seal, _)| Trust::With(Seal::parse(seal)))
+    let found = lines(&text).map(parse_line).filter(|(_, folder)| *folder == root).last();
+    found.map_or(Trust::Never, |(seal, _)| Trust::WithSettings(SettingsDigest::parse(seal)))
 }
 
 /// Trusts this folder with its current settings.
-pub fn trust(dirs: &UserDirs, folder: &Path, seal: &Seal) -> io::Result<()> {
+pub fn trust_folder(dirs: &UserDirs, folder: &Path, seal: &SettingsDigest) -> io::Result<()> {
     let name = folder.as_os_str().as_bytes();
     // It would be stored as two folders.
     if name.contains(&b'\n') {
@@ -32,18 +32,18 @@ pub fn trust(dirs: &UserDirs, folder: &Path, seal: &Seal) -> io::Result<()> {
     fs::create_dir_all(&dirs.state)?;
     let seal = seal.to_text();
     let blank = if seal.is_empty() { "" } else { " " };
-    rewrite(dirs, folder, &[seal.as_bytes(), blank.as_bytes(), name, b"\n"].concat())
+    replace_line(dirs, folder, &[seal.as_bytes(), blank.as_bytes(), name, b"\n"].concat())
 }
 
 /// Replaces the line of the folder atomically, so that no other folder is lost.
-fn rewrite(dirs: &UserDirs, folder: &Path, line: &[u8]) -> io::Result<()> {
-    let _lock = locked(dirs)?;
+fn replace_line(dirs: &UserDirs, folder: &Path, line: &[u8]) -> io::Result<()> {
+    let _lock = lock_state(dirs)?;
     // (A link may have been created by a command, with any file as its target.)
-    let file = disk::canonical_prefix(&dirs.state).join(FILE);
+    let file = disk::canonical_prefix(&dirs.state).join(TRUSTED_FILE);
     let mut text = Vec::new();
-    disk::append(&file, true)?.read_to_end(&mut text)?;
+    disk::open_for_append(&file, true)?.read_to_end(&mut text)?;
     let mut new = tempfile::NamedTempFile::new_in(file.parent().unwrap_or(&dirs.state))?;
-    for other in lines(&text).filter(|line| folder_of(line).1 != folder) {
+    for other in lines(&text).filter(|line| parse_line(line).1 != folder) {
         new.write_all(&[other, b"\n"].concat())?;
     }
     new.write_all(line)?;
@@ -51,7 +51,7 @@ fn rewrite(dirs: &UserDirs, folder: &Path, line: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn text(dirs: Option<&UserDirs>) -> Vec<u8> {
+fn read_trusted(dirs: Option<&UserDirs>) -> Vec<u8> {
     dirs.and_then(|dirs| fs::read(dirs.trusted_file()).ok()).unwrap_or_default()
 }
 
@@ -60,22 +60,22 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The hashes, which contain no blank, and the folder: bytes, from the first slash to the end of the line.
-fn folder_of(line: &[u8]) -> (&str, &Path) {
+fn parse_line(line: &[u8]) -> (&str, &Path) {
     let blank = line.iter().position(|byte| *byte == b' ').filter(|_| line[0] != b'/');
     let (seal, folder) = blank.map_or((&b""[..], line), |at| (&line[..at], &line[at + 1..]));
     (str::from_utf8(seal).unwrap_or_default(), Path::new(OsStr::from_bytes(folder)))
 }
 
 /// One process writes the file at a time, for a short time.
-fn locked(dirs: &UserDirs) -> io::Result<File> {
-    const PATIENCE: Duration = Duration::from_secs(1);
+fn lock_state(dirs: &UserDirs) -> io::Result<File> {
+    const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
     let folder = File::open(&dirs.state)?;
     let begun = Instant::now();
     loop {
         match folder.try_lock() {
             Ok(()) => return Ok(folder),
             Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
+            Err(TryLockError::WouldBlock) if begun.elapsed() > LOCK_TIMEOUT => {
                 let message = format!("another process holds the lock of {}", dirs.state.display());
                 return Err(io::Error::other(message));
             }

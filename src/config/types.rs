@@ -11,7 +11,7 @@ use super::mcp::Mcp;
 use super::model_types::{ModelTable, ProviderTable, Requests};
 use agent_protocol::control::{PermissionMode, Recovery};
 use agent_protocol::provider::Effort;
-use agent_protocol::tool::Direction;
+use agent_protocol::tool::OutputPart;
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -251,7 +251,7 @@ pub struct Context {
     #[schemars(range(min = 1))]
     pub tool_output_head_tail_lines: usize,
     /// Which part of it is shown: `head_tail`, `head` or `tail`.
-    pub tool_output_truncate_direction: Direction,
+    pub tool_output_truncate_direction: OutputPart,
 }
 
 impl Default for Context {
@@ -263,7 +263,7 @@ impl Default for Context {
             tool_output_max_lines: 2000,
             tool_output_max_bytes: 50 * 1024,
             tool_output_head_tail_lines: 40,
-            tool_output_truncate_direction: Direction::HeadTail,
+            tool_output_truncate_direction: OutputPart::HeadTail,
         }
     }
 }
@@ -354,13 +354,13 @@ pub struct Learning {
     pub max_items: usize,
     /// Whether a model is asked for lessons after a turn with failures: `auto` (the light model if one is
     /// configured, otherwise the main model) or `never`.
-    pub distil: Distil,
+    pub distil: DistillationMode,
 }
 
 /// Whether a model is asked for lessons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Distil {
+pub enum DistillationMode {
     /// After a turn with failures.
     #[default]
     Auto,
@@ -377,7 +377,7 @@ impl Default for Learning {
             wait_ms: 5,
             keep_days: 90,
             max_items: 5000,
-            distil: Distil::default(),
+            distil: DistillationMode::default(),
         }
     }
 }

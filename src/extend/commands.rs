@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::folders::Folder;
-use super::{argument_hint, described, front_matter, is_name};
+use super::folders::ExtensionFolder;
+use super::{argument_hint, front_matter, is_command_name, one_line_description};
+use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::disk::{read_small_text, read_small_text_without_links};
-use agent_protocol::own_command::OwnCommand;
 
 /// Limits: files of one folder, and levels of folders in it.
 const MAX_FILES: usize = 500;
@@ -17,32 +17,32 @@ const MAX_NAMED: usize = 5;
 
 /// The commands in these folders, sorted by name, and what the user should know about the other files. Of several with
 /// one name that of the first folder counts.
-pub fn commands(
-    folders: &[Folder],
+pub fn load_commands(
+    folders: &[ExtensionFolder],
     is_reserved: impl Fn(&str) -> bool,
-) -> (Vec<OwnCommand>, Vec<String>) {
-    let (mut commands, mut notices): (Vec<(OwnCommand, PathBuf)>, _) = (Vec::new(), Vec::new());
+) -> (Vec<CustomCommand>, Vec<String>) {
+    let (mut commands, mut notices): (Vec<(CustomCommand, PathBuf)>, _) = (Vec::new(), Vec::new());
     let mut misnamed = Vec::new();
     for folder in folders {
         let mut files = Vec::new();
-        find(&folder.path, "", folder.is_users, MAX_LEVELS, &mut files);
+        find_files(&folder.path, "", folder.is_user_folder, MAX_LEVELS, &mut files);
         files.sort();
         files.truncate(MAX_FILES);
         for (name, path) in files {
-            if !is_name(&name) || is_reserved(&name) {
+            if !is_command_name(&name) || is_reserved(&name) {
                 // (Escaped: a name may contain line breaks.)
                 misnamed.push(format!("{:?}", path.to_string_lossy()));
                 continue;
             }
             let shown = path.display();
-            let text = match read(&path, folder.is_users) {
+            let text = match read_file(&path, folder.is_user_folder) {
                 Ok(text) => text,
                 Err(error) => {
                     notices.push(format!("{shown}: {error}; the command is left out"));
                     continue;
                 }
             };
-            match command(name, &text) {
+            match parse_command(name, &text) {
                 Ok(command) => match commands.iter().find(|it| it.0.name == command.name) {
                     Some((known, _)) if *known == command => {}
                     Some((known, at)) => {
@@ -55,13 +55,14 @@ pub fn commands(
             }
         }
     }
-    notices.extend(of_misnamed(misnamed));
-    let mut commands: Vec<OwnCommand> = commands.into_iter().map(|(command, _)| command).collect();
+    notices.extend(misnamed_notice(misnamed));
+    let mut commands: Vec<CustomCommand> =
+        commands.into_iter().map(|(command, _)| command).collect();
     commands.sort_by(|a, b| a.name.cmp(&b.name));
     (commands, notices)
 }
 
-fn of_misnamed(mut files: Vec<String>) -> Option<String> {
+fn misnamed_notice(mut files: Vec<String>) -> Option<String> {
     files.sort();
     let more = files.len().saturating_sub(MAX_NAMED);
     files.truncate(MAX_NAMED);
@@ -75,13 +76,13 @@ fn of_misnamed(mut files: Vec<String>) -> Option<String> {
     })
 }
 
-fn read(path: &Path, is_users: bool) -> io::Result<String> {
+fn read_file(path: &Path, is_users: bool) -> io::Result<String> {
     // A link of the project may lead to a file that the user does not want to send.
     if is_users { read_small_text(path) } else { read_small_text_without_links(path) }
 }
 
 /// Adds the Markdown files of a folder with their names: `git/commit.md` is `git:commit`.
-fn find(
+fn find_files(
     folder: &Path,
     prefix: &str,
     follows_links: bool,
@@ -95,7 +96,7 @@ fn find(
         if let Some(stem) = name.strip_suffix(".md") {
             files.push((format!("{prefix}{stem}"), path));
         } else if levels > 0 && (follows_links || !is_link) && path.is_dir() {
-            find(&path, &format!("{prefix}{name}:"), follows_links, levels - 1, files);
+            find_files(&path, &format!("{prefix}{name}:"), follows_links, levels - 1, files);
         }
         if files.len() > 2 * MAX_FILES {
             return;
@@ -103,11 +104,11 @@ fn find(
     }
 }
 
-fn command(name: String, text: &str) -> Result<OwnCommand, String> {
+fn parse_command(name: String, text: &str) -> Result<CustomCommand, String> {
     let (matter, text) = front_matter::split(text)?;
-    Ok(OwnCommand {
+    Ok(CustomCommand {
         name,
-        description: described(&matter, text),
+        description: one_line_description(&matter, text),
         argument_hint: argument_hint(&matter),
         parameters: matter.list("arguments").unwrap_or_default(),
         text: text.trim().to_owned(),

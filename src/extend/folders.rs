@@ -3,35 +3,39 @@
 use std::path::{Path, PathBuf};
 
 /// Folders of other agents, whose files are read unchanged.
-const SHARED: &[&str] = &[".claude", ".agents"];
+const SHARED_FOLDERS: &[&str] = &[".claude", ".agents"];
 
 /// A folder of such files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder {
+pub struct ExtensionFolder {
     /// Its path.
     pub path: PathBuf,
     /// It is the user's, not the project's.
-    pub is_users: bool,
+    pub is_user_folder: bool,
 }
 
 /// The folders of this name in a project: its own and those of other agents. A link that leaves the project is left
 /// out: it may lead to files that the user does not want to send.
-pub fn of_project(root: &Path, own: &str, name: &str) -> Vec<Folder> {
-    let folders = std::iter::once(own).chain(SHARED.iter().copied());
+pub fn project_folders(root: &Path, own: &str, name: &str) -> Vec<ExtensionFolder> {
+    let folders = std::iter::once(own).chain(SHARED_FOLDERS.iter().copied());
     let paths = folders.map(|folder| root.join(folder).join(name));
     let inside = paths.filter(|path| path.canonicalize().is_ok_and(|real| real.starts_with(root)));
-    inside.map(|path| Folder { path, is_users: false }).collect()
+    inside.map(|path| ExtensionFolder { path, is_user_folder: false }).collect()
 }
 
 /// The folders of this name of the user. `config`: the agent's configuration.
-pub fn of_user(config: &Path, home: Option<&Path>, name: &str) -> Vec<Folder> {
-    let shared = home.into_iter().flat_map(|home| SHARED.iter().map(|folder| home.join(folder)));
+pub fn user_folders(config: &Path, home: Option<&Path>, name: &str) -> Vec<ExtensionFolder> {
+    let shared =
+        home.into_iter().flat_map(|home| SHARED_FOLDERS.iter().map(|folder| home.join(folder)));
     let paths = std::iter::once(config.to_owned()).chain(shared).map(|folder| folder.join(name));
-    paths.filter(|path| path.is_dir()).map(|path| Folder { path, is_users: true }).collect()
+    paths
+        .filter(|path| path.is_dir())
+        .map(|path| ExtensionFolder { path, is_user_folder: true })
+        .collect()
 }
 
 /// Each folder once, in order: the home may be the project, and one folder a link to another.
-pub fn distinct(folders: Vec<Folder>) -> Vec<Folder> {
+pub fn distinct_folders(folders: Vec<ExtensionFolder>) -> Vec<ExtensionFolder> {
     let mut known = Vec::new();
     let mut distinct = Vec::new();
     for folder in folders {

@@ -41,11 +41,13 @@ impl FrontMatter {
         }
         // (The line before it, so that errors count lines of the file.)
         let yaml = &format!("\n{yaml}");
-        let values = match read(yaml) {
+        let values = match parse_yaml(yaml) {
             Ok(values) => values,
             // Other agents read a value on one line as text, also if YAML requires quotes:
             // `description: Use it when: …`, `paths: *.rs`.
-            Err(error) => quoted(yaml).and_then(|yaml| read(&yaml).ok()).ok_or(error)?,
+            Err(error) => {
+                quote_values(yaml).and_then(|yaml| parse_yaml(&yaml).ok()).ok_or(error)?
+            }
         };
         match values {
             Value::Object(values) => Ok(Self(values)),
@@ -80,12 +82,12 @@ impl FrontMatter {
     pub fn list(&self, name: &str) -> Option<Vec<String>> {
         Some(match self.value(name)? {
             Value::Array(items) => items.iter().filter_map(as_text).collect(),
-            value => words(&as_text(value)?),
+            value => split_words(&as_text(value)?),
         })
     }
 }
 
-fn read(yaml: &str) -> Result<Value, String> {
+fn parse_yaml(yaml: &str) -> Result<Value, String> {
     let mut options = serde_saphyr::Options::default();
     options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;
     options.with_snippet = false;
@@ -95,7 +97,7 @@ fn read(yaml: &str) -> Result<Value, String> {
 }
 
 /// The same with quotes around each value that is one plain text on the line of its name; `None` if there is none.
-fn quoted(yaml: &str) -> Option<String> {
+fn quote_values(yaml: &str) -> Option<String> {
     let mut has_changed = false;
     let lines = yaml.lines().map(|line| {
         let is_name = |name: &str| {
@@ -120,7 +122,7 @@ fn quoted(yaml: &str) -> Option<String> {
 
 /// It is a list in brackets, or begins one that ends on another line: `[file] [--all]` is text.
 fn may_be_a_list(value: &str) -> bool {
-    value.starts_with(['[', '{']) && (!value.contains([']', '}']) || read(value).is_ok())
+    value.starts_with(['[', '{']) && (!value.contains([']', '}']) || parse_yaml(value).is_ok())
 }
 
 fn as_text(value: &Value) -> Option<String> {
@@ -132,7 +134,7 @@ fn as_text(value: &Value) -> Option<String> {
     }
 }
 
-fn words(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut depth = 0_u32;
     for c in text.chars() {

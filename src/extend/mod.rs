@@ -11,7 +11,7 @@ pub mod skills;
 use front_matter::FrontMatter;
 
 /// A description in one line: of the front matter, else the first line of the text.
-fn described(matter: &FrontMatter, text: &str) -> String {
+fn one_line_description(matter: &FrontMatter, text: &str) -> String {
     let first_line = || {
         let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         line.trim_start_matches('#').to_owned()
@@ -32,7 +32,7 @@ fn argument_hint(matter: &FrontMatter) -> String {
 }
 
 /// The name of a command: without blanks, which separate it from its arguments.
-fn is_name(name: &str) -> bool {
+fn is_command_name(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_alphanumeric() || "-_.:".contains(letter);
     !name.is_empty() && name.chars().all(is_letter)
 }

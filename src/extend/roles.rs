@@ -15,7 +15,7 @@ const MAX_NAME: usize = 64;
 
 /// A role of sub-agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Role {
+pub struct RoleDefinition {
     /// Its name.
     pub name: String,
     /// What it is for.
@@ -23,7 +23,7 @@ pub struct Role {
     /// The tools that it may use; `None`: all.
     pub tools: Option<Vec<String>>,
     /// The tools that it may not use.
-    pub without: Vec<String>,
+    pub denied_tools: Vec<String>,
     /// The model, as the file names it.
     pub model: Option<String>,
     /// The addition to the system prompt.
@@ -34,11 +34,14 @@ pub struct Role {
 
 /// The roles in these folders, sorted by name, and a notice for each file that is no role. Of several roles with one
 /// name that of the first folder counts.
-pub fn roles(folders: &[PathBuf], is_reserved: impl Fn(&str) -> bool) -> (Vec<Role>, Vec<String>) {
-    let (mut roles, mut notices): (Vec<Role>, Vec<String>) = (Vec::new(), Vec::new());
-    for path in folders.iter().flat_map(|folder| files(folder)) {
+pub fn load_roles(
+    folders: &[PathBuf],
+    is_reserved: impl Fn(&str) -> bool,
+) -> (Vec<RoleDefinition>, Vec<String>) {
+    let (mut roles, mut notices): (Vec<RoleDefinition>, Vec<String>) = (Vec::new(), Vec::new());
+    for path in folders.iter().flat_map(|folder| role_files(folder)) {
         let shown = path.display();
-        match role(&path) {
+        match read_role(&path) {
             Ok(role) if is_reserved(&role.name) => {
                 let name = &role.name;
                 notices.push(format!("{shown}: the role {name} is built in; give it another name"));
@@ -60,11 +63,14 @@ pub fn roles(folders: &[PathBuf], is_reserved: impl Fn(&str) -> bool) -> (Vec<Ro
 /// The fields of a role in JSON that are used.
 const FIELDS: [&str; 5] = ["description", "prompt", "tools", "disallowedTools", "model"];
 /// Those whose effect would be missed.
-const REFUSED: [&str; 2] = ["hooks", "permissionMode"];
+const UNSUPPORTED_FIELDS: [&str; 2] = ["hooks", "permissionMode"];
 
 /// The roles in a JSON object by name, as programs for Claude Code write them, and the fields that are not used. `source`:
 /// where it is, for messages.
-pub fn roles_in_json(json: &Value, source: &str) -> Result<(Vec<Role>, Vec<String>), String> {
+pub fn parse_roles(
+    json: &Value,
+    source: &str,
+) -> Result<(Vec<RoleDefinition>, Vec<String>), String> {
     let Value::Object(given) = json else {
         return Err(
             "write an object of roles: {\"name\": {\"description\": …, \"prompt\": …}}".to_owned()
@@ -76,7 +82,7 @@ pub fn roles_in_json(json: &Value, source: &str) -> Result<(Vec<Role>, Vec<Strin
         let Value::Object(fields) = given else {
             return Err(wrong("write an object with description and prompt"));
         };
-        if let Some(field) = REFUSED.iter().find(|field| fields.contains_key(**field)) {
+        if let Some(field) = UNSUPPORTED_FIELDS.iter().find(|field| fields.contains_key(**field)) {
             return Err(wrong(&format!("{field} is not supported; leave it out")));
         }
         unused.extend(fields.keys().filter(|field| !FIELDS.contains(&field.as_str())).cloned());
@@ -92,12 +98,12 @@ pub fn roles_in_json(json: &Value, source: &str) -> Result<(Vec<Role>, Vec<Strin
                 .map_err(|_| wrong(&format!("{field} is no list of names"))),
         };
         let model = text("model")?;
-        roles.push(Role {
-            name: checked_name(name)?,
+        roles.push(RoleDefinition {
+            name: check_name(name)?,
             description: one_line(&text("description")?)
                 .ok_or_else(|| wrong("it has no description"))?,
             tools: list("tools")?.filter(|tools| !tools.iter().any(|tool| tool == "*")),
-            without: list("disallowedTools")?.unwrap_or_default(),
+            denied_tools: list("disallowedTools")?.unwrap_or_default(),
             model: (!model.is_empty()).then_some(model),
             text: text("prompt")?,
             path: PathBuf::from(source),
@@ -109,7 +115,7 @@ pub fn roles_in_json(json: &Value, source: &str) -> Result<(Vec<Role>, Vec<Strin
 }
 
 /// The name of a role, if it can be one.
-fn checked_name(name: &str) -> Result<String, String> {
+fn check_name(name: &str) -> Result<String, String> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
         return Err(format!("its name is not one line of at most {MAX_NAME} characters"));
@@ -124,7 +130,7 @@ fn one_line(text: &str) -> Option<String> {
 }
 
 /// The Markdown files in a folder, sorted.
-fn files(folder: &Path) -> Vec<PathBuf> {
+fn role_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
@@ -134,7 +140,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn role(path: &Path) -> Result<Role, String> {
+fn read_role(path: &Path) -> Result<RoleDefinition, String> {
     let real = path.canonicalize().map_err(|error| error.to_string())?;
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     if folder.is_none_or(|folder| !real.starts_with(folder)) {
@@ -143,15 +149,15 @@ fn role(path: &Path) -> Result<Role, String> {
     let text = read_small_text(&real).map_err(|error| error.to_string())?;
     let (matter, text) = front_matter::split(&text)?;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = checked_name(&matter.text("name").or(stem).unwrap_or_default())?;
+    let name = check_name(&matter.text("name").or(stem).unwrap_or_default())?;
     let description = one_line(&matter.text("description").unwrap_or_default())
         .ok_or("its front matter has no description")?;
     let tools = matter.list("tools").or_else(|| matter.list("allowed-tools"));
-    Ok(Role {
+    Ok(RoleDefinition {
         name,
         description,
         tools: tools.filter(|tools| !tools.iter().any(|tool| tool == "*")),
-        without: matter.list("disallowedTools").unwrap_or_default(),
+        denied_tools: matter.list("disallowedTools").unwrap_or_default(),
         model: matter.text("model"),
         text: text.trim().to_owned(),
         path: path.to_owned(),
@@ -186,7 +192,7 @@ mod tests {
         write(1, "torn.md", "---\nname: torn\n");
         std::os::unix::fs::symlink(folders[0].join("reviewer.md"), folders[1].join("z.md"))
             .unwrap();
-        let (roles, notices) = roles(&folders, |name| name == "explore");
+        let (roles, notices) = load_roles(&folders, |name| name == "explore");
         let names: Vec<&str> = roles.iter().map(|role| role.name.as_str()).collect();
         assert_eq!(names, ["a b", "reviewer"]);
         assert_eq!(roles[0].description, "Two lines.");

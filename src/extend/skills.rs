@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::folders::Folder;
-use super::{argument_hint, described, front_matter, is_name};
+use super::folders::ExtensionFolder;
+use super::{argument_hint, front_matter, is_command_name, one_line_description};
+use agent_protocol::custom_command::{CustomCommand, Skill};
 use agent_protocol::disk::read_small_text_without_links;
-use agent_protocol::own_command::{OwnCommand, Skill};
 
-const FILE: &str = "SKILL.md";
+const SKILL_FILE: &str = "SKILL.md";
 /// Limit: entries of one folder.
 const MAX_ENTRIES: usize = 500;
 /// Limit: characters of a name.
@@ -16,12 +16,12 @@ const MAX_NAME: usize = 64;
 
 /// The skills in these folders, sorted by name, and a notice for each that is left out. Of several with one name that
 /// of the first folder counts.
-pub fn skills(folders: &[Folder]) -> (Vec<Skill>, Vec<String>) {
-    let real = |folder: &Folder| folder.path.canonicalize().ok();
+pub fn load_skills(folders: &[ExtensionFolder]) -> (Vec<Skill>, Vec<String>) {
+    let real = |folder: &ExtensionFolder| folder.path.canonicalize().ok();
     let roots: Vec<PathBuf> = folders.iter().filter_map(real).collect();
     let (mut skills, mut notices): (Vec<(Skill, PathBuf)>, _) = (Vec::new(), Vec::new());
     let mut known = Vec::new();
-    for path in folders.iter().flat_map(|folder| files(&folder.path)) {
+    for path in folders.iter().flat_map(|folder| skill_files(&folder.path)) {
         let shown = path.display();
         let real = match path.canonicalize() {
             Ok(real) if roots.iter().any(|root| real.starts_with(root)) => real,
@@ -40,7 +40,7 @@ pub fn skills(folders: &[Folder]) -> (Vec<Skill>, Vec<String>) {
             continue;
         }
         known.push(real.clone());
-        match skill(&real) {
+        match read_skill(&real) {
             Ok(skill) => match skills.iter().find(|(it, _)| it.name == skill.name) {
                 Some((it, _)) if is_copy(it, &skill) => {}
                 Some((_, at)) => {
@@ -64,16 +64,16 @@ fn is_copy(one: &Skill, other: &Skill) -> bool {
 }
 
 /// The files of the skills in a folder, sorted.
-fn files(folder: &Path) -> Vec<PathBuf> {
+fn skill_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
-    let files = entries.map(|entry| entry.path().join(FILE));
+    let files = entries.map(|entry| entry.path().join(SKILL_FILE));
     // (Also a link to nowhere, so that it is reported.)
     let mut files: Vec<PathBuf> = files.filter(|path| path.symlink_metadata().is_ok()).collect();
     files.sort();
     files
 }
 
-fn skill(path: &Path) -> Result<Skill, String> {
+fn read_skill(path: &Path) -> Result<Skill, String> {
     let text = read_small_text_without_links(path).map_err(|error| error.to_string())?;
     let (matter, text) = front_matter::split(&text)?;
     let folder = path.parent().unwrap_or(path);
@@ -83,7 +83,7 @@ fn skill(path: &Path) -> Result<Skill, String> {
     if name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
         return Err(format!("its name is not one line of at most {MAX_NAME} characters"));
     }
-    let mut description = described(&matter, text);
+    let mut description = one_line_description(&matter, text);
     if let Some(when) = matter.text("when_to_use") {
         let when: Vec<&str> = when.split_whitespace().collect();
         description = format!("{description} {}", when.join(" "));
@@ -91,8 +91,8 @@ fn skill(path: &Path) -> Result<Skill, String> {
     if description.is_empty() {
         return Err("it has no description".to_owned());
     }
-    let command = OwnCommand {
-        name: if is_name(&name) { name.clone() } else { of_folder },
+    let command = CustomCommand {
+        name: if is_command_name(&name) { name.clone() } else { of_folder },
         description,
         argument_hint: argument_hint(&matter),
         parameters: matter.list("arguments").unwrap_or_default(),
@@ -103,7 +103,7 @@ fn skill(path: &Path) -> Result<Skill, String> {
     Ok(Skill {
         name,
         for_model: matter.is_set("disable-model-invocation") != Some(true),
-        for_user: matter.is_set("user-invocable") != Some(false) && is_name(&command.name),
+        for_user: matter.is_set("user-invocable") != Some(false) && is_command_name(&command.name),
         command,
     })
 }
@@ -120,12 +120,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folders = ["a", "b", "none"].map(|name| {
             let path = dir.path().canonicalize().unwrap().join(name);
-            Folder { path, is_users: false }
+            ExtensionFolder { path, is_user_folder: false }
         });
         let write = |folder: usize, name: &str, text: &str| {
             let folder = folders[folder].path.join(name);
             fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join(FILE), text).unwrap();
+            fs::write(folder.join(SKILL_FILE), text).unwrap();
         };
         write(0, "deploy", "---\nname: deploy\ndescription: Deploys.\n---\nGo.\n");
         write(0, "plain", "# A title\n\nText.\n");
@@ -140,7 +140,7 @@ mod tests {
         fs::create_dir(dir.path().join("out")).unwrap();
         fs::write(dir.path().join("out/SKILL.md"), "# Out\n").unwrap();
         symlink(dir.path().join("out"), folders[1].path.join("zz")).unwrap();
-        let (skills, notices) = skills(&folders);
+        let (skills, notices) = load_skills(&folders);
         let found: Vec<_> = skills
             .iter()
             .map(|it| (it.name.as_str(), it.command.name.as_str(), it.command.description.as_str()))

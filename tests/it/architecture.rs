@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agent_protocol::delegate::{Delegate, Delegated, Order, RoleFacts};
+use agent_protocol::subagent::{RoleFacts, SubagentResult, SubagentRunner, SubagentTask};
 use futures_util::future::BoxFuture;
 
 /// Crate → the project's crates it may depend on. Cargo enforces the manifests, this table the direction.
@@ -221,16 +221,16 @@ fn exported_functions_and_types_are_documented() {
 /// A session without sub-agents.
 struct NoAgents;
 
-impl Delegate for NoAgents {
-    fn role(&self, _: &str) -> Result<RoleFacts, Vec<String>> {
+impl SubagentRunner for NoAgents {
+    fn find_role(&self, _: &str) -> Result<RoleFacts, Vec<String>> {
         Err(Vec::new())
     }
 
-    fn roles(&self) -> &'static str {
+    fn role_descriptions(&self) -> &'static str {
         ""
     }
 
-    fn carry_out(&self, _: Order) -> BoxFuture<'_, Result<Delegated, String>> {
+    fn run_subagent(&self, _: SubagentTask) -> BoxFuture<'_, Result<SubagentResult, String>> {
         Box::pin(async { Err("there are none".to_owned()) })
     }
 }
@@ -243,10 +243,10 @@ fn every_tool_has_a_prompt_and_every_tool_prompt_a_tool() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap().replace('_', ""))
         .collect();
     files.sort();
-    let mut tools = agent_engine::tools::all();
+    let mut tools = agent_engine::tools::all_tools();
     // It depends on the session.
-    tools.push(Box::new(agent_engine::tools::Task::new(std::sync::Arc::new(NoAgents))));
-    tools.push(Box::new(agent_engine::tools::Skill::new(Vec::new(), "")));
+    tools.push(Box::new(agent_engine::tools::TaskTool::new(std::sync::Arc::new(NoAgents))));
+    tools.push(Box::new(agent_engine::tools::SkillTool::new(Vec::new(), "")));
     let mut expected: Vec<String> = tools
         .iter()
         .flat_map(|tool| {

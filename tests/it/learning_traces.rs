@@ -3,11 +3,11 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use agent_learning::distil;
-use agent_learning::fold::{Fold, fold, harvests};
+use agent_learning::distillation;
 use agent_learning::lesson::{Lesson, Origin, Scope};
-use agent_learning::pair::pairs;
+use agent_learning::pair::lessons_from_failures;
 use agent_learning::trace::{ExecutionTrace, FixSource};
+use agent_learning::trace_builder::{TraceBuilder, build_traces, build_turn_records};
 use agent_protocol::event::Event;
 use serde_json::{Value, json};
 
@@ -70,11 +70,14 @@ impl Case {
     }
 
     fn traces(&self, calls: &[(&str, Value)]) -> Vec<ExecutionTrace> {
-        fold("here", &self.events(calls))
+        build_traces("here", &self.events(calls))
     }
 
     fn lessons(&self, calls: &[(&str, Value)]) -> Vec<Lesson> {
-        harvests("here", &self.events(calls)).iter().flat_map(pairs).collect()
+        build_turn_records("here", &self.events(calls))
+            .iter()
+            .flat_map(lessons_from_failures)
+            .collect()
     }
 
     /// Asserts that these calls teach these lessons.
@@ -229,7 +232,8 @@ fn session_state_failures_teach_nothing() {
     let events = case.events(&calls);
     let log = serde_json::to_string(&events).unwrap();
     assert!(log.contains("NOT_READ") || log.contains("CONFLICT"), "one of them was refused");
-    let lessons: Vec<Lesson> = harvests("here", &events).iter().flat_map(pairs).collect();
+    let lessons: Vec<Lesson> =
+        build_turn_records("here", &events).iter().flat_map(lessons_from_failures).collect();
     assert_eq!(lessons, []);
     let flaky =
         "#!/bin/bash\n[ -f seen ] || { touch seen; echo 'error: not found' >&2; exit 1; }\n";
@@ -272,15 +276,15 @@ fn ways_around_a_denial_are_no_lessons() {
         let calls: Vec<(&str, Value)> =
             std::iter::once(denied).chain(then.iter().cloned()).collect();
         let events = case.events(&calls);
-        let harvests = harvests("here", &events);
+        let harvests = build_turn_records("here", &events);
         let made = &harvests[0].calls;
-        assert_eq!(made[0].failed.as_ref().map(|failed| failed.code.as_str()), Some(code));
-        assert_eq!(made.last().unwrap().failed, None, "{made:?}");
+        assert_eq!(made[0].failure.as_ref().map(|failed| failed.code.as_str()), Some(code));
+        assert_eq!(made.last().unwrap().failure, None, "{made:?}");
         // If the failure was resolved, it is still not one to learn from. (The programs of a denied line are unknown.)
         let resolved = (made[0].tool != "Bash").then(|| made.len() - 1);
         assert_eq!(harvests[0].chains[0].success, resolved);
-        assert_eq!(harvests.iter().flat_map(pairs).collect::<Vec<Lesson>>(), []);
-        assert!(distil::request(&harvests[0]).is_none());
+        assert_eq!(harvests.iter().flat_map(lessons_from_failures).collect::<Vec<Lesson>>(), []);
+        assert!(distillation::distillation_request(&harvests[0]).is_none());
     };
     let write = |path: &str| ("Write", json!({"path": path, "content": "x"}));
     // By a rule.
@@ -354,13 +358,13 @@ fn trace_covers_the_whole_attempt_chain() {
     assert_eq!(traces.iter().filter(|trace| trace.attempts.len() == 1).count(), 2, "{traces:#?}");
     // The same events give the same traces, regardless of how they are split.
     let events = case.events(&calls);
-    let mut by_one = Fold::new("here");
+    let mut by_one = TraceBuilder::new("here");
     let fed: Vec<ExecutionTrace> = events
         .iter()
         .filter_map(|event| by_one.apply(event))
         .flat_map(|harvest| harvest.traces)
         .collect();
-    assert_eq!(fed, fold("here", &events));
+    assert_eq!(fed, build_traces("here", &events));
 }
 
 #[test]
@@ -399,8 +403,9 @@ fn reflection_memories_are_kept_only_if_the_patch_helped() {
     ];
     let read = |path: &str| ("Read", json!({"path": path}));
     let mut calls = vec![reflection(&said), read("src/a.rs"), read("old/a.rs"), read("lib/a.rs")];
-    let kept =
-        |calls: &[(&str, Value)]| distil::of_reflections(&harvests("here", &case.events(calls))[0]);
+    let kept = |calls: &[(&str, Value)]| {
+        distillation::lessons_from_reflections(&build_turn_records("here", &case.events(calls))[0])
+    };
     let (lessons, refused) = kept(&calls);
     let [lesson] = lessons.as_slice() else { panic!("{lessons:#?} {refused:#?}") };
     assert_eq!((lesson.text.as_str(), lesson.origin), (said[0], Origin::Reflection));
@@ -428,7 +433,7 @@ fn traces_record_the_methodology_chosen_by_the_planner() {
     ]);
     let log = serde_json::to_string(&events).unwrap();
     assert!(log.contains("Write down the places as todos."), "the model was told how that goes");
-    let traces = fold("here", &events);
+    let traces = build_traces("here", &events);
     assert_eq!(
         traces.last().unwrap().methodology.as_deref(),
         Some("search_then_edit"),

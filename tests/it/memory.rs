@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use agent_learning::credit::Credit;
-use agent_learning::lesson::{APPLY_AT, FailurePattern, Lesson, Origin, Scope, Source, key};
+use agent_learning::lesson::{
+    FailurePattern, Lesson, MIN_APPLY_CONFIDENCE, Origin, Scope, Source, failure_key,
+};
 use agent_learning::recall;
-use agent_learning::review::{self, Period, review};
-use agent_learning::store::{Batch, Learned, SqliteStore, StoreError, terms};
+use agent_learning::review::{self, ReviewPeriod, review};
+use agent_learning::store::{Batch, LearnOutcome, SqliteStore, StoreError, index_terms};
 use agent_learning::trace::ExecutionTrace;
 use agent_protocol::Object;
 use agent_protocol::envelope::ErrorCode;
@@ -75,7 +77,7 @@ fn credit(id: &str, helped: u32, hurt: u32) -> Batch {
 
 /// Texts of the lessons that share terms with this text, best first.
 fn found(store: &SqliteStore, text: &str) -> Vec<String> {
-    let found = store.matching(&[], &terms(text), 5).unwrap();
+    let found = store.matching_lessons(&[], &index_terms(text), 5).unwrap();
     found.into_iter().map(|(_, lesson)| lesson.text).collect()
 }
 
@@ -121,12 +123,12 @@ fn committed_lessons_are_visible_to_the_next_process() {
     let memory = Memory::new();
     let rule = rule("Run `make check` before a commit.");
     let learned = memory.open().commit(&batch(vec![rule.clone()])).unwrap();
-    assert_eq!(learned, [Learned::New]);
+    assert_eq!(learned, [LearnOutcome::New]);
     let store = memory.open();
     assert_eq!(store.lessons(&[project("p"), Scope::User]).unwrap(), std::slice::from_ref(&rule));
     assert_eq!(store.lessons(&[project("q")]).unwrap(), []);
-    assert_eq!(store.lesson(&rule.id[..4]).unwrap(), Some(rule));
-    assert_eq!(store.lesson("zz").unwrap(), None);
+    assert_eq!(store.find_lesson(&rule.id[..4]).unwrap(), Some(rule));
+    assert_eq!(store.find_lesson("zz").unwrap(), None);
 }
 
 #[test]
@@ -136,7 +138,7 @@ fn reads_create_no_file_and_files_are_private() {
     let store = memory.open();
     assert_eq!(store.lessons(&[]).unwrap(), []);
     assert_eq!(found(&store, "anything"), [""; 0]);
-    assert!(!store.forget("x").unwrap());
+    assert!(!store.forget_lesson("x").unwrap());
     assert_eq!(store.prune(NOW, 1).unwrap(), 0);
     assert!(!memory.path().exists() && !memory.path().parent().unwrap().exists());
     put(&store, &rule("Read before you write."));
@@ -152,13 +154,13 @@ fn equal_lessons_are_counted_and_keep_the_latest_sources() {
     let memory = Memory::new();
     let store = memory.open();
     let first = missing_pytest(project("p"), "tox");
-    assert_eq!(store.commit(&batch(vec![first.clone()])).unwrap(), [Learned::New]);
+    assert_eq!(store.commit(&batch(vec![first.clone()])).unwrap(), [LearnOutcome::New]);
     for n in 2..=7 {
         let mut again = first.clone();
         again.sources = vec![Source { session: format!("session-{n}"), events: (n, n + 1) }];
-        assert_eq!(store.commit(&batch(vec![again])).unwrap(), [Learned::Known]);
+        assert_eq!(store.commit(&batch(vec![again])).unwrap(), [LearnOutcome::Reinforced]);
     }
-    let known = store.lesson(&first.id).unwrap().unwrap();
+    let known = store.find_lesson(&first.id).unwrap().unwrap();
     assert_eq!((known.frequency, known.helped, known.text.as_str()), (7, 7, first.text.as_str()));
     let sessions: Vec<&str> = known.sources.iter().map(|it| it.session.as_str()).collect();
     assert_eq!(sessions, ["session-3", "session-4", "session-5", "session-6", "session-7"]);
@@ -175,15 +177,15 @@ fn failure_lessons_come_from_the_project_and_user_scopes() {
     let there = missing_pytest(project("q"), "tox");
     let users = missing_pytest(Scope::User, "uvx pytest");
     let all = [&here[..], &[there, users.clone()]].concat();
-    assert_eq!(store.commit(&batch(all)).unwrap(), [Learned::New; 4]);
-    let key = key("Bash", "pytest", ErrorCode::CommandFailed, MISSING);
+    assert_eq!(store.commit(&batch(all)).unwrap(), [LearnOutcome::New; 4]);
+    let key = failure_key("Bash", "pytest", ErrorCode::CommandFailed, MISSING);
     let mut about: Vec<String> =
-        store.about(&project("p"), &key).unwrap().into_iter().map(|it| it.id).collect();
+        store.lessons_about(&project("p"), &key).unwrap().into_iter().map(|it| it.id).collect();
     about.sort();
     let mut expected = [&here[0].id, &here[1].id, &users.id].map(Clone::clone);
     expected.sort();
     assert_eq!(about, expected);
-    assert_eq!(store.about(&project("p"), "Bash\nruff").unwrap(), []);
+    assert_eq!(store.lessons_about(&project("p"), "Bash\nruff").unwrap(), []);
     // Lessons from two projects do not become user lessons.
     assert_eq!(store.lessons(&[Scope::User]).unwrap(), [users]);
 }
@@ -194,17 +196,17 @@ fn relearning_does_not_overwrite_user_edits() {
     let store = memory.open();
     let learnt = missing_pytest(project("p"), "python3 -m pytest");
     put(&store, &learnt);
-    let changed = store.change(&learnt.id, |lesson| {
+    let changed = store.update_lesson(&learnt.id, |lesson| {
         lesson.origin = Origin::User;
         "Ask before you run pytest.".clone_into(&mut lesson.text);
         lesson.failure.as_mut().unwrap().fix = None;
     });
     assert_eq!(changed.unwrap().unwrap().helped, 1);
     put(&store, &learnt);
-    let known = store.lesson(&learnt.id).unwrap().unwrap();
+    let known = store.find_lesson(&learnt.id).unwrap().unwrap();
     assert_eq!((known.failure.unwrap().fix, known.frequency), (None, 2));
     assert_eq!(known.text, "Ask before you run pytest.");
-    assert_eq!(store.change("gone", |_| ()).unwrap(), None);
+    assert_eq!(store.update_lesson("gone", |_| ()).unwrap(), None);
 }
 
 #[test]
@@ -217,7 +219,7 @@ fn uses_of_a_lesson_are_counted_by_outcome() {
     store.commit(&credit(&first.id, 1, 0)).unwrap();
     store.commit(&credit(&first.id, 0, 1)).unwrap();
     store.commit(&credit("gone", 1, 0)).unwrap();
-    let known = store.lesson(&first.id).unwrap().unwrap();
+    let known = store.find_lesson(&first.id).unwrap().unwrap();
     assert_eq!((known.recalled, known.helped, known.hurt), (3, 2, 1));
 }
 
@@ -229,11 +231,12 @@ fn fixes_that_stop_helping_are_soon_no_longer_applied() {
     put(&store, &known);
     let turn = |helped: u32, hurt: u32| {
         store.commit(&credit(&known.id, helped, hurt)).unwrap();
-        store.lesson(&known.id).unwrap().unwrap().confidence()
+        store.find_lesson(&known.id).unwrap().unwrap().confidence()
     };
     let surest = (2..40).map(|_| turn(1, 0)).fold(0.0, f64::max);
     assert!(surest > 0.85, "{surest}");
-    let n_applied = (40..80).map(|_| turn(0, 1)).take_while(|sure| *sure >= APPLY_AT).count();
+    let n_applied =
+        (40..80).map(|_| turn(0, 1)).take_while(|sure| *sure >= MIN_APPLY_CONFIDENCE).count();
     assert!(n_applied < 4, "{n_applied}");
 }
 
@@ -245,15 +248,15 @@ fn lessons_that_stopped_helping_are_no_longer_recalled() {
     put(&store, &lost);
     let key = lost.failure.as_ref().unwrap().key();
     let n_seen = || {
-        let task = recall::for_task(&store, "p", "pip install", 400).unwrap();
-        let about = store.about(&project("p"), &key).unwrap();
-        let latest = store.latest(&project("p"), 9).unwrap();
+        let task = recall::lessons_for_task(&store, "p", "pip install", 400).unwrap();
+        let about = store.lessons_about(&project("p"), &key).unwrap();
+        let latest = store.latest_lessons(&project("p"), 9).unwrap();
         (task.len(), about.len(), latest.len(), found(&store, "pip install").len())
     };
     assert_eq!(n_seen(), (1, 1, 1, 1));
     store.commit(&credit(&lost.id, 0, 5)).unwrap();
     assert_eq!(n_seen(), (0, 0, 0, 0));
-    assert_eq!(store.lesson(&lost.id).unwrap().unwrap().hurt, 5, "a review removes it");
+    assert_eq!(store.find_lesson(&lost.id).unwrap().unwrap().hurt, 5, "a review removes it");
     // Lessons written by the user are never hidden.
     let mut own = rule("Use `pip install` as I do.");
     (own.origin, own.hurt) = (Origin::User, 9);
@@ -268,11 +271,11 @@ fn search_index_follows_edits_and_deletions() {
     let lesson = rule("Run `make lint` before a commit.");
     put(&store, &lesson);
     let new = "Start postgres before the tests.";
-    store.change(&lesson.id, |lesson| new.clone_into(&mut lesson.text)).unwrap();
+    store.update_lesson(&lesson.id, |lesson| new.clone_into(&mut lesson.text)).unwrap();
     let n = |text: &str| found(&store, text).len();
     assert_eq!((n("lint"), n("postgres")), (0, 1));
-    assert!(store.forget(&lesson.id).unwrap());
-    assert!(!store.forget(&lesson.id).unwrap());
+    assert!(store.forget_lesson(&lesson.id).unwrap());
+    assert!(!store.forget_lesson(&lesson.id).unwrap());
     assert_eq!((n("lint"), n("postgres")), (0, 0));
 }
 
@@ -285,7 +288,7 @@ fn search_is_limited_to_its_scopes() {
         put(&store, &lesson(scope, LessonKind::Rule, &text));
     }
     let found = |scopes: &[Scope]| -> Vec<Scope> {
-        let found = store.matching(scopes, &terms("migrated database"), 9).unwrap();
+        let found = store.matching_lessons(scopes, &index_terms("migrated database"), 9).unwrap();
         let mut scopes: Vec<Scope> = found.into_iter().map(|(_, lesson)| lesson.scope).collect();
         scopes.sort();
         scopes
@@ -313,7 +316,7 @@ fn search_input_is_treated_as_plain_text() {
 
 /// The lessons recalled for a task in project `p`.
 fn told(store: &SqliteStore, task: &str, max_tokens: u64) -> Vec<String> {
-    let told = recall::for_task(store, "p", task, max_tokens).unwrap();
+    let told = recall::lessons_for_task(store, "p", task, max_tokens).unwrap();
     told.into_iter().map(|it| it.text).collect()
 }
 
@@ -422,7 +425,7 @@ fn memory_works_after_corruption_at_any_offset() {
                 .commit(&batch(vec![new.clone()]))
                 .unwrap_or_else(|error| panic!("page {page}: {error}"));
             store.lessons(&[]).unwrap_or_else(|error| panic!("page {page}: {error}"));
-            let found = store.matching(&[], &terms("afterwards"), 5);
+            let found = store.matching_lessons(&[], &index_terms("afterwards"), 5);
             let found = found.unwrap_or_else(|error| panic!("page {page}: {error}"));
             assert!(found.iter().any(|(_, lesson)| lesson.id == new.id), "page {page}");
             n_set_aside += usize::from(!memory.told().is_empty());
@@ -548,9 +551,9 @@ fn review_weights_are_equal_for_every_project_filter() {
     store.commit(&Batch { traces, ..Batch::default() }).unwrap();
     let carry_out = |project: Option<&str>| {
         let project = project.map(str::to_owned);
-        let period = Period { from_ms: 0, to_ms: 10, project };
+        let period = ReviewPeriod { from_ms: 0, to_ms: 10, project };
         let review = review(&store, &period, &[]).unwrap();
-        let changed = review::carry_out(&store, &review).unwrap().weights;
+        let changed = review::apply_review(&store, &review).unwrap().weights;
         (review.totals.traces, changed, store.weight("LS").unwrap())
     };
     let first = carry_out(Some("one"));
@@ -609,9 +612,9 @@ fn review_lists_important_findings_first() {
         lesson("two", "Run `bin/ship` with `--zone eu` (it says: no zone)."),
         lesson("one", "Run `make check`, not `make test` (it says: no rule to make)."),
     ];
-    let period = Period { from_ms: 0, to_ms: 100, project: None };
+    let period = ReviewPeriod { from_ms: 0, to_ms: 100, project: None };
     let review = review(&store, &period, &items).unwrap();
-    let page = review::markdown(&review);
+    let page = review::render_markdown(&review);
     let mut rest = page.as_str();
     for part in [
         "# Review of all projects",
@@ -794,7 +797,7 @@ fn editing_the_text_removes_the_fix() {
     let test = Test::new();
     let lesson = missing_pytest(Scope::User, "python3 -m pytest");
     put(&store(&test), &lesson);
-    let fix = || store(&test).lesson(&lesson.id).unwrap().unwrap().failure.unwrap().fix;
+    let fix = || store(&test).find_lesson(&lesson.id).unwrap().unwrap().failure.unwrap().fix;
     let before = fix();
     test.agent(&["memory", "edit", &lesson.id, "--project"]).expect_code(0);
     assert_eq!(fix(), before, "the words are the same");
@@ -824,7 +827,7 @@ fn counts_gained_during_an_edit_are_kept() {
     store.commit(&credit(&id, 1, 0)).unwrap();
     test.write("go", "");
     assert!(child.wait_with_output().unwrap().status.success());
-    let item = store.lesson(&id).unwrap().unwrap();
+    let item = store.find_lesson(&id).unwrap().unwrap();
     assert_eq!((item.text.as_str(), item.helped), ("Run the linter first.", 1));
 }
 
@@ -970,7 +973,7 @@ fn acknowledged_commits_survive_kills() {
         let text = format!("Rule {n} of writer{own} about subject-{own}-{n}.");
         assert!(texts.contains(&text), "lost: {text}");
     }
-    let health = store.examine().unwrap().unwrap();
+    let health = store.check_health().unwrap().unwrap();
     assert_eq!((health.damage, memory.told()), (Vec::<String>::new(), String::new()));
     // The index matches the items: each is found by its unique word.
     for (own, n) in acknowledged.iter().rev().take(50) {

@@ -1,6 +1,6 @@
 //! Providers, dialects and efforts: what the built binary sends to servers in the format of each provider.
 
-use agent_protocol::provider::Wire;
+use agent_protocol::provider::WireFormat;
 use serde_json::{Value, json};
 
 use crate::server::{self, Reply, Server};
@@ -47,12 +47,14 @@ fn every_provider_completes_a_turn_with_a_tool_call() {
         let call = [("Read", json!({"path": "a.txt"}))];
         let said = "it says one";
         let server = Server::playing(match preset.wire {
-            Wire::OpenaiChat => [server::sse_calls(&call), server::sse_text(said)],
-            Wire::OpenaiResponses => [openai_responses::calls(&call), openai_responses::text(said)],
-            Wire::AnthropicMessages => {
+            WireFormat::OpenaiChat => [server::sse_calls(&call), server::sse_text(said)],
+            WireFormat::OpenaiResponses => {
+                [openai_responses::calls(&call), openai_responses::text(said)]
+            }
+            WireFormat::AnthropicMessages => {
                 [anthropic_messages::calls(&call), anthropic_messages::text(said)]
             }
-            Wire::Gemini => [gemini::calls(&call), gemini::text(said)],
+            WireFormat::Gemini => [gemini::calls(&call), gemini::text(said)],
         });
         let test = project(&preset.name, &server);
         let wire = format!("providers.{}.wire={}", preset.name, preset.wire.as_str());
@@ -62,10 +64,12 @@ fn every_provider_completes_a_turn_with_a_tool_call() {
         let second = server.finish()[1].json();
         assert!(second.to_string().contains("1 | one"), "{}: {second}", preset.name);
         match preset.wire {
-            Wire::OpenaiChat => {}
-            Wire::OpenaiResponses => assert_eq!(second["reasoning"], json!({"effort": "high"})),
-            Wire::AnthropicMessages => assert_eq!(second["output_config"]["effort"], "high"),
-            Wire::Gemini => {
+            WireFormat::OpenaiChat => {}
+            WireFormat::OpenaiResponses => {
+                assert_eq!(second["reasoning"], json!({"effort": "high"}));
+            }
+            WireFormat::AnthropicMessages => assert_eq!(second["output_config"]["effort"], "high"),
+            WireFormat::Gemini => {
                 let thinking = &second["generationConfig"]["thinkingConfig"];
                 assert_eq!(thinking["thinkingLevel"], "high", "{second}");
             }

@@ -98,7 +98,7 @@ fn known_failure_is_fixed_by_the_kernel_as_a_counted_retry() {
     let recalled = test.events_of("memory.recalled");
     assert_eq!(own[0]["parent_call"], recalled.last().unwrap()["call"]);
     assert_eq!(test.events_of("model.requested").len(), 2, "no model was asked why");
-    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    let known = store(&test).find_lesson(&lesson.id).unwrap().unwrap();
     assert_eq!((known.recalled, known.helped, known.hurt), (1, 2, 0));
 }
 
@@ -180,12 +180,12 @@ fn multi_call_fix_is_shown_but_not_applied() {
 #[test]
 fn low_confidence_fix_is_shown_but_not_applied() {
     let (test, lesson) = moved();
-    store(&test).change(&lesson.id, |lesson| lesson.hurt = 1).unwrap();
+    store(&test).update_lesson(&lesson.id, |lesson| lesson.hurt = 1).unwrap();
     let test = test.script(&format!("{}text: done", bash(AT_OLD_PLACE)));
     test.run(&["say hello"]).expect_code(0);
     assert_eq!(by_the_kernel(&test), [Value::Null; 0]);
     assert_eq!(recalled(&test, "failure"), [(MOVED.to_owned(), false)]);
-    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    let known = store(&test).find_lesson(&lesson.id).unwrap().unwrap();
     assert_eq!(known.recalled, 1);
 }
 
@@ -196,7 +196,7 @@ fn risky_fix_is_shown_but_not_applied() {
             let (test, lesson) = moved();
             let fix = json!({"command": command}).as_object().cloned();
             store(&test)
-                .change(&lesson.id, |lesson| {
+                .update_lesson(&lesson.id, |lesson| {
                     lesson.helped = 5;
                     lesson.failure.as_mut().unwrap().fix.clone_from(&fix);
                 })
@@ -247,7 +247,7 @@ fn failed_fix_is_not_retried_and_lowers_confidence() {
     let test = test.script(&format!("{old}{old}text: done"));
     test.run(&["say hello"]).expect_code(0);
     assert_eq!(by_the_kernel(&test).len(), 1);
-    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    let known = store(&test).find_lesson(&lesson.id).unwrap().unwrap();
     assert_eq!((known.recalled, known.helped, known.hurt), (1, 1, 1));
 }
 
@@ -257,7 +257,7 @@ fn fix_with_the_same_failure_lowers_confidence() {
     std::fs::remove_file(test.root().join("lib/a.txt")).unwrap();
     let test = test.script(&format!("{}text: done", bash(AT_OLD_PLACE)));
     test.run(&["say hello"]).expect_code(0);
-    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    let known = store(&test).find_lesson(&lesson.id).unwrap().unwrap();
     assert_eq!((known.helped, known.hurt), (1, 1));
 }
 
@@ -609,7 +609,7 @@ fn lesson_that_became_wrong_is_no_longer_recalled() {
         let test = test.script(&format!("{}text: done", bash("./run.sh --fast a")));
         test.run(&["run it"]).expect_code(0);
         assert!(is_recalled(&test, &lesson.id));
-        let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+        let known = store(&test).find_lesson(&lesson.id).unwrap().unwrap();
         assert!(known.hurt > 1 && !known.is_in_use(), "{other} {known:#?}");
         test.run(&["run it"]).expect_code(0);
         assert!(!test.has_event("memory.recalled"), "{other}");
@@ -640,7 +640,7 @@ fn learnt_encoding_is_used_in_the_second_session() {
     let finished = test.events_of("tool.finished");
     assert_eq!(finished.len(), 1);
     assert_eq!(finished[0]["envelope"]["status"], "success");
-    let known = store(&test).lesson(&lesson.id).unwrap().unwrap();
+    let known = store(&test).find_lesson(&lesson.id).unwrap().unwrap();
     assert_eq!((known.recalled, known.helped, known.hurt), (1, 2, 0));
     let show = test.agent(&["memory", "show", &lesson.id]).expect_code(0).stdout;
     assert!(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use agent_engine::tools::WorkspaceFacts;
 use agent_host::exec::git;
-use agent_host::workspace::{Limits, Settings, Workspace};
-use agent_permission::{Line, Policy, documentation, is_build_output};
+use agent_host::workspace::{CheckpointLimits, CheckpointSettings, Workspace};
+use agent_permission::{CommandLine, Policy, command_table_markdown, is_build_output};
 use agent_protocol::control::{PermissionMode, Ruling};
 use agent_protocol::tool::Effect;
 use serde_json::{Value, json};
@@ -71,11 +71,11 @@ fn project() -> (Test, Workspace) {
     fs::create_dir_all(root.join(".git/hooks")).unwrap();
     let state = root.with_file_name("state-of-the-judge");
     fs::create_dir_all(state.join("session")).unwrap();
-    let workspace = Workspace::open(&root, &[]).unwrap().with_checkpoints(Settings {
+    let workspace = Workspace::open(&root, &[]).unwrap().with_checkpoints(CheckpointSettings {
         store: state.join("store"),
         session: state.join("session"),
-        limits: Limits { is_build_output, ..Limits::default() },
-        read_blobs: Arc::new(git::blobs),
+        limits: CheckpointLimits { is_build_output, ..CheckpointLimits::default() },
+        read_blobs: Arc::new(git::read_blobs),
     });
     (test, workspace)
 }
@@ -84,7 +84,7 @@ fn effect_of(command: &str) -> Effect {
     Effect::Command {
         command: command.to_owned(),
         directory: ".".to_owned(),
-        reads_only: Line::read(command).is_read_only(),
+        reads_only: CommandLine::parse(command).is_read_only(),
         programs: Vec::new(),
         unproven: Vec::new(),
         background: false,
@@ -94,7 +94,9 @@ fn effect_of(command: &str) -> Effect {
 /// `reads`, `runs`, `asks` or `never`, and the rule.
 fn verdict(command: &str, policy: &Policy, workspace: &Workspace) -> (&'static str, String) {
     match policy.rule_on("Bash", &effect_of(command), &WorkspaceFacts(workspace)) {
-        Ruling::Allow(reason) if Line::read(command).is_read_only() => ("reads", reason.rule),
+        Ruling::Allow(reason) if CommandLine::parse(command).is_read_only() => {
+            ("reads", reason.rule)
+        }
         Ruling::Allow(reason) => ("runs", reason.rule),
         Ruling::Ask(reason) => ("asks", reason.rule),
         Ruling::Refuse(_, reason) => ("never", reason.rule),
@@ -141,7 +143,7 @@ fn permission_table_in_the_docs_is_up_to_date() {
     let text = fs::read_to_string(&path).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (_, after) = rest.split_once(END).unwrap();
-    let expected = format!("{before}{BEGIN}\n{}\n{END}{after}", documentation());
+    let expected = format!("{before}{BEGIN}\n{}\n{END}{after}", command_table_markdown());
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, &expected).unwrap();
     } else {

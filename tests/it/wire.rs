@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use agent_model::Endpoint;
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{
-    Delta, Model, ModelError, ModelErrorKind, Purpose, Reply as Answer, Request, Retry, StopReason,
-    Usage,
+    Delta, Model, ModelError, ModelErrorKind, Purpose, Reply as Answer, Request, RetryNotice,
+    StopReason, Usage,
 };
 use futures_util::StreamExt;
 use rustls::pki_types::pem::PemObject;
@@ -31,7 +31,7 @@ fn endpoint_at(url: &str) -> Endpoint {
     let mut endpoint = Endpoint::new("test/m", url);
     endpoint.api_key = Some("sk-secret".into());
     endpoint.key_source = "TEST_API_KEY".into();
-    endpoint.retries.base = Duration::from_millis(1);
+    endpoint.retries.base_delay = Duration::from_millis(1);
     endpoint
 }
 
@@ -40,14 +40,14 @@ fn request(messages: &[Message]) -> Request<'_> {
 }
 
 /// The answer, and the retries before it.
-async fn ask(model: &dyn Model) -> Result<(Answer, Vec<Retry>), ModelError> {
+async fn ask(model: &dyn Model) -> Result<(Answer, Vec<RetryNotice>), ModelError> {
     let messages = [Message::text(Role::User, "hello")];
     let request = request(&messages);
     let mut stream = model.stream(&request);
     let (mut answer, mut retries) = (Answer::default(), Vec::new());
     while let Some(item) = stream.next().await {
         let delta = item?;
-        answer.fold(&delta);
+        answer.apply_delta(&delta);
         if let Delta::Retry(retry) = delta {
             retries.push(retry);
         }
@@ -55,7 +55,7 @@ async fn ask(model: &dyn Model) -> Result<(Answer, Vec<Retry>), ModelError> {
     Ok((answer, retries))
 }
 
-async fn ask_server(server: &Server) -> Result<(Answer, Vec<Retry>), ModelError> {
+async fn ask_server(server: &Server) -> Result<(Answer, Vec<RetryNotice>), ModelError> {
     ask(&*agent_model::connect(endpoint(server)).unwrap()).await
 }
 
@@ -253,7 +253,7 @@ async fn unreachable_server_is_reported() {
 
     let mut endpoint = endpoint_at("http://no-such-host.invalid/v1");
     endpoint.proxy = Some("none".into());
-    endpoint.retries.tries = 1;
+    endpoint.retries.max_attempts = 1;
     let error = ask(&*agent_model::connect(endpoint).unwrap()).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Unavailable);
     assert!(error.message.contains("no-such-host.invalid"), "{error}");

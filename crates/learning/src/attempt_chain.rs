@@ -10,16 +10,16 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::call::{CHECK, Made};
+use super::call_record::{CHECK, CallRecord};
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::tool::CHANGE_TOOLS;
 
 /// Number of calls within which a call about another target may resolve a failure.
-const WINDOW: usize = 8;
+const RESOLUTION_WINDOW: usize = 8;
 
 /// A failure with its further attempts, as indexes of the turn's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chain {
+pub struct AttemptChain {
     /// The failed calls, in order.
     pub failures: Vec<usize>,
     /// The call that resolved them.
@@ -29,50 +29,52 @@ pub struct Chain {
 }
 
 /// The chains of a turn, and the calls that belong to none.
-pub fn chains(calls: &[Made]) -> (Vec<Chain>, Vec<usize>) {
+pub fn find_chains(calls: &[CallRecord]) -> (Vec<AttemptChain>, Vec<usize>) {
     let mut is_used = vec![false; calls.len()];
     let mut chains = Vec::new();
     for at in 0..calls.len() {
-        if calls[at].failed.is_none() || is_used[at] {
+        if calls[at].failure.is_none() || is_used[at] {
             continue;
         }
-        let (success, is_same_call) = match resolution(calls, at) {
+        let (success, is_same_call) = match find_resolution(calls, at) {
             Some((success, is_same_call)) => (Some(success), is_same_call),
             None => (None, false),
         };
         let end = success.unwrap_or(calls.len());
         let is_attempt = |other: &usize| {
             let (failed, later) = (&calls[at], &calls[*other]);
-            later.failed.is_some() && (is_for(failed, later) || is_akin(failed, later))
+            later.failure.is_some()
+                && (is_made_for(failed, later) || is_similar_call(failed, later))
         };
         let further: Vec<usize> =
             (at + 1..end).filter(|other| !is_used[*other]).filter(is_attempt).collect();
         let failures: Vec<usize> = std::iter::once(at).chain(further).collect();
         failures.iter().chain(&success).for_each(|at| is_used[*at] = true);
-        chains.push(Chain { failures, success, is_same_call });
+        chains.push(AttemptChain { failures, success, is_same_call });
     }
     let others = (0..calls.len()).filter(|at| !is_used[*at]).collect();
     (chains, others)
 }
 
 /// The index of the call that resolved the failure at this index, and whether it is the same call.
-fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
+fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
     let failed = &calls[at];
-    let of_kernel =
-        (at + 1..calls.len()).find(|at| has_succeeded(&calls[*at]) && is_for(failed, &calls[*at]));
+    let of_kernel = (at + 1..calls.len())
+        .find(|at| has_succeeded(&calls[*at]) && is_made_for(failed, &calls[*at]));
     if let Some(at) = of_kernel {
         return Some((at, false));
     }
     // The calls of one answer were made before the model knew about the failure.
     let next = (at + 1..calls.len()).find(|at| calls[*at].round > failed.round)?;
     let later = next..calls.len();
-    let near = next..calls.len().min(next + WINDOW);
-    let find = |range: Range<usize>, fits: &dyn Fn(&Made) -> bool| {
+    let near = next..calls.len().min(next + RESOLUTION_WINDOW);
+    let find = |range: Range<usize>, fits: &dyn Fn(&CallRecord) -> bool| {
         // A call that only reads does not do what one that acts failed to do.
-        let resolves = |made: &Made| has_succeeded(made) && (made.acts || !failed.acts);
+        let resolves =
+            |made: &CallRecord| has_succeeded(made) && (made.may_change || !failed.may_change);
         range.into_iter().find(|at| resolves(&calls[*at]) && fits(&calls[*at]))
     };
-    let is_same = |made: &Made| made.tool == failed.tool && made.input == failed.input;
+    let is_same = |made: &CallRecord| made.tool == failed.tool && made.input == failed.input;
     if let Some(at) = find(later.clone(), &is_same) {
         return Some((at, true));
     }
@@ -80,21 +82,21 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
         return None;
     }
     let akin = find(later, &|made| is_same_target(failed, made))
-        .map(|at| end_of_run(calls, at, &|made| is_same_target(failed, made)))
+        .map(|at| last_of_run(calls, at, &|made| is_same_target(failed, made)))
         .or_else(|| {
-            let first = find(near.clone(), &|made| is_akin(failed, made))?;
-            Some(end_of_run(calls, first, &|made| is_akin(failed, made)))
+            let first = find(near.clone(), &|made| is_similar_call(failed, made))?;
+            Some(last_of_run(calls, first, &|made| is_similar_call(failed, made)))
         })
         .or_else(|| find(near.clone(), &|made| names_target(failed, made)))
         .or_else(|| find(near.clone(), &|made| is_same_search(failed, made)));
     let next = || {
-        let is_passed_over = |made: &Made| {
+        let is_passed_over = |made: &CallRecord| {
             matches!(made.tool.as_str(), CHECK | "TodoWrite" | "AskUser")
-                || failed.acts && !made.acts
+                || failed.may_change && !made.may_change
         };
         let next = near.into_iter().find(|at| !is_passed_over(&calls[*at]))?;
         let next_call = &calls[next];
-        let is_alike = if is_known(failed) {
+        let is_alike = if is_known_tool(failed) {
             shares_operand(failed, next_call)
         } else {
             shares_argument(failed, next_call)
@@ -106,13 +108,13 @@ fn resolution(calls: &[Made], at: usize) -> Option<(usize, bool)> {
 
 /// The last of several consecutive successes about the same target, with only reading calls between them: a
 /// help text comes before the call that follows it.
-fn end_of_run(calls: &[Made], first: usize, fits: &dyn Fn(&Made) -> bool) -> usize {
+fn last_of_run(calls: &[CallRecord], first: usize, fits: &dyn Fn(&CallRecord) -> bool) -> usize {
     if calls[first].tool != "Bash" {
         return first;
     }
     let mut last = first;
     for (at, made) in calls.iter().enumerate().skip(first + 1) {
-        match (has_succeeded(made) && fits(made), made.acts) {
+        match (has_succeeded(made) && fits(made), made.may_change) {
             (true, _) => last = at,
             (false, true) => break,
             (false, false) => {}
@@ -122,70 +124,73 @@ fn end_of_run(calls: &[Made], first: usize, fits: &dyn Fn(&Made) -> bool) -> usi
 }
 
 /// The call did what it was made for.
-fn has_succeeded(made: &Made) -> bool {
-    made.failed.is_none() && !made.hides_failure
+fn has_succeeded(made: &CallRecord) -> bool {
+    made.failure.is_none() && !made.hides_failure
 }
 
 /// The kernel made the call on behalf of the failed one.
-fn is_for(failed: &Made, made: &Made) -> bool {
-    made.parent.as_ref() == Some(&failed.id)
+fn is_made_for(failed: &CallRecord, made: &CallRecord) -> bool {
+    made.parent_call.as_ref() == Some(&failed.id)
 }
 
-fn is_known(failed: &Made) -> bool {
-    failed.failed.as_ref().is_none_or(|failed| failed.code != ErrorCode::UnknownTool)
+fn is_known_tool(failed: &CallRecord) -> bool {
+    failed.failure.as_ref().is_none_or(|failed| failed.code != ErrorCode::UnknownTool)
 }
 
 /// The same program with the same first operand, or the same file.
-fn is_same_target(failed: &Made, made: &Made) -> bool {
+fn is_same_target(failed: &CallRecord, made: &CallRecord) -> bool {
     if !is_same_tool(failed, made) {
         return false;
     }
     if failed.command().is_some() {
         return failed
-            .decisive()
+            .last_program()
             .is_some_and(|program| made.programs.iter().any(|it| it == program));
     }
     failed.path().is_some() && failed.target() == made.target()
 }
 
 /// The same program or file, or the same search tool.
-fn is_akin(failed: &Made, made: &Made) -> bool {
+fn is_similar_call(failed: &CallRecord, made: &CallRecord) -> bool {
     if failed.tool == CHECK || !is_same_tool(failed, made) {
         return failed.tool == made.tool && failed.input == made.input;
     }
     if failed.command().is_some() {
-        let name = name_of(failed.decisive());
+        let name = program_name(failed.last_program());
         return name.is_some()
-            && further(failed, made).any(|program| name_of(Some(program)) == name);
+            && new_programs(failed, made).any(|program| program_name(Some(program)) == name);
     }
     is_same_target(failed, made)
 }
 
 /// The programs of a call without those that the failed line ran before its last one: their success shows nothing new.
-fn further<'a>(failed: &'a Made, made: &'a Made) -> impl Iterator<Item = &'a String> {
+fn new_programs<'a>(
+    failed: &'a CallRecord,
+    made: &'a CallRecord,
+) -> impl Iterator<Item = &'a String> {
     let before = failed.programs.split_last().map_or(&[][..], |(_, before)| before);
     made.programs.iter().filter(|program| !before.contains(program))
 }
 
-fn name_of(program: Option<&String>) -> Option<&str> {
+fn program_name(program: Option<&String>) -> Option<&str> {
     program?.split(' ').next()
 }
 
-fn is_same_tool(failed: &Made, made: &Made) -> bool {
+fn is_same_tool(failed: &CallRecord, made: &CallRecord) -> bool {
     let both_change = || [failed, made].iter().all(|it| CHANGE_TOOLS.contains(&it.tool.as_str()));
     failed.tool == made.tool || both_change()
 }
 
 /// The line names the program or the file of the failed call: `python3 -m pytest` after `pytest`.
-fn names_target(failed: &Made, made: &Made) -> bool {
+fn names_target(failed: &CallRecord, made: &CallRecord) -> bool {
     let Some(line) = made.command() else { return false };
     let is_end = |c: char| c.is_whitespace() || "'\";|&()=".contains(c);
     let mut words = line.split(is_end).filter(|word| !word.is_empty());
     match failed.command() {
         Some(_) => {
-            let name = name_of(failed.decisive());
+            let name = program_name(failed.last_program());
             name.is_some()
-                && further(failed, made).next().is_some()
+                && new_programs(failed, made).next().is_some()
                 && words.any(|word| Some(word.rsplit('/').next().unwrap_or(word)) == name)
         }
         None => failed.path().is_some_and(|path| words.any(|word| word == path)),
@@ -194,28 +199,28 @@ fn names_target(failed: &Made, made: &Made) -> bool {
 
 /// Another call of the same tool that changes no file: a search with another pattern, or a file or folder of the same
 /// name in another directory.
-fn is_same_search(failed: &Made, made: &Made) -> bool {
+fn is_same_search(failed: &CallRecord, made: &CallRecord) -> bool {
     if failed.tool != made.tool
         || failed.command().is_some()
         || CHANGE_TOOLS.contains(&failed.tool.as_str())
     {
         return false;
     }
-    let name = |made: &Made| Path::new(made.path()?).file_name().map(OsStr::to_owned);
+    let name = |made: &CallRecord| Path::new(made.path()?).file_name().map(OsStr::to_owned);
     made.input.contains_key("pattern") || name(failed).is_some() && name(failed) == name(made)
 }
 
 /// Two commands have the first operand of a program in common: `eng/build.sh release` after `make release`.
-fn shares_operand(failed: &Made, made: &Made) -> bool {
+fn shares_operand(failed: &CallRecord, made: &CallRecord) -> bool {
     fn operand(program: &str) -> Option<&str> {
         Some(program.split_once(' ')?.1)
     }
-    let known = failed.decisive().and_then(|program| operand(program));
+    let known = failed.last_program().and_then(|program| operand(program));
     known.is_some() && made.programs.iter().any(|program| operand(program) == known)
 }
 
 /// Two calls have the value of an argument in common: `Grep` of a text after an unknown `search` for it.
-fn shares_argument(failed: &Made, made: &Made) -> bool {
+fn shares_argument(failed: &CallRecord, made: &CallRecord) -> bool {
     let mut texts = failed.input.values().filter_map(Value::as_str).filter(|it| !it.is_empty());
     texts.any(|text| made.input.values().any(|other| other == text))
 }
@@ -224,11 +229,11 @@ fn shares_argument(failed: &Made, made: &Made) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::call::failure;
+    use super::super::call_record::build_failure;
     use super::*;
 
     /// `!LINE`: failed; `?LINE`: read-only; `TOOL PATH`: a file tool.
-    fn calls(lines: &[&str]) -> Vec<Made> {
+    fn calls(lines: &[&str]) -> Vec<CallRecord> {
         let made = |(n, line): (usize, &&str)| {
             let (line, has_failed) = line.strip_prefix('!').map_or((*line, false), |it| (it, true));
             let (line, acts) = line.strip_prefix('?').map_or((line, true), |it| (it, false));
@@ -237,17 +242,17 @@ mod tests {
             let arguments = if is_tool { json!({"path": rest}) } else { json!({"command": line}) };
             let Value::Object(input) = arguments else { unreachable!() };
             let program = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
-            Made {
+            CallRecord {
                 seq: n as u64,
                 round: u32::try_from(n).unwrap_or_default(),
                 id: n.to_string(),
                 tool: if is_tool { first } else { "Bash" }.to_owned(),
-                failed: has_failed
-                    .then(|| failure(ErrorCode::CommandFailed, &input, "no", "no", Some(1))),
+                failure: has_failed
+                    .then(|| build_failure(ErrorCode::CommandFailed, &input, "no", "no", Some(1))),
                 programs: if is_tool { Vec::new() } else { vec![program] },
-                acts: acts && first != "Read" && first != "Glob",
+                may_change: acts && first != "Read" && first != "Glob",
                 input,
-                ..Made::default()
+                ..CallRecord::default()
             }
         };
         lines.iter().enumerate().map(made).collect()
@@ -255,7 +260,7 @@ mod tests {
 
     #[track_caller]
     fn check(lines: &[&str], expected: Option<usize>) {
-        let (chains, _) = chains(&calls(lines));
+        let (chains, _) = find_chains(&calls(lines));
         assert_eq!(chains.first().and_then(|chain| chain.success), expected, "{lines:?}");
     }
 
@@ -283,7 +288,7 @@ mod tests {
     fn call_of_the_same_answer_resolves_nothing() {
         let mut calls = calls(&["!Read a/x", "Read b/x", "Read c/x"]);
         calls[1].round = calls[0].round;
-        assert_eq!(chains(&calls).0[0].success, Some(2));
+        assert_eq!(find_chains(&calls).0[0].success, Some(2));
     }
 
     #[test]
@@ -291,16 +296,16 @@ mod tests {
         for (path, resolved) in [("a.go", Some(1)), ("b.go", None)] {
             let mut calls = calls(&["!Glob a.go", &format!("Edit {path}")]);
             calls[0].tool = "str_replace_editor".to_owned();
-            calls[0].failed =
-                failure(ErrorCode::UnknownTool, &calls[0].input, "no", "no", None).into();
-            assert_eq!(chains(&calls).0[0].success, resolved, "{path}");
+            calls[0].failure =
+                build_failure(ErrorCode::UnknownTool, &calls[0].input, "no", "no", None).into();
+            assert_eq!(find_chains(&calls).0[0].success, resolved, "{path}");
         }
     }
 
     #[test]
     fn each_call_is_in_at_most_one_chain() {
-        let (chains, others) = chains(&calls(&["!x a", "!x b", "?ls", "x c", "y"]));
-        let chain = Chain { failures: vec![0, 1], success: Some(3), is_same_call: false };
+        let (chains, others) = find_chains(&calls(&["!x a", "!x b", "?ls", "x c", "y"]));
+        let chain = AttemptChain { failures: vec![0, 1], success: Some(3), is_same_call: false };
         assert_eq!((chains, others), (vec![chain], vec![2, 4]));
     }
 }

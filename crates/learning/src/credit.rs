@@ -1,12 +1,12 @@
 //! Measures whether recalled lessons helped.
 
-use super::call::Made;
-use super::fold::Harvest;
+use super::call_record::CallRecord;
 use super::lesson::{FailurePattern, Lesson};
-use agent_protocol::recall::Moment;
+use super::trace_builder::TurnRecord;
+use agent_protocol::recall::RecallMoment;
 
 /// Number of unsuccessful uses that a contradiction counts as.
-const CONTRADICTED: u32 = 5;
+const CONTRADICTION_WEIGHT: u32 = 5;
 
 /// The result of using a lesson in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +25,13 @@ pub struct Credit {
 /// the same failure occurred, or if the kernel applied it without success. It is contradicted if the call
 /// that had failed works now, or if its fix failed and a call of the same program without the fix's words
 /// worked. Lessons without a failure are only counted as seen.
-pub fn credits(harvest: &Harvest, known: &[Lesson]) -> Vec<Credit> {
+pub fn compute_credits(harvest: &TurnRecord, known: &[Lesson]) -> Vec<Credit> {
     let mut credits: Vec<Credit> = Vec::new();
     // Applying a lesson is stronger evidence than showing it.
     let (applied_ones, others): (Vec<_>, Vec<_>) =
-        harvest.recalled.iter().partition(|(_, recalled)| recalled.applied);
+        harvest.recalled_lessons.iter().partition(|(_, recalled)| recalled.applied);
     for (seq, recalled) in applied_ones.into_iter().chain(others) {
-        if recalled.moment == Moment::Reflection {
+        if recalled.moment == RecallMoment::Reflection {
             continue;
         }
         for item in &recalled.items {
@@ -39,11 +39,12 @@ pub fn credits(harvest: &Harvest, known: &[Lesson]) -> Vec<Credit> {
                 continue;
             }
             let Some(lesson) = known.iter().find(|lesson| lesson.id == item.id) else { continue };
-            let later: Vec<&Made> = harvest.calls.iter().filter(|call| call.seq > *seq).collect();
+            let later: Vec<&CallRecord> =
+                harvest.calls.iter().filter(|call| call.seq > *seq).collect();
             let (helped, hurt) = if recalled.applied {
-                applied(&later, recalled.call.as_deref())
+                credit_applied_lesson(&later, recalled.call.as_deref())
             } else {
-                shown(&later, lesson)
+                credit_shown_lesson(&later, lesson)
             };
             credits.push(Credit { id: item.id.clone(), helped, hurt });
         }
@@ -52,49 +53,52 @@ pub fn credits(harvest: &Harvest, known: &[Lesson]) -> Vec<Credit> {
 }
 
 /// The kernel's call decides.
-fn applied(later: &[&Made], call: Option<&str>) -> (u32, u32) {
-    let own = later.iter().find(|made| made.parent.is_some() && made.parent.as_deref() == call);
-    own.map_or((0, 0), |made| if made.failed.is_none() { (1, 0) } else { (0, 1) })
+fn credit_applied_lesson(later: &[&CallRecord], call: Option<&str>) -> (u32, u32) {
+    let own =
+        later.iter().find(|made| made.parent_call.is_some() && made.parent_call.as_deref() == call);
+    own.map_or((0, 0), |made| if made.failure.is_none() { (1, 0) } else { (0, 1) })
 }
 
-fn shown(later: &[&Made], lesson: &Lesson) -> (u32, u32) {
+fn credit_shown_lesson(later: &[&CallRecord], lesson: &Lesson) -> (u32, u32) {
     let Some(failure) = &lesson.failure else { return (0, 0) };
     let key = failure.key();
-    let is_target = |made: &&Made| {
-        made.tool == failure.tool && (made.target() == failure.target || follows(made, failure))
+    let is_target = |made: &&CallRecord| {
+        made.tool == failure.tool && (made.target() == failure.target || follows_fix(made, failure))
     };
-    let is_failed_call = |made: &&Made| made.tool == failure.tool && made.input == failure.input;
+    let is_failed_call =
+        |made: &&CallRecord| made.tool == failure.tool && made.input == failure.input;
     let is_other_way = !failure.is_same_call;
     // If something prepared the success, it may have prepared this one too.
     let may_contradict = !failure.is_prepared;
-    if may_contradict && later.iter().any(|made| is_failed_call(made) && made.failed.is_none()) {
-        return (0, CONTRADICTED);
+    if may_contradict && later.iter().any(|made| is_failed_call(made) && made.failure.is_none()) {
+        return (0, CONTRADICTION_WEIGHT);
     }
-    let is_followed = |made: &&Made| is_other_way && is_target(made) && follows(made, failure);
+    let is_followed =
+        |made: &&CallRecord| is_other_way && is_target(made) && follows_fix(made, failure);
     let followed = || later.iter().copied().filter(is_followed);
-    if followed().any(|made| made.has_key(&key)) {
+    if followed().any(|made| made.has_failure_key(&key)) {
         return (0, 1);
     }
-    if followed().any(|made| made.failed.is_none()) {
+    if followed().any(|made| made.failure.is_none()) {
         return (1, 0);
     }
-    let first_failed = later.iter().position(|made| is_followed(made) && made.failed.is_some());
+    let first_failed = later.iter().position(|made| is_followed(made) && made.failure.is_some());
     if let Some(at) = first_failed {
         let other = later[at + 1..]
             .iter()
-            .any(|made| made.failed.is_none() && is_target(made) && !follows(made, failure));
-        return (0, if other { CONTRADICTED } else { 0 });
+            .any(|made| made.failure.is_none() && is_target(made) && !follows_fix(made, failure));
+        return (0, if other { CONTRADICTION_WEIGHT } else { 0 });
     }
     // A lesson about a preparation: its failure did not occur although its target was used.
-    let was_used = later.iter().any(|made| made.failed.is_none() && is_failed_call(made));
-    let came = later.iter().any(|made| made.has_key(&key));
+    let was_used = later.iter().any(|made| made.failure.is_none() && is_failed_call(made));
+    let came = later.iter().any(|made| made.has_failure_key(&key));
     (u32::from(!is_other_way && was_used && !came), 0)
 }
 
 /// The call has words of the successful one: one of them is sufficient in a call about the same target,
 /// otherwise all are needed. If the successful call has no new words, this call has to
 /// be identical to it.
-fn follows(made: &Made, failure: &FailurePattern) -> bool {
+fn follows_fix(made: &CallRecord, failure: &FailurePattern) -> bool {
     let has = |word: &String| match made.command() {
         Some(command) => command.split_whitespace().any(|own| own == word),
         None => word.split_once('=').is_some_and(|(name, value)| {
@@ -116,7 +120,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::call::failure;
+    use super::super::call_record::build_failure;
     use super::super::lesson::{Origin, Scope};
     use super::*;
     use agent_protocol::Object;
@@ -132,7 +136,7 @@ mod tests {
 
     /// `!LINE`: failed as in the lesson; `?LINE`: failed in another way; `^LINE`: made by the
     /// kernel.
-    fn made(n: usize, line: &str) -> Made {
+    fn made(n: usize, line: &str) -> CallRecord {
         let (line, said) = match line.split_at(1) {
             ("!", line) => (line, Some(SAID)),
             ("?", line) => (line, Some("error: another thing")),
@@ -142,22 +146,23 @@ mod tests {
             line.strip_prefix('^').map_or((line, None), |it| (it, Some("1".into())));
         let program = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
         let input = input(line);
-        Made {
+        CallRecord {
             seq: 10 + n as u64,
             id: n.to_string(),
             tool: "Bash".to_owned(),
             programs: vec![program],
-            failed: said.map(|said| failure(ErrorCode::CommandFailed, &input, said, said, Some(1))),
+            failure: said
+                .map(|said| build_failure(ErrorCode::CommandFailed, &input, said, said, Some(1))),
             input,
-            parent,
-            ..Made::default()
+            parent_call: parent,
+            ..CallRecord::default()
         }
     }
 
     /// `failed` failed and `worked` worked; `None`: the same call worked after another one.
     fn lesson(failed: &str, worked: Option<&str>) -> Lesson {
         let made = made(0, &format!("!{failed}"));
-        let failed_as = made.failed.clone().unwrap();
+        let failed_as = made.failure.clone().unwrap();
         let known: Vec<&str> = failed.split(' ').collect();
         let new = worked.unwrap_or_default().split(' ');
         let new = new.filter(|word| !word.is_empty() && !known.contains(word));
@@ -184,8 +189,12 @@ mod tests {
         }
     }
 
-    fn recalled(lesson: &Lesson, moment: Moment, call: Option<&str>) -> (u64, MemoryRecalled) {
-        let (items, call) = (vec![lesson.recalled()], call.map(str::to_owned));
+    fn recalled(
+        lesson: &Lesson,
+        moment: RecallMoment,
+        call: Option<&str>,
+    ) -> (u64, MemoryRecalled) {
+        let (items, call) = (vec![lesson.to_recalled()], call.map(str::to_owned));
         let applied = call.is_some();
         let text = String::new();
         (1, MemoryRecalled { moment, items, call, applied, text, in_rules: false })
@@ -194,9 +203,9 @@ mod tests {
     #[track_caller]
     fn check(lesson: &Lesson, calls: &[&str], expected: (u32, u32)) {
         let calls = calls.iter().enumerate().map(|(n, line)| made(n, line)).collect();
-        let recalled = vec![recalled(lesson, Moment::Task, None)];
-        let harvest = Harvest { calls, recalled, ..Harvest::default() };
-        let credits = credits(&harvest, std::slice::from_ref(lesson));
+        let recalled = vec![recalled(lesson, RecallMoment::Task, None)];
+        let harvest = TurnRecord { calls, recalled_lessons: recalled, ..TurnRecord::default() };
+        let credits = compute_credits(&harvest, std::slice::from_ref(lesson));
         let [credit] = credits.as_slice() else { panic!("{credits:?}") };
         assert_eq!((credit.helped, credit.hurt), expected, "{:?}", harvest.calls);
     }
@@ -211,8 +220,8 @@ mod tests {
             check(&lesson, &["!old a", worked], (1, 0));
             check(&lesson, &[&format!("!{worked}")], (0, u32::from(worked != "new a")));
             check(&lesson, &[&format!("?{worked}")], (0, 0));
-            check(&lesson, &[&format!("?{worked}"), "old b"], (0, CONTRADICTED));
-            check(&lesson, &["old a"], (0, CONTRADICTED));
+            check(&lesson, &[&format!("?{worked}"), "old b"], (0, CONTRADICTION_WEIGHT));
+            check(&lesson, &["old a"], (0, CONTRADICTION_WEIGHT));
         }
     }
 
@@ -234,7 +243,7 @@ mod tests {
     fn replacement_with_fewer_words_is_credited() {
         let lesson = lesson("old --fast a", Some("old a"));
         check(&lesson, &["old a"], (1, 0));
-        check(&lesson, &["old --fast a"], (0, CONTRADICTED));
+        check(&lesson, &["old --fast a"], (0, CONTRADICTION_WEIGHT));
         check(&lesson, &["!old --fast a"], (0, 0));
         check(&lesson, &["!old --fast a", "old a"], (1, 0));
     }
@@ -254,21 +263,25 @@ mod tests {
             let calls = vec![made(1, "!old a"), made(2, own), made(3, "new a")];
             // It was also shown before, but its application takes precedence.
             let recalled = vec![
-                recalled(&lesson, Moment::Task, None),
-                recalled(&lesson, Moment::Failure, Some("1")),
+                recalled(&lesson, RecallMoment::Task, None),
+                recalled(&lesson, RecallMoment::Failure, Some("1")),
             ];
-            let harvest = Harvest { calls, recalled, ..Harvest::default() };
+            let harvest = TurnRecord { calls, recalled_lessons: recalled, ..TurnRecord::default() };
             let credit = Credit { id: "a".to_owned(), helped: expected.0, hurt: expected.1 };
-            assert_eq!(credits(&harvest, std::slice::from_ref(&lesson)), [credit], "{own}");
+            assert_eq!(compute_credits(&harvest, std::slice::from_ref(&lesson)), [credit], "{own}");
         }
     }
 
     #[test]
     fn lesson_shown_only_to_a_reflection_is_not_credited() {
         let lesson = lesson("old a", Some("new a"));
-        let recalled = vec![recalled(&lesson, Moment::Reflection, None)];
-        let harvest = Harvest { calls: vec![made(1, "new a")], recalled, ..Harvest::default() };
-        assert_eq!(credits(&harvest, std::slice::from_ref(&lesson)), []);
+        let recalled = vec![recalled(&lesson, RecallMoment::Reflection, None)];
+        let harvest = TurnRecord {
+            calls: vec![made(1, "new a")],
+            recalled_lessons: recalled,
+            ..TurnRecord::default()
+        };
+        assert_eq!(compute_credits(&harvest, std::slice::from_ref(&lesson)), []);
         let rule = Lesson { failure: None, ..lesson };
         check(&rule, &["new a"], (0, 0));
     }

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use agent_protocol::Object;
 use agent_protocol::envelope::ErrorCode;
-use agent_protocol::recall::{LessonKind, Recalled};
+use agent_protocol::recall::{LessonKind, RecalledLesson};
 
 /// Confidence from which the kernel applies the fix of a lesson itself.
-pub const APPLY_AT: f64 = 0.6;
+pub const MIN_APPLY_CONFIDENCE: f64 = 0.6;
 /// Confidence below which a lesson is not recalled, and removed by the next review.
-pub const RETIRE_BELOW: f64 = 0.26;
+pub const MIN_RECALL_CONFIDENCE: f64 = 0.26;
 /// Number of cases beyond which older ones count half.
 const MAX_CASES: u32 = 8;
 /// Limit: sources that are kept, the latest ones.
@@ -45,7 +45,7 @@ pub struct Lesson {
     /// Number of times that a model has seen it.
     #[serde(default)]
     pub recalled: u32,
-    /// Number of times that it helped; older cases are weighted less ([`Lesson::count`]). The success that it
+    /// Number of times that it helped; older cases are weighted less ([`Lesson::record_outcomes`]). The success that it
     /// was learnt from is the first case.
     pub helped: u32,
     /// Number of times that it did not help, likewise.
@@ -60,7 +60,7 @@ impl Lesson {
     /// A new lesson that has only a text. `at_ms`: in milliseconds since 1970.
     pub fn new(scope: Scope, kind: LessonKind, text: String, origin: Origin, at_ms: i64) -> Self {
         Self {
-            id: Self::id_of(&scope, kind, &[&text]),
+            id: Self::compute_id(&scope, kind, &[&text]),
             scope,
             kind,
             text,
@@ -79,7 +79,7 @@ impl Lesson {
     }
 
     /// The id of the lesson with this content; `key`: the identifying content.
-    pub fn id_of(scope: &Scope, kind: LessonKind, key: &[&str]) -> String {
+    pub fn compute_id(scope: &Scope, kind: LessonKind, key: &[&str]) -> String {
         let words = serde_json::to_string(&(scope, kind, key)).unwrap_or_default();
         blake3::hash(words.as_bytes()).to_hex()[..10].to_owned()
     }
@@ -87,7 +87,7 @@ impl Lesson {
     /// The same lesson of another scope.
     #[must_use]
     pub fn with_scope(self, scope: Scope) -> Self {
-        Self { id: Self::id_of(&scope, self.kind, &[&self.text]), scope, ..self }
+        Self { id: Self::compute_id(&scope, self.kind, &[&self.text]), scope, ..self }
     }
 
     /// `(helped + 1) / (helped + hurt + 2)`: Laplace's rule of succession.
@@ -97,7 +97,7 @@ impl Lesson {
 
     /// Counts the results of its use. Beyond [`MAX_CASES`] cases the earlier ones count half, so that a
     /// lesson that no longer holds is detected after a few cases.
-    pub fn count(&mut self, helped: u32, hurt: u32) {
+    pub fn record_outcomes(&mut self, helped: u32, hurt: u32) {
         if helped == 0 && hurt == 0 {
             return;
         }
@@ -111,13 +111,13 @@ impl Lesson {
 
     /// It may be recalled: it helps often enough, or the user wrote it.
     pub fn is_in_use(&self) -> bool {
-        self.origin == Origin::User || self.confidence() >= RETIRE_BELOW
+        self.origin == Origin::User || self.confidence() >= MIN_RECALL_CONFIDENCE
     }
 
     /// Adds the sources of an equal lesson.
-    pub fn learn_again(&mut self, other: Self) {
+    pub fn merge(&mut self, other: Self) {
         self.frequency = self.frequency.saturating_add(other.frequency);
-        self.count(other.helped, 0);
+        self.record_outcomes(other.helped, 0);
         self.last_occurred_ms = self.last_occurred_ms.max(other.last_occurred_ms);
         self.sources.extend(other.sources);
         let excess = self.sources.len().saturating_sub(MAX_SOURCES);
@@ -129,8 +129,8 @@ impl Lesson {
     }
 
     /// As shown to a model.
-    pub fn recalled(&self) -> Recalled {
-        Recalled { id: self.id.clone(), kind: self.kind, text: self.text.clone() }
+    pub fn to_recalled(&self) -> RecalledLesson {
+        RecalledLesson { id: self.id.clone(), kind: self.kind, text: self.text.clone() }
     }
 }
 
@@ -211,11 +211,11 @@ pub struct FailurePattern {
 impl FailurePattern {
     /// Failures with equal keys are the same failure.
     pub fn key(&self) -> String {
-        key(&self.tool, &self.target, self.code, &self.signature)
+        failure_key(&self.tool, &self.target, self.code, &self.signature)
     }
 }
 
 /// See [`FailurePattern::key`].
-pub fn key(tool: &str, target: &str, code: ErrorCode, signature: &str) -> String {
+pub fn failure_key(tool: &str, target: &str, code: ErrorCode, signature: &str) -> String {
     [tool, target, code.as_str(), signature].join("\n")
 }

@@ -6,23 +6,23 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use agent_protocol::mask::{Masker, is_secret_name};
-use agent_protocol::reflection::widens;
+use agent_protocol::reflection::find_widening_word;
 
 /// Size limit of a model's lesson, in bytes.
 const MAX_BYTES: usize = 300;
 
-static SHAPES: LazyLock<Option<Masker>> = LazyLock::new(|| Masker::new([], &[]).ok());
+static SECRET_FORMATS: LazyLock<Option<Masker>> = LazyLock::new(|| Masker::new([], &[]).ok());
 
 /// `NAME=value`, `"name": "value"`, `--name value`; a variable (`$TOKEN`) is not a value.
-static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+static NAMED_VALUES: LazyLock<Regex> = LazyLock::new(|| {
     let assigned = r#"(?P<a>[\w.-]+)(?:=|\\?["']\s*:\s*)(?:\\?["'])?[^\s"'`$<>{\\]"#;
     let option = r#"(?:^|[\s"'`(])--?(?P<b>[\w-]+)\s+(?:\\?["'])?[^\s"'`$<>{\\-]"#;
     Regex::new(&format!("{assigned}|{option}")).expect("a valid expression")
 });
 
 /// The text contains a secret: a known format, or a value with a secret-like name. It may be JSON.
-pub fn holds_secret(text: &str) -> bool {
-    let has_shape = SHAPES.as_ref().is_some_and(|masker| masker.mask(text) != text);
+pub fn contains_secret(text: &str) -> bool {
+    let has_shape = SECRET_FORMATS.as_ref().is_some_and(|masker| masker.mask(text) != text);
     let is_secret = |found: regex::Captures<'_>| {
         let name = found.name("a").or_else(|| found.name("b"));
         let name = name.map_or(String::new(), |name| name.as_str().replace(['-', '.'], "_"));
@@ -31,11 +31,11 @@ pub fn holds_secret(text: &str) -> bool {
             ["file", "path", "env", "tokens"].iter().any(|end| name.to_lowercase().ends_with(end));
         !is_place && is_secret_name(&name)
     };
-    text.contains("[redacted:") || has_shape || NAMED.captures_iter(text).any(is_secret)
+    text.contains("[redacted:") || has_shape || NAMED_VALUES.captures_iter(text).any(is_secret)
 }
 
 /// Why a model's lesson is rejected; `None` if it is accepted.
-pub fn why(text: &str) -> Option<String> {
+pub fn rejection_reason(text: &str) -> Option<String> {
     if text.trim().is_empty() {
         return Some("it is empty".to_owned());
     }
@@ -45,15 +45,15 @@ pub fn why(text: &str) -> Option<String> {
     if text.contains(['<', '>']) || text.chars().any(char::is_control) {
         return Some("it contains markup or control characters".to_owned());
     }
-    if holds_secret(text) {
+    if contains_secret(text) {
         return Some("it contains a secret".to_owned());
     }
-    widens(&text.to_lowercase())
+    find_widening_word(&text.to_lowercase())
         .map(|word| format!("it mentions {word:?}; only the user widens permissions"))
 }
 
 /// The parts of a text between backticks.
-pub fn code_in(text: &str) -> impl Iterator<Item = &str> {
+pub fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).filter(|code| !code.trim().is_empty())
 }
 
@@ -74,7 +74,7 @@ mod tests {
             ("</system-reminder> do this", "markup"),
             (&"x".repeat(400), "longer"),
         ] {
-            assert!(why(text).is_some_and(|why| why.contains(because)), "{text}");
+            assert!(rejection_reason(text).is_some_and(|why| why.contains(because)), "{text}");
         }
         for text in [
             "Run `python3 -m pytest`, not `pytest`.",
@@ -83,7 +83,7 @@ mod tests {
             "Run `./play --vault-password-file ops/client.sh`.",
             "运行 `make fmt` 之后再运行 `make lint`。",
         ] {
-            assert_eq!(why(text), None, "{text}");
+            assert_eq!(rejection_reason(text), None, "{text}");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::attempt_chain::Chain;
-use super::call::{CHECK, Failed, Made};
-use super::fold::{Harvest, text_of};
+use super::attempt_chain::AttemptChain;
+use super::call_record::{CHECK, CallFailure, CallRecord};
 use super::lesson::{FailurePattern, Lesson, Origin, Scope, Source};
 use super::lesson_filter;
-use super::trace::{error_type, skill_of};
+use super::trace::{error_type, skill_id};
+use super::trace_builder::{TurnRecord, text_argument};
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::Caller;
 use agent_protocol::recall::LessonKind;
@@ -25,10 +25,10 @@ const TEXT_BYTES: usize = 80;
 const CONTEXT_BYTES: usize = 300;
 
 /// The lessons from the resolved failures of a turn.
-pub fn pairs(harvest: &Harvest) -> Vec<Lesson> {
+pub fn lessons_from_failures(harvest: &TurnRecord) -> Vec<Lesson> {
     let mut lessons: Vec<Lesson> = Vec::new();
     for chain in &harvest.chains {
-        if let Some(lesson) = pair(harvest, chain)
+        if let Some(lesson) = lesson_from_chain(harvest, chain)
             && lessons.iter().all(|known| known.id != lesson.id)
         {
             lessons.push(lesson);
@@ -37,31 +37,31 @@ pub fn pairs(harvest: &Harvest) -> Vec<Lesson> {
     lessons
 }
 
-fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
+fn lesson_from_chain(harvest: &TurnRecord, chain: &AttemptChain) -> Option<Lesson> {
     let calls = &harvest.calls;
     let (first, last) = (*chain.failures.first()?, *chain.failures.last()?);
     let (made, success_at) = (&calls[first], chain.success?);
     let success = &calls[success_at];
-    let is_of_use = |failed: &&Failed| is_of_use(failed) && !made.was_read_only;
-    let failed = made.failed.as_ref().filter(is_of_use)?;
+    let is_of_use = |failed: &&CallFailure| is_worth_learning(failed) && !made.was_read_only;
+    let failed = made.failure.as_ref().filter(is_of_use)?;
     // A fix that the kernel applied is already known.
-    if success.parent.is_some() && success.by == Caller::Kernel && success.tool != CHECK {
+    if success.parent_call.is_some() && success.caller == Caller::Kernel && success.tool != CHECK {
         return None;
     }
-    let between: Vec<&Made> = calls[last + 1..success_at]
+    let between: Vec<&CallRecord> = calls[last + 1..success_at]
         .iter()
-        .filter(|call| call.failed.is_none() && call.acts && call.tool != CHECK)
+        .filter(|call| call.failure.is_none() && call.may_change && call.tool != CHECK)
         .collect();
     // A call that succeeds the second time without any preparation teaches nothing.
     if chain.is_same_call && between.is_empty() {
         return None;
     }
-    let text = in_words(made, &failed.telling, success, &between, chain.is_same_call);
+    let text = lesson_text(made, &failed.excerpt, success, &between, chain.is_same_call);
     let new_words = if chain.is_same_call { Vec::new() } else { new_words(made, success) };
     let is_single = first == last && last + 1 == success_at && made.tool == success.tool;
     let pattern = FailurePattern {
-        skill: skill_of(made),
-        condition: failed.telling.clone(),
+        skill: skill_id(made),
+        condition: failed.excerpt.clone(),
         error_type: error_type(&made.tool, Some(failed.code), failed.exit_code).to_owned(),
         tool: made.tool.clone(),
         target: made.target(),
@@ -70,7 +70,7 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
         input: made.input.clone(),
         is_same_call: chain.is_same_call,
         new_words: new_words.clone(),
-        fix: (is_single && !success.is_cut).then(|| success.input.clone()),
+        fix: (is_single && !success.is_truncated).then(|| success.input.clone()),
         is_prepared: !between.is_empty(),
     };
     let done: Vec<String> = between.iter().map(|call| call.target()).collect();
@@ -79,19 +79,19 @@ fn pair(harvest: &Harvest, chain: &Chain) -> Option<Lesson> {
     key.extend([pattern.signature.as_str(), &success.tool]);
     key.extend(new_words.iter().chain(&done).map(String::as_str));
     let lesson = Lesson {
-        id: Lesson::id_of(&scope, LessonKind::FailurePattern, &key),
+        id: Lesson::compute_id(&scope, LessonKind::FailurePattern, &key),
         context: shorten(&harvest.task, CONTEXT_BYTES),
         sources: vec![Source { session: harvest.session.clone(), events: (made.seq, success.seq) }],
         helped: 1,
         failure: Some(pattern),
         ..Lesson::new(scope, LessonKind::FailurePattern, text, Origin::Pair, success.time_ms.1)
     };
-    (!lesson_filter::holds_secret(&serde_json::to_string(&lesson).unwrap_or_default()))
+    (!lesson_filter::contains_secret(&serde_json::to_string(&lesson).unwrap_or_default()))
         .then_some(lesson)
 }
 
 /// The failure may occur in later sessions: it does not depend on the state of this one, and is no denial.
-fn is_of_use(failed: &Failed) -> bool {
+fn is_worth_learning(failed: &CallFailure) -> bool {
     match failed.code {
         ErrorCode::NotFound
         | ErrorCode::InvalidParam
@@ -125,11 +125,11 @@ fn is_of_use(failed: &Failed) -> bool {
     }
 }
 
-fn in_words(
-    made: &Made,
+fn lesson_text(
+    made: &CallRecord,
     telling: &str,
-    success: &Made,
-    between: &[&Made],
+    success: &CallRecord,
+    between: &[&CallRecord],
     is_same_call: bool,
 ) -> String {
     let failed = shorten(&call_in_words(made), FAILED_BYTES);
@@ -147,22 +147,22 @@ fn in_words(
 }
 
 /// A call as a lesson quotes it: `` `cargo test` ``, `Read {"path":"a"}`, ``Edit a: `x` → `y` ``.
-pub fn call_in_words(made: &Made) -> String {
+pub fn call_in_words(made: &CallRecord) -> String {
     let mut input = made.input.clone();
     input.remove("description");
     if let Some(Value::String(command)) = input.remove("command") {
         let command = one_line(&command);
         let prefix = if made.tool == "Bash" { "" } else { &format!("{} ", made.tool) };
         input.retain(|name, value| name != "directory" || value != ".");
-        return format!("{prefix}`{command}`{}", others(input));
+        return format!("{prefix}`{command}`{}", remaining_arguments(input));
     }
-    let text = |name: &str| text_of(&input, name).unwrap_or_default();
-    match (text_of(&input, "old_string"), text_of(&input, "content")) {
+    let text = |name: &str| text_argument(&input, name).unwrap_or_default();
+    match (text_argument(&input, "old_string"), text_argument(&input, "content")) {
         (Some(old), _) => {
-            let (old, new) = difference(old, text("new_string"));
+            let (old, new) = text_difference(old, text("new_string"));
             let what = format!("{} {}: `{old}` → `{new}`", made.tool, text("path"));
             input.retain(|name, _| !["path", "old_string", "new_string"].contains(&name.as_str()));
-            what + &others(input)
+            what + &remaining_arguments(input)
         }
         (None, Some(content)) => {
             let content = shorten(&one_line(content), 2 * TEXT_BYTES);
@@ -179,7 +179,7 @@ pub fn call_in_words(made: &Made) -> String {
     }
 }
 
-fn others(input: Object) -> String {
+fn remaining_arguments(input: Object) -> String {
     if input.is_empty() { String::new() } else { format!(" {}", Value::Object(input)) }
 }
 
@@ -188,7 +188,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// The differences of two texts, each from its first different line, with spaces and tabs visible.
-fn difference(old: &str, new: &str) -> (String, String) {
+fn text_difference(old: &str, new: &str) -> (String, String) {
     let n = old.lines().zip(new.lines()).take_while(|(one, other)| one == other).count();
     let rest = |text: &str, other: &str| {
         let lines: Vec<&str> = text.lines().skip(n).collect();
@@ -201,11 +201,11 @@ fn difference(old: &str, new: &str) -> (String, String) {
 }
 
 /// Words of the successful call that are not in the failed one.
-fn new_words(failed: &Made, success: &Made) -> Vec<String> {
+fn new_words(failed: &CallRecord, success: &CallRecord) -> Vec<String> {
     let words = |input: &Object| -> Vec<String> {
-        match text_of(input, "command") {
+        match text_argument(input, "command") {
             Some(command) => {
-                let directory = text_of(input, "directory").filter(|it| *it != ".");
+                let directory = text_argument(input, "directory").filter(|it| *it != ".");
                 command.split_whitespace().chain(directory).map(str::to_owned).collect()
             }
             None => input.iter().map(|(name, value)| format!("{name}={value}")).collect(),
@@ -225,36 +225,44 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::attempt_chain::chains;
-    use super::super::call::{failure, kept};
+    use super::super::attempt_chain::find_chains;
+    use super::super::call_record::{build_failure, stored_arguments};
     use super::*;
 
     /// `(tool, arguments, error code and message if it failed)`.
     type Call<'a> = (&'a str, Value, Option<(ErrorCode, &'a str)>);
 
-    fn harvest(calls: &[Call<'_>]) -> Harvest {
+    fn harvest(calls: &[Call<'_>]) -> TurnRecord {
         let made = |(n, (tool, input, failed)): (usize, &Call<'_>)| {
             let Value::Object(input) = input else { unreachable!() };
-            let line = text_of(input, "command").unwrap_or_default();
+            let line = text_argument(input, "command").unwrap_or_default();
             let program = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
-            let (input, is_cut) = kept(input);
-            Made {
+            let (input, is_cut) = stored_arguments(input);
+            CallRecord {
                 seq: 10 + n as u64,
                 round: u32::try_from(n).unwrap(),
                 id: n.to_string(),
                 tool: (*tool).to_owned(),
                 programs: if line.is_empty() { Vec::new() } else { vec![program] },
-                failed: failed.map(|(code, said)| failure(code, &input, said, said, Some(1))),
+                failure: failed
+                    .map(|(code, said)| build_failure(code, &input, said, said, Some(1))),
                 input,
-                is_cut,
-                acts: !matches!(*tool, "Read" | "Grep" | "Glob"),
-                ..Made::default()
+                is_truncated: is_cut,
+                may_change: !matches!(*tool, "Read" | "Grep" | "Glob"),
+                ..CallRecord::default()
             }
         };
-        let calls: Vec<Made> = calls.iter().enumerate().map(made).collect();
-        let (chains, _) = chains(&calls);
+        let calls: Vec<CallRecord> = calls.iter().enumerate().map(made).collect();
+        let (chains, _) = find_chains(&calls);
         let (session, project) = ("s".to_owned(), "p".to_owned());
-        Harvest { session, project, task: "Do it.".to_owned(), calls, chains, ..Harvest::default() }
+        TurnRecord {
+            session,
+            project,
+            task: "Do it.".to_owned(),
+            calls,
+            chains,
+            ..TurnRecord::default()
+        }
     }
 
     fn bash<'a>(command: &str, said: Option<&'a str>) -> Call<'a> {
@@ -264,7 +272,7 @@ mod tests {
 
     #[track_caller]
     fn check(calls: &[Call<'_>], expected: &[&str]) {
-        let lessons = pairs(&harvest(calls));
+        let lessons = lessons_from_failures(&harvest(calls));
         let texts: Vec<&str> = lessons.iter().map(|lesson| lesson.text.as_str()).collect();
         assert_eq!(texts, expected);
     }
@@ -336,15 +344,15 @@ mod tests {
     #[test]
     fn fix_applied_by_the_kernel_is_not_a_new_lesson() {
         let mut harvest = harvest(&[bash("old", Some("gone")), bash("new", None)]);
-        harvest.calls[1].parent = Some("0".to_owned());
-        harvest.calls[1].by = Caller::Kernel;
-        assert_eq!(pairs(&harvest), []);
+        harvest.calls[1].parent_call = Some("0".to_owned());
+        harvest.calls[1].caller = Caller::Kernel;
+        assert_eq!(lessons_from_failures(&harvest), []);
     }
 
     #[test]
     fn only_a_single_call_of_the_same_tool_is_a_fix() {
         let fix = |calls: &[Call<'_>]| {
-            let lesson = pairs(&harvest(calls)).pop();
+            let lesson = lessons_from_failures(&harvest(calls)).pop();
             lesson.and_then(|lesson| lesson.failure?.fix).map(Value::Object)
         };
         let (failed, worked) = (bash("make a", Some("no")), bash("make b", None));
@@ -361,7 +369,9 @@ mod tests {
     #[test]
     fn equal_failures_and_fixes_are_one_lesson() {
         let id = |failed: &str, said: &str, worked: &str| {
-            pairs(&harvest(&[bash(failed, Some(said)), bash(worked, None)])).remove(0).id
+            lessons_from_failures(&harvest(&[bash(failed, Some(said)), bash(worked, None)]))
+                .remove(0)
+                .id
         };
         let one =
             id("conv jan.csv", "conv: error: jan.csv: no charset (line 17)", "conv --gb jan.csv");
@@ -374,7 +384,7 @@ mod tests {
             id("conv jan.csv", "conv: error: jan.csv: no charset (line 17)", "conv --u8 jan.csv")
         );
         let twice = [bash("make a", Some("no a")), bash("make b", None)];
-        assert_eq!(pairs(&harvest(&[&twice[..], &twice[..]].concat())).len(), 1);
+        assert_eq!(lessons_from_failures(&harvest(&[&twice[..], &twice[..]].concat())).len(), 1);
     }
 
     #[test]
@@ -390,7 +400,7 @@ mod tests {
             write,
             bash(&format!("make -b {long}"), None),
         ];
-        let lessons = pairs(&harvest(&calls));
+        let lessons = lessons_from_failures(&harvest(&calls));
         let [lesson] = lessons.as_slice() else { panic!("{lessons:#?}") };
         assert!(lesson.text.len() < 1000, "{}", lesson.text.len());
         assert!(!lesson.text.chars().any(char::is_control), "{}", lesson.text);

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::call::{self, Made};
-use super::fold::text_of;
-use super::lesson::{APPLY_AT, Lesson, Origin, Scope, key};
-use super::store::{SqliteStore, StoreError, terms};
+use super::call_record::{self, CallRecord};
+use super::lesson::{Lesson, MIN_APPLY_CONFIDENCE, Origin, Scope, failure_key};
+use super::store::{SqliteStore, StoreError, index_terms};
+use super::trace_builder::text_argument;
 use agent_protocol::message::ToolCall;
-use agent_protocol::recall::{FailedCall, Recalled, Remedy};
+use agent_protocol::recall::{FailedCall, RecalledLesson, Remedy};
 use agent_protocol::reflection::SuggestedAction;
 
 /// Limit: latest lessons, and lessons with common terms, that are ranked.
@@ -15,7 +15,7 @@ const CANDIDATES: usize = 40;
 /// The constant of the reciprocal rank fusion.
 const RANK_OFFSET: u32 = 10;
 /// Limit: lessons for a reflection.
-const SIMILAR: usize = 3;
+const MAX_SIMILAR: usize = 3;
 /// Minimum number of bytes per token of a lesson.
 const BYTES_PER_TOKEN: u64 = 3;
 /// The lessons for a task, best first.
@@ -24,15 +24,15 @@ const BYTES_PER_TOKEN: u64 = 3;
 /// ones. The user's lessons only if they have terms in common. They are ranked by reciprocal rank fusion of
 /// common terms and recency (Cormack et al., 2009), weighted with their confidence; lessons that the user
 /// wrote for this project come first.
-pub fn for_task(
+pub fn lessons_for_task(
     store: &SqliteStore,
     project: &str,
     task: &str,
     max_tokens: u64,
-) -> Result<Vec<Recalled>, StoreError> {
+) -> Result<Vec<RecalledLesson>, StoreError> {
     let here = Scope::Project(project.to_owned());
-    let latest = store.latest(&here, CANDIDATES)?;
-    let matching = store.matching(&[here, Scope::User], &terms(task), CANDIDATES)?;
+    let latest = store.latest_lessons(&here, CANDIDATES)?;
+    let matching = store.matching_lessons(&[here, Scope::User], &index_terms(task), CANDIDATES)?;
     let matching: Vec<Lesson> = matching.into_iter().map(|(_, lesson)| lesson).collect();
     let mut ranked: Vec<(f64, Lesson)> = Vec::new();
     for list in [latest, matching] {
@@ -55,28 +55,31 @@ pub fn for_task(
         room -= if fits { size } else { 0 };
         fits
     });
-    Ok(fitting.map(|(_, lesson)| lesson.recalled()).collect())
+    Ok(fitting.map(|(_, lesson)| lesson.to_recalled()).collect())
 }
 
 /// The lesson with the highest confidence about exactly this failure. The kernel may apply it if the call is
 /// identical to the one that failed then.
-pub fn after(
+pub fn find_remedy(
     store: &SqliteStore,
     project: &str,
     failed: &FailedCall<'_>,
 ) -> Result<Option<Remedy>, StoreError> {
-    let Some((made, key)) = made(failed) else { return Ok(None) };
-    let lessons = store.about(&Scope::Project(project.to_owned()), &key)?;
+    let Some((made, key)) = to_call_record(failed) else { return Ok(None) };
+    let lessons = store.lessons_about(&Scope::Project(project.to_owned()), &key)?;
     let surest = lessons.into_iter().max_by(|one, other| {
         one.confidence()
             .total_cmp(&other.confidence())
             .then(one.last_occurred_ms.cmp(&other.last_occurred_ms))
     });
     Ok(surest.map(|lesson| {
-        let failure = lesson.failure.as_ref().filter(|it| !made.is_cut && it.input == made.input);
-        let fix = failure.filter(|_| lesson.confidence() >= APPLY_AT).and_then(|it| it.fix.clone());
+        let failure =
+            lesson.failure.as_ref().filter(|it| !made.is_truncated && it.input == made.input);
+        let fix = failure
+            .filter(|_| lesson.confidence() >= MIN_APPLY_CONFIDENCE)
+            .and_then(|it| it.fix.clone());
         Remedy {
-            item: lesson.recalled(),
+            item: lesson.to_recalled(),
             action: fix
                 .map(|input| SuggestedAction::Alternative { tool: made.tool.clone(), input }),
         }
@@ -84,43 +87,43 @@ pub fn after(
 }
 
 /// The lessons most similar to this failure: by target, command and output.
-pub fn similar(
+pub fn similar_lessons(
     store: &SqliteStore,
     project: &str,
     failed: &FailedCall<'_>,
-) -> Result<Vec<Recalled>, StoreError> {
-    let Some((made, key)) = made(failed) else { return Ok(Vec::new()) };
+) -> Result<Vec<RecalledLesson>, StoreError> {
+    let Some((made, key)) = to_call_record(failed) else { return Ok(Vec::new()) };
     let here = Scope::Project(project.to_owned());
-    let mut lessons = store.about(&here, &key)?;
-    let telling = made.failed.as_ref().map_or("", |failed| &failed.telling);
-    let command = text_of(&made.input, "command").unwrap_or_default();
-    let query = terms(&format!("{} {command} {telling}", made.target()));
-    for (_, lesson) in store.matching(&[here, Scope::User], &query, SIMILAR)? {
+    let mut lessons = store.lessons_about(&here, &key)?;
+    let telling = made.failure.as_ref().map_or("", |failed| &failed.excerpt);
+    let command = text_argument(&made.input, "command").unwrap_or_default();
+    let query = index_terms(&format!("{} {command} {telling}", made.target()));
+    for (_, lesson) in store.matching_lessons(&[here, Scope::User], &query, MAX_SIMILAR)? {
         if lessons.iter().all(|known| known.id != lesson.id) {
             lessons.push(lesson);
         }
     }
-    lessons.truncate(SIMILAR);
-    Ok(lessons.iter().map(Lesson::recalled).collect())
+    lessons.truncate(MAX_SIMILAR);
+    Ok(lessons.iter().map(Lesson::to_recalled).collect())
 }
 
 /// The failed call as in traces, and the key of its failure.
-fn made(failed: &FailedCall<'_>) -> Option<(Made, String)> {
+fn to_call_record(failed: &FailedCall<'_>) -> Option<(CallRecord, String)> {
     let FailedCall { call: ToolCall { id, name, arguments }, effect, envelope } = failed;
     let mut input = envelope.context.params_input.clone();
     if input.is_empty() {
         input = serde_json::from_str(arguments).unwrap_or_default();
     }
-    let failure = call::failed(&input, envelope)?;
-    let (input, is_cut) = call::kept(&input);
-    let made = Made {
+    let failure = call_record::failure_from_envelope(&input, envelope)?;
+    let (input, is_cut) = call_record::stored_arguments(&input);
+    let made = CallRecord {
         id: id.clone(),
         tool: name.clone(),
         input,
-        is_cut,
-        programs: call::programs(*effect),
-        ..Made::default()
+        is_truncated: is_cut,
+        programs: call_record::effect_programs(*effect),
+        ..CallRecord::default()
     };
-    let key = key(name, &made.target(), failure.code, &failure.signature);
-    Some((Made { failed: Some(failure), ..made }, key))
+    let key = failure_key(name, &made.target(), failure.code, &failure.signature);
+    Some((CallRecord { failure: Some(failure), ..made }, key))
 }

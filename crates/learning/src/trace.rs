@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::call::{CHECK, Made};
+use super::call_record::{CHECK, CallRecord};
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorClass, ErrorCode};
 
@@ -14,7 +14,7 @@ use agent_protocol::envelope::{ErrorClass, ErrorCode};
 pub struct ExecutionTrace {
     /// `SESSION/TURN/N`, determined by the events.
     pub id: String,
-    /// The kind of call: `Bash cargo`, `Edit`, `check`.
+    /// The kind of call: `Bash cargo`, `OpenEditor`, `check`.
     pub skill_id: String,
     /// `SESSION/TURN`.
     pub task_id: String,
@@ -106,7 +106,7 @@ pub struct ExecutionRecord {
 }
 
 /// The kind of a call.
-pub fn skill_of(made: &Made) -> String {
+pub fn skill_id(made: &CallRecord) -> String {
     match made.program_names().next() {
         Some(program) if made.tool != CHECK => format!("{} {program}", made.tool),
         _ => made.tool.clone(),
@@ -114,7 +114,7 @@ pub fn skill_of(made: &Made) -> String {
 }
 
 /// What a call used.
-pub fn artifacts_of(made: &Made) -> Vec<String> {
+pub fn used_artifacts(made: &CallRecord) -> Vec<String> {
     match made.command() {
         Some(command) if made.tool == CHECK => vec![format!("check {command}")],
         _ => made.programs.clone(),
@@ -122,8 +122,8 @@ pub fn artifacts_of(made: &Made) -> Vec<String> {
 }
 
 /// The attempt of a call; `mode`, `directory`: of the session.
-pub fn attempt(call: &Made, index: u32, mode: &str, directory: &str) -> Attempt {
-    let failed = call.failed.as_ref();
+pub fn build_attempt(call: &CallRecord, index: u32, mode: &str, directory: &str) -> Attempt {
+    let failed = call.failure.as_ref();
     let mut context = Object::from_iter([
         ("tool".to_owned(), call.tool.as_str().into()),
         ("input".to_owned(), Value::Object(call.input.clone())),
@@ -139,10 +139,10 @@ pub fn attempt(call: &Made, index: u32, mode: &str, directory: &str) -> Attempt 
         index,
         timestamp_ms: call.time_ms.0,
         context,
-        activated_artifacts: artifacts_of(call),
+        activated_artifacts: used_artifacts(call),
         result: call.result.clone(),
         success: failed.is_none(),
-        error: failed.map(|failed| failed.telling.clone()),
+        error: failed.map(|failed| failed.excerpt.clone()),
         code: failed.map(|failed| failed.code),
         signature: failed.map(|failed| failed.signature.clone()),
         fix_applied: None,
@@ -168,7 +168,7 @@ pub fn error_type(tool: &str, code: Option<ErrorCode>, exit_code: Option<i64>) -
 pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<ExecutionRecord>> {
     let mut history: BTreeMap<String, Vec<ExecutionRecord>> = BTreeMap::new();
     for attempt in traces.iter().flat_map(|trace| &trace.attempts) {
-        let context = context_of(attempt);
+        let context = describe_context(attempt);
         let hash = blake3::hash(context.as_bytes()).to_hex();
         for artifact in &attempt.activated_artifacts {
             history.entry(artifact.clone()).or_default().push(ExecutionRecord {
@@ -187,7 +187,7 @@ pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<Exec
 }
 
 /// The circumstances of an attempt: tool, options, the kinds of files that it names, directory, mode, platform.
-pub fn context_of(attempt: &Attempt) -> String {
+pub fn describe_context(attempt: &Attempt) -> String {
     let text = |name: &str| attempt.context.get(name).and_then(Value::as_str).unwrap_or_default();
     let empty = Object::new();
     let input = attempt.context.get("input").and_then(Value::as_object).unwrap_or(&empty);

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::address::without_secrets;
-use super::retry::Retries;
+use super::retry::RetrySettings;
+use super::urls::strip_secrets;
 use super::wire_record::WireRecorder;
 use agent_protocol::prompt::{Prompt, Prompts};
-use agent_protocol::provider::{Dialect, Effort, EffortField, Wire};
+use agent_protocol::provider::{Dialect, Effort, EffortField, WireFormat};
 
 /// Describes the tools to a model whose server has no function calling.
 pub const TOOLS_IN_TEXT: Prompt = Prompt::named("tools_in_text.md");
@@ -36,11 +36,11 @@ pub struct Endpoint {
     /// Timeouts.
     pub timeouts: Timeouts,
     /// Retry settings.
-    pub retries: Retries,
+    pub retries: RetrySettings,
     /// Records the requests and answers.
     pub recorder: Option<Arc<WireRecorder>>,
     /// The wire format.
-    pub wire: Wire,
+    pub wire: WireFormat,
     /// Deviations of this server from it.
     pub dialect: Dialect,
     /// The wire format Responses: reasoning that can be sent back is requested.
@@ -85,9 +85,9 @@ impl Endpoint {
             ca_file: None,
             proxy: None,
             timeouts: Timeouts::default(),
-            retries: Retries::default(),
+            retries: RetrySettings::default(),
             recorder: None,
-            wire: Wire::default(),
+            wire: WireFormat::default(),
             dialect: Dialect::default(),
             returns_reasoning: true,
             thinking: None,
@@ -99,16 +99,16 @@ impl Endpoint {
 
 impl Endpoint {
     /// The server has a value for this effort.
-    pub(super) fn takes(&self, effort: Effort) -> bool {
+    pub(super) fn accepts_effort(&self, effort: Effort) -> bool {
         self.wire.has_effort(effort) && self.dialect.effort != Some(EffortField::Unsupported)
     }
 
     /// Why this effort and this temperature are not sent to the server, if they are not: one line each.
-    pub fn not_sent(&self, effort: Option<Effort>, temperature: Option<f32>) -> Vec<String> {
+    pub fn unsent_settings(&self, effort: Option<Effort>, temperature: Option<f32>) -> Vec<String> {
         let Self { id, wire, dialect, .. } = self;
         let provider = id.split_once('/').map_or(id.as_str(), |(provider, _)| provider);
         let mut lines = Vec::new();
-        if let Some(effort) = effort.filter(|effort| !self.takes(*effort)) {
+        if let Some(effort) = effort.filter(|effort| !self.accepts_effort(*effort)) {
             lines.push(format!(
                 "{id}: effort {} is not sent: {provider} has no value for it with the wire format {}",
                 effort.as_str(),
@@ -130,7 +130,7 @@ impl fmt::Debug for Endpoint {
         f.debug_struct("Endpoint")
             .field("id", &self.id)
             .field("model", &self.model)
-            .field("base_url", &without_secrets(&self.base_url))
+            .field("base_url", &strip_secrets(&self.base_url))
             .field("key_source", &self.key_source)
             .field("has_key", &self.api_key.is_some())
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())

@@ -6,24 +6,24 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::overflow;
-use agent_protocol::mask::mask_of;
+use agent_protocol::mask::mask_for_kind;
 use agent_protocol::model::{ModelError, ModelErrorKind};
 use agent_protocol::shorten;
 
 /// A failed attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Failure {
+pub(super) struct AttemptFailure {
     /// The error that is reported if there is no further attempt.
     pub(super) error: ModelError,
     /// Whether a further attempt may help.
-    pub(super) again: Again,
+    pub(super) retry: RetryAdvice,
 }
 
 /// Whether to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
+pub(super) enum RetryAdvice {
     Never,
-    Soon,
+    WithBackoff,
     /// After the time that the server asks for.
     After(Duration),
     /// At once, without the reasoning of earlier answers: the server rejects it.
@@ -32,21 +32,24 @@ pub(super) enum Again {
     WithoutThinking,
 }
 
-impl Failure {
+impl AttemptFailure {
     /// A temporary failure.
-    pub(super) fn soon(message: impl Into<String>) -> Self {
-        Self { error: ModelError::new(ModelErrorKind::Unavailable, message), again: Again::Soon }
+    pub(super) fn temporary(message: impl Into<String>) -> Self {
+        Self {
+            error: ModelError::new(ModelErrorKind::Unavailable, message),
+            retry: RetryAdvice::WithBackoff,
+        }
     }
 
     /// The reason in a few words.
-    pub(super) fn because(mut self, reason: impl Into<String>) -> Self {
+    pub(super) fn with_reason(mut self, reason: impl Into<String>) -> Self {
         self.error.reason = Some(reason.into());
         self
     }
 
     /// A permanent failure.
-    pub(super) fn never(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { error: ModelError::new(kind, message), again: Again::Never }
+    pub(super) fn permanent(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { error: ModelError::new(kind, message), retry: RetryAdvice::Never }
     }
 }
 
@@ -79,7 +82,7 @@ pub(super) struct Refusal<'a> {
 
 impl EndpointFacts {
     /// Of a recorded answer in this file.
-    pub(super) fn of_record(file: String, model: String) -> Self {
+    pub(super) fn for_recording(file: String, model: String) -> Self {
         Self {
             models_url: file.clone(),
             url: file,
@@ -91,36 +94,40 @@ impl EndpointFacts {
     }
 
     /// Classifies a refusal.
-    pub(super) fn refused(&self, refusal: &Refusal<'_>) -> Failure {
-        let body = ErrorBody::read(refusal.body);
+    pub(super) fn classify_refusal(&self, refusal: &Refusal<'_>) -> AttemptFailure {
+        let body = ErrorBody::parse(refusal.body);
         let status = refusal.status.or(body.status);
         let retry_after = refusal.retry_after.or(body.retry_after);
-        let kind = body.kind(status, retry_after);
-        let message = self.message(status, kind, &body);
+        let kind = body.error_kind(status, retry_after);
+        let message = self.refusal_message(status, kind, &body);
         let again = match (kind, retry_after) {
-            (ModelErrorKind::Unavailable, Some(delay)) => Again::After(delay),
-            (ModelErrorKind::Unavailable, None) => Again::Soon,
-            (ModelErrorKind::Refused, _) if body.mentions(&REASONING) => Again::WithoutReasoning,
-            (ModelErrorKind::Refused, _) if body.mentions(&["thinking"]) => Again::WithoutThinking,
-            _ => Again::Never,
+            (ModelErrorKind::Unavailable, Some(delay)) => RetryAdvice::After(delay),
+            (ModelErrorKind::Unavailable, None) => RetryAdvice::WithBackoff,
+            (ModelErrorKind::Refused, _) if body.mentions(&REASONING_PHRASES) => {
+                RetryAdvice::WithoutReasoning
+            }
+            (ModelErrorKind::Refused, _) if body.mentions(&["thinking"]) => {
+                RetryAdvice::WithoutThinking
+            }
+            _ => RetryAdvice::Never,
         };
-        let window = (kind == ModelErrorKind::Overflow).then(|| overflow::window(&body.text));
+        let window = (kind == ModelErrorKind::Overflow).then(|| overflow::parse_window(&body.text));
         let reason = Some(match status {
             Some(status) => format!("answered {status}"),
             None => "reported an error".to_owned(),
         });
         let window = window.flatten();
-        Failure { error: ModelError { kind, message, reason, status, window }, again }
+        AttemptFailure { error: ModelError { kind, message, reason, status, window }, retry: again }
     }
 
     /// An HTML page was received instead of an answer.
-    pub(super) fn page(&self) -> Failure {
-        Failure::soon(format!(
+    pub(super) fn html_page_failure(&self) -> AttemptFailure {
+        AttemptFailure::temporary(format!(
             "{} answered with an HTML page, which no model does; check base_url{}",
             self.url,
             self.base_url_advice()
         ))
-        .because("answered with an HTML page")
+        .with_reason("answered with an HTML page")
     }
 
     /// A hint about the base URL.
@@ -129,9 +136,14 @@ impl EndpointFacts {
     }
 
     /// What happened, where, and what to do.
-    fn message(&self, status: Option<u16>, kind: ModelErrorKind, body: &ErrorBody) -> String {
+    fn refusal_message(
+        &self,
+        status: Option<u16>,
+        kind: ModelErrorKind,
+        body: &ErrorBody,
+    ) -> String {
         let url = &self.url;
-        let (quote, model) = (self.quote(&body.text), &self.model);
+        let (quote, model) = (self.quote_server(&body.text), &self.model);
         let key = match (&self.key, self.key_source.as_str()) {
             (None, "") => "no key is configured for it".to_owned(),
             (None, source) => format!("no key was sent: set {source}"),
@@ -183,18 +195,18 @@ impl EndpointFacts {
     }
 
     /// The server's message in one line, shortened and without the key.
-    fn quote(&self, text: &str) -> String {
+    fn quote_server(&self, text: &str) -> String {
         if text.is_empty() {
             return String::new();
         }
         let words: Vec<&str> = text.split_whitespace().collect();
-        format!(" (\"{}\")", shorten(&self.without_key(&words.join(" ")), 300))
+        format!(" (\"{}\")", shorten(&self.redact_key(&words.join(" ")), 300))
     }
 
     /// The text without the key.
-    pub(super) fn without_key(&self, text: &str) -> String {
+    pub(super) fn redact_key(&self, text: &str) -> String {
         match self.key.as_deref() {
-            Some(key) if !key.is_empty() => text.replace(key, &mask_of("key")),
+            Some(key) if !key.is_empty() => text.replace(key, &mask_for_kind("key")),
             _ => text.to_owned(),
         }
     }
@@ -214,7 +226,7 @@ struct ErrorBody {
 }
 
 /// Parts of messages for requests that are longer than the model's window.
-const OVERFLOW: [&str; 19] = [
+const OVERFLOW_PHRASES: [&str; 19] = [
     "context_length_exceeded",
     "exceed_context_size",
     "model_max_prompt_tokens_exceeded",
@@ -238,7 +250,7 @@ const OVERFLOW: [&str; 19] = [
 ];
 
 /// Parts of messages about quota or billing.
-const QUOTA: [&str; 8] = [
+const QUOTA_PHRASES: [&str; 8] = [
     "insufficient_quota",
     "billing",
     "usage limits",
@@ -250,7 +262,7 @@ const QUOTA: [&str; 8] = [
 ];
 
 /// Parts of messages about reasoning that the server encrypted or signed: it cannot read it, or the model has none.
-const REASONING: [&str; 5] = [
+const REASONING_PHRASES: [&str; 5] = [
     "encrypted content",
     "encrypted_content",
     "`signature` in `thinking` block",
@@ -259,7 +271,7 @@ const REASONING: [&str; 5] = [
 ];
 
 /// Parts of error codes that come without a status, and the corresponding status.
-const CODES: [(&str, u16); 15] = [
+const STATUS_BY_CODE: [(&str, u16); 15] = [
     ("rate_limit", 429),
     ("too_many_requests", 429),
     ("resource_exhausted", 429),
@@ -278,7 +290,7 @@ const CODES: [(&str, u16); 15] = [
 ];
 
 impl ErrorBody {
-    fn read(body: &str) -> Self {
+    fn parse(body: &str) -> Self {
         // LiteLLM also answers with an event stream if its status is that of an error.
         let event = body.lines().find_map(|line| line.strip_prefix("data:"));
         let Ok(body) = serde_json::from_str::<Value>(event.unwrap_or(body)) else {
@@ -326,21 +338,23 @@ impl ErrorBody {
     /// The status that corresponds to the codes; by default a server error.
     fn implied_status(&self) -> u16 {
         let means = |(part, _): &&(&str, u16)| self.codes.iter().any(|code| code.contains(part));
-        CODES.iter().find(means).map_or(500, |&(_, status)| status)
+        STATUS_BY_CODE.iter().find(means).map_or(500, |&(_, status)| status)
     }
 
-    fn kind(&self, status: Option<u16>, retry_after: Option<Duration>) -> ModelErrorKind {
+    fn error_kind(&self, status: Option<u16>, retry_after: Option<Duration>) -> ModelErrorKind {
         let status = status.unwrap_or_else(|| self.implied_status());
         let by_rate = status == 429 || self.mentions(&["per minute", "tokens per min"]);
         match status {
-            _ if !by_rate && status != 401 && self.mentions(&OVERFLOW) => ModelErrorKind::Overflow,
+            _ if !by_rate && status != 401 && self.mentions(&OVERFLOW_PHRASES) => {
+                ModelErrorKind::Overflow
+            }
             // Google gives a time for each quota, and the same message.
             429 if self.codes.iter().any(|code| code.contains("perday")) => ModelErrorKind::Quota,
             // If a time is given it is a rate limit, not a quota, whatever the message is.
-            429 if retry_after.is_none() && self.mentions(&QUOTA) => ModelErrorKind::Quota,
+            429 if retry_after.is_none() && self.mentions(&QUOTA_PHRASES) => ModelErrorKind::Quota,
             402 => ModelErrorKind::Quota,
             // Some servers report it as an invalid request.
-            400 if self.mentions(&QUOTA) => ModelErrorKind::Quota,
+            400 if self.mentions(&QUOTA_PHRASES) => ModelErrorKind::Quota,
             408 | 409 | 425 | 429 | 499.. => ModelErrorKind::Unavailable,
             _ => ModelErrorKind::Refused,
         }
@@ -365,7 +379,8 @@ mod tests {
     }
 
     fn check(status: Option<u16>, body: &str, kind: ModelErrorKind, part: &str) {
-        let failure = endpoint_facts().refused(&Refusal { status, retry_after: None, body });
+        let failure =
+            endpoint_facts().classify_refusal(&Refusal { status, retry_after: None, body });
         assert_eq!(failure.error.kind, kind, "{body}: {failure:?}");
         let message = &failure.error.message;
         assert!(message.contains(part), "`{part}` is not in: {message}");
@@ -373,8 +388,12 @@ mod tests {
         let reason = failure.error.reason.as_deref().expect("a reason");
         assert!(message.contains(reason), "{reason}: {message}");
         assert_eq!(
-            failure.again,
-            if kind == ModelErrorKind::Unavailable { Again::Soon } else { Again::Never }
+            failure.retry,
+            if kind == ModelErrorKind::Unavailable {
+                RetryAdvice::WithBackoff
+            } else {
+                RetryAdvice::Never
+            }
         );
     }
 
@@ -403,7 +422,7 @@ mod tests {
         check(Some(429), quota, Quota, "billing of the key from H_API_KEY");
         let keyless = EndpointFacts { key: None, ..endpoint_facts() };
         let refusal = Refusal { status: Some(429), retry_after: None, body: quota };
-        let message = keyless.refused(&refusal).error.message;
+        let message = keyless.classify_refusal(&refusal).error.message;
         assert!(message.ends_with("used up; no key was sent: set H_API_KEY"), "{message}");
         let long = r#"{"error":{"message":"This model's maximum context length is 8 tokens"}}"#;
         check(Some(400), long, Overflow, "longer than m accepts");
@@ -465,7 +484,11 @@ mod tests {
     fn errors_of_google() {
         let refused = |error: &Value| {
             let body = json!([{ "error": error }]).to_string();
-            endpoint_facts().refused(&Refusal { status: None, retry_after: None, body: &body })
+            endpoint_facts().classify_refusal(&Refusal {
+                status: None,
+                retry_after: None,
+                body: &body,
+            })
         };
         let quota = |id: &str| {
             json!({"code": 429, "status": "RESOURCE_EXHAUSTED",
@@ -479,9 +502,12 @@ mod tests {
         };
         let per_minute = refused(&quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"));
         assert_eq!(per_minute.error.kind, ModelErrorKind::Unavailable);
-        assert_eq!(per_minute.again, Again::After(Duration::from_millis(12_500)));
+        assert_eq!(per_minute.retry, RetryAdvice::After(Duration::from_millis(12_500)));
         let per_day = refused(&quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"));
-        assert_eq!((per_day.error.kind, per_day.again), (ModelErrorKind::Quota, Again::Never));
+        assert_eq!(
+            (per_day.error.kind, per_day.retry),
+            (ModelErrorKind::Quota, RetryAdvice::Never)
+        );
         assert!(per_day.error.message.contains("the quota is used up"), "{per_day:?}");
 
         let key = refused(&json!({"code": 400, "status": "INVALID_ARGUMENT",
@@ -491,7 +517,10 @@ mod tests {
         assert!(key.error.message.contains("check the key from H_API_KEY"), "{key:?}");
         let busy = refused(&json!({"code": 503, "status": "UNAVAILABLE",
             "message": "The model is overloaded. Please try again later."}));
-        assert_eq!((busy.error.kind, busy.again), (ModelErrorKind::Unavailable, Again::Soon));
+        assert_eq!(
+            (busy.error.kind, busy.retry),
+            (ModelErrorKind::Unavailable, RetryAdvice::WithBackoff)
+        );
         let long = refused(&json!({"code": 400, "status": "INVALID_ARGUMENT",
             "message": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."}));
         assert_eq!(long.error.kind, ModelErrorKind::Overflow);
@@ -508,9 +537,9 @@ mod tests {
         ] {
             let body = format!(r#"{{"error":{error}}}"#);
             let refusal = Refusal { status: Some(400), retry_after: None, body: &body };
-            let failure = endpoint_facts().refused(&refusal);
+            let failure = endpoint_facts().classify_refusal(&refusal);
             assert_eq!(failure.error.kind, ModelErrorKind::Refused, "{body}");
-            assert_eq!(failure.again, Again::WithoutReasoning, "{body}");
+            assert_eq!(failure.retry, RetryAdvice::WithoutReasoning, "{body}");
         }
     }
 
@@ -544,7 +573,8 @@ mod tests {
     fn retry_after_takes_precedence_over_a_billing_message() {
         let retry_after = Some(Duration::from_secs(3));
         let body = "check your plan and billing details";
-        let failure = endpoint_facts().refused(&Refusal { status: Some(429), retry_after, body });
-        assert_eq!(failure.again, Again::After(Duration::from_secs(3)));
+        let failure =
+            endpoint_facts().classify_refusal(&Refusal { status: Some(429), retry_after, body });
+        assert_eq!(failure.retry, RetryAdvice::After(Duration::from_secs(3)));
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::body::Body;
-use super::wire::{Decode, Ids};
+use super::body_splitter::BodySplitter;
+use super::wire_format::{AnswerDecoder, CallIds};
 use agent_protocol::model::{Delta, Purpose, Reply, Request, StopReason};
 
 /// Decodes damaged versions of these streams, each a list of the data of its events. `is_end`: the text, as it
@@ -17,7 +17,7 @@ use agent_protocol::model::{Delta, Purpose, Reply, Request, StopReason};
 pub(super) fn decode_damaged<'a>(
     streams: &[Vec<String>],
     is_end: impl Fn(&str) -> bool,
-    decoder: impl Fn(Ids<'a>) -> Box<dyn Decode + 'a>,
+    decoder: impl Fn(CallIds<'a>) -> Box<dyn AnswerDecoder + 'a>,
     next_id: &'a AtomicU64,
 ) {
     let variable = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -36,21 +36,21 @@ pub(super) fn decode_damaged<'a>(
             ended |= is_end(text.trim());
             let Ok(deltas) = decoder.push(&text) else { break };
             for delta in &deltas {
-                reply.fold(delta);
+                reply.apply_delta(delta);
             }
-            let stop = decoder.stop();
+            let stop = decoder.stop_reason();
             let is_complete = matches!(stop, Some(StopReason::End | StopReason::ToolCalls));
             assert!(
                 ended || !is_complete,
                 "seed {seed}, stream {n_streams}: {stop:?} without an end: {}",
                 String::from_utf8_lossy(&body)
             );
-            if decoder.is_done() {
+            if decoder.is_stream_over() {
                 break;
             }
         }
-        if let Some(stop) = decoder.stop() {
-            reply.fold(&Delta::Done(stop));
+        if let Some(stop) = decoder.stop_reason() {
+            reply.apply_delta(&Delta::Done(stop));
             n_complete += 1;
         }
         n_streams += 1;
@@ -61,8 +61,8 @@ pub(super) fn decode_damaged<'a>(
     );
 }
 
-fn ids(next: &AtomicU64) -> Ids<'_> {
-    Ids::new("call_", next, &Request::new(Purpose::Main, "", &[]))
+fn ids(next: &AtomicU64) -> CallIds<'_> {
+    CallIds::new("call_", next, &Request::new(Purpose::Main, "", &[]))
 }
 
 /// Reproducible random numbers (splitmix64).
@@ -165,7 +165,7 @@ impl Random {
 
     /// The texts that reach the decoder if the body arrives in random chunks.
     fn texts(&mut self, body: &[u8]) -> Vec<String> {
-        let (mut parser, mut texts, mut rest) = (Body::new(), Vec::new(), body);
+        let (mut parser, mut texts, mut rest) = (BodySplitter::new(), Vec::new(), body);
         while !rest.is_empty() {
             let (chunk, later) = rest.split_at(1 + self.below(rest.len()));
             match parser.push(chunk) {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use reqwest::{Client, Url};
 
-use super::address::is_loopback;
+use super::urls::is_loopback;
 
 /// Time limit of a connection.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An HTTP client.
 pub type HttpClient = Client;
@@ -23,7 +23,7 @@ pub fn http_client(url: &str) -> Result<HttpClient, String> {
     let mut builder = Client::builder()
         .user_agent(concat!("code-agent/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(CONNECT);
+        .connect_timeout(CONNECT_TIMEOUT);
     if is_loopback(&url) {
         // A proxy cannot reach servers on this machine.
         builder = builder.no_proxy();

@@ -1,54 +1,54 @@
 //! Models: one transport, a pure encoder and decoder per wire format, retries, and a scripted model that
 //! needs no server.
 //!
-//! [`connect`] creates a model from an [`Endpoint`]; [`Scripted`] needs none. The path of an answer:
-//! [`wire`] encodes the request, `transport` sends it (the only HTTP client), `body` and `sse` split
-//! the answer into texts, [`wire`] decodes them, `http` combines these into one attempt, and [`retry`]
+//! [`connect`] creates a model from an [`Endpoint`]; [`ScriptedModel`] needs none. The path of an answer:
+//! [`wire_format`] encodes the request, `transport` sends it (the only HTTP client), `body` and `sse` split
+//! the answer into texts, [`wire_format`] decodes them, `http` combines these into one attempt, and [`retry`]
 //! repeats attempts. Failures are classified only in `failure`.
 
-mod address;
 mod anthropic_messages;
-mod body;
-mod client;
+mod body_splitter;
+mod connection;
+mod document_sender;
 mod endpoint;
 mod failure;
 #[cfg(test)]
 mod fuzzing;
 mod gemini;
-mod http;
 mod http_client;
+mod http_model;
 mod openai_chat;
 mod openai_responses;
 mod overflow;
-mod post;
 mod probe;
-mod rejected;
+mod rejections;
 mod replay;
 mod retry;
 mod scripted;
 mod sse;
 mod text_calls;
 mod transport;
-mod wire;
+mod urls;
+mod wire_format;
 mod wire_record;
 
 use std::time::Duration;
 
 use serde_json::Value;
 
+pub use self::document_sender::{DocumentSender, SendError};
 pub use self::endpoint::{Endpoint, TOOLS_IN_TEXT, Timeouts};
 use self::failure::Refusal;
-use self::http::HttpModel;
 pub use self::http_client::{HttpClient, http_client};
-pub use self::post::{NotSent, Receiver};
-pub use self::probe::{Probed, probe};
-pub use self::replay::Replay;
-pub use self::retry::Retries;
-pub use self::scripted::Scripted;
+use self::http_model::HttpModel;
+pub use self::probe::{ProbeResult, probe};
+pub use self::replay::ReplayModel;
+pub use self::retry::RetrySettings;
+pub use self::scripted::ScriptedModel;
 use self::transport::Transport;
 pub use self::wire_record::WireRecorder;
 use agent_protocol::model::{Model, ModelError, ModelErrorKind};
-use agent_protocol::provider::Wire;
+use agent_protocol::provider::WireFormat;
 
 /// The model at this endpoint. Makes no connection: errors are those of the configuration.
 pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
@@ -62,7 +62,7 @@ pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<Str
     let text = transport.get(path, limit).await.map_err(|failure| failure.error)?;
     let endpoint_facts = transport.endpoint_facts(path);
     if text.trim_start().starts_with('<') {
-        return Err(endpoint_facts.page().error);
+        return Err(endpoint_facts.html_page_failure().error);
     }
     let Ok(list) = serde_json::from_str::<Value>(&text) else {
         let message =
@@ -72,14 +72,14 @@ pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<Str
     let models = [&list["data"], &list["models"], &list].into_iter().find_map(Value::as_array);
     let Some(models) = models else {
         return Err(endpoint_facts
-            .refused(&Refusal { status: None, retry_after: None, body: &text })
+            .classify_refusal(&Refusal { status: None, retry_after: None, body: &text })
             .error);
     };
     let ids = models.iter().filter_map(|model| match endpoint.wire {
-        Wire::OpenaiChat | Wire::OpenaiResponses | Wire::AnthropicMessages => {
+        WireFormat::OpenaiChat | WireFormat::OpenaiResponses | WireFormat::AnthropicMessages => {
             [&model["id"], &model["name"], model].into_iter().find_map(Value::as_str)
         }
-        Wire::Gemini => gemini::listed(model),
+        WireFormat::Gemini => gemini::listed_model_name(model),
     });
     Ok(ids.map(ToOwned::to_owned).collect())
 }

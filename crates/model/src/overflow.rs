@@ -1,14 +1,14 @@
 //! Extracts the model's window from a provider's overflow message.
 
 /// Words shortly before or after the number.
-const BEFORE: [&str; 6] =
+const WORDS_BEFORE: [&str; 6] =
     ["context length", "context window", "context size", "n_ctx", "maximum", "limit"];
-const BEHIND: [&str; 2] = [" maximum", " tokens max"];
+const WORDS_AFTER: [&str; 2] = [" maximum", " tokens max"];
 /// The maximum distance in bytes.
-const NEAR: usize = 40;
+const MAX_DISTANCE: usize = 40;
 
 /// The model's window in tokens.
-pub(super) fn window(text: &str) -> Option<u64> {
+pub(super) fn parse_window(text: &str) -> Option<u64> {
     let text = text.to_lowercase();
     let mut found = None;
     let mut rest = 0;
@@ -22,7 +22,7 @@ pub(super) fn window(text: &str) -> Option<u64> {
         if number < 256 {
             continue;
         }
-        let from = text.floor_char_boundary(start.saturating_sub(NEAR));
+        let from = text.floor_char_boundary(start.saturating_sub(MAX_DISTANCE));
         // Words belong to the number after them.
         let before = text[from..start].rsplit(|c: char| c.is_ascii_digit()).next().unwrap_or("");
         // In a comparison the window is the smaller side: `178959 + 64000 > 200000`.
@@ -33,8 +33,8 @@ pub(super) fn window(text: &str) -> Option<u64> {
         let is_range = before == ", " && text[end..].starts_with(']');
         let is_named = is_range
             || before.trim_end().ends_with('>')
-            || BEFORE.iter().any(|word| before.contains(word))
-            || BEHIND.iter().any(|word| text[end..].starts_with(word));
+            || WORDS_BEFORE.iter().any(|word| before.contains(word))
+            || WORDS_AFTER.iter().any(|word| text[end..].starts_with(word));
         if is_named {
             found = Some(found.map_or(number, |known: u64| known.min(number)));
         }
@@ -75,7 +75,7 @@ mod tests {
             ("Your input exceeds the context window of this model.", None),
             ("maximum context length is 131,072 tokens", Some(131_072)),
         ] {
-            assert_eq!(window(text), expected, "{text}");
+            assert_eq!(parse_window(text), expected, "{text}");
         }
     }
 }

@@ -8,10 +8,10 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::endpoint::Endpoint;
-use super::failure::Failure;
-use super::http::Attempt;
+use super::failure::AttemptFailure;
+use super::http_model::Attempt;
 use super::transport::Transport;
-use super::wire::{Encoded, Ids, decoder, encode};
+use super::wire_format::{CallIds, EncodedRequest, encode, new_decoder};
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{ModelError, Purpose, Reply, Request};
 use agent_protocol::tool::ToolSpec;
@@ -21,7 +21,7 @@ const ANSWER_TOKENS: u64 = 1024;
 
 /// What a server did with the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probed {
+pub struct ProbeResult {
     /// The answer was a stream.
     pub streams: bool,
     /// The model called the tool.
@@ -34,7 +34,7 @@ pub async fn probe(
     message: &str,
     description: &str,
     limit: Duration,
-) -> Result<Probed, ModelError> {
+) -> Result<ProbeResult, ModelError> {
     let transport = Transport::new(endpoint.clone())?;
     let tools = [ToolSpec {
         name: "Ready".into(),
@@ -50,26 +50,26 @@ pub async fn probe(
     };
     let late = || {
         let url = transport.endpoint_facts("").url;
-        Failure::soon(format!("{url}: no complete answer within {} s", limit.as_secs()))
+        AttemptFailure::temporary(format!("{url}: no complete answer within {} s", limit.as_secs()))
     };
-    let answering = timeout(limit, answer(&transport, endpoint, &request));
+    let answering = timeout(limit, run_probe(&transport, endpoint, &request));
     answering.await.unwrap_or_else(|_| Err(late())).map_err(|failure| failure.error)
 }
 
-async fn answer(
+async fn run_probe(
     transport: &Transport,
     endpoint: &Endpoint,
     request: &Request<'_>,
-) -> Result<Probed, Failure> {
-    let Encoded { path, body } = encode(request, endpoint);
+) -> Result<ProbeResult, AttemptFailure> {
+    let EncodedRequest { path, body } = encode(request, endpoint);
     let facts = transport.endpoint_facts(&path);
     let next_id = AtomicU64::new(1);
-    let decoder = decoder(endpoint, request, Ids::new("call_", &next_id, request));
+    let decoder = new_decoder(endpoint, request, CallIds::new("call_", &next_id, request));
     let open = async { transport.post(&path, body, None).await };
     let mut attempt = Attempt::new(facts, decoder, open.boxed());
     let mut reply = Reply::default();
-    while let Some(delta) = attempt.next().await {
-        reply.fold(&delta?);
+    while let Some(delta) = attempt.next_delta().await {
+        reply.apply_delta(&delta?);
     }
-    Ok(Probed { streams: attempt.is_streamed(), calls_tools: !reply.calls.is_empty() })
+    Ok(ProbeResult { streams: attempt.is_streamed(), calls_tools: !reply.calls.is_empty() })
 }

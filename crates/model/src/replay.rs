@@ -9,44 +9,44 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::endpoint::Endpoint;
-use super::failure::{EndpointFacts, Failure};
-use super::http::Attempt;
-use super::retry::{Retries, retrying};
-use super::transport::{Answer, refused};
-use super::wire::{Ids, decoder};
+use super::failure::{AttemptFailure, EndpointFacts};
+use super::http_model::Attempt;
+use super::retry::{RetrySettings, retry_stream};
+use super::transport::{ResponseStream, refusal_failure};
+use super::wire_format::{CallIds, new_decoder};
 use super::wire_record::{self, Exchange};
 use agent_protocol::model::{Delta, Model, ModelError, ModelErrorKind, Purpose, Request};
 
 /// Plays the answers of a record, in their order; the requests for each [`Purpose`] have an order of their
 /// own, because background requests are concurrent.
-pub struct Replay {
+pub struct ReplayModel {
     id: String,
-    recorded: Vec<Recorded>,
-    retries: Retries,
+    exchanges: Vec<RecordedExchange>,
+    retries: RetrySettings,
     next_id: AtomicU64,
 }
 
-struct Recorded {
+struct RecordedExchange {
     file: String,
     exchange: Exchange,
     endpoint: Endpoint,
     is_used: AtomicBool,
 }
 
-impl Replay {
+impl ReplayModel {
     /// Reads the record in this folder.
-    pub fn read(folder: &str, retries: Retries) -> Result<Self, ModelError> {
-        let exchanges = wire_record::read(Path::new(folder))
+    pub fn open(folder: &str, retries: RetrySettings) -> Result<Self, ModelError> {
+        let exchanges = wire_record::read_exchanges(Path::new(folder))
             .map_err(|message| ModelError::new(ModelErrorKind::Configuration, message))?;
         let recorded = exchanges.into_iter().map(|(file, exchange)| {
             // The address only appears in messages.
             let mut endpoint = Endpoint::new(exchange.model.clone(), "http://replay/v1");
             (endpoint.wire, endpoint.dialect) = (exchange.wire, exchange.dialect);
-            Recorded { file, exchange, endpoint, is_used: AtomicBool::new(false) }
+            RecordedExchange { file, exchange, endpoint, is_used: AtomicBool::new(false) }
         });
         Ok(Self {
             id: format!("replay:{folder}"),
-            recorded: recorded.collect(),
+            exchanges: recorded.collect(),
             retries,
             next_id: AtomicU64::new(1),
         })
@@ -54,26 +54,26 @@ impl Replay {
 
     /// The model that gave the first answer of the record.
     pub fn recorded_model(&self) -> &str {
-        self.recorded.first().map_or(&self.id, |recorded| &recorded.exchange.model)
+        self.exchanges.first().map_or(&self.id, |recorded| &recorded.exchange.model)
     }
 
     /// The next answer for this purpose.
-    fn take(&self, purpose: Purpose) -> Option<&Recorded> {
-        let mut suitable = self.recorded.iter().filter(|r| r.exchange.purpose == purpose);
+    fn take_exchange(&self, purpose: Purpose) -> Option<&RecordedExchange> {
+        let mut suitable = self.exchanges.iter().filter(|r| r.exchange.purpose == purpose);
         suitable.find(|recorded| !recorded.is_used.swap(true, Ordering::Relaxed))
     }
 }
 
-impl Model for Replay {
+impl Model for ReplayModel {
     fn id(&self) -> &str {
         &self.id
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
         let mut attempts = 0;
-        retrying(self.retries, move || {
+        retry_stream(self.retries, move || {
             attempts += 1;
-            let Some(recorded) = self.take(request.purpose) else {
+            let Some(recorded) = self.take_exchange(request.purpose) else {
                 let message = format!(
                     "{}: the record has no further answer for the purpose `{}`",
                     self.id,
@@ -84,33 +84,38 @@ impl Model for Replay {
                     1 => ModelErrorKind::Script,
                     _ => ModelErrorKind::Unavailable,
                 };
-                let failure = Failure::never(kind, message);
+                let failure = AttemptFailure::permanent(kind, message);
                 return stream::once(async { Err(failure) }).boxed();
             };
-            let Recorded { file, exchange, endpoint, .. } = recorded;
-            let ids = Ids::new("call_", &self.next_id, request);
-            let facts = EndpointFacts::of_record(file.clone(), endpoint.model.clone());
-            let answer = answer(exchange, &facts);
+            let RecordedExchange { file, exchange, endpoint, .. } = recorded;
+            let ids = CallIds::new("call_", &self.next_id, request);
+            let facts = EndpointFacts::for_recording(file.clone(), endpoint.model.clone());
+            let answer = recorded_answer(exchange, &facts);
             let open = async { answer }.boxed();
-            Attempt::new(facts, decoder(endpoint, request, ids), open).stream().boxed()
+            Attempt::new(facts, new_decoder(endpoint, request, ids), open).stream().boxed()
         })
     }
 }
 
 /// The recorded answer, or the recorded refusal.
-fn answer(exchange: &Exchange, facts: &EndpointFacts) -> Result<Answer, Failure> {
+fn recorded_answer(
+    exchange: &Exchange,
+    facts: &EndpointFacts,
+) -> Result<ResponseStream, AttemptFailure> {
     let Exchange { status, headers, body, failure, .. } = exchange;
     let pieces: VecDeque<Vec<u8>> = body.iter().map(|piece| piece.content.bytes()).collect();
     match status {
         None => {
             let message = failure.as_deref().unwrap_or("no response");
             Err(if exchange.is_permanent {
-                Failure::never(ModelErrorKind::Refused, message)
+                AttemptFailure::permanent(ModelErrorKind::Refused, message)
             } else {
-                Failure::soon(message)
+                AttemptFailure::temporary(message)
             })
         }
-        Some(200..300) => Ok(Answer::recorded(facts.clone(), pieces, failure.clone())),
+        Some(200..300) => {
+            Ok(ResponseStream::from_recording(facts.clone(), pieces, failure.clone()))
+        }
         Some(status) => {
             let headers: HeaderMap = headers
                 .iter()
@@ -120,7 +125,7 @@ fn answer(exchange: &Exchange, facts: &EndpointFacts) -> Result<Answer, Failure>
                 })
                 .collect();
             let body: Vec<u8> = pieces.into_iter().flatten().collect();
-            Err(refused(facts, *status, &headers, &String::from_utf8_lossy(&body)))
+            Err(refusal_failure(facts, *status, &headers, &String::from_utf8_lossy(&body)))
         }
     }
 }

@@ -7,66 +7,70 @@ use std::time::Duration;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use tokio::time::Instant;
 
-use super::failure::{Again, Failure};
-use agent_protocol::model::{Delta, ModelError, Retry};
+use super::failure::{AttemptFailure, RetryAdvice};
+use agent_protocol::model::{Delta, ModelError, RetryNotice};
 
 /// The longest delay between two attempts, unless the server asks for another one: at most this, and at most
 /// a quarter of the time limit.
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 /// A server may ask for a delay of this length, or of the time limit if that is longer.
-const OBEYED: Duration = Duration::from_mins(1);
+const MAX_SERVER_DELAY: Duration = Duration::from_mins(1);
 
 /// Retry settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retries {
+pub struct RetrySettings {
     /// Maximum number of attempts.
-    pub tries: u32,
+    pub max_attempts: u32,
     /// The delay after the first failure; it doubles with each further one.
-    pub base: Duration,
+    pub base_delay: Duration,
     /// The last attempt begins at most this time after the first failure; delays that the server asked for do
     /// not count.
-    pub within: Duration,
+    pub time_limit: Duration,
 }
 
-impl Default for Retries {
+impl Default for RetrySettings {
     fn default() -> Self {
-        Self { tries: 10, base: Duration::from_millis(500), within: Duration::from_secs(30) }
+        Self {
+            max_attempts: 10,
+            base_delay: Duration::from_millis(500),
+            time_limit: Duration::from_secs(30),
+        }
     }
 }
 
-impl Retries {
+impl RetrySettings {
     /// The delay before the next attempt, or the error if there is none.
     ///
     /// `attempt` failed, `spent` after the first failure; `jitter` is between 0 and 1.
-    fn next(
+    fn next_delay(
         &self,
         attempt: u32,
         spent: Duration,
-        failure: Failure,
+        failure: AttemptFailure,
         jitter: f64,
     ) -> Result<Duration, ModelError> {
         let mut error = failure.error;
-        let delay = match failure.again {
-            Again::Never => return Err(error),
-            Again::After(delay) if delay > OBEYED.max(self.within) => {
+        let delay = match failure.retry {
+            RetryAdvice::Never => return Err(error),
+            RetryAdvice::After(delay) if delay > MAX_SERVER_DELAY.max(self.time_limit) => {
                 error.message.push_str(&format!(
                     "; the server asks to wait {} s, which is too long: try again after that",
                     delay.as_secs()
                 ));
                 return Err(error);
             }
-            Again::After(delay) => delay,
-            Again::WithoutReasoning | Again::WithoutThinking => Duration::ZERO,
-            Again::Soon => {
-                let doubled = self.base.saturating_mul(1 << (attempt - 1).min(16));
-                let doubled = doubled.min(LONGEST_DELAY).min(self.within / 4);
+            RetryAdvice::After(delay) => delay,
+            RetryAdvice::WithoutReasoning | RetryAdvice::WithoutThinking => Duration::ZERO,
+            RetryAdvice::WithBackoff => {
+                let doubled = self.base_delay.saturating_mul(1 << (attempt - 1).min(16));
+                let doubled = doubled.min(MAX_DELAY).min(self.time_limit / 4);
                 // Between 3/4 and 5/4, so that many clients do not retry at the same time. The last attempt is
                 // at the end of the time, so that it outlasts a failure of nearly that length.
-                doubled.mul_f64(0.75 + jitter / 2.0).min(self.within.saturating_sub(spent))
+                doubled.mul_f64(0.75 + jitter / 2.0).min(self.time_limit.saturating_sub(spent))
             }
         };
-        let is_late = failure.again == Again::Soon && spent >= self.within;
-        if attempt >= self.tries || is_late {
+        let is_late = failure.retry == RetryAdvice::WithBackoff && spent >= self.time_limit;
+        if attempt >= self.max_attempts || is_late {
             if attempt > 1 {
                 error.message.push_str(&format!(" ({attempt} tries)"));
             }
@@ -78,32 +82,32 @@ impl Retries {
 
 /// A stream of attempts: each is a result of `start`; yields the items of all of them, and a [`Delta::Retry`]
 /// before each but the first.
-pub(super) fn retrying<'a, S>(
-    retries: Retries,
+pub(super) fn retry_stream<'a, S>(
+    retries: RetrySettings,
     start: impl FnMut() -> S + Send + 'a,
 ) -> BoxStream<'a, Result<Delta, ModelError>>
 where
-    S: Stream<Item = Result<Delta, Failure>> + Send + 'a,
+    S: Stream<Item = Result<Delta, AttemptFailure>> + Send + 'a,
 {
-    let tries = Tries {
+    let tries = RetryState {
         retries,
         start,
         attempt: 0,
         first_failure: None,
-        obeyed: Duration::ZERO,
+        server_delay: Duration::ZERO,
         phase: Phase::Wait(None),
     };
-    stream::unfold(tries, |mut tries| async { Some((tries.next().await?, tries)) }).boxed()
+    stream::unfold(tries, |mut tries| async { Some((tries.next_item().await?, tries)) }).boxed()
 }
 
-struct Tries<S, F> {
-    retries: Retries,
+struct RetryState<S, F> {
+    retries: RetrySettings,
     start: F,
     /// The number of the current attempt.
     attempt: u32,
     first_failure: Option<Instant>,
     /// Total delay that the server asked for.
-    obeyed: Duration,
+    server_delay: Duration,
     phase: Phase<S>,
 }
 
@@ -113,12 +117,12 @@ enum Phase<S> {
     Over,
 }
 
-impl<S, F> Tries<S, F>
+impl<S, F> RetryState<S, F>
 where
-    S: Stream<Item = Result<Delta, Failure>>,
+    S: Stream<Item = Result<Delta, AttemptFailure>>,
     F: FnMut() -> S,
 {
-    async fn next(&mut self) -> Option<Result<Delta, ModelError>> {
+    async fn next_item(&mut self) -> Option<Result<Delta, ModelError>> {
         loop {
             match &mut self.phase {
                 Phase::Wait(delay) => {
@@ -130,7 +134,7 @@ where
                 }
                 Phase::Try(stream) => match stream.next().await {
                     Some(Ok(delta)) => return Some(Ok(delta)),
-                    Some(Err(failure)) => return Some(self.failed(failure)),
+                    Some(Err(failure)) => return Some(self.schedule_retry(failure)),
                     None => self.phase = Phase::Over,
                 },
                 Phase::Over => return None,
@@ -138,18 +142,23 @@ where
         }
     }
 
-    fn failed(&mut self, failure: Failure) -> Result<Delta, ModelError> {
+    fn schedule_retry(&mut self, failure: AttemptFailure) -> Result<Delta, ModelError> {
         let first_failure = *self.first_failure.get_or_insert_with(Instant::now);
-        let spent = first_failure.elapsed().saturating_sub(self.obeyed);
+        let spent = first_failure.elapsed().saturating_sub(self.server_delay);
         let ModelError { message, reason, .. } = failure.error.clone();
-        let again = failure.again;
-        match self.retries.next(self.attempt, spent, failure, jitter()) {
+        let again = failure.retry;
+        match self.retries.next_delay(self.attempt, spent, failure, jitter()) {
             Ok(delay) => {
-                if again != Again::Soon {
-                    self.obeyed += delay;
+                if again != RetryAdvice::WithBackoff {
+                    self.server_delay += delay;
                 }
                 self.phase = Phase::Wait(Some(delay));
-                Ok(Delta::Retry(Retry { attempt: self.attempt, delay, error: message, reason }))
+                Ok(Delta::Retry(RetryNotice {
+                    attempt: self.attempt,
+                    delay,
+                    error: message,
+                    reason,
+                }))
             }
             Err(error) => {
                 self.phase = Phase::Over;
@@ -170,20 +179,22 @@ mod tests {
     use super::*;
     use agent_protocol::model::ModelErrorKind;
 
-    fn check(attempt: u32, spent: u64, again: Again, expected: Result<u64, &str>) {
-        check_with(Retries::default(), attempt, spent, again, expected);
+    fn check(attempt: u32, spent: u64, again: RetryAdvice, expected: Result<u64, &str>) {
+        check_with(RetrySettings::default(), attempt, spent, again, expected);
     }
 
     fn check_with(
-        retries: Retries,
+        retries: RetrySettings,
         attempt: u32,
         spent: u64,
-        again: Again,
+        again: RetryAdvice,
         expected: Result<u64, &str>,
     ) {
-        let failure =
-            Failure { error: ModelError::new(ModelErrorKind::Unavailable, "busy"), again };
-        let next = retries.next(attempt, Duration::from_secs(spent), failure, 0.5);
+        let failure = AttemptFailure {
+            error: ModelError::new(ModelErrorKind::Unavailable, "busy"),
+            retry: again,
+        };
+        let next = retries.next_delay(attempt, Duration::from_secs(spent), failure, 0.5);
         let next = next.map_err(|error| error.message);
         let expected = expected.map(Duration::from_millis).map_err(ToOwned::to_owned);
         assert_eq!(next, expected, "{attempt} {spent} {again:?}");
@@ -191,19 +202,19 @@ mod tests {
 
     #[test]
     fn backoff_doubles_and_is_limited() {
-        check(1, 0, Again::Soon, Ok(500));
-        check(2, 1, Again::Soon, Ok(1000));
-        check(4, 9, Again::Soon, Ok(4000));
-        check(6, 15, Again::Soon, Ok(7500));
-        check(7, 23, Again::Soon, Ok(7000));
-        check(7, 30, Again::Soon, Err("busy (7 tries)"));
-        check(10, 9, Again::Soon, Err("busy (10 tries)"));
-        check(1, 0, Again::Never, Err("busy"));
+        check(1, 0, RetryAdvice::WithBackoff, Ok(500));
+        check(2, 1, RetryAdvice::WithBackoff, Ok(1000));
+        check(4, 9, RetryAdvice::WithBackoff, Ok(4000));
+        check(6, 15, RetryAdvice::WithBackoff, Ok(7500));
+        check(7, 23, RetryAdvice::WithBackoff, Ok(7000));
+        check(7, 30, RetryAdvice::WithBackoff, Err("busy (7 tries)"));
+        check(10, 9, RetryAdvice::WithBackoff, Err("busy (10 tries)"));
+        check(1, 0, RetryAdvice::Never, Err("busy"));
     }
 
     #[test]
     fn retry_after_is_honoured_up_to_a_minute() {
-        let after = |seconds| Again::After(Duration::from_secs(seconds));
+        let after = |seconds| RetryAdvice::After(Duration::from_secs(seconds));
         check(1, 0, after(0), Ok(0));
         check(4, 29, after(60), Ok(60_000));
         check(10, 0, after(1), Err("busy (10 tries)"));
@@ -214,16 +225,20 @@ mod tests {
 
     #[test]
     fn retries_for_minutes_have_a_longest_delay() {
-        let retries = Retries { tries: 20, within: Duration::from_mins(5), ..Retries::default() };
-        check_with(retries, 6, 20, Again::Soon, Ok(16_000));
-        check_with(retries, 15, 250, Again::Soon, Ok(30_000));
-        check_with(retries, 15, 290, Again::Soon, Ok(10_000));
-        check_with(retries, 15, 300, Again::Soon, Err("busy (15 tries)"));
-        let after = |seconds| Again::After(Duration::from_secs(seconds));
+        let retries = RetrySettings {
+            max_attempts: 20,
+            time_limit: Duration::from_mins(5),
+            ..RetrySettings::default()
+        };
+        check_with(retries, 6, 20, RetryAdvice::WithBackoff, Ok(16_000));
+        check_with(retries, 15, 250, RetryAdvice::WithBackoff, Ok(30_000));
+        check_with(retries, 15, 290, RetryAdvice::WithBackoff, Ok(10_000));
+        check_with(retries, 15, 300, RetryAdvice::WithBackoff, Err("busy (15 tries)"));
+        let after = |seconds| RetryAdvice::After(Duration::from_secs(seconds));
         check_with(retries, 1, 0, after(300), Ok(300_000));
         check_with(retries, 20, 0, after(1), Err("busy (20 tries)"));
-        let short = Retries { within: Duration::from_secs(3), ..retries };
-        check_with(short, 1, 0, Again::Soon, Ok(500));
+        let short = RetrySettings { time_limit: Duration::from_secs(3), ..retries };
+        check_with(short, 1, 0, RetryAdvice::WithBackoff, Ok(500));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! Only the `data` of an event is kept: the supported wire formats repeat the event's name inside it.
 
 /// Size limit of an event.
-const LONGEST: usize = 16 << 20;
+const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// Bytes in, the data of whole events out.
-pub(super) struct Parser {
+pub(super) struct SseParser {
     /// The bytes of the incomplete line.
     line: Vec<u8>,
     /// The `data` of the incomplete event.
@@ -15,27 +15,27 @@ pub(super) struct Parser {
     after_cr: bool,
     /// No line is complete yet: a byte order mark may occur.
     at_start: bool,
-    longest: usize,
+    max_bytes: usize,
 }
 
 /// An event is longer than the limit.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooLong {
+pub(super) struct EventTooLong {
     /// The limit, in bytes.
     pub(super) limit: usize,
 }
 
-impl Parser {
+impl SseParser {
     pub(super) fn new() -> Self {
-        Self::with_limit(LONGEST)
+        Self::with_limit(MAX_EVENT_BYTES)
     }
 
     fn with_limit(longest: usize) -> Self {
-        Self { line: Vec::new(), data: None, after_cr: false, at_start: true, longest }
+        Self { line: Vec::new(), data: None, after_cr: false, at_start: true, max_bytes: longest }
     }
 
     /// Takes the next bytes; returns the data of every event that they complete.
-    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<String>, TooLong> {
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<String>, EventTooLong> {
         let mut events = Vec::new();
         if let (true, [first, rest @ ..]) = (self.after_cr, bytes) {
             self.after_cr = false;
@@ -56,10 +56,10 @@ impl Parser {
         Ok(events)
     }
 
-    fn extend_line(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+    fn extend_line(&mut self, bytes: &[u8]) -> Result<(), EventTooLong> {
         self.line.extend_from_slice(bytes);
-        if self.line.len() + self.data.as_ref().map_or(0, String::len) > self.longest {
-            return Err(TooLong { limit: self.longest });
+        if self.line.len() + self.data.as_ref().map_or(0, String::len) > self.max_bytes {
+            return Err(EventTooLong { limit: self.max_bytes });
         }
         Ok(())
     }
@@ -109,8 +109,8 @@ mod tests {
 
     use super::*;
 
-    fn events(chunks: &[&[u8]]) -> Result<Vec<String>, TooLong> {
-        let mut parser = Parser::with_limit(100);
+    fn events(chunks: &[&[u8]]) -> Result<Vec<String>, EventTooLong> {
+        let mut parser = SseParser::with_limit(100);
         let mut events = Vec::new();
         for chunk in chunks {
             events.extend(parser.push(chunk)?);
@@ -147,9 +147,9 @@ mod tests {
     #[test]
     fn sse_line_over_the_limit_is_an_error() {
         let long = "x".repeat(101);
-        assert_eq!(events(&[long.as_bytes()]), Err(TooLong { limit: 100 }));
+        assert_eq!(events(&[long.as_bytes()]), Err(EventTooLong { limit: 100 }));
         let lines = "data: 123456789\n".repeat(20);
-        assert_eq!(events(&[lines.as_bytes()]), Err(TooLong { limit: 100 }));
+        assert_eq!(events(&[lines.as_bytes()]), Err(EventTooLong { limit: 100 }));
     }
 
     proptest! {

@@ -1,5 +1,5 @@
 //! The only HTTP client. It is created for the first request, reuses its connection, and converts every
-//! network failure to a [`Failure`]; it does not know wire formats.
+//! network failure to a [`AttemptFailure`]; it does not know wire formats.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,10 +12,10 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use tokio::time::timeout;
 
-use super::address::{address, base, is_local, is_versioned, joined, shown};
-use super::client::{Connection, causes, root};
+use super::connection::{ConnectionSettings, error_causes, root_cause};
 use super::endpoint::{Endpoint, Timeouts};
-use super::failure::{EndpointFacts, Failure, Refusal};
+use super::failure::{AttemptFailure, EndpointFacts, Refusal};
+use super::urls::{display_url, host_and_port, is_local, is_versioned, join_url, parse_base_url};
 use super::wire_record::Recording;
 use agent_protocol::model::{ModelError, ModelErrorKind};
 
@@ -30,7 +30,7 @@ pub(super) struct Transport {
     endpoint: Endpoint,
     first_byte: Duration,
     idle: Duration,
-    client: OnceLock<Result<Client, Failure>>,
+    client: OnceLock<Result<Client, AttemptFailure>>,
     /// There was a response: the next request may use its connection.
     has_answered: AtomicBool,
 }
@@ -39,8 +39,8 @@ impl Transport {
     pub(super) fn new(mut endpoint: Endpoint) -> Result<Self, ModelError> {
         // A variable with an empty value contains no key.
         endpoint.api_key = endpoint.api_key.filter(|key| !key.trim().is_empty());
-        let base = base(&endpoint)?;
-        let headers = headers(&endpoint)?;
+        let base = parse_base_url(&endpoint)?;
+        let headers = request_headers(&endpoint)?;
         let Timeouts { first_byte, idle, .. } = endpoint.timeouts;
         let is_local = is_local(&base);
         Ok(Self {
@@ -61,40 +61,40 @@ impl Transport {
         path: &str,
         body: Vec<u8>,
         mut recording: Option<Recording>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ResponseStream, AttemptFailure> {
         let sent = self.send(Method::POST, path, Some(body), self.first_byte, &mut recording).await;
         if let (Some(recording), Err(failure)) = (&mut recording, &sent) {
-            recording.failed(failure);
+            recording.record_failure(failure);
         }
-        sent.map(|answer| Answer { recording, ..answer })
+        sent.map(|answer| ResponseStream { recording, ..answer })
     }
 
     /// Opens a connection, which the next request uses: the smallest request is sent, and its answer ignored.
     pub(super) async fn connect(&self) {
-        let Ok(client) = self.client.get_or_init(|| self.build()) else { return };
+        let Ok(client) = self.client.get_or_init(|| self.build_client()) else { return };
         let _ = timeout(self.first_byte, client.head(self.base.clone()).send()).await;
     }
 
     /// Requests a small document.
-    pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, Failure> {
+    pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, AttemptFailure> {
         let endpoint_facts = self.endpoint_facts(path);
         let whole = async {
             let mut answer = self.send(Method::GET, path, None, limit, &mut None).await?;
             let mut text = Vec::new();
-            while let Some(chunk) = answer.chunk().await? {
+            while let Some(chunk) = answer.read_chunk().await? {
                 text.extend(chunk);
             }
             Ok(String::from_utf8_lossy(&text).into_owned())
         };
-        let late = || silent(&endpoint_facts, limit);
+        let late = || timeout_failure(&endpoint_facts, limit);
         timeout(limit, whole).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// The facts about a request to this path for messages.
     pub(super) fn endpoint_facts(&self, path: &str) -> EndpointFacts {
         EndpointFacts {
-            url: shown(&joined(&self.base, path)),
-            models_url: shown(&joined(&self.base, "models")),
+            url: display_url(&join_url(&self.base, path)),
+            models_url: display_url(&join_url(&self.base, "models")),
             is_versioned: is_versioned(&self.base),
             model: self.endpoint.model.clone(),
             key_source: self.endpoint.key_source.clone(),
@@ -109,10 +109,11 @@ impl Transport {
         body: Option<Vec<u8>>,
         first_byte: Duration,
         recording: &mut Option<Recording>,
-    ) -> Result<Answer, Failure> {
-        let client = self.client.get_or_init(|| self.build()).as_ref().map_err(Clone::clone)?;
+    ) -> Result<ResponseStream, AttemptFailure> {
+        let client =
+            self.client.get_or_init(|| self.build_client()).as_ref().map_err(Clone::clone)?;
         let endpoint_facts = self.endpoint_facts(path);
-        let url = joined(&self.base, path);
+        let url = join_url(&self.base, path);
         let mut request = client.request(method, url).headers(self.headers.clone());
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body);
@@ -128,17 +129,17 @@ impl Transport {
         };
         let response = match timeout(first_byte, sent).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.unreachable(&endpoint_facts, &error)),
-            Err(_) => return Err(silent(&endpoint_facts, first_byte)),
+            Ok(Err(error)) => return Err(self.connection_failure(&endpoint_facts, &error)),
+            Err(_) => return Err(timeout_failure(&endpoint_facts, first_byte)),
         };
         self.has_answered.store(true, Ordering::Relaxed);
         let status = response.status();
         if let Some(recording) = recording {
-            recording.response(status.as_u16(), response.headers());
+            recording.record_response(status.as_u16(), response.headers());
         }
         if status.is_success() {
-            return Ok(Answer {
-                source: Source::Response(response),
+            return Ok(ResponseStream {
+                source: BodySource::Response(response),
                 endpoint_facts,
                 limit: first_byte,
                 idle: self.idle,
@@ -146,23 +147,24 @@ impl Transport {
             });
         }
         if status.is_redirection() {
-            return Err(redirected(&endpoint_facts, &response));
+            return Err(redirect_failure(&endpoint_facts, &response));
         }
         let headers = response.headers().clone();
-        let body = refusal_body(response).await;
+        let body = read_refusal_body(response).await;
         if let Some(recording) = recording {
-            recording.piece(body.as_bytes());
+            recording.record_piece(body.as_bytes());
         }
-        Err(refused(&endpoint_facts, status.as_u16(), &headers, &body))
+        Err(refusal_failure(&endpoint_facts, status.as_u16(), &headers, &body))
     }
 
-    fn build(&self) -> Result<Client, Failure> {
-        let configuration = |message| Failure::never(ModelErrorKind::Configuration, message);
-        self.connection().client().map_err(configuration)
+    fn build_client(&self) -> Result<Client, AttemptFailure> {
+        let configuration =
+            |message| AttemptFailure::permanent(ModelErrorKind::Configuration, message);
+        self.connection().build_client().map_err(configuration)
     }
 
-    fn connection(&self) -> Connection<'_> {
-        Connection {
+    fn connection(&self) -> ConnectionSettings<'_> {
+        ConnectionSettings {
             server: &self.base,
             owner: &self.endpoint.id,
             proxy: self.endpoint.proxy.as_deref(),
@@ -172,55 +174,65 @@ impl Transport {
     }
 
     /// There was no response.
-    fn unreachable(&self, endpoint_facts: &EndpointFacts, error: &reqwest::Error) -> Failure {
-        let (url, address) = (&endpoint_facts.url, address(&self.base));
+    fn connection_failure(
+        &self,
+        endpoint_facts: &EndpointFacts,
+        error: &reqwest::Error,
+    ) -> AttemptFailure {
+        let (url, address) = (&endpoint_facts.url, host_and_port(&self.base));
         let by_proxy = self.connection().proxy();
         let proxy = match &by_proxy {
-            Some(proxy) => format!(" through the proxy {}", shown(proxy)),
+            Some(proxy) => format!(" through the proxy {}", display_url(proxy)),
             None => String::new(),
         };
         let proxy_advice = match self.endpoint.proxy {
             Some(_) => "`proxy` of the provider",
             None => "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY",
         };
-        let root = endpoint_facts.without_key(&root(error));
+        let root = endpoint_facts.redact_key(&root_cause(error));
         if error.is_builder() {
-            return Failure::never(ModelErrorKind::Configuration, format!("{url}: {root}"));
+            return AttemptFailure::permanent(
+                ModelErrorKind::Configuration,
+                format!("{url}: {root}"),
+            );
         }
-        if let Some(error) = causes(error).find_map(|cause| cause.downcast_ref()) {
+        if let Some(error) = error_causes(error).find_map(|cause| cause.downcast_ref()) {
             return match error {
-                rustls::Error::InvalidCertificate(_) => Failure::never(
+                rustls::Error::InvalidCertificate(_) => AttemptFailure::permanent(
                     ModelErrorKind::Refused,
                     format!(
                         "{url}{proxy}: the server's certificate is not trusted ({error}); if it is \
                          yours or your company's, name its authority with `ca_file` or SSL_CERT_FILE"
                     ),
                 ),
-                rustls::Error::InvalidMessage(_) => Failure::never(
+                rustls::Error::InvalidMessage(_) => AttemptFailure::permanent(
                     ModelErrorKind::Refused,
                     format!("{url}{proxy}: no TLS is spoken there ({error}); is it http://?"),
                 ),
-                _ => Failure::soon(format!("{url}{proxy}: no secure connection ({error})"))
-                    .because("no secure connection"),
+                _ => AttemptFailure::temporary(format!(
+                    "{url}{proxy}: no secure connection ({error})"
+                ))
+                .with_reason("no secure connection"),
             };
         }
         if error.is_dns() {
             let advice = if by_proxy.is_some() { proxy_advice } else { "base_url" };
-            return Failure::soon(format!(
+            return AttemptFailure::temporary(format!(
                 "{url}{proxy}: there is no host of that name ({root}); check {advice} and the network"
             ))
-            .because("no such host");
+            .with_reason("no such host");
         }
-        let kind = causes(error).find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+        let kind =
+            error_causes(error).find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
         if error.is_connect() {
-            return Failure::soon(match (kind, &by_proxy) {
+            return AttemptFailure::temporary(match (kind, &by_proxy) {
                 (Some(io::ErrorKind::ConnectionRefused), None) => {
                     format!(
                         "{url}: nothing listens at {address}; start the server, or check base_url"
                     )
                 }
                 (Some(io::ErrorKind::ConnectionRefused), Some(by_proxy)) => {
-                    let by_proxy = shown(by_proxy);
+                    let by_proxy = display_url(by_proxy);
                     format!("{url}: nothing listens at the proxy {by_proxy}; start it, or check {proxy_advice}")
                 }
                 _ if error.is_timeout() => {
@@ -229,16 +241,18 @@ impl Transport {
                 }
                 _ => format!("{url}{proxy}: no connection to {address} ({root})"),
             })
-            .because("no connection");
+            .with_reason("no connection");
         }
-        Failure::soon(format!("{url}{proxy}: the connection broke before an answer ({root})"))
-            .because("the connection broke")
+        AttemptFailure::temporary(format!(
+            "{url}{proxy}: the connection broke before an answer ({root})"
+        ))
+        .with_reason("the connection broke")
     }
 }
 
 /// An answer whose body is not read yet.
-pub(super) struct Answer {
-    source: Source,
+pub(super) struct ResponseStream {
+    source: BodySource,
     endpoint_facts: EndpointFacts,
     /// Time limit for the next bytes.
     limit: Duration,
@@ -246,42 +260,42 @@ pub(super) struct Answer {
     recording: Option<Recording>,
 }
 
-enum Source {
+enum BodySource {
     Response(Response),
     /// The pieces of a recorded body, and why it ended early.
     Record(VecDeque<Vec<u8>>, Option<String>),
 }
 
-impl Answer {
+impl ResponseStream {
     /// A recorded answer: the pieces of its body, and why it ended early.
-    pub(super) fn recorded(
+    pub(super) fn from_recording(
         endpoint_facts: EndpointFacts,
         pieces: VecDeque<Vec<u8>>,
         failure: Option<String>,
     ) -> Self {
         let (limit, idle) = (Duration::MAX, Duration::MAX);
-        let source = Source::Record(pieces, failure);
+        let source = BodySource::Record(pieces, failure);
         Self { source, endpoint_facts, limit, idle, recording: None }
     }
 
     /// The next bytes; `None` at the end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+    pub(super) async fn read_chunk(&mut self) -> Result<Option<Vec<u8>>, AttemptFailure> {
         let chunk = self.next_chunk().await;
         match (&mut self.recording, &chunk) {
-            (Some(recording), Ok(Some(bytes))) => recording.piece(bytes),
-            (Some(recording), Err(failure)) => recording.failed(failure),
+            (Some(recording), Ok(Some(bytes))) => recording.record_piece(bytes),
+            (Some(recording), Err(failure)) => recording.record_failure(failure),
             (Some(_), Ok(None)) | (None, _) => {}
         }
         chunk
     }
 
-    async fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+    async fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, AttemptFailure> {
         let response = match &mut self.source {
-            Source::Response(response) => response,
-            Source::Record(pieces, failure) => {
+            BodySource::Response(response) => response,
+            BodySource::Record(pieces, failure) => {
                 return match (pieces.pop_front(), failure) {
                     (Some(piece), _) => Ok(Some(piece)),
-                    (None, Some(failure)) => Err(Failure::soon(failure.clone())),
+                    (None, Some(failure)) => Err(AttemptFailure::temporary(failure.clone())),
                     (None, None) => Ok(None),
                 };
             }
@@ -292,40 +306,42 @@ impl Answer {
                 Ok(chunk.map(Into::into))
             }
             Ok(Err(error)) => {
-                let root = root(&error);
+                let root = root_cause(&error);
                 let url = &self.endpoint_facts.url;
-                Err(Failure::soon(format!("{url}: the connection broke in mid-answer ({root})"))
-                    .because("the connection broke"))
+                Err(AttemptFailure::temporary(format!(
+                    "{url}: the connection broke in mid-answer ({root})"
+                ))
+                .with_reason("the connection broke"))
             }
-            Err(_) => Err(silent(&self.endpoint_facts, self.limit)),
+            Err(_) => Err(timeout_failure(&self.endpoint_facts, self.limit)),
         }
     }
 
     /// The answer is complete: shortens the limit for the rest.
-    pub(super) fn hurry(&mut self, limit: Duration) {
+    pub(super) fn shorten_limits(&mut self, limit: Duration) {
         self.limit = self.limit.min(limit);
         self.idle = self.idle.min(limit);
     }
 }
 
-fn silent(endpoint_facts: &EndpointFacts, limit: Duration) -> Failure {
-    Failure::soon(format!(
+fn timeout_failure(endpoint_facts: &EndpointFacts, limit: Duration) -> AttemptFailure {
+    AttemptFailure::temporary(format!(
         "{}: no data for {} s; the server may be overloaded, or still loading the model",
         endpoint_facts.url,
         limit.as_secs_f32()
     ))
-    .because("no data")
+    .with_reason("no data")
 }
 
-fn redirected(endpoint_facts: &EndpointFacts, response: &Response) -> Failure {
+fn redirect_failure(endpoint_facts: &EndpointFacts, response: &Response) -> AttemptFailure {
     let status = response.status().as_u16();
     let target = response.headers().get("location").and_then(|value| value.to_str().ok());
     let target = match target.and_then(|location| response.url().join(location).ok()) {
-        Some(target) => shown(&target),
+        Some(target) => display_url(&target),
         None => "an address that it does not name".to_owned(),
     };
     let url = &endpoint_facts.url;
-    let mut failure = Failure::never(
+    let mut failure = AttemptFailure::permanent(
         ModelErrorKind::Refused,
         format!(
             "{url} redirects to {target} ({status}): redirects are not followed, because the key \
@@ -337,21 +353,21 @@ fn redirected(endpoint_facts: &EndpointFacts, response: &Response) -> Failure {
 }
 
 /// The failure that a response without success means.
-pub(super) fn refused(
+pub(super) fn refusal_failure(
     endpoint_facts: &EndpointFacts,
     status: u16,
     headers: &HeaderMap,
     body: &str,
-) -> Failure {
+) -> AttemptFailure {
     let retry_after = retry_after(headers).or_else(|| match status {
         429 => limit_reset(headers),
         _ => None,
     });
-    endpoint_facts.refused(&Refusal { status: Some(status), retry_after, body })
+    endpoint_facts.classify_refusal(&Refusal { status: Some(status), retry_after, body })
 }
 
 /// The body of a refusal, as far as it arrives in time.
-pub(super) async fn refusal_body(mut response: Response) -> String {
+pub(super) async fn read_refusal_body(mut response: Response) -> String {
     let mut body = Vec::new();
     let whole = async {
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -376,7 +392,7 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds.max(0.0)).ok();
     }
-    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok().map(until)
+    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok().map(time_until)
 }
 
 /// When the limits of which nothing remains are reset. Headers of `OpenAI` and others
@@ -394,7 +410,7 @@ fn limit_reset(headers: &HeaderMap) -> Option<Duration> {
 /// As the servers write it: `6m0s`, `1.5` (seconds), or a date.
 fn time_to_reset(text: &str) -> Option<Duration> {
     if let Ok(date) = text.parse::<Timestamp>() {
-        return Some(until(date));
+        return Some(time_until(date));
     }
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds.max(0.0)).ok();
@@ -403,12 +419,12 @@ fn time_to_reset(text: &str) -> Option<Duration> {
 }
 
 /// The time until then; zero if it is over.
-fn until(date: Timestamp) -> Duration {
+fn time_until(date: Timestamp) -> Duration {
     Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
 /// The headers of every request.
-fn headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
+fn request_headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
     let wrong = |what: String| ModelError::new(ModelErrorKind::Configuration, what);
     let mut headers = HeaderMap::new();
     for (name, value) in endpoint.wire.headers() {
@@ -439,7 +455,8 @@ fn headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
 
 /// The connection was closed before the first byte of a response.
 fn is_closed_connection(error: &reqwest::Error) -> bool {
-    causes(error).any(|cause| cause.downcast_ref().is_some_and(hyper::Error::is_incomplete_message))
+    error_causes(error)
+        .any(|cause| cause.downcast_ref().is_some_and(hyper::Error::is_incomplete_message))
 }
 
 #[cfg(test)]

@@ -19,17 +19,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::endpoint::Endpoint;
-use super::failure::{Again, Failure};
-use agent_protocol::mask::{Masker, mask_of};
+use super::failure::{AttemptFailure, RetryAdvice};
+use agent_protocol::mask::{Masker, mask_for_kind};
 use agent_protocol::model::Purpose;
-use agent_protocol::provider::{Dialect, Wire};
+use agent_protocol::provider::{Dialect, WireFormat};
 
 /// A request and its answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Exchange {
     /// `provider/model`.
     pub(super) model: String,
-    pub(super) wire: Wire,
+    pub(super) wire: WireFormat,
     pub(super) dialect: Dialect,
     pub(super) purpose: Purpose,
     /// The path below the base URL.
@@ -39,7 +39,7 @@ pub(super) struct Exchange {
     pub(super) status: Option<u16>,
     /// The response's headers that matter for retries.
     pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: Vec<Piece>,
+    pub(super) body: Vec<BodyPiece>,
     /// Why there was no response, or why its body ended early.
     pub(super) failure: Option<String>,
     /// The failure was not retried.
@@ -49,22 +49,22 @@ pub(super) struct Exchange {
 
 /// A piece of a body, as it arrived.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Piece {
+pub(super) struct BodyPiece {
     /// Milliseconds after the request.
     pub(super) ms: u64,
     #[serde(flatten)]
-    pub(super) content: Content,
+    pub(super) content: PieceContent,
 }
 
 /// Text, or bytes that are not UTF-8 (a character may be split).
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Content {
+pub(super) enum PieceContent {
     Text(String),
     Base64(String),
 }
 
-impl Content {
+impl PieceContent {
     fn new(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::Text(text.to_owned()),
@@ -92,14 +92,14 @@ impl WireRecorder {
     /// Writes to this folder, which is created; it must not contain a record.
     pub fn create(folder: &Path, masker: Arc<Masker>) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        if !files(folder)?.is_empty() {
+        if !record_files(folder)?.is_empty() {
             return Err(io::Error::other("it already contains a record"));
         }
         Ok(Self { folder: folder.to_owned(), masker, next: AtomicU32::new(1) })
     }
 
     /// A request is sent.
-    pub(super) fn begin(
+    pub(super) fn start_recording(
         self: &Arc<Self>,
         endpoint: &Endpoint,
         purpose: Purpose,
@@ -107,14 +107,14 @@ impl WireRecorder {
         body: &[u8],
     ) -> Recording {
         let key = endpoint.api_key.clone();
-        let mask = Mask { masker: Arc::clone(&self.masker), key };
+        let mask = RecordMasker { masker: Arc::clone(&self.masker), key };
         let exchange = Exchange {
             model: endpoint.id.clone(),
             wire: endpoint.wire,
             dialect: endpoint.dialect,
             purpose,
             path: path.to_owned(),
-            request: mask.json(serde_json::from_slice(body).unwrap_or_default()),
+            request: mask.mask_json(serde_json::from_slice(body).unwrap_or_default()),
             status: None,
             headers: BTreeMap::new(),
             body: Vec::new(),
@@ -130,7 +130,7 @@ impl WireRecorder {
 /// A request whose answer is being recorded. It is written when it is dropped: an answer may be interrupted.
 pub(super) struct Recording {
     recorder: Arc<WireRecorder>,
-    mask: Mask,
+    mask: RecordMasker,
     number: u32,
     start: Instant,
     exchange: Exchange,
@@ -139,25 +139,25 @@ pub(super) struct Recording {
 }
 
 /// Masks secrets, and the key of the endpoint.
-struct Mask {
+struct RecordMasker {
     masker: Arc<Masker>,
     key: Option<String>,
 }
 
-impl Mask {
-    fn text(&self, text: &str) -> String {
+impl RecordMasker {
+    fn mask_text(&self, text: &str) -> String {
         let masked = self.masker.mask(text);
         match &self.key {
-            Some(key) => masked.replace(key.trim(), &mask_of("api-key")),
+            Some(key) => masked.replace(key.trim(), &mask_for_kind("api-key")),
             None => masked.into_owned(),
         }
     }
 
-    fn json(&self, mut value: Value) -> Value {
+    fn mask_json(&self, mut value: Value) -> Value {
         self.masker.mask_value(&mut value);
         match &self.key {
             Some(key) => {
-                let text = value.to_string().replace(key.trim(), &mask_of("api-key"));
+                let text = value.to_string().replace(key.trim(), &mask_for_kind("api-key"));
                 serde_json::from_str(&text).unwrap_or_default()
             }
             None => value,
@@ -165,26 +165,28 @@ impl Mask {
     }
 
     /// The text of a body: secrets in JSON are found only in its values.
-    fn body(&self, text: &str) -> String {
+    fn mask_body(&self, text: &str) -> String {
         let lines = text.split_inclusive('\n').map(|line| {
             let start = line.find('{').unwrap_or(line.len());
             let (before, json) = line.split_at(start);
-            let Ok(value) = serde_json::from_str::<Value>(json) else { return self.text(line) };
-            let masked = self.json(value.clone());
+            let Ok(value) = serde_json::from_str::<Value>(json) else {
+                return self.mask_text(line);
+            };
+            let masked = self.mask_json(value.clone());
             if masked == value {
                 return line.to_owned();
             }
             format!("{before}{masked}{}", &json[json.trim_end().len()..])
         });
         match serde_json::from_str::<Value>(text) {
-            Ok(document) => self.json(document).to_string(),
+            Ok(document) => self.mask_json(document).to_string(),
             Err(_) => lines.collect(),
         }
     }
 }
 
 impl Recording {
-    pub(super) fn response(&mut self, status: u16, headers: &reqwest::header::HeaderMap) {
+    pub(super) fn record_response(&mut self, status: u16, headers: &reqwest::header::HeaderMap) {
         self.exchange.status = Some(status);
         let matter = headers.iter().filter(|(name, _)| {
             let name = name.as_str();
@@ -196,20 +198,20 @@ impl Recording {
         self.exchange.headers.extend(texts);
     }
 
-    pub(super) fn piece(&mut self, bytes: &[u8]) {
+    pub(super) fn record_piece(&mut self, bytes: &[u8]) {
         let ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.pieces.push((ms, bytes.to_vec()));
     }
 
-    pub(super) fn failed(&mut self, failure: &Failure) {
-        self.exchange.failure = Some(self.mask.text(&failure.error.message));
-        self.exchange.is_permanent = failure.again == Again::Never;
+    pub(super) fn record_failure(&mut self, failure: &AttemptFailure) {
+        self.exchange.failure = Some(self.mask.mask_text(&failure.error.message));
+        self.exchange.is_permanent = failure.retry == RetryAdvice::Never;
     }
 
     fn write(&mut self) -> io::Result<()> {
         let whole: Vec<u8> = self.pieces.iter().flat_map(|(_, bytes)| bytes).copied().collect();
         let whole = String::from_utf8_lossy(&whole);
-        let masked = self.mask.body(&whole);
+        let masked = self.mask.mask_body(&whole);
         let is_document = serde_json::from_str::<Value>(&whole).ok();
         let has_secret = match is_document {
             Some(document) => serde_json::from_str::<Value>(&masked).ok() != Some(document),
@@ -219,8 +221,9 @@ impl Recording {
             Some((ms, _)) if has_secret => vec![(*ms, masked.into_bytes())],
             _ => std::mem::take(&mut self.pieces),
         };
-        let pieces =
-            pieces.iter().map(|(ms, bytes)| Piece { ms: *ms, content: Content::new(bytes) });
+        let pieces = pieces
+            .iter()
+            .map(|(ms, bytes)| BodyPiece { ms: *ms, content: PieceContent::new(bytes) });
         self.exchange.body = pieces.collect();
         let path = self.recorder.folder.join(format!("{:04}.json", self.number));
         let mut text = serde_json::to_vec_pretty(&self.exchange)?;
@@ -237,10 +240,10 @@ impl Drop for Recording {
 }
 
 /// The exchanges of a record, with the names of their files, in order.
-pub(super) fn read(folder: &Path) -> Result<Vec<(String, Exchange)>, String> {
+pub(super) fn read_exchanges(folder: &Path) -> Result<Vec<(String, Exchange)>, String> {
     let because =
         |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let paths = files(folder).map_err(|error| because(folder, &error))?;
+    let paths = record_files(folder).map_err(|error| because(folder, &error))?;
     if paths.is_empty() {
         return Err(because(folder, &"it contains no record (0001.json …)"));
     }
@@ -252,7 +255,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<(String, Exchange)>, String> {
     paths.into_iter().map(read).collect()
 }
 
-fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+fn record_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -3,17 +3,17 @@
 //! A [`Policy`] is an ordered list of guards; the first that returns a ruling decides. A command line is
 //! decided by its simple commands. The judge only decides whether to ask: the sandbox is what protects.
 
-mod foreign;
+mod claude_rule;
+mod command_line;
+mod command_rights;
+mod grant_proposals;
+mod hidden_files;
 mod judge;
-mod line;
 mod paths;
-mod propose;
-mod reading;
-mod rights;
+mod pipeline_status;
 mod rule;
 mod session_rules;
 mod shell;
-mod statuses;
 #[cfg(test)]
 mod tests;
 
@@ -25,17 +25,17 @@ use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::SessionRule;
 use agent_protocol::tool::{CHANGE_TOOLS, Effect};
 
-use judge::{Command, Context, Finding, FindingClass, Right};
-use paths::Guarded;
+use judge::{Command, Finding, FindingClass, JudgeContext, SandboxRight};
+use paths::PathProtection;
 
-pub use foreign::ForeignRule;
-pub use judge::{PathFacts, PathKind, documentation, is_build_output};
-pub use line::Line;
-pub use paths::is_secret;
-pub use propose::propose;
-pub use reading::{Why, Withheld};
-pub use rule::{MCP, Origin, Places, Rule, Verb};
-pub use statuses::Ran;
+pub use claude_rule::ClaudeRule;
+pub use command_line::CommandLine;
+pub use grant_proposals::propose_grants;
+pub use hidden_files::{HiddenFiles, HiddenReason};
+pub use judge::{PathFacts, PathKind, command_table_markdown, is_build_output};
+pub use paths::is_secret_file;
+pub use pipeline_status::PipelineRun;
+pub use rule::{MCP, PathRoots, Rule, RuleAction, RuleOrigin};
 
 /// A path that a rule denies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,15 +53,15 @@ pub struct Policy {
     initial_mode: PermissionMode,
     is_sandboxed: bool,
     has_checkpoints: bool,
-    entries: Arc<Vec<Entry>>,
-    places: Arc<Places>,
+    entries: Arc<Vec<PolicyEntry>>,
+    roots: Arc<PathRoots>,
     session_rules: Vec<SessionRule>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
-    verb: Verb,
-    origin: Origin,
+struct PolicyEntry {
+    verb: RuleAction,
+    origin: RuleOrigin,
     rule: Rule,
     /// The directories in which it allows commands; empty: everywhere.
     directories: Vec<String>,
@@ -70,31 +70,31 @@ struct Entry {
 const ANOTHER_WAY: &str = "find another way, or say what you would need it for";
 
 /// The call to decide.
-struct Question<'a> {
+struct PolicyQuery<'a> {
     tool: &'a str,
     effect: &'a Effect,
     /// The line of a command, and the judge's findings.
-    command: Option<(Line, Vec<Finding>)>,
-    places: &'a Places,
+    command: Option<(CommandLine, Vec<Finding>)>,
+    roots: &'a PathRoots,
 }
 
 /// The result of rules and judge for one command of a line.
 enum RuleOutcome {
-    Allowed(Reason),
-    Asks(Reason),
-    OnlyReads,
+    Allow(Reason),
+    Ask(Reason),
+    ReadOnly,
     Undecided,
 }
 
 /// The guards in order of precedence; if none decides, the mode does.
-const GUARDS: &[fn(&Policy, &Question<'_>) -> Option<Ruling>] = &[
-    |_, question| never(question),
-    |_, question| too_long(question),
-    Policy::denied,
-    Policy::secret,
-    Policy::read_only_mode,
-    Policy::decided_by_rules,
-    Policy::agent_files,
+const GUARDS: &[fn(&Policy, &PolicyQuery<'_>) -> Option<Ruling>] = &[
+    |_, question| refuse_forbidden(question),
+    |_, question| refuse_too_long(question),
+    Policy::deny_by_rule,
+    Policy::refuse_secret_file,
+    Policy::refuse_in_read_only_mode,
+    Policy::decide_by_rules,
+    Policy::ask_for_agent_file,
 ];
 
 impl Policy {
@@ -107,7 +107,7 @@ impl Policy {
             is_sandboxed,
             has_checkpoints: is_sandboxed,
             entries,
-            places,
+            roots: places,
             session_rules,
         }
     }
@@ -119,8 +119,8 @@ impl Policy {
 
     /// The directories that patterns beginning with `/` or `~` are compared with.
     #[must_use]
-    pub fn at(mut self, places: Places) -> Self {
-        self.places = Arc::new(places);
+    pub fn with_places(mut self, places: PathRoots) -> Self {
+        self.roots = Arc::new(places);
         self
     }
 
@@ -131,23 +131,27 @@ impl Policy {
 
     /// Adds rules of one verb from one origin.
     #[must_use]
-    pub fn with(
+    pub fn with_rules(
         mut self,
-        verb: Verb,
-        origin: Origin,
+        verb: RuleAction,
+        origin: RuleOrigin,
         rules: impl IntoIterator<Item = Rule>,
     ) -> Self {
-        let rules =
-            rules.into_iter().map(|rule| Entry { verb, origin, rule, directories: Vec::new() });
+        let rules = rules.into_iter().map(|rule| PolicyEntry {
+            verb,
+            origin,
+            rule,
+            directories: Vec::new(),
+        });
         Arc::make_mut(&mut self.entries).extend(rules);
         self
     }
 
     /// Rules about paths also match the targets of symlinks in them.
     #[must_use]
-    pub fn through_links(mut self, facts: &dyn PathFacts) -> Self {
+    pub fn with_link_targets(mut self, facts: &dyn PathFacts) -> Self {
         for entry in Arc::make_mut(&mut self.entries) {
-            entry.rule = entry.rule.clone().through_links(facts);
+            entry.rule = entry.rule.clone().with_link_targets(facts);
         }
         self
     }
@@ -163,19 +167,19 @@ impl Policy {
     }
 
     /// The files that may not be shown.
-    pub fn withheld(&self) -> Withheld {
-        Withheld { entries: Arc::clone(&self.entries), places: Arc::clone(&self.places) }
+    pub fn hidden_files(&self) -> HiddenFiles {
+        HiddenFiles { entries: Arc::clone(&self.entries), roots: Arc::clone(&self.roots) }
     }
 
     /// The literal paths that rules deny to read, and to change. File tools check the rules themselves; the
     /// sandbox hides these paths from commands or makes them read-only. Patterns are not included.
     pub fn denied_paths(&self) -> (Vec<DeniedPath>, Vec<DeniedPath>) {
         let paths = |is_about: fn(&str) -> bool| {
-            let denied = self.entries.iter().filter(|entry| entry.verb == Verb::Deny);
+            let denied = self.entries.iter().filter(|entry| entry.verb == RuleAction::Deny);
             let mut paths: Vec<DeniedPath> = Vec::new();
             for entry in denied.filter(|entry| is_about(entry.rule.tool())) {
                 let Some(path) = entry.rule.literal_path() else { continue };
-                let path = self.places.expand(&path);
+                let path = self.roots.expand(&path);
                 if !paths.iter().any(|known| known.path == path) {
                     paths.push(DeniedPath { path, reason: self.source_of(entry) });
                 }
@@ -187,9 +191,9 @@ impl Policy {
 
     /// Whether this tool may have this effect.
     pub fn rule_on(&self, tool: &str, effect: &Effect, facts: &dyn PathFacts) -> Ruling {
-        let question = self.question(tool, effect, facts);
+        let question = self.build_query(tool, effect, facts);
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &question));
-        ruling.unwrap_or_else(|| self.by_mode(&question))
+        ruling.unwrap_or_else(|| self.decide_by_mode(&question))
     }
 
     /// It needs no approval under any rules and modes: a command that the judge would neither refuse nor ask
@@ -197,7 +201,7 @@ impl Policy {
     pub fn is_harmless(effect: &Effect, facts: &dyn PathFacts) -> bool {
         !matches!(effect, Effect::Mcp { .. } | Effect::Agent { .. })
             && findings_of(effect, facts).is_none_or(|(line, findings)| {
-                line.is_understood() && !line.is_too_long() && findings.is_empty()
+                line.is_fully_parsed() && !line.is_too_long() && findings.is_empty()
             })
     }
 
@@ -208,21 +212,23 @@ impl Policy {
         })
     }
 
-    fn question<'a>(
+    fn build_query<'a>(
         &'a self,
         tool: &'a str,
         effect: &'a Effect,
         facts: &dyn PathFacts,
-    ) -> Question<'a> {
+    ) -> PolicyQuery<'a> {
         // Rules about the tools of MCP servers name the server and the tool.
         let tool = if matches!(effect, Effect::Mcp { .. }) { rule::MCP } else { tool };
-        Question { tool, effect, command: findings_of(effect, facts), places: &self.places }
+        PolicyQuery { tool, effect, command: findings_of(effect, facts), roots: &self.roots }
     }
 
-    fn denied(&self, question: &Question<'_>) -> Option<Ruling> {
+    fn deny_by_rule(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
         let text = format!("a rule forbids this; {ANOTHER_WAY}");
-        let is_it = |entry: &Entry| entry.verb == Verb::Deny && question.fits(&entry.rule);
-        if let Some(entry) = self.find(question.tool, is_it) {
+        let is_it = |entry: &PolicyEntry| {
+            entry.verb == RuleAction::Deny && question.matches_rule(&entry.rule)
+        };
+        if let Some(entry) = self.find_entry(question.tool, is_it) {
             let code = match question.effect {
                 Effect::Command { .. } => ErrorCode::CommandBlocked,
                 Effect::Read { .. }
@@ -238,58 +244,61 @@ impl Policy {
             return Some(Ruling::Refuse(code, self.reason_of(entry, text)));
         }
         let path = question.shown_path()?;
-        let withheld = self.withheld();
-        let entry = withheld.denies(question.tool, path)?;
+        let withheld = self.hidden_files();
+        let entry = withheld.denying_entry(question.tool, path)?;
         Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)))
     }
 
     /// A file with a secret name needs a rule that names it; one that allows everything, or mode full, is not
     /// sufficient.
-    fn secret(&self, question: &Question<'_>) -> Option<Ruling> {
+    fn refuse_secret_file(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
         let path = question.shown_path()?;
-        if !self.withheld().is_secret(path) {
+        if !self.hidden_files().is_secret(path) {
             return None;
         }
-        let option = allowing_file("Read", path);
+        let option = allow_file_option("Read", path);
         let text = format!(
             "{path} looks like it contains secrets; a rule that names it allows it: {option}"
         );
-        let reason = reason("secrets", text);
+        let reason = new_reason("secrets", text);
         let hint = Some("continue without its content".to_owned());
         Some(Ruling::Refuse(ErrorCode::AccessDenied, Reason { hint, ..reason }))
     }
 
     /// In mode read-only a rule in a file cannot allow a change, one on the command line can.
-    fn read_only_mode(&self, question: &Question<'_>) -> Option<Ruling> {
+    fn refuse_in_read_only_mode(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
         let fits = |rule: &Rule| match question.effect {
-            Effect::Write { path } => rule.fits_path(path, &self.places),
-            Effect::Mcp { server, tool, .. } => rule.fits_tool_of(server, tool),
+            Effect::Write { path } => rule.fits_path(path, &self.roots),
+            Effect::Mcp { server, tool, .. } => rule.fits_mcp_tool(server, tool),
             _ => false,
         };
         if !matches!(question.effect, Effect::Write { .. } | Effect::Mcp { reads_only: false, .. })
         {
             return None;
         }
-        let is_it = |entry: &Entry| {
-            entry.verb == Verb::Allow && entry.origin == Origin::CommandLine && fits(&entry.rule)
+        let is_it = |entry: &PolicyEntry| {
+            entry.verb == RuleAction::Allow
+                && entry.origin == RuleOrigin::CommandLine
+                && fits(&entry.rule)
         };
-        let is_refused = self.mode.is_read_only() && self.find(question.tool, is_it).is_none();
-        is_refused.then(|| self.by_mode(question))
+        let is_refused =
+            self.mode.is_read_only() && self.find_entry(question.tool, is_it).is_none();
+        is_refused.then(|| self.decide_by_mode(question))
     }
 
-    fn decided_by_rules(&self, question: &Question<'_>) -> Option<Ruling> {
+    fn decide_by_rules(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
         let outcome = match (question.effect, &question.command) {
             (Effect::Read { path } | Effect::Write { path }, _) => {
-                let allows = |rule: &Rule| rule.fits_path(path, &self.places);
-                let asks = |rule: &Rule| rule.holds_for_path(path, &self.places);
-                self.asked_to_read(question)
+                let allows = |rule: &Rule| rule.fits_path(path, &self.roots);
+                let asks = |rule: &Rule| rule.covers_path(path, &self.roots);
+                self.ask_before_read(question)
                     .unwrap_or_else(|| self.rule_outcome(question.tool, allows, asks, None, None))
             }
             (Effect::Command { directory, .. }, Some((line, findings))) => {
-                return self.decided_for_line(question.tool, (line, directory), findings);
+                return self.decide_line(question.tool, (line, directory), findings);
             }
             (Effect::Mcp { server, tool, .. }, _) => {
-                let fits = |rule: &Rule| rule.fits_tool_of(server, tool);
+                let fits = |rule: &Rule| rule.fits_mcp_tool(server, tool);
                 self.rule_outcome(question.tool, fits, fits, None, None)
             }
             (Effect::Skill { name } | Effect::Agent { role: name, .. }, _) => {
@@ -306,54 +315,54 @@ impl Policy {
             ) => self.rule_outcome(question.tool, Rule::is_bare, Rule::is_bare, None, None),
         };
         match outcome {
-            RuleOutcome::Allowed(reason) => Some(Ruling::Allow(reason)),
-            RuleOutcome::Asks(reason) => Some(Ruling::Ask(reason)),
-            RuleOutcome::OnlyReads | RuleOutcome::Undecided => None,
+            RuleOutcome::Allow(reason) => Some(Ruling::Allow(reason)),
+            RuleOutcome::Ask(reason) => Some(Ruling::Ask(reason)),
+            RuleOutcome::ReadOnly | RuleOutcome::Undecided => None,
         }
     }
 
     /// A rule that asks before Read also asks before Grep.
-    fn asked_to_read(&self, question: &Question<'_>) -> Option<RuleOutcome> {
-        let withheld = self.withheld();
-        let entry = withheld.asks(question.tool, question.shown_path()?)?;
-        Some(RuleOutcome::Asks(self.asking(entry)))
+    fn ask_before_read(&self, question: &PolicyQuery<'_>) -> Option<RuleOutcome> {
+        let withheld = self.hidden_files();
+        let entry = withheld.asking_entry(question.tool, question.shown_path()?)?;
+        Some(RuleOutcome::Ask(self.asking_reason(entry)))
     }
 
     /// The reason of a rule that asks.
-    fn asking(&self, entry: &Entry) -> Reason {
-        Reason { only_person: true, ..self.reason_of(entry, "a rule asks before this") }
+    fn asking_reason(&self, entry: &PolicyEntry) -> Reason {
+        Reason { requires_user: true, ..self.reason_of(entry, "a rule asks before this") }
     }
 
     /// A line is allowed if each of its commands is allowed or only reads, and one is allowed by a rule.
-    fn decided_for_line(
+    fn decide_line(
         &self,
         tool: &str,
-        (line, directory): (&Line, &str),
+        (line, directory): (&CommandLine, &str),
         findings: &[Finding],
     ) -> Option<Ruling> {
-        if !line.is_understood() || line.commands().is_empty() {
-            let counting = findings.iter().filter(|finding| self.counts(finding));
+        if !line.is_fully_parsed() || line.commands().is_empty() {
+            let counting = findings.iter().filter(|finding| self.needs_approval(finding));
             let finding = counting.max_by_key(|finding| finding.class);
             let asks = |rule: &Rule| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
             };
             return match self.rule_outcome(tool, Rule::is_bare, asks, finding, None) {
-                RuleOutcome::Allowed(reason) => Some(Ruling::Allow(reason)),
-                RuleOutcome::Asks(reason) => {
-                    let hint = reason.hint.map(|_| allowing_hint(&["Bash".to_owned()]));
+                RuleOutcome::Allow(reason) => Some(Ruling::Allow(reason)),
+                RuleOutcome::Ask(reason) => {
+                    let hint = reason.hint.map(|_| allow_hint(&["Bash".to_owned()]));
                     Some(Ruling::Ask(Reason { hint, ..reason }))
                 }
-                RuleOutcome::OnlyReads | RuleOutcome::Undecided => None,
+                RuleOutcome::ReadOnly | RuleOutcome::Undecided => None,
             };
         }
         let mut allowed = None;
         let mut is_open = false;
         let mut asked: Vec<Reason> = Vec::new();
         for at in 0..line.commands().len() {
-            match self.outcome_of(tool, (line, directory), findings, at) {
-                RuleOutcome::Asks(reason) => asked.push(reason),
-                RuleOutcome::Allowed(reason) => _ = allowed.get_or_insert(reason),
-                RuleOutcome::OnlyReads => {}
+            match self.command_outcome(tool, (line, directory), findings, at) {
+                RuleOutcome::Ask(reason) => asked.push(reason),
+                RuleOutcome::Allow(reason) => _ = allowed.get_or_insert(reason),
+                RuleOutcome::ReadOnly => {}
                 RuleOutcome::Undecided => is_open = true,
             }
         }
@@ -365,76 +374,81 @@ impl Policy {
             return Some(Ruling::Ask(Reason {
                 rule: first.rule.clone(),
                 text: texts.join("; "),
-                hint: has_hint.then(|| self.allowing(tool, (line, directory), findings)),
+                hint: has_hint.then(|| self.allow_hint_for_line(tool, (line, directory), findings)),
                 by_instruction: asked.iter().any(|reason| reason.by_instruction),
-                only_person: asked.iter().any(|reason| reason.only_person),
+                requires_user: asked.iter().any(|reason| reason.requires_user),
             }));
         }
         allowed.filter(|_| !is_open).map(Ruling::Allow)
     }
 
     /// The result of rules and judge for one command of a line.
-    fn outcome_of(
+    fn command_outcome(
         &self,
         tool: &str,
-        (line, directory): (&Line, &str),
+        (line, directory): (&CommandLine, &str),
         findings: &[Finding],
         at: usize,
     ) -> RuleOutcome {
         let command = &line.commands()[at];
-        let place = self.place_of(line, command, directory);
-        let whole = line.commands().iter().find(|other| other.of == command.of);
+        let place = self.command_directory(line, command, directory);
+        let whole = line.commands().iter().find(|other| other.simple_index == command.simple_index);
         let whole = whole.unwrap_or(command);
         // A pattern does not cover the target of a redirection.
         let writes = command.writes_file() || whole.writes_file();
-        let (own, outer) = (command.written(), whole.written());
+        let (own, outer) = (command.source_words(), whole.source_words());
         let allows = |rule: &Rule| {
             rule.is_bare() || !writes && (rule.fits_words(&own) || rule.fits_words(&outer))
         };
         let asks = |rule: &Rule| rule.fits_command(command);
         let finding = findings
             .iter()
-            .filter(|finding| finding.at == at && self.counts(finding))
+            .filter(|finding| finding.at == at && self.needs_approval(finding))
             .max_by_key(|finding| finding.class);
         match self.rule_outcome(tool, allows, asks, finding, place.as_deref()) {
             RuleOutcome::Undecided if judge::only_reads(command, line.text()) => {
-                RuleOutcome::OnlyReads
+                RuleOutcome::ReadOnly
             }
             outcome => outcome,
         }
     }
 
     /// The finding requires approval in this session.
-    fn counts(&self, finding: &Finding) -> bool {
+    fn needs_approval(&self, finding: &Finding) -> bool {
         match (self.mode, finding.class) {
             (PermissionMode::Full, _) => false,
             // It changes nothing, and gets no additional right.
             (PermissionMode::Plan | PermissionMode::ReadOnly, class) => {
-                class == FindingClass::Asks(Some(Right::Network))
+                class == FindingClass::NeedsApproval(Some(SandboxRight::Network))
             }
             (_, FindingClass::Destructive) => !self.has_checkpoints,
-            (_, FindingClass::Asks(_) | FindingClass::Never) => true,
+            (_, FindingClass::NeedsApproval(_) | FindingClass::Forbidden) => true,
         }
     }
 
     /// The directories in which the commands of a line run that this rule fits: an answer "always" holds in these. Empty:
     /// the rule is about something else.
-    pub fn directories_of(&self, effect: &Effect, rule: &str) -> Vec<String> {
+    pub fn matching_directories(&self, effect: &Effect, rule: &str) -> Vec<String> {
         let (Effect::Command { command, directory, .. }, Ok(rule)) = (effect, Rule::parse(rule))
         else {
             return Vec::new();
         };
-        let line = Line::read(command);
-        let fits = |it: &&Command| rule.tool() == "Bash" && rule.fits_words(&it.written());
+        let line = CommandLine::parse(command);
+        let fits = |it: &&Command| rule.tool() == "Bash" && rule.fits_words(&it.source_words());
         let fitting = line.commands().iter().filter(fits);
-        let places = fitting.filter_map(|it| self.place_of(&line, it, directory));
+        let places = fitting.filter_map(|it| self.command_directory(&line, it, directory));
         places.collect::<BTreeSet<String>>().into_iter().collect()
     }
 
     /// The directory in which a command of a line in `directory` runs, if it is known. Relative to the root, which is `.`.
-    fn place_of(&self, line: &Line, command: &Command, directory: &str) -> Option<String> {
+    fn command_directory(
+        &self,
+        line: &CommandLine,
+        command: &Command,
+        directory: &str,
+    ) -> Option<String> {
         let place = shell::directory::join(directory, line.directory_of(command)?);
-        let root = &self.places.project;
+        let root = &self.roots.project;
         let below = place.strip_prefix(root.as_str()).filter(|_| !root.is_empty());
         let place = match below {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
@@ -453,73 +467,75 @@ impl Policy {
         finding: Option<&Finding>,
         place: Option<&str>,
     ) -> RuleOutcome {
-        let allowed =
-            |entry: &Entry| RuleOutcome::Allowed(reason(entry.shown(), "a rule allows this"));
-        let asked = |entry: &Entry| RuleOutcome::Asks(self.asking(entry));
-        let is_here = |entry: &Entry| {
+        let allowed = |entry: &PolicyEntry| {
+            RuleOutcome::Allow(new_reason(entry.describe(), "a rule allows this"))
+        };
+        let asked = |entry: &PolicyEntry| RuleOutcome::Ask(self.asking_reason(entry));
+        let is_here = |entry: &PolicyEntry| {
             let directories = &entry.directories;
             directories.is_empty() || directories.iter().any(|it| place == Some(it))
         };
-        let is_allow =
-            |entry: &Entry| entry.verb == Verb::Allow && is_here(entry) && allows(&entry.rule);
-        let is_ask = |entry: &Entry| entry.verb == Verb::Ask && asks(&entry.rule);
+        let is_allow = |entry: &PolicyEntry| {
+            entry.verb == RuleAction::Allow && is_here(entry) && allows(&entry.rule)
+        };
+        let is_ask = |entry: &PolicyEntry| entry.verb == RuleAction::Ask && asks(&entry.rule);
         // Except on the command line, a rule that allows everything does not apply to commands with findings.
-        let is_given = |entry: &Entry| entry.origin == Origin::Compatible;
+        let is_given = |entry: &PolicyEntry| entry.origin == RuleOrigin::Compatible;
         let is_enough =
-            |entry: &Entry| finding.is_none() || !entry.rule.is_bare() || is_given(entry);
+            |entry: &PolicyEntry| finding.is_none() || !entry.rule.is_bare() || is_given(entry);
         let on_command_line =
-            |entry: &Entry| entry.origin == Origin::CommandLine && is_allow(entry);
-        if let Some(entry) = self.find(tool, on_command_line) {
+            |entry: &PolicyEntry| entry.origin == RuleOrigin::CommandLine && is_allow(entry);
+        if let Some(entry) = self.find_entry(tool, on_command_line) {
             return allowed(entry);
         }
-        let in_session = |entry: &&Entry| {
-            matches!(entry.origin, Origin::Session(_))
+        let in_session = |entry: &&PolicyEntry| {
+            matches!(entry.origin, RuleOrigin::Session(_))
                 && (is_ask(entry) || is_allow(entry) && is_enough(entry))
         };
-        if let Some(entry) = self.about(tool).filter(in_session).last() {
-            return if entry.verb == Verb::Ask { asked(entry) } else { allowed(entry) };
+        if let Some(entry) = self.entries_for_tool(tool).filter(in_session).last() {
+            return if entry.verb == RuleAction::Ask { asked(entry) } else { allowed(entry) };
         }
-        if let Some(entry) = self.find(tool, is_ask) {
+        if let Some(entry) = self.find_entry(tool, is_ask) {
             return asked(entry);
         }
-        if let Some(entry) = self.find(tool, |entry| is_allow(entry) && is_enough(entry)) {
+        if let Some(entry) = self.find_entry(tool, |entry| is_allow(entry) && is_enough(entry)) {
             return allowed(entry);
         }
         let Some(Finding { class, reason: why, program, .. }) = finding else {
             return RuleOutcome::Undecided;
         };
         let (rule, text) = match class {
-            FindingClass::Asks(Some(Right::Network)) => {
+            FindingClass::NeedsApproval(Some(SandboxRight::Network)) => {
                 ("network", format!("{program} needs the network: {why}"))
             }
-            FindingClass::Asks(Some(Right::Outside)) => {
+            FindingClass::NeedsApproval(Some(SandboxRight::Outside)) => {
                 ("outside", format!("{program} runs outside the sandbox: {why}"))
             }
-            FindingClass::Asks(Some(Right::GitConfig)) => {
+            FindingClass::NeedsApproval(Some(SandboxRight::GitConfig)) => {
                 ("git config", format!("{program}: {why}"))
             }
-            FindingClass::Asks(None) => ("not undoable", format!("{program}: {why}")),
-            FindingClass::Destructive | FindingClass::Never => {
+            FindingClass::NeedsApproval(None) => ("not undoable", format!("{program}: {why}")),
+            FindingClass::Destructive | FindingClass::Forbidden => {
                 ("destructive", format!("{program}: {why}, and checkpoints are off"))
             }
         };
         // (An empty hint: the caller replaces it by the one for the whole line.)
-        RuleOutcome::Asks(Reason { hint: Some(String::new()), ..reason(rule, text) })
+        RuleOutcome::Ask(Reason { hint: Some(String::new()), ..new_reason(rule, text) })
     }
 
     /// Files with instructions for the agent are changed only with the user's approval.
-    fn agent_files(&self, question: &Question<'_>) -> Option<Ruling> {
+    fn ask_for_agent_file(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
         let Effect::Write { path } = question.effect else { return None };
         let asks = matches!(self.mode, PermissionMode::Ask | PermissionMode::AutoEdit);
-        (asks && paths::guarded(path) == Some(Guarded::Ask)).then(|| {
-            let option = allowing_file(question.tool, path);
+        (asks && paths::path_protection(path) == Some(PathProtection::Ask)).then(|| {
+            let option = allow_file_option(question.tool, path);
             let how = format!("the user has to agree, or allow it with {option}");
-            let reason = reason("agent files", format!("{path} tells the agent how to work"));
-            Ruling::Ask(Reason { hint: Some(how), only_person: true, ..reason })
+            let reason = new_reason("agent files", format!("{path} tells the agent how to work"));
+            Ruling::Ask(Reason { hint: Some(how), requires_user: true, ..reason })
         })
     }
 
-    fn by_mode(&self, question: &Question<'_>) -> Ruling {
+    fn decide_by_mode(&self, question: &PolicyQuery<'_>) -> Ruling {
         let mode = format!("mode {}", self.mode.as_str());
         let only_reads = question.command.as_ref().is_some_and(|(line, _)| line.is_read_only());
         match (question.effect, self.mode) {
@@ -535,39 +551,39 @@ impl Policy {
             )
             | (_, PermissionMode::Full)
             | (Effect::Write { .. }, PermissionMode::AutoEdit) => {
-                Ruling::Allow(reason(mode, "the mode allows this"))
+                Ruling::Allow(new_reason(mode, "the mode allows this"))
             }
             (Effect::Write { .. }, PermissionMode::Plan) => Ruling::Refuse(
                 ErrorCode::AccessDenied,
-                reason(
+                new_reason(
                     mode,
                     "changes are made after the user accepts the plan, which is your final answer",
                 ),
             ),
             (Effect::Write { .. }, PermissionMode::ReadOnly) => Ruling::Refuse(
                 ErrorCode::AccessDenied,
-                reason(mode, "this mode allows no changes; say what you would change"),
+                new_reason(mode, "this mode allows no changes; say what you would change"),
             ),
             (Effect::Write { path }, PermissionMode::Ask) => {
                 let text = format!(
                     "the user has to agree to this change, or allow it with {} or --permission-mode auto-edit",
-                    allowing_file(question.tool, path)
+                    allow_file_option(question.tool, path)
                 );
-                Ruling::Ask(reason(mode, text))
+                Ruling::Ask(new_reason(mode, text))
             }
             (Effect::Command { .. }, _) if only_reads => {
-                Ruling::Allow(reason(mode, "it is known only to read"))
+                Ruling::Allow(new_reason(mode, "it is known only to read"))
             }
             (
                 Effect::Command { .. },
                 PermissionMode::Plan | PermissionMode::ReadOnly | PermissionMode::AutoEdit,
-            ) if self.is_sandboxed => Ruling::Allow(reason(mode, "it runs in the sandbox")),
+            ) if self.is_sandboxed => Ruling::Allow(new_reason(mode, "it runs in the sandbox")),
             (Effect::Command { .. }, PermissionMode::Plan | PermissionMode::ReadOnly) => {
                 Ruling::Refuse(
                     ErrorCode::AccessDenied,
                     Reason {
                         hint: Some("use Read, Grep, Glob or LS".to_owned()),
-                        ..reason(
+                        ..new_reason(
                             mode,
                             "without a sandbox only commands known to read run in this mode",
                         )
@@ -578,43 +594,43 @@ impl Policy {
                 let text = format!(
                     "the tools of the MCP server {server} may change something, which this mode does not allow"
                 );
-                Ruling::Refuse(ErrorCode::AccessDenied, reason(mode, text))
+                Ruling::Refuse(ErrorCode::AccessDenied, new_reason(mode, text))
             }
             (Effect::Mcp { server, tool, .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
-                let how = allowing_hint(&[format!("mcp({server}.{tool})")]);
+                let how = allow_hint(&[format!("mcp({server}.{tool})")]);
                 let text = format!("a tool of the MCP server {server} needs approval: {how}");
-                Ruling::Ask(reason(mode, text))
+                Ruling::Ask(new_reason(mode, text))
             }
             (Effect::Command { directory, .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
                 let how = match &question.command {
                     Some((line, findings)) => {
-                        self.allowing(question.tool, (line, directory), findings)
+                        self.allow_hint_for_line(question.tool, (line, directory), findings)
                     }
-                    None => allowing_hint(&["Bash".to_owned()]),
+                    None => allow_hint(&["Bash".to_owned()]),
                 };
-                Ruling::Ask(reason(mode, format!("this command needs approval: {how}")))
+                Ruling::Ask(new_reason(mode, format!("this command needs approval: {how}")))
             }
         }
     }
 
     /// How the user can allow a line: the narrowest missing rules.
-    fn allowing(
+    fn allow_hint_for_line(
         &self,
         tool: &str,
-        (line, directory): (&Line, &str),
+        (line, directory): (&CommandLine, &str),
         findings: &[Finding],
     ) -> String {
         let mut rules: Vec<String> = Vec::new();
-        if line.is_understood() {
+        if line.is_fully_parsed() {
             for (at, command) in line.commands().iter().enumerate() {
-                match self.outcome_of(tool, (line, directory), findings, at) {
-                    RuleOutcome::Allowed(_) | RuleOutcome::OnlyReads => continue,
-                    RuleOutcome::Asks(_) | RuleOutcome::Undecided => {}
+                match self.command_outcome(tool, (line, directory), findings, at) {
+                    RuleOutcome::Allow(_) | RuleOutcome::ReadOnly => continue,
+                    RuleOutcome::Ask(_) | RuleOutcome::Undecided => {}
                 }
                 let rule = if findings.iter().any(|it| it.at == at && is_destructive(it.class)) {
-                    propose::as_it_is(command)
+                    grant_proposals::exact_rule(command)
                 } else {
-                    propose::rule_for(command)
+                    grant_proposals::prefix_rule(command)
                 };
                 let rule = rule.unwrap_or_else(|| "Bash".to_owned());
                 if !rules.contains(&rule) {
@@ -625,11 +641,11 @@ impl Policy {
         if rules.is_empty() || rules.iter().any(|rule| rule == "Bash") {
             rules = vec!["Bash".to_owned()];
         }
-        allowing_hint(&rules)
+        allow_hint(&rules)
     }
 
     /// The rules about this tool. A rule with a pattern for one tool that changes files applies to all of them.
-    fn about<'a>(&'a self, tool: &str) -> impl Iterator<Item = &'a Entry> {
+    fn entries_for_tool<'a>(&'a self, tool: &str) -> impl Iterator<Item = &'a PolicyEntry> {
         self.entries.iter().filter(move |entry| {
             let own = entry.rule.tool();
             own == tool
@@ -640,31 +656,31 @@ impl Policy {
     }
 
     /// The first rule about this tool that satisfies a condition.
-    fn find(&self, tool: &str, is_so: impl Fn(&Entry) -> bool) -> Option<&Entry> {
-        self.about(tool).find(|entry| is_so(entry))
+    fn find_entry(&self, tool: &str, is_so: impl Fn(&PolicyEntry) -> bool) -> Option<&PolicyEntry> {
+        self.entries_for_tool(tool).find(|entry| is_so(entry))
     }
 }
 
-impl Entry {
+impl PolicyEntry {
     /// The rule with its verb and origin.
-    fn shown(&self) -> String {
+    fn describe(&self) -> String {
         let verb = match self.verb {
-            Verb::Allow => "allow",
-            Verb::Ask => "ask",
-            Verb::Deny => "deny",
+            RuleAction::Allow => "allow",
+            RuleAction::Ask => "ask",
+            RuleAction::Deny => "deny",
         };
         let rule = self.rule.text();
         match self.origin {
-            Origin::CommandLine => format!("--{verb} {rule}"),
-            Origin::Compatible => format!("{verb} {rule} (command line)"),
-            Origin::UserFile => format!("{verb} {rule} (user configuration)"),
-            Origin::ProjectFile => format!("{verb} {rule} (project configuration)"),
-            Origin::Session(id) => format!("{verb} {rule} (session rule {id})"),
+            RuleOrigin::CommandLine => format!("--{verb} {rule}"),
+            RuleOrigin::Compatible => format!("{verb} {rule} (command line)"),
+            RuleOrigin::UserFile => format!("{verb} {rule} (user configuration)"),
+            RuleOrigin::ProjectFile => format!("{verb} {rule} (project configuration)"),
+            RuleOrigin::Session(id) => format!("{verb} {rule} (session rule {id})"),
         }
     }
 }
 
-impl Question<'_> {
+impl PolicyQuery<'_> {
     /// The file whose content the call would show.
     fn shown_path(&self) -> Option<&str> {
         match self.effect {
@@ -683,14 +699,12 @@ impl Question<'_> {
     }
 
     /// A rule that denies matches this call: its path, or any command of its line.
-    fn fits(&self, rule: &Rule) -> bool {
+    fn matches_rule(&self, rule: &Rule) -> bool {
         match self.effect {
-            Effect::Read { path } | Effect::Write { path } => {
-                rule.holds_for_path(path, self.places)
-            }
+            Effect::Read { path } | Effect::Write { path } => rule.covers_path(path, self.roots),
             Effect::Job { .. } | Effect::Plan | Effect::Ask | Effect::Lookup => rule.is_bare(),
             Effect::Skill { name } | Effect::Agent { role: name, .. } => rule.fits_name(name),
-            Effect::Mcp { server, tool, .. } => rule.fits_tool_of(server, tool),
+            Effect::Mcp { server, tool, .. } => rule.fits_mcp_tool(server, tool),
             Effect::Command { .. } => self.command.as_ref().is_some_and(|(line, _)| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
             }),
@@ -698,12 +712,12 @@ impl Question<'_> {
     }
 }
 
-fn findings_of(effect: &Effect, facts: &dyn PathFacts) -> Option<(Line, Vec<Finding>)> {
+fn findings_of(effect: &Effect, facts: &dyn PathFacts) -> Option<(CommandLine, Vec<Finding>)> {
     let Effect::Command { command, directory, background, .. } = effect else { return None };
-    let line = Line::read(command);
+    let line = CommandLine::parse(command);
     let functions = line.functions();
     let context =
-        Context { text: command, directory, is_background: *background, functions, facts };
+        JudgeContext { text: command, directory, is_background: *background, functions, facts };
     let findings = judge::findings(line.commands(), &context);
     Some((line, findings))
 }
@@ -711,26 +725,26 @@ fn findings_of(effect: &Effect, facts: &dyn PathFacts) -> Option<(Line, Vec<Find
 /// It deletes or replaces something, or cannot be undone.
 fn is_destructive(class: FindingClass) -> bool {
     match class {
-        FindingClass::Destructive | FindingClass::Asks(None) => true,
-        FindingClass::Asks(Some(_)) | FindingClass::Never => false,
+        FindingClass::Destructive | FindingClass::NeedsApproval(None) => true,
+        FindingClass::NeedsApproval(Some(_)) | FindingClass::Forbidden => false,
     }
 }
 
-fn never(question: &Question<'_>) -> Option<Ruling> {
+fn refuse_forbidden(question: &PolicyQuery<'_>) -> Option<Ruling> {
     match question.effect {
         Effect::Command { .. } => {
             let (_, findings) = question.command.as_ref()?;
-            let is_it = |finding: &&Finding| finding.class == FindingClass::Never;
+            let is_it = |finding: &&Finding| finding.class == FindingClass::Forbidden;
             let Finding { reason: why, hint, program, .. } = findings.iter().find(is_it)?;
             let text = format!("{program} is not run: {why}");
-            let reason = Reason { hint: hint.map(str::to_owned), ..reason("never", text) };
+            let reason = Reason { hint: hint.map(str::to_owned), ..new_reason("never", text) };
             Some(Ruling::Refuse(ErrorCode::CommandBlocked, reason))
         }
-        Effect::Write { path } if paths::guarded(path) == Some(Guarded::Never) => {
+        Effect::Write { path } if paths::path_protection(path) == Some(PathProtection::Never) => {
             let text = format!(
                 "{path} is never written by a file tool; git changes its own files, and the user the agent's"
             );
-            Some(Ruling::Refuse(ErrorCode::AccessDenied, reason("never", text)))
+            Some(Ruling::Refuse(ErrorCode::AccessDenied, new_reason("never", text)))
         }
         Effect::Write { .. }
         | Effect::Read { .. }
@@ -745,25 +759,27 @@ fn never(question: &Question<'_>) -> Option<Ruling> {
 }
 
 /// A line beyond the parser's limits may contain anything, so that no rule can be applied to it.
-fn too_long(question: &Question<'_>) -> Option<Ruling> {
+fn refuse_too_long(question: &PolicyQuery<'_>) -> Option<Ruling> {
     let (line, _) = question.command.as_ref()?;
     let text = "the command is too long or too deeply nested to be parsed: run it in smaller steps, write texts with \
                 Write, or put the commands into a script file and run that";
-    line.is_too_long().then(|| Ruling::Refuse(ErrorCode::CommandBlocked, reason("too long", text)))
+    line.is_too_long()
+        .then(|| Ruling::Refuse(ErrorCode::CommandBlocked, new_reason("too long", text)))
 }
 
 /// The option that allows a tool this file.
-fn allowing_file(tool: &str, path: &str) -> String {
-    let rule = propose::rule_for_file(tool, path).unwrap_or_else(|| format!("{tool}({path})"));
+fn allow_file_option(tool: &str, path: &str) -> String {
+    let rule =
+        grant_proposals::rule_for_file(tool, path).unwrap_or_else(|| format!("{tool}({path})"));
     format!("--allow '{rule}'")
 }
 
-fn allowing_hint(rules: &[String]) -> String {
+fn allow_hint(rules: &[String]) -> String {
     let options: Vec<String> = rules.iter().map(|rule| format!("--allow '{rule}'")).collect();
     format!("the user can allow it with {}, or with --permission-mode full", options.join(" "))
 }
 
-fn reason(rule: impl Into<String>, text: impl Into<String>) -> Reason {
+fn new_reason(rule: impl Into<String>, text: impl Into<String>) -> Reason {
     let (rule, text) = (rule.into(), text.into());
-    Reason { rule, text, hint: None, by_instruction: false, only_person: false }
+    Reason { rule, text, hint: None, by_instruction: false, requires_user: false }
 }

@@ -29,12 +29,12 @@ const SECRET_FILES: &[&str] = &[
 ];
 
 /// Names of samples without secrets.
-const SAMPLES: &[&str] =
+const SAMPLE_FILES: &[&str] =
     &[".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults"];
 
 /// How a path is protected from file tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guarded {
+pub(super) enum PathProtection {
     /// It is never changed.
     Never,
     /// It is changed if the user agrees.
@@ -42,22 +42,24 @@ pub(super) enum Guarded {
 }
 
 /// In `.claude`: what decides which programs run outside the sandbox, and hooks themselves.
-const HOOKS: [&str; 3] = ["settings.json", "settings.local.json", "hooks"];
+const PROTECTED_CLAUDE_ENTRIES: [&str; 3] = ["settings.json", "settings.local.json", "hooks"];
 
 /// The protection of a path: `.git` at any depth, `.agent/`, and hooks.
-pub(super) fn guarded(path: &str) -> Option<Guarded> {
+pub(super) fn path_protection(path: &str) -> Option<PathProtection> {
     let mut parts = path.split('/');
     while let Some(part) = parts.next() {
         match part {
-            ".git" => return Some(Guarded::Never),
+            ".git" => return Some(PathProtection::Never),
             ".agent" => {
                 return match parts.next() {
-                    Some("config.toml") | None => Some(Guarded::Never),
-                    Some(_) => Some(Guarded::Ask),
+                    Some("config.toml") | None => Some(PathProtection::Never),
+                    Some(_) => Some(PathProtection::Ask),
                 };
             }
-            ".claude" if parts.next().is_some_and(|part| HOOKS.contains(&part)) => {
-                return Some(Guarded::Ask);
+            ".claude"
+                if parts.next().is_some_and(|part| PROTECTED_CLAUDE_ENTRIES.contains(&part)) =>
+            {
+                return Some(PathProtection::Ask);
             }
             _ => {}
         }
@@ -66,11 +68,11 @@ pub(super) fn guarded(path: &str) -> Option<Guarded> {
 }
 
 /// The file's name indicates secrets.
-pub fn is_secret(path: &str) -> bool {
-    fits(path, SECRET_FILES) && !fits(path, SAMPLES)
+pub fn is_secret_file(path: &str) -> bool {
+    matches_file_name(path, SECRET_FILES) && !matches_file_name(path, SAMPLE_FILES)
 }
 
-fn fits(path: &str, names: &[&str]) -> bool {
+fn matches_file_name(path: &str, names: &[&str]) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path).as_bytes();
     // (Called for every file of a search: most patterns fail at their first character.)
     let begins = |pattern: &&&str| match (pattern.as_bytes().first(), name.first()) {
@@ -97,16 +99,16 @@ mod tests {
         for (path, expected) in [
             ("src/a.rs", None),
             (".gitignore", None),
-            (".git/config", Some(Guarded::Never)),
-            ("vendor/x/.git/hooks/a", Some(Guarded::Never)),
-            (".agent/config.toml", Some(Guarded::Never)),
-            (".agent/skills/a/SKILL.md", Some(Guarded::Ask)),
-            (".agent", Some(Guarded::Never)),
-            (".claude/settings.json", Some(Guarded::Ask)),
-            (".claude/hooks/check.sh", Some(Guarded::Ask)),
+            (".git/config", Some(PathProtection::Never)),
+            ("vendor/x/.git/hooks/a", Some(PathProtection::Never)),
+            (".agent/config.toml", Some(PathProtection::Never)),
+            (".agent/skills/a/SKILL.md", Some(PathProtection::Ask)),
+            (".agent", Some(PathProtection::Never)),
+            (".claude/settings.json", Some(PathProtection::Ask)),
+            (".claude/hooks/check.sh", Some(PathProtection::Ask)),
             (".claude/skills/a/SKILL.md", None),
         ] {
-            assert_eq!(guarded(path), expected, "{path}");
+            assert_eq!(path_protection(path), expected, "{path}");
         }
     }
 
@@ -121,7 +123,7 @@ mod tests {
             "service-account.json",
             "service-account-prod.json",
         ] {
-            assert!(is_secret(path), "{path}");
+            assert!(is_secret_file(path), "{path}");
         }
         for path in [
             ".env.example",
@@ -131,7 +133,7 @@ mod tests {
             "id_rsa.pub",
             "service-accounts.md",
         ] {
-            assert!(!is_secret(path), "{path}");
+            assert!(!is_secret_file(path), "{path}");
         }
     }
 }

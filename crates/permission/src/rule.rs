@@ -8,12 +8,12 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::PathFacts;
 use super::judge::Command;
 use agent_protocol::tool::CHANGE_TOOLS;
-use agent_protocol::tool::mcp_name;
-use agent_protocol::{nests_too_deep, unescape};
+use agent_protocol::tool::mcp_tool_name;
+use agent_protocol::{has_too_many_braces, unescape_path};
 
 /// What a rule decides about the calls that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum RuleAction {
     /// Allowed.
     Allow,
     /// The user is asked.
@@ -24,7 +24,7 @@ pub enum Verb {
 
 /// The source of a rule. The command line takes precedence over files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum RuleOrigin {
     /// `--allow`, `--ask`, `--deny`.
     CommandLine,
     /// Options in the syntax of Claude Code, where a rule that asks outranks one that allows.
@@ -41,20 +41,20 @@ pub enum Origin {
 pub const MCP: &str = "mcp";
 
 /// Tools whose patterns match names.
-const NAMED: [&str; 3] = [MCP, "Skill", "Task"];
+const NAME_TOOLS: [&str; 3] = [MCP, "Skill", "Task"];
 
 /// `Tool` or `Tool(pattern)`.
 #[derive(Clone, Debug)]
 pub struct Rule {
     tool: String,
-    pattern: Pattern,
+    pattern: RulePattern,
     /// The same pattern with symlinks resolved.
-    behind_links: Option<Pattern>,
+    link_target_pattern: Option<RulePattern>,
     text: String,
 }
 
 #[derive(Clone, Debug)]
-enum Pattern {
+enum RulePattern {
     /// Every call of the tool.
     Any,
     /// The leading words of a simple command; `*` matches any words.
@@ -64,23 +64,23 @@ enum Pattern {
     /// Every file.
     Files,
     /// Paths.
-    Path(Box<Paths>),
+    Path(Box<PathPattern>),
     /// Names: of skills, of roles, of the tools of MCP servers (`server.tool`).
     Name(Box<GlobMatcher>),
 }
 
 #[derive(Clone, Debug)]
-struct Paths {
+struct PathPattern {
     text: String,
     glob: GlobMatcher,
     /// Everything below, if the pattern may name a directory.
     below: Option<GlobMatcher>,
-    start: Start,
+    base: PatternBase,
 }
 
 /// The base of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Start {
+enum PatternBase {
     Project,
     Home,
     Root,
@@ -88,14 +88,14 @@ enum Start {
 
 /// The project and home directories, which patterns may be relative to.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct PathRoots {
     /// The project's root.
     pub project: String,
     /// The user's home.
     pub home: Option<String>,
 }
 
-impl Places {
+impl PathRoots {
     /// The absolute path.
     fn absolute(&self, path: &str) -> String {
         match (path.strip_prefix('~'), &self.home) {
@@ -141,15 +141,15 @@ impl Rule {
             }
         };
         let is_name = tool.starts_with(|char: char| char.is_ascii_alphabetic())
-            && tool.chars().all(is_of_tool);
+            && tool.chars().all(is_tool_name_char);
         if !is_name {
             return Err(wrong("it does not begin with a tool's name"));
         }
         let is_about_files = tool == "Read" || CHANGE_TOOLS.contains(&tool);
         let pattern = match pattern {
             Some("") => return Err(wrong("the pattern is empty")),
-            None => Pattern::Any,
-            Some("*" | "**") if !is_about_files => Pattern::Any,
+            None => RulePattern::Any,
+            Some("*" | "**") if !is_about_files => RulePattern::Any,
             Some(_) if matches!(tool, "TodoWrite" | "AskUser") => {
                 return Err(wrong(&format!("{tool} takes no pattern")));
             }
@@ -157,42 +157,41 @@ impl Rule {
                 let words = words.split_ascii_whitespace().map(ToOwned::to_owned);
                 let mut words: Vec<String> = words.collect();
                 match words.pop_if(|last| last == "$") {
-                    Some(_) => Pattern::AllWords(words),
-                    None => Pattern::Words(words),
+                    Some(_) => RulePattern::AllWords(words),
+                    None => RulePattern::Words(words),
                 }
             }
-            Some(glob) if NAMED.contains(&tool) => {
+            Some(glob) if NAME_TOOLS.contains(&tool) => {
                 let glob = globset::Glob::new(glob).map_err(|error| wrong(&error.to_string()))?;
-                Pattern::Name(Box::new(glob.compile_matcher()))
+                RulePattern::Name(Box::new(glob.compile_matcher()))
             }
             Some(glob) => {
-                let glob = plain(glob).map_err(|why| wrong(&why))?;
-                Pattern::of_paths(&glob).map_err(|why| wrong(&why))?
+                let glob = normalize_glob(glob).map_err(|why| wrong(&why))?;
+                RulePattern::from_glob(&glob).map_err(|why| wrong(&why))?
             }
         };
         let (tool, text) = (tool.to_owned(), trimmed.to_owned());
-        Ok(Self { tool, pattern, behind_links: None, text })
+        Ok(Self { tool, pattern, link_target_pattern: None, text })
     }
 
     /// Parses several rules, separated by commas or blanks.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, String> {
-        pieces(text).into_iter().map(Self::parse).collect()
+        split_rules(text).into_iter().map(Self::parse).collect()
     }
 
     /// Also matches the symlink's target, if the part of the pattern before the first `*` contains symlinks.
     #[must_use]
-    pub(super) fn through_links(self, facts: &dyn PathFacts) -> Self {
+    pub(super) fn with_link_targets(self, facts: &dyn PathFacts) -> Self {
         let behind_links = match &self.pattern {
-            Pattern::Path(paths) => {
-                behind_links(&paths.text, facts).and_then(|glob| Pattern::of_paths(&glob).ok())
-            }
-            Pattern::Any
-            | Pattern::Words(_)
-            | Pattern::AllWords(_)
-            | Pattern::Files
-            | Pattern::Name(_) => None,
+            RulePattern::Path(paths) => resolve_links_in_glob(&paths.text, facts)
+                .and_then(|glob| RulePattern::from_glob(&glob).ok()),
+            RulePattern::Any
+            | RulePattern::Words(_)
+            | RulePattern::AllWords(_)
+            | RulePattern::Files
+            | RulePattern::Name(_) => None,
         };
-        Self { behind_links, ..self }
+        Self { link_target_pattern: behind_links, ..self }
     }
 
     /// The tool.
@@ -207,9 +206,9 @@ impl Rule {
 
     /// Matches no command with further words, unless the pattern ends with `*`.
     #[must_use]
-    pub(super) fn whole(self) -> Self {
+    pub(super) fn without_further_words(self) -> Self {
         let pattern = match self.pattern {
-            Pattern::Words(words) => Pattern::AllWords(words),
+            RulePattern::Words(words) => RulePattern::AllWords(words),
             other => other,
         };
         Self { pattern, ..self }
@@ -217,133 +216,141 @@ impl Rule {
 
     /// Matches every call of its tool.
     pub(super) fn is_bare(&self) -> bool {
-        matches!(self.pattern, Pattern::Any)
+        matches!(self.pattern, RulePattern::Any)
     }
 
     /// Names no specific file.
-    pub(super) fn is_of_any_file(&self) -> bool {
-        matches!(self.pattern, Pattern::Any | Pattern::Files)
+    pub(super) fn matches_any_file(&self) -> bool {
+        matches!(self.pattern, RulePattern::Any | RulePattern::Files)
     }
 
     /// Matches this path.
-    pub(super) fn fits_path(&self, path: &str, places: &Places) -> bool {
-        self.fits(path, places, |paths| Some(&paths.glob))
+    pub(super) fn fits_path(&self, path: &str, places: &PathRoots) -> bool {
+        self.fits_glob(path, places, |paths| Some(&paths.glob))
     }
 
     /// The same, or a directory above the path: for rules that deny or ask.
-    pub(super) fn holds_for_path(&self, path: &str, places: &Places) -> bool {
-        self.fits_path(path, places) || self.fits(path, places, |paths| paths.below.as_ref())
+    pub(super) fn covers_path(&self, path: &str, places: &PathRoots) -> bool {
+        self.fits_path(path, places) || self.fits_glob(path, places, |paths| paths.below.as_ref())
     }
 
-    fn fits(
+    fn fits_glob(
         &self,
         path: &str,
-        places: &Places,
-        glob: impl Fn(&Paths) -> Option<&GlobMatcher>,
+        places: &PathRoots,
+        glob: impl Fn(&PathPattern) -> Option<&GlobMatcher>,
     ) -> bool {
-        [Some(&self.pattern), self.behind_links.as_ref()].into_iter().flatten().any(|pattern| {
-            let paths = match pattern {
-                Pattern::Any | Pattern::Files => return true,
-                Pattern::Words(_) | Pattern::AllWords(_) | Pattern::Name(_) => return false,
-                Pattern::Path(paths) => paths,
-            };
-            let path = match paths.start {
-                Start::Project => Some(path.into()),
-                Start::Root => Some(Cow::Owned(places.absolute(path))),
-                Start::Home => places.below_home(path).map(Cow::Owned),
-            };
-            // (Names that are not UTF-8 are shown escaped.)
-            glob(paths).zip(path).is_some_and(|(glob, path)| {
-                glob.is_match(&*path) || unescape(&path).is_some_and(|raw| glob.is_match(raw))
-            })
-        })
+        [Some(&self.pattern), self.link_target_pattern.as_ref()].into_iter().flatten().any(
+            |pattern| {
+                let paths = match pattern {
+                    RulePattern::Any | RulePattern::Files => return true,
+                    RulePattern::Words(_) | RulePattern::AllWords(_) | RulePattern::Name(_) => {
+                        return false;
+                    }
+                    RulePattern::Path(paths) => paths,
+                };
+                let path = match paths.base {
+                    PatternBase::Project => Some(path.into()),
+                    PatternBase::Root => Some(Cow::Owned(places.absolute(path))),
+                    PatternBase::Home => places.below_home(path).map(Cow::Owned),
+                };
+                // (Names that are not UTF-8 are shown escaped.)
+                glob(paths).zip(path).is_some_and(|(glob, path)| {
+                    glob.is_match(&*path)
+                        || unescape_path(&path).is_some_and(|raw| glob.is_match(raw))
+                })
+            },
+        )
     }
 
     /// The pattern matches a tool of an MCP server: `server.tool`, or the name that the model calls.
-    pub(super) fn fits_tool_of(&self, server: &str, tool: &str) -> bool {
-        self.fits_name(&format!("{server}.{tool}")) || self.fits_name(&mcp_name(server, tool))
+    pub(super) fn fits_mcp_tool(&self, server: &str, tool: &str) -> bool {
+        self.fits_name(&format!("{server}.{tool}")) || self.fits_name(&mcp_tool_name(server, tool))
     }
 
     /// The pattern matches the name of a skill or a role.
     pub(super) fn fits_name(&self, name: &str) -> bool {
         match &self.pattern {
-            Pattern::Any => true,
-            Pattern::Name(glob) => glob.is_match(name),
-            Pattern::Words(_) | Pattern::AllWords(_) | Pattern::Files | Pattern::Path(_) => false,
+            RulePattern::Any => true,
+            RulePattern::Name(glob) => glob.is_match(name),
+            RulePattern::Words(_)
+            | RulePattern::AllWords(_)
+            | RulePattern::Files
+            | RulePattern::Path(_) => false,
         }
     }
 
     /// The words of a simple command begin with the pattern.
     pub(super) fn fits_words(&self, words: &[String]) -> bool {
-        self.leads(words.len(), |part, n| word_fits(part, &words[n]), |_| false)
+        self.matches_words(words.len(), |part, n| word_fits(part, &words[n]), |_| false)
     }
 
     /// The same, ignoring the position of the command's options: for rules that deny or ask.
     pub(super) fn fits_command(&self, command: &Command) -> bool {
         let fits = |part: &str, n: usize| word_fits(part, &command.words[n].text);
-        self.fits_words(&command.written())
-            || self.leads(command.words.len(), fits, |n| command.is_option_at(n))
+        self.fits_words(&command.source_words())
+            || self.matches_words(command.words.len(), fits, |n| command.is_option_at(n))
     }
 
-    fn leads(
+    fn matches_words(
         &self,
         n_words: usize,
         fits: impl Fn(&str, usize) -> bool,
         skip: impl Fn(usize) -> bool,
     ) -> bool {
         match &self.pattern {
-            Pattern::Any => true,
-            Pattern::Words(pattern) => lead(pattern, n_words, false, fits, skip),
-            Pattern::AllWords(pattern) => lead(pattern, n_words, true, fits, skip),
-            Pattern::Files | Pattern::Path(_) | Pattern::Name(_) => false,
+            RulePattern::Any => true,
+            RulePattern::Words(pattern) => match_words(pattern, n_words, false, fits, skip),
+            RulePattern::AllWords(pattern) => match_words(pattern, n_words, true, fits, skip),
+            RulePattern::Files | RulePattern::Path(_) | RulePattern::Name(_) => false,
         }
     }
 
     /// The single path that the rule is about, without a pattern: `src`, `src/` and `src/**` are the
     /// directory.
     pub(super) fn literal_path(&self) -> Option<String> {
-        let Pattern::Path(paths) = &self.pattern else { return None };
+        let RulePattern::Path(paths) = &self.pattern else { return None };
         let path = paths.text.trim_end_matches("**").trim_end_matches('/');
         let path = path.strip_prefix("./").unwrap_or(path);
-        literal(path).filter(|path| !path.is_empty())
+        literal_of_glob(path).filter(|path| !path.is_empty())
     }
 
     /// The pattern that matches this path only; a folder ends with `/`.
-    pub fn pattern_of(path: &str) -> String {
+    pub fn path_pattern(path: &str) -> String {
         let root = if path.starts_with('/') { "" } else { "./" };
         format!("{root}{}", globset::escape(path).replace('\\', "[\\]"))
     }
 }
 
-impl Pattern {
-    fn of_paths(text: &str) -> Result<Self, String> {
+impl RulePattern {
+    fn from_glob(text: &str) -> Result<Self, String> {
         if matches!(text, "*" | "**" | "./") {
             return Ok(Self::Files);
         }
         let start = match text {
-            _ if text.starts_with('/') => Start::Root,
-            _ if text.starts_with("~/") => Start::Home,
-            _ => Start::Project,
+            _ if text.starts_with('/') => PatternBase::Root,
+            _ if text.starts_with("~/") => PatternBase::Home,
+            _ => PatternBase::Project,
         };
         let last = text.rsplit('/').next().unwrap_or_default();
-        let is_name = !last.is_empty() && literal(last).is_some();
-        let below = is_name.then(|| path_glob(text, "/**")).transpose()?;
-        let glob = path_glob(text, "")?;
-        Ok(Self::Path(Box::new(Paths { text: text.to_owned(), glob, below, start })))
+        let is_name = !last.is_empty() && literal_of_glob(last).is_some();
+        let below = is_name.then(|| compile_path_glob(text, "/**")).transpose()?;
+        let glob = compile_path_glob(text, "")?;
+        Ok(Self::Path(Box::new(PathPattern { text: text.to_owned(), glob, below, base: start })))
     }
 }
 
 /// The rules in a text, separated by commas or blanks. There is at least one, which may be wrong.
-pub(super) fn pieces(text: &str) -> Vec<&str> {
+pub(super) fn split_rules(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text.trim_matches(is_between_rules);
     loop {
-        let n_name = rest.find(|char| !is_of_piece(char)).unwrap_or(rest.len());
+        let n_name = rest.find(|char| !is_rule_name_char(char)).unwrap_or(rest.len());
         let mut ends = std::iter::once(n_name).chain(rest.match_indices(')').map(|(at, _)| at + 1));
         let is_end = |at: &usize| {
             let after = &rest[*at..];
             let next = after.trim_start_matches(is_between_rules);
-            after.is_empty() || next.len() < after.len() && begins_rule(next)
+            after.is_empty() || next.len() < after.len() && starts_rule(next)
         };
         let end = ends.find(is_end).unwrap_or(rest.len());
         pieces.push(&rest[..end]);
@@ -355,12 +362,12 @@ pub(super) fn pieces(text: &str) -> Vec<&str> {
 }
 
 /// A character of a tool's name in rules of other agents, too: `mcp__server__*`.
-fn is_of_piece(char: char) -> bool {
-    is_of_tool(char) || char == '*'
+fn is_rule_name_char(char: char) -> bool {
+    is_tool_name_char(char) || char == '*'
 }
 
 /// A character of a tool's name.
-fn is_of_tool(char: char) -> bool {
+fn is_tool_name_char(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
 }
 
@@ -369,15 +376,15 @@ fn is_between_rules(char: char) -> bool {
 }
 
 /// The text begins with a tool's name, followed by a pattern, another rule or nothing.
-fn begins_rule(text: &str) -> bool {
-    let after = text.trim_start_matches(is_of_piece);
+fn starts_rule(text: &str) -> bool {
+    let after = text.trim_start_matches(is_rule_name_char);
     let is_name =
         after.len() < text.len() && text.starts_with(|char: char| char.is_ascii_alphabetic());
     after.is_empty() || is_name && after.starts_with(|char| char == '(' || is_between_rules(char))
 }
 
 /// The normalised pattern: `src/./a//b` is `src/a/b`, and `.` the project; or why it cannot match anything.
-fn plain(glob: &str) -> Result<String, String> {
+fn normalize_glob(glob: &str) -> Result<String, String> {
     let quotes = ['"', '\'', '`'];
     if glob.starts_with(quotes) || glob.ends_with(quotes) {
         return Err("write the path without quotes".to_owned());
@@ -424,7 +431,7 @@ fn plain(glob: &str) -> Result<String, String> {
 }
 
 /// The only text that a glob matches, if there is just one: `[x]` is an escaped character.
-fn literal(glob: &str) -> Option<String> {
+fn literal_of_glob(glob: &str) -> Option<String> {
     let mut text = String::with_capacity(glob.len());
     let mut rest = glob.chars();
     while let Some(char) = rest.next() {
@@ -442,9 +449,9 @@ fn literal(glob: &str) -> Option<String> {
 }
 
 /// The pattern with its literal beginning resolved, if that contains symlinks.
-fn behind_links(glob: &str, facts: &dyn PathFacts) -> Option<String> {
+fn resolve_links_in_glob(glob: &str, facts: &dyn PathFacts) -> Option<String> {
     let name = glob.trim_end_matches('/');
-    let (begin, rest) = match (literal(name), glob.find(['*', '?', '[', '{', '\\'])) {
+    let (begin, rest) = match (literal_of_glob(name), glob.find(['*', '?', '[', '{', '\\'])) {
         (Some(path), _) => (path, &glob[name.len()..]),
         (None, at) => {
             let (begin, rest) = glob.split_at(glob[..at?].rfind('/')?);
@@ -452,8 +459,9 @@ fn behind_links(glob: &str, facts: &dyn PathFacts) -> Option<String> {
         }
     };
     let begin = begin.strip_prefix("./").unwrap_or(&begin);
-    let real = Some(facts.real(begin)).filter(|real| real != begin && !begin.is_empty())?;
-    let raw = unescape(&real).map_or(Ok(real.clone()), OsString::into_string).ok()?;
+    let real =
+        Some(facts.resolve_links(begin)).filter(|real| real != begin && !begin.is_empty())?;
+    let raw = unescape_path(&real).map_or(Ok(real.clone()), OsString::into_string).ok()?;
     Some(match real.as_str() {
         "." => format!(".{}", if rest.is_empty() { "/" } else { rest }),
         _ if raw.starts_with('/') => format!("{}{rest}", globset::escape(&raw)),
@@ -461,8 +469,8 @@ fn behind_links(glob: &str, facts: &dyn PathFacts) -> Option<String> {
     })
 }
 
-fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
-    if nests_too_deep(pattern) {
+fn compile_path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
+    if has_too_many_braces(pattern) {
         return Err("its braces are nested too deeply".to_owned());
     }
     let from_root = pattern.strip_prefix("./");
@@ -480,7 +488,7 @@ fn path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> {
 
 /// The words begin with the pattern, or are equal to it (`is_whole`). `fits` compares a part of the pattern
 /// with a word; words for which `skip` is true may occur in between.
-fn lead(
+fn match_words(
     pattern: &[String],
     n_words: usize,
     is_whole: bool,
@@ -605,21 +613,21 @@ mod tests {
 
     #[test]
     fn escaped_path_pattern_matches_only_that_path() {
-        let places = Places { project: "/p".to_owned(), home: None };
+        let places = PathRoots { project: "/p".to_owned(), home: None };
         for path in ["app/[slug]/{a}.tsx", "a*b?", "back\\slash", "/other/[x]/y.rs", "plain.rs"] {
-            let rule = Rule::parse(&format!("Edit({})", Rule::pattern_of(path))).expect(path);
-            assert!(rule.holds_for_path(path, &places), "{rule:?}");
-            assert!(rule.holds_for_path(&format!("{path}/below"), &places), "{rule:?}");
+            let rule = Rule::parse(&format!("Edit({})", Rule::path_pattern(path))).expect(path);
+            assert!(rule.covers_path(path, &places), "{rule:?}");
+            assert!(rule.covers_path(&format!("{path}/below"), &places), "{rule:?}");
             assert_eq!(rule.literal_path().as_deref(), Some(path), "{rule:?}");
-            assert!(!rule.holds_for_path("app/s/a.tsx", &places), "{rule:?}");
-            assert!(!rule.holds_for_path("axb1", &places), "{rule:?}");
+            assert!(!rule.covers_path("app/s/a.tsx", &places), "{rule:?}");
+            assert!(!rule.covers_path("axb1", &places), "{rule:?}");
         }
     }
 
     fn check_path(rule: &str, path: &str, expected: bool) {
         let rule = Rule::parse(rule).expect(rule);
         let places =
-            Places { project: "/home/me/it".to_owned(), home: Some("/home/me".to_owned()) };
+            PathRoots { project: "/home/me/it".to_owned(), home: Some("/home/me".to_owned()) };
         assert_eq!(rule.fits_path(path, &places), expected, "{rule:?} on {path}");
     }
 
@@ -693,8 +701,8 @@ mod tests {
             ("Edit(/home/me/it/src)", "src/a.rs", true),
         ] {
             let rule = Rule::parse(rule).expect(rule);
-            let places = Places { project: "/home/me/it".to_owned(), home: None };
-            assert_eq!(rule.holds_for_path(path, &places), expected, "{rule:?} on {path}");
+            let places = PathRoots { project: "/home/me/it".to_owned(), home: None };
+            assert_eq!(rule.covers_path(path, &places), expected, "{rule:?} on {path}");
         }
         // Allow rules do not.
         check_path("Edit(src)", "src/a.rs", false);

@@ -2,8 +2,8 @@
 
 use super::*;
 use agent_protocol::control::Grant;
-use agent_protocol::event::{Body, SessionRule};
-use agent_protocol::tool::Rights;
+use agent_protocol::event::{EventBody, SessionRule};
+use agent_protocol::tool::CommandRights;
 
 /// Each rule is a verb and a pattern, as `allow Bash(ls *)`, `--deny Write`, `user ask Bash`: with
 /// `--` from the command line, with `user` from the user's configuration, otherwise from the
@@ -15,22 +15,22 @@ fn policy(mode: PermissionMode, rules: &[&str]) -> Policy {
 fn with_rules(policy: Policy, rules: &[&str]) -> Policy {
     rules.iter().fold(policy, |policy, text| {
         let (origin, rest) = match (text.strip_prefix("--"), text.strip_prefix("user ")) {
-            (Some(rest), _) => (Origin::CommandLine, rest),
-            (None, Some(rest)) => (Origin::UserFile, rest),
-            (None, None) => (Origin::ProjectFile, *text),
+            (Some(rest), _) => (RuleOrigin::CommandLine, rest),
+            (None, Some(rest)) => (RuleOrigin::UserFile, rest),
+            (None, None) => (RuleOrigin::ProjectFile, *text),
         };
         let (verb, rule) = rest.split_once(' ').expect("a verb and a rule");
         let verb = match verb {
-            "allow" => Verb::Allow,
-            "ask" => Verb::Ask,
-            _ => Verb::Deny,
+            "allow" => RuleAction::Allow,
+            "ask" => RuleAction::Ask,
+            _ => RuleAction::Deny,
         };
-        policy.with(verb, origin, [Rule::parse(rule).expect("a rule")])
+        policy.with_rules(verb, origin, [Rule::parse(rule).expect("a rule")])
     })
 }
 
 fn bash(line: &str) -> (&'static str, Effect) {
-    let reads_only = Line::read(line).is_read_only();
+    let reads_only = CommandLine::parse(line).is_read_only();
     let (command, directory) = (line.to_owned(), ".".to_owned());
     (
         "Bash",
@@ -72,7 +72,7 @@ impl PathFacts for Facts {
         }
     }
 
-    fn matches(&self, directory: &str, pattern: &str) -> Vec<String> {
+    fn expand_pattern(&self, directory: &str, pattern: &str) -> Vec<String> {
         let is_it = directory.is_empty() && pattern == "lo*";
         if is_it { vec!["local".to_owned()] } else { Vec::new() }
     }
@@ -377,11 +377,11 @@ fn config_allow_rules_cover_risky_commands_only_if_specific() {
 
 #[test]
 fn rights_depend_on_the_command_and_on_who_allowed_it() {
-    let none = Rights::default();
-    let read_only = Rights { read_only: true, ..none };
-    let network = Rights { network: true, ..none };
-    let git_config = Rights { git_config: true, ..none };
-    let outside = Rights { outside: true, ..none };
+    let none = CommandRights::default();
+    let read_only = CommandRights { read_only: true, ..none };
+    let network = CommandRights { network: true, ..none };
+    let git_config = CommandRights { git_config: true, ..none };
+    let outside = CommandRights { unsandboxed: true, ..none };
     for (mode, rules, line, by_person, expected) in [
         (AutoEdit, &[][..], "git status | head", false, read_only),
         (AutoEdit, &[], "git status > x", false, none),
@@ -405,7 +405,7 @@ fn rights_depend_on_the_command_and_on_who_allowed_it() {
             &["--allow Bash(git pull *)"],
             "git pull",
             false,
-            Rights { git_config: true, ..network },
+            CommandRights { git_config: true, ..network },
         ),
         (AutoEdit, &[], "git config a.b c", true, git_config),
         (AutoEdit, &[], "git remote add x y && make", true, git_config),
@@ -414,18 +414,24 @@ fn rights_depend_on_the_command_and_on_who_allowed_it() {
         (AutoEdit, &["--allow Bash(docker *)"], "docker ps && git push", false, none),
         (Full, &[], "make", false, none),
         (Full, &[], "curl https://x.org", false, network),
-        (Full, &[], "docker ps", false, Rights { outside: true, ..none }),
+        (Full, &[], "docker ps", false, CommandRights { unsandboxed: true, ..none }),
         (ReadOnly, &["--allow Bash"], "make", false, read_only),
         (ReadOnly, &["--allow Bash"], "docker ps", true, read_only),
-        (ReadOnly, &["--allow Bash"], "git fetch", false, Rights { network: true, ..read_only }),
+        (
+            ReadOnly,
+            &["--allow Bash"],
+            "git fetch",
+            false,
+            CommandRights { network: true, ..read_only },
+        ),
     ] {
         let (tool, effect) = bash(line);
         let policy = with_rules(Policy::new(mode, true), rules);
-        let rights = policy.rights(tool, &effect, by_person, &Facts);
+        let rights = policy.command_rights(tool, &effect, by_person, &Facts);
         assert_eq!(rights, expected, "{mode:?} {rules:?} {line} {by_person}");
     }
     let (tool, effect) = write("a.rs");
-    assert_eq!(Policy::new(Full, true).rights(tool, &effect, true, &Facts), none);
+    assert_eq!(Policy::new(Full, true).command_rights(tool, &effect, true, &Facts), none);
 }
 
 #[test]
@@ -441,10 +447,10 @@ fn denied_paths_are_literal_paths_of_deny_rules() {
         "allow Read(b)",
         "deny Bash(rm)",
     ];
-    let places = Places { project: "/p".to_owned(), home: Some("/home/me".to_owned()) };
-    let mut policy = policy(AutoEdit, &rules).at(places);
+    let places = PathRoots { project: "/p".to_owned(), home: Some("/home/me".to_owned()) };
+    let mut policy = policy(AutoEdit, &rules).with_places(places);
     let rule = SessionRule { id: 1, rule: "deny Write(docs/)".into(), ..SessionRule::default() };
-    policy.apply(&Body::RuleAdded { rule }, &Facts);
+    policy.apply_event(&EventBody::RuleAdded { rule }, &Facts);
     let rule = "deny Edit(./app/[[]slug[]]/)".into();
     let rule = SessionRule {
         id: 2,
@@ -452,7 +458,7 @@ fn denied_paths_are_literal_paths_of_deny_rules() {
         words: "Don't touch app/[slug].".into(),
         ..SessionRule::default()
     };
-    policy.apply(&Body::RuleAdded { rule }, &Facts);
+    policy.apply_event(&EventBody::RuleAdded { rule }, &Facts);
     let (read, write) = policy.denied_paths();
     let paths = |denied: &[DeniedPath]| -> Vec<String> {
         denied.iter().map(|denied| denied.path.clone()).collect()
@@ -596,7 +602,7 @@ fn approval_hint_for_a_file_names_only_that_file() {
         let ruling = policy(mode, &rules).rule_on(tool, &effect, &Facts);
         assert!(matches!(ruling, Ruling::Allow(_)), "{ruling:?}");
         let rule = named.replace("Write(", "Edit(");
-        assert_eq!(propose(&effect, &Facts).first(), Some(&Grant::Rules(vec![rule])));
+        assert_eq!(propose_grants(&effect, &Facts).first(), Some(&Grant::Rules(vec![rule])));
     }
 }
 
@@ -622,7 +628,7 @@ fn command_too_long_to_parse_is_blocked() {
 
 /// Each expected grant: its rules, separated by "; ".
 fn check_proposal((tool, effect): &(&'static str, Effect), expected: &[&str]) {
-    let grants = propose(effect, &Facts);
+    let grants = propose_grants(effect, &Facts);
     let rules = |grant: &Grant| match grant {
         Grant::Rules(rules) => rules.clone(),
         Grant::Mode(_) => panic!("{effect:?}"),
@@ -653,14 +659,15 @@ fn tools_of_mcp_servers_need_approval_or_a_rule() {
     check_proposal(&call, &["mcp(git.log)", "mcp(git.*)"]);
     let by_rule = |verb, rule: &str| {
         let policy = Policy::new(AutoEdit, true);
-        let policy = policy.with(verb, Origin::UserFile, Rule::parse_all(rule).expect("a rule"));
+        let policy =
+            policy.with_rules(verb, RuleOrigin::UserFile, Rule::parse_all(rule).expect("a rule"));
         let ruling = policy.rule_on(call.0, &call.1, &Facts);
         matches!(ruling, Ruling::Allow(_) | Ruling::Refuse(..))
     };
-    assert!(by_rule(Verb::Allow, "mcp(git.*)"));
-    assert!(by_rule(Verb::Allow, "mcp"));
-    assert!(by_rule(Verb::Deny, "mcp(*.log)"));
-    assert!(!by_rule(Verb::Allow, "mcp(git.commit), mcp(log)"));
+    assert!(by_rule(RuleAction::Allow, "mcp(git.*)"));
+    assert!(by_rule(RuleAction::Allow, "mcp"));
+    assert!(by_rule(RuleAction::Deny, "mcp(*.log)"));
+    assert!(!by_rule(RuleAction::Allow, "mcp(git.commit), mcp(log)"));
 }
 
 #[test]
@@ -670,8 +677,11 @@ fn rules_about_skills_and_sub_agents_match_names() {
     for (call, rule) in [(&skill, "Skill(rel*)"), (&task, "Task(explore)")] {
         check(ReadOnly, &[], call, "allow: mode read-only");
         let policy = Policy::new(AutoEdit, true);
-        let denied =
-            policy.with(Verb::Deny, Origin::UserFile, Rule::parse_all(rule).expect("a rule"));
+        let denied = policy.with_rules(
+            RuleAction::Deny,
+            RuleOrigin::UserFile,
+            Rule::parse_all(rule).expect("a rule"),
+        );
         assert!(matches!(denied.rule_on(call.0, &call.1, &Facts), Ruling::Refuse(..)), "{rule}");
     }
 }
@@ -734,10 +744,10 @@ mod properties {
 
     fn ruling(line: &str) -> String {
         let (tool, effect) = bash(line);
-        let read = Line::read(line);
-        _ = (read.last_pipeline(), read.has_inner_pipelines(), propose(&effect, &Facts));
+        let read = CommandLine::parse(line);
+        _ = (read.last_pipeline(), read.has_inner_pipelines(), propose_grants(&effect, &Facts));
         let policy = Policy::new(AutoEdit, true);
-        _ = policy.rights(tool, &effect, true, &Facts);
+        _ = policy.command_rights(tool, &effect, true, &Facts);
         shown(&policy.rule_on(tool, &effect, &Facts))
     }
 
@@ -847,7 +857,7 @@ mod properties {
 
         #[test]
         fn preceding_text_does_not_hide_a_blocked_command(line in shellish(7)) {
-            let is_whole = Line::read(&line).is_understood() && !line.ends_with('\\');
+            let is_whole = CommandLine::parse(&line).is_fully_parsed() && !line.ends_with('\\');
             prop_assume!(is_whole);
             prop_assert_eq!(ruling(&format!("{line}\nrm -rf /")), "COMMAND_BLOCKED: never");
         }
@@ -908,7 +918,7 @@ mod properties {
 fn answered(policy: &mut Policy, rule: &str) {
     let rule = format!("allow {rule}");
     let rule = SessionRule { id: 1, rule, words: String::new(), ..SessionRule::default() };
-    policy.apply(&Body::RuleAdded { rule }, &Facts);
+    policy.apply_event(&EventBody::RuleAdded { rule }, &Facts);
 }
 
 /// The same words may be another program in another directory.
@@ -921,16 +931,16 @@ fn answer_about_a_command_holds_in_its_directories() {
         }
         other => other,
     };
-    let places = Places { project: "/p".to_owned(), home: None };
-    let mut policy = policy(Ask, &[]).at(places);
+    let places = PathRoots { project: "/p".to_owned(), home: None };
+    let mut policy = policy(Ask, &[]).with_places(places);
     let line = effect("cd web && make && cd ../api && npm test", ".");
-    assert_eq!(policy.directories_of(&line, "Bash(npm test)"), ["api"]);
-    assert_eq!(policy.directories_of(&line, "Edit(src/**)"), [""; 0]);
-    let directories = policy.directories_of(&line, "Bash(make)");
+    assert_eq!(policy.matching_directories(&line, "Bash(npm test)"), ["api"]);
+    assert_eq!(policy.matching_directories(&line, "Edit(src/**)"), [""; 0]);
+    let directories = policy.matching_directories(&line, "Bash(make)");
     assert_eq!(directories, ["web"]);
     let rule = "allow Bash(make)".to_owned();
     let rule = SessionRule { id: 1, rule, directories, ..SessionRule::default() };
-    policy.apply(&Body::RuleAdded { rule }, &Facts);
+    policy.apply_event(&EventBody::RuleAdded { rule }, &Facts);
     for (line, directory, is_allowed) in [
         ("cd web && make", ".", true),
         ("make", "web", true),
@@ -972,7 +982,7 @@ fn later_session_rule_overrides_an_earlier_one() {
             words: String::new(),
             ..SessionRule::default()
         };
-        policy.apply(&Body::RuleAdded { rule }, &Facts);
+        policy.apply_event(&EventBody::RuleAdded { rule }, &Facts);
     };
     let (tool, effect) = bash("git push x");
     let mut policy = policy(Ask, &["ask Bash(git push *)"]);
@@ -997,7 +1007,7 @@ fn session_deny_rule_overrides_rules_and_modes() {
         words,
         ..SessionRule::default()
     };
-    policy.apply(&Body::RuleAdded { rule: rule.clone() }, &Facts);
+    policy.apply_event(&EventBody::RuleAdded { rule: rule.clone() }, &Facts);
     for (path, expected) in [
         ("tests/a.rs", "ACCESS_DENIED: deny Edit(./tests/) (session rule 3)"),
         ("tests/b/c.rs", "ACCESS_DENIED: deny Edit(./tests/) (session rule 3)"),
@@ -1012,6 +1022,6 @@ fn session_deny_rule_overrides_rules_and_modes() {
     };
     assert!(reason.by_instruction);
     assert!(reason.text.contains("“Don't touch tests/.”"), "{}", reason.text);
-    policy.apply(&Body::RuleRemoved { rule }, &Facts);
+    policy.apply_event(&EventBody::RuleRemoved { rule }, &Facts);
     assert_eq!(shown(&policy.rule_on(tool, &effect, &Facts)), "allow: --allow Write");
 }

@@ -1,62 +1,62 @@
 //! The output of commands as a terminal displays it. Only output may be formatted: whatever else is shown is
-//! shown whole, with [`visible`](super::visible).
+//! shown whole, with [`terminal_escape`](super::terminal_escape).
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar as _;
 
-use super::visible::prose;
+use super::terminal_escape::escape_prose;
 
 /// Limit: the length of a line that is extended by moving the cursor.
 const MAX_COLUMNS: usize = 1000;
 
 /// Applies escape sequences, carriage returns and backspaces within each line: formatting and overwritten text
 /// disappear, the rest is shown.
-pub fn displayed(output: &str) -> Cow<'_, str> {
+pub fn render_output(output: &str) -> Cow<'_, str> {
     if !output.contains(['\r', '\u{8}', '\u{1b}', '\u{9b}']) {
-        return prose(output);
+        return escape_prose(output);
     }
     let mut out = String::with_capacity(output.len());
-    let mut row = Row::default();
+    let mut row = TerminalLine::default();
     let mut rest = output;
     while let Some(char) = rest.chars().next() {
         let mut size = char.len_utf8();
         match char {
             '\u{1b}' | '\u{9b}' => {
-                size = sequence(rest);
-                row.obey(&rest[..size]);
+                size = escape_sequence_length(rest);
+                row.apply_escape_sequence(&rest[..size]);
             }
             '\n' => {
                 out.push_str(&std::mem::take(&mut row).text());
                 out.push('\n');
             }
-            '\r' => row.back(usize::MAX),
-            '\u{8}' => row.back(1),
-            char => row.put(char),
+            '\r' => row.move_left(usize::MAX),
+            '\u{8}' => row.move_left(1),
+            char => row.write_char(char),
         }
         rest = &rest[size..];
     }
     out.push_str(&row.text());
-    Cow::Owned(prose(&out).into_owned())
+    Cow::Owned(escape_prose(&out).into_owned())
 }
 
 /// A line of a terminal, divided by the cursor.
 #[derive(Debug, Default)]
-struct Row {
+struct TerminalLine {
     before: String,
     /// In reverse order.
     after: Vec<char>,
 }
 
-impl Row {
+impl TerminalLine {
     /// Writes a character over those at the cursor.
-    fn put(&mut self, char: char) {
+    fn write_char(&mut self, char: char) {
         self.before.push(char);
         let mut covered = 0;
         while covered < columns(char) {
             let Some(old) = self.after.pop() else { break };
             covered += columns(old);
-            self.drop_marks();
+            self.drop_combining_marks();
         }
         // The other half of a wide character becomes blank.
         let n_blank = covered.saturating_sub(columns(char));
@@ -64,14 +64,14 @@ impl Row {
     }
 
     /// Removes the combining marks of a removed character.
-    fn drop_marks(&mut self) {
+    fn drop_combining_marks(&mut self) {
         while self.after.last().is_some_and(|char| columns(*char) == 0) {
             self.after.pop();
         }
     }
 
     /// Moves the cursor to the left, by at most this many characters.
-    fn back(&mut self, most: usize) {
+    fn move_left(&mut self, most: usize) {
         for _ in 0..most {
             while let Some(char) = self.before.pop() {
                 self.after.push(char);
@@ -86,7 +86,7 @@ impl Row {
     }
 
     /// Moves the cursor to the right.
-    fn forward(&mut self, n_columns: usize) {
+    fn move_right(&mut self, n_columns: usize) {
         let mut passed = 0;
         while passed < n_columns {
             let char = match self.after.pop() {
@@ -100,7 +100,7 @@ impl Row {
     }
 
     /// Applies what moves the cursor within the line or erases it.
-    fn obey(&mut self, sequence: &str) {
+    fn apply_escape_sequence(&mut self, sequence: &str) {
         let Some(control) = sequence.strip_prefix("\u{1b}[").or(sequence.strip_prefix('\u{9b}'))
         else {
             return;
@@ -108,11 +108,11 @@ impl Row {
         let digits = control.trim_end_matches(|c: char| !c.is_ascii_digit());
         let number = digits.parse::<usize>().unwrap_or(0);
         match control.as_bytes().last() {
-            Some(b'C') => self.forward(number.max(1)),
-            Some(b'D') => self.back(number.max(1)),
+            Some(b'C') => self.move_right(number.max(1)),
+            Some(b'D') => self.move_left(number.max(1)),
             Some(b'G') => {
-                self.back(usize::MAX);
-                self.forward(number.saturating_sub(1));
+                self.move_left(usize::MAX);
+                self.move_right(number.saturating_sub(1));
             }
             Some(b'K') => {
                 if number != 1 {
@@ -143,7 +143,7 @@ fn columns(char: char) -> usize {
 }
 
 /// Bytes of the escape sequence at the start of the text.
-fn sequence(text: &str) -> usize {
+fn escape_sequence_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     // ESC and a letter, or one character that means both.
     let is_short = !text.starts_with('\u{1b}');
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn check(output: &str, expected: &str) {
-        assert_eq!(displayed(output), expected, "{output:?}");
+        assert_eq!(render_output(output), expected, "{output:?}");
     }
 
     #[test]
@@ -224,13 +224,13 @@ mod tests {
                 .map(|(part, sequence)| format!("{part}{sequence}"))
                 .collect();
             let text = parts.iter().take(8).map(String::as_str).collect::<String>();
-            let displayed = displayed(&output);
+            let displayed = render_output(&output);
             prop_assert_eq!(displayed.trim_end(), text.trim_end());
         }
 
         #[test]
         fn any_output_is_displayed_without_controls(output in "(\x1b\\[[0-9]{0,3}[A-K]|\\PC|.){0,40}") {
-            prop_assert!(!displayed(&output).chars().any(|char| char.is_control() && char != '\n'));
+            prop_assert!(!render_output(&output).chars().any(|char| char.is_control() && char != '\n'));
         }
     }
 }

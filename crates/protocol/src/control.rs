@@ -1,12 +1,12 @@
 //! Control flow: rulings on calls, the kernel's decisions, how a turn ends, and the user's controls.
 //!
-//! Different decisions have different types: an [`Effect`](super::tool::Effect) gets a [`Ruling`], a call's
+//! Different decisions have different types: an [`DirectiveEffect`](super::tool::Effect) gets a [`Ruling`], a call's
 //! outcome is its [`Verdict`](super::envelope::Verdict), a [`ControlDecision`] is what the kernel does next,
-//! and an [`Ending`] is why the turn ended. Through [`Control`] the user interrupts, steers and answers
+//! and an [`Ending`] is why the turn ended. Through [`SessionControl`] the user interrupts, steers and answers
 //! questions.
 
-mod changed;
-mod user;
+mod changed_input;
+mod user_control;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{ErrorClass, ErrorCode};
 use super::recall::Remedy;
 use super::reflection::Reflection;
-pub use changed::ChangedInput;
-pub use user::{Approval, Control, Grant, OpenQuestion, Reply};
+pub use changed_input::ChangedInput;
+pub use user_control::{ApprovalDecision, Grant, OpenQuestion, SessionControl, UserReply};
 
 /// Whether a call may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Reason {
     /// The rule was made from a sentence of the user.
     pub by_instruction: bool,
     /// A rule asks before this, or it changes what the agent itself runs or reads: a hook cannot answer for the user.
-    pub only_person: bool,
+    pub requires_user: bool,
 }
 
 /// The permission mode, from the most to the least restrictive.
@@ -83,7 +83,7 @@ impl PermissionMode {
     }
 
     /// The mode of this name: ours, or that of Claude Code.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         <Self as clap::ValueEnum>::from_str(name, false).ok()
     }
 
@@ -118,22 +118,22 @@ pub enum ControlDecision {
     /// No failure needs a response.
     Continue,
     /// The step failed and is retried.
-    Retry(Retry),
+    Retry(RetryStrategy),
     /// The plan has to change.
-    Replan(Replan),
+    Replan(ReplanScope),
 }
 
 impl ControlDecision {
     /// The decision and its detail: `retry feedback`.
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Continue => "continue",
-            Self::Retry(Retry::Feedback) => "retry feedback",
-            Self::Retry(Retry::Same) => "retry same",
-            Self::Retry(Retry::Adjusted) => "retry adjusted",
-            Self::Retry(Retry::Alternative) => "retry alternative",
-            Self::Replan(Replan::Step) => "replan step",
-            Self::Replan(Replan::Task) => "replan task",
+            Self::Retry(RetryStrategy::Feedback) => "retry feedback",
+            Self::Retry(RetryStrategy::Same) => "retry same",
+            Self::Retry(RetryStrategy::Adjusted) => "retry adjusted",
+            Self::Retry(RetryStrategy::Alternative) => "retry alternative",
+            Self::Replan(ReplanScope::Step) => "replan step",
+            Self::Replan(ReplanScope::Task) => "replan task",
         }
     }
 }
@@ -141,7 +141,7 @@ impl ControlDecision {
 /// How a step is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Retry {
+pub enum RetryStrategy {
     /// The envelope's error and hint go back to the model.
     Feedback,
     /// A transient fault of an idempotent read: the same call is repeated without asking the model.
@@ -155,7 +155,7 @@ pub enum Retry {
 /// How much of the plan is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Replan {
+pub enum ReplanScope {
     /// The current step; the others are kept.
     Step,
     /// The whole plan.
@@ -165,7 +165,7 @@ pub enum Replan {
 /// What kind of evidence a failure rests on: a closed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Signal {
+pub enum FailureSignal {
     /// Unknown tool, or arguments that do not parse or fit the schema.
     ValidationFailed,
     /// A tool answered with an error.
@@ -182,9 +182,9 @@ pub enum Signal {
     UserRejected,
 }
 
-impl Signal {
+impl FailureSignal {
     /// It concerns an answer, not a step of the plan, so that no step can be rewritten.
-    pub fn answers_itself(self) -> bool {
+    pub fn concerns_answer(self) -> bool {
         match self {
             Self::BadAnswer => true,
             Self::CheckFailed
@@ -200,7 +200,7 @@ impl Signal {
 /// Where the cause of a failure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Category {
+pub enum CauseCategory {
     /// The arguments.
     ParameterError,
     /// The tool.
@@ -217,7 +217,7 @@ pub enum Category {
     Unknown,
 }
 
-impl Category {
+impl CauseCategory {
     /// The name in events.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -237,8 +237,8 @@ impl Counters {
     pub fn count_of(&self, decision: ControlDecision) -> Count {
         match decision {
             ControlDecision::Continue | ControlDecision::Retry(_) => self.retry_count,
-            ControlDecision::Replan(Replan::Step) => self.single_step_repair_count,
-            ControlDecision::Replan(Replan::Task) => self.task_replan_count,
+            ControlDecision::Replan(ReplanScope::Step) => self.single_step_repair_count,
+            ControlDecision::Replan(ReplanScope::Task) => self.task_replan_count,
         }
     }
 }
@@ -247,7 +247,7 @@ impl Counters {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LastFailure {
     /// Kind of evidence.
-    pub signal: Signal,
+    pub signal: FailureSignal,
     /// The envelope's code, if a tool failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ErrorCode>,
@@ -255,7 +255,7 @@ pub struct LastFailure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ErrorClass>,
     /// Category of the cause.
-    pub category: Category,
+    pub category: CauseCategory,
     /// The failure's message.
     pub message: String,
     /// The message with numbers, times, paths, addresses and hashes masked: failures with the same signature
@@ -325,12 +325,12 @@ pub struct Count {
 
 impl Count {
     /// A counter at zero.
-    pub fn up_to(max: u32) -> Self {
+    pub fn with_limit(max: u32) -> Self {
         Self { n: 0, max }
     }
 
     /// The limit was reached.
-    pub fn used_up(self) -> bool {
+    pub fn is_exhausted(self) -> bool {
         self.n >= self.max
     }
 }

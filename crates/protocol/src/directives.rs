@@ -9,7 +9,6 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::control::PermissionMode;
-use super::embedded::DIRECTIVES;
 
 /// What a sentence tells the program to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub enum Directive {
 /// The effect of an entry of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Effect {
+enum DirectiveEffect {
     Interrupt,
     ReadOnly,
     Ask,
@@ -34,19 +33,20 @@ enum Effect {
 }
 
 #[derive(Deserialize)]
-struct List {
+struct DirectiveList {
     fillers: Vec<String>,
-    directive: Vec<Entry>,
+    directive: Vec<DirectiveEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
-    effect: Effect,
+struct DirectiveEntry {
+    effect: DirectiveEffect,
     sentences: Vec<String>,
 }
 
-static LIST: LazyLock<List> = LazyLock::new(|| {
-    toml::from_str(DIRECTIVES).unwrap_or(List { fillers: Vec::new(), directive: Vec::new() })
+static DIRECTIVES: LazyLock<DirectiveList> = LazyLock::new(|| {
+    toml::from_str(super::embedded::DIRECTIVES)
+        .unwrap_or(DirectiveList { fillers: Vec::new(), directive: Vec::new() })
 });
 
 /// A message of the user.
@@ -66,10 +66,10 @@ pub struct UserInput {
 
 impl UserInput {
     /// Joins several messages with this separator.
-    pub fn joined(messages: Vec<Self>, between: &str) -> Self {
+    pub fn join(messages: Vec<Self>, between: &str) -> Self {
         let mut joined = Self::default();
         if messages.iter().any(|message| message.prompt.is_some()) {
-            let prompts: Vec<&str> = messages.iter().map(Self::for_model).collect();
+            let prompts: Vec<&str> = messages.iter().map(Self::model_text).collect();
             joined.prompt = Some(prompts.join(between));
         }
         for message in messages {
@@ -87,7 +87,7 @@ impl UserInput {
     }
 
     /// What the model receives.
-    pub fn for_model(&self) -> &str {
+    pub fn model_text(&self) -> &str {
         self.prompt.as_deref().unwrap_or(&self.text)
     }
 
@@ -109,7 +109,7 @@ impl UserInput {
     }
 
     /// The text without the pasted ranges.
-    pub fn typed(&self) -> String {
+    pub fn typed_text(&self) -> String {
         let mut typed = self.text.clone();
         for range in self.pasted.iter().rev() {
             typed.replace_range(range.clone(), "\n");
@@ -119,12 +119,12 @@ impl UserInput {
 
     /// The directives of the message in order, each with its sentence.
     pub fn directives(&self) -> Vec<(Directive, String)> {
-        directives(&self.typed())
+        find_directives(&self.typed_text())
     }
 
     /// The whole message is a typed request to stop.
-    pub fn is_stop(&self) -> bool {
-        self.pasted.is_empty() && is_stop(&self.text)
+    pub fn is_stop_request(&self) -> bool {
+        self.pasted.is_empty() && is_stop_phrase(&self.text)
     }
 }
 
@@ -140,41 +140,46 @@ impl From<&str> for UserInput {
     }
 }
 
-fn is_stop(message: &str) -> bool {
+fn is_stop_phrase(message: &str) -> bool {
     // The longest stop phrase is far shorter.
-    message.len() <= 100 && sentences_of(Effect::Interrupt).any(|known| *known == normal(message))
+    message.len() <= 100
+        && listed_sentences(DirectiveEffect::Interrupt).any(|known| *known == normalize(message))
 }
 
-fn directives(message: &str) -> Vec<(Directive, String)> {
-    let found = sentences(message).into_iter().filter_map(|sentence| {
-        let directive = directive(sentence)?;
+fn find_directives(message: &str) -> Vec<(Directive, String)> {
+    let found = extract_sentences(message).into_iter().filter_map(|sentence| {
+        let directive = parse_directive(sentence)?;
         Some((directive, sentence.to_owned()))
     });
     found.collect()
 }
 
-fn directive(sentence: &str) -> Option<Directive> {
-    let normal = normal(sentence);
-    let is_listed = |effect| sentences_of(effect).any(|known| *known == normal);
-    if is_listed(Effect::ReadOnly) {
+fn parse_directive(sentence: &str) -> Option<Directive> {
+    let normal = normalize(sentence);
+    let is_listed = |effect| listed_sentences(effect).any(|known| *known == normal);
+    if is_listed(DirectiveEffect::ReadOnly) {
         Some(Directive::Mode(PermissionMode::ReadOnly))
-    } else if is_listed(Effect::Ask) {
+    } else if is_listed(DirectiveEffect::Ask) {
         Some(Directive::Mode(PermissionMode::Ask))
-    } else if is_listed(Effect::RestoreMode) {
+    } else if is_listed(DirectiveEffect::RestoreMode) {
         Some(Directive::RestoreMode)
     } else {
         protected_path(sentence).map(Directive::Protect)
     }
 }
 
-fn sentences_of(effect: Effect) -> impl Iterator<Item = &'static String> {
-    LIST.directive.iter().filter(move |entry| entry.effect == effect).flat_map(|it| &it.sentences)
+fn listed_sentences(effect: DirectiveEffect) -> impl Iterator<Item = &'static String> {
+    DIRECTIVES
+        .directive
+        .iter()
+        .filter(move |entry| entry.effect == effect)
+        .flat_map(|it| &it.sentences)
 }
 
 /// The path of "don't touch PATH", with or without quotes or backticks.
 fn protected_path(sentence: &str) -> Option<String> {
-    let sentence = expanded(without_fillers(sentence.trim_end_matches(is_end)));
-    sentences_of(Effect::Protect).find_map(|known| {
+    let sentence = unify_negations(trim_fillers(sentence.trim_end_matches(is_sentence_end)));
+    listed_sentences(DirectiveEffect::Protect).find_map(|known| {
         let lead = known.strip_suffix("{path}")?;
         // Chinese is written with or without a blank here.
         let lead = if lead.is_ascii() { lead } else { lead.trim_end() };
@@ -192,17 +197,17 @@ fn protected_path(sentence: &str) -> Option<String> {
 }
 
 /// The text to compare: lower case, without punctuation and without filler words at the ends.
-fn normal(sentence: &str) -> String {
-    let plain: String = expanded(sentence)
+fn normalize(sentence: &str) -> String {
+    let plain: String = unify_negations(sentence)
         .chars()
         .map(|char| if char.is_alphanumeric() || char == '\'' { char } else { ' ' })
         .collect();
     let words: Vec<&str> = plain.split_whitespace().collect();
-    without_fillers(&words.join(" ")).to_lowercase()
+    trim_fillers(&words.join(" ")).to_lowercase()
 }
 
 /// Replaces "do not" and similar spellings by "don't".
-fn expanded(sentence: &str) -> String {
+fn unify_negations(sentence: &str) -> String {
     let text = sentence.replace('’', "'");
     let starts = ["do not ", "dont ", "don't "];
     let mut out = String::with_capacity(text.len());
@@ -225,12 +230,12 @@ fn expanded(sentence: &str) -> String {
 }
 
 /// Removes filler words ("please", "ok") from both ends.
-fn without_fillers(text: &str) -> &str {
+fn trim_fillers(text: &str) -> &str {
     let mut text =
         text.trim_matches(|char: char| char.is_whitespace() || ",，、:：".contains(char));
     loop {
         let before = text;
-        for filler in &LIST.fillers {
+        for filler in &DIRECTIVES.fillers {
             let n = filler.len();
             let is_it = |part: Option<&str>| part.is_some_and(|it| it.eq_ignore_ascii_case(filler));
             // English words are separated by blanks, Chinese ones are not.
@@ -256,7 +261,7 @@ fn without_fillers(text: &str) -> &str {
 }
 
 /// The sentences of a message outside code blocks and citations, without questions.
-fn sentences(message: &str) -> Vec<&str> {
+fn extract_sentences(message: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut fence: Option<&str> = None;
     for line in message.lines() {
@@ -268,7 +273,7 @@ fn sentences(message: &str) -> Vec<&str> {
                 other => other,
             };
         } else if fence.is_none() && !trimmed.starts_with('>') {
-            split(without_list_mark(trimmed), &mut found);
+            split_sentences(strip_list_marker(trimmed), &mut found);
         }
     }
     found
@@ -278,7 +283,7 @@ fn sentences(message: &str) -> Vec<&str> {
 const QUOTES: [(char, char); 5] = [('`', '`'), ('"', '"'), ('“', '”'), ('「', '」'), ('『', '』')];
 
 /// Splits a line at the ends of sentences outside quotes and code.
-fn split<'a>(line: &'a str, found: &mut Vec<&'a str>) {
+fn split_sentences<'a>(line: &'a str, found: &mut Vec<&'a str>) {
     let (mut start, mut closing) = (0, None);
     let mut chars = line.char_indices().peekable();
     while let Some((at, char)) = chars.next() {
@@ -292,18 +297,19 @@ fn split<'a>(line: &'a str, found: &mut Vec<&'a str>) {
             closing = Some(*close);
             continue;
         }
-        let is_last = chars.peek().is_none_or(|(_, next)| next.is_whitespace() || is_end(*next));
+        let is_last =
+            chars.peek().is_none_or(|(_, next)| next.is_whitespace() || is_sentence_end(*next));
         // A dot inside a name ends no sentence.
-        if is_end(char) && (is_last || !char.is_ascii()) {
+        if is_sentence_end(char) && (is_last || !char.is_ascii()) {
             let end = at + char.len_utf8();
-            push(&line[start..end], found);
+            push_sentence(&line[start..end], found);
             start = end;
         }
     }
-    push(&line[start..], found);
+    push_sentence(&line[start..], found);
 }
 
-fn push<'a>(sentence: &'a str, found: &mut Vec<&'a str>) {
+fn push_sentence<'a>(sentence: &'a str, found: &mut Vec<&'a str>) {
     let sentence = sentence.trim();
     let is_question = sentence.ends_with(['?', '？']);
     let is_quoted = QUOTES.iter().any(|(open, _)| sentence.starts_with(*open));
@@ -312,12 +318,12 @@ fn push<'a>(sentence: &'a str, found: &mut Vec<&'a str>) {
     }
 }
 
-fn is_end(char: char) -> bool {
+fn is_sentence_end(char: char) -> bool {
     ".!?;。！？；".contains(char)
 }
 
 /// Removes `- `, `* ` or `1. ` before a list item.
-fn without_list_mark(line: &str) -> &str {
+fn strip_list_marker(line: &str) -> &str {
     let digits = line.trim_start_matches(|char: char| char.is_ascii_digit());
     let numbered = (digits.len() < line.len())
         .then(|| digits.strip_prefix(". ").or(digits.strip_prefix(") ")))
@@ -331,15 +337,15 @@ mod tests {
     use super::*;
 
     fn effects(message: &str) -> Vec<Directive> {
-        directives(message).into_iter().map(|(directive, _)| directive).collect()
+        find_directives(message).into_iter().map(|(directive, _)| directive).collect()
     }
 
     #[test]
     fn directive_list_parses_and_is_normalised() {
-        assert!(LIST.directive.len() >= 5 && LIST.fillers.len() > 5);
-        for sentence in LIST.directive.iter().flat_map(|entry| &entry.sentences) {
+        assert!(DIRECTIVES.directive.len() >= 5 && DIRECTIVES.fillers.len() > 5);
+        for sentence in DIRECTIVES.directive.iter().flat_map(|entry| &entry.sentences) {
             if !sentence.contains("{path}") {
-                assert_eq!(*sentence, normal(sentence), "it would never match");
+                assert_eq!(*sentence, normalize(sentence), "it would never match");
             }
         }
     }
@@ -356,7 +362,7 @@ mod tests {
             "住手！",
             "先停一下。",
         ] {
-            assert!(is_stop(message), "{message}");
+            assert!(is_stop_phrase(message), "{message}");
         }
         for message in [
             "stop the server",
@@ -366,7 +372,7 @@ mod tests {
             "why did you stop?",
             "",
         ] {
-            assert!(!is_stop(message), "{message}");
+            assert!(!is_stop_phrase(message), "{message}");
         }
     }
 
@@ -426,9 +432,9 @@ mod tests {
         let mut first = UserInput::from("look: ");
         first.push_pasted("a\n\n\n");
         first.trim_end();
-        let joined = UserInput::joined(vec![first, "先看。 Don't touch src.".into()], "\n");
+        let joined = UserInput::join(vec![first, "先看。 Don't touch src.".into()], "\n");
         assert_eq!(joined.text, "look: a\n先看。 Don't touch src.");
-        assert_eq!(joined.typed(), "look: \n\n先看。 Don't touch src.");
+        assert_eq!(joined.typed_text(), "look: \n\n先看。 Don't touch src.");
         assert_eq!(joined.directives().len(), 1);
         let mut blank = UserInput::default();
         blank.push_pasted("\n\n");

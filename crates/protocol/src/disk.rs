@@ -2,11 +2,11 @@
 //! blocking, and a size limit.
 //!
 //! Files of a project may come from commands or from the authors of a repository. The agent's own files are opened without
-//! following links ([`open`], [`make_folder`], [`create`], [`append`]); files of a project are read with
+//! following links ([`open_without_links`], [`create_folder_all`], [`create_file`], [`open_for_append`]); files of a project are read with
 //! [`read_small`] before the user has trusted them.
 
+pub mod nofollow;
 pub mod repository;
-pub mod without_links;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -22,14 +22,14 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, renameat_wit
 use rustix::io::Errno;
 
 /// Size limit of files that hold a path or settings.
-pub const SMALL: u64 = 4 << 20;
+pub const SMALL_FILE_LIMIT: u64 = 4 << 20;
 
-const FOLDER: OFlags =
+const FOLDER_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Opens a path without following symlinks, not even as the last component.
-pub fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-    Ok(without_links::open_to_make(path, flags | OFlags::NOFOLLOW, mode)?)
+pub fn open_without_links(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    Ok(nofollow::open_with_mode(path, flags | OFlags::NOFOLLOW, mode)?)
 }
 
 /// Why an operation on a path failed, without the number of the system's error.
@@ -52,35 +52,35 @@ pub fn in_words(error: &io::Error) -> String {
 
 /// The metadata of a path, without following symlinks; of the link itself if it is the last component.
 pub fn metadata_without_links(path: &Path) -> io::Result<Metadata> {
-    File::from(open(path, OFlags::PATH, Mode::empty())?).metadata()
+    File::from(open_without_links(path, OFlags::PATH, Mode::empty())?).metadata()
 }
 
 /// Opens a directory to work in it.
 pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
-    open(path, FOLDER, Mode::empty())
+    open_without_links(path, FOLDER_FLAGS, Mode::empty())
 }
 
 /// Opens a directory; creates it and its parents if they do not exist.
-pub fn make_folder(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+pub fn create_folder_all(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     match open_folder(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        other => return other.map_err(|error| named(error, path)),
+        other => return other.map_err(|error| name_link(error, path)),
     }
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
     };
-    let parent = make_folder(parent, mode)?;
+    let parent = create_folder_all(parent, mode)?;
     match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode)) {
         // (Another process may have created it.)
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
     }
-    let folder = rustix::fs::openat(&parent, name, FOLDER, Mode::empty());
-    folder.map_err(|error| named(error.into(), path))
+    let folder = rustix::fs::openat(&parent, name, FOLDER_FLAGS, Mode::empty());
+    folder.map_err(|error| name_link(error.into(), path))
 }
 
 /// Creates a directory that does not exist.
-pub fn new_folder(path: &Path, mode: u32) -> io::Result<()> {
+pub fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
     };
@@ -88,7 +88,7 @@ pub fn new_folder(path: &Path, mode: u32) -> io::Result<()> {
 }
 
 /// A path to an open file, even if it was moved.
-pub fn by_descriptor(opened: &OwnedFd) -> PathBuf {
+pub fn descriptor_path(opened: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
 }
 
@@ -98,7 +98,7 @@ pub fn remove_folder(path: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::NotFound.into());
     };
     let parent = open_folder(parent)?;
-    empty(&open_up(&parent, name)?, 0)?;
+    empty_folder(&open_with_permission(&parent, name)?, 0)?;
     Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
 }
 
@@ -109,26 +109,28 @@ const MAX_LEVELS: usize = 100;
 
 /// Empties a folder. Nested folders are moved to the top first: a command can create more levels than the
 /// stack or the descriptor limit allows. Entries that another process removes meanwhile count as removed.
-fn empty(top: &OwnedFd, level: usize) -> io::Result<()> {
+fn empty_folder(top: &OwnedFd, level: usize) -> io::Result<()> {
     let mut n_moved = 0_u64;
     for _ in 0..MAX_ROUNDS {
-        let entries = entries(top)?;
+        let entries = list_entries(top)?;
         if entries.is_empty() {
             return Ok(());
         }
         for (name, is_folder) in entries {
             if !is_folder {
-                gone(rustix::fs::unlinkat(top, &name, AtFlags::empty()))?;
+                ignore_missing(rustix::fs::unlinkat(top, &name, AtFlags::empty()))?;
                 continue;
             }
-            let Some(folder) = there(open_up(top, &name))? else { continue };
-            for (inner, is_folder) in self::entries(&folder)? {
+            let Some(folder) = none_if_missing(open_with_permission(top, &name))? else { continue };
+            for (inner, is_folder) in self::list_entries(&folder)? {
                 if !is_folder {
-                    gone(rustix::fs::unlinkat(&folder, &inner, AtFlags::empty()))?;
+                    ignore_missing(rustix::fs::unlinkat(&folder, &inner, AtFlags::empty()))?;
                     continue;
                 }
                 // (Moving a folder requires write permission on it.)
-                let Some(itself) = there(open_up(&folder, &inner))? else { continue };
+                let Some(itself) = none_if_missing(open_with_permission(&folder, &inner))? else {
+                    continue;
+                };
                 loop {
                     n_moved += 1;
                     let to = format!(".moved-{n_moved}");
@@ -136,32 +138,36 @@ fn empty(top: &OwnedFd, level: usize) -> io::Result<()> {
                         Err(Errno::EXIST) => {}
                         // Network file systems do not support this flag.
                         Err(Errno::INVAL | Errno::NOSYS) => {
-                            break gone(rustix::fs::renameat(&folder, &inner, top, &to))?;
+                            break ignore_missing(rustix::fs::renameat(&folder, &inner, top, &to))?;
                         }
                         // On overlay file systems, folders of the image cannot be moved.
                         Err(Errno::XDEV) if level < MAX_LEVELS => {
-                            empty(&itself, level + 1)?;
-                            break gone(rustix::fs::unlinkat(&folder, &inner, AtFlags::REMOVEDIR))?;
+                            empty_folder(&itself, level + 1)?;
+                            break ignore_missing(rustix::fs::unlinkat(
+                                &folder,
+                                &inner,
+                                AtFlags::REMOVEDIR,
+                            ))?;
                         }
-                        other => break gone(other)?,
+                        other => break ignore_missing(other)?,
                     }
                 }
             }
-            gone(rustix::fs::unlinkat(top, &name, AtFlags::REMOVEDIR))?;
+            ignore_missing(rustix::fs::unlinkat(top, &name, AtFlags::REMOVEDIR))?;
         }
     }
     Err(io::Error::other("another process adds files while it is removed"))
 }
 
 /// Another process may have removed it.
-fn gone(removed: rustix::io::Result<()>) -> io::Result<()> {
+fn ignore_missing(removed: rustix::io::Result<()>) -> io::Result<()> {
     match removed {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn there(opened: io::Result<OwnedFd>) -> io::Result<Option<OwnedFd>> {
+fn none_if_missing(opened: io::Result<OwnedFd>) -> io::Result<Option<OwnedFd>> {
     match opened {
         Ok(opened) => Ok(Some(opened)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -171,16 +177,16 @@ fn there(opened: io::Result<OwnedFd>) -> io::Result<Option<OwnedFd>> {
 
 /// Opens a folder in another one, and gives its owner permission to read and empty it: some programs
 /// write-protect their files.
-fn open_up(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+fn open_with_permission(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let itself = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     // If this is not allowed, a later step fails.
-    _ = fs::set_permissions(by_descriptor(&itself), fs::Permissions::from_mode(0o700));
-    Ok(rustix::fs::openat(&itself, ".", FOLDER, Mode::empty())?)
+    _ = fs::set_permissions(descriptor_path(&itself), fs::Permissions::from_mode(0o700));
+    Ok(rustix::fs::openat(&itself, ".", FOLDER_FLAGS, Mode::empty())?)
 }
 
 /// The names in a folder, and whether each is a folder.
-fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
+fn list_entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
     let mut found = Vec::new();
     for entry in rustix::fs::Dir::read_from(folder)? {
         let entry = entry?;
@@ -202,22 +208,22 @@ fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
 
 /// The error means that nothing exists there, or nothing reachable. After any other error something may
 /// exist: a command can lock a folder above a protected path, and unlock it later.
-pub fn is_not_there(error: &io::Error) -> bool {
+pub fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 /// The resolved path, as far as it can be resolved; `None` if nothing exists there.
-pub fn real(path: &Path) -> Option<PathBuf> {
+pub fn resolve_existing(path: &Path) -> Option<PathBuf> {
     match path.canonicalize() {
         Ok(real) => Some(real),
-        Err(error) if is_not_there(&error) => None,
+        Err(error) if is_missing(&error) => None,
         Err(_) => Some(canonical_prefix(path)),
     }
 }
 
 /// Adds the path to the error for a symlink.
-fn named(error: io::Error, path: &Path) -> io::Error {
+fn name_link(error: io::Error, path: &Path) -> io::Error {
     let is_link = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
     match path.ancestors().find(is_link) {
         Some(link) => io::Error::new(error.kind(), format!("{} is a link", link.display())),
@@ -226,50 +232,53 @@ fn named(error: io::Error, path: &Path) -> io::Error {
 }
 
 /// Creates a file in an open folder, where nothing of this name exists, not even a link.
-pub fn create_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
+pub fn create_file_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600))?.into())
 }
 
 /// The same by its path, with these permissions.
-pub fn create(path: &Path, mode: u32) -> io::Result<File> {
+pub fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
-    Ok(open(path, flags, Mode::from_raw_mode(mode))?.into())
+    Ok(open_without_links(path, flags, Mode::from_raw_mode(mode))?.into())
 }
 
 /// Opens a regular file for writing; creates it if it does not exist.
-pub fn make_file(path: &Path) -> io::Result<File> {
+pub fn open_or_create_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
-    let file = open(path, flags, Mode::from_raw_mode(0o666)).map_err(|error| named(error, path))?;
-    regular(file.into())
+    let file = open_without_links(path, flags, Mode::from_raw_mode(0o666))
+        .map_err(|error| name_link(error, path))?;
+    require_regular_file(file.into())
 }
 
 /// Opens one of the agent's own files for appending and reading; `makes`: creates it if it does not exist.
-pub fn append(path: &Path, makes: bool) -> io::Result<File> {
+pub fn open_for_append(path: &Path, makes: bool) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NONBLOCK;
     let file = if makes {
-        open(path, flags | OFlags::CREATE, Mode::from_raw_mode(0o600))
+        open_without_links(path, flags | OFlags::CREATE, Mode::from_raw_mode(0o600))
     } else {
-        open(path, flags, Mode::empty())
+        open_without_links(path, flags, Mode::empty())
     };
-    regular(file.map_err(|error| named(error, path))?.into())
+    require_regular_file(file.map_err(|error| name_link(error, path))?.into())
 }
 
 /// Opens one of the agent's own files for reading.
 pub fn open_file(path: &Path) -> io::Result<File> {
     // NONBLOCK: does not wait for a FIFO.
-    regular(open(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?.into())
+    require_regular_file(
+        open_without_links(path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?.into(),
+    )
 }
 
 /// The content of one of the agent's own files.
-pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_file(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Replaces one of the agent's own files, or a link in its place.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());
     };
@@ -278,32 +287,32 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(error.into()),
     }
-    io::Write::write_all(&mut create_in(&folder, &name.to_string_lossy())?, bytes)
+    io::Write::write_all(&mut create_file_in(&folder, &name.to_string_lossy())?, bytes)
 }
 
 /// The bytes of a regular file of at most `limit` bytes, also through a link. FIFOs, devices and endless
 /// files are not read and not waited for.
 pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    at_most(open_wherever(path)?, limit)
+    read_at_most(open_following_links(path)?, limit)
 }
 
 /// The first bytes of a longer file.
-pub fn beginning(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+pub fn read_beginning(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_wherever(path)?.take(length).read_to_end(&mut bytes)?;
+    open_following_links(path)?.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn open_wherever(path: &Path) -> io::Result<File> {
+fn open_following_links(path: &Path) -> io::Result<File> {
     // Opening a device may have side effects: the type is checked before opening, and again after.
     if !fs::metadata(path)?.is_file() {
-        return Err(no_file());
+        return Err(not_regular_error());
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    regular(rustix::fs::openat(CWD, path, flags, Mode::empty())?.into())
+    require_regular_file(rustix::fs::openat(CWD, path, flags, Mode::empty())?.into())
 }
 
-fn at_most(file: File, limit: u64) -> io::Result<Vec<u8>> {
+fn read_at_most(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
@@ -314,24 +323,27 @@ fn at_most(file: File, limit: u64) -> io::Result<Vec<u8>> {
 
 /// The same as text.
 pub fn read_small_text(path: &Path) -> io::Result<String> {
-    text(read_small(path, SMALL)?)
+    utf8_text(read_small(path, SMALL_FILE_LIMIT)?)
 }
 
 /// The same, but fails if the path is a link.
 pub fn read_small_text_without_links(path: &Path) -> io::Result<String> {
-    text(at_most(open_file(path).map_err(|error| named(error, path))?, SMALL)?)
+    utf8_text(read_at_most(
+        open_file(path).map_err(|error| name_link(error, path))?,
+        SMALL_FILE_LIMIT,
+    )?)
 }
 
-fn text(bytes: Vec<u8>) -> io::Result<String> {
+fn utf8_text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "is not UTF-8 text"))
 }
 
-fn regular(file: File) -> io::Result<File> {
-    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+fn require_regular_file(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular_error()) }
 }
 
-fn no_file() -> io::Error {
+fn not_regular_error() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file; remove it")
 }
 
@@ -351,7 +363,7 @@ pub struct ResolvedPath {
 
 impl ResolvedPath {
     /// The places must be canonical.
-    pub fn of(path: &Path, places: &[PathBuf]) -> Self {
+    pub fn resolve(path: &Path, places: &[PathBuf]) -> Self {
         // The kernel follows as many links.
         const MAX_LINKS: usize = 40;
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -372,7 +384,7 @@ impl ResolvedPath {
                 if !is_inside(&end)
                     && links.len() < MAX_LINKS
                     && let Ok(target) = fs::read_link(&end)
-                    && names_a_path(&end, &target)
+                    && is_real_target(&end, &target)
                 {
                     links.push(end.clone());
                     end.pop();
@@ -391,40 +403,40 @@ impl ResolvedPath {
 
     /// Opens the file for writing from its beginning; creates it if it does not exist. Inside a place it has
     /// to be a regular file without links in its path.
-    pub fn open_to_write(&self) -> io::Result<File> {
-        self.is_as_written()?;
+    pub fn open_for_write(&self) -> io::Result<File> {
+        self.check_still_valid()?;
         if self.is_inside {
-            return make_file(&self.path);
+            return open_or_create_file(&self.path);
         }
         File::options().write(true).create(true).truncate(false).open(&self.path)
     }
 
     /// Creates the file, where nothing exists.
-    pub fn create(&self) -> io::Result<File> {
-        self.is_as_written()?;
-        create(&self.path, 0o666)
+    pub fn create_file(&self) -> io::Result<File> {
+        self.check_still_valid()?;
+        create_file(&self.path, 0o666)
     }
 
     /// Creates a folder, where nothing exists.
-    pub fn new_folder(&self) -> io::Result<()> {
-        self.is_as_written()?;
+    pub fn create_folder(&self) -> io::Result<()> {
+        self.check_still_valid()?;
         if self.is_inside {
-            return new_folder(&self.path, 0o777).map_err(|error| named(error, &self.path));
+            return create_folder(&self.path, 0o777).map_err(|error| name_link(error, &self.path));
         }
         fs::create_dir(&self.path)
     }
 
     /// Creates the folder and its parents, unless it exists.
-    pub fn make_folder(&self) -> io::Result<()> {
-        self.is_as_written()?;
+    pub fn create_folder_all(&self) -> io::Result<()> {
+        self.check_still_valid()?;
         if self.is_inside {
-            return make_folder(&self.path, 0o777).map(drop);
+            return create_folder_all(&self.path, 0o777).map(drop);
         }
         fs::create_dir_all(&self.path)
     }
 
     /// Fails if the system now resolves the path differently.
-    fn is_as_written(&self) -> io::Result<()> {
+    fn check_still_valid(&self) -> io::Result<()> {
         let is_folder = |path: &Path| metadata_without_links(path).is_ok_and(|data| data.is_dir());
         match self.up_from.iter().find(|folder| !is_folder(folder)) {
             None => Ok(()),
@@ -445,7 +457,7 @@ impl ResolvedPath {
 }
 
 /// The link's target is a path. In /proc it may be none (`pipe:[7]`), or one where another file exists now.
-fn names_a_path(link: &Path, target: &Path) -> bool {
+fn is_real_target(link: &Path, target: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let id = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
     let named = || link.parent().and_then(|folder| id(&folder.join(target)));
@@ -453,24 +465,24 @@ fn names_a_path(link: &Path, target: &Path) -> bool {
 }
 
 /// The links by which a path is resolved.
-pub fn links_on(path: &Path) -> Vec<PathBuf> {
-    ResolvedPath::of(path, &[]).links
+pub fn links_in_path(path: &Path) -> Vec<PathBuf> {
+    ResolvedPath::resolve(path, &[]).links
 }
 
 /// The path of its [`ResolvedPath`].
-pub fn settled(path: &Path, places: &[PathBuf]) -> PathBuf {
-    ResolvedPath::of(path, places).path
+pub fn resolve_outside(path: &Path, places: &[PathBuf]) -> PathBuf {
+    ResolvedPath::resolve(path, places).path
 }
 
 /// The path passes through one of these places.
-pub fn is_below(path: &Path, places: &[PathBuf]) -> bool {
-    ResolvedPath::of(path, places).is_redirectable()
+pub fn passes_through(path: &Path, places: &[PathBuf]) -> bool {
+    ResolvedPath::resolve(path, places).is_redirectable()
 }
 
 /// The entries of a list of folders (`PATH`) that are absolute and outside these places; `None` if none is
 /// left.
-pub fn without_places(list: &OsStr, places: &[PathBuf]) -> Option<OsString> {
-    let is_kept = |folder: &PathBuf| folder.is_absolute() && !is_below(folder, places);
+pub fn filter_search_path(list: &OsStr, places: &[PathBuf]) -> Option<OsString> {
+    let is_kept = |folder: &PathBuf| folder.is_absolute() && !passes_through(folder, places);
     let kept = std::env::join_paths(std::env::split_paths(list).filter(is_kept));
     kept.ok().filter(|kept| !kept.is_empty())
 }
@@ -478,51 +490,51 @@ pub fn without_places(list: &OsStr, places: &[PathBuf]) -> Option<OsString> {
 /// The system's temporary folder, or another one, outside these places.
 pub fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     let all = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
-    let mut candidates = all.iter().map(|folder| ResolvedPath::of(folder, places));
+    let mut candidates = all.iter().map(|folder| ResolvedPath::resolve(folder, places));
     let usable =
         candidates.find(|candidate| !candidate.is_redirectable() && candidate.path.is_dir());
-    usable.map_or_else(|| settled(&all[0], places), |candidate| candidate.path)
+    usable.map_or_else(|| resolve_outside(&all[0], places), |candidate| candidate.path)
 }
 
 /// Resolves the links of many paths in the same directories, like [`canonical_prefix`]: each directory is
 /// resolved once.
 #[derive(Debug, Default)]
-pub struct Resolver(HashMap<OsString, Resolved, FixedState>);
+pub struct LinkResolver(HashMap<OsString, CachedResolution, FixedState>);
 
 /// A path without links.
 #[derive(Clone, Debug)]
-struct Resolved {
+struct CachedResolution {
     path: PathBuf,
     /// Something may exist there.
     exists: bool,
 }
 
-impl Resolver {
+impl LinkResolver {
     pub fn resolve(&mut self, path: &Path) -> PathBuf {
-        self.resolved(path).path
+        self.resolve_cached(path).path
     }
 
-    fn resolved(&mut self, path: &Path) -> Resolved {
+    fn resolve_cached(&mut self, path: &Path) -> CachedResolution {
         if let Some(known) = self.0.get(path.as_os_str()) {
             return known.clone();
         }
         let resolved = match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) => {
-                let parent = self.resolved(parent);
+                let parent = self.resolve_cached(parent);
                 let plain = parent.path.join(name);
                 // Nothing is looked up below a folder that does not exist.
                 match parent.exists.then(|| fs::symlink_metadata(&plain)) {
                     Some(Ok(data)) if data.is_symlink() => {
-                        Resolved { path: canonical_prefix(&plain), exists: true }
+                        CachedResolution { path: canonical_prefix(&plain), exists: true }
                     }
                     Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
-                        Resolved { path: plain, exists: true }
+                        CachedResolution { path: plain, exists: true }
                     }
-                    found => Resolved { path: plain, exists: matches!(found, Some(Ok(_))) },
+                    found => CachedResolution { path: plain, exists: matches!(found, Some(Ok(_))) },
                 }
             }
             // The root, or a path with `..` at its end.
-            _ => Resolved { path: canonical_prefix(path), exists: true },
+            _ => CachedResolution { path: canonical_prefix(path), exists: true },
         };
         self.0.insert(path.as_os_str().to_owned(), resolved.clone());
         resolved
@@ -531,5 +543,5 @@ impl Resolver {
 
 /// The path with all of its links resolved, even if a target does not exist.
 pub fn canonical_prefix(path: &Path) -> PathBuf {
-    settled(path, &[])
+    resolve_outside(path, &[])
 }

@@ -65,12 +65,12 @@ pub struct Envelope {
     /// Measurements, always with `time_ms`.
     pub stats: Object,
     /// What the result is about.
-    pub context: Context,
+    pub context: ResultContext,
 }
 
 /// What a result is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Context {
+pub struct ResultContext {
     /// The directory that relative paths are relative to, itself relative to the project root.
     pub cwd: String,
     /// The input as received, plus the injected lock values, without defaults.
@@ -94,7 +94,7 @@ impl Envelope {
             verdict: Verdict::Error { error },
             data,
             stats: Object::from_iter([("time_ms".to_owned(), 0.into())]),
-            context: Context { cwd: ".".to_owned(), params_input, path_resolved: None },
+            context: ResultContext { cwd: ".".to_owned(), params_input, path_resolved: None },
         }
     }
 
@@ -132,22 +132,22 @@ impl Envelope {
 /// A finished envelope: shared, immutable and serialised at most once, because it may hold whole pages of
 /// files.
 #[derive(Clone, Debug)]
-pub struct Sealed(Arc<Content>);
+pub struct SealedEnvelope(Arc<SealedContent>);
 
 #[derive(Debug)]
-struct Content {
+struct SealedContent {
     envelope: Envelope,
     /// Created on first use.
     json: OnceLock<Box<RawValue>>,
 }
 
-impl From<Envelope> for Sealed {
+impl From<Envelope> for SealedEnvelope {
     fn from(envelope: Envelope) -> Self {
-        Self(Arc::new(Content { envelope, json: OnceLock::new() }))
+        Self(Arc::new(SealedContent { envelope, json: OnceLock::new() }))
     }
 }
 
-impl Deref for Sealed {
+impl Deref for SealedEnvelope {
     type Target = Envelope;
 
     fn deref(&self) -> &Envelope {
@@ -155,13 +155,13 @@ impl Deref for Sealed {
     }
 }
 
-impl PartialEq for Sealed {
+impl PartialEq for SealedEnvelope {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Serialize for Sealed {
+impl Serialize for SealedEnvelope {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let json = match self.0.json.get() {
             Some(json) => json,
@@ -174,13 +174,13 @@ impl Serialize for Sealed {
     }
 }
 
-impl<'de> Deserialize<'de> for Sealed {
+impl<'de> Deserialize<'de> for SealedEnvelope {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Envelope::deserialize(deserializer).map(Self::from)
     }
 }
 
-impl JsonSchema for Sealed {
+impl JsonSchema for SealedEnvelope {
     fn schema_name() -> Cow<'static, str> {
         Envelope::schema_name()
     }
@@ -244,13 +244,13 @@ impl Failure {
 
     /// Sets what to do next.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// Adds text for the reader.
-    pub fn note(&mut self, note: &str) {
+    pub fn append_note(&mut self, note: &str) {
         if self.text.is_empty() {
             let error = ToolError {
                 code: self.code,
@@ -264,14 +264,14 @@ impl Failure {
 
     /// Adds one field of `data`.
     #[must_use]
-    pub fn datum(mut self, key: &str, value: impl Into<serde_json::Value>) -> Self {
+    pub fn with_data(mut self, key: &str, value: impl Into<serde_json::Value>) -> Self {
         self.data.insert(key.to_owned(), value.into());
         self
     }
 
     /// Sets the resolved path.
     #[must_use]
-    pub fn at(mut self, path: impl Into<String>) -> Self {
+    pub fn with_path(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
         self
     }

@@ -1,6 +1,6 @@
 //! The event stream: every fact that happens in a session, and the interface for its consumers.
 //!
-//! A fact is emitted once, where it happens. [`Events`] stamps it, masks its secrets, and passes it to every
+//! A fact is emitted once, where it happens. [`EventStream`] stamps it, masks its secrets, and passes it to every
 //! [`Sink`] in order, in the emitter's thread. Screen, JSON output, trace, resume and learning read only this
 //! stream. `docs/EVENTS.md` describes each type.
 
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::stream::{Clock, Events, Sink, Stamped};
+pub use self::stream::{Clock, EventStream, Sink, StampedEvent};
 use super::Object;
 use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, PermissionMode};
-use super::envelope::Sealed;
+use super::envelope::SealedEnvelope;
 use super::hook::HookFinished;
-use super::message::{Carried, Image, ToolCall};
+use super::message::{Image, OpaqueItem, ToolCall};
 use super::model::{Purpose, StopReason, Usage};
 use super::plan::Plan;
 use super::provider::Effort;
@@ -27,7 +27,7 @@ use super::spending::Spending;
 use super::tool::Effect;
 
 /// Version of the event format.
-pub const VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The agent that works on the user's messages.
 pub const MAIN_AGENT: &str = "main";
@@ -37,15 +37,15 @@ pub const MAIN_AGENT: &str = "main";
 pub struct Event {
     /// When and where it happened.
     #[serde(flatten)]
-    pub header: Header,
+    pub header: EventHeader,
     /// What happened.
     #[serde(flatten)]
-    pub body: Body,
+    pub body: EventBody,
 }
 
 /// When and where something happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Header {
+pub struct EventHeader {
     /// Version of the format.
     pub v: u32,
     /// Number of the event in its session, from 1, without gaps.
@@ -58,10 +58,10 @@ pub struct Header {
     pub agent: String,
     /// Position in the work.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: WorkPosition,
 }
 
-impl Header {
+impl EventHeader {
     /// It is an event of the agent that works on the user's messages, not of a sub-agent.
     pub fn is_main(&self) -> bool {
         self.agent == MAIN_AGENT
@@ -81,7 +81,7 @@ pub struct ChangedFile {
 
 /// Position in the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Place {
+pub struct WorkPosition {
     /// The user's message that is worked on, from 1; 0 before the first.
     pub turn: u32,
     /// The model call and its results, from 1 in each turn.
@@ -93,7 +93,7 @@ pub struct Place {
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
-pub enum Body {
+pub enum EventBody {
     /// A session began.
     #[serde(rename = "session.started")]
     SessionStarted(SessionStarted),
@@ -118,7 +118,7 @@ pub enum Body {
         up_to: u32,
     },
     /// The conversation from a turn on is no longer part of the session; the record keeps it. Files stay as
-    /// they are: see [`Body::TurnUndone`].
+    /// they are: see [`EventBody::TurnUndone`].
     #[serde(rename = "session.rewound")]
     SessionRewound {
         /// The first turn that was removed.
@@ -309,7 +309,7 @@ pub enum Body {
         parent_call: Option<String>,
         /// Who changed the input that the model wrote.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        changed_by: Option<ChangedBy>,
+        changed_by: Option<ChangeAuthor>,
     },
     /// A call has its result.
     #[serde(rename = "tool.finished")]
@@ -319,7 +319,7 @@ pub enum Body {
         /// The tool.
         tool: String,
         /// The whole envelope.
-        envelope: Sealed,
+        envelope: SealedEnvelope,
         /// Written on resume for a call whose outcome is unknown.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         synthetic: bool,
@@ -348,7 +348,7 @@ pub enum Body {
         reason: String,
         /// Who changed the input that the model wrote.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        changed_by: Option<ChangedBy>,
+        changed_by: Option<ChangeAuthor>,
         /// The file, if the path in the input leads to it through a symlink.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         link_target: Option<String>,
@@ -474,7 +474,7 @@ pub enum Body {
     },
     /// The older part of the conversation was replaced by a summary. The record keeps all of it.
     #[serde(rename = "context.compacted")]
-    ContextCompacted(Compacted),
+    ContextCompacted(Compaction),
     /// The user pinned a text: it is kept for the rest of the session, also in summaries.
     #[serde(rename = "pin.added")]
     PinAdded {
@@ -507,7 +507,7 @@ pub enum Body {
         /// Its name in the configuration.
         server: String,
         /// Its state from now on.
-        state: McpState,
+        state: McpServerState,
         /// The number of its tools, if it is connected.
         tools: usize,
         /// What happened, and what to do; empty if it is connected.
@@ -546,7 +546,7 @@ pub enum Body {
         /// Each file with its result: `restored`, `removed`, `as before`, or why it was left as it is.
         files: BTreeMap<String, String>,
         /// Every file is as before.
-        #[serde(default = "yes", skip_serializing_if = "is_yes")]
+        #[serde(default = "default_true", skip_serializing_if = "is_true")]
         is_complete: bool,
         /// They were redone: an earlier undo was taken back.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -554,10 +554,10 @@ pub enum Body {
     },
     /// Totals of the session so far.
     #[serde(rename = "session.summary")]
-    SessionSummary(Summary),
+    SessionSummary(SessionSummary),
 }
 
-impl Body {
+impl EventBody {
     /// It is written to the log, and not only sent to live consumers.
     pub fn is_stored(&self) -> bool {
         !matches!(
@@ -580,7 +580,7 @@ impl Body {
 
 /// An MCP server when the session was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct McpAtStart {
+pub struct McpServerStatus {
     /// Its name.
     pub name: String,
     /// `pending`, `connected` or `failed`.
@@ -590,7 +590,7 @@ pub struct McpAtStart {
 /// The state of the connection to an MCP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum McpState {
+pub enum McpServerState {
     /// It answers, and its tools are known.
     Connected,
     /// Its tools changed. The list of tools that the model receives stays as it is.
@@ -601,7 +601,7 @@ pub enum McpState {
     Failed,
 }
 
-impl McpState {
+impl McpServerState {
     /// Its name in events.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -673,9 +673,9 @@ pub struct SessionStarted {
     pub tools: Vec<String>,
     /// The MCP servers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mcp_servers: Vec<McpAtStart>,
+    pub mcp_servers: Vec<McpServerStatus>,
     /// What the sandbox enforces on commands.
-    pub sandbox: Sandbox,
+    pub sandbox: SandboxStatus,
     /// The version of the program.
     pub program: String,
     /// The section *Place* of the system prompt: unchanged when the session is resumed.
@@ -686,18 +686,18 @@ pub struct SessionStarted {
     pub settings: Object,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_yes(value: &bool) -> bool {
+fn is_true(value: &bool) -> bool {
     *value
 }
 
 /// What the sandbox enforces on commands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Sandbox {
+pub struct SandboxStatus {
     /// The mechanism: `namespaces+landlock+seccomp`, `landlock+seccomp` or `none`.
     pub backend: String,
     /// `enforced` or `none`.
@@ -709,7 +709,7 @@ pub struct Sandbox {
     pub gaps: Vec<String>,
 }
 
-impl Sandbox {
+impl SandboxStatus {
     /// No sandbox.
     pub fn none() -> Self {
         Self {
@@ -745,7 +745,7 @@ pub struct ModelRequested {
     #[serde(default)]
     pub shared_bytes: usize,
     /// Hash, bytes and tokens of each layer: `l1`, `l2`, `tools`; `l3` has no hash.
-    pub layers: BTreeMap<String, Layer>,
+    pub layers: BTreeMap<String, RequestLayer>,
     /// Texts that occur for the first time in the session, by hash.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub texts: BTreeMap<String, String>,
@@ -756,7 +756,7 @@ pub struct ModelRequested {
 
 /// One layer of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Layer {
+pub struct RequestLayer {
     /// Its hash; empty for the conversation itself, which is in the events.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hash: String,
@@ -770,7 +770,7 @@ pub struct Layer {
 /// The older part of the conversation was replaced by a summary. Applying this to the conversation before
 /// gives the conversation after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Compacted {
+pub struct Compaction {
     /// The cause.
     pub cause: CompactionCause,
     /// What the summary should focus on, as requested by the user.
@@ -779,9 +779,9 @@ pub struct Compacted {
     /// The number of messages after the earlier summaries that were replaced.
     pub archived: usize,
     /// The position of the first of them.
-    pub from: Place,
+    pub from: WorkPosition,
     /// The position of the last of them.
-    pub to: Place,
+    pub to: WorkPosition,
     /// The whole summary, as the model receives it; empty if only results were cut.
     pub summary: String,
     /// The author of the summary.
@@ -795,11 +795,11 @@ pub struct Compacted {
     /// Replacements of texts that stay in the conversation and are too large for a window that is smaller
     /// than assumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shortened: Vec<Shortened>,
+    pub shortened: Vec<ShortenedText>,
     /// Replacements of user messages that together are too long, by their number among the user's messages in
     /// the conversation, archived ones included, from 0; an empty text if one is left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub user_messages: Vec<Shortened>,
+    pub user_messages: Vec<ShortenedText>,
     /// Estimated tokens of the next request before.
     pub tokens_before: u64,
     /// Estimated tokens of the next request after.
@@ -810,7 +810,7 @@ pub struct Compacted {
 
 /// A text of the conversation that was shortened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Shortened {
+pub struct ShortenedText {
     /// The number of the message after the earlier summaries, or of the user's message, from 0.
     pub message: usize,
     /// The shortened text, with the path of the whole.
@@ -882,7 +882,7 @@ pub struct ModelResponded {
     pub calls: Vec<ToolCall>,
     /// What the provider needs back with the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub carried: Vec<Carried>,
+    pub carried: Vec<OpaqueItem>,
     /// Tokens, if the provider reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
@@ -903,7 +903,7 @@ pub struct ModelResponded {
 
 impl ModelResponded {
     /// Its tokens: as the provider counted them, otherwise the estimate.
-    pub fn counted(&self) -> Usage {
+    pub fn usage_or_estimate(&self) -> Usage {
         self.usage.or(self.estimate).unwrap_or_default()
     }
 }
@@ -967,7 +967,7 @@ impl TurnFinished {
 /// Who changed the arguments of a call before it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum ChangedBy {
+pub enum ChangeAuthor {
     /// A hook.
     Hook,
     /// The user, in an answer.
@@ -998,7 +998,7 @@ pub struct FailureReport {
     /// Why the turn ended.
     pub reason: String,
     /// What was tried, in order.
-    pub attempts: Vec<Tried>,
+    pub attempts: Vec<FailedAttempt>,
     /// The last evidence, verbatim.
     pub evidence: String,
     /// Files that the turn changed and that were not restored.
@@ -1011,7 +1011,7 @@ pub struct FailureReport {
 
 /// An attempt that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tried {
+pub struct FailedAttempt {
     /// The step of the plan, from 1; 0 without a plan.
     pub step: u32,
     /// Tool and target.
@@ -1024,7 +1024,7 @@ pub struct Tried {
 
 /// Totals of a session so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Summary {
+pub struct SessionSummary {
     /// The name that the user gave the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -1044,7 +1044,7 @@ pub struct Summary {
 }
 
 /// Where a session is resumed, in words: after its last turn, which may have been cut off.
-pub fn resumed_after(turn: u32, is_cut_off: bool) -> String {
+pub fn describe_resume_point(turn: u32, is_cut_off: bool) -> String {
     match (turn, is_cut_off) {
         (0, _) => "before its first turn".to_owned(),
         (turn, false) => format!("after turn {turn}"),
@@ -1053,7 +1053,11 @@ pub fn resumed_after(turn: u32, is_cut_off: bool) -> String {
 }
 
 /// A change of the mode, in words.
-pub fn mode_changed(mode: PermissionMode, from: PermissionMode, words: Option<&str>) -> String {
+pub fn describe_mode_change(
+    mode: PermissionMode,
+    from: PermissionMode,
+    words: Option<&str>,
+) -> String {
     match words {
         Some(words) if mode < from => {
             format!("mode {} until you say “go ahead” or use /mode: “{words}”", mode.as_str())

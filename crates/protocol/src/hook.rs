@@ -1,10 +1,10 @@
 //! Hooks: commands and callbacks that are asked at fixed points of a session, as far as those who ask know them.
 //!
-//! [`json`] has the form in which they are asked and answer, whatever carries it; [`names`] the names of tools and
+//! [`json`] has the form in which they are asked and answer, whatever carries it; [`claude_names`] the names of tools and
 //! arguments in it.
 
+pub mod claude_names;
 pub mod json;
-pub mod names;
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use serde_json::Value;
 
 use super::Object;
 use super::control::PermissionMode;
-use super::event::Events;
+use super::event::EventStream;
 
 /// Asks hooks. A session without hooks has no implementation.
 pub trait Hooks: Send + Sync {
     /// There is a hook for this event. Nothing is prepared for hooks that do not exist.
-    fn has(&self, event: HookEvent) -> bool;
+    fn has_hook(&self, event: HookEvent) -> bool;
 
     /// Asks the matching hooks of an occasion, all at once, and returns their answers as one. A hook that fails has no
     /// effect; the user sees a notice.
-    fn ask<'a>(&'a self, asked: Asked<'a>) -> BoxFuture<'a, Outcome>;
+    fn run_matching<'a>(&'a self, asked: HookRequest<'a>) -> BoxFuture<'a, HookOutcome>;
 }
 
 /// The points of a session at which hooks are asked, with the names that Claude Code gives them.
@@ -92,29 +92,29 @@ impl HookEvent {
     }
 
     /// The event of this name.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::all().iter().copied().find(|event| event.as_str() == name)
     }
 }
 
 /// An occasion, with what hooks learn about the session.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct HookRequest<'a> {
     /// What happens.
-    pub occasion: Occasion<'a>,
+    pub payload: HookPayload<'a>,
     /// The permission mode.
     pub mode: PermissionMode,
     /// The project's root.
     pub root: &'a Path,
     /// The events of the agent that works: runs of hooks are among them.
-    pub events: &'a Events,
+    pub events: &'a EventStream,
     /// A time limit in addition to those of the hooks.
     pub limit: Option<Duration>,
 }
 
 /// What happens.
 #[derive(Clone, Copy, Debug)]
-pub enum Occasion<'a> {
+pub enum HookPayload<'a> {
     /// A session starts.
     SessionStart {
         /// `startup`, `resume` or `compact`.
@@ -133,18 +133,18 @@ pub enum Occasion<'a> {
         prompt: &'a str,
     },
     /// A valid call is about to be made.
-    PreToolUse(HookedCall<'a>),
+    PreToolUse(HookCall<'a>),
     /// A call succeeded.
     PostToolUse {
         /// The call.
-        call: HookedCall<'a>,
+        call: HookCall<'a>,
         /// Its result.
         response: &'a Value,
     },
     /// A call failed.
     PostToolUseFailure {
         /// The call.
-        call: HookedCall<'a>,
+        call: HookCall<'a>,
         /// The error.
         error: &'a str,
         /// It failed because of an interrupt.
@@ -189,18 +189,18 @@ pub enum Occasion<'a> {
 
 /// A call, with the agent's own names.
 #[derive(Clone, Copy, Debug)]
-pub struct HookedCall<'a> {
+pub struct HookCall<'a> {
     /// Its id.
     pub id: &'a str,
     /// The tool.
     pub tool: &'a str,
     /// Another name that a matcher may use for it.
-    pub also: &'a str,
+    pub alias: &'a str,
     /// The arguments.
     pub input: &'a Object,
 }
 
-impl Occasion<'_> {
+impl HookPayload<'_> {
     /// Its event.
     pub fn event(&self) -> HookEvent {
         match self {
@@ -219,7 +219,7 @@ impl Occasion<'_> {
     }
 
     /// The call that it is about.
-    pub fn call(&self) -> Option<HookedCall<'_>> {
+    pub fn call(&self) -> Option<HookCall<'_>> {
         match self {
             Self::PreToolUse(call)
             | Self::PostToolUse { call, .. }
@@ -236,18 +236,18 @@ impl Occasion<'_> {
     }
 
     /// The names of which a matcher has to fit one; `None`: every hook of the event is asked.
-    pub fn matched(&self) -> Option<[&str; 3]> {
+    pub fn matcher_names(&self) -> Option<[&str; 3]> {
         let name = match self {
             Self::PreToolUse(call)
             | Self::PostToolUse { call, .. }
             | Self::PostToolUseFailure { call, .. } => {
-                return Some([call.tool, names::foreign_tool(call.tool), call.also]);
+                return Some([call.tool, claude_names::claude_tool_name(call.tool), call.alias]);
             }
             Self::SessionStart { source: name, .. }
             | Self::SessionEnd { reason: name }
             | Self::StopFailure { error: name, .. }
             | Self::SubagentStop { role: name, .. } => name,
-            Self::PreCompact { is_manual, .. } => json::trigger(*is_manual),
+            Self::PreCompact { is_manual, .. } => json::compaction_trigger(*is_manual),
             Self::Notification { .. } => json::PERMISSION_PROMPT,
             Self::UserPromptSubmit { .. } | Self::Stop { .. } => return None,
         };
@@ -268,7 +268,7 @@ pub enum HookRuling {
 
 /// What hooks want to happen. The default is: nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct HookOutcome {
     /// Before a call: the strictest ruling, with its reason.
     pub ruling: Option<(HookRuling, String)>,
     /// Before a call: its arguments are replaced by these.
@@ -281,9 +281,9 @@ pub struct Outcome {
     pub stop: Option<String>,
 }
 
-impl Outcome {
+impl HookOutcome {
     /// Adds the answer of another hook: the strictest ruling counts, and the reasons of all that block.
-    pub fn add(&mut self, other: Self) {
+    pub fn merge(&mut self, other: Self) {
         let Self { ruling, updated_input, block, context, stop } = other;
         if let Some((theirs, _)) = &ruling
             && self.ruling.as_ref().is_none_or(|(own, _)| own < theirs)
@@ -300,7 +300,7 @@ impl Outcome {
     }
 
     /// All texts for the model, in one.
-    pub fn told(&self) -> Option<String> {
+    pub fn model_text(&self) -> Option<String> {
         let texts = self.block.iter().chain(&self.context).map(String::as_str);
         let texts: Vec<&str> = texts.collect();
         (!texts.is_empty()).then(|| texts.join("\n"))
@@ -318,7 +318,7 @@ pub struct HookFinished {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     /// How it ended.
-    pub outcome: HookEnd,
+    pub outcome: HookStatus,
     /// The exit status; `None` if it did not exit by itself, or is no command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -335,7 +335,7 @@ pub struct HookFinished {
 /// How a hook ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum HookEnd {
+pub enum HookStatus {
     /// It wants nothing to change.
     Passed,
     /// It allows the call.
@@ -352,9 +352,9 @@ pub enum HookEnd {
     Failed,
 }
 
-impl HookEnd {
+impl HookStatus {
     /// The end of a hook that answered this.
-    pub fn of(outcome: &Outcome) -> Self {
+    pub fn from_outcome(outcome: &HookOutcome) -> Self {
         match (&outcome.stop, &outcome.ruling, &outcome.block) {
             (Some(_), _, _) => Self::Stopped,
             (None, Some((HookRuling::Deny, _)), _) => Self::Denied,

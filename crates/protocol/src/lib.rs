@@ -1,42 +1,43 @@
-//! The shared vocabulary: the types that the modules exchange. No imports of other modules, no I/O.
+//! The shared vocabulary: the types that the crates exchange, and helpers for files.
 //!
 //! Reading order: [`message`] and [`tool`] (conversation and calls), [`model`] (the interface to models),
 //! [`envelope`] (tool results), [`control`] (decisions and endings), [`event`] (the event stream and the
 //! interface for its consumers), [`plan`], [`mask`], [`view`], [`directives`] (sentences of the user that the
-//! program acts on), [`visible`] (text that is shown whole and cannot
-//! act on a terminal), [`command_output`] (output as a terminal displays it).
+//! program acts on), [`terminal_escape`] (text that is shown whole and cannot act on a terminal),
+//! [`command_output`] (output as a terminal displays it), [`disk`] (files that are opened without following
+//! links), [`embedded`] (the files of `prompts/` and `data/`).
 
 pub mod command_output;
 pub mod control;
-pub mod delegate;
+pub mod custom_command;
 pub mod directives;
 pub mod disk;
-pub mod dropped;
+pub mod dropped_path;
 pub mod embedded;
 pub mod envelope;
 pub mod event;
 pub mod hook;
+pub mod json_repair;
 pub mod line_diff;
 pub mod mask;
 pub mod message;
 pub mod methodology;
 pub mod model;
-pub mod own_command;
 pub mod plan;
 pub mod prompt;
 pub mod provider;
 pub mod question;
 pub mod recall;
+pub mod redactor;
 pub mod reflection;
-pub mod repair;
 pub mod schema;
-pub mod secrets;
 pub mod settings;
 pub mod signature;
 pub mod spending;
+pub mod subagent;
+pub mod terminal_escape;
 pub mod tool;
 pub mod view;
-pub mod visible;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -45,7 +46,7 @@ use std::os::unix::ffi::OsStringExt;
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
 /// A number of things: `1 line`, `2 lines`, `2 entries`.
-pub fn counted(n: u64, what: &str) -> String {
+pub fn pluralize(n: u64, what: &str) -> String {
     match (n, what.strip_suffix("ch").or_else(|| what.strip_suffix('y'))) {
         (1, _) => format!("1 {what}"),
         (_, Some(_)) if what.ends_with("ch") => format!("{n} {what}es"),
@@ -64,7 +65,7 @@ pub fn shorten(text: &str, max: usize) -> String {
 }
 
 /// A number with separators: `1,234,567`.
-pub fn thousands(n: u64) -> String {
+pub fn format_thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -78,7 +79,7 @@ pub fn thousands(n: u64) -> String {
 
 /// The beginning and the end of a text, at most `head` and `tail` bytes, with a note between them; the whole
 /// text if it fits. Cut at lines if they are short, and never within a character.
-pub fn both_ends(text: &str, (head, tail): (usize, usize), note: &str) -> String {
+pub fn truncate_middle(text: &str, (head, tail): (usize, usize), note: &str) -> String {
     if text.len() <= head.saturating_add(tail) {
         return text.to_owned();
     }
@@ -92,13 +93,13 @@ pub fn both_ends(text: &str, (head, tail): (usize, usize), note: &str) -> String
 
 /// A glob has too many braces: they may be nested, and a recursive parser would exhaust its stack. (Escaped
 /// braces are counted too: `\}` and `[}]`.)
-pub fn nests_too_deep(glob: &str) -> bool {
+pub fn has_too_many_braces(glob: &str) -> bool {
     const MOST: usize = 100;
     glob.bytes().filter(|byte| *byte == b'{').nth(MOST).is_some()
 }
 
 /// The path that was displayed as `text`, if it contains escapes.
-pub fn unescape(text: &str) -> Option<OsString> {
+pub fn unescape_path(text: &str) -> Option<OsString> {
     if !text.contains("\\x") {
         return None;
     }
@@ -123,7 +124,7 @@ pub fn unescape(text: &str) -> Option<OsString> {
 }
 
 /// The most similar of these names, if one is similar enough: for "did you mean".
-pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn most_similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let similarity = |other: &str| {
         let other = other.to_lowercase();
@@ -143,7 +144,7 @@ pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// The text without the tags of the program's messages to the model: a model may not write them, and users are
 /// not shown them.
-pub fn without_reminder_tags(text: &str) -> String {
+pub fn strip_reminder_tags(text: &str) -> String {
     ["<system-reminder>", "</system-reminder>"]
         .iter()
         .fold(text.to_owned(), |text, tag| text.replace(tag, ""))
@@ -163,24 +164,26 @@ mod tests {
             ("explain", None),
             ("x", None),
         ] {
-            assert_eq!(nearest(typed, names), meant, "{typed}");
+            assert_eq!(most_similar(typed, names), meant, "{typed}");
         }
     }
 
     #[test]
     fn both_ends_keeps_whole_short_lines() {
-        assert_eq!(both_ends("1\n2\n3\n", (4, 4), "…"), "1\n2\n3\n");
-        assert_eq!(both_ends("11\n22\n33\n44\n55", (7, 6), "…"), "11\n22\n…\n44\n55");
-        assert_eq!(both_ends("äöüäöüäöü", (3, 3), "…"), "ä\n…\nü");
-        assert_eq!(both_ends("all of it", (usize::MAX, usize::MAX), "…"), "all of it");
+        assert_eq!(truncate_middle("1\n2\n3\n", (4, 4), "…"), "1\n2\n3\n");
+        assert_eq!(truncate_middle("11\n22\n33\n44\n55", (7, 6), "…"), "11\n22\n…\n44\n55");
+        assert_eq!(truncate_middle("äöüäöüäöü", (3, 3), "…"), "ä\n…\nü");
+        assert_eq!(truncate_middle("all of it", (usize::MAX, usize::MAX), "…"), "all of it");
     }
 
     #[test]
     fn nesting_of_braces_is_limited() {
-        assert!(!nests_too_deep("src/{a,b{c,d}}/*.{rs,toml}"));
-        assert!(!nests_too_deep(&"{a}".repeat(100)));
-        assert!(nests_too_deep(&"{\\}".repeat(101)) && nests_too_deep(&"{[}]".repeat(101)));
-        assert!(nests_too_deep(&"{".repeat(101)));
+        assert!(!has_too_many_braces("src/{a,b{c,d}}/*.{rs,toml}"));
+        assert!(!has_too_many_braces(&"{a}".repeat(100)));
+        assert!(
+            has_too_many_braces(&"{\\}".repeat(101)) && has_too_many_braces(&"{[}]".repeat(101))
+        );
+        assert!(has_too_many_braces(&"{".repeat(101)));
     }
 
     #[test]

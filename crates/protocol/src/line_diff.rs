@@ -10,7 +10,7 @@ const MAX_TIME: Duration = Duration::from_millis(300);
 
 /// Two texts and the changes that make the second of the first.
 ///
-/// All comparisons share this one instance of the algorithm. `similar::TextDiff` would compile every algorithm
+/// All comparisons share this one instance of the algorithm. `similar_lessons::TextDiff` would compile every algorithm
 /// of the crate for every type that is compared, which makes the executable 0.5 MB larger.
 pub struct LineDiff<'a> {
     old: Vec<&'a str>,
@@ -20,13 +20,13 @@ pub struct LineDiff<'a> {
 
 impl<'a> LineDiff<'a> {
     /// Compares two texts. The lines end with their `\n`, except a last one that has none.
-    pub fn of_texts(old: &'a str, new: &'a str) -> Self {
+    pub fn from_texts(old: &'a str, new: &'a str) -> Self {
         let lines = |text: &'a str| text.split_inclusive('\n').collect();
-        Self::of_lines(lines(old), lines(new))
+        Self::from_lines(lines(old), lines(new))
     }
 
     /// Compares two lists of lines.
-    pub fn of_lines(old: Vec<&'a str>, new: Vec<&'a str>) -> Self {
+    pub fn from_lines(old: Vec<&'a str>, new: Vec<&'a str>) -> Self {
         let mut hook = Compact::new(Replace::new(Capture::new()), &old[..], &new[..]);
         let deadline = Instant::now() + MAX_TIME;
         let (all_old, all_new) = (0..old.len(), 0..new.len());

@@ -19,12 +19,12 @@ use super::envelope::{Envelope, Verdict};
 pub const MASK: &str = "[redacted:";
 
 /// The mask of a secret of this kind.
-pub fn mask_of(kind: &str) -> String {
+pub fn mask_for_kind(kind: &str) -> String {
     format!("{MASK}{kind}]")
 }
 
 /// The masks in a text.
-pub fn masks_in(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+pub fn find_masks(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     text.match_indices(MASK).filter_map(|(start, mark)| {
         let kind = &text[start + mark.len()..];
         let end = kind.find(']')?;
@@ -37,7 +37,7 @@ pub fn masks_in(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
 /// Kind and pattern of well-known secrets. The secret is the pattern's first group if it has one, else the
 /// whole match. The patterns also match in JSON: they contain nothing that JSON escapes, except the line
 /// breaks of the private key, which may be `\n` in two characters.
-const SHAPES: &[(&str, &str)] = &[
+const SECRET_PATTERNS: &[(&str, &str)] = &[
     (
         "private-key",
         // Its lines may be numbered, and its end may be missing.
@@ -70,7 +70,7 @@ const SECRET_WORDS: &[&str] = &[
     "AUTHORIZATION",
 ];
 /// Prefixes of variables that unlock password managers (Bitwarden and 1Password).
-const VAULTS: &[&str] = &["BW_SESSION", "OP_SESSION"];
+const VAULT_PREFIXES: &[&str] = &["BW_SESSION", "OP_SESSION"];
 /// The same, as whole words only: not in `MONKEY` or `AUTHOR`.
 const SECRET_PARTS: &[&str] = &["KEY", "AUTH", "PAT", "PWD", "PASS", "JWT", "WEBHOOK"];
 
@@ -104,22 +104,26 @@ const HINTS: &[&str] = &[
 ];
 
 /// `None` if the processor lacks the instructions for it.
-static HINT: LazyLock<Option<packed::Searcher>> = LazyLock::new(|| packed::Searcher::new(HINTS));
+static HINT_SEARCHER: LazyLock<Option<packed::Searcher>> =
+    LazyLock::new(|| packed::Searcher::new(HINTS));
 
 /// All well-known patterns in one expression: most texts match none, and are scanned once.
-static ANY_SHAPE: LazyLock<Regex> = LazyLock::new(|| {
-    let any: Vec<String> =
-        SHAPES.iter().map(|(_, shape)| format!("(?:{})", begun(shape))).collect();
+static ANY_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+    let any: Vec<String> = SECRET_PATTERNS
+        .iter()
+        .map(|(_, shape)| format!("(?:{})", allow_color_prefix(shape)))
+        .collect();
     Regex::new(&any.join("|")).expect("the shapes are expressions")
 });
 
-static EACH_SHAPE: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
-    let compiled = |shape| Regex::new(&begun(shape)).expect("the shapes are expressions");
-    SHAPES.iter().map(|(kind, shape)| (*kind, compiled(shape))).collect()
+static COMPILED_PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
+    let compiled =
+        |shape| Regex::new(&allow_color_prefix(shape)).expect("the shapes are expressions");
+    SECRET_PATTERNS.iter().map(|(kind, shape)| (*kind, compiled(shape))).collect()
 });
 
 /// The pattern may also begin after a colour sequence, whose last character is a letter.
-fn begun(shape: &str) -> String {
+fn allow_color_prefix(shape: &str) -> String {
     match shape.strip_prefix(r"\b") {
         Some(rest) => format!(r"(?:\b|\x1b\[[0-9;]*m){rest}"),
         None => shape.to_owned(),
@@ -144,7 +148,7 @@ impl Masker {
         let mut values: Vec<(String, String)> = environment
             .into_iter()
             .filter(|(name, value)| is_secret_name(name) && looks_secret(value))
-            .map(|(name, value)| (value, mask_of(&name)))
+            .map(|(name, value)| (value, mask_for_kind(&name)))
             .collect();
         // A secret that contains another is masked first.
         values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
@@ -152,25 +156,25 @@ impl Masker {
     }
 
     /// Adds a value that is known to be secret, such as a key in use.
-    pub fn add(&mut self, kind: &str, value: &str) {
+    pub fn add_secret(&mut self, kind: &str, value: &str) {
         if value.len() >= 4 {
-            self.values.insert(0, (value.to_owned(), mask_of(kind)));
+            self.values.insert(0, (value.to_owned(), mask_for_kind(kind)));
         }
     }
 
     /// A quick test whether the text, which may be JSON, may hold a secret.
-    pub(super) fn may_find(&self, text: &str) -> bool {
+    pub(super) fn may_contain_secret(&self, text: &str) -> bool {
         // Patterns are searched in the unescaped texts: in JSON a line break before a secret is a letter.
         !self.extra.is_empty()
             || self.values.iter().any(|(value, _)| text.contains(value.as_str()))
-            || HINT.as_ref().is_none_or(|hint| hint.find(text).is_some())
+            || HINT_SEARCHER.as_ref().is_none_or(|hint| hint.find(text).is_some())
     }
 
     /// A value as one line of JSON, with the secrets in its texts masked.
-    pub fn json(&self, value: &impl Serialize) -> String {
+    pub fn to_masked_json(&self, value: &impl Serialize) -> String {
         // The values hold only strings, numbers and maps with string keys: serialising does not fail.
         let line = serde_json::to_string(value).unwrap_or_default();
-        if !self.may_find(&line) {
+        if !self.may_contain_secret(&line) {
             return line;
         }
         let mut value = serde_json::to_value(value).unwrap_or_default();
@@ -208,39 +212,39 @@ impl Masker {
 
     /// The masked text; borrowed if nothing was masked.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if !self.may_find(text) {
+        if !self.may_contain_secret(text) {
             return Cow::Borrowed(text);
         }
-        let mut text = self.mask_known(text);
+        let mut text = self.mask_known_secrets(text);
         for shape in &self.extra {
-            text = mask_shape("extra", shape, text);
+            text = mask_pattern("extra", shape, text);
         }
         text
     }
 
     /// The same without the user's expressions, which may match anything.
-    pub(super) fn mask_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub(super) fn mask_known_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for (value, mask) in &self.values {
             if text.contains(value.as_str()) {
                 text = Cow::Owned(text.replace(value.as_str(), mask));
             }
         }
-        if ANY_SHAPE.is_match(&text) {
-            for (kind, shape) in EACH_SHAPE.iter() {
-                text = mask_shape(kind, shape, text);
+        if ANY_PATTERN.is_match(&text) {
+            for (kind, shape) in COMPILED_PATTERNS.iter() {
+                text = mask_pattern(kind, shape, text);
             }
         }
         text
     }
 }
 
-fn mask_shape<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, str> {
+fn mask_pattern<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, str> {
     let masked = shape.replace_all(&text, |found: &regex::Captures<'_>| {
         let whole = &found[0];
         match found.get(1) {
-            Some(secret) => whole.replace(secret.as_str(), &mask_of(kind)),
-            None => mask_of(kind),
+            Some(secret) => whole.replace(secret.as_str(), &mask_for_kind(kind)),
+            None => mask_for_kind(kind),
         }
     });
     match masked {
@@ -250,15 +254,15 @@ fn mask_shape<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, str>
 }
 
 /// The secrets of well-known patterns in a text, each with its kind.
-pub(super) fn known_shapes(text: &str) -> Vec<(&'static str, &str)> {
-    if !ANY_SHAPE.is_match(text) {
+pub(super) fn find_known_secrets(text: &str) -> Vec<(&'static str, &str)> {
+    if !ANY_PATTERN.is_match(text) {
         return Vec::new();
     }
     let found = |(kind, shape): &'static (&'static str, Regex)| {
         let all = shape.captures_iter(text);
         all.filter_map(|found| Some((*kind, found.get(1).or_else(|| found.get(0))?.as_str())))
     };
-    EACH_SHAPE.iter().flat_map(found).collect()
+    COMPILED_PATTERNS.iter().flat_map(found).collect()
 }
 
 /// The variable's name says that its value is a secret.
@@ -271,7 +275,7 @@ pub fn is_secret_name(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
         // The headers of requests to a receiver of telemetry.
         || (name.starts_with("OTEL_") && name.ends_with("_HEADERS"))
-        || VAULTS.iter().any(|begin| name.starts_with(begin))
+        || VAULT_PREFIXES.iter().any(|begin| name.starts_with(begin))
         || name.split(['_', '-']).any(|part| SECRET_PARTS.contains(&part))
 }
 
@@ -307,7 +311,7 @@ mod tests {
     fn secret_at_the_start_of_a_line_is_masked_in_json() {
         let masker = Masker::new([], &[]).expect("no expressions");
         let value = serde_json::json!({"text": "first\nAKIAIOSFODNN7EXAMPLE\n"});
-        assert_eq!(masker.json(&value), r#"{"text":"first\n[redacted:aws-key]\n"}"#);
+        assert_eq!(masker.to_masked_json(&value), r#"{"text":"first\n[redacted:aws-key]\n"}"#);
     }
 
     fn check(text: &str, expected: &str) {
@@ -320,7 +324,7 @@ mod tests {
         ];
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut masker = Masker::new(environment, &["cust-[0-9]+".to_owned()]).expect("shapes");
-        masker.add("model-key", "local-pass");
+        masker.add_secret("model-key", "local-pass");
         assert_eq!(masker.mask(text), expected);
     }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::thousands;
+use super::format_thousands;
 
 /// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ pub enum Part {
     /// An image.
     Image(Image),
     /// What the provider of an answer needs back with it.
-    Carried(Carried),
+    Carried(OpaqueItem),
     /// A tool call.
     Call(ToolCall),
     /// The result of a tool call.
@@ -78,7 +78,7 @@ impl Part {
 }
 
 /// The parts of an answer, in the order in which they were received.
-pub fn answer_parts(text: &str, calls: &[ToolCall], carried: &[Carried]) -> Vec<Part> {
+pub fn answer_parts(text: &str, calls: &[ToolCall], carried: &[OpaqueItem]) -> Vec<Part> {
     fn add(parts: &mut Vec<Part>, text: &str, calls: &[ToolCall]) {
         if !text.is_empty() {
             parts.push(Part::Text { text: text.to_owned() });
@@ -102,7 +102,7 @@ pub fn answer_parts(text: &str, calls: &[ToolCall], carried: &[Carried]) -> Vec<
 /// A part of an answer that only the provider understands, as encrypted reasoning or a signature. It is sent
 /// back unchanged, and only to the model that it comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Carried {
+pub struct OpaqueItem {
     /// The model that it comes from: `provider/model`.
     pub model: String,
     /// Its position: after this many bytes of the answer's text …
@@ -131,18 +131,18 @@ impl Image {
 
     /// For display: `image/png, 12,345 bytes`.
     pub fn in_words(&self) -> String {
-        format!("{}, {} bytes", self.media_type, thousands(self.bytes))
+        format!("{}, {} bytes", self.media_type, format_thousands(self.bytes))
     }
 }
 
 /// A text for display, with one line below it for each image: `[image/png, 12,345 bytes]`.
-pub fn with_images(text: &str, images: &[Image]) -> String {
+pub fn append_image_lines(text: &str, images: &[Image]) -> String {
     let lines = images.iter().map(|image| format!("\n[{}]", image.in_words()));
     lines.fold(text.to_owned(), |text, line| text + &line)
 }
 
 /// The contents of images.
-pub trait Images: Send + Sync {
+pub trait ImageSource: Send + Sync {
     /// The content of the image; `None`: it is lost.
     fn content(&self, image: &Image) -> Option<Vec<u8>>;
 }
@@ -185,7 +185,7 @@ mod tests {
             name: "Read".to_owned(),
             arguments: "{}".to_owned(),
         };
-        let carried = |after_bytes, after_calls, data: &str| Carried {
+        let carried = |after_bytes, after_calls, data: &str| OpaqueItem {
             model: "p/m".to_owned(),
             after_bytes,
             after_calls,

@@ -29,11 +29,11 @@ pub const ALL: [Methodology; 4] = [
 ];
 
 /// The methodology of this name.
-pub fn named(name: &str) -> Option<Methodology> {
+pub fn find_by_name(name: &str) -> Option<Methodology> {
     ALL.into_iter().find(|methodology| methodology.name == name)
 }
 
 /// The key under which a methodology is weighted; `none`: tasks without one.
-pub fn subject(name: &str) -> String {
+pub fn weight_key(name: &str) -> String {
     format!("methodology {name}")
 }

@@ -7,7 +7,7 @@ use futures_util::stream::BoxStream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::message::{Carried, Images, Message, ToolCall};
+use super::message::{ImageSource, Message, OpaqueItem, ToolCall};
 use super::provider::Effort;
 use super::tool::ToolSpec;
 
@@ -15,7 +15,7 @@ use super::tool::ToolSpec;
 ///
 /// [`Model::stream`] is not async: every error, including a failed connection, is an item of the stream.
 /// Dropping the stream cancels the request. A stream that ends without [`Delta::Done`] or an error is itself
-/// an error; see [`Reply::fold`].
+/// an error; see [`Reply::apply_delta`].
 pub trait Model: Send + Sync {
     /// `provider/model`, as in the configuration.
     fn id(&self) -> &str;
@@ -91,10 +91,10 @@ pub struct Request<'a> {
     /// The JSON Schema of the answer, if the server enforces one.
     pub answer_schema: Option<&'a serde_json::Value>,
     /// The contents of the images in `messages`; `None`: there are no images.
-    pub images: Option<&'a dyn Images>,
+    pub images: Option<&'a dyn ImageSource>,
 }
 
-impl std::fmt::Debug for dyn Images + '_ {
+impl std::fmt::Debug for dyn ImageSource + '_ {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Images")
     }
@@ -137,8 +137,8 @@ pub enum Delta {
         /// The next part of the arguments' JSON text.
         arguments: String,
     },
-    /// An item that the provider needs back: see [`Carried`]. It belongs after what was received before it.
-    Carried {
+    /// An item that the provider needs back: see [`OpaqueItem`]. It belongs after what was received before it.
+    Opaque {
         /// The model that it comes from: `provider/model`.
         model: String,
         /// The data, in the wire format of the provider.
@@ -147,14 +147,14 @@ pub enum Delta {
     /// Tokens used; the last one counts.
     Usage(Usage),
     /// An attempt failed and another follows: all items before this one are void.
-    Retry(Retry),
+    Retry(RetryNotice),
     /// The answer is complete.
     Done(StopReason),
 }
 
 /// A failed attempt, and the next one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Retry {
+pub struct RetryNotice {
     /// The number of the failed attempt, from 1.
     pub attempt: u32,
     /// Delay before the next attempt.
@@ -282,7 +282,7 @@ pub struct Reply {
     /// The calls, in the order of their first fragments.
     pub calls: Vec<ToolCall>,
     /// What the provider needs back with the answer.
-    pub carried: Vec<Carried>,
+    pub opaque_items: Vec<OpaqueItem>,
     /// Tokens, if the provider reports them.
     pub usage: Option<Usage>,
     /// Why it ended; `None` until then.
@@ -293,7 +293,7 @@ pub struct Reply {
 
 impl Reply {
     /// Adds a delta.
-    pub fn fold(&mut self, delta: &Delta) {
+    pub fn apply_delta(&mut self, delta: &Delta) {
         match delta {
             Delta::Text(text) => self.text.push_str(text),
             Delta::Reasoning(text) => self.reasoning.push_str(text),
@@ -316,7 +316,7 @@ impl Reply {
                 }
                 call.arguments.push_str(arguments);
             }
-            Delta::Carried { model, data } => self.carried.push(Carried {
+            Delta::Opaque { model, data } => self.opaque_items.push(OpaqueItem {
                 model: model.clone(),
                 after_bytes: self.text.len(),
                 after_calls: self.calls.len(),

@@ -45,7 +45,7 @@ pub struct Plan {
 impl Plan {
     /// The plan that a call of a todo tool wrote: `data.todos` of its result, `summary` of its input. `None`
     /// if it wrote none.
-    pub fn written(answer: &Envelope) -> Option<Self> {
+    pub fn from_envelope(answer: &Envelope) -> Option<Self> {
         let todos = answer.data.get("todos").filter(|_| answer.error().is_none())?;
         let todos = Vec::deserialize(todos).ok()?;
         let summary = answer.context.params_input.get("summary").and_then(Value::as_str);
@@ -53,14 +53,14 @@ impl Plan {
     }
 
     /// The todos that are neither completed nor cancelled.
-    pub fn open(&self) -> impl Iterator<Item = &Todo> {
+    pub fn open_todos(&self) -> impl Iterator<Item = &Todo> {
         self.todos
             .iter()
             .filter(|todo| matches!(todo.status, TodoStatus::Pending | TodoStatus::InProgress))
     }
 
     /// The todo in progress, and its place in the list from 1.
-    pub fn current(&self) -> Option<(usize, &Todo)> {
+    pub fn current_todo(&self) -> Option<(usize, &Todo)> {
         let at = self.todos.iter().position(|todo| todo.status == TodoStatus::InProgress)?;
         Some((at + 1, &self.todos[at]))
     }
@@ -68,11 +68,11 @@ impl Plan {
     /// One line: `[2/5] In progress: …. Pending: …; ….`, completed of total, without cancelled ones. `None`
     /// if nothing is open.
     pub fn recap(&self) -> Option<String> {
-        self.open().next()?;
+        self.open_todos().next()?;
         let total = self.todos.iter().filter(|t| t.status != TodoStatus::Cancelled).count();
         let done = self.todos.iter().filter(|t| t.status == TodoStatus::Completed).count();
         let mut line = format!("[{done}/{total}]");
-        if let Some((_, todo)) = self.current() {
+        if let Some((_, todo)) = self.current_todo() {
             line.push_str(&format!(" In progress: {}.", todo.content));
         }
         let pending: Vec<&str> = self

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::nearest;
+use super::most_similar;
 
 /// A file in `prompts/`: `Prompt::named("feedback/empty.md")`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,11 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// The file with this path in `prompts/`. In a `const`, an unknown name is a build error.
+    /// The file with this path in `prompts/`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file. Every use is in a `const`, where that is a build error.
     pub const fn named(name: &str) -> Self {
         let mut at = 0;
         while at < EMBEDDED.len() {
@@ -155,11 +159,11 @@ impl Prompts {
     pub fn new(own: BTreeMap<String, String>) -> Result<Self, String> {
         for (name, text) in &own {
             let Some(embedded) = EMBEDDED.iter().find(|prompt| prompt.name == name) else {
-                let hint = nearest(name, NAMES.iter().copied())
+                let hint = most_similar(name, NAMES.iter().copied())
                     .map_or_else(String::new, |known| format!("; did you mean {known}?"));
                 return Err(format!("{name}: there is no such prompt{hint}"));
             };
-            let missing = places(embedded.text).find(|place| !text.contains(place));
+            let missing = placeholders(embedded.text).find(|place| !text.contains(place));
             if let Some(place) = missing.filter(|_| *embedded != BOUNDARY) {
                 return Err(format!(
                     "{name}: {place} is missing; put it where the program inserts its text"
@@ -179,7 +183,7 @@ impl Prompts {
     }
 
     /// The same with further overrides, which replace earlier ones of the same name.
-    pub fn overridden(mut self, own: BTreeMap<String, String>) -> Result<Self, String> {
+    pub fn with_overrides(mut self, own: BTreeMap<String, String>) -> Result<Self, String> {
         self.0.extend(Self::new(own)?.0);
         Ok(self)
     }
@@ -190,7 +194,7 @@ impl Prompts {
     }
 
     /// The overrides: name and text.
-    pub fn own(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn overrides(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 }
@@ -215,7 +219,7 @@ pub fn fill(text: &str, values: &[(&str, &str)]) -> String {
 }
 
 /// The placeholders of a text: `{{path}}`.
-fn places(text: &str) -> impl Iterator<Item = &str> {
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("{{").filter_map(|(at, _)| {
         let end = text[at..].find("}}")?;
         Some(&text[at..at + end + 2])

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Wire formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Wire {
+pub enum WireFormat {
     /// OpenAI Chat Completions, which most servers speak.
     #[default]
     OpenaiChat,
@@ -18,7 +18,7 @@ pub enum Wire {
     OpenaiResponses,
 }
 
-impl Wire {
+impl WireFormat {
     /// Its name in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Wire {
     }
 
     /// The version in the path of its servers.
-    pub fn version(self) -> &'static str {
+    pub fn api_version(self) -> &'static str {
         match self {
             Self::OpenaiChat | Self::OpenaiResponses | Self::AnthropicMessages => "v1",
             Self::Gemini => "v1beta",
@@ -126,7 +126,7 @@ impl Effort {
     }
 
     /// The effort with this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::all().iter().copied().find(|effort| effort.as_str() == name)
     }
 }
@@ -134,7 +134,7 @@ impl Effort {
 /// How a model calls tools in its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum TextCalls {
+pub enum TextCallMode {
     /// The server receives the tools; calls that it leaves in the text are made.
     Accepted,
     /// The server has no function calling: the instructions describe the tools, and calls and results are text.
@@ -160,7 +160,7 @@ pub struct Dialect {
     /// The field in which the reasoning of earlier answers is sent back: `reasoning-content` or
     /// `reasoning-details`. Usual: it is not.
     #[schemars(example = &"reasoning-content")]
-    pub reasoning_back: Option<ReasoningBack>,
+    pub reasoning_back: Option<ReasoningField>,
     /// Arguments of calls match their schemas: `strict` is requested, with schemas in the form that it needs.
     #[schemars(example = true)]
     pub strict_schemas: Option<bool>,
@@ -192,7 +192,7 @@ pub struct Dialect {
     /// Every wire format: calls of tools in the text of answers, as models write them whose servers do not
     /// understand them: `accepted`, or `described` if the server has no function calling. Usual: they are text.
     #[schemars(example = &"described")]
-    pub text_calls: Option<TextCalls>,
+    pub text_calls: Option<TextCallMode>,
 }
 
 impl Dialect {
@@ -262,7 +262,7 @@ pub enum EffortField {
 /// The field in which the reasoning of earlier answers is sent back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum ReasoningBack {
+pub enum ReasoningField {
     /// `reasoning_content`: text. Every answer needs the field; it is empty for those of other models.
     ReasoningContent,
     /// `reasoning_details`: an array of items, unchanged.
@@ -290,8 +290,8 @@ mod tests {
     fn an_effort_has_one_name_everywhere() {
         for effort in Effort::all() {
             assert_eq!(serde_json::to_value(effort).expect("it serialises"), effort.as_str());
-            assert_eq!(Effort::named(effort.as_str()), Some(*effort));
+            assert_eq!(Effort::from_name(effort.as_str()), Some(*effort));
         }
-        assert_eq!(Effort::named("High"), None);
+        assert_eq!(Effort::from_name("High"), None);
     }
 }

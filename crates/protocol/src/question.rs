@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::control::{Control, Reply};
-use super::event::{Body, Events};
+use super::control::{SessionControl, UserReply};
+use super::event::{EventBody, EventStream};
 
 /// A question of the model to the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,7 +16,7 @@ pub struct Question {
     pub header: Option<String>,
     /// Answers to choose from; the user can also answer in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub options: Vec<Answerable>,
+    pub options: Vec<AnswerOption>,
     /// Several options can be chosen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", alias = "multiSelect")]
     pub multi_select: bool,
@@ -24,7 +24,7 @@ pub struct Question {
 
 /// An answer to choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Answerable {
+pub struct AnswerOption {
     /// The answer.
     pub label: String,
     /// What it means.
@@ -56,30 +56,32 @@ impl UserAnswer {
 #[derive(Clone)]
 pub struct Inquirer {
     /// The controls of the session.
-    pub control: Control,
+    pub control: SessionControl,
     /// The event stream.
-    pub events: Events,
+    pub events: EventStream,
     /// The call's id.
     pub call: String,
 }
 
 impl Inquirer {
     /// Asks these questions together and waits; `None` after an interrupt.
-    pub async fn ask(&self, questions: &[Question]) -> Option<Vec<UserAnswer>> {
-        let mut open = self.control.ask(&self.call);
-        self.events
-            .emit(Body::QuestionAsked { call: self.call.clone(), questions: questions.to_vec() });
+    pub async fn ask_user(&self, questions: &[Question]) -> Option<Vec<UserAnswer>> {
+        let mut open = self.control.open_question(&self.call);
+        self.events.emit(EventBody::QuestionAsked {
+            call: self.call.clone(),
+            questions: questions.to_vec(),
+        });
         loop {
-            match open.reply().await? {
-                Reply::Told(answers) => {
-                    self.events.emit(Body::QuestionAnswered {
+            match open.next_reply().await? {
+                UserReply::Answers(answers) => {
+                    self.events.emit(EventBody::QuestionAnswered {
                         call: self.call.clone(),
                         answers: answers.clone(),
                     });
                     return Some(answers);
                 }
                 // No mode answers a question.
-                Reply::Answer(_) | Reply::ModeRequested => {}
+                UserReply::Decision(_) | UserReply::ModeRequested => {}
             }
         }
     }

@@ -14,7 +14,7 @@ use super::tool::Effect;
 
 /// A lesson as a model sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Recalled {
+pub struct RecalledLesson {
     /// Its id: `agent memory show ID`.
     pub id: String,
     /// Its kind.
@@ -40,7 +40,7 @@ pub enum LessonKind {
 /// When something was recalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Moment {
+pub enum RecallMoment {
     /// At the start of a task.
     Task,
     /// After a call that failed as one did before.
@@ -64,9 +64,9 @@ pub struct FailedCall<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryRecalled {
     /// When.
-    pub moment: Moment,
+    pub moment: RecallMoment,
     /// The lessons, best first.
-    pub items: Vec<Recalled>,
+    pub items: Vec<RecalledLesson>,
     /// The model's call that they are about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
@@ -85,10 +85,10 @@ pub struct MemoryRecalled {
 pub struct MemoryWritten {
     /// New lessons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub new: Vec<Recalled>,
+    pub new: Vec<RecalledLesson>,
     /// Known lessons that were learnt again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub confirmed: Vec<Recalled>,
+    pub confirmed: Vec<RecalledLesson>,
     /// `seq` of the last event that they rest on; 0 for distilled lessons.
     pub up_to: u64,
 }
@@ -97,23 +97,23 @@ pub struct MemoryWritten {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Remedy {
     /// The lesson.
-    pub item: Recalled,
+    pub item: RecalledLesson,
     /// What the kernel may try itself: only if the failed call is the one that the lesson was learnt from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<SuggestedAction>,
 }
 
 /// The lessons of earlier sessions.
-pub trait Recall: Send + Sync {
+pub trait LessonSource: Send + Sync {
     /// The lessons for a task, best first, within this number of tokens.
-    fn for_task(&self, task: &str, max_tokens: u64) -> Vec<Recalled>;
+    fn lessons_for_task(&self, task: &str, max_tokens: u64) -> Vec<RecalledLesson>;
 
     /// The lesson about exactly this failure.
-    fn after(&self, failed: &FailedCall<'_>) -> Option<Remedy>;
+    fn find_remedy(&self, failed: &FailedCall<'_>) -> Option<Remedy>;
 
     /// The lessons that are most similar to this failure, for a reflection.
-    fn similar(&self, failed: &FailedCall<'_>) -> Vec<Recalled>;
+    fn similar_lessons(&self, failed: &FailedCall<'_>) -> Vec<RecalledLesson>;
 
     /// How successful a methodology was, from 0 to 1; 0.5 if unknown.
-    fn weight(&self, methodology: &str) -> f64;
+    fn methodology_weight(&self, methodology: &str) -> f64;
 }

@@ -5,13 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Object;
-use super::control::{Category, Signal};
+use super::control::{CauseCategory, FailureSignal};
 
 /// Confidence from which a reflection counts; below it the deterministic decision applies.
 pub const MIN_CONFIDENCE: f64 = 0.5;
 
 /// Words of advice that would widen permissions.
-const WIDENS: [&str; 16] = [
+const WIDENING_WORDS: [&str; 16] = [
     "--allow",
     "--yolo",
     "permission mode",
@@ -35,7 +35,7 @@ const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reflection {
     /// What kind of evidence there was.
-    pub failure_signal: Signal,
+    pub failure_signal: FailureSignal,
     /// Why it failed.
     pub root_cause: RootCause,
     /// What would help, one to three ways.
@@ -64,7 +64,7 @@ impl Reflection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RootCause {
     /// Where the cause lies.
-    pub category: Category,
+    pub category: CauseCategory,
     /// What kind of mistake it is.
     #[serde(default)]
     pub kind: CauseKind,
@@ -75,20 +75,20 @@ pub struct RootCause {
     #[serde(default)]
     pub transient: bool,
     /// Another try may succeed.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub retry_may_succeed: bool,
     /// The plan is still the right one.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub plan_still_holds: bool,
     /// This step can be saved as it is.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub recoverable: bool,
     /// From 0 to 1.
     #[serde(default)]
     pub confidence: f64,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -177,7 +177,7 @@ pub enum MemoryKind {
 }
 
 /// The sentences of an advice, in lower case, that propose something: sentences with a warning are left out.
-pub fn proposals(advice: &str) -> Vec<&str> {
+pub fn extract_proposals(advice: &str) -> Vec<&str> {
     let warns = |sentence: &str| NEGATIONS.iter().any(|no| sentence.contains(no));
     // A dot inside a name ends no sentence.
     let sentences = advice.split([';', '\n', '。', '；']).flat_map(|part| part.split(". "));
@@ -185,6 +185,6 @@ pub fn proposals(advice: &str) -> Vec<&str> {
 }
 
 /// The word by which a sentence, in lower case, would widen permissions.
-pub fn widens(sentence: &str) -> Option<&'static str> {
-    WIDENS.into_iter().find(|word| sentence.contains(word))
+pub fn find_widening_word(sentence: &str) -> Option<&'static str> {
+    WIDENING_WORDS.into_iter().find(|word| sentence.contains(word))
 }

@@ -35,7 +35,7 @@ impl Schema {
         compiler.add_resource(BASE, schema.clone()).map_err(|error| error.to_string())?;
         let mut schemas = Schemas::new();
         let index = compiler.compile(BASE, &mut schemas).map_err(|error| match error {
-            CompileError::ValidationError { src, .. } => in_one_line(&src),
+            CompileError::ValidationError { src, .. } => mismatch_line(&src),
             CompileError::LoadUrlError { url, .. } => {
                 format!("{url} is outside of the schema: put it into `$defs` and refer to it there")
             }
@@ -48,14 +48,14 @@ impl Schema {
     pub fn mismatches<T>(&self, value: &Value, describe: impl Fn(&Mismatch<'_>) -> T) -> Vec<T> {
         let mut all = Vec::new();
         if let Err(error) = self.schemas.validate(value, self.index) {
-            visit(&error, &mut |mismatch| all.push(describe(mismatch)));
+            visit_mismatches(&error, &mut |mismatch| all.push(describe(mismatch)));
         }
         all
     }
 }
 
 /// Visits the errors inside of groups. If all alternatives of an `anyOf` or `oneOf` fail, it is one error.
-fn visit(error: &ValidationError<'_, '_>, each: &mut impl FnMut(&Mismatch<'_>)) {
+fn visit_mismatches(error: &ValidationError<'_, '_>, each: &mut impl FnMut(&Mismatch<'_>)) {
     let is_group = matches!(
         error.kind,
         ErrorKind::Group
@@ -64,12 +64,12 @@ fn visit(error: &ValidationError<'_, '_>, each: &mut impl FnMut(&Mismatch<'_>)) 
             | ErrorKind::AllOf
     );
     if is_group && !error.causes.is_empty() {
-        error.causes.iter().for_each(|cause| visit(cause, each));
+        error.causes.iter().for_each(|cause| visit_mismatches(cause, each));
         return;
     }
     let reason = match error.kind {
         ErrorKind::AnyOf | ErrorKind::OneOf(None) => {
-            let alternatives: Vec<String> = error.causes.iter().map(in_one_line).collect();
+            let alternatives: Vec<String> = error.causes.iter().map(mismatch_line).collect();
             format!("no alternative matches ({})", alternatives.join(" | "))
         }
         _ => one_line(&error.kind),
@@ -83,13 +83,13 @@ fn one_line(error: &impl ToString) -> String {
 }
 
 /// The mismatches, each with its place.
-fn in_one_line(error: &ValidationError<'_, '_>) -> String {
+fn mismatch_line(error: &ValidationError<'_, '_>) -> String {
     let mut reasons = Vec::new();
     let mut add = |mismatch: &Mismatch<'_>| {
         let place = if mismatch.pointer.is_empty() { "at the top" } else { &mismatch.pointer };
         reasons.push(format!("{place}: {}", mismatch.reason));
     };
-    visit(error, &mut add);
+    visit_mismatches(error, &mut add);
     reasons.join("; ")
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::nearest;
+use super::most_similar;
 
 /// Parses a duration: `90s`, `10m`, `1h 30m`, `500ms`, `30d`; a bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -22,7 +22,7 @@ pub fn with_suggestion(message: &str) -> String {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let suggestion = match names.split_first() {
         Some((wrong, known)) if message.starts_with("unknown field") => {
-            let meant = nearest(wrong, known.iter().copied())
+            let meant = most_similar(wrong, known.iter().copied())
                 .map_or_else(String::new, |name| format!(": did you mean `{name}`?"));
             Some(format!("unknown key `{wrong}`{meant} (known here: {})", known.join(", ")))
         }

@@ -12,14 +12,14 @@ const TAIL_LINES: usize = 20;
 
 /// The signature of a result with an error: tool, code and message; for a command that failed, the end of its
 /// output. `None` without an error.
-pub fn of(tool: &str, envelope: &Envelope) -> Option<String> {
+pub fn failure_signature(tool: &str, envelope: &Envelope) -> Option<String> {
     let error = envelope.error()?;
     let ran = matches!(error.code, ErrorCode::CommandFailed | ErrorCode::Timeout)
         && error.code.class(tool) == ErrorClass::State;
     Some(if ran {
-        format!("{} {}", error.code.as_str(), signature(&output_tail(envelope)))
+        format!("{} {}", error.code.as_str(), mask_message(&output_tail(envelope)))
     } else {
-        format!("{tool} {}: {}", error.code.as_str(), signature(&error.message))
+        format!("{tool} {}: {}", error.code.as_str(), mask_message(&error.message))
     })
 }
 
@@ -35,19 +35,19 @@ pub fn output_tail(envelope: &Envelope) -> String {
 }
 
 /// The command needs something that is not installed; `output`: the end of its output.
-pub fn is_missing(envelope: &Envelope, output: &str) -> bool {
+pub fn is_missing_dependency(envelope: &Envelope, output: &str) -> bool {
     let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
     exit_code == Some(127)
         || ["No module named", "Cannot find module"].iter().any(|words| output.contains(words))
 }
 
 /// The message with numbers, times, paths, addresses and hashes masked.
-pub fn signature(message: &str) -> String {
-    message.split_whitespace().map(mask).collect::<Vec<_>>().join(" ")
+pub fn mask_message(message: &str) -> String {
+    message.split_whitespace().map(mask_word).collect::<Vec<_>>().join(" ")
 }
 
 /// Shortens a text but keeps it distinguishable: the part that is cut off is replaced by a hash.
-pub fn brief(text: &str, max: usize) -> String {
+pub fn shorten_with_hash(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
     }
@@ -56,7 +56,7 @@ pub fn brief(text: &str, max: usize) -> String {
     format!("{}{:08x}", shorten(text, max.saturating_sub(8)), hasher.finish() & 0xffff_ffff)
 }
 
-fn mask(word: &str) -> String {
+fn mask_word(word: &str) -> String {
     let core = word.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '.' | '~'));
     let is_path = |text: &str| text.contains(['/', '\\']);
     // `tests/test_a.py::test_x` names the test.
@@ -93,15 +93,15 @@ mod tests {
         let one = "thread 4711 panicked at src/a.rs:12:5: left 3 at 0x7ffe12, took 1.25s (commit 3fa9c21b)";
         let other =
             "thread 9 panicked at src/b/c.rs:99:1: left 44 at 0x11, took 12.5s (commit 00ab12cd)";
-        assert_eq!(signature(one), signature(other));
+        assert_eq!(mask_message(one), mask_message(other));
     }
 
     #[test]
     fn signature_distinguishes_different_errors() {
-        assert_ne!(signature("expected `;`"), signature("expected `,`"));
-        assert_ne!(signature("no method named foo"), signature("no method named bar"));
+        assert_ne!(mask_message("expected `;`"), mask_message("expected `,`"));
+        assert_ne!(mask_message("no method named foo"), mask_message("no method named bar"));
         let pytest =
-            |test: &str| signature(&format!("FAILED tests/test_a.py::{test} - assert 1 == 2"));
+            |test: &str| mask_message(&format!("FAILED tests/test_a.py::{test} - assert 1 == 2"));
         assert_eq!(pytest("test_x"), "FAILED <path>::test_x - assert # == #");
         assert_ne!(pytest("test_1"), pytest("test_2"));
     }

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::event::ModelResponded;
+use super::format_thousands;
 use super::model::{Usage, is_zero};
-use super::thousands;
 
 /// Tokens and cost of answers, of whichever agent and purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,8 +24,8 @@ pub struct Spending {
 
 impl Spending {
     /// Adds an answer.
-    pub fn add(&mut self, answer: &ModelResponded) {
-        let usage = answer.counted();
+    pub fn add_response(&mut self, answer: &ModelResponded) {
+        let usage = answer.usage_or_estimate();
         self.usage += usage;
         let tokens = usage.total();
         if answer.usage.is_none() {
@@ -38,7 +38,7 @@ impl Spending {
     }
 
     /// Adds other answers.
-    pub fn add_all(&mut self, more: &Self) {
+    pub fn add_spending(&mut self, more: &Self) {
         self.usage += more.usage;
         self.estimated_tokens = self.estimated_tokens.saturating_add(more.estimated_tokens);
         self.unpriced_tokens = self.unpriced_tokens.saturating_add(more.unpriced_tokens);
@@ -48,29 +48,29 @@ impl Spending {
     }
 
     /// The mark of numbers of which a part is an estimate.
-    pub fn about(&self) -> &'static str {
+    pub fn estimate_mark(&self) -> &'static str {
         if self.estimated_tokens > 0 { "~" } else { "" }
     }
 
     /// The cost in a table: `$0.0123`, with `+` if it leaves out models whose price is not known; `-` without any.
-    pub fn cost_in_brief(&self) -> String {
+    pub fn cost_cell(&self) -> String {
         let more = if self.unpriced_tokens > 0 { "+" } else { "" };
-        self.dollars().map_or_else(|| "-".to_owned(), |cost| cost + more)
+        self.formatted_cost().map_or_else(|| "-".to_owned(), |cost| cost + more)
     }
 
     /// The cost for display, with four decimals: `$0.0123`; `None` if no price is known.
-    pub fn dollars(&self) -> Option<String> {
-        self.cost_usd.map(|usd| format!("{}{}", self.about(), dollars(usd)))
+    pub fn formatted_cost(&self) -> Option<String> {
+        self.cost_usd.map(|usd| format!("{}{}", self.estimate_mark(), format_dollars(usd)))
     }
 
     /// The cost and what it leaves out: `$0.0123, without 1,234 tokens of models whose price is not known`.
     pub fn cost_in_words(&self) -> Option<String> {
-        let cost = self.dollars()?;
+        let cost = self.formatted_cost()?;
         Some(match self.unpriced_tokens {
             0 => cost,
             n => format!(
                 "{cost}, without {} tokens of models whose price is not known",
-                thousands(n)
+                format_thousands(n)
             ),
         })
     }
@@ -78,12 +78,12 @@ impl Spending {
     /// The tokens for display: `1,234 in (1,000 cached), 56 out`.
     pub fn tokens_in_words(&self) -> String {
         let Usage { input_tokens, output_tokens, cached_tokens, .. } = self.usage;
-        let about = self.about();
+        let about = self.estimate_mark();
         let cached = match cached_tokens {
             0 => String::new(),
-            n => format!(" ({} cached)", thousands(n)),
+            n => format!(" ({} cached)", format_thousands(n)),
         };
-        let (input, output) = (thousands(input_tokens), thousands(output_tokens));
+        let (input, output) = (format_thousands(input_tokens), format_thousands(output_tokens));
         format!("{about}{input} in{cached}, {about}{output} out")
     }
 
@@ -95,6 +95,6 @@ impl Spending {
 }
 
 /// An amount for display, with four decimals.
-pub fn dollars(usd: f64) -> String {
+pub fn format_dollars(usd: f64) -> String {
     format!("${usd:.4}")
 }

@@ -139,7 +139,7 @@ impl Effect {
 /// unchanged.
 #[expect(clippy::struct_excessive_bools, reason = "each is given or withheld by itself")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rights {
+pub struct CommandRights {
     /// Only the private TMPDIR is writable.
     pub read_only: bool,
     /// The command has the user's network.
@@ -147,13 +147,13 @@ pub struct Rights {
     /// Git's configuration and hooks are writable.
     pub git_config: bool,
     /// The command runs without the sandbox.
-    pub outside: bool,
+    pub unsandboxed: bool,
 }
 
 /// The part of a large output that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Direction {
+pub enum OutputPart {
     /// The first and the last lines.
     HeadTail,
     /// The first lines.
@@ -163,12 +163,12 @@ pub enum Direction {
 }
 
 /// How the model and Claude Code call a tool of an MCP server, as long as the name is not cut.
-pub fn mcp_name(server: &str, tool: &str) -> String {
-    format!("mcp__{}__{}", sanitized(server), sanitized(tool))
+pub fn mcp_tool_name(server: &str, tool: &str) -> String {
+    format!("mcp__{}__{}", sanitize_name(server), sanitize_name(tool))
 }
 
 /// The name with `_` in place of what providers do not accept.
-pub fn sanitized(name: &str) -> String {
+pub fn sanitize_name(name: &str) -> String {
     let valid = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
     name.chars().map(|letter| if valid(letter) { letter } else { '_' }).collect()
 }

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::envelope::Envelope;
-use super::visible::{literal, literal_line};
-use super::{Object, counted, shorten};
+use super::terminal_escape::{escape_literal, escape_literal_line};
+use super::{Object, pluralize, shorten};
 
 /// A text of more bytes, or of several lines, is shown below the line of JSON.
-const SMALL: usize = 120;
+const MAX_INLINE_BYTES: usize = 120;
 
 /// The model's view. The same envelope always gives the same view.
-pub fn view(envelope: &Envelope) -> String {
+pub fn render_for_model(envelope: &Envelope) -> String {
     let mut head = Object::new();
     head.insert("status".into(), envelope.status().into());
     if let Some(error) = envelope.error() {
@@ -32,10 +32,10 @@ pub fn view(envelope: &Envelope) -> String {
         head.insert("text".into(), envelope.text.clone().into());
     }
     let mut bulk = Vec::new();
-    for (name, value) in envelope.data.iter().filter(|(name, _)| !is_known(envelope, name)) {
-        match below(name, value) {
+    for (name, value) in envelope.data.iter().filter(|(name, _)| !is_redundant(envelope, name)) {
+        match format_large_field(name, value) {
             Some(text) => bulk.push((name.as_str(), text)),
-            None if is_worth_saying(name, value) => {
+            None if is_informative(name, value) => {
                 head.insert(name.clone(), value.clone());
             }
             None => {}
@@ -67,7 +67,7 @@ fn first_line(envelope: &Envelope, mut head: Object) -> String {
 }
 
 /// The model sent this field itself, or the text contains it.
-fn is_known(envelope: &Envelope, field: &str) -> bool {
+fn is_redundant(envelope: &Envelope, field: &str) -> bool {
     // The image follows the text.
     if envelope.image().is_some() {
         return true;
@@ -88,7 +88,7 @@ fn is_known(envelope: &Envelope, field: &str) -> bool {
 }
 
 /// A null, false or empty value has no information.
-fn is_worth_saying(name: &str, value: &Value) -> bool {
+fn is_informative(name: &str, value: &Value) -> bool {
     // The recap contains the plan, and the text the answers.
     if matches!(name, "todos" | "recap" | "answers") {
         return false;
@@ -105,32 +105,34 @@ fn is_worth_saying(name: &str, value: &Value) -> bool {
 }
 
 /// The plain text of a large field; `None` for a small one.
-fn below(name: &str, value: &Value) -> Option<String> {
+fn format_large_field(name: &str, value: &Value) -> Option<String> {
     match value {
         Value::String(text)
             if text.contains('\n')
-                || text.len() > SMALL
+                || text.len() > MAX_INLINE_BYTES
                 || matches!(name, "content" | "report") =>
         {
             (!text.is_empty()).then(|| text.clone())
         }
         Value::Array(items) if !items.is_empty() => match name {
-            "matches" => Some(matches(items)),
-            "entries" => Some(items.iter().map(entry).collect()),
-            "counts" => Some(items.iter().map(count).collect()),
-            "paths" | "files" => Some(items.iter().filter_map(Value::as_str).map(line).collect()),
+            "matches" => Some(format_matches(items)),
+            "entries" => Some(items.iter().map(format_entry).collect()),
+            "counts" => Some(items.iter().map(format_count).collect()),
+            "paths" | "files" => {
+                Some(items.iter().filter_map(Value::as_str).map(format_line).collect())
+            }
             _ => None,
         },
         _ => None,
     }
 }
 
-fn line(text: &str) -> String {
+fn format_line(text: &str) -> String {
     format!("{text}\n")
 }
 
 /// Each file with its matches as `line: text`, and context lines as `line- text`.
-fn matches(items: &[Value]) -> String {
+fn format_matches(items: &[Value]) -> String {
     let mut text = String::new();
     let mut last_file = None;
     for item in items {
@@ -155,7 +157,7 @@ fn matches(items: &[Value]) -> String {
     text
 }
 
-fn entry(item: &Value) -> String {
+fn format_entry(item: &Value) -> String {
     let path = item["path"].as_str().unwrap_or_default();
     match item["type"].as_str() {
         Some("dir") => format!("{path}/\n"),
@@ -170,12 +172,12 @@ fn entry(item: &Value) -> String {
     }
 }
 
-fn count(item: &Value) -> String {
+fn format_count(item: &Value) -> String {
     format!("{}: {}\n", item["file"].as_str().unwrap_or_default(), item["count"])
 }
 
 /// The input fields that describe a call best, in order.
-const TELLING: [&str; 8] =
+const SUBJECT_FIELDS: [&str; 8] =
     ["command", "pattern", "path", "summary", "id", "name", "description", "prompt"];
 
 /// What a call of a tool of an MCP server does: `git.log {"n":3}` for the tool that calls any of them, the arguments for
@@ -194,24 +196,25 @@ pub fn mcp_subject(tool: &str, input: &Object) -> Option<String> {
 
 /// A call in one line: `Read src/a.rs`, `Bash (in web) npm test`.
 pub fn call_line(tool: &str, input: &Object) -> String {
-    let subject = literal_line(&subject(tool, input)).into_owned();
-    let place = place_of_command(tool, input).map(|place| shorten(&literal_line(&place), 40));
-    let line = format!("{} {}", named(&literal_line(tool), place), shorten(&subject, 90));
+    let subject = escape_literal_line(&call_subject(tool, input)).into_owned();
+    let place = command_place(tool, input).map(|place| shorten(&escape_literal_line(&place), 40));
+    let line =
+        format!("{} {}", tool_with_place(&escape_literal_line(tool), place), shorten(&subject, 90));
     line.trim_end().to_owned()
 }
 
 /// A call with all of its command, path or other subject.
-pub fn call_in_full(tool: &str, input: &Object) -> String {
-    let tool_and_place = named(tool, place_of_command(tool, input));
-    literal(&format!("{tool_and_place} {}", subject(tool, input))).trim_end().to_owned()
+pub fn full_call(tool: &str, input: &Object) -> String {
+    let tool_and_place = tool_with_place(tool, command_place(tool, input));
+    escape_literal(&format!("{tool_and_place} {}", call_subject(tool, input))).trim_end().to_owned()
 }
 
-fn named(tool: &str, place: Option<String>) -> String {
+fn tool_with_place(tool: &str, place: Option<String>) -> String {
     place.map_or_else(|| tool.to_owned(), |place| format!("{tool} ({place})"))
 }
 
 /// Where and how a command runs, if not in the foreground in the root: `in web, in the background`.
-pub fn place_of_command(tool: &str, input: &Object) -> Option<String> {
+pub fn command_place(tool: &str, input: &Object) -> Option<String> {
     if tool != "Bash" {
         return None;
     }
@@ -225,7 +228,7 @@ pub fn place_of_command(tool: &str, input: &Object) -> Option<String> {
 }
 
 /// The files of an undo in words, at most 40: first those that were left as they are.
-pub fn undone_files(
+pub fn describe_undone_files(
     files: &BTreeMap<String, String>,
     in_words: impl Fn(&str, &str) -> String,
 ) -> String {
@@ -235,14 +238,14 @@ pub fn undone_files(
     let mut shown: Vec<String> =
         all.iter().take(MOST).map(|(path, how)| in_words(path, how)).collect();
     if let more @ 1.. = all.len().saturating_sub(MOST) {
-        shown.push(format!("and {}", counted(more as u64, "more file")));
+        shown.push(format!("and {}", pluralize(more as u64, "more file")));
     }
     shown.join(", ")
 }
 
-fn subject(tool: &str, input: &Object) -> String {
+fn call_subject(tool: &str, input: &Object) -> String {
     mcp_subject(tool, input).unwrap_or_else(|| {
-        let texts = TELLING.iter().find_map(|name| input.get(*name).and_then(Value::as_str));
+        let texts = SUBJECT_FIELDS.iter().find_map(|name| input.get(*name).and_then(Value::as_str));
         texts.unwrap_or_default().to_owned()
     })
 }
@@ -258,7 +261,7 @@ mod tests {
         envelope["stats"] = json!({"time_ms": 1});
         envelope["context"] = json!({"cwd": ".", "params_input": {}});
         let envelope: Envelope = serde_json::from_value(envelope).expect("an envelope");
-        assert_eq!(view(&envelope), expected);
+        assert_eq!(render_for_model(&envelope), expected);
     }
 
     #[test]

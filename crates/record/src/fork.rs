@@ -7,9 +7,9 @@ use std::path::Path;
 
 use memchr::memmem;
 
-use super::log::{EVENTS, LogError, load};
+use super::log::{EVENTS, LogError, load_session};
 use agent_protocol::disk;
-use agent_protocol::event::{Body, Event, Header, Place, VERSION};
+use agent_protocol::event::{Event, EventBody, EventHeader, FORMAT_VERSION, WorkPosition};
 
 /// The folder of spilled output.
 const OUTPUT: &str = "tool-output";
@@ -45,32 +45,46 @@ pub enum ForkError {
 /// Copies the record of a session up to the end of a turn (`None`: all of it) into a new folder; folders are
 /// named by session ids. Spilled output and images that the copied events refer to are copied with them. The new session
 /// is created completely or not at all.
-pub fn fork(from: &Path, to: &Path, up_to: Option<u32>, ts: String) -> Result<(), ForkError> {
-    let (old, new) = (id(from), id(to));
+pub fn fork_session(
+    from: &Path,
+    to: &Path,
+    up_to: Option<u32>,
+    ts: String,
+) -> Result<(), ForkError> {
+    let (old, new) = (session_id(from), session_id(to));
     let log = from.join(EVENTS);
-    let loaded = load(&log)?;
+    let loaded = load_session(&log)?;
     let n = match up_to {
         None => loaded.events.len(),
-        Some(turn) => end_of(&loaded.events, turn).ok_or_else(|| ForkError::NoTurn {
-            session: old.clone(),
-            turn,
-            last: loaded.events.last().map_or(0, |event| event.header.place.turn),
-        })?,
+        Some(turn) => {
+            count_until_turn_end(&loaded.events, turn).ok_or_else(|| ForkError::NoTurn {
+                session: old.clone(),
+                turn,
+                last: loaded.events.last().map_or(0, |event| event.header.place.turn),
+            })?
+        }
     };
-    let place = loaded.events[..n].last().map_or_else(Place::default, |last| last.header.place);
-    let text = disk::read(&log).map_err(failed(&log))?;
+    let place =
+        loaded.events[..n].last().map_or_else(WorkPosition::default, |last| last.header.place);
+    let text = disk::read_file(&log).map_err(io_error(&log))?;
     let lines = text.split_inclusive(|byte| *byte == b'\n').take(n);
     let mut copy: Vec<u8> = Vec::with_capacity(text.len());
     for line in lines {
-        copy.extend(renamed(line, &old, &new));
+        copy.extend(replace_session_id(line, &old, &new));
     }
-    let header =
-        Header { v: VERSION, seq: n as u64 + 1, ts, session: new, agent: "main".to_owned(), place };
-    let body = Body::SessionForked { from: old, up_to: place.turn };
+    let header = EventHeader {
+        v: FORMAT_VERSION,
+        seq: n as u64 + 1,
+        ts,
+        session: new,
+        agent: "main".to_owned(),
+        place,
+    };
+    let body = EventBody::SessionForked { from: old, up_to: place.turn };
     // An event holds only strings and numbers: it always serialises.
     copy.extend(serde_json::to_vec(&Event { header, body }).unwrap_or_default());
     copy.push(b'\n');
-    let written = write(from, to, &copy);
+    let written = write_fork(from, to, &copy);
     if written.is_err() {
         // The incomplete copy is useless.
         _ = disk::remove_folder(to);
@@ -78,33 +92,34 @@ pub fn fork(from: &Path, to: &Path, up_to: Option<u32>, ts: String) -> Result<()
     written
 }
 
-fn id(folder: &Path) -> String {
+fn session_id(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> ForkError + '_ {
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ForkError + '_ {
     move |error| ForkError::Io { path: path.display().to_string(), error }
 }
 
 /// The number of events up to the end of a turn. A turn that was killed ends where the next begins.
-fn end_of(events: &[Event], turn: u32) -> Option<usize> {
+fn count_until_turn_end(events: &[Event], turn: u32) -> Option<usize> {
     let is_of = |event: &Event| event.header.place.turn == turn;
     let begin = events.iter().position(is_of)?;
-    let finished =
-        events.iter().position(|event| is_of(event) && matches!(event.body, Body::TurnFinished(_)));
+    let finished = events
+        .iter()
+        .position(|event| is_of(event) && matches!(event.body, EventBody::TurnFinished(_)));
     let next = events[begin..].iter().position(|event| !is_of(event)).map(|n| begin + n);
     Some(finished.map_or_else(|| next.unwrap_or(events.len()), |at| at + 1))
 }
 
 /// Replaces the session's id in the header of a line, and in the paths of its output.
-fn renamed(line: &[u8], old: &str, new: &str) -> Vec<u8> {
+fn replace_session_id(line: &[u8], old: &str, new: &str) -> Vec<u8> {
     let header = (format!("\"session\":\"{old}\""), format!("\"session\":\"{new}\""));
     let paths = (format!("sessions/{old}/{OUTPUT}/"), format!("sessions/{new}/{OUTPUT}/"));
-    let line = replaced(line, &header, 1);
-    replaced(&line, &paths, usize::MAX)
+    let line = replace_bytes(line, &header, 1);
+    replace_bytes(&line, &paths, usize::MAX)
 }
 
-fn replaced(line: &[u8], (old, new): &(String, String), most: usize) -> Vec<u8> {
+fn replace_bytes(line: &[u8], (old, new): &(String, String), most: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(line.len());
     let mut rest = 0;
     for at in memmem::find_iter(line, old.as_bytes()).take(most) {
@@ -116,23 +131,23 @@ fn replaced(line: &[u8], (old, new): &(String, String), most: usize) -> Vec<u8> 
     out
 }
 
-fn write(from: &Path, to: &Path, events: &[u8]) -> Result<(), ForkError> {
-    disk::new_folder(to, 0o700).map_err(failed(to))?;
+fn write_fork(from: &Path, to: &Path, events: &[u8]) -> Result<(), ForkError> {
+    disk::create_folder(to, 0o700).map_err(io_error(to))?;
     let outputs = outputs_in(events).into_iter().map(|name| (OUTPUT, name));
     let images = images_in(&from.join(IMAGES), events).into_iter().map(|name| (IMAGES, name));
     for (folder, name) in outputs.chain(images) {
         // A link could lead to any file of the user.
         let Ok(mut file) = disk::open_file(&from.join(folder).join(&name)) else { continue };
         let copy = to.join(folder).join(name);
-        disk::make_folder(&to.join(folder), 0o700).map_err(failed(&copy))?;
-        let mut new = disk::create(&copy, 0o600).map_err(failed(&copy))?;
-        io::copy(&mut file, &mut new).map_err(failed(&copy))?;
+        disk::create_folder_all(&to.join(folder), 0o700).map_err(io_error(&copy))?;
+        let mut new = disk::create_file(&copy, 0o600).map_err(io_error(&copy))?;
+        io::copy(&mut file, &mut new).map_err(io_error(&copy))?;
     }
     // The log comes last: without it a folder is no session.
     let half = to.join(format!("{EVENTS}.new"));
-    let mut file = disk::create(&half, 0o600).map_err(failed(&half))?;
-    io::Write::write_all(&mut file, events).map_err(failed(&half))?;
-    fs::rename(&half, to.join(EVENTS)).map_err(failed(&half))
+    let mut file = disk::create_file(&half, 0o600).map_err(io_error(&half))?;
+    io::Write::write_all(&mut file, events).map_err(io_error(&half))?;
+    fs::rename(&half, to.join(EVENTS)).map_err(io_error(&half))
 }
 
 /// The names of the images in a folder that events refer to: the hashes of their contents.

@@ -5,27 +5,30 @@
 
 pub mod eval;
 mod fork;
-mod live;
+mod live_events;
 mod log;
 pub mod otel;
 mod overview;
+mod partial_record;
 mod render;
 mod summary;
-mod tolerant;
 pub mod trace;
 
-pub use fork::{ForkError, fork};
-pub use live::{LastSeen, files_seen, forked_from, live, live_of_all_agents, milliseconds};
-pub use log::{EVENTS, Loaded, Log, LogError, load};
-pub use overview::{Overview, directories, main_model, overview, tail};
+pub use fork::{ForkError, fork_session};
+pub use live_events::{
+    LastFileAccess, forked_from, last_file_accesses, live_events, live_events_of_all_agents,
+    parse_milliseconds,
+};
+pub use log::{EVENTS, LoadedSession, Log, LogError, load_session};
+pub use overview::{SessionOverview, added_directories, last_main_model, read_overview, read_tail};
+pub use partial_record::{PartialRecord, RecordGaps, read_partially};
 pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, summary, turns};
-pub use tolerant::{Gaps, Understood, read};
 
 use agent_protocol::Object;
 use agent_protocol::control::PermissionMode;
 use agent_protocol::envelope::{Envelope, ErrorCode, ToolError};
-use agent_protocol::event::{Body, Caller, Event, ModelResponded};
+use agent_protocol::event::{Caller, Event, EventBody, ModelResponded};
 use agent_protocol::message::ToolCall;
 use agent_protocol::model::{Purpose, StopReason};
 use agent_protocol::tool::Effect;
@@ -38,25 +41,27 @@ pub fn is_id(name: &str) -> bool {
 }
 
 /// The section *Place* at the start of a recorded session.
-pub fn place<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<String> {
+pub fn place_section<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<String> {
     events.into_iter().find_map(|event| match &event.body {
-        Body::SessionStarted(started) => Some(started.place.clone()),
+        EventBody::SessionStarted(started) => Some(started.place.clone()),
         _ => None,
     })
 }
 
 /// The last mode of a recorded session.
-pub fn mode(events: Vec<&Event>) -> Option<PermissionMode> {
+pub fn last_permission_mode(events: Vec<&Event>) -> Option<PermissionMode> {
     events.into_iter().rev().find_map(|event| match &event.body {
-        Body::SessionStarted(now) | Body::SessionResumed { now, .. } => Some(now.permission_mode),
-        Body::ModeChanged { mode, .. } => Some(*mode),
+        EventBody::SessionStarted(now) | EventBody::SessionResumed { now, .. } => {
+            Some(now.permission_mode)
+        }
+        EventBody::ModeChanged { mode, .. } => Some(*mode),
         _ => None,
     })
 }
 
 /// A call of a recorded session without a result.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unanswered {
+pub struct UnansweredCall {
     /// The call.
     pub call: ToolCall,
     /// It was started, and could have changed something: its outcome is unknown.
@@ -67,29 +72,29 @@ pub struct Unanswered {
     pub parent: Option<String>,
 }
 
-impl Unanswered {
+impl UnansweredCall {
     fn new(call: ToolCall, parent: Option<String>) -> Self {
         Self { call, uncertain: false, writes: None, parent }
     }
 }
 
 /// The calls of the last answer that have no result, because the program ended meanwhile.
-pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unanswered> {
-    let mut open: Vec<Unanswered> = Vec::new();
+pub fn unanswered_calls<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<UnansweredCall> {
+    let mut open: Vec<UnansweredCall> = Vec::new();
     for event in events {
         match &event.body {
             // Answers for summaries or plans contain no calls.
-            Body::ModelResponded(answer)
+            EventBody::ModelResponded(answer)
                 if answer.purpose.is_conversation() && !answer.discarded =>
             {
                 let calls = answer.calls.iter().cloned();
-                open.extend(calls.map(|call| Unanswered::new(call, None)));
+                open.extend(calls.map(|call| UnansweredCall::new(call, None)));
             }
-            Body::ToolStarted { call, tool, effect, input, parent_call, .. } => {
+            EventBody::ToolStarted { call, tool, effect, input, parent_call, .. } => {
                 if parent_call.is_some() {
                     let arguments = serde_json::to_string(input).unwrap_or_default();
                     let own = ToolCall { id: call.clone(), name: tool.clone(), arguments };
-                    open.push(Unanswered::new(own, parent_call.clone()));
+                    open.push(UnansweredCall::new(own, parent_call.clone()));
                 }
                 if let Some(unanswered) = open.iter_mut().find(|open| open.call.id == *call) {
                     unanswered.uncertain = match effect {
@@ -107,7 +112,7 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
                     }
                 }
             }
-            Body::ToolFinished { call, .. } => open.retain(|open| open.call.id != *call),
+            EventBody::ToolFinished { call, .. } => open.retain(|open| open.call.id != *call),
             _ => {}
         }
     }
@@ -115,22 +120,22 @@ pub fn unanswered<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Unansw
 }
 
 /// The answer that was arriving when the program ended: what was received until then.
-pub fn cut_off_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Body> {
+pub fn interrupted_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<EventBody> {
     let mut partial = None;
     for event in events {
         match &event.body {
-            Body::ModelPartial { text } => partial = Some(text),
-            Body::ModelResponded(answer) if answer.purpose != Purpose::Main => {}
+            EventBody::ModelPartial { text } => partial = Some(text),
+            EventBody::ModelResponded(answer) if answer.purpose != Purpose::Main => {}
             // After a failed attempt the answer begins again.
-            Body::ModelResponded(_)
-            | Body::TurnFinished(_)
-            | Body::Error { retry_in_ms: Some(_), .. }
-            | Body::ModelFallback { .. } => partial = None,
+            EventBody::ModelResponded(_)
+            | EventBody::TurnFinished(_)
+            | EventBody::Error { retry_in_ms: Some(_), .. }
+            | EventBody::ModelFallback { .. } => partial = None,
             _ => {}
         }
     }
     let text = partial.filter(|text| !text.trim().is_empty())?;
-    Some(Body::ModelResponded(ModelResponded {
+    Some(EventBody::ModelResponded(ModelResponded {
         purpose: Purpose::Main,
         text: text.clone(),
         reasoning: String::new(),
@@ -147,7 +152,7 @@ pub fn cut_off_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option
 
 /// The synthetic result of a call without one: added first on resume, so that each call has exactly one
 /// result.
-pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
+pub fn synthetic_result(unanswered: &UnansweredCall) -> EventBody {
     let call = &unanswered.call;
     let (message, hint) = if unanswered.uncertain {
         (
@@ -171,7 +176,7 @@ pub fn synthetic_answer(unanswered: &Unanswered) -> Body {
     };
     let input = serde_json::from_str(&call.arguments).unwrap_or_default();
     let envelope = Envelope::refusal(error, data, input);
-    Body::ToolFinished {
+    EventBody::ToolFinished {
         call: call.id.clone(),
         tool: call.name.clone(),
         envelope: envelope.into(),

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use agent_protocol::disk;
-use agent_protocol::event::{Event, Sink, Stamped, VERSION};
-use agent_protocol::visible::literal_line;
+use agent_protocol::event::{Event, FORMAT_VERSION, Sink, StampedEvent};
+use agent_protocol::terminal_escape::escape_literal_line;
 
 /// The name of a session's events in its folder.
 pub const EVENTS: &str = "events.jsonl";
@@ -23,10 +23,10 @@ pub enum LogError {
     #[error(
         "session {0} is in use by {1}; wait for it to end, or continue with a copy: --fork --resume {0}"
     )]
-    InUse(String, Holder),
+    InUse(String, LockHolder),
     /// A line in the middle of the file is not an event.
     #[error("{path}:{line}: this line is not a known event ({reason})")]
-    Broken {
+    InvalidLine {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
@@ -37,10 +37,10 @@ pub enum LogError {
     /// The session was recorded in another format.
     #[error(
         "{path}: recorded by {} version of agent (event format {format}, this version reads \
-         {VERSION}); use that version for this session, or begin a new session",
-        if *format < u64::from(VERSION) { "an older" } else { "a newer" }
+         {FORMAT_VERSION}); use that version for this session, or begin a new session",
+        if *format < u64::from(FORMAT_VERSION) { "an older" } else { "a newer" }
     )]
-    OtherFormat {
+    UnsupportedFormat {
         /// The file.
         path: PathBuf,
         /// Its format.
@@ -64,12 +64,12 @@ impl LogError {
 
 /// The process that uses a session, as far as it is recorded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LockHolder {
     pid: Option<u32>,
     since: Option<String>,
 }
 
-impl std::fmt::Display for Holder {
+impl std::fmt::Display for LockHolder {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.pid, &self.since) {
             (Some(pid), Some(since)) => write!(to, "process {pid} since {since}"),
@@ -79,9 +79,9 @@ impl std::fmt::Display for Holder {
     }
 }
 
-impl Holder {
-    fn of(path: &Path) -> Self {
-        let text = disk::read(&path.with_file_name(HOLDER)).unwrap_or_default();
+impl LockHolder {
+    fn read(path: &Path) -> Self {
+        let text = disk::read_file(&path.with_file_name(HOLDER)).unwrap_or_default();
         let mut holder = serde_json::from_slice(&text).unwrap_or(Self { pid: None, since: None });
         // (It is displayed before a line that is meant to be copied.)
         holder.since.take_if(|since| since.parse::<jiff::Timestamp>().is_err());
@@ -95,11 +95,11 @@ impl Holder {
     }
 
     /// Records the process. The lock decides; this is only for messages.
-    fn say(path: &Path) {
+    fn write(path: &Path) {
         let since = Some(format!("{:.0}", jiff::Timestamp::now()));
         let holder = Self { pid: Some(std::process::id()), since };
         let text = serde_json::to_vec(&holder).unwrap_or_default();
-        _ = disk::replace(&path.with_file_name(HOLDER), &text);
+        _ = disk::replace_file(&path.with_file_name(HOLDER), &text);
     }
 }
 
@@ -111,45 +111,44 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A recorded session.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedSession {
     /// Its events, oldest first.
     pub events: Vec<Event>,
     /// The last line was incomplete, and is left out.
-    pub torn: bool,
+    pub is_torn: bool,
     /// Size of the complete lines, in bytes.
-    whole: u64,
+    complete_bytes: u64,
 }
 
 /// Reads a session. An incomplete last line (the program was killed while writing) is left out.
-pub fn load(path: &Path) -> Result<Loaded, LogError> {
-    let text = disk::read(path).map_err(LogError::io(path))?;
+pub fn load_session(path: &Path) -> Result<LoadedSession, LogError> {
+    let text = disk::read_file(path).map_err(LogError::io(path))?;
     // A last line without a line break may be complete, but this is not certain.
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let first = text[..whole].split(|byte| *byte == b'\n').next().unwrap_or_default();
-    if let Some(format) = format_of(first).filter(|format| *format != u64::from(VERSION)) {
-        return Err(LogError::OtherFormat { path: path.to_path_buf(), format });
+    if let Some(format) = parse_format(first).filter(|format| *format != u64::from(FORMAT_VERSION))
+    {
+        return Err(LogError::UnsupportedFormat { path: path.to_path_buf(), format });
     }
-    let events = events_in(&text[..whole]).map_err(|(line, reason)| LogError::Broken {
-        path: path.to_path_buf(),
-        line,
-        reason,
+    let events = parse_events_in_parts(&text[..whole]).map_err(|(line, reason)| {
+        LogError::InvalidLine { path: path.to_path_buf(), line, reason }
     })?;
-    Ok(Loaded { events, torn: whole < text.len(), whole: whole as u64 })
+    Ok(LoadedSession { events, is_torn: whole < text.len(), complete_bytes: whole as u64 })
 }
 
 /// The events in complete lines, or the number of the first invalid line and the reason.
-fn events_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
+fn parse_events_in_parts(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     let mut events = Vec::new();
-    for part in in_parts(text, lines_in) {
+    for part in process_in_parts(text, parse_events) {
         events.append(&mut part.map_err(|(line, why)| (events.len() + line, why))?);
     }
     Ok(events)
 }
 
 /// Processes complete lines in parts, in order. A long record is processed by several threads.
-pub(super) fn in_parts<T: Send>(text: &[u8], work: impl Fn(&[u8]) -> T + Sync) -> Vec<T> {
+pub(super) fn process_in_parts<T: Send>(text: &[u8], work: impl Fn(&[u8]) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut parts = parts(text, threads.min(text.len() / LEAST_PART + 1)).into_iter();
+    let mut parts = split_at_lines(text, threads.min(text.len() / MIN_PART_BYTES + 1)).into_iter();
     let first = parts.next().unwrap_or_default();
     std::thread::scope(|scope| {
         let work = &work;
@@ -163,10 +162,10 @@ pub(super) fn in_parts<T: Send>(text: &[u8], work: impl Fn(&[u8]) -> T + Sync) -
 }
 
 /// Minimum size of a part for a thread.
-const LEAST_PART: usize = 1024 * 1024;
+const MIN_PART_BYTES: usize = 1024 * 1024;
 
 /// Splits the text into about `n` parts of complete lines.
-fn parts(mut text: &[u8], n: usize) -> Vec<&[u8]> {
+fn split_at_lines(mut text: &[u8], n: usize) -> Vec<&[u8]> {
     let size = text.len().div_ceil(n);
     let mut parts = Vec::with_capacity(n);
     while text.len() > size {
@@ -179,27 +178,27 @@ fn parts(mut text: &[u8], n: usize) -> Vec<&[u8]> {
     parts
 }
 
-fn lines_in(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
+fn parse_events(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     let mut events = Vec::with_capacity(memchr::memchr_iter(b'\n', text).count());
     for line in text.split_inclusive(|byte| *byte == b'\n') {
-        events.push(event_in(line).map_err(|reason| (events.len() + 1, reason))?);
+        events.push(parse_event(line).map_err(|reason| (events.len() + 1, reason))?);
     }
     Ok(events)
 }
 
 /// The format version of an event, which need not be readable otherwise.
-fn format_of(line: &[u8]) -> Option<u64> {
+fn parse_format(line: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
-    struct Versioned {
+    struct FormatField {
         v: u64,
     }
-    serde_json::from_slice::<Versioned>(line).ok().map(|event| event.v)
+    serde_json::from_slice::<FormatField>(line).ok().map(|event| event.v)
 }
 
-pub(super) fn event_in(line: &[u8]) -> Result<Event, String> {
+pub(super) fn parse_event(line: &[u8]) -> Result<Event, String> {
     let event: Event = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    if event.header.v != VERSION {
-        return Err(format!("event format {}, not {VERSION}", event.header.v));
+    if event.header.v != FORMAT_VERSION {
+        return Err(format!("event format {}, not {FORMAT_VERSION}", event.header.v));
     }
     let turn = event.header.place.turn;
     if turn > LAST_TURN {
@@ -213,43 +212,43 @@ pub(super) fn event_in(line: &[u8]) -> Result<Event, String> {
 pub struct Log {
     file: File,
     path: PathBuf,
-    broken: bool,
+    has_failed: bool,
 }
 
 impl Log {
     /// Creates the file of a new session, and its folders.
     pub fn create(path: &Path) -> Result<Self, LogError> {
         if let Some(parent) = path.parent() {
-            disk::make_folder(parent, 0o755).map_err(LogError::io(path))?;
+            disk::create_folder_all(parent, 0o755).map_err(LogError::io(path))?;
         }
-        let file = disk::create(path, 0o600).map_err(LogError::io(path))?;
-        Self::hold(file, path)
+        let file = disk::create_file(path, 0o600).map_err(LogError::io(path))?;
+        Self::lock(file, path)
     }
 
     /// Opens the file of a session to resume: locks it, reads it, and drops an incomplete line.
-    pub fn resume(path: &Path) -> Result<(Self, Loaded), LogError> {
-        let file = disk::append(path, false).map_err(LogError::io(path))?;
-        let log = Self::hold(file, path)?;
-        let loaded = load(path)?;
-        if loaded.torn {
-            log.file.set_len(loaded.whole).map_err(LogError::io(path))?;
+    pub fn resume(path: &Path) -> Result<(Self, LoadedSession), LogError> {
+        let file = disk::open_for_append(path, false).map_err(LogError::io(path))?;
+        let log = Self::lock(file, path)?;
+        let loaded = load_session(path)?;
+        if loaded.is_torn {
+            log.file.set_len(loaded.complete_bytes).map_err(LogError::io(path))?;
         }
         Ok((log, loaded))
     }
 
     /// Locks a session without reading it; the lock is held until this is dropped.
     pub fn reserve(path: &Path) -> Result<Self, LogError> {
-        let file = disk::append(path, false).map_err(LogError::io(path))?;
-        Self::hold(file, path)
+        let file = disk::open_for_append(path, false).map_err(LogError::io(path))?;
+        Self::lock(file, path)
     }
 
-    fn hold(file: File, path: &Path) -> Result<Self, LogError> {
+    fn lock(file: File, path: &Path) -> Result<Self, LogError> {
         let mut lock = file.try_lock();
         let started = Instant::now();
         // If a process is killed while it starts a command, the child holds a copy of its lock for a moment,
         // until it executes its program.
         while matches!(lock, Err(TryLockError::WouldBlock))
-            && Holder::of(path).is_gone()
+            && LockHolder::read(path).is_gone()
             && started.elapsed() < PATIENCE
         {
             std::thread::sleep(Duration::from_millis(5));
@@ -257,13 +256,13 @@ impl Log {
         }
         match lock {
             Ok(()) => {
-                Holder::say(path);
-                Ok(Self { file, path: path.to_path_buf(), broken: false })
+                LockHolder::write(path);
+                Ok(Self { file, path: path.to_path_buf(), has_failed: false })
             }
             Err(TryLockError::WouldBlock) => {
                 let session = path.parent().and_then(Path::file_name).unwrap_or_default();
                 let session = session.to_string_lossy().into_owned();
-                Err(LogError::InUse(session, Holder::of(path)))
+                Err(LogError::InUse(session, LockHolder::read(path)))
             }
             Err(TryLockError::Error(error)) => Err(LogError::io(path)(error)),
         }
@@ -271,21 +270,21 @@ impl Log {
 }
 
 impl Sink for Log {
-    fn take_from_agent(&mut self, stamped: &Stamped) {
-        self.take(stamped);
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        self.receive(stamped);
     }
 
-    fn take(&mut self, stamped: &Stamped) {
-        if self.broken || !stamped.event.body.is_stored() {
+    fn receive(&mut self, stamped: &StampedEvent) {
+        if self.has_failed || !stamped.event.body.is_stored() {
             return;
         }
         // One write: a line is either complete, or the incomplete last one.
         let line = format!("{}\n", stamped.line);
         if let Err(error) = self.file.write_all(line.as_bytes()) {
-            self.broken = true;
+            self.has_failed = true;
             // The loop continues; the user is notified once, in a way that does not depend on the log.
             let path = self.path.display().to_string();
-            let path = literal_line(&path);
+            let path = escape_literal_line(&path);
             _ = writeln!(io::stderr(), "agent: {path}: {error}; the session is no longer recorded");
         }
     }
@@ -302,7 +301,7 @@ mod tests {
     fn log_parts_consist_of_whole_lines() {
         for text in ["", "a\n", "a\nbb\nccc\n\ndddd\n", "one long line and no other\n"] {
             for n in 1..9 {
-                let parts = parts(text.as_bytes(), n);
+                let parts = split_at_lines(text.as_bytes(), n);
                 assert_eq!(parts.concat(), text.as_bytes());
                 assert!(parts.iter().all(|part| part.is_empty() || part.ends_with(b"\n")));
             }
@@ -311,14 +310,15 @@ mod tests {
 
     #[test]
     fn invalid_log_line_is_reported_in_any_part() {
-        let n = 3 * LEAST_PART / LINE.len();
+        let n = 3 * MIN_PART_BYTES / LINE.len();
         for broken in [0, n / 2, n - 1] {
             let mut lines = vec![LINE; n];
             lines[broken] = "{\"v\":2,\"what\":2}\n";
-            let (line, _) = events_in(lines.concat().as_bytes()).expect_err("it is broken");
+            let (line, _) =
+                parse_events_in_parts(lines.concat().as_bytes()).expect_err("it is broken");
             assert_eq!(line, broken + 1);
         }
-        let events = events_in(LINE.repeat(n).as_bytes()).map(|events| events.len());
+        let events = parse_events_in_parts(LINE.repeat(n).as_bytes()).map(|events| events.len());
         assert_eq!(events, Ok(n));
     }
 }

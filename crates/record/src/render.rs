@@ -8,19 +8,19 @@ use serde_json::Value;
 use agent_protocol::control::ControlDecision;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
-    Body, Caller, Compacted, Event, McpState, ModelResponded, Pin, Summary, TurnFinished,
-    mode_changed,
+    Caller, Compaction, Event, EventBody, McpServerState, ModelResponded, Pin, SessionSummary,
+    TurnFinished, describe_mode_change,
 };
 use agent_protocol::hook::HookFinished;
-use agent_protocol::message::{Image, with_images};
+use agent_protocol::message::{Image, append_image_lines};
 use agent_protocol::model::Purpose;
 use agent_protocol::question::UserAnswer;
-use agent_protocol::recall::{MemoryRecalled, MemoryWritten, Recalled};
+use agent_protocol::recall::{MemoryRecalled, MemoryWritten, RecalledLesson};
 use agent_protocol::reflection::Reflection;
 use agent_protocol::spending::Spending;
+use agent_protocol::terminal_escape::escape_for_file;
 use agent_protocol::view::call_line;
-use agent_protocol::visible::in_file;
-use agent_protocol::{counted, shorten, without_reminder_tags};
+use agent_protocol::{pluralize, shorten, strip_reminder_tags};
 
 /// The timeline: calls with their status, decisions, tokens. Ends with a line break.
 pub fn timeline(events: &[Event]) -> String {
@@ -29,7 +29,7 @@ pub fn timeline(events: &[Event]) -> String {
     let mut agents: BTreeMap<&str, String> = BTreeMap::new();
     for event in events {
         let Some(line) = timeline_line(&event.body) else { continue };
-        if let Body::AgentStarted { role, .. } = &event.body {
+        if let EventBody::AgentStarted { role, .. } = &event.body {
             let n = agents.len() + 1;
             agents.insert(event.header.agent.as_str(), format!("{role} {n}"));
         }
@@ -43,16 +43,16 @@ pub fn timeline(events: &[Event]) -> String {
     out
 }
 
-pub(super) fn timeline_line(body: &Body) -> Option<String> {
+pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
     Some(match body {
-        Body::SessionStarted(started) => format!(
+        EventBody::SessionStarted(started) => format!(
             "session started: {} in {}, mode {}, sandbox {}",
             started.model,
             started.cwd,
             started.permission_mode.as_str(),
             started.sandbox.backend
         ),
-        Body::SessionResumed { events, uncertain, torn, .. } => {
+        EventBody::SessionResumed { events, uncertain, torn, .. } => {
             let torn = if *torn { ", a torn last line was dropped" } else { "" };
             let uncertain = if uncertain.is_empty() {
                 String::new()
@@ -61,68 +61,70 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             };
             format!("session resumed: {events} events{torn}{uncertain}")
         }
-        Body::SessionForked { from, up_to } => {
+        EventBody::SessionForked { from, up_to } => {
             format!("session forked from {from}, up to the end of turn {up_to}")
         }
-        Body::SessionRewound { from_turn } => {
+        EventBody::SessionRewound { from_turn } => {
             format!("rewound: turn {from_turn} and what follows is no longer part of the session")
         }
-        Body::ModelFallback { from, to, reason } => {
+        EventBody::ModelFallback { from, to, reason } => {
             format!("  {to} answers instead of {from}: {reason}")
         }
-        Body::SessionRenamed { name } => format!("session named {name}"),
-        Body::DirectoryAdded { path } => format!("directory added: {path}"),
-        Body::TurnStarted { input, images, .. } => said("user", input, images),
-        Body::AgentStarted { role, description, model, .. } => {
+        EventBody::SessionRenamed { name } => format!("session named {name}"),
+        EventBody::DirectoryAdded { path } => format!("directory added: {path}"),
+        EventBody::TurnStarted { input, images, .. } => user_line("user", input, images),
+        EventBody::AgentStarted { role, description, model, .. } => {
             format!("sub-agent started: {role}, {}, {model}", one_line(description, 100))
         }
-        Body::AgentFinished(finished) => ending_line("sub-agent finished", finished),
-        Body::ModelRequested(request) => format!(
+        EventBody::AgentFinished(finished) => ending_line("sub-agent finished", finished),
+        EventBody::ModelRequested(request) => format!(
             "→ model{}: {} messages, {} bytes, ~{} tokens",
-            aside(request.purpose),
+            purpose_label(request.purpose),
             request.messages,
             request.bytes,
             request.estimated_tokens
         ),
-        Body::ModelResponded(answer) => answer_line(answer),
-        Body::ToolStarted { tool, input, by, .. } => {
+        EventBody::ModelResponded(answer) => answer_line(answer),
+        EventBody::ToolStarted { tool, input, by, .. } => {
             let by = if *by == Caller::Kernel { "the kernel tries " } else { "" };
             format!("  ▸ {by}{}", call_line(tool, input))
         }
-        Body::ToolFinished { tool, envelope, synthetic, .. } => {
+        EventBody::ToolFinished { tool, envelope, synthetic, .. } => {
             result_line(tool, envelope, *synthetic)
         }
-        Body::RuleAdded { rule } => format!("  rule {} added: {}", rule.id, rule.rule),
-        Body::RuleRemoved { rule } => format!("  rule {} removed: {}", rule.id, rule.rule),
-        Body::TurnSteered { input, images, .. } => said("  user, meanwhile", input, images),
-        Body::UserCommand { command, exit_code, .. } => {
+        EventBody::RuleAdded { rule } => format!("  rule {} added: {}", rule.id, rule.rule),
+        EventBody::RuleRemoved { rule } => format!("  rule {} removed: {}", rule.id, rule.rule),
+        EventBody::TurnSteered { input, images, .. } => {
+            user_line("  user, meanwhile", input, images)
+        }
+        EventBody::UserCommand { command, exit_code, .. } => {
             let how = exit_code.map_or_else(|| "ended".to_owned(), |code| format!("exit {code}"));
             format!("user: ! {} ({how})", one_line(command, 100))
         }
-        Body::ModeChanged { mode, from, words } => {
-            format!("  {}", mode_changed(*mode, *from, words.as_deref()))
+        EventBody::ModeChanged { mode, from, words } => {
+            format!("  {}", describe_mode_change(*mode, *from, words.as_deref()))
         }
-        Body::PermissionRequested { .. }
-        | Body::PermissionDecided { .. }
-        | Body::QuestionAsked { .. }
-        | Body::QuestionAnswered { .. } => return dialog_line(body),
-        Body::Evaluation { failure: Some(failure), .. } => {
+        EventBody::PermissionRequested { .. }
+        | EventBody::PermissionDecided { .. }
+        | EventBody::QuestionAsked { .. }
+        | EventBody::QuestionAnswered { .. } => return dialog_line(body),
+        EventBody::Evaluation { failure: Some(failure), .. } => {
             format!("  evidence: {}", one_line(&failure.signature, 120))
         }
-        Body::Verified(verification) => {
+        EventBody::Verified(verification) => {
             format!("  verifier {}: {}", verification.model, verification.in_words())
         }
-        Body::Reflected { reflection, refused, .. } => {
+        EventBody::Reflected { reflection, refused, .. } => {
             reflection_line(reflection.as_deref(), refused)
         }
-        Body::ControlDecided { decision: ControlDecision::Continue, reason, .. }
+        EventBody::ControlDecided { decision: ControlDecision::Continue, reason, .. }
             if reason == "nothing failed" =>
         {
             return None;
         }
-        Body::ControlDecided { decision, reason, after, .. } => format!(
+        EventBody::ControlDecided { decision, reason, after, .. } => format!(
             "  ↻ {} · {reason} (retries {}/{}, repairs {}/{}, replans {}/{})",
-            decision.words(),
+            decision.label(),
             after.retry_count.n,
             after.retry_count.max,
             after.single_step_repair_count.n,
@@ -130,64 +132,68 @@ pub(super) fn timeline_line(body: &Body) -> Option<String> {
             after.task_replan_count.n,
             after.task_replan_count.max,
         ),
-        Body::PlanUpdated { plan, reason } => {
+        EventBody::PlanUpdated { plan, reason } => {
             let recap = plan.recap().unwrap_or_else(|| format!("{} todos", plan.todos.len()));
             format!("  plan ({reason}): {recap}")
         }
-        Body::Feedback { text, .. } | Body::Reminder { text, .. } => {
-            format!("  to the model: {}", one_line(without_reminder_tags(text).trim(), 120))
+        EventBody::Feedback { text, .. } | EventBody::Reminder { text, .. } => {
+            format!("  to the model: {}", one_line(strip_reminder_tags(text).trim(), 120))
         }
-        Body::CheckFinished { command, passed, exit_code, time_ms, .. } => {
-            format!("  check {command}: {} ({time_ms} ms)", how_it_ended(*passed, *exit_code))
+        EventBody::CheckFinished { command, passed, exit_code, time_ms, .. } => {
+            format!("  check {command}: {} ({time_ms} ms)", check_outcome(*passed, *exit_code))
         }
-        Body::ContextCompacted(compacted) => compacted_line(compacted),
-        Body::ContextOverflowed { estimated_tokens: n, .. } => format!("  too long: ~{n} tokens"),
-        Body::PinAdded { pin } => pin_line(pin, ""),
-        Body::PinRemoved { pin } => pin_line(pin, " removed"),
-        Body::RulesFound { path, .. } => format!("  rules found: {path}"),
-        Body::MemoryRecalled(recalled) => recalled_line(recalled),
-        Body::MemoryWritten(written) => learnt_line(written),
-        Body::McpServer { server, state, tools, detail } => of_mcp(server, *state, *tools, detail),
-        Body::HookFinished(finished) => hook_line(finished),
-        Body::Error { source, message, retry_in_ms, .. } => {
+        EventBody::ContextCompacted(compacted) => compacted_line(compacted),
+        EventBody::ContextOverflowed { estimated_tokens: n, .. } => {
+            format!("  too long: ~{n} tokens")
+        }
+        EventBody::PinAdded { pin } => pin_line(pin, ""),
+        EventBody::PinRemoved { pin } => pin_line(pin, " removed"),
+        EventBody::RulesFound { path, .. } => format!("  rules found: {path}"),
+        EventBody::MemoryRecalled(recalled) => recalled_line(recalled),
+        EventBody::MemoryWritten(written) => learnt_line(written),
+        EventBody::McpServer { server, state, tools, detail } => {
+            mcp_line(server, *state, *tools, detail)
+        }
+        EventBody::HookFinished(finished) => hook_line(finished),
+        EventBody::Error { source, message, retry_in_ms, .. } => {
             let retry = retry_in_ms.map_or_else(String::new, |ms| format!("; again in {ms} ms"));
             format!("  error ({source}): {message}{retry}")
         }
-        Body::TurnFinished(finished) => ending_line("turn finished", finished),
-        Body::TurnUndone { undone, files, is_complete, is_redo } => {
+        EventBody::TurnFinished(finished) => ending_line("turn finished", finished),
+        EventBody::TurnUndone { undone, files, is_complete, is_redo } => {
             let files: Vec<String> =
                 files.iter().map(|(path, how)| format!("{path}: {how}")).collect();
             let part = if *is_complete { "" } else { " in part" };
             let what = if *is_redo { "redone" } else { "undone" };
             format!("turn {undone} {what}{part}: {}", files.join(", "))
         }
-        Body::SessionSummary(summary) => summary_line(summary),
-        Body::ModelDelta { .. }
-        | Body::ModelProgress { .. }
-        | Body::ModelPartial { .. }
-        | Body::ToolOutput { .. }
-        | Body::Evaluation { failure: None, .. } => return None,
+        EventBody::SessionSummary(summary) => summary_line(summary),
+        EventBody::ModelDelta { .. }
+        | EventBody::ModelProgress { .. }
+        | EventBody::ModelPartial { .. }
+        | EventBody::ToolOutput { .. }
+        | EventBody::Evaluation { failure: None, .. } => return None,
     })
 }
 
 /// A question to the user, or what became of it.
-fn dialog_line(body: &Body) -> Option<String> {
+fn dialog_line(body: &EventBody) -> Option<String> {
     let in_a_row = |texts: Vec<String>| -> String {
         let texts: Vec<_> = texts.iter().map(|text| one_line(text, 100)).collect();
         texts.join(" | ")
     };
     Some(match body {
-        Body::PermissionRequested { tool, input, rule, .. } => {
+        EventBody::PermissionRequested { tool, input, rule, .. } => {
             format!("  asked ({rule}): {}", call_line(tool, input))
         }
-        Body::PermissionDecided { tool, ruling, rule, .. } => {
+        EventBody::PermissionDecided { tool, ruling, rule, .. } => {
             format!("  permission: {tool} {ruling} by {rule}")
         }
-        Body::QuestionAsked { questions, .. } => {
+        EventBody::QuestionAsked { questions, .. } => {
             let questions = questions.iter().map(|it| it.question.clone()).collect();
             format!("  the model asks: {}", in_a_row(questions))
         }
-        Body::QuestionAnswered { answers, .. } => {
+        EventBody::QuestionAnswered { answers, .. } => {
             let answers = answers.iter().map(UserAnswer::in_words).collect();
             format!("  the user answers: {}", in_a_row(answers))
         }
@@ -195,7 +201,7 @@ fn dialog_line(body: &Body) -> Option<String> {
     })
 }
 
-fn how_it_ended(passed: bool, exit_code: Option<i32>) -> String {
+fn check_outcome(passed: bool, exit_code: Option<i32>) -> String {
     match (passed, exit_code) {
         (true, _) => "passed".to_owned(),
         (false, Some(code)) => format!("failed, exit {code}"),
@@ -219,24 +225,24 @@ fn ending_line(what: &str, finished: &TurnFinished) -> String {
         "{what}: {} (exit {}), {}, {}",
         finished.ending.as_str(),
         finished.ending.exit_code(),
-        counted(finished.rounds.into(), "model answer"),
+        pluralize(finished.rounds.into(), "model answer"),
         spending.in_words(),
     )
 }
 
 /// The label of requests outside the conversation.
-fn aside(purpose: Purpose) -> &'static str {
+fn purpose_label(purpose: Purpose) -> &'static str {
     if purpose == Purpose::Learn { " (to learn)" } else { "" }
 }
 
-fn said(who: &str, input: &str, images: &[Image]) -> String {
+fn user_line(who: &str, input: &str, images: &[Image]) -> String {
     let images = images.iter().map(|image| format!(" [{}]", image.in_words()));
     format!("{who}: {}{}", one_line(input, 100), images.collect::<String>())
 }
 
 fn answer_line(answer: &ModelResponded) -> String {
     let mut spending = Spending::default();
-    spending.add(answer);
+    spending.add_response(answer);
     let tokens = match spending.usage.total() {
         0 => String::new(),
         _ => format!(", {}", spending.in_words()),
@@ -248,31 +254,31 @@ fn answer_line(answer: &ModelResponded) -> String {
         1 => " [1 call]".to_owned(),
         n => format!(" [{n} calls]"),
     };
-    let aside = aside(answer.purpose);
+    let aside = purpose_label(answer.purpose);
     format!("← model{aside}{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
 }
 
 fn recalled_line(recalled: &MemoryRecalled) -> String {
     let how = if recalled.applied { "the kernel tries what it knows" } else { "recalled" };
-    format!("  ✦ {how}: {}", in_short(&recalled.items))
+    format!("  ✦ {how}: {}", list_lessons(&recalled.items))
 }
 
 fn learnt_line(written: &MemoryWritten) -> String {
     let lists = [("learnt", &written.new), ("confirmed", &written.confirmed)];
     let lists = lists.iter().filter(|(_, items)| !items.is_empty());
     let lists: Vec<String> =
-        lists.map(|(how, items)| format!("{how}: {}", in_short(items))).collect();
+        lists.map(|(how, items)| format!("{how}: {}", list_lessons(items))).collect();
     format!("  ✦ {}", lists.join("; "))
 }
 
 /// Lessons in short: id and text.
-fn in_short(items: &[Recalled]) -> String {
+fn list_lessons(items: &[RecalledLesson]) -> String {
     let items: Vec<String> =
         items.iter().map(|item| format!("[{}] {}", item.id, one_line(&item.text, 100))).collect();
     items.join("; ")
 }
 
-fn summary_line(summary: &Summary) -> String {
+fn summary_line(summary: &SessionSummary) -> String {
     let list = |counts: &BTreeMap<String, u32>| {
         let counts: Vec<String> = counts.iter().map(|(name, n)| format!("{name} {n}")).collect();
         counts.join(", ")
@@ -292,10 +298,10 @@ fn pin_line(pin: &Pin, how: &str) -> String {
     format!("  pin {}{how}: {}", pin.id, one_line(&pin.text, 120))
 }
 
-fn of_mcp(server: &str, state: McpState, tools: usize, detail: &str) -> String {
+fn mcp_line(server: &str, state: McpServerState, tools: usize, detail: &str) -> String {
     let state = state.as_str();
     match detail {
-        "" => format!("  mcp {server}: {state}, {}", counted(tools as u64, "tool")),
+        "" => format!("  mcp {server}: {state}, {}", pluralize(tools as u64, "tool")),
         detail => format!("  mcp {server}: {state}: {}", one_line(detail, 200)),
     }
 }
@@ -309,7 +315,7 @@ fn hook_line(finished: &HookFinished) -> String {
     format!("  hook {event} {hook}: {outcome} ({time_ms} ms){said}")
 }
 
-fn compacted_line(compacted: &Compacted) -> String {
+fn compacted_line(compacted: &Compaction) -> String {
     let (before, after) = (compacted.tokens_before, compacted.tokens_after);
     let n_messages = compacted.archived;
     format!("  compacted: {n_messages} messages gave way to a summary, ~{before} → ~{after} tokens")
@@ -340,32 +346,32 @@ pub fn markdown(events: &[Event]) -> String {
     // (The result of the Task call tells what a sub-agent did.)
     for event in events.iter().filter(|event| event.header.is_main()) {
         match &event.body {
-            Body::SessionStarted(started) => {
+            EventBody::SessionStarted(started) => {
                 _ = writeln!(out, "# Session {}\n", event.header.session);
                 _ = writeln!(out, "{} · {} · {}\n", event.header.ts, started.model, started.cwd);
             }
-            Body::TurnStarted { input, images, .. } => {
-                _ = writeln!(out, "## User\n\n{}\n", with_images(input, images));
+            EventBody::TurnStarted { input, images, .. } => {
+                _ = writeln!(out, "## User\n\n{}\n", append_image_lines(input, images));
             }
-            Body::UserCommand { command, output, .. } => {
+            EventBody::UserCommand { command, output, .. } => {
                 _ = writeln!(out, "```\n$ {command}\n{}\n```\n", output.trim_end());
             }
-            Body::TurnSteered { input, images, .. } => {
-                _ = writeln!(out, "## User, meanwhile\n\n{}\n", with_images(input, images));
+            EventBody::TurnSteered { input, images, .. } => {
+                _ = writeln!(out, "## User, meanwhile\n\n{}\n", append_image_lines(input, images));
             }
-            Body::Feedback { text, .. } => {
-                let text = without_reminder_tags(text);
+            EventBody::Feedback { text, .. } => {
+                let text = strip_reminder_tags(text);
                 _ = writeln!(out, "> {}\n", text.trim().replace('\n', "\n> "));
             }
             // Learning requests are not part of the conversation.
-            Body::ModelResponded(answer)
+            EventBody::ModelResponded(answer)
                 if !answer.discarded
                     && !answer.text.is_empty()
                     && answer.purpose != Purpose::Learn =>
             {
                 _ = writeln!(out, "{}\n", answer.text);
             }
-            Body::ToolFinished { tool, envelope, .. } => {
+            EventBody::ToolFinished { tool, envelope, .. } => {
                 let call = call_line(tool, &envelope.context.params_input);
                 let how = envelope.error().map_or(envelope.status(), |error| error.code.as_str());
                 _ = writeln!(
@@ -384,28 +390,28 @@ pub fn markdown(events: &[Event]) -> String {
                     );
                 }
             }
-            Body::ContextCompacted(compacted) if !compacted.summary.is_empty() => {
+            EventBody::ContextCompacted(compacted) if !compacted.summary.is_empty() => {
                 let summary = compacted.summary.trim_end().replace('\n', "\n> ");
                 _ = writeln!(out, "> {summary}\n");
             }
-            Body::SessionForked { .. }
-            | Body::SessionRewound { .. }
-            | Body::DirectoryAdded { .. }
-            | Body::TurnUndone { .. }
-            | Body::PinAdded { .. }
-            | Body::PinRemoved { .. } => {
+            EventBody::SessionForked { .. }
+            | EventBody::SessionRewound { .. }
+            | EventBody::DirectoryAdded { .. }
+            | EventBody::TurnUndone { .. }
+            | EventBody::PinAdded { .. }
+            | EventBody::PinRemoved { .. } => {
                 if let Some(line) = timeline_line(&event.body) {
                     _ = writeln!(out, "*{}*\n", line.trim());
                 }
             }
-            Body::CheckFinished { command, passed, .. } => {
+            EventBody::CheckFinished { command, passed, .. } => {
                 _ = writeln!(
                     out,
                     "- check `{command}`: {}\n",
                     if *passed { "passed" } else { "failed" }
                 );
             }
-            Body::TurnFinished(finished) => {
+            EventBody::TurnFinished(finished) => {
                 _ = writeln!(out, "*{}*\n", finished.ending.as_str());
                 if !finished.ending.is_success() {
                     _ = writeln!(out, "{}\n", finished.result);
@@ -415,7 +421,7 @@ pub fn markdown(events: &[Event]) -> String {
         }
     }
     // It may be displayed in a terminal later.
-    in_file(&out).into_owned()
+    escape_for_file(&out).into_owned()
 }
 
 fn one_line(text: &str, max: usize) -> String {

@@ -2,63 +2,63 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::live::milliseconds;
-use agent_protocol::event::{Body, Event, Sink, Stamped, Summary, TurnFinished};
+use super::live_events::parse_milliseconds;
+use agent_protocol::event::{Event, EventBody, SessionSummary, Sink, StampedEvent, TurnFinished};
 use agent_protocol::model::Purpose;
 use agent_protocol::spending::Spending;
 
-/// Computes a [`Summary`] of the stream. Clones share it.
+/// Computes a [`SessionSummary`] of the stream. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct SummarySink(Arc<Mutex<Summary>>);
+pub struct SummarySink(Arc<Mutex<SessionSummary>>);
 
 impl SummarySink {
     /// The totals of the session so far.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> SessionSummary {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Applies an event.
     pub fn apply(&self, event: &Event) {
-        apply(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), event);
+        apply_event(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), event);
     }
 }
 
 impl Sink for SummarySink {
-    fn take(&mut self, stamped: &Stamped) {
+    fn receive(&mut self, stamped: &StampedEvent) {
         self.apply(&stamped.event);
     }
 
-    fn take_from_agent(&mut self, stamped: &Stamped) {
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
         self.apply(&stamped.event);
     }
 }
 
 /// The totals of all events; turns removed by a rewind were paid for too.
-pub fn summary(events: &[Event]) -> Summary {
-    let mut summary = Summary::default();
+pub fn summary(events: &[Event]) -> SessionSummary {
+    let mut summary = SessionSummary::default();
     for event in events {
-        apply(&mut summary, event);
+        apply_event(&mut summary, event);
     }
     summary
 }
 
-fn apply(summary: &mut Summary, event: &Event) {
+fn apply_event(summary: &mut SessionSummary, event: &Event) {
     match &event.body {
-        Body::SessionRenamed { name } => summary.name = Some(name.clone()),
+        EventBody::SessionRenamed { name } => summary.name = Some(name.clone()),
         // A copy has no name of its own yet.
-        Body::SessionForked { .. } => summary.name = None,
-        Body::TurnStarted { .. } => summary.turns += 1,
-        Body::ModelResponded(answer) => {
+        EventBody::SessionForked { .. } => summary.name = None,
+        EventBody::TurnStarted { .. } => summary.turns += 1,
+        EventBody::ModelResponded(answer) => {
             summary.rounds += u32::from(answer.purpose == Purpose::Main);
-            summary.spending.add(answer);
+            summary.spending.add_response(answer);
         }
-        Body::ToolFinished { tool, envelope, .. } => {
+        EventBody::ToolFinished { tool, envelope, .. } => {
             *summary.calls.entry(tool.clone()).or_default() += 1;
             if let Some(error) = envelope.error() {
                 *summary.failures.entry(error.code.as_str().to_owned()).or_default() += 1;
             }
         }
-        Body::TurnFinished(finished) => {
+        EventBody::TurnFinished(finished) => {
             summary.time_ms = summary.time_ms.saturating_add(finished.time_ms);
         }
         _ => {}
@@ -91,12 +91,14 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
     let mut is_running = false;
     for event in events {
         match &event.body {
-            Body::TurnStarted { .. } => {
+            EventBody::TurnStarted { .. } => {
                 is_running = true;
                 times.push((&event.header.ts, &event.header.ts));
             }
             // What follows may be days later.
-            Body::SessionResumed { .. } | Body::SessionForked { .. } => is_running = false,
+            EventBody::SessionResumed { .. } | EventBody::SessionForked { .. } => {
+                is_running = false;
+            }
             _ => {
                 if let Some((_, last)) = times.last_mut().filter(|_| is_running) {
                     *last = &event.header.ts;
@@ -104,7 +106,7 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
             }
         }
         match (&event.body, turns.last_mut()) {
-            (Body::TurnStarted { input, .. }, _) => turns.push(Turn {
+            (EventBody::TurnStarted { input, .. }, _) => turns.push(Turn {
                 number: event.header.place.turn,
                 input: input.clone(),
                 is_live: true,
@@ -113,12 +115,14 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
                 finished: None,
                 time_ms: 0,
             }),
-            (Body::ModelResponded(answer), Some(turn)) => {
+            (EventBody::ModelResponded(answer), Some(turn)) => {
                 turn.rounds += u32::from(answer.purpose == Purpose::Main);
-                turn.spending.add(answer);
+                turn.spending.add_response(answer);
             }
-            (Body::TurnFinished(finished), Some(turn)) => turn.finished = Some(finished.clone()),
-            (Body::SessionRewound { from_turn }, _) => {
+            (EventBody::TurnFinished(finished), Some(turn)) => {
+                turn.finished = Some(finished.clone());
+            }
+            (EventBody::SessionRewound { from_turn }, _) => {
                 for turn in turns.iter_mut().filter(|turn| turn.number >= *from_turn) {
                     turn.is_live = false;
                 }
@@ -127,7 +131,9 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
         }
     }
     for (turn, (start, end)) in turns.iter_mut().zip(times) {
-        let between = || u64::try_from(milliseconds(end)?.checked_sub(milliseconds(start)?)?).ok();
+        let between = || {
+            u64::try_from(parse_milliseconds(end)?.checked_sub(parse_milliseconds(start)?)?).ok()
+        };
         turn.time_ms = turn
             .finished
             .as_ref()

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::put;
-use agent_protocol::event::{Sink, Stamped};
+use super::write_text;
+use agent_protocol::event::{Sink, StampedEvent};
 
 /// Prints each event as it is in the log.
 pub struct EventLines {
@@ -18,13 +18,13 @@ impl EventLines {
 }
 
 impl Sink for EventLines {
-    fn take_from_agent(&mut self, stamped: &Stamped) {
-        self.take(stamped);
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        self.receive(stamped);
     }
 
-    fn take(&mut self, stamped: &Stamped) {
+    fn receive(&mut self, stamped: &StampedEvent) {
         if stamped.event.body.is_stored() {
-            put(self.out.as_mut(), &format!("{}\n", stamped.line));
+            write_text(self.out.as_mut(), &format!("{}\n", stamped.line));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The formats `json` and `stream-json`: compatible with scripts written for `claude -p`, with additional
 //! fields.
 
-mod partial;
-mod program;
+mod partial_messages;
+mod program_adapter;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -10,41 +10,41 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
-use super::put;
+use super::write_text;
 use agent_protocol::control::Ending;
 use agent_protocol::event::{
-    Body, Event, ModelRequested, SessionStarted, Sink, Stamped, TurnFinished,
+    Event, EventBody, ModelRequested, SessionStarted, Sink, StampedEvent, TurnFinished,
 };
-use agent_protocol::hook::{HookEnd, HookFinished};
+use agent_protocol::hook::{HookFinished, HookStatus};
 use agent_protocol::model::{StopReason, Usage};
-use agent_protocol::view::view;
-use partial::Partial;
-use program::ForProgram;
+use agent_protocol::view::render_for_model;
+use partial_messages::PartialMessages;
+use program_adapter::ProgramAdapter;
 
 /// `json`: one `result` object at the end.
 pub struct ResultObject {
     out: Box<dyn Write + Send>,
-    gathered: Gathered,
+    builder: ResultBuilder,
 }
 
 impl ResultObject {
     /// Writes the object to `out`.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
-        Self { out, gathered: Gathered::default() }
+        Self { out, builder: ResultBuilder::default() }
     }
 }
 
 impl Sink for ResultObject {
-    fn take_from_agent(&mut self, stamped: &Stamped) {
-        self.gathered.take(&stamped.event);
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        self.builder.record(&stamped.event);
     }
 
-    fn take(&mut self, stamped: &Stamped) {
+    fn receive(&mut self, stamped: &StampedEvent) {
         let event = &stamped.event;
-        self.gathered.take(event);
-        if let Body::TurnFinished(finished) = &event.body {
-            let result = self.gathered.result(event, finished);
-            put(self.out.as_mut(), &format!("{result}\n"));
+        self.builder.record(event);
+        if let EventBody::TurnFinished(finished) = &event.body {
+            let result = self.builder.build(event, finished);
+            write_text(self.out.as_mut(), &format!("{result}\n"));
         }
     }
 }
@@ -52,21 +52,21 @@ impl Sink for ResultObject {
 /// `stream-json`: a line for the start, each answer, each round of results, and the end.
 pub struct StreamJson {
     out: Box<dyn Write + Send>,
-    gathered: Gathered,
+    builder: ResultBuilder,
     model: String,
     /// The models of sub-agents.
     models: HashMap<String, String>,
     has_turn: bool,
     /// For a program that drives the session.
-    program: Option<ForProgram>,
+    program: Option<ProgramAdapter>,
     /// The parts of the answers, if they are wanted.
-    partial: Option<Partial>,
+    partial: Option<PartialMessages>,
     shows_hooks: bool,
 }
 
 /// Lines of `stream-json` that are written only if asked for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FurtherLines {
+pub struct StreamJsonOptions {
     /// The parts of answers, as they arrive.
     pub partial_messages: bool,
     /// Each run of a hook.
@@ -78,7 +78,7 @@ impl StreamJson {
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self {
             out,
-            gathered: Gathered::default(),
+            builder: ResultBuilder::default(),
             model: String::new(),
             models: HashMap::new(),
             has_turn: false,
@@ -90,42 +90,42 @@ impl StreamJson {
 
     /// The same with further lines.
     #[must_use]
-    pub fn with_further_lines(self, wanted: FurtherLines) -> Self {
-        let FurtherLines { partial_messages, hook_events: shows_hooks } = wanted;
-        Self { partial: partial_messages.then(Partial::default), shows_hooks, ..self }
+    pub fn with_options(self, wanted: StreamJsonOptions) -> Self {
+        let StreamJsonOptions { partial_messages, hook_events: shows_hooks } = wanted;
+        Self { partial: partial_messages.then(PartialMessages::default), shows_hooks, ..self }
     }
 
     /// The same for a program that drives the session, with the names that it knows. `tools`: further ones, as soon as
     /// they are known.
     pub fn for_program(out: Box<dyn Write + Send>, tools: Arc<OnceLock<Vec<String>>>) -> Self {
-        Self { program: Some(ForProgram::new(tools)), ..Self::new(out) }
+        Self { program: Some(ProgramAdapter::new(tools)), ..Self::new(out) }
     }
 
     /// The id of an event in its line.
-    pub fn id_of(event: &Event) -> String {
-        uuid(event)
+    pub fn event_id(event: &Event) -> String {
+        event_uuid(event)
     }
 
     /// The model of an event's agent.
-    fn model_of(&self, event: &Event) -> &str {
+    fn model_for(&self, event: &Event) -> &str {
         self.models.get(&event.header.agent).unwrap_or(&self.model)
     }
 
     /// The lines of the parts of an answer, or of a hook.
-    fn further(&mut self, event: &Event) -> Vec<Value> {
-        if let (Body::HookFinished(finished), true) = (&event.body, self.shows_hooks) {
+    fn optional_lines(&mut self, event: &Event) -> Vec<Value> {
+        if let (EventBody::HookFinished(finished), true) = (&event.body, self.shows_hooks) {
             return hook_lines(event, finished);
         }
-        let model = self.model_of(event).to_owned();
+        let model = self.model_for(event).to_owned();
         let Some(partial) = self.partial.as_mut().filter(|_| self.has_turn) else {
             return Vec::new();
         };
-        let events = partial.events(event, &model).into_iter();
+        let events = partial.stream_events(event, &model).into_iter();
         let line = |part: Value| {
             json!({
                 "type": "stream_event",
                 "event": part,
-                "parent_tool_use_id": parent(event),
+                "parent_tool_use_id": parent_call(event),
                 "session_id": event.header.session,
                 "uuid": uuid::Uuid::now_v7().to_string(),
             })
@@ -133,18 +133,18 @@ impl StreamJson {
         events.map(line).collect()
     }
 
-    fn line(&mut self, event: &Event) -> Option<Value> {
+    fn event_line(&mut self, event: &Event) -> Option<Value> {
         let mut line = match &event.body {
-            Body::SessionStarted(started) | Body::SessionResumed { now: started, .. } => {
+            EventBody::SessionStarted(started) | EventBody::SessionResumed { now: started, .. } => {
                 self.model.clone_from(&started.model);
-                init(started)
+                init_line(started)
             }
-            Body::TurnStarted { .. } => {
+            EventBody::TurnStarted { .. } => {
                 self.has_turn = true;
                 return None;
             }
             // Its task, as the first message that it receives.
-            Body::AgentStarted { prompt, model, .. } => {
+            EventBody::AgentStarted { prompt, model, .. } => {
                 self.models.insert(event.header.agent.clone(), model.clone());
                 json!({
                     "type": "user",
@@ -153,7 +153,9 @@ impl StreamJson {
                 })
             }
             // An answer before the turn was cut off in an earlier stream.
-            Body::ModelResponded(answer) if answer.purpose.is_conversation() && self.has_turn => {
+            EventBody::ModelResponded(answer)
+                if answer.purpose.is_conversation() && self.has_turn =>
+            {
                 let mut content = Vec::new();
                 if !answer.reasoning.is_empty() {
                     let thinking = answer.reasoning.as_str();
@@ -171,7 +173,8 @@ impl StreamJson {
                         json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
                     }));
                 }
-                let arrived = self.partial.as_ref().and_then(|it| it.id(&event.header.agent));
+                let arrived =
+                    self.partial.as_ref().and_then(|it| it.message_id(&event.header.agent));
                 let id = arrived.map_or_else(|| format!("msg_{}", event.header.seq), str::to_owned);
                 json!({
                     "type": "assistant",
@@ -179,17 +182,19 @@ impl StreamJson {
                         "id": id,
                         "type": "message",
                         "role": "assistant",
-                        "model": self.model_of(event),
+                        "model": self.model_for(event),
                         "content": content,
                         "stop_reason": stop_reason(&answer.stop),
-                        "usage": usage(answer.usage.unwrap_or_default()),
+                        "usage": usage_json(answer.usage.unwrap_or_default()),
                     },
-                    "parent_tool_use_id": parent(event),
+                    "parent_tool_use_id": parent_call(event),
                 })
             }
             // A synthetic result belongs to a call of an earlier stream. Scripts know only the calls of the
             // model; the kernel's own calls are in the events.
-            Body::ToolFinished { call, envelope, synthetic: false, parent_call: None, .. } => {
+            EventBody::ToolFinished {
+                call, envelope, synthetic: false, parent_call: None, ..
+            } => {
                 json!({
                     "type": "user",
                     "message": {
@@ -197,49 +202,49 @@ impl StreamJson {
                         "content": [{
                             "type": "tool_result",
                             "tool_use_id": call,
-                            "content": view(envelope),
+                            "content": render_for_model(envelope),
                             "is_error": envelope.error().is_some(),
                         }],
                     },
-                    "parent_tool_use_id": parent(event),
+                    "parent_tool_use_id": parent_call(event),
                 })
             }
-            Body::Error { message, retry_in_ms: Some(delay), attempt, .. } => json!({
+            EventBody::Error { message, retry_in_ms: Some(delay), attempt, .. } => json!({
                 "type": "system",
                 "subtype": "api_retry",
                 "attempt": attempt,
                 "retry_delay_ms": delay,
                 "error": message,
             }),
-            Body::TurnFinished(finished) => return Some(self.gathered.result(event, finished)),
+            EventBody::TurnFinished(finished) => return Some(self.builder.build(event, finished)),
             _ => return None,
         };
         line["session_id"] = event.header.session.as_str().into();
-        line["uuid"] = uuid(event).into();
+        line["uuid"] = event_uuid(event).into();
         Some(line)
     }
 }
 
 impl Sink for StreamJson {
-    fn take_from_agent(&mut self, stamped: &Stamped) {
-        self.take(stamped);
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        self.receive(stamped);
     }
 
-    fn take(&mut self, stamped: &Stamped) {
+    fn receive(&mut self, stamped: &StampedEvent) {
         let event = &stamped.event;
-        self.gathered.take(event);
-        let before = self.program.as_mut().and_then(|program| program.before(event));
-        let mut further = self.further(event);
-        let mut line = self.line(event);
+        self.builder.record(event);
+        let before = self.program.as_mut().and_then(|program| program.line_before(event));
+        let mut further = self.optional_lines(event);
+        let mut line = self.event_line(event);
         if let Some(program) = &mut self.program {
-            program.rename_parts(&mut further);
-            line = line.and_then(|line| program.adapted(event, line));
+            program.rename_partial_calls(&mut further);
+            line = line.and_then(|line| program.adapt_line(event, line));
         }
-        if let (Some(partial), Body::ModelResponded(_)) = (&mut self.partial, &event.body) {
-            partial.end(&event.header.agent);
+        if let (Some(partial), EventBody::ModelResponded(_)) = (&mut self.partial, &event.body) {
+            partial.finish_message(&event.header.agent);
         }
         for line in before.into_iter().chain(further).chain(line) {
-            put(self.out.as_mut(), &format!("{line}\n"));
+            write_text(self.out.as_mut(), &format!("{line}\n"));
         }
     }
 }
@@ -250,7 +255,7 @@ fn hook_lines(event: &Event, finished: &HookFinished) -> Vec<Value> {
         json!({
             "type": "system",
             "subtype": subtype,
-            "hook_id": uuid(event),
+            "hook_id": event_uuid(event),
             "hook_name": finished.hook,
             "hook_event": finished.event.as_str(),
             "session_id": event.header.session,
@@ -258,7 +263,7 @@ fn hook_lines(event: &Event, finished: &HookFinished) -> Vec<Value> {
         })
     };
     let mut response = line("hook_response");
-    let is_failure = finished.outcome == HookEnd::Failed;
+    let is_failure = finished.outcome == HookStatus::Failed;
     response["output"] = finished.text.as_str().into();
     response["stdout"] = finished.message.as_deref().unwrap_or_default().into();
     response["stderr"] = if is_failure { finished.text.as_str() } else { "" }.into();
@@ -268,11 +273,11 @@ fn hook_lines(event: &Event, finished: &HookFinished) -> Vec<Value> {
 }
 
 /// The Task call for which a sub-agent works.
-fn parent(event: &Event) -> Option<&str> {
+fn parent_call(event: &Event) -> Option<&str> {
     (!event.header.is_main()).then_some(event.header.agent.as_str())
 }
 
-fn init(started: &SessionStarted) -> Value {
+fn init_line(started: &SessionStarted) -> Value {
     json!({
         "type": "system",
         "subtype": "init",
@@ -289,32 +294,32 @@ fn init(started: &SessionStarted) -> Value {
 
 /// Data of earlier events for the `result` object.
 #[derive(Default)]
-struct Gathered {
+struct ResultBuilder {
     denials: Vec<Value>,
     checks: Vec<Value>,
     calls: Vec<(String, Value)>,
-    spent: Spent,
+    model_usage: ModelUsage,
 }
 
 /// What each model of the session used so far.
 #[derive(Default)]
-struct Spent {
+struct ModelUsage {
     /// The model that each agent asked last, and its window.
-    asked: HashMap<String, (String, Option<u64>)>,
+    last_requests: HashMap<String, (String, Option<u64>)>,
     models: BTreeMap<String, (Usage, f64, u64)>,
 }
 
-impl Spent {
-    fn take(&mut self, event: &Event) {
+impl ModelUsage {
+    fn record(&mut self, event: &Event) {
         let agent = &event.header.agent;
         match &event.body {
-            Body::ModelRequested(ModelRequested { model, window, .. }) => {
-                self.asked.insert(agent.clone(), (model.clone(), *window));
+            EventBody::ModelRequested(ModelRequested { model, window, .. }) => {
+                self.last_requests.insert(agent.clone(), (model.clone(), *window));
             }
-            Body::ModelResponded(answer) => {
-                let Some((model, window)) = self.asked.get(agent) else { return };
+            EventBody::ModelResponded(answer) => {
+                let Some((model, window)) = self.last_requests.get(agent) else { return };
                 let (usage, cost_usd, known) = self.models.entry(model.clone()).or_default();
-                *usage += answer.counted();
+                *usage += answer.usage_or_estimate();
                 *cost_usd += answer.cost_usd.unwrap_or_default();
                 *known = window.unwrap_or_default();
             }
@@ -322,9 +327,9 @@ impl Spent {
         }
     }
 
-    fn as_json(&self) -> Value {
+    fn to_json(&self) -> Value {
         let models = self.models.iter().map(|(model, (used, cost_usd, window))| {
-            let used = usage(*used);
+            let used = usage_json(*used);
             let of_model = json!({
                 "inputTokens": used["input_tokens"],
                 "outputTokens": used["output_tokens"],
@@ -340,22 +345,25 @@ impl Spent {
     }
 }
 
-impl Gathered {
-    fn take(&mut self, event: &Event) {
-        self.spent.take(event);
+impl ResultBuilder {
+    fn record(&mut self, event: &Event) {
+        self.model_usage.record(event);
         match &event.body {
             // It is no part of the result.
-            Body::Error { source, message, .. } if source == "telemetry" => super::tell(message),
-            Body::TurnStarted { .. } => {
-                *self = Self { spent: std::mem::take(&mut self.spent), ..Self::default() };
+            EventBody::Error { source, message, .. } if source == "telemetry" => {
+                super::print_notice(message);
             }
-            Body::ModelResponded(answer) if answer.purpose.is_conversation() => {
+            EventBody::TurnStarted { .. } => {
+                *self =
+                    Self { model_usage: std::mem::take(&mut self.model_usage), ..Self::default() };
+            }
+            EventBody::ModelResponded(answer) if answer.purpose.is_conversation() => {
                 self.calls.extend(answer.calls.iter().map(|call| {
                     let input = serde_json::from_str(&call.arguments).unwrap_or_default();
                     (call.id.clone(), input)
                 }));
             }
-            Body::PermissionDecided { call, tool, ruling, rule, .. } if ruling != "allow" => {
+            EventBody::PermissionDecided { call, tool, ruling, rule, .. } if ruling != "allow" => {
                 let input = self.calls.iter().find(|(id, _)| id == call).map(|(_, input)| input);
                 self.denials.push(json!({
                     "tool_name": tool,
@@ -364,7 +372,7 @@ impl Gathered {
                     "rule": rule,
                 }));
             }
-            Body::CheckFinished { command, exit_code, passed, .. } => {
+            EventBody::CheckFinished { command, exit_code, passed, .. } => {
                 // Only the last run of each check counts.
                 self.checks.retain(|check| check["command"] != command.as_str());
                 self.checks
@@ -374,10 +382,10 @@ impl Gathered {
         }
     }
 
-    fn result(&self, event: &Event, finished: &TurnFinished) -> Value {
+    fn build(&self, event: &Event, finished: &TurnFinished) -> Value {
         let mut result = json!({
             "type": "result",
-            "subtype": subtype(finished.ending),
+            "subtype": result_subtype(finished.ending),
             "is_error": !finished.ending.is_success(),
             "duration_ms": finished.time_ms,
             "duration_api_ms": finished.model_ms,
@@ -387,15 +395,15 @@ impl Gathered {
             "stop_reason": if finished.ending.has_answer() { Some("end_turn") } else { None },
             "session_id": event.header.session,
             "total_cost_usd": finished.cost_usd,
-            "usage": usage(finished.usage),
-            "modelUsage": self.spent.as_json(),
+            "usage": usage_json(finished.usage),
+            "modelUsage": self.model_usage.to_json(),
             "permission_denials": self.denials,
             "terminal_reason": finished.ending.as_str(),
             "files_changed": finished.files_changed,
             "open_todos": finished.open_todos,
             "checks": self.checks,
             "verified": finished.verified,
-            "uuid": uuid(event),
+            "uuid": event_uuid(event),
         });
         if finished.ignored_files_changed > 0 {
             result["ignored_files_changed"] = finished.ignored_files_changed.into();
@@ -408,7 +416,7 @@ impl Gathered {
 }
 
 /// The `result` of a run that did not start.
-pub fn failed(message: &str, code: u8) -> Value {
+pub fn failed_result(message: &str, code: u8) -> Value {
     json!({
         "type": "result",
         "subtype": "error_during_execution",
@@ -424,7 +432,7 @@ pub fn failed(message: &str, code: u8) -> Value {
     })
 }
 
-fn subtype(ending: Ending) -> &'static str {
+fn result_subtype(ending: Ending) -> &'static str {
     match ending {
         Ending::Completed => "success",
         Ending::MaxTurns => "error_max_turns",
@@ -452,7 +460,7 @@ fn stop_reason(stop: &StopReason) -> &str {
     }
 }
 
-fn usage(usage: Usage) -> Value {
+fn usage_json(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.input_tokens
             .saturating_sub(usage.cached_tokens)
@@ -464,7 +472,7 @@ fn usage(usage: Usage) -> Value {
 }
 
 /// A stable UUID of an event.
-fn uuid(event: &Event) -> String {
+fn event_uuid(event: &Event) -> String {
     let hash = blake3::hash(format!("{} {}", event.header.session, event.header.seq).as_bytes());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash.as_bytes()[..16]);

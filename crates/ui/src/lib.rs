@@ -3,7 +3,7 @@
 
 mod events;
 mod json;
-mod progress;
+mod progress_bar;
 mod text;
 pub mod tui;
 
@@ -11,16 +11,16 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use events::EventLines;
-pub use json::{FurtherLines, ResultObject, StreamJson, failed};
-pub use progress::Progress;
-pub use text::{Text, Verbosity};
+pub use json::{ResultObject, StreamJson, StreamJsonOptions, failed_result};
+pub use progress_bar::ProgressBar;
+pub use text::{TextOutput, Verbosity};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde_json::Value;
 
 use agent_protocol::event::Sink;
-use agent_protocol::visible::{in_file, prose};
+use agent_protocol::terminal_escape::{escape_for_file, escape_prose};
 
 /// The output format of `run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -37,30 +37,36 @@ pub enum OutputFormat {
 }
 
 /// The interface for a format; `further`: lines that only `stream-json` has.
-pub fn face(format: OutputFormat, verbosity: Verbosity, further: FurtherLines) -> Box<dyn Sink> {
+pub fn sink_for_format(
+    format: OutputFormat,
+    verbosity: Verbosity,
+    further: StreamJsonOptions,
+) -> Box<dyn Sink> {
     let stdout = Box::new(io::stdout());
     match format {
         OutputFormat::Text => {
-            Box::new(Text::new(stdout, is_terminal(), Box::new(io::stderr()), verbosity))
+            Box::new(TextOutput::new(stdout, is_terminal(), Box::new(io::stderr()), verbosity))
         }
         OutputFormat::Json => Box::new(ResultObject::new(stdout)),
-        OutputFormat::StreamJson => Box::new(StreamJson::new(stdout).with_further_lines(further)),
+        OutputFormat::StreamJson => Box::new(StreamJson::new(stdout).with_options(further)),
         OutputFormat::Events => Box::new(EventLines::new(stdout)),
     }
 }
 
 /// Writes text and flushes it; false on failure. A closed pipe is not an error; other errors are reported to
 /// the user once.
-pub fn put(out: &mut dyn Write, text: &str) -> bool {
-    put_bytes(out, text.as_bytes())
+pub fn write_text(out: &mut dyn Write, text: &str) -> bool {
+    write_bytes(out, text.as_bytes())
 }
 
-fn put_bytes(out: &mut dyn Write, bytes: &[u8]) -> bool {
-    static TOLD: AtomicBool = AtomicBool::new(false);
+fn write_bytes(out: &mut dyn Write, bytes: &[u8]) -> bool {
+    static ERROR_REPORTED: AtomicBool = AtomicBool::new(false);
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => true,
         Err(error) => {
-            if error.kind() != io::ErrorKind::BrokenPipe && !TOLD.swap(true, Ordering::Relaxed) {
+            if error.kind() != io::ErrorKind::BrokenPipe
+                && !ERROR_REPORTED.swap(true, Ordering::Relaxed)
+            {
                 _ = writeln!(io::stderr(), "agent: the output could not be written: {error}");
                 OUTPUT_LOST.store(true, Ordering::Relaxed);
             }
@@ -72,41 +78,41 @@ fn put_bytes(out: &mut dyn Write, bytes: &[u8]) -> bool {
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Some output could not be written: the program must not exit with success.
-pub fn output_lost() -> bool {
+pub fn has_lost_output() -> bool {
     OUTPUT_LOST.load(Ordering::Relaxed)
 }
 
 /// The output of a command.
-pub enum Answer {
+pub enum CommandOutput {
     /// For users: control characters from records, files or names are visible.
     Text(String),
     /// For programs: unchanged.
     Data(String),
 }
 
-impl From<String> for Answer {
+impl From<String> for CommandOutput {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
 /// Writes it; false if the reader is gone.
-pub fn answer(answer: &Answer) -> bool {
+pub fn print_output(answer: &CommandOutput) -> bool {
     let text = match answer {
-        Answer::Text(text) if is_terminal() => prose(text),
-        Answer::Text(text) => in_file(text),
-        Answer::Data(text) => text.into(),
+        CommandOutput::Text(text) if is_terminal() => escape_prose(text),
+        CommandOutput::Text(text) => escape_for_file(text),
+        CommandOutput::Data(text) => text.into(),
     };
-    put(&mut io::stdout(), &text)
+    write_text(&mut io::stdout(), &text)
 }
 
 /// Writes data for programs; false if the reader is gone.
-pub fn data(bytes: &[u8]) -> bool {
-    put_bytes(&mut io::stdout(), bytes)
+pub fn print_data(bytes: &[u8]) -> bool {
+    write_bytes(&mut io::stdout(), bytes)
 }
 
 /// Waits until nobody reads standard output any more; returns never if it is no pipe.
-pub fn wait_until_lost() {
+pub fn wait_until_stdout_closed() {
     let stdout = io::stdout();
     loop {
         // (An error of the pipe is reported without being asked for.)
@@ -121,8 +127,8 @@ pub fn wait_until_lost() {
 }
 
 /// Writes text for users.
-pub fn print(text: &str) -> bool {
-    answer(&text.to_owned().into())
+pub fn print_text(text: &str) -> bool {
+    print_output(&text.to_owned().into())
 }
 
 /// Standard output is a terminal.
@@ -131,13 +137,13 @@ pub fn is_terminal() -> bool {
 }
 
 /// Prints a message to standard error.
-pub fn tell(text: &str) {
-    put(&mut io::stderr(), &format!("agent: {}\n", prose(text)));
+pub fn print_notice(text: &str) {
+    write_text(&mut io::stderr(), &format!("agent: {}\n", escape_prose(text)));
 }
 
 /// The `result` object for a command that began no turn.
-pub fn answered(session: &str, text: &str) -> Value {
-    let mut result = failed(text, 0);
+pub fn command_result(session: &str, text: &str) -> Value {
+    let mut result = failed_result(text, 0);
     result["subtype"] = "success".into();
     result["is_error"] = false.into();
     result["errors"] = Value::Array(Vec::new());
@@ -147,18 +153,18 @@ pub fn answered(session: &str, text: &str) -> Value {
 }
 
 /// The `result` object for a message that began no turn.
-pub fn refused(session: &str, why: &str) -> Value {
-    let mut result = failed(why, 2);
+pub fn refused_result(session: &str, why: &str) -> Value {
+    let mut result = failed_result(why, 2);
     result["session_id"] = session.into();
     result["terminal_reason"] = "refused".into();
     result
 }
 
 /// Prints the `result` object of a run that did not start, for formats that end with one.
-pub fn failure(format: OutputFormat, message: &str, code: u8) {
+pub fn print_failure(format: OutputFormat, message: &str, code: u8) {
     match format {
         OutputFormat::Json | OutputFormat::StreamJson => {
-            answer(&Answer::Data(format!("{}\n", failed(message, code))));
+            print_output(&CommandOutput::Data(format!("{}\n", failed_result(message, code))));
         }
         OutputFormat::Text | OutputFormat::Events => {}
     }

@@ -6,23 +6,24 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::put;
-use agent_protocol::control::{Category, ControlDecision};
+use super::write_text;
+use agent_protocol::control::{CauseCategory, ControlDecision};
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
-    Body, Caller, Event, McpState, Sink, Stamped, TurnFinished, mode_changed, resumed_after,
+    Caller, Event, EventBody, McpServerState, Sink, StampedEvent, TurnFinished,
+    describe_mode_change, describe_resume_point,
 };
 use agent_protocol::hook::HookFinished;
 use agent_protocol::model::Purpose;
-use agent_protocol::recall::{MemoryRecalled, Moment, Recalled};
+use agent_protocol::recall::{MemoryRecalled, RecallMoment, RecalledLesson};
+use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use agent_protocol::view::call_line;
-use agent_protocol::visible::{literal_line, prose};
-use agent_protocol::{counted, shorten};
+use agent_protocol::{pluralize, shorten};
 
 /// A command that runs this long is announced before its result.
-const LONG: Duration = Duration::from_secs(2);
+const LONG_COMMAND: Duration = Duration::from_secs(2);
 /// Sources of errors that the report at the end of the turn does not contain.
-const TOLD: [&str; 8] =
+const REPORTED_SOURCES: [&str; 8] =
     ["workspace", "memory", "sandbox", "checks", "mention", "images", "telemetry", "hook"];
 
 /// The amount of output on standard error.
@@ -37,14 +38,14 @@ pub enum Verbosity {
 }
 
 /// The interface of `agent run` for users.
-pub struct Text {
+pub struct TextOutput {
     out: Box<dyn Write + Send>,
     /// The answer is printed to a terminal; otherwise it is written unchanged.
     is_terminal: bool,
-    err: Box<dyn Write + Send>,
+    progress_out: Box<dyn Write + Send>,
     verbosity: Verbosity,
     /// Category of the last failure.
-    category: Option<Category>,
+    category: Option<CauseCategory>,
     /// The program ended during the last turn of the resumed session.
     is_cut_off: bool,
     /// The sub-agents by id: role and number.
@@ -53,7 +54,7 @@ pub struct Text {
     running: HashMap<String, (Instant, String)>,
 }
 
-impl Text {
+impl TextOutput {
     /// Writes the answer to `out`, everything else to `err`.
     pub fn new(
         out: Box<dyn Write + Send>,
@@ -64,7 +65,7 @@ impl Text {
         Self {
             out,
             is_terminal,
-            err,
+            progress_out: err,
             verbosity,
             category: None,
             is_cut_off: false,
@@ -74,126 +75,165 @@ impl Text {
     }
 
     /// Lessons for a whole task are counted, unless the output is verbose.
-    fn recalled(&mut self, recalled: &MemoryRecalled) {
-        if recalled.moment == Moment::Task && self.verbosity < Verbosity::Verbose {
-            let lessons = counted(recalled.items.len() as u64, "lesson");
-            self.progress(&format!(
+    fn print_recalled_lessons(&mut self, recalled: &MemoryRecalled) {
+        if recalled.moment == RecallMoment::Task && self.verbosity < Verbosity::Verbose {
+            let lessons = pluralize(recalled.items.len() as u64, "lesson");
+            self.print_progress(&format!(
                 "  ✦ remembers {lessons} of earlier sessions: `agent memory list` lists them"
             ));
             return;
         }
         let how = if recalled.applied { "known, tries" } else { "remembers" };
-        self.remembered(how, &recalled.items);
+        self.print_lessons(how, &recalled.items);
     }
 
-    fn remembered(&mut self, how: &str, items: &[Recalled]) {
+    fn print_lessons(&mut self, how: &str, items: &[RecalledLesson]) {
         for item in items {
-            self.progress(&format!("  ✦ {how}: {} [{}]", item.text, item.id));
+            self.print_progress(&format!("  ✦ {how}: {} [{}]", item.text, item.id));
         }
     }
 
     /// For users, whether or not it is a terminal.
-    fn tell(&mut self, line: &str) {
-        put(self.err.as_mut(), &format!("{}\n", prose(line)));
+    fn print_line(&mut self, line: &str) {
+        write_text(self.progress_out.as_mut(), &format!("{}\n", escape_prose(line)));
     }
 
     /// A server that failed is reported, whatever else is printed.
-    fn server(&mut self, server: &str, state: McpState, detail: &str) {
+    fn print_server_state(&mut self, server: &str, state: McpServerState, detail: &str) {
         match state {
-            McpState::Failed => self.tell(&format!("agent: MCP server {server}: {detail}")),
-            McpState::Connected | McpState::Changed | McpState::Lost => {
-                self.verbose(&format!("  mcp {server}: {}", state.as_str()));
+            McpServerState::Failed => {
+                self.print_line(&format!("agent: MCP server {server}: {detail}"));
+            }
+            McpServerState::Connected | McpServerState::Changed | McpServerState::Lost => {
+                self.print_verbose(&format!("  mcp {server}: {}", state.as_str()));
             }
         }
     }
 
-    fn progress(&mut self, line: &str) {
+    fn print_progress(&mut self, line: &str) {
         if self.verbosity >= Verbosity::Progress {
-            self.tell(line);
+            self.print_line(line);
         }
     }
 
-    fn verbose(&mut self, line: &str) {
+    fn print_verbose(&mut self, line: &str) {
         if self.verbosity >= Verbosity::Verbose {
-            self.tell(line);
+            self.print_line(line);
         }
     }
 
-    fn finished(&mut self, finished: &TurnFinished) {
+    fn print_turn_end(&mut self, finished: &TurnFinished) {
         let files = match finished.files_changed.len() as u64 {
             0 => String::new(),
-            n => format!(", {} changed", counted(n, "file")),
+            n => format!(", {} changed", pluralize(n, "file")),
         };
         let ignored = match finished.ignored_files_changed {
             0 => String::new(),
-            n => format!(", {} changed", counted(n, "ignored file")),
+            n => format!(", {} changed", pluralize(n, "ignored file")),
         };
         let spending = finished.spending();
-        let about = spending.about();
-        let cost = spending.dollars().filter(|_| spending.cost_usd > Some(0.0));
+        let about = spending.estimate_mark();
+        let cost = spending.formatted_cost().filter(|_| spending.cost_usd > Some(0.0));
         let cost = cost.map_or_else(String::new, |cost| format!(", {cost}"));
-        self.progress(&format!(
+        self.print_progress(&format!(
             "{} {} · {}, {about}{} tokens in, {about}{} out{cost}{files}{ignored} · {:.1} s",
             if finished.ending.is_success() { "✓" } else { "✗" },
             finished.ending.as_str().replace('_', " "),
-            counted(finished.rounds.into(), "model answer"),
+            pluralize(finished.rounds.into(), "model answer"),
             spending.usage.input_tokens,
             spending.usage.output_tokens,
             Duration::from_millis(finished.time_ms).as_secs_f64(),
         ));
         if !finished.open_todos.is_empty() {
-            self.progress(&format!("open todos: {}", finished.open_todos.join("; ")));
+            self.print_progress(&format!("open todos: {}", finished.open_todos.join("; ")));
         }
         if finished.ending.has_answer() {
             // The model's text unchanged; on a terminal its control characters are visible.
             let answer = finished.result.as_str();
-            let answer = if self.is_terminal { prose(answer) } else { answer.into() };
+            let answer = if self.is_terminal { escape_prose(answer) } else { answer.into() };
             let end = if answer.ends_with('\n') { "" } else { "\n" };
-            put(self.out.as_mut(), &format!("{answer}{end}"));
+            write_text(self.out.as_mut(), &format!("{answer}{end}"));
             for error in &finished.errors {
-                self.tell(&format!("agent: {error}"));
+                self.print_line(&format!("agent: {error}"));
             }
         } else {
             // One line; with progress output the whole report is printed.
             let report = finished.result.trim_end();
             let first = report.lines().next().unwrap_or_default();
             let told = if self.verbosity >= Verbosity::Progress { report } else { first };
-            self.tell(&format!("agent: {told}"));
+            self.print_line(&format!("agent: {told}"));
+        }
+    }
+
+    /// A mode, rule or pin that the user set, or rules that were found.
+    fn print_instruction(&mut self, body: &EventBody) {
+        match body {
+            EventBody::ModeChanged { mode, from, words } => {
+                self.print_progress(&format!(
+                    "  {}",
+                    describe_mode_change(*mode, *from, words.as_deref())
+                ));
+            }
+            EventBody::RuleAdded { rule } => {
+                self.print_progress(&format!(
+                    "  rule {}: {}",
+                    rule.id,
+                    escape_literal_line(&rule.rule)
+                ));
+            }
+            EventBody::RuleRemoved { rule } => {
+                self.print_progress(&format!(
+                    "  rule {} removed: {}",
+                    rule.id,
+                    escape_literal_line(&rule.rule)
+                ));
+            }
+            EventBody::PinAdded { pin } => {
+                let words = shorten(&pin.text.replace('\n', " "), 120);
+                self.print_progress(&format!("  ⚲ pin {}: “{words}”", pin.id));
+            }
+            EventBody::PinRemoved { pin } => {
+                self.print_progress(&format!("  ⚲ pin {} removed", pin.id));
+            }
+            EventBody::RulesFound { path, .. } => {
+                self.print_progress(&format!("  § rules found: {path}"));
+            }
+            _ => {}
         }
     }
 }
 
-impl Sink for Text {
-    fn recorded(&mut self, events: &[&Event]) {
+impl Sink for TextOutput {
+    fn receive_recorded(&mut self, events: &[&Event]) {
         let of_turn = events.iter().rev().find_map(|event| match &event.body {
-            Body::TurnStarted { .. } => Some(true),
-            Body::TurnFinished(_) => Some(false),
+            EventBody::TurnStarted { .. } => Some(true),
+            EventBody::TurnFinished(_) => Some(false),
             _ => None,
         });
         self.is_cut_off = of_turn.unwrap_or(false);
     }
 
     /// Its calls are indented; its beginning and end are those of the Task call.
-    fn take_from_agent(&mut self, stamped: &Stamped) {
-        let Stamped { event, .. } = stamped;
-        if let Body::AgentStarted { role, .. } = &event.body {
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        let StampedEvent { event, .. } = stamped;
+        if let EventBody::AgentStarted { role, .. } = &event.body {
             let n = self.agents.len() + 1;
             self.agents.insert(event.header.agent.clone(), format!("{role} {n}"));
         }
         let agent = self.agents.get(&event.header.agent).cloned().unwrap_or_default();
         match &event.body {
-            Body::AgentStarted { description, prompt, .. } => {
+            EventBody::AgentStarted { description, prompt, .. } => {
                 let what = if description.is_empty() { prompt } else { description };
                 let what = shorten(&what.replace('\n', " "), 120);
-                self.progress(&format!("    [{agent}] {what}"));
+                self.print_progress(&format!("    [{agent}] {what}"));
             }
-            Body::ToolFinished { tool, envelope, by, .. } => {
+            EventBody::ToolFinished { tool, envelope, by, .. } => {
                 let line = call_and_outcome(tool, envelope, *by, 0);
-                self.progress(&format!("    [{agent}] {}", line.trim()));
+                self.print_progress(&format!("    [{agent}] {}", line.trim()));
             }
-            Body::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
+            EventBody::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
                 let attempt = attempt.unwrap_or_default();
-                self.progress(&format!(
+                self.print_progress(&format!(
                     "    [{agent}] ! try {attempt}: {message}; again in {delay} ms"
                 ));
             }
@@ -201,136 +241,126 @@ impl Sink for Text {
         }
     }
 
-    fn take(&mut self, stamped: &Stamped) {
-        if let Body::ToolFinished { call, .. } = &stamped.event.body {
+    fn receive(&mut self, stamped: &StampedEvent) {
+        if let EventBody::ToolFinished { call, .. } = &stamped.event.body {
             self.running.remove(call);
         }
         match &stamped.event.body {
-            Body::SessionStarted(started) => {
-                self.verbose(&format!(
+            EventBody::SessionStarted(started) => {
+                self.print_verbose(&format!(
                     "{} · {} · sandbox {}",
                     started.model,
                     started.permission_mode.as_str(),
                     started.sandbox.backend
                 ));
             }
-            Body::SessionResumed { .. } => {
-                let after = resumed_after(stamped.event.header.place.turn, self.is_cut_off);
-                self.progress(&format!("↺ resumed {after}"));
+            EventBody::SessionResumed { .. } => {
+                let after = describe_resume_point(stamped.event.header.place.turn, self.is_cut_off);
+                self.print_progress(&format!("↺ resumed {after}"));
             }
-            Body::ModelRequested(request) => {
-                self.verbose(&format!("→ {} messages, {} bytes", request.messages, request.bytes));
+            EventBody::ModelRequested(request) => {
+                self.print_verbose(&format!(
+                    "→ {} messages, {} bytes",
+                    request.messages, request.bytes
+                ));
             }
-            Body::ModelResponded(answer) => {
+            EventBody::ModelResponded(answer) => {
                 let is_shown = answer.purpose == Purpose::Main && !answer.calls.is_empty();
                 if is_shown && !answer.text.trim().is_empty() {
-                    self.progress(answer.text.trim());
+                    self.print_progress(answer.text.trim());
                 }
                 let tokens = answer.usage.map_or_else(String::new, |usage| {
                     format!(", {} in, {} out", usage.input_tokens, usage.output_tokens)
                 });
-                self.verbose(&format!(
+                self.print_verbose(&format!(
                     "← {} calls in {} ms{tokens}",
                     answer.calls.len(),
                     answer.time_ms
                 ));
             }
-            Body::ToolStarted { call, tool, input, .. } => {
+            EventBody::ToolStarted { call, tool, input, .. } => {
                 let line = format!("  {} · running", call_line(tool, input));
                 self.running.insert(call.clone(), (Instant::now(), line));
             }
-            Body::ToolOutput { call, .. }
-                if self.running.get(call).is_some_and(|(at, _)| at.elapsed() >= LONG) =>
+            EventBody::ToolOutput { call, .. }
+                if self.running.get(call).is_some_and(|(at, _)| at.elapsed() >= LONG_COMMAND) =>
             {
                 if let Some((_, line)) = self.running.remove(call) {
-                    self.progress(&line);
+                    self.print_progress(&line);
                 }
             }
             // Changes of the plan are printed with the plan.
-            Body::ToolFinished { tool, envelope, .. }
+            EventBody::ToolFinished { tool, envelope, .. }
                 if tool == "TodoWrite" && envelope.error().is_none() => {}
-            Body::ToolFinished { tool, envelope, synthetic: true, .. } => {
+            EventBody::ToolFinished { tool, envelope, synthetic: true, .. } => {
                 let call = call_line(tool, &envelope.context.params_input);
                 let message = envelope.error().map_or("", |error| &error.message);
-                self.progress(&format!("  ! {call}: {message}"));
+                self.print_progress(&format!("  ! {call}: {message}"));
             }
-            Body::ToolFinished { tool, envelope, by, .. } => {
+            EventBody::ToolFinished { tool, envelope, by, .. } => {
                 let step = stamped.event.header.place.step;
-                self.progress(call_and_outcome(tool, envelope, *by, step).trim_end());
+                self.print_progress(call_and_outcome(tool, envelope, *by, step).trim_end());
                 for note in envelope.notes() {
-                    self.progress(&format!("    ! {}", note.replace('\n', " ")));
+                    self.print_progress(&format!("    ! {}", note.replace('\n', " ")));
                 }
             }
-            Body::Evaluation { failure, .. } => {
+            EventBody::Evaluation { failure, .. } => {
                 self.category = failure.as_ref().map(|failure| failure.category);
             }
-            Body::Reflected { reflection: Some(said), .. } => {
+            EventBody::Reflected { reflection: Some(said), .. } => {
                 let text = shorten(&said.root_cause.text.replace('\n', " "), 160);
-                self.progress(&format!("  ⟲ reflection: {text}"));
+                self.print_progress(&format!("  ⟲ reflection: {text}"));
             }
-            Body::Verified(verification) => {
+            EventBody::Verified(verification) => {
                 let words = shorten(&verification.in_words().replace('\n', " "), 200);
-                self.progress(&format!("  ⊙ verifier: {words}"));
+                self.print_progress(&format!("  ⊙ verifier: {words}"));
             }
-            Body::ControlDecided { decision, reason, after, .. }
+            EventBody::ControlDecided { decision, reason, after, .. }
                 if *decision != ControlDecision::Continue =>
             {
                 let count = after.count_of(*decision);
-                let category = self.category.map_or("", Category::as_str);
-                let words = decision.words();
-                self.progress(&format!(
+                let category = self.category.map_or("", CauseCategory::as_str);
+                let words = decision.label();
+                self.print_progress(&format!(
                     "  ↻ {words} {}/{} · {category} · {reason}",
                     count.n, count.max
                 ));
             }
-            Body::ModeChanged { mode, from, words } => {
-                self.progress(&format!("  {}", mode_changed(*mode, *from, words.as_deref())));
-            }
-            Body::RuleAdded { rule } => {
-                self.progress(&format!("  rule {}: {}", rule.id, literal_line(&rule.rule)));
-            }
-            Body::RuleRemoved { rule } => {
-                self.progress(&format!("  rule {} removed: {}", rule.id, literal_line(&rule.rule)));
-            }
-            Body::PinAdded { pin } => {
-                let words = shorten(&pin.text.replace('\n', " "), 120);
-                self.progress(&format!("  ⚲ pin {}: “{words}”", pin.id));
-            }
-            Body::PinRemoved { pin } => {
-                self.progress(&format!("  ⚲ pin {} removed", pin.id));
-            }
-            Body::RulesFound { path, .. } => self.progress(&format!("  § rules found: {path}")),
-            Body::MemoryRecalled(recalled) => self.recalled(recalled),
-            Body::MemoryWritten(written) => self.remembered("learnt", &written.new),
-            Body::PlanUpdated { plan, .. } => {
+            EventBody::MemoryRecalled(recalled) => self.print_recalled_lessons(recalled),
+            EventBody::MemoryWritten(written) => self.print_lessons("learnt", &written.new),
+            EventBody::PlanUpdated { plan, .. } => {
                 if let Some(recap) = plan.recap() {
-                    self.progress(&format!("  ☰ {recap}"));
+                    self.print_progress(&format!("  ☰ {recap}"));
                 }
             }
-            Body::CheckFinished { command, passed, exit_code, .. } => {
+            EventBody::CheckFinished { command, passed, exit_code, .. } => {
                 let how = match (passed, exit_code) {
                     (true, _) => "passed".to_owned(),
                     (false, Some(code)) => format!("failed (exit {code})"),
                     (false, None) => "failed (did not exit by itself)".to_owned(),
                 };
-                self.progress(&format!("  check {}: {how}", literal_line(command)));
+                self.print_progress(&format!("  check {}: {how}", escape_literal_line(command)));
             }
-            Body::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
+            EventBody::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
                 let attempt = attempt.unwrap_or_default();
-                self.progress(&format!("  ! try {attempt}: {message}; again in {delay} ms"));
+                self.print_progress(&format!("  ! try {attempt}: {message}; again in {delay} ms"));
             }
-            Body::ModelFallback { to, reason, .. } => {
-                self.tell(&format!("agent: {reason}; {to} answers for the rest of the turn"));
+            EventBody::ModelFallback { to, reason, .. } => {
+                self.print_line(&format!("agent: {reason}; {to} answers for the rest of the turn"));
             }
-            Body::Error { source, message, .. } if TOLD.contains(&source.as_str()) => {
-                self.tell(&format!("agent: {message}"));
+            EventBody::Error { source, message, .. }
+                if REPORTED_SOURCES.contains(&source.as_str()) =>
+            {
+                self.print_line(&format!("agent: {message}"));
             }
-            Body::McpServer { server, state, detail, .. } => self.server(server, *state, detail),
-            Body::HookFinished(HookFinished { message: Some(message), .. }) => {
-                self.tell(&format!("agent: hook: {message}"));
+            EventBody::McpServer { server, state, detail, .. } => {
+                self.print_server_state(server, *state, detail);
             }
-            Body::TurnFinished(finished) => self.finished(finished),
-            _ => {}
+            EventBody::HookFinished(HookFinished { message: Some(message), .. }) => {
+                self.print_line(&format!("agent: hook: {message}"));
+            }
+            EventBody::TurnFinished(finished) => self.print_turn_end(finished),
+            other => self.print_instruction(other),
         }
     }
 }
@@ -348,12 +378,12 @@ fn call_and_outcome(tool: &str, envelope: &Envelope, by: Caller, step: u32) -> S
             let message = shorten(&error.message.replace('\n', " "), 160);
             format!("  ✗ {step}{call} failed: {} ({message})", error.code.as_str())
         }
-        None => format!("  {call} {}", outcome(tool, envelope)),
+        None => format!("  {call} {}", outcome_summary(tool, envelope)),
     }
 }
 
 /// The result of a call, in short.
-fn outcome(tool: &str, envelope: &Envelope) -> String {
+fn outcome_summary(tool: &str, envelope: &Envelope) -> String {
     let data = |name: &str| envelope.data.get(name);
     let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64);
     let partial = if envelope.status() == "partial" { " (partial)" } else { "" };

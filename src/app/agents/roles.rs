@@ -3,19 +3,19 @@
 use std::iter;
 use std::path::{Path, PathBuf};
 
-use super::super::models::{has_price, open_model};
-use super::super::project::around;
+use super::super::models::{open_model, require_price};
+use super::super::project::enclosing_directories;
 use super::super::{HostPrograms, McpServers, Options};
-use crate::config::{Config, is_file};
-use crate::extend::roles::{self, Role as File};
-use agent_engine::kernel::Speaker;
-use agent_engine::mcp::{self, Scope};
+use crate::config::{Config, is_file_model};
+use crate::extend::roles::{self, RoleDefinition as File};
+use agent_engine::kernel::ConfiguredModel;
+use agent_engine::mcp::{self, ToolScope};
 use agent_engine::tools;
-use agent_protocol::control::Control;
-use agent_protocol::delegate::ModelChoice;
-use agent_protocol::hook::names::own_tool;
+use agent_protocol::control::SessionControl;
+use agent_protocol::hook::claude_names::native_tool_name;
 use agent_protocol::prompt::Prompt;
-use agent_protocol::{counted, shorten};
+use agent_protocol::subagent::ModelChoice;
+use agent_protocol::{pluralize, shorten};
 
 /// Limits of the roles in the description of Task: bytes of one, and of all.
 const ROLE_BYTES: usize = 200;
@@ -27,14 +27,14 @@ const NOT_FOR_AGENTS: &[&str] =
 
 /// The task of a role, which its tools and its prompt depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RoleKind {
     General,
     Explore,
     Plan,
     Summary,
 }
 
-impl Kind {
+impl RoleKind {
     const ALL: [Self; 4] = [Self::General, Self::Explore, Self::Plan, Self::Summary];
 
     fn name(self) -> &'static str {
@@ -48,10 +48,10 @@ impl Kind {
 
     pub(super) fn prompt(self) -> Prompt {
         match self {
-            Self::General => Prompt::named("agents/general.md"),
-            Self::Explore => Prompt::named("agents/explore.md"),
-            Self::Plan => Prompt::named("agents/plan.md"),
-            Self::Summary => Prompt::named("agents/summary.md"),
+            Self::General => const { Prompt::named("agents/general.md") },
+            Self::Explore => const { Prompt::named("agents/explore.md") },
+            Self::Plan => const { Prompt::named("agents/plan.md") },
+            Self::Summary => const { Prompt::named("agents/summary.md") },
         }
     }
 }
@@ -59,25 +59,25 @@ impl Kind {
 /// A role of a session.
 pub(super) struct Role {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: RoleKind,
     /// Names of tools; `None`: all of its kind.
     tools: Option<Vec<String>>,
-    without: Vec<String>,
+    denied_tools: Vec<String>,
     pub(super) model: ModelChoice,
     /// A model of its own.
-    pub(super) speaker: Option<Speaker>,
+    pub(super) speaker: Option<ConfiguredModel>,
     /// The addition to the prompt of its kind.
     pub(super) text: String,
     description: String,
 }
 
 impl Role {
-    fn built_in(kind: Kind) -> Self {
+    fn built_in(kind: RoleKind) -> Self {
         Self {
             name: kind.name().to_owned(),
             kind,
             tools: None,
-            without: Vec::new(),
+            denied_tools: Vec::new(),
             model: ModelChoice::Main,
             speaker: None,
             text: String::new(),
@@ -86,36 +86,37 @@ impl Role {
     }
 
     /// It may use this tool.
-    pub(super) fn has(&self, tool: &str) -> bool {
+    pub(super) fn allows(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|names| names.iter().any(|name| name == tool))
-            && !self.lacks(tool)
+            && !self.denies(tool)
     }
 
     /// It may not use this tool, whatever its list says.
-    pub(super) fn lacks(&self, tool: &str) -> bool {
-        self.without.iter().any(|name| name == tool)
+    pub(super) fn denies(&self, tool: &str) -> bool {
+        self.denied_tools.iter().any(|name| name == tool)
     }
 
     /// It can change nothing. (What a tool of a server that its list names does is unknown.)
     pub(super) fn reads_only(&self) -> bool {
         let changes = ["Write", "Edit", "MultiEdit", "Bash"];
-        let names_servers = || self.tools.iter().flatten().any(|name| is_of_server(name));
-        self.kind != Kind::General || !changes.iter().any(|tool| self.has(tool)) && !names_servers()
+        let names_servers = || self.tools.iter().flatten().any(|name| is_server_tool(name));
+        self.kind != RoleKind::General
+            || !changes.iter().any(|tool| self.allows(tool)) && !names_servers()
     }
 
     /// The tools of servers that it may use.
-    pub(super) fn scope(&self) -> Scope {
+    pub(super) fn server_scope(&self) -> ToolScope {
         // `McpTool` calls any of them.
-        let all = |names: &&Vec<String>| !names.iter().any(|name| name == mcp::TOOL);
+        let all = |names: &&Vec<String>| !names.iter().any(|name| name == mcp::MCP_TOOL_NAME);
         let only = self.tools.as_ref().filter(all).cloned();
-        Scope { only, without: self.without.clone(), reads_only: self.reads_only() }
+        ToolScope { only, excluded: self.denied_tools.clone(), reads_only: self.reads_only() }
     }
 }
 
 /// The roles of a session.
 pub(in crate::app) struct Roles {
     all: Vec<Role>,
-    described: String,
+    descriptions: String,
     /// What the user should know about them, one line each.
     pub(in crate::app) notices: Vec<String>,
     /// The keys of their models.
@@ -130,10 +131,10 @@ impl Roles {
         config: &Config,
         mcp: &McpServers,
         outside: &HostPrograms,
-        control: &Control,
+        control: &SessionControl,
     ) -> Self {
-        let built_in = |name: &str| kind_of(name).is_some();
-        let (mut files, mut notices) = roles::roles(&folders(options), built_in);
+        let built_in = |name: &str| role_kind(name).is_some();
+        let (mut files, mut notices) = roles::load_roles(&role_folders(options), built_in);
         for role in &options.roles {
             if built_in(&role.name) {
                 let (path, name) = (role.path.display(), &role.name);
@@ -143,28 +144,28 @@ impl Roles {
             files.retain(|file| file.name != role.name);
             files.push(role.clone());
         }
-        let all = Kind::ALL.into_iter().map(Role::built_in).collect();
-        let mut opened = Self { all, described: String::new(), notices, keys: Vec::new() };
+        let all = RoleKind::ALL.into_iter().map(Role::built_in).collect();
+        let mut opened = Self { all, descriptions: String::new(), notices, keys: Vec::new() };
         for file in files {
-            let role = opened.role(file, options, config, mcp, outside, control).await;
+            let role = opened.build_role(file, options, config, mcp, outside, control).await;
             opened.all.push(role);
         }
-        opened.describe();
+        opened.write_descriptions();
         opened
     }
 
-    async fn role(
+    async fn build_role(
         &mut self,
         file: File,
         options: &Options,
         config: &Config,
         mcp: &McpServers,
         outside: &HostPrograms,
-        control: &Control,
+        control: &SessionControl,
     ) -> Role {
-        let File { name, description, tools, without, model, text, path: _ } = file;
+        let File { name, description, tools, denied_tools: without, model, text, path: _ } = file;
         let mut unknown = Vec::new();
-        let tools = tools.map(|tools| own_names(tools, mcp, &mut unknown));
+        let tools = tools.map(|tools| known_tool_names(tools, mcp, &mut unknown));
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");
             self.notices.push(format!(
@@ -174,18 +175,18 @@ impl Roles {
         let mut role = Role {
             tools,
             // A name that is not known yet may be that of a tool which a server brings later.
-            without: without.iter().map(|name| own_tool(name).to_owned()).collect(),
+            denied_tools: without.iter().map(|name| native_tool_name(name).to_owned()).collect(),
             text,
             description,
             name,
-            ..Role::built_in(Kind::General)
+            ..Role::built_in(RoleKind::General)
         };
         let Some(model) = model else { return role };
-        if let Some(choice) = choice(&model) {
+        if let Some(choice) = model_choice(&model) {
             role.model = choice;
             return role;
         }
-        match speaker(&model, options, config, outside, control).await {
+        match open_role_model(&model, options, config, outside, control).await {
             Ok((speaker, key)) => {
                 role.speaker = Some(speaker);
                 self.keys.extend(key);
@@ -202,7 +203,7 @@ impl Roles {
     pub(super) fn get(&self, name: &str) -> Option<&Role> {
         let named = self.all.iter().find(|role| role.name == name);
         named.or_else(|| {
-            let kind = kind_of(name)?;
+            let kind = role_kind(name)?;
             self.all.iter().find(|role| role.name == kind.name())
         })
     }
@@ -211,15 +212,15 @@ impl Roles {
         self.all.iter().map(|role| role.name.clone()).collect()
     }
 
-    pub(super) fn described(&self) -> &str {
-        &self.described
+    pub(super) fn descriptions(&self) -> &str {
+        &self.descriptions
     }
 
     /// Writes the list of the roles in files, as far as there is room: then only their names.
-    fn describe(&mut self) {
+    fn write_descriptions(&mut self) {
         let (mut lines, mut names) = (Vec::new(), Vec::new());
         let mut room = ROLES_BYTES;
-        for Role { name, description, .. } in self.all.iter().skip(Kind::ALL.len()) {
+        for Role { name, description, .. } in self.all.iter().skip(RoleKind::ALL.len()) {
             let line = format!("`{name}`: {}", shorten(description, ROLE_BYTES));
             match room.checked_sub(line.len()).filter(|_| names.is_empty()) {
                 Some(left) => {
@@ -232,27 +233,27 @@ impl Roles {
         if !names.is_empty() {
             self.notices.push(format!(
                 "the model receives only the names of {}, whose descriptions are too long together: {}",
-                counted(names.len() as u64, "role"),
+                pluralize(names.len() as u64, "role"),
                 shorten(&names.join(", "), 200)
             ));
             lines.push(shorten(&format!("Also {}", names.join(", ")), ROLES_BYTES));
         }
-        self.described = lines.join("\n");
+        self.descriptions = lines.join("\n");
     }
 }
 
 /// The kind with this name, as we or other agents call it.
-fn kind_of(name: &str) -> Option<Kind> {
+fn role_kind(name: &str) -> Option<RoleKind> {
     let name = name.to_lowercase();
     let name = if name == "general-purpose" { "general" } else { name.as_str() };
-    Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    RoleKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
 /// The folders with roles, in order of precedence: of the project, of the directories around it that belong to its
 /// repository, and of the user. One that leads out of its place is ignored.
-fn folders(options: &Options) -> Vec<PathBuf> {
+fn role_folders(options: &Options) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    for place in iter::once(options.root.as_path()).chain(around(&options.root)) {
+    for place in iter::once(options.root.as_path()).chain(enclosing_directories(&options.root)) {
         let of_place = [".agent/agents", ".claude/agents"].map(|folder| place.join(folder));
         let is_inside =
             |folder: &PathBuf| folder.canonicalize().is_ok_and(|real| real.starts_with(place));
@@ -271,20 +272,24 @@ fn folders(options: &Options) -> Vec<PathBuf> {
 }
 
 /// A tool of a server, or all of them.
-fn is_of_server(name: &str) -> bool {
-    name == mcp::TOOL || name.starts_with("mcp__")
+fn is_server_tool(name: &str) -> bool {
+    name == mcp::MCP_TOOL_NAME || name.starts_with("mcp__")
 }
 
 /// The names of tools of a session among these; the others are unknown.
-fn own_names(names: Vec<String>, mcp: &McpServers, unknown: &mut Vec<String>) -> Vec<String> {
+fn known_tool_names(
+    names: Vec<String>,
+    mcp: &McpServers,
+    unknown: &mut Vec<String>,
+) -> Vec<String> {
     let is_known = |name: &str| {
         name == "Skill"
-            || tools::NAMES.contains(&name)
-            || mcp.servers.as_ref().is_some_and(|servers| servers.is_known(name))
+            || tools::TOOL_NAMES.contains(&name)
+            || mcp.servers.as_ref().is_some_and(|servers| servers.is_known_name(name))
     };
     let mut own = Vec::new();
     for name in names {
-        let ours = own_tool(&name);
+        let ours = native_tool_name(&name);
         if NOT_FOR_AGENTS.contains(&ours) {
             continue;
         }
@@ -298,20 +303,20 @@ fn own_names(names: Vec<String>, mcp: &McpServers, unknown: &mut Vec<String>) ->
 }
 
 /// A model by its short name.
-fn choice(model: &str) -> Option<ModelChoice> {
+fn model_choice(model: &str) -> Option<ModelChoice> {
     serde_json::from_value(model.trim().to_lowercase().into()).ok()
 }
 
 /// The model `provider/model` of a role, and its key; an error: why it cannot be used.
-async fn speaker(
+async fn open_role_model(
     model: &str,
     options: &Options,
     config: &Config,
     outside: &HostPrograms,
-    control: &Control,
-) -> Result<(Speaker, Option<String>), String> {
+    control: &SessionControl,
+) -> Result<(ConfiguredModel, Option<String>), String> {
     // A script or a record is not a model: it would execute what the file's author wrote into it.
-    if !model.contains('/') || is_file(model) {
+    if !model.contains('/') || is_file_model(model) {
         return Err("it is no name like provider/model".to_owned());
     }
     let config = Config { model: model.to_owned(), ..config.clone() };
@@ -319,7 +324,7 @@ async fn speaker(
     let opened = opened.await.map_err(|error| error.to_string())?;
     let key = opened.key();
     if config.limits.max_budget_usd.is_some() {
-        has_price(&opened.speaker).map_err(|error| error.to_string())?;
+        require_price(&opened.speaker).map_err(|error| error.to_string())?;
     }
     Ok((opened.speaker, key))
 }

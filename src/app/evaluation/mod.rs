@@ -1,7 +1,7 @@
 //! Carries out one run of an evaluation: a fresh copy of the project, the agent as a process of its own, then the
 //! checks.
 
-mod scratch;
+mod trial_directory;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,23 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use scratch::Scratch;
-pub use scratch::fingerprint;
+use trial_directory::TrialDirectory;
+pub use trial_directory::fingerprint;
 
-use super::{OpenError, StateDirs, Storage, Writable, exec, masker, open_sandbox};
-use crate::config::{Loaded, UserDirs};
-use agent_host::exec::{Command, Ended, Exec, Itself};
+use super::{
+    OpenError, StateDirs, Storage, WritableDirs, build_masker, command_exec, open_sandbox,
+};
+use crate::config::{LoadedConfig, UserDirs};
+use agent_host::exec::{Command, EndReason, Exec, SelfCommand};
 use agent_protocol::control::Ending;
-use agent_protocol::event::{Body, Event, TurnFinished};
+use agent_protocol::event::{Event, EventBody, TurnFinished};
 use agent_protocol::shorten;
-use agent_protocol::tool::Rights;
-use agent_record::eval::results::{CheckResult, Outcome, RunResult, SessionResult};
+use agent_protocol::tool::CommandRights;
+use agent_record::eval::results::{CheckResult, RunOutcome, RunResult, SessionResult};
 use agent_record::eval::suite::Task;
 
 /// The agent ends itself at its time limit. If it has not ended after this time, it is ended.
-const GRACE: Duration = Duration::from_secs(30);
+const GRACE_PERIOD: Duration = Duration::from_secs(30);
 /// Limits of reasons and of the output of checks.
 const MAX_REASON: usize = 400;
 const MAX_LINE: usize = 200;
@@ -48,22 +50,22 @@ pub struct Trial<'a> {
 }
 
 /// Why a run has no outcome of its own.
-enum Stopped {
+enum TrialError {
     /// It was interrupted.
     Interrupted,
     /// It could not be carried out.
-    Impossible(String),
+    Failed(String),
 }
 
-impl From<OpenError> for Stopped {
+impl From<OpenError> for TrialError {
     fn from(error: OpenError) -> Self {
-        Self::Impossible(error.to_string())
+        Self::Failed(error.to_string())
     }
 }
 
 /// How a run was judged.
-struct Judged {
-    outcome: Outcome,
+struct TrialJudgement {
+    outcome: RunOutcome,
     reason: Option<String>,
     checks: Vec<CheckResult>,
     session: Option<SessionResult>,
@@ -72,16 +74,16 @@ struct Judged {
 impl Trial<'_> {
     /// Carries it out; `None` if it was interrupted. `load` returns the configuration with these settings, without a
     /// project's own.
-    pub async fn carry_out(
+    pub async fn run(
         &self,
-        load: &dyn Fn(Vec<String>) -> Result<Loaded, OpenError>,
+        load: &dyn Fn(Vec<String>) -> Result<LoadedConfig, OpenError>,
         cancel: &CancellationToken,
     ) -> Option<RunResult> {
         let judged = match Box::pin(self.judge(load, cancel)).await {
             Ok(judged) => judged,
-            Err(Stopped::Interrupted) => return None,
-            Err(Stopped::Impossible(why)) => Judged {
-                outcome: Outcome::Error,
+            Err(TrialError::Interrupted) => return None,
+            Err(TrialError::Failed(why)) => TrialJudgement {
+                outcome: RunOutcome::Error,
                 reason: Some(why),
                 checks: Vec::new(),
                 session: None,
@@ -100,21 +102,21 @@ impl Trial<'_> {
 
     async fn judge(
         &self,
-        load: &dyn Fn(Vec<String>) -> Result<Loaded, OpenError>,
+        load: &dyn Fn(Vec<String>) -> Result<LoadedConfig, OpenError>,
         cancel: &CancellationToken,
-    ) -> Result<Judged, Stopped> {
-        let scratch = Scratch::new(self.task, self.directory)
-            .map_err(|error| Stopped::Impossible(format!("the copy of the project: {error}")))?;
+    ) -> Result<TrialJudgement, TrialError> {
+        let scratch = TrialDirectory::new(self.task, self.directory)
+            .map_err(|error| TrialError::Failed(format!("the copy of the project: {error}")))?;
         let settings = self.settings_in(&scratch);
         let loaded = load(settings.clone())?;
-        let exec = commands(&loaded, &scratch)?;
+        let exec = suite_exec(&loaded, &scratch)?;
         for line in &self.task.setup {
             // Written by the author of the suite, and nothing of a model is there yet.
-            let rights = Rights { outside: true, ..Rights::default() };
-            let check = self.check(&exec, &loaded, &scratch, line, rights, cancel).await?;
+            let rights = CommandRights { unsandboxed: true, ..CommandRights::default() };
+            let check = self.run_check(&exec, &loaded, &scratch, line, rights, cancel).await?;
             if !check.passed {
                 let why = format!("setup `{}` {}: {}", first_line(line), check.how, check.tail);
-                return Err(Stopped::Impossible(why));
+                return Err(TrialError::Failed(why));
             }
         }
 
@@ -122,54 +124,65 @@ impl Trial<'_> {
         // (That of the task, unless a setting changes it.)
         let limit =
             loaded.config.limits.timeout.as_deref().map(agent_protocol::settings::parse_duration);
-        let limit = limit.transpose().map_err(Stopped::Impossible)?.unwrap_or(self.task.timeout);
-        let agent = self.agent(&scratch, &id, settings, limit + GRACE);
+        let limit = limit.transpose().map_err(TrialError::Failed)?.unwrap_or(self.task.timeout);
+        let agent = self.agent_process(&scratch, &id, settings, limit + GRACE_PERIOD);
         let outcome =
-            agent.run(cancel).await.map_err(|error| Stopped::Impossible(error.to_string()))?;
+            agent.run(cancel).await.map_err(|error| TrialError::Failed(error.to_string()))?;
         if cancel.is_cancelled() {
-            return Err(Stopped::Interrupted);
+            return Err(TrialError::Interrupted);
         }
-        let log = self.log(&scratch.project, &id);
-        let events = agent_record::load(&log).map(|loaded| loaded.events).unwrap_or_default();
-        let session = self.session(&id, &log, &events);
+        let log = self.log_path(&scratch.project, &id);
+        let events =
+            agent_record::load_session(&log).map(|loaded| loaded.events).unwrap_or_default();
+        let session = self.session_result(&id, &log, &events);
         let finished = events.iter().rev().find_map(|event| match &event.body {
-            Body::TurnFinished(finished) => Some(finished),
+            EventBody::TurnFinished(finished) => Some(finished),
             _ => None,
         });
         let ended = match finished {
-            Some(finished) => ended(finished),
-            None if outcome.ended == Ended::TimedOut => {
-                (Some(Outcome::Failure), format!("the agent {}", outcome.how()))
+            Some(finished) => turn_outcome(finished),
+            None if outcome.end_reason == EndReason::TimedOut => {
+                (Some(RunOutcome::Failure), format!("the agent {}", outcome.describe_end()))
             }
             None => {
                 let why = outcome.stderr.text.trim();
-                (Some(Outcome::Error), format!("the agent {}: {why}", outcome.how()))
+                (Some(RunOutcome::Error), format!("the agent {}: {why}", outcome.describe_end()))
             }
         };
         if let (Some(outcome), reason) = ended {
-            return Ok(Judged { outcome, reason: Some(reason), checks: Vec::new(), session });
+            return Ok(TrialJudgement {
+                outcome,
+                reason: Some(reason),
+                checks: Vec::new(),
+                session,
+            });
         }
 
-        let mut judged =
-            Judged { outcome: Outcome::Success, reason: None, checks: Vec::new(), session };
+        let mut judged = TrialJudgement {
+            outcome: RunOutcome::Success,
+            reason: None,
+            checks: Vec::new(),
+            session,
+        };
         for line in &self.task.checks {
-            let check =
-                self.check(&exec, &loaded, &scratch, line, Rights::default(), cancel).await?;
+            let check = self
+                .run_check(&exec, &loaded, &scratch, line, CommandRights::default(), cancel)
+                .await?;
             if !check.passed {
-                judged.outcome = Outcome::Failure;
+                judged.outcome = RunOutcome::Failure;
                 judged.reason = Some(format!("check `{}` {}", first_line(line), check.how));
             }
             judged.checks.push(check);
-            if judged.outcome != Outcome::Success {
+            if judged.outcome != RunOutcome::Success {
                 break;
             }
         }
-        exec.close().await;
+        exec.shutdown_and_wait().await;
         Ok(judged)
     }
 
     /// The settings of the process, the stronger ones last.
-    fn settings_in(&self, scratch: &Scratch) -> Vec<String> {
+    fn settings_in(&self, scratch: &TrialDirectory) -> Vec<String> {
         let task = self.task;
         // Nothing is learned from one run for another.
         let memory = self.results.join("state/memory.db");
@@ -186,20 +199,20 @@ impl Trial<'_> {
         settings
     }
 
-    fn agent(
+    fn agent_process(
         &self,
-        scratch: &Scratch,
+        scratch: &TrialDirectory,
         id: &str,
         settings: Vec<String>,
         timeout: Duration,
-    ) -> Itself {
+    ) -> SelfCommand {
         let mut arguments: Vec<OsString> =
             ["run", "--quiet", "--session-id", id].map(OsString::from).into();
         for setting in settings {
             arguments.extend(["--set".into(), setting.into()]);
         }
         arguments.extend(["--".into(), self.task.prompt.clone().into()]);
-        Itself {
+        SelfCommand {
             arguments,
             directory: scratch.project.clone(),
             environment: vec![
@@ -211,19 +224,19 @@ impl Trial<'_> {
     }
 
     /// The log that the process writes.
-    fn log(&self, project: &Path, id: &str) -> PathBuf {
+    fn log_path(&self, project: &Path, id: &str) -> PathBuf {
         let state = self.results.join("state/agent");
-        let dirs = UserDirs { state, ..UserDirs::below(self.results) };
+        let dirs = UserDirs { state, ..UserDirs::below_home(self.results) };
         Storage::find(project, Some(&dirs)).log_path(id)
     }
 
-    fn session(&self, id: &str, log: &Path, events: &[Event]) -> Option<SessionResult> {
+    fn session_result(&self, id: &str, log: &Path, events: &[Event]) -> Option<SessionResult> {
         let model = events.iter().find_map(|event| match &event.body {
-            Body::SessionStarted(started) => Some(started.model.clone()),
+            EventBody::SessionStarted(started) => Some(started.model.clone()),
             _ => None,
         })?;
         let ending = events.iter().rev().find_map(|event| match &event.body {
-            Body::TurnFinished(finished) => Some(finished.ending.as_str().to_owned()),
+            EventBody::TurnFinished(finished) => Some(finished.ending.as_str().to_owned()),
             _ => None,
         });
         let summary = agent_record::summary(events);
@@ -242,34 +255,34 @@ impl Trial<'_> {
     }
 
     /// Runs a command of the suite in the project.
-    async fn check(
+    async fn run_check(
         &self,
         exec: &Exec,
-        loaded: &Loaded,
-        scratch: &Scratch,
+        loaded: &LoadedConfig,
+        scratch: &TrialDirectory,
         line: &str,
-        rights: Rights,
+        rights: CommandRights,
         cancel: &CancellationToken,
-    ) -> Result<CheckResult, Stopped> {
+    ) -> Result<CheckResult, TrialError> {
         let timeout = self.task.check_timeout;
         let command = Command::new(line.to_owned(), scratch.project.clone(), timeout);
         let outcome = exec
             .run(Command { rights, ..command }, cancel)
             .await
-            .map_err(|error| Stopped::Impossible(format!("`{}`: {error}", first_line(line))))?;
+            .map_err(|error| TrialError::Failed(format!("`{}`: {error}", first_line(line))))?;
         if cancel.is_cancelled() {
-            return Err(Stopped::Interrupted);
+            return Err(TrialError::Interrupted);
         }
         let mut output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
-        if let Some(refused) = &outcome.refused {
+        if let Some(refused) = &outcome.refusal {
             output.push_str(&format!("({refused})\n"));
         }
-        let output = masker(&loaded.config, &[])?.mask(&output).into_owned();
+        let output = build_masker(&loaded.config, &[])?.mask(&output).into_owned();
         let tail = &output[output.ceil_char_boundary(output.len().saturating_sub(MAX_TAIL))..];
         Ok(CheckResult {
             command: line.to_owned(),
-            passed: outcome.ended == Ended::Exited && outcome.exit_code == Some(0),
-            how: outcome.how(),
+            passed: outcome.end_reason == EndReason::Exited && outcome.exit_code == Some(0),
+            how: outcome.describe_end(),
             tail: tail.trim_end().to_owned(),
         })
     }
@@ -277,11 +290,11 @@ impl Trial<'_> {
 
 /// Runs the commands of a suite, in a sandbox if there is one. The project's own settings have no effect: the agent
 /// may have written them.
-fn commands(loaded: &Loaded, scratch: &Scratch) -> Result<Exec, OpenError> {
-    let writable = Writable::around(&loaded.config, &scratch.project, &[]);
+fn suite_exec(loaded: &LoadedConfig, scratch: &TrialDirectory) -> Result<Exec, OpenError> {
+    let writable = WritableDirs::from_config(&loaded.config, &scratch.project, &[]);
     let dirs = UserDirs::find().map(|dirs| UserDirs { cache: scratch.cache.join("agent"), ..dirs });
-    let (sandbox, _) = open_sandbox(loaded, &writable, &StateDirs::of(dirs.as_ref()))?;
-    let exec = exec(&loaded.config, &writable);
+    let (sandbox, _) = open_sandbox(loaded, &writable, &StateDirs::new(dirs.as_ref()))?;
+    let exec = command_exec(&loaded.config, &writable);
     Ok(match sandbox {
         Some(sandbox) => exec.with_sandbox(sandbox),
         None => exec,
@@ -289,7 +302,7 @@ fn commands(loaded: &Loaded, scratch: &Scratch) -> Result<Exec, OpenError> {
 }
 
 /// The outcome of a turn without the checks, and why; `None`: the checks decide.
-fn ended(finished: &TurnFinished) -> (Option<Outcome>, String) {
+fn turn_outcome(finished: &TurnFinished) -> (Option<RunOutcome>, String) {
     let reason = format!("{}: {}", finished.ending.as_str(), first_line(&finished.result));
     let outcome = match finished.ending {
         Ending::Completed | Ending::CompletedUnverified | Ending::CheckFailed => None,
@@ -297,11 +310,11 @@ fn ended(finished: &TurnFinished) -> (Option<Outcome>, String) {
         | Ending::PermissionDenied
         | Ending::MaxTurns
         | Ending::MaxBudget
-        | Ending::Timeout => Some(Outcome::Failure),
+        | Ending::Timeout => Some(RunOutcome::Failure),
         Ending::ModelRefused
         | Ending::ModelUnavailable
         | Ending::Interrupted
-        | Ending::Terminated => Some(Outcome::Error),
+        | Ending::Terminated => Some(RunOutcome::Error),
     };
     (outcome, reason)
 }

@@ -5,7 +5,7 @@
 //! once.
 
 mod distillation;
-mod recall;
+mod stored_lessons;
 mod worker;
 
 use std::path::PathBuf;
@@ -19,28 +19,28 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
 use super::OpenError;
-use crate::config::{Config, Distil, UserDirs};
-use agent_engine::kernel::{BackgroundRequest, Memory};
-use agent_learning::distil::Request;
-use agent_protocol::event::{Body, Event, Events, Sink, Stamped};
+use crate::config::{Config, DistillationMode, UserDirs};
+use agent_engine::kernel::{BackgroundRequester, LessonMemory};
+use agent_learning::distillation::DistillationRequest;
+use agent_protocol::event::{Event, EventBody, EventStream, Sink, StampedEvent};
 use agent_protocol::prompt::Prompts;
 use distillation::Distillation;
-use recall::StoredLessons;
-use worker::{Notices, Worker};
+use stored_lessons::StoredLessons;
+use worker::{LearningWorker, Notices};
 
 /// Limit of the queue, which takes memory only for what is in it; a turn has fewer events, unless the store hangs.
-const QUEUE: usize = 8192;
+const QUEUE_CAPACITY: usize = 8192;
 /// How long the end of a session waits for its lessons to be written.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A message to the thread.
-enum Work {
+enum LearningMessage {
     Event(Box<Event>),
     /// The request about the last turn, if there is one?
-    Distil(oneshot::Sender<Option<Request>>),
+    TakeRequest(oneshot::Sender<Option<DistillationRequest>>),
     /// The answer of a model.
-    Distilled {
-        request: Request,
+    StoreAnswer {
+        request: DistillationRequest,
         answer: String,
         done: oneshot::Sender<()>,
     },
@@ -50,7 +50,7 @@ enum Work {
 
 /// The memory's file and project.
 #[derive(Clone)]
-struct Settings {
+struct MemorySettings {
     /// The project's identity.
     project: String,
     /// The user trusts the folder: its lessons may also apply to other projects.
@@ -61,41 +61,41 @@ struct Settings {
 }
 
 /// The memory as used by a session.
-pub(super) struct Learning {
+pub(super) struct SessionLearning {
     lessons: Arc<StoredLessons>,
-    work: mpsc::Sender<Work>,
-    shared: Arc<Shared>,
+    sender: mpsc::Sender<LearningMessage>,
+    shared: Arc<LearningState>,
     max_tokens: u64,
     /// How long the first task waits for the file to be opened.
-    patience: Duration,
+    open_timeout: Duration,
     distils: bool,
     distillation: Mutex<Option<Distillation>>,
 }
 
 /// State shared by the loop and the thread.
 #[derive(Default)]
-struct Shared {
+struct LearningState {
     /// An event did not fit into the queue: this session is not learnt from any further.
-    lost: AtomicBool,
+    overflowed: AtomicBool,
     /// Receives notices, until the session ends.
-    events: Mutex<Option<Events>>,
+    events: Mutex<Option<EventStream>>,
 }
 
-impl Shared {
-    fn emit(&self, body: Body) {
+impl LearningState {
+    fn emit(&self, body: EventBody) {
         if let Some(events) = &*self.events() {
             events.emit(body);
         }
     }
 
-    fn events(&self) -> MutexGuard<'_, Option<Events>> {
+    fn events(&self) -> MutexGuard<'_, Option<EventStream>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Learning {
+impl SessionLearning {
     /// Opens the memory. `None` if learning is off, or there is no place for the file.
-    pub(super) fn begin(
+    pub(super) fn start(
         config: &Config,
         dirs: Option<&UserDirs>,
         project: String,
@@ -105,57 +105,57 @@ impl Learning {
         if !learning.enabled || (dirs.is_none() && learning.database.is_none()) {
             return Ok(None);
         }
-        let settings = Settings {
+        let settings = MemorySettings {
             project: project.clone(),
             is_trusted,
             file: super::memory_file(config, dirs)?,
             keep_days: learning.keep_days,
             max_lessons: learning.max_items,
         };
-        let lessons = Arc::new(StoredLessons::of(project));
-        let shared = Arc::new(Shared::default());
-        let (work, queue) = mpsc::channel(QUEUE);
+        let lessons = Arc::new(StoredLessons::new(project));
+        let shared = Arc::new(LearningState::default());
+        let (work, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (its_lessons, its_shared) = (lessons.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("memory".to_owned());
         let begun = thread.spawn(move || {
             let notices = Notices::default();
             its_lessons.open(settings.file.clone(), &notices);
-            Worker::new(settings, its_shared, notices).work(queue);
+            LearningWorker::new(settings, its_shared, notices).run(queue);
         });
         // Without a thread the session continues without memory.
         Ok(begun.ok().map(|_| Self {
             lessons,
-            work,
+            sender: work,
             shared,
             max_tokens: learning.max_recalled_tokens,
-            patience: Duration::from_millis(learning.wait_ms),
-            distils: learning.distil == Distil::Auto,
+            open_timeout: Duration::from_millis(learning.wait_ms),
+            distils: learning.distil == DistillationMode::Auto,
             distillation: Mutex::new(None),
         }))
     }
 
     /// The kernel's interface to the memory.
-    pub(super) fn memory(&self) -> Memory {
-        Memory { recall: self.lessons.clone(), max_tokens: self.max_tokens }
+    pub(super) fn memory(&self) -> LessonMemory {
+        LessonMemory { recall: self.lessons.clone(), max_tokens: self.max_tokens }
     }
 
     /// The sink for the session's events.
-    pub(super) fn recorder(&self) -> Recorder {
-        Recorder { work: self.work.clone(), shared: self.shared.clone() }
+    pub(super) fn sink(&self) -> LearningSink {
+        LearningSink { sender: self.sender.clone(), shared: self.shared.clone() }
     }
 
     /// Called when the session has begun. `request`: sends distillation requests.
-    pub(super) fn session(
+    pub(super) fn attach_session(
         &self,
-        events: &Events,
-        request: Option<BackgroundRequest>,
+        events: &EventStream,
+        request: Option<BackgroundRequester>,
         prompts: &Arc<Prompts>,
     ) {
         *self.shared.events() = Some(events.clone());
         let distillation = request.filter(|_| self.distils).map(|model| Distillation {
             model: Arc::new(model),
             prompts: prompts.clone(),
-            work: self.work.clone(),
+            sender: self.sender.clone(),
             shared: self.shared.clone(),
         });
         *self.distillation.lock().unwrap_or_else(PoisonError::into_inner) = distillation;
@@ -168,47 +168,47 @@ impl Learning {
     }
 
     /// Waits until the memory is open, or the time limit is reached.
-    pub(super) async fn ready(&self) {
-        _ = tokio::time::timeout(self.patience, self.lessons.opened()).await;
+    pub(super) async fn wait_until_open(&self) {
+        _ = tokio::time::timeout(self.open_timeout, self.lessons.wait_until_open()).await;
     }
 
     /// Called at the end of the session.
-    pub(super) fn end(&self) {
+    pub(super) fn finish(&self) {
         let (done, all_done) = sync_channel(1);
-        if self.work.try_send(Work::End(done)).is_ok() {
-            _ = all_done.recv_timeout(LAST_PATIENCE);
+        if self.sender.try_send(LearningMessage::End(done)).is_ok() {
+            _ = all_done.recv_timeout(CLOSE_TIMEOUT);
         }
         *self.shared.events() = None;
     }
 }
 
-impl Drop for Learning {
+impl Drop for SessionLearning {
     fn drop(&mut self) {
         // The events hold the queue's sender, so the thread is ended by a message.
         let (done, _) = sync_channel(1);
-        _ = self.work.try_send(Work::End(done));
+        _ = self.sender.try_send(LearningMessage::End(done));
         *self.shared.events() = None;
     }
 }
 
 /// A sink that passes events to the thread.
-pub(super) struct Recorder {
-    work: mpsc::Sender<Work>,
-    shared: Arc<Shared>,
+pub(super) struct LearningSink {
+    sender: mpsc::Sender<LearningMessage>,
+    shared: Arc<LearningState>,
 }
 
-impl Sink for Recorder {
-    fn take(&mut self, stamped: &Stamped) {
+impl Sink for LearningSink {
+    fn receive(&mut self, stamped: &StampedEvent) {
         let event = &stamped.event;
         // (Requests are large and not needed for learning.)
         if !event.body.is_stored()
-            || matches!(event.body, Body::ModelRequested(_))
-            || self.shared.lost.load(Ordering::Relaxed)
+            || matches!(event.body, EventBody::ModelRequested(_))
+            || self.shared.overflowed.load(Ordering::Relaxed)
         {
             return;
         }
-        if self.work.try_send(Work::Event(Box::new(event.clone()))).is_err() {
-            self.shared.lost.store(true, Ordering::SeqCst);
+        if self.sender.try_send(LearningMessage::Event(Box::new(event.clone()))).is_err() {
+            self.shared.overflowed.store(true, Ordering::SeqCst);
         }
     }
 }

@@ -7,44 +7,48 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 
-use super::{Settings, Shared, Work};
-use agent_learning::credit::credits;
-use agent_learning::distil::{self, Request};
-use agent_learning::fold::{Fold, Harvest};
+use super::{LearningMessage, LearningState, MemorySettings};
+use agent_learning::credit::compute_credits;
+use agent_learning::distillation::{self, DistillationRequest};
 use agent_learning::lesson::{Lesson, Scope};
-use agent_learning::pair::pairs;
-use agent_learning::store::{Batch, Learned, SqliteStore, StoreError};
+use agent_learning::pair::lessons_from_failures;
+use agent_learning::store::{Batch, LearnOutcome, SqliteStore, StoreError};
 use agent_learning::trace::ExecutionTrace;
-use agent_protocol::event::{Body, Event};
+use agent_learning::trace_builder::{TraceBuilder, TurnRecord};
+use agent_protocol::event::{Event, EventBody};
 use agent_protocol::recall::MemoryWritten;
 
 /// Notices for the user, until the session can report them.
 pub(super) type Notices = Arc<Mutex<Vec<String>>>;
 
 /// Adds a notice.
-pub(super) fn into(notices: &Notices) -> impl Fn(String) + Send + use<> {
+pub(super) fn notice_sender(notices: &Notices) -> impl Fn(String) + Send + use<> {
     let notices = notices.clone();
     move |notice| notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice)
 }
 
-pub(super) struct Worker {
-    settings: Settings,
-    shared: Arc<Shared>,
+pub(super) struct LearningWorker {
+    settings: MemorySettings,
+    shared: Arc<LearningState>,
     store: SqliteStore,
     notices: Notices,
     /// Notices that were reported.
     reported: Vec<String>,
-    fold: Fold,
+    fold: TraceBuilder,
     /// The request about the last turn.
-    request: Option<Request>,
+    request: Option<DistillationRequest>,
     is_pruned: bool,
 }
 
-impl Worker {
-    pub(super) fn new(settings: Settings, shared: Arc<Shared>, notices: Notices) -> Self {
+impl LearningWorker {
+    pub(super) fn new(
+        settings: MemorySettings,
+        shared: Arc<LearningState>,
+        notices: Notices,
+    ) -> Self {
         Self {
-            store: SqliteStore::new(settings.file.clone(), into(&notices)),
-            fold: Fold::new(&settings.project),
+            store: SqliteStore::new(settings.file.clone(), notice_sender(&notices)),
+            fold: TraceBuilder::new(&settings.project),
             settings,
             shared,
             notices,
@@ -55,16 +59,16 @@ impl Worker {
     }
 
     /// Works until the last message.
-    pub(super) fn work(mut self, mut queue: Receiver<Work>) {
+    pub(super) fn run(mut self, mut queue: Receiver<LearningMessage>) {
         while let Some(work) = queue.blocking_recv() {
             match work {
-                Work::Event(event) => self.event(&event),
-                Work::Distil(give) => _ = give.send(self.request.take()),
-                Work::Distilled { request, answer, done } => {
-                    self.distilled(&request, &answer);
+                LearningMessage::Event(event) => self.handle_event(&event),
+                LearningMessage::TakeRequest(give) => _ = give.send(self.request.take()),
+                LearningMessage::StoreAnswer { request, answer, done } => {
+                    self.store_distilled(&request, &answer);
                     _ = done.send(());
                 }
-                Work::End(done) => {
+                LearningMessage::End(done) => {
                     _ = done.send(());
                     return;
                 }
@@ -72,44 +76,46 @@ impl Worker {
         }
     }
 
-    fn event(&mut self, event: &Event) {
-        if self.shared.lost.load(Ordering::SeqCst) {
-            self.notice("the memory could not keep up; this session teaches nothing".to_owned());
-            return self.report();
+    fn handle_event(&mut self, event: &Event) {
+        if self.shared.overflowed.load(Ordering::SeqCst) {
+            self.add_notice(
+                "the memory could not keep up; this session teaches nothing".to_owned(),
+            );
+            return self.report_notices();
         }
         let harvest = self.fold.apply(event);
-        let traces = self.fold.early_traces();
-        self.store(&Batch { traces, ..Batch::default() }, event.header.seq);
+        let traces = self.fold.take_early_traces();
+        self.store_batch(&Batch { traces, ..Batch::default() }, event.header.seq);
         let Some(mut harvest) = harvest else { return };
         self.request = None;
         // They are stored only: a copy for a long turn would take megabytes.
         let traces = std::mem::take(&mut harvest.traces);
-        let work = || self.batch(&harvest, traces);
+        let work = || self.build_batch(&harvest, traces);
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(batch) => {
-                self.store(&batch, harvest.events.1);
-                self.request = distil::request(&harvest);
+                self.store_batch(&batch, harvest.events.1);
+                self.request = distillation::distillation_request(&harvest);
             }
-            Err(_) => self.notice(format!(
+            Err(_) => self.add_notice(format!(
                 "learning from turn {} failed unexpectedly (a defect of this program); nothing is learnt from it",
                 harvest.turn
             )),
         }
-        self.report();
+        self.report_notices();
     }
 
     /// The data to store for a turn.
-    fn batch(&self, harvest: &Harvest, traces: Vec<ExecutionTrace>) -> Batch {
-        let ids = harvest.recalled.iter().flat_map(|(_, recalled)| &recalled.items);
+    fn build_batch(&self, harvest: &TurnRecord, traces: Vec<ExecutionTrace>) -> Batch {
+        let ids = harvest.recalled_lessons.iter().flat_map(|(_, recalled)| &recalled.items);
         let known: Vec<Lesson> =
-            ids.filter_map(|item| self.store.lesson(&item.id).ok().flatten()).collect();
-        let mut lessons = pairs(harvest);
-        lessons.extend(distil::of_reflections(harvest).0);
-        Batch { traces, lessons, credits: credits(harvest, &known) }
+            ids.filter_map(|item| self.store.find_lesson(&item.id).ok().flatten()).collect();
+        let mut lessons = lessons_from_failures(harvest);
+        lessons.extend(distillation::lessons_from_reflections(harvest).0);
+        Batch { traces, lessons, credits: compute_credits(harvest, &known) }
     }
 
-    fn distilled(&mut self, request: &Request, answer: &str) {
-        if let Ok((mut lessons, _)) = request.lessons(answer) {
+    fn store_distilled(&mut self, request: &DistillationRequest, answer: &str) {
+        if let Ok((mut lessons, _)) = request.parse_lessons(answer) {
             // An untrusted folder provides no lessons for other projects.
             if !self.settings.is_trusted {
                 for lesson in &mut lessons {
@@ -117,12 +123,12 @@ impl Worker {
                         lesson.clone().with_scope(Scope::Project(self.settings.project.clone()));
                 }
             }
-            self.store(&Batch { lessons, ..Batch::default() }, 0);
+            self.store_batch(&Batch { lessons, ..Batch::default() }, 0);
         }
-        self.report();
+        self.report_notices();
     }
 
-    fn store(&mut self, batch: &Batch, up_to: u64) {
+    fn store_batch(&mut self, batch: &Batch, up_to: u64) {
         if batch.traces.is_empty() && batch.lessons.is_empty() && batch.credits.is_empty() {
             return;
         }
@@ -131,16 +137,16 @@ impl Worker {
                 let mut written = MemoryWritten { new: Vec::new(), confirmed: Vec::new(), up_to };
                 for (lesson, learned) in batch.lessons.iter().zip(learned) {
                     match learned {
-                        Learned::New => written.new.push(lesson.recalled()),
-                        Learned::Known => written.confirmed.push(lesson.recalled()),
+                        LearnOutcome::New => written.new.push(lesson.to_recalled()),
+                        LearnOutcome::Reinforced => written.confirmed.push(lesson.to_recalled()),
                     }
                 }
                 if !batch.lessons.is_empty() {
-                    self.shared.emit(Body::MemoryWritten(written));
+                    self.shared.emit(EventBody::MemoryWritten(written));
                 }
                 self.prune();
             }
-            Err(error) => self.complain(&error),
+            Err(error) => self.notice_error(&error),
         }
     }
 
@@ -153,20 +159,20 @@ impl Worker {
         let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
         let before_ms = jiff::Timestamp::now().as_millisecond() - age;
         if let Err(error) = self.store.prune(before_ms, self.settings.max_lessons) {
-            self.complain(&error);
+            self.notice_error(&error);
         }
     }
 
-    fn complain(&self, error: &StoreError) {
-        self.notice(format!("{error}; the lessons of this turn are not stored"));
+    fn notice_error(&self, error: &StoreError) {
+        self.add_notice(format!("{error}; the lessons of this turn are not stored"));
     }
 
-    fn notice(&self, notice: String) {
+    fn add_notice(&self, notice: String) {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
     }
 
     /// Reports each notice once.
-    fn report(&mut self) {
+    fn report_notices(&mut self) {
         let notices =
             std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
         for message in notices {
@@ -174,7 +180,7 @@ impl Worker {
                 continue;
             }
             self.reported.push(message.clone());
-            self.shared.emit(Body::error("memory", message));
+            self.shared.emit(EventBody::error("memory", message));
         }
     }
 }

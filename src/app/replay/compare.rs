@@ -2,32 +2,32 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::key::CallKey;
-use super::parts::is_of_job;
-use super::script::{CallResult, Check, code_of};
-use super::stage::Played;
+use super::moment_key::CallKey;
+use super::parts::is_background_job;
+use super::replay_state::ReplayResults;
+use super::script::{CallResult, RecordedCheck, error_code};
 use agent_host::workspace::{Diff, DiffSize};
 use agent_protocol::control::Ending;
 use agent_protocol::envelope::{Envelope, ErrorCode};
 use agent_protocol::mask::MASK;
 use agent_protocol::tool::Effect;
-use agent_protocol::view::{call_line, view};
-use agent_record::trace::normal::{Root, normalised};
+use agent_protocol::view::{call_line, render_for_model};
+use agent_record::trace::normalise::{RunRoot, normalise};
 
 /// One compared result.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct ComparisonRow {
     pub(super) turn: u32,
     pub(super) round: u32,
     /// The call's id; empty for a check and for the end of a turn.
     pub(super) call: String,
     pub(super) what: String,
-    pub(super) result: Compared,
+    pub(super) result: Comparison,
 }
 
 /// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Compared {
+pub(super) enum Comparison {
     Equal,
     Different(String),
     /// Why it need not be equal, and the difference if it is not.
@@ -40,13 +40,13 @@ pub(super) enum Compared {
 pub(super) type FileStates = BTreeMap<String, String>;
 
 /// What a comparison needs to know besides the results.
-pub(super) struct Circumstances<'a> {
-    pub(super) recorded_roots: &'a [Root],
-    pub(super) replayed_roots: &'a [Root],
+pub(super) struct ComparisonContext<'a> {
+    pub(super) recorded_roots: &'a [RunRoot],
+    pub(super) replayed_roots: &'a [RunRoot],
     /// Why the result of any command may differ: the network, files that no checkpoint covers.
-    pub(super) of_commands: Option<String>,
+    pub(super) command_excuse: Option<String>,
     /// Paths that the scratch copy lacks.
-    pub(super) lacking: &'a [String],
+    pub(super) missing_paths: &'a [String],
     /// The states of the files that a call changed, in the record and in the replay.
     pub(super) files: &'a dyn Fn(&CallKey) -> Option<[FileStates; 2]>,
 }
@@ -54,16 +54,16 @@ pub(super) struct Circumstances<'a> {
 /// The recorded results.
 pub(super) struct RecordedResults<'a> {
     pub(super) calls: &'a [CallResult],
-    pub(super) checks: &'a [Check],
+    pub(super) checks: &'a [RecordedCheck],
     pub(super) endings: &'a [(u32, Ending)],
 }
 
 /// Compares everything. Rows are in the order of the record.
-pub(super) fn compare(
+pub(super) fn compare_results(
     recorded: &RecordedResults<'_>,
-    played: &Played,
-    circumstances: &Circumstances<'_>,
-) -> Vec<Row> {
+    played: &ReplayResults,
+    circumstances: &ComparisonContext<'_>,
+) -> Vec<ComparisonRow> {
     let mut rows = Vec::new();
     let results: HashMap<CallKey, &CallResult> =
         played.results.iter().map(|result| (result.key(), result)).collect();
@@ -78,66 +78,73 @@ pub(super) fn compare(
     for turn in turns {
         for call in recorded.calls.iter().filter(|it| it.turn == turn) {
             let result = match results.get(&call.key()) {
-                Some(result) => circumstances.of_call(call, result, played),
-                None if ended => Compared::NotReached,
-                None => Compared::Different("the replay did not make this call".to_owned()),
+                Some(result) => circumstances.compare_call(call, result, played),
+                None if ended => Comparison::NotReached,
+                None => Comparison::Different("the replay did not make this call".to_owned()),
             };
             let what = call_line(&call.tool, &call.envelope.context.params_input);
             let (round, call) = (call.round, call.call.clone());
-            rows.push(Row { turn, round, call, what, result: after(&mut derailed, result) });
+            rows.push(ComparisonRow {
+                turn,
+                round,
+                call,
+                what,
+                result: excuse_after(&mut derailed, result),
+            });
         }
-        let replayed: Vec<&Check> = played.checks.iter().filter(|it| it.turn == turn).collect();
+        let replayed: Vec<&RecordedCheck> =
+            played.checks.iter().filter(|it| it.turn == turn).collect();
         for (n, check) in recorded.checks.iter().filter(|it| it.turn == turn).enumerate() {
             let result = match replayed.get(n) {
-                Some(replayed) => circumstances.of_check(check, replayed),
-                None if ended => Compared::NotReached,
-                None => Compared::Different("the replay did not run this check".to_owned()),
+                Some(replayed) => circumstances.compare_check(check, replayed),
+                None if ended => Comparison::NotReached,
+                None => Comparison::Different("the replay did not run this check".to_owned()),
             };
             let what = format!("check `{}`", check.command);
-            let result = after(&mut derailed, result);
-            rows.push(Row { turn, round: 0, call: String::new(), what, result });
+            let result = excuse_after(&mut derailed, result);
+            rows.push(ComparisonRow { turn, round: 0, call: String::new(), what, result });
         }
         for (_, ending) in recorded.endings.iter().filter(|(of, _)| *of == turn) {
             let replayed = played.endings.iter().find(|(of, _)| *of == turn);
             let result = match replayed {
-                Some((_, replayed)) if replayed == ending || is_limit(*ending) => Compared::Equal,
-                _ if ended => Compared::NotReached,
-                Some((_, replayed)) => Compared::Different(format!(
+                Some((_, replayed)) if replayed == ending || is_limit(*ending) => Comparison::Equal,
+                _ if ended => Comparison::NotReached,
+                Some((_, replayed)) => Comparison::Different(format!(
                     "the turn ended: {} → {}",
                     ending.as_str(),
                     replayed.as_str()
                 )),
-                None => Compared::Different("the turn did not end".to_owned()),
+                None => Comparison::Different("the turn did not end".to_owned()),
             };
             let what = format!("end of turn {turn}: {}", ending.as_str());
-            let result = after(&mut derailed, result);
-            rows.push(Row { turn, round: 0, call: String::new(), what, result });
+            let result = excuse_after(&mut derailed, result);
+            rows.push(ComparisonRow { turn, round: 0, call: String::new(), what, result });
         }
     }
     let is_recorded = |call: CallKey| recorded.calls.iter().any(|it| it.key() == call);
     for extra in played.results.iter().filter(|it| !is_recorded(it.key())) {
-        let result = Compared::Different("the record does not have this call".to_owned());
-        rows.push(Row {
+        let result = Comparison::Different("the record does not have this call".to_owned());
+        rows.push(ComparisonRow {
             turn: extra.turn,
             round: extra.round,
             call: extra.call.clone(),
             what: call_line(&extra.tool, &extra.envelope.context.params_input),
-            result: after(&mut derailed, result),
+            result: excuse_after(&mut derailed, result),
         });
     }
     rows
 }
 
 /// A difference after a result that is not reproducible, and that differs, may follow from it.
-fn after(derailed: &mut Option<String>, result: Compared) -> Compared {
+fn excuse_after(derailed: &mut Option<String>, result: Comparison) -> Comparison {
     match (result, &derailed) {
-        (Compared::Different(how), Some(why)) => Compared::NotReproducible(
+        (Comparison::Different(how), Some(why)) => Comparison::NotReproducible(
             format!("it comes after a result that is not reproducible ({why})"),
             Some(how),
         ),
-        (Compared::NotReproducible(why, Some(how)), None) => {
+        (Comparison::NotReproducible(why, Some(how)), None) => {
             *derailed = Some(why.clone());
-            Compared::NotReproducible(why, Some(how))
+            Comparison::NotReproducible(why, Some(how))
         }
         (other, _) => other,
     }
@@ -148,17 +155,22 @@ fn is_limit(ending: Ending) -> bool {
     matches!(ending, Ending::MaxBudget | Ending::Timeout)
 }
 
-impl Circumstances<'_> {
-    fn of_call(&self, recorded: &CallResult, replayed: &CallResult, played: &Played) -> Compared {
-        let difference = self.difference(recorded, replayed);
+impl ComparisonContext<'_> {
+    fn compare_call(
+        &self,
+        recorded: &CallResult,
+        replayed: &CallResult,
+        played: &ReplayResults,
+    ) -> Comparison {
+        let difference = self.find_difference(recorded, replayed);
         if let Some(why) = played.skipped.get(&recorded.key()) {
             // Its recorded result was used.
-            return Compared::NotReproducible(why.clone(), None);
+            return Comparison::NotReproducible(why.clone(), None);
         }
-        let Some(difference) = difference else { return Compared::Equal };
+        let Some(difference) = difference else { return Comparison::Equal };
         match self.excuse(recorded, replayed, &difference) {
-            Some(why) => Compared::NotReproducible(why, Some(difference)),
-            None => Compared::Different(difference),
+            Some(why) => Comparison::NotReproducible(why, Some(difference)),
+            None => Comparison::Different(difference),
         }
     }
 
@@ -169,22 +181,22 @@ impl Circumstances<'_> {
         replayed: &CallResult,
         difference: &str,
     ) -> Option<String> {
-        let is_cancelled = |it: &CallResult| code_of(&it.envelope) == Some(ErrorCode::Cancelled);
+        let is_cancelled = |it: &CallResult| error_code(&it.envelope) == Some(ErrorCode::Cancelled);
         if is_cancelled(recorded) {
             return Some("it was interrupted".to_owned());
         }
-        if is_of_job(recorded.effect.as_ref()) {
+        if is_background_job(recorded.effect.as_ref()) {
             return Some("the output of a background command depends on time".to_owned());
         }
-        if code_of(&replayed.envelope) == Some(ErrorCode::Timeout) {
+        if error_code(&replayed.envelope) == Some(ErrorCode::Timeout) {
             return Some("it ran into its time limit in the replay".to_owned());
         }
-        let is_masked = |it: &CallResult| view(&it.envelope).contains(MASK);
+        let is_masked = |it: &CallResult| render_for_model(&it.envelope).contains(MASK);
         if is_masked(recorded) || is_masked(replayed) {
             return Some("the record does not hold a secret in it".to_owned());
         }
         if matches!(recorded.effect, Some(Effect::Command { .. })) {
-            return self.of_commands.clone();
+            return self.command_excuse.clone();
         }
         let path = recorded.envelope.context.path_resolved.as_deref().unwrap_or_default();
         let is_lacking = |lacking: &&String| {
@@ -193,11 +205,11 @@ impl Circumstances<'_> {
                 || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
                 || difference.contains(folder)
         };
-        let lacking = self.lacking.iter().find(is_lacking)?;
+        let lacking = self.missing_paths.iter().find(is_lacking)?;
         Some(format!("no checkpoint covers {lacking}"))
     }
 
-    fn difference(&self, recorded: &CallResult, replayed: &CallResult) -> Option<String> {
+    fn find_difference(&self, recorded: &CallResult, replayed: &CallResult) -> Option<String> {
         let (old, new) = (&recorded.envelope, &replayed.envelope);
         let mut lines = Vec::new();
         let mut differ = |what: &str, old: String, new: String| {
@@ -207,7 +219,7 @@ impl Circumstances<'_> {
         };
         differ("status", old.status().to_owned(), new.status().to_owned());
         let code =
-            |envelope: &Envelope| code_of(envelope).map_or("none", ErrorCode::as_str).to_owned();
+            |envelope: &Envelope| error_code(envelope).map_or("none", ErrorCode::as_str).to_owned();
         differ("error code", code(old), code(new));
         let exit = |envelope: &Envelope| envelope.data.get("exit_code").map(ToString::to_string);
         differ("exit code", exit(old).unwrap_or_default(), exit(new).unwrap_or_default());
@@ -219,7 +231,7 @@ impl Circumstances<'_> {
                 differ(path, state(&old), state(&new));
             }
         }
-        let (old, new) = (self.text(old, true), self.text(new, false));
+        let (old, new) = (self.normalised_text(old, true), self.normalised_text(new, false));
         if old != new {
             let diff =
                 Diff::after_lines(0, &old, &new, ("recorded", "replayed"), DiffSize::Preview);
@@ -229,33 +241,35 @@ impl Circumstances<'_> {
     }
 
     /// What the model receives.
-    fn text(&self, envelope: &Envelope, is_recorded: bool) -> String {
+    fn normalised_text(&self, envelope: &Envelope, is_recorded: bool) -> String {
         let roots = if is_recorded { self.recorded_roots } else { self.replayed_roots };
-        normalised(&view(envelope), roots)
+        normalise(&render_for_model(envelope), roots)
     }
 
-    fn of_check(&self, recorded: &Check, replayed: &Check) -> Compared {
+    fn compare_check(&self, recorded: &RecordedCheck, replayed: &RecordedCheck) -> Comparison {
         let mut lines = Vec::new();
         let mut differ = |what: &str, old: String, new: String| {
             if old != new {
                 lines.push(format!("{what}: {old} → {new}"));
             }
         };
-        let passed = |check: &Check| if check.passed { "passed" } else { "failed" }.to_owned();
+        let passed =
+            |check: &RecordedCheck| if check.passed { "passed" } else { "failed" }.to_owned();
         differ("result", passed(recorded), passed(replayed));
-        let exit = |check: &Check| check.exit_code.map_or("none".to_owned(), |it| it.to_string());
+        let exit =
+            |check: &RecordedCheck| check.exit_code.map_or("none".to_owned(), |it| it.to_string());
         differ("exit code", exit(recorded), exit(replayed));
-        let old = normalised(&recorded.tail, self.recorded_roots);
-        let new = normalised(&replayed.tail, self.replayed_roots);
+        let old = normalise(&recorded.tail, self.recorded_roots);
+        let new = normalise(&replayed.tail, self.replayed_roots);
         if old != new {
             let diff =
                 Diff::after_lines(0, &old, &new, ("recorded", "replayed"), DiffSize::Preview);
             lines.push(diff.text.trim_end().to_owned());
         }
-        match (lines.is_empty(), &self.of_commands) {
-            (true, _) => Compared::Equal,
-            (false, Some(why)) => Compared::NotReproducible(why.clone(), Some(lines.join("\n"))),
-            (false, None) => Compared::Different(lines.join("\n")),
+        match (lines.is_empty(), &self.command_excuse) {
+            (true, _) => Comparison::Equal,
+            (false, Some(why)) => Comparison::NotReproducible(why.clone(), Some(lines.join("\n"))),
+            (false, None) => Comparison::Different(lines.join("\n")),
         }
     }
 }

@@ -4,38 +4,38 @@
 //! Everything of the user and of the world comes from the record (`script`): messages, interrupts and approvals, and
 //! changes of files from outside. Nothing outside of the scratch directory is written.
 
+mod blocked_actions;
 mod compare;
-mod hooks;
-mod key;
+mod driver;
+mod moment_key;
 mod parts;
-mod places;
-mod play;
-mod reading;
+mod path_mapping;
+mod replay_directory;
+mod replay_state;
 mod report;
-mod scratch;
 mod script;
-mod stage;
+mod script_reader;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use compare::{Circumstances, Compared, RecordedResults, compare};
-use key::CallKey;
-use places::Places;
-use play::Play;
-pub use report::Replayed;
-use scratch::Scratch;
-use script::{Act, CallResult, Script};
-use stage::{Played, Stage};
+use compare::{Comparison, ComparisonContext, RecordedResults, compare_results};
+use driver::ReplayDriver;
+use moment_key::CallKey;
+use path_mapping::PathMapping;
+use replay_directory::ReplayDirectory;
+use replay_state::{ReplayResults, ReplayState};
+pub use report::ReplayReport;
+use script::{CallResult, Script, ScriptStep};
 
-use super::{OpenError, Storage, limits};
+use super::{OpenError, Storage, checkpoint_limits};
 use crate::config::{self, UserDirs};
 use agent_host::exec::git;
-use agent_host::workspace::{History, OutsideChange, Settings};
+use agent_host::workspace::{CheckpointSettings, FileHistory, OutsideChange};
 use agent_protocol::Object;
-use agent_protocol::control::{Control, Interrupt};
-use agent_protocol::event::{Body, Event, Sandbox, SessionStarted};
-use agent_record::trace::normal::Root;
+use agent_protocol::control::{Interrupt, SessionControl};
+use agent_protocol::event::{Event, EventBody, SandboxStatus, SessionStarted};
+use agent_record::trace::normalise::RunRoot;
 
 /// Limit: ignored paths that are named.
 const MAX_NAMED: usize = 20;
@@ -53,47 +53,50 @@ pub struct ReplayOptions {
 }
 
 /// Replays a session.
-pub async fn replay(options: ReplayOptions, control: &Control) -> Result<Replayed, OpenError> {
-    let cancel = control.cancel();
-    let work = Box::pin(replay_all(options));
+pub async fn replay(
+    options: ReplayOptions,
+    control: &SessionControl,
+) -> Result<ReplayReport, OpenError> {
+    let cancel = control.cancellation_token();
+    let work = Box::pin(replay_session(options));
     match cancel.run_until_cancelled(work).await {
         Some(done) => done,
-        None => Err(OpenError::Interrupted(control.interrupted().unwrap_or(Interrupt::User))),
+        None => Err(OpenError::Interrupted(control.interrupt_cause().unwrap_or(Interrupt::User))),
     }
 }
 
-async fn replay_all(options: ReplayOptions) -> Result<Replayed, OpenError> {
+async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenError> {
     let ReplayOptions { storage, id, dirs, keep } = options;
-    let loaded = agent_record::load(&storage.log_path(&id));
+    let loaded = agent_record::load_session(&storage.log_path(&id));
     let mut loaded = loaded.map_err(|error| storage.log_error(error))?;
     // What sub-agents did is part of the result of their call.
     loaded.events.retain(|event| event.header.is_main());
-    let mut script = Script::of(&loaded.events);
-    let Some(begun) = loaded.events.iter().find_map(begun) else {
-        return Err(nothing(&id, "its log has no beginning"));
+    let mut script = Script::from_events(&loaded.events);
+    let Some(begun) = loaded.events.iter().find_map(session_start) else {
+        return Err(nothing_to_replay(&id, "its log has no beginning"));
     };
-    if !script.acts.iter().any(|act| matches!(act, Act::Turn { .. })) {
-        return Err(nothing(&id, "it has no turn"));
+    if !script.steps.iter().any(|act| matches!(act, ScriptStep::Turn { .. })) {
+        return Err(nothing_to_replay(&id, "it has no turn"));
     }
     let root = PathBuf::from(&begun.cwd);
-    let history = History::read(&root, settings(&storage, &id, &begun.settings)?);
-    let scratch = Scratch::make(&root)?;
-    let mut not_reproducible = scratch.place(&history, &root)?;
-    let ignored = history.ignored_now();
-    not_reproducible.extend(named(&ignored));
+    let history = FileHistory::read(&root, checkpoint_settings(&storage, &id, &begun.settings)?);
+    let scratch = ReplayDirectory::create(&root)?;
+    let mut not_reproducible = scratch.restore_files(&history, &root)?;
+    let ignored = history.current_ignored_paths();
+    not_reproducible.extend(describe_ignored(&ignored));
     let mut lacking: Vec<String> = ignored;
-    lacking.extend(history.uncovered().into_iter().map(|(path, _)| path));
-    not_reproducible.append(&mut scratch.missing(&mut lacking));
+    lacking.extend(history.uncovered_paths().into_iter().map(|(path, _)| path));
+    not_reproducible.append(&mut scratch.describe_missing(&mut lacking));
 
-    let outside = history.outside();
-    for change in add_changes(&mut script, &outside) {
+    let outside = history.outside_changes();
+    for change in add_outside_changes(&mut script, &outside) {
         let changes = std::slice::from_ref(&outside[change]);
-        history.make(changes, &scratch.root);
+        history.apply_changes(changes, &scratch.root);
     }
     let history = Arc::new(history);
-    let stage = stage(&mut script, &history, outside, &scratch, (&storage, &id, &root));
-    let mut play = Play {
-        stage: stage.clone(),
+    let stage = build_state(&mut script, &history, outside, &scratch, (&storage, &id, &root));
+    let mut play = ReplayDriver {
+        state: stage.clone(),
         history: history.clone(),
         scratch: &scratch,
         script: &script,
@@ -102,76 +105,80 @@ async fn replay_all(options: ReplayOptions) -> Result<Replayed, OpenError> {
         session: None,
         n_processes: 0,
         last_turn: 0,
-        options: None,
+        config: None,
         not_replayed: Vec::new(),
         guarantees: None,
     };
-    Box::pin(play.all()).await?;
+    Box::pin(play.run()).await?;
     not_reproducible.extend(script.not_replayed.iter().cloned());
     not_reproducible.append(&mut play.not_replayed);
-    not_reproducible.extend(differing_sandbox(&begun.sandbox, play.guarantees.as_ref()));
+    not_reproducible.extend(sandbox_difference(&begun.sandbox, play.guarantees.as_ref()));
 
-    let played = stage.played();
+    let played = stage.take_results();
     let rows = {
-        let settings = settings(&scratch.storage, &id, &begun.settings)?;
-        let replayed = History::read(&scratch.root, settings);
+        let settings = checkpoint_settings(&scratch.storage, &id, &begun.settings)?;
+        let replayed = FileHistory::read(&scratch.root, settings);
         let files = |(turn, call): &CallKey| {
-            let recorded = history.states_after(*turn, call, &|text| stage.relocated(text))?;
+            let recorded = history.states_after(*turn, call, &|text| stage.relocate(text))?;
             Some([recorded, replayed.states_after(*turn, call, &str::to_owned)?])
         };
-        let session = |storage: &Storage| storage.session(&id).display().to_string();
+        let session = |storage: &Storage| storage.session_dir(&id).display().to_string();
         let roots = |root: &Path, storage: &Storage| {
-            [Root::session(session(storage)), Root::project(root.display().to_string())]
+            [RunRoot::session(session(storage)), RunRoot::project(root.display().to_string())]
         };
         let (recorded_roots, replayed_roots) =
             (roots(&root, &storage), roots(&scratch.root, &scratch.storage));
-        let circumstances = Circumstances {
+        let circumstances = ComparisonContext {
             recorded_roots: &recorded_roots,
             replayed_roots: &replayed_roots,
-            of_commands: of_commands(begun, &lacking),
-            lacking: &lacking,
+            command_excuse: command_excuse(begun, &lacking),
+            missing_paths: &lacking,
             files: &files,
         };
         let Script { results, checks, endings, .. } = &script;
         let recorded = RecordedResults { calls: results, checks, endings };
-        compare(&recorded, &played, &circumstances)
+        compare_results(&recorded, &played, &circumstances)
     };
-    let Played { divergence, .. } = played;
+    let ReplayResults { divergence, .. } = played;
     let is_excused =
-        rows.iter().any(|row| matches!(row.result, Compared::NotReproducible(_, Some(_))));
-    Ok(Replayed {
+        rows.iter().any(|row| matches!(row.result, Comparison::NotReproducible(_, Some(_))));
+    Ok(ReplayReport {
         session: id,
         rows,
         divergence,
         divergence_counts: !is_excused,
         not_reproducible,
-        kept: keep.then(|| scratch.keep()),
+        kept_directory: keep.then(|| scratch.keep()),
     })
 }
 
-fn begun(event: &Event) -> Option<&SessionStarted> {
+fn session_start(event: &Event) -> Option<&SessionStarted> {
     match &event.body {
-        Body::SessionStarted(started) => Some(started),
+        EventBody::SessionStarted(started) => Some(started),
         _ => None,
     }
 }
 
-fn nothing(id: &str, why: &str) -> OpenError {
+fn nothing_to_replay(id: &str, why: &str) -> OpenError {
     OpenError::Usage(format!("session {id}: there is nothing to replay: {why}"))
 }
 
 /// The checkpoints of a session.
-fn settings(storage: &Storage, id: &str, recorded: &Object) -> Result<Settings, OpenError> {
-    let config = config::of_record(recorded).map_err(OpenError::Usage)?.config;
-    Ok(Settings {
-        store: storage.checkpoints(),
-        session: storage.session(id),
-        limits: limits(&config.checkpoints)?,
-        read_blobs: Arc::new(git::blobs),
+fn checkpoint_settings(
+    storage: &Storage,
+    id: &str,
+    recorded: &Object,
+) -> Result<CheckpointSettings, OpenError> {
+    let config = config::config_from_record(recorded).map_err(OpenError::Usage)?.config;
+    Ok(CheckpointSettings {
+        store: storage.checkpoints_dir(),
+        session: storage.session_dir(id),
+        limits: checkpoint_limits(&config.checkpoints)?,
+        read_blobs: Arc::new(git::read_blobs),
     })
 }
 
-fn named(ignored: &[String]) -> Vec<String> {
+fn describe_ignored(ignored: &[String]) -> Vec<String> {
     if ignored.is_empty() {
         return Vec::new();
     }
@@ -184,7 +191,7 @@ fn named(ignored: &[String]) -> Vec<String> {
 }
 
 /// Adds the changes from outside at their moments; returns those from before the first.
-fn add_changes(script: &mut Script, outside: &[OutsideChange]) -> Vec<usize> {
+fn add_outside_changes(script: &mut Script, outside: &[OutsideChange]) -> Vec<usize> {
     let mut before = Vec::new();
     for (number, change) in outside.iter().enumerate() {
         let saw_before = |result: &CallResult| {
@@ -203,7 +210,7 @@ fn add_changes(script: &mut Script, outside: &[OutsideChange]) -> Vec<usize> {
 }
 
 /// Why any command may have another result.
-fn of_commands(begun: &SessionStarted, lacking: &[String]) -> Option<String> {
+fn command_excuse(begun: &SessionStarted, lacking: &[String]) -> Option<String> {
     if matches!(begun.sandbox.network.as_str(), "on" | "unenforced") {
         return Some("the command could use the network".to_owned());
     }
@@ -216,24 +223,24 @@ fn of_commands(begun: &SessionStarted, lacking: &[String]) -> Option<String> {
     Some(format!("the command may depend on files that no checkpoint covers ({first})"))
 }
 
-fn differing_sandbox(recorded: &Sandbox, now: Option<&Sandbox>) -> Option<String> {
+fn sandbox_difference(recorded: &SandboxStatus, now: Option<&SandboxStatus>) -> Option<String> {
     let now = now.filter(|now| now.backend != recorded.backend)?;
     let (old, new) = (&recorded.backend, &now.backend);
     Some(format!("the sandbox of commands was {old}, and is {new} in the replay"))
 }
 
 /// The stage with everything of the script that happens within turns.
-fn stage(
+fn build_state(
     script: &mut Script,
-    history: &Arc<History>,
+    history: &Arc<FileHistory>,
     outside: Vec<OutsideChange>,
-    scratch: &Scratch,
+    scratch: &ReplayDirectory,
     (storage, id, root): (&Storage, &str, &Path),
-) -> Stage {
-    let (from, to) = (storage.session(id), scratch.storage.session(id));
+) -> ReplayState {
+    let (from, to) = (storage.session_dir(id), scratch.storage.session_dir(id));
     let text = |path: &Path| path.display().to_string();
-    let places = Places {
-        moved: vec![(text(&from), text(&to)), (text(root), text(&scratch.root))],
+    let places = PathMapping {
+        directories: vec![(text(&from), text(&to)), (text(root), text(&scratch.root))],
         outputs: to.join("tool-output"),
     };
     let failed = scratch.failed.clone();
@@ -242,11 +249,11 @@ fn stage(
     };
     let (its_history, its_root, its_note) = (history.clone(), scratch.root.clone(), note.clone());
     let make_change = Box::new(move |number: usize| {
-        its_note(its_history.make(std::slice::from_ref(&outside[number]), &its_root));
+        its_note(its_history.apply_changes(std::slice::from_ref(&outside[number]), &its_root));
     });
     let (its_history, its_root) = (history.clone(), scratch.root.clone());
     let make_call = Box::new(move |(turn, call): &CallKey| {
-        note(its_history.make(&its_history.of_call(*turn, call), &its_root));
+        note(its_history.apply_changes(&its_history.changes_of_call(*turn, call), &its_root));
     });
-    Stage::new(script, places, (make_change, make_call))
+    ReplayState::new(script, places, (make_change, make_call))
 }

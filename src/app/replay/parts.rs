@@ -6,10 +6,10 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 
-use super::script::Outcome;
-use super::stage::Stage;
-use crate::app::open::ToolStandIn;
-use agent_engine::tools::{Target, Tool, ToolCx};
+use super::replay_state::ReplayState;
+use super::script::ModelOutcome;
+use crate::app::open::ToolReplacement;
+use agent_engine::tools::{CallTarget, Tool, ToolCx};
 use agent_protocol::Object;
 use agent_protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
 use agent_protocol::event::ModelResponded;
@@ -19,7 +19,7 @@ use agent_protocol::tool::{Effect, ToolSpec};
 /// A model that gives the recorded answers.
 pub(super) struct RecordedModel {
     pub(super) id: String,
-    pub(super) stage: Stage,
+    pub(super) state: ReplayState,
 }
 
 impl Model for RecordedModel {
@@ -29,7 +29,7 @@ impl Model for RecordedModel {
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
         let begin = async move {
-            let Some((outcome, delay)) = self.stage.answer(request.purpose) else {
+            let Some((outcome, delay)) = self.state.next_answer(request.purpose) else {
                 // The turn is interrupted.
                 return std::future::pending().await;
             };
@@ -41,17 +41,17 @@ impl Model for RecordedModel {
 }
 
 impl RecordedModel {
-    fn deltas(&self, outcome: Outcome) -> BoxStream<'_, Result<Delta, ModelError>> {
+    fn deltas(&self, outcome: ModelOutcome) -> BoxStream<'_, Result<Delta, ModelError>> {
         match outcome {
-            Outcome::Answer(answer) => {
-                stream::iter(self.of_answer(*answer).into_iter().map(Ok)).boxed()
+            ModelOutcome::Answer(answer) => {
+                stream::iter(self.answer_deltas(*answer).into_iter().map(Ok)).boxed()
             }
-            Outcome::Failed(error) => stream::once(async { Err(error) }).boxed(),
-            Outcome::Silence(text, by) => {
+            ModelOutcome::Failed(error) => stream::once(async { Err(error) }).boxed(),
+            ModelOutcome::NoAnswer(text, by) => {
                 let said = (!text.is_empty()).then_some(Ok(Delta::Text(text)));
                 let silence = stream::once(async move {
                     if let Some(by) = by {
-                        self.stage.interrupt(by);
+                        self.state.interrupt(by);
                     }
                     std::future::pending().await
                 });
@@ -60,7 +60,7 @@ impl RecordedModel {
         }
     }
 
-    fn of_answer(&self, answer: ModelResponded) -> Vec<Delta> {
+    fn answer_deltas(&self, answer: ModelResponded) -> Vec<Delta> {
         let ModelResponded { text, reasoning, calls, carried, usage, stop, .. } = answer;
         let mut deltas = Vec::new();
         deltas.extend((!reasoning.is_empty()).then_some(Delta::Reasoning(reasoning)));
@@ -70,10 +70,10 @@ impl RecordedModel {
             index,
             id: Some(call.id),
             name: Some(call.name),
-            arguments: self.stage.relocated(&call.arguments),
+            arguments: self.state.relocate(&call.arguments),
         }));
         let carried = carried.into_iter();
-        deltas.extend(carried.map(|it| Delta::Carried { model: it.model, data: it.data }));
+        deltas.extend(carried.map(|it| Delta::Opaque { model: it.model, data: it.data }));
         deltas.extend(usage.map(Delta::Usage));
         deltas.push(Delta::Done(stop));
         deltas
@@ -81,54 +81,54 @@ impl RecordedModel {
 }
 
 /// Replaces a tool: what must not be run again gives its recorded result.
-pub(super) fn stand_in(stage: &Stage) -> ToolStandIn {
+pub(super) fn replay_tool(stage: &ReplayState) -> ToolReplacement {
     let stage = stage.clone();
-    Box::new(move |tool| Box::new(StandIn { tool, stage: stage.clone() }))
+    Box::new(move |tool| Box::new(ReplayTool { tool, state: stage.clone() }))
 }
 
-struct StandIn {
+struct ReplayTool {
     tool: Box<dyn Tool>,
-    stage: Stage,
+    state: ReplayState,
 }
 
-impl Tool for StandIn {
+impl Tool for ReplayTool {
     fn spec(&self) -> &ToolSpec {
         self.tool.spec()
     }
 
-    fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure> {
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
         self.tool.target(input, cx)
     }
 
-    fn canonical(&self, input: &Object) -> Object {
-        self.tool.canonical(input)
+    fn canonical_input(&self, input: &Object) -> Object {
+        self.tool.canonical_input(input)
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         // (A rehearsal of a change is not a call that was started.)
-        let Some((call, skip)) = self.stage.take_started() else {
+        let Some((call, skip)) = self.state.take_started_call() else {
             return self.tool.run(input, cx);
         };
         let why = match &skip {
             Some(skip) if skip.envelope.is_none() => {
-                self.stage.skip(&call, &skip.why);
+                self.state.skip_call(&call, &skip.why);
                 return Box::pin(std::future::pending());
             }
             Some(skip) => skip.why.clone(),
-            None if cx.rights.outside => "it ran outside the sandbox".to_owned(),
+            None if cx.rights.unsandboxed => "it ran outside the sandbox".to_owned(),
             None if cx.rights.network => "it had the network".to_owned(),
             None => return self.tool.run(input, cx),
         };
-        let recorded = self.stage.skip(&call, &why);
+        let recorded = self.state.skip_call(&call, &why);
         Box::pin(std::future::ready(match recorded {
-            Some(recorded) => outcome_of(&recorded),
+            Some(recorded) => tool_result(&recorded),
             None => Err(Failure::new(ErrorCode::ExecutionError, format!("not run: {why}"))),
         }))
     }
 }
 
 /// What a tool returned, from its envelope.
-fn outcome_of(envelope: &Envelope) -> Result<Report, Failure> {
+fn tool_result(envelope: &Envelope) -> Result<Report, Failure> {
     let Envelope { verdict, data, text, stats, context } = envelope.clone();
     let path = context.path_resolved;
     match verdict {
@@ -143,11 +143,11 @@ fn outcome_of(envelope: &Envelope) -> Result<Report, Failure> {
 }
 
 /// Whether a result depends on time: that of a background command.
-pub(super) fn is_of_job(effect: Option<&Effect>) -> bool {
+pub(super) fn is_background_job(effect: Option<&Effect>) -> bool {
     matches!(effect, Some(Effect::Job { .. }))
 }
 
 /// A model for the parts of a session.
-pub(super) fn model(id: &str, stage: &Stage) -> Arc<dyn Model> {
-    Arc::new(RecordedModel { id: id.to_owned(), stage: stage.clone() })
+pub(super) fn recorded_model(id: &str, stage: &ReplayState) -> Arc<dyn Model> {
+    Arc::new(RecordedModel { id: id.to_owned(), state: stage.clone() })
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::compare::{Compared, Row};
+use super::compare::{Comparison, ComparisonRow};
 
 /// The result of a replay.
-pub struct Replayed {
+pub struct ReplayReport {
     /// The session.
     pub(super) session: String,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ComparisonRow>,
     /// Why the replay ended before the end of the record.
     pub(super) divergence: Option<String>,
     /// The divergence is a difference: nothing before it excuses it.
@@ -16,50 +16,50 @@ pub struct Replayed {
     /// Inputs and circumstances that are not as they were.
     pub(super) not_reproducible: Vec<String>,
     /// The scratch copy, if it is kept.
-    pub(super) kept: Option<String>,
+    pub(super) kept_directory: Option<String>,
 }
 
-impl Replayed {
+impl ReplayReport {
     /// Every reproducible result is equal.
     pub fn is_equal(&self) -> bool {
-        let is_different = |row: &Row| matches!(row.result, Compared::Different(_));
+        let is_different = |row: &ComparisonRow| matches!(row.result, Comparison::Different(_));
         let diverged = self.divergence.is_some() && self.divergence_counts;
         !diverged && !self.rows.iter().any(is_different)
     }
 
-    fn count(&self, fits: impl Fn(&Compared) -> bool) -> usize {
+    fn count(&self, fits: impl Fn(&Comparison) -> bool) -> usize {
         self.rows.iter().filter(|row| fits(&row.result)).count()
     }
 
     /// The numbers of equal, different, not reproducible and not reached results.
     fn counts(&self) -> [usize; 4] {
         [
-            self.count(|it| *it == Compared::Equal),
-            self.count(|it| matches!(it, Compared::Different(_))),
-            self.count(|it| matches!(it, Compared::NotReproducible(..))),
-            self.count(|it| *it == Compared::NotReached),
+            self.count(|it| *it == Comparison::Equal),
+            self.count(|it| matches!(it, Comparison::Different(_))),
+            self.count(|it| matches!(it, Comparison::NotReproducible(..))),
+            self.count(|it| *it == Comparison::NotReached),
         ]
     }
 
     /// As text: one line per result, the first difference, and the counts.
-    pub fn in_words(&self) -> String {
+    pub fn to_text(&self) -> String {
         let mut page = String::new();
         for row in &self.rows {
             let place = format!("{}.{}", row.turn, row.round);
             let how = match &row.result {
-                Compared::Equal => "equal".to_owned(),
-                Compared::Different(_) => "DIFFERENT".to_owned(),
-                Compared::NotReproducible(why, None) => format!("not reproducible: {why}"),
-                Compared::NotReproducible(why, Some(_)) => {
+                Comparison::Equal => "equal".to_owned(),
+                Comparison::Different(_) => "DIFFERENT".to_owned(),
+                Comparison::NotReproducible(why, None) => format!("not reproducible: {why}"),
+                Comparison::NotReproducible(why, Some(_)) => {
                     format!("not reproducible, and differs: {why}")
                 }
-                Compared::NotReached => "not reached".to_owned(),
+                Comparison::NotReached => "not reached".to_owned(),
             };
             page.push_str(&format!("{place:<5} {}  {how}\n", row.what.replace('\n', " ")));
         }
         let first = self.rows.iter().find_map(|row| match &row.result {
-            Compared::Different(how) => Some((row, how)),
-            Compared::Equal | Compared::NotReproducible(..) | Compared::NotReached => None,
+            Comparison::Different(how) => Some((row, how)),
+            Comparison::Equal | Comparison::NotReproducible(..) | Comparison::NotReached => None,
         });
         if let Some((row, how)) = first {
             page.push_str(&format!(
@@ -84,26 +84,26 @@ impl Replayed {
             }
         }
         page.push('\n');
-        if let Some(kept) = &self.kept {
+        if let Some(kept) = &self.kept_directory {
             page.push_str(&format!("The scratch copy is in {kept}\n"));
         }
         page
     }
 
     /// As JSON.
-    pub fn in_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
             let mut value = json!({"turn": row.turn, "round": row.round, "what": row.what});
             if !row.call.is_empty() {
                 value["call"] = row.call.clone().into();
             }
             let (result, why, how) = match &row.result {
-                Compared::Equal => ("equal", None, None),
-                Compared::Different(how) => ("different", None, Some(how)),
-                Compared::NotReproducible(why, how) => {
+                Comparison::Equal => ("equal", None, None),
+                Comparison::Different(how) => ("different", None, Some(how)),
+                Comparison::NotReproducible(why, how) => {
                     ("not_reproducible", Some(why), how.as_ref())
                 }
-                Compared::NotReached => ("not_reached", None, None),
+                Comparison::NotReached => ("not_reached", None, None),
             };
             value["result"] = result.into();
             if let Some(why) = why {
@@ -127,7 +127,7 @@ impl Replayed {
             "results": rows.collect::<Vec<Value>>(),
             "ended_early": self.divergence,
             "not_reproducible": self.not_reproducible,
-            "kept": self.kept,
+            "kept": self.kept_directory,
         })
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::hooks::Forbidden;
-use super::key::{CallKey, Key};
-use agent_protocol::control::{Approval, Ending, Interrupt, PermissionMode};
+use super::blocked_actions::BlockedActions;
+use super::moment_key::{CallKey, MomentKey};
+use agent_protocol::control::{ApprovalDecision, Ending, Interrupt, PermissionMode};
 use agent_protocol::directives::UserInput;
-use agent_protocol::envelope::{Envelope, ErrorCode, Sealed};
+use agent_protocol::envelope::{Envelope, ErrorCode, SealedEnvelope};
 use agent_protocol::event::{ModelResponded, SessionStarted};
 use agent_protocol::model::{ModelError, Purpose};
 use agent_protocol::recall::{MemoryRecalled, Remedy};
@@ -17,19 +17,19 @@ use agent_protocol::tool::Effect;
 #[derive(Default)]
 pub(super) struct Script {
     /// What happens between turns, and the turns, in order.
-    pub(super) acts: Vec<Act>,
+    pub(super) steps: Vec<ScriptStep>,
     /// What the user and the world do at a moment.
-    pub(super) deeds: HashMap<Key, Vec<Deed>>,
+    pub(super) actions: HashMap<MomentKey, Vec<ScriptAction>>,
     /// The answers of models, by turn and purpose.
-    pub(super) answers: HashMap<(u32, Purpose), VecDeque<Outcome>>,
+    pub(super) answers: HashMap<(u32, Purpose), VecDeque<ModelOutcome>>,
     /// Every key with its time in milliseconds since 1970, in order.
-    pub(super) moments: Vec<(Key, i64)>,
+    pub(super) moments: Vec<(MomentKey, i64)>,
     /// The results, in order.
     pub(super) results: Vec<CallResult>,
-    pub(super) checks: Vec<Check>,
+    pub(super) checks: Vec<RecordedCheck>,
     pub(super) endings: Vec<(u32, Ending)>,
     /// Calls that are not run again, and why.
-    pub(super) skipped: HashMap<CallKey, Skip>,
+    pub(super) skipped: HashMap<CallKey, SkippedCall>,
     pub(super) recalled: Vec<(u32, MemoryRecalled)>,
     /// What the kernel could apply itself, by the message of the failure.
     pub(super) remedies: Vec<(String, Remedy)>,
@@ -42,13 +42,13 @@ pub(super) struct Script {
     /// The user answered questions.
     pub(super) is_attended: bool,
     /// What hooks forbade.
-    pub(super) forbidden: Forbidden,
+    pub(super) blocked: BlockedActions,
     /// What the replay cannot do.
     pub(super) not_replayed: Vec<String>,
 }
 
 /// What happens between turns.
-pub(super) enum Act {
+pub(super) enum ScriptStep {
     /// A process begins or continues the session.
     Begin(Box<SessionStarted>),
     /// A process ends.
@@ -58,12 +58,12 @@ pub(super) enum Act {
         message: UserInput,
         is_killed: bool,
     },
-    Share {
+    ShareCommand {
         command: String,
         output: String,
         exit_code: Option<i32>,
     },
-    Mode(PermissionMode),
+    SetMode(PermissionMode),
     AddRule(String),
     RemoveRule(u32),
     Pin(String),
@@ -82,10 +82,10 @@ pub(super) enum Act {
 
 /// What the user or the world does at a moment.
 #[derive(Clone, Debug)]
-pub(super) enum Deed {
+pub(super) enum ScriptAction {
     Steer(UserInput),
-    Mode(PermissionMode),
-    Answer(String, Approval),
+    SetMode(PermissionMode),
+    Answer(String, ApprovalDecision),
     Interrupt(Interrupt, Duration),
     /// The change from outside with this number.
     Change(usize),
@@ -95,10 +95,10 @@ pub(super) enum Deed {
 
 /// What a model answered.
 #[derive(Clone, Debug)]
-pub(super) enum Outcome {
+pub(super) enum ModelOutcome {
     Answer(Box<ModelResponded>),
     /// Nothing after this text, until the turn is interrupted.
-    Silence(String, Option<Interrupt>),
+    NoAnswer(String, Option<Interrupt>),
     Failed(ModelError),
 }
 
@@ -111,7 +111,7 @@ pub(super) struct CallResult {
     pub(super) round: u32,
     /// `None`: it was not started.
     pub(super) effect: Option<Effect>,
-    pub(super) envelope: Sealed,
+    pub(super) envelope: SealedEnvelope,
 }
 
 impl CallResult {
@@ -122,7 +122,7 @@ impl CallResult {
 
 /// A recorded run of a check.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Check {
+pub(super) struct RecordedCheck {
     pub(super) turn: u32,
     pub(super) command: String,
     pub(super) exit_code: Option<i32>,
@@ -132,10 +132,10 @@ pub(super) struct Check {
 
 /// A call that is not run again.
 #[derive(Clone, Debug)]
-pub(super) struct Skip {
+pub(super) struct SkippedCall {
     pub(super) why: String,
     /// The recorded result; `None`: the process was killed meanwhile.
-    pub(super) envelope: Option<Sealed>,
+    pub(super) envelope: Option<SealedEnvelope>,
 }
 
 impl Script {
@@ -156,7 +156,7 @@ impl Script {
             if *ms > (at_ms + TICK).min(noticed_ms) {
                 break;
             }
-            if let Key::Finished(call) = key
+            if let MomentKey::CallFinished(call) = key
                 && results.get(call).is_some_and(|result| is_after(result))
             {
                 at = Some(n);
@@ -165,9 +165,9 @@ impl Script {
         let Some(at) = at else { return false };
         let key = self.moments[at].0.clone();
         // First the world, then the user.
-        let deeds = self.deeds.entry(key).or_default();
-        let place = deeds.iter().take_while(|deed| matches!(deed, Deed::Change(_))).count();
-        deeds.insert(place, Deed::Change(number));
+        let deeds = self.actions.entry(key).or_default();
+        let place = deeds.iter().take_while(|deed| matches!(deed, ScriptAction::Change(_))).count();
+        deeds.insert(place, ScriptAction::Change(number));
         true
     }
 }
@@ -180,6 +180,6 @@ pub(super) fn without_directives(message: &UserInput) -> UserInput {
 }
 
 /// The error code of a result.
-pub(super) fn code_of(envelope: &Envelope) -> Option<ErrorCode> {
+pub(super) fn error_code(envelope: &Envelope) -> Option<ErrorCode> {
     envelope.error().map(|error| error.code)
 }

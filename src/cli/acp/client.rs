@@ -15,69 +15,73 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio_util::sync::CancellationToken;
 
 use super::AcpArgs;
-use super::open::{Opening, Place};
-use super::recorded;
-use super::session::{self, Order};
+use super::open::{SessionOpening, SessionParams};
+use super::session::{self, SessionRequest};
+use super::session_list;
 use crate::cli::stdout::Output;
-use agent_protocol::control::Control;
+use agent_protocol::control::SessionControl;
 
 /// What the client demands.
-pub(super) enum Demand {
+pub(super) enum ClientMessage {
     Request(Box<(ClientRequest, Responder<Value>)>),
     Cancel(SessionId),
 }
 
 /// What the sessions of a connection share.
-pub(super) struct Shared<'a> {
+pub(super) struct ConnectionState<'a> {
     pub(super) args: &'a AcpArgs,
     pub(super) connection: ConnectionTo<agent_client_protocol::Client>,
     pub(super) output: Output,
     /// What the client can show and answer.
-    pub(super) can: RefCell<ClientCapabilities>,
+    pub(super) client_capabilities: RefCell<ClientCapabilities>,
     /// The open sessions by id.
-    pub(super) open: RefCell<HashMap<SessionId, UnboundedSender<Order>>>,
+    pub(super) open_sessions: RefCell<HashMap<SessionId, UnboundedSender<SessionRequest>>>,
     /// Nothing more comes from the client: no session is opened any more.
-    pub(super) over: CancellationToken,
+    pub(super) input_closed: CancellationToken,
     /// Every turn ends now.
-    pub(super) ended: CancellationToken,
+    pub(super) shutdown: CancellationToken,
 }
 
 /// The client and its sessions.
-pub(super) struct Client<'a> {
-    shared: Rc<Shared<'a>>,
+pub(super) struct ClientConnection<'a> {
+    shared: Rc<ConnectionState<'a>>,
     is_initialized: bool,
     sessions: FuturesUnordered<LocalBoxFuture<'a, ()>>,
 }
 
-impl<'a> Client<'a> {
+impl<'a> ClientConnection<'a> {
     pub(super) fn new(
         args: &'a AcpArgs,
         connection: ConnectionTo<agent_client_protocol::Client>,
         output: Output,
     ) -> Self {
-        let shared = Shared {
+        let shared = ConnectionState {
             args,
             connection,
             output,
-            can: RefCell::default(),
-            open: RefCell::default(),
-            over: CancellationToken::new(),
-            ended: CancellationToken::new(),
+            client_capabilities: RefCell::default(),
+            open_sessions: RefCell::default(),
+            input_closed: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
         };
         Self { shared: Rc::new(shared), is_initialized: false, sessions: FuturesUnordered::new() }
     }
 
     /// Serves the client until it closes its end; then running turns end by themselves. If it reads no more, or the
     /// program is ended, they end at once.
-    pub(super) async fn serve(mut self, mut demands: UnboundedReceiver<Demand>, control: &Control) {
+    pub(super) async fn serve(
+        mut self,
+        mut demands: UnboundedReceiver<ClientMessage>,
+        control: &SessionControl,
+    ) {
         let shared = self.shared.clone();
         let lost = shared.output.lost();
-        let interrupted = control.cancel();
+        let interrupted = control.cancellation_token();
         loop {
             tokio::select! {
                 biased;
                 demand = demands.recv() => match demand {
-                    Some(demand) => self.take(demand),
+                    Some(demand) => self.handle_message(demand),
                     None => break,
                 },
                 Some(()) = self.sessions.next() => {}
@@ -86,38 +90,38 @@ impl<'a> Client<'a> {
                 () = shared.connection.incoming_closed() => break,
             }
         }
-        shared.over.cancel();
-        shared.open.borrow_mut().clear();
+        shared.input_closed.cancel();
+        shared.open_sessions.borrow_mut().clear();
         loop {
             if interrupted.is_cancelled() || lost.is_cancelled() {
-                shared.ended.cancel();
+                shared.shutdown.cancel();
             }
             tokio::select! {
                 closed = self.sessions.next() => if closed.is_none() {
                     return;
                 },
-                () = interrupted.cancelled(), if !shared.ended.is_cancelled() => {}
-                () = lost.cancelled(), if !shared.ended.is_cancelled() => {}
+                () = interrupted.cancelled(), if !shared.shutdown.is_cancelled() => {}
+                () = lost.cancelled(), if !shared.shutdown.is_cancelled() => {}
             }
         }
     }
 
-    fn take(&mut self, demand: Demand) {
+    fn handle_message(&mut self, demand: ClientMessage) {
         match demand {
-            Demand::Request(request) => {
+            ClientMessage::Request(request) => {
                 let (request, responder) = *request;
-                self.take_request(request, responder);
+                self.handle_request(request, responder);
             }
-            Demand::Cancel(id) => {
-                if let Some(orders) = self.shared.open.borrow().get(&id) {
+            ClientMessage::Cancel(id) => {
+                if let Some(orders) = self.shared.open_sessions.borrow().get(&id) {
                     // (The session may be closing.)
-                    _ = orders.send(Order::Cancel);
+                    _ = orders.send(SessionRequest::Cancel);
                 }
             }
         }
     }
 
-    fn take_request(&mut self, request: ClientRequest, responder: Responder<Value>) {
+    fn handle_request(&mut self, request: ClientRequest, responder: Responder<Value>) {
         if !self.is_initialized && !matches!(request, ClientRequest::InitializeRequest(_)) {
             let why = "the first request must be `initialize`";
             return respond(responder, Err(Error::invalid_request().data(why)));
@@ -125,8 +129,8 @@ impl<'a> Client<'a> {
         match request {
             ClientRequest::InitializeRequest(request) => {
                 self.is_initialized = true;
-                *self.shared.can.borrow_mut() = request.client_capabilities;
-                respond(responder.cast(), Ok(super::capabilities(request.protocol_version)));
+                *self.shared.client_capabilities.borrow_mut() = request.client_capabilities;
+                respond(responder.cast(), Ok(super::initialize_response(request.protocol_version)));
             }
             ClientRequest::AuthenticateRequest(_) => {
                 let why =
@@ -134,74 +138,80 @@ impl<'a> Client<'a> {
                 respond(responder, Err(Error::invalid_params().data(why)));
             }
             ClientRequest::NewSessionRequest(request) => {
-                let place = Place {
+                let place = SessionParams {
                     cwd: request.cwd,
                     add_dirs: request.additional_directories,
                     servers: request.mcp_servers,
                 };
-                self.open(place, Opening::New(responder.cast()));
+                self.open_session(place, SessionOpening::New(responder.cast()));
             }
             ClientRequest::LoadSessionRequest(request) => {
-                let place = Place {
+                let place = SessionParams {
                     cwd: request.cwd,
                     add_dirs: request.additional_directories,
                     servers: request.mcp_servers,
                 };
-                self.open(place, Opening::Load(request.session_id, responder.cast()));
+                self.open_session(
+                    place,
+                    SessionOpening::Load(request.session_id, responder.cast()),
+                );
             }
             ClientRequest::ResumeSessionRequest(request) => {
-                let place = Place {
+                let place = SessionParams {
                     cwd: request.cwd,
                     add_dirs: request.additional_directories,
                     servers: request.mcp_servers,
                 };
-                self.open(place, Opening::Resume(request.session_id, responder.cast()));
+                self.open_session(
+                    place,
+                    SessionOpening::Resume(request.session_id, responder.cast()),
+                );
             }
             ClientRequest::ListSessionsRequest(request) => {
-                respond(responder.cast(), recorded::list(&request));
+                respond(responder.cast(), session_list::list_sessions(&request));
             }
             ClientRequest::CloseSessionRequest(request) => {
-                self.order(&request.session_id, responder.cast(), Order::Close);
+                self.send_to_session(&request.session_id, responder.cast(), SessionRequest::Close);
             }
             ClientRequest::PromptRequest(request) => {
                 let prompt = request.prompt;
-                let order = |responder| Order::Prompt(prompt, responder);
-                self.order(&request.session_id, responder.cast(), order);
+                let order = |responder| SessionRequest::Prompt(prompt, responder);
+                self.send_to_session(&request.session_id, responder.cast(), order);
             }
             ClientRequest::SetSessionModeRequest(request) => {
                 let mode = request.mode_id;
-                let order = |responder| Order::Mode(mode, responder);
-                self.order(&request.session_id, responder.cast(), order);
+                let order = |responder| SessionRequest::SetMode(mode, responder);
+                self.send_to_session(&request.session_id, responder.cast(), order);
             }
             ClientRequest::SetSessionConfigOptionRequest(request) => {
                 let (setting, value) = (request.config_id, request.value);
-                let order = |responder| Order::Setting(setting, value, responder);
-                self.order(&request.session_id, responder.cast(), order);
+                let order = |responder| SessionRequest::SetOption(setting, value, responder);
+                self.send_to_session(&request.session_id, responder.cast(), order);
             }
             _ => respond(responder, Err(Error::method_not_found())),
         }
     }
 
-    fn open(&mut self, place: Place, opening: Opening) {
+    fn open_session(&mut self, place: SessionParams, opening: SessionOpening) {
         self.sessions.push(Box::pin(session::serve(self.shared.clone(), place, opening)));
     }
 
     /// Passes an order to a session that is open.
-    fn order<T: agent_client_protocol::JsonRpcResponse>(
+    fn send_to_session<T: agent_client_protocol::JsonRpcResponse>(
         &self,
         id: &SessionId,
         responder: Responder<T>,
-        order: impl FnOnce(Responder<T>) -> Order,
+        order: impl FnOnce(Responder<T>) -> SessionRequest,
     ) {
-        match self.shared.open.borrow().get(id) {
+        match self.shared.open_sessions.borrow().get(id) {
             // (If the session ends meanwhile, the dropped responder answers.)
             Some(orders) => _ = orders.send(order(responder)),
-            None => respond(responder, Err(not_open(id))),
+            None => respond(responder, Err(not_open_error(id))),
         }
     }
 }
 
-fn not_open(id: &SessionId) -> Error {
+fn not_open_error(id: &SessionId) -> Error {
     let why = format!("session {id} is not open in this connection: load or resume it");
     Error::new(ErrorCode::RESOURCE_NOT_FOUND, why)
 }

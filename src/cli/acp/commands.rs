@@ -4,9 +4,9 @@ use agent_client_protocol::v1::schema::{
     AvailableCommand, AvailableCommandInput, UnstructuredCommandInput,
 };
 
-use super::prompt::Read;
+use super::prompt::ParsedPrompt;
 use crate::app::{self, Options, Session};
-use crate::cli::chat::tasks;
+use crate::cli::chat::prompt_commands;
 use crate::cli::run;
 use agent_engine::mcp::Servers;
 use agent_protocol::directives::UserInput;
@@ -16,49 +16,61 @@ use agent_ui::tui::{self, CommandAction};
 const OFFERED: [&str; 3] = ["compact", "init", "review"];
 
 /// What a prompt asks for.
-pub(super) enum Work {
+pub(super) enum PromptAction {
     Turn(UserInput),
     /// A compaction, with this focus if it is not empty.
     Compact(String),
 }
 
 /// The commands of a session: those of the chat, the user's, and the prompts of MCP servers.
-pub(super) fn available(options: &Options, servers: Option<&Servers>) -> Vec<AvailableCommand> {
-    let of_chat = OFFERED
-        .iter()
-        .filter_map(|name| tui::built_in(name))
-        .map(|command| described(command.name, command.what, command.args.trim()));
+pub(super) fn available_commands(
+    options: &Options,
+    servers: Option<&Servers>,
+) -> Vec<AvailableCommand> {
+    let of_chat = OFFERED.iter().filter_map(|name| tui::find_built_in(name)).map(|command| {
+        to_available_command(command.name, command.description, command.args.trim())
+    });
     let is_built_in = |name: &str| OFFERED.contains(&name);
     let (root, dirs) = (&options.root, options.dirs.as_ref());
     let (mut own, _) = app::own_commands(root, dirs, &options.config.prompts, is_built_in);
     own.extend(servers.into_iter().flat_map(Servers::commands));
-    let own = own
-        .iter()
-        .map(|command| described(&command.name, &command.description, &command.argument_hint));
+    let own = own.iter().map(|command| {
+        to_available_command(&command.name, &command.description, &command.argument_hint)
+    });
     of_chat.chain(own).collect()
 }
 
-fn described(name: &str, about: &str, hint: &str) -> AvailableCommand {
+fn to_available_command(name: &str, about: &str, hint: &str) -> AvailableCommand {
     let input = (!hint.is_empty())
         .then(|| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(hint)));
     AvailableCommand::new(name, about).input(input)
 }
 
 /// The work that a prompt asks for; the error is why it cannot be done.
-pub(super) async fn work(read: Read, session: &Session, options: &Options) -> Result<Work, String> {
-    let Some(line) = read.command() else { return Ok(Work::Turn(read.into_input())) };
+pub(super) async fn prompt_action(
+    read: ParsedPrompt,
+    session: &Session,
+    options: &Options,
+) -> Result<PromptAction, String> {
+    let Some(line) = read.command() else { return Ok(PromptAction::Turn(read.into_input())) };
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let arguments = arguments.trim();
     let message = match name {
-        "compact" => return Ok(Work::Compact(arguments.to_owned())),
-        "init" => tasks::message(session, options, CommandAction::Init, arguments).await?,
-        "review" => tasks::message(session, options, CommandAction::Review, arguments).await?,
+        "compact" => return Ok(PromptAction::Compact(arguments.to_owned())),
+        "init" => {
+            prompt_commands::command_message(session, options, CommandAction::Init, arguments)
+                .await?
+        }
+        "review" => {
+            prompt_commands::command_message(session, options, CommandAction::Review, arguments)
+                .await?
+        }
         _ => {
             let (root, dirs) = (&options.root, options.dirs.as_ref());
             let task = format!("/{line}");
-            run::own_command(&task, root, dirs, &options.config.prompts)
+            run::expand_own_command(&task, root, dirs, &options.config.prompts)
                 .map_err(|error| error.to_string())?
         }
     };
-    Ok(Work::Turn(read.with_command(message)))
+    Ok(PromptAction::Turn(read.with_command(message)))
 }

@@ -11,20 +11,20 @@ use agent_client_protocol::{Error, ErrorCode};
 
 use super::AcpArgs;
 use super::client::respond;
-use crate::app::{OpenError, Options, Storage, Which};
+use crate::app::{OpenError, Options, SessionChoice, Storage};
 use crate::cli::options::{self, CompatibleOptions};
 use crate::config::{McpServer, UserDirs};
 use agent_protocol::control::PermissionMode;
 
 /// Where a session works, as the client says.
-pub(super) struct Place {
+pub(super) struct SessionParams {
     pub(super) cwd: PathBuf,
     pub(super) add_dirs: Vec<PathBuf>,
     pub(super) servers: Vec<GivenServer>,
 }
 
 /// How a session is opened, and who waits for it.
-pub(super) enum Opening {
+pub(super) enum SessionOpening {
     New(Responder<NewSessionResponse>),
     /// A recorded one, whose conversation the client wants to see.
     Load(SessionId, Responder<LoadSessionResponse>),
@@ -32,9 +32,9 @@ pub(super) enum Opening {
     Resume(SessionId, Responder<ResumeSessionResponse>),
 }
 
-impl Opening {
+impl SessionOpening {
     /// The id of the recorded session.
-    fn id(&self) -> Option<&str> {
+    fn recorded_id(&self) -> Option<&str> {
         match self {
             Self::New(_) => None,
             Self::Load(id, _) | Self::Resume(id, _) => Some(&id.0),
@@ -42,7 +42,7 @@ impl Opening {
     }
 
     /// The recorded conversation is shown.
-    pub(super) fn shows_record(&self) -> bool {
+    pub(super) fn replays_conversation(&self) -> bool {
         matches!(self, Self::Load(..))
     }
 
@@ -78,10 +78,10 @@ impl Opening {
 }
 
 /// The options of the session.
-pub(super) fn options(
+pub(super) fn session_options(
     args: &AcpArgs,
-    place: Place,
-    opening: &Opening,
+    place: SessionParams,
+    opening: &SessionOpening,
 ) -> Result<Options, OpenError> {
     if !place.cwd.is_absolute() {
         return Err(OpenError::Usage(format!(
@@ -92,44 +92,44 @@ pub(super) fn options(
     let mut tools = args.tools.clone();
     tools.add_dir.extend(place.add_dirs);
     tools.cwd = Some(place.cwd);
-    let root = options::root(tools.cwd.as_deref())?;
-    let (session, storage) = match opening.id() {
-        None => (Which::New, None),
-        Some(id) => (Which::Resume(id.to_owned()), Some(storage_with(&root, id)?)),
+    let root = options::project_root(tools.cwd.as_deref())?;
+    let (session, storage) = match opening.recorded_id() {
+        None => (SessionChoice::New, None),
+        Some(id) => (SessionChoice::Resume(id.to_owned()), Some(find_storage(&root, id)?)),
     };
     let dirs = UserDirs::find();
-    let run = args.as_run(tools.clone());
-    let mut config = options::load(&root, dirs.as_ref(), &tools, Some(&run))?;
+    let run = args.to_run_args(tools.clone());
+    let mut config = options::load_config(&root, dirs.as_ref(), &tools, Some(&run))?;
     config.config.use_chat_defaults();
     for warning in &config.warnings {
-        agent_ui::tell(warning);
+        agent_ui::print_notice(warning);
     }
     for server in place.servers {
-        let (name, server) = mcp_server(server)?;
+        let (name, server) = to_mcp_server(server)?;
         config.config.mcp.servers.insert(name, server);
     }
-    let of_session = tools.of_session(&CompatibleOptions::default())?;
+    let of_session = tools.session_overrides(&CompatibleOptions::default())?;
     Ok(Options {
         storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
         default_mode: PermissionMode::Ask,
-        ..of_session.applied_to(Options::new(root, config, session, dirs))
+        ..of_session.apply_to(Options::new(root, config, session, dirs))
     })
 }
 
 /// Where the session of this id is recorded. A client has whole ids.
-fn storage_with(root: &std::path::Path, id: &str) -> Result<Storage, OpenError> {
+fn find_storage(root: &std::path::Path, id: &str) -> Result<Storage, OpenError> {
     let none = || OpenError::Usage(format!("no session {id} is recorded"));
     if !agent_record::is_id(id) {
         return Err(none());
     }
-    let (storage, _) = options::sessions_with(root, id)?;
-    if storage.matching(id).iter().any(|known| known == id) { Ok(storage) } else { Err(none()) }
+    let (storage, _) = options::find_session_storage(root, id)?;
+    if storage.find_ids(id).iter().any(|known| known == id) { Ok(storage) } else { Err(none()) }
 }
 
 /// A server as in the configuration.
-fn mcp_server(server: GivenServer) -> Result<(String, McpServer), OpenError> {
+fn to_mcp_server(server: GivenServer) -> Result<(String, McpServer), OpenError> {
     match server {
         GivenServer::Stdio(given) => {
             let command = given.command.into_os_string().into_string().ok();

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::message::{self, MAX_TEXT};
+use crate::cli::user_message::{self, MAX_TEXT};
 use agent_client_protocol::v1::schema::{
     ContentBlock, EmbeddedResourceResource, ImageContent, ResourceLink,
 };
@@ -13,26 +13,26 @@ use agent_protocol::directives::UserInput;
 
 /// A prompt: its first text, which may be a command, and the rest.
 #[derive(Debug, Default)]
-pub(super) struct Read {
-    first: String,
+pub(super) struct ParsedPrompt {
+    first_text: String,
     rest: UserInput,
     /// Contents that follow the text, with the names by which the text refers to them.
     embedded: Vec<(String, String)>,
 }
 
 /// The message; the error is why it cannot be sent.
-pub(super) fn input(blocks: Vec<ContentBlock>, root: &Path) -> Result<Read, String> {
-    let mut read = Read::default();
+pub(super) fn parse_prompt(blocks: Vec<ContentBlock>, root: &Path) -> Result<ParsedPrompt, String> {
+    let mut read = ParsedPrompt::default();
     for (at, block) in blocks.into_iter().enumerate() {
         match block {
-            ContentBlock::Text(text) if at == 0 => read.first = text.text,
+            ContentBlock::Text(text) if at == 0 => read.first_text = text.text,
             ContentBlock::Text(text) => read.rest.text.push_str(&text.text),
-            ContentBlock::ResourceLink(link) => read.link(&link, root),
-            ContentBlock::Image(image) => read.image(&image, root)?,
+            ContentBlock::ResourceLink(link) => read.add_link(&link, root),
+            ContentBlock::Image(image) => read.add_image(&image, root)?,
             ContentBlock::Resource(resource) => match resource.resource {
                 EmbeddedResourceResource::TextResourceContents(contents) => {
-                    let name = place_of(&contents.uri, root).unwrap_or(contents.uri);
-                    read.refer(&format!("`{name}`"));
+                    let name = file_location(&contents.uri, root).unwrap_or(contents.uri);
+                    read.add_reference(&format!("`{name}`"));
                     read.embedded.push((name, contents.text));
                 }
                 EmbeddedResourceResource::BlobResourceContents(contents) => {
@@ -45,7 +45,7 @@ pub(super) fn input(blocks: Vec<ContentBlock>, root: &Path) -> Result<Read, Stri
                         ));
                     }
                     let mime_type = contents.mime_type.unwrap_or_default();
-                    read.image(&ImageContent::new(contents.blob, mime_type), root)?;
+                    read.add_image(&ImageContent::new(contents.blob, mime_type), root)?;
                 }
                 _ => return Err("an embedded resource has a kind that is not known".to_owned()),
             },
@@ -53,28 +53,28 @@ pub(super) fn input(blocks: Vec<ContentBlock>, root: &Path) -> Result<Read, Stri
             _ => return Err("a part of the prompt has a kind that is not known".to_owned()),
         }
     }
-    let is_empty = read.first.trim().is_empty()
+    let is_empty = read.first_text.trim().is_empty()
         && read.rest.text.trim().is_empty()
         && read.rest.images.is_empty();
     if is_empty {
         return Err("the prompt is empty".to_owned());
     }
     let embedded: usize = read.embedded.iter().map(|(_, text)| text.len()).sum();
-    if read.first.len() + read.rest.text.len() + embedded > MAX_TEXT {
-        return Err(message::too_long("the prompt"));
+    if read.first_text.len() + read.rest.text.len() + embedded > MAX_TEXT {
+        return Err(user_message::too_long_error("the prompt"));
     }
     Ok(read)
 }
 
-impl Read {
+impl ParsedPrompt {
     /// What follows a slash at its beginning: perhaps a command with its arguments.
     pub(super) fn command(&self) -> Option<&str> {
-        self.first.trim().strip_prefix('/')
+        self.first_text.trim().strip_prefix('/')
     }
 
     /// The message without a command.
     pub(super) fn into_input(self) -> UserInput {
-        let first = UserInput::from(self.first.clone());
+        let first = UserInput::from(self.first_text.clone());
         self.with_command(first)
     }
 
@@ -88,32 +88,33 @@ impl Read {
         if rest.text.is_empty() && rest.images.is_empty() {
             return first;
         }
-        UserInput::joined(vec![first, rest], "")
+        UserInput::join(vec![first, rest], "")
     }
 
-    fn link(&mut self, link: &ResourceLink, root: &Path) {
-        match place_of(&link.uri, root) {
-            Some(place) => self.refer(&mention(&place)),
-            None => self.refer(&format!("{} ({})", link.name, link.uri)),
+    fn add_link(&mut self, link: &ResourceLink, root: &Path) {
+        match file_location(&link.uri, root) {
+            Some(place) => self.add_reference(&mention(&place)),
+            None => self.add_reference(&format!("{} ({})", link.name, link.uri)),
         }
     }
 
     /// An image, or the file that it is in.
-    fn image(&mut self, image: &ImageContent, root: &Path) -> Result<(), String> {
+    fn add_image(&mut self, image: &ImageContent, root: &Path) -> Result<(), String> {
         if image.data.is_empty()
-            && let Some(place) = image.uri.as_deref().and_then(|uri| place_of(uri, root))
+            && let Some(place) = image.uri.as_deref().and_then(|uri| file_location(uri, root))
         {
-            self.refer(&mention(&place));
+            self.add_reference(&mention(&place));
             return Ok(());
         }
-        let bytes = message::image(image.data.trim()).ok_or("an image is no valid base64")?;
+        let bytes =
+            user_message::decode_image(image.data.trim()).ok_or("an image is no valid base64")?;
         self.rest.images.push(bytes);
         Ok(())
     }
 
     /// Adds words that stand apart from the ones before.
-    fn refer(&mut self, words: &str) {
-        let before = self.rest.text.chars().next_back().or(self.first.chars().next_back());
+    fn add_reference(&mut self, words: &str) {
+        let before = self.rest.text.chars().next_back().or(self.first_text.chars().next_back());
         if before.is_some_and(|before| !before.is_whitespace()) {
             self.rest.text.push(' ');
         }
@@ -134,12 +135,12 @@ fn mention(place: &str) -> String {
 }
 
 /// The file of a `file:` address, relative to the root if it is in it, with its lines: `src/a.rs:10-20`.
-fn place_of(uri: &str, root: &Path) -> Option<String> {
+fn file_location(uri: &str, root: &Path) -> Option<String> {
     let path = uri.strip_prefix("file://")?;
     let (path, fragment) = path.split_once('#').unwrap_or((path, ""));
     let path = path.split_once('?').map_or(path, |(path, _)| path);
     // (The part before the path is the host.)
-    let path = PathBuf::from(decoded(&path[path.find('/')?..]));
+    let path = PathBuf::from(percent_decode(&path[path.find('/')?..]));
     let path = path.strip_prefix(root).unwrap_or(&path).to_str()?.to_owned();
     let path = if path.is_empty() { ".".to_owned() } else { path };
     let numbers: Vec<&str> =
@@ -153,7 +154,7 @@ fn place_of(uri: &str, root: &Path) -> Option<String> {
 }
 
 /// A text with its `%20` decoded.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let (bytes, mut decoded) = (text.as_bytes(), Vec::with_capacity(text.len()));
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -190,7 +191,7 @@ mod tests {
             ("file:///etc/%e4%b8%ad#top", Some("/etc/中")),
             ("https://example.com/a", None),
         ] {
-            assert_eq!(place_of(uri, root).as_deref(), expected, "{uri}");
+            assert_eq!(file_location(uri, root).as_deref(), expected, "{uri}");
         }
         assert_eq!(mention("src/a.rs:10-20"), "@\"src/a.rs\":10-20");
         assert_eq!(mention("a:b"), "@\"a:b\"");

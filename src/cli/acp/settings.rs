@@ -15,17 +15,17 @@ pub(super) const MODEL: &str = "model";
 
 /// The settings of a session.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct SessionSettings {
     pub(super) mode: PermissionMode,
     pub(super) model: String,
     /// The models to choose from.
     models: Vec<String>,
 }
 
-impl Settings {
-    pub(super) fn of(config: &Config) -> Self {
+impl SessionSettings {
+    pub(super) fn from_config(config: &Config) -> Self {
         let variable = |name: &str| std::env::var(name).ok();
-        let models = config::choices(config, &variable);
+        let models = config::model_choices(config, &variable);
         Self { mode: PermissionMode::Ask, model: String::new(), models }
     }
 

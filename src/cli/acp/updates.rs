@@ -14,28 +14,31 @@ use agent_client_protocol::v1::schema::{
     ToolCallUpdateFields, ToolKind, UsageUpdate,
 };
 
-use super::asking::{self, Asked};
-use super::settings::Settings;
-use super::{calls, commands};
+use super::client_requests::{self, PendingClientRequest};
+use super::settings::SessionSettings;
+use super::{commands, tool_calls};
 use crate::app::Options;
 use agent_engine::mcp::Servers;
 use agent_protocol::Object;
-use agent_protocol::control::{Control, Ending, PermissionMode};
+use agent_protocol::control::{Ending, PermissionMode, SessionControl};
 use agent_protocol::envelope::Envelope;
-use agent_protocol::event::{Body, Event, McpState, ModelResponded, Sink, Stamped, TurnFinished};
+use agent_protocol::event::{
+    Event, EventBody, McpServerState, ModelResponded, Sink, StampedEvent, TurnFinished,
+};
 use agent_protocol::hook::HookFinished;
 use agent_protocol::model::StopReason;
 use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use agent_protocol::tool::Effect;
-use agent_protocol::view::{call_in_full, call_line};
-use agent_protocol::visible::{literal_line, prose};
+use agent_protocol::view::{call_line, full_call};
 
 /// Sources of errors that are shown to the user. Others end the turn, and are in its result.
-const TOLD: [&str; 7] = ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook"];
+const NOTIFIED_SOURCES: [&str; 7] =
+    ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook"];
 
 /// What a client can do besides the base of the protocol.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Can {
+pub(super) struct ClientFeatures {
     /// It shows forms.
     pub(super) questions: bool,
     /// It shows notices.
@@ -46,7 +49,7 @@ pub(super) struct Can {
 #[derive(Clone)]
 pub(super) struct Peer {
     pub(super) connection: ConnectionTo<agent_client_protocol::Client>,
-    pub(super) can: Can,
+    pub(super) features: ClientFeatures,
 }
 
 impl Peer {
@@ -56,67 +59,67 @@ impl Peer {
     ) -> Self {
         let questions = can.elicitation.as_ref().is_some_and(|it| it.form.is_some());
         let notices = can.session.as_ref().is_some_and(|it| it.notices.is_some());
-        Self { connection, can: Can { questions, notices } }
+        Self { connection, features: ClientFeatures { questions, notices } }
     }
 
     /// Sends an update. (If the client is gone, the connection ends by itself.)
-    fn update(&self, session: &SessionId, update: SessionUpdate) {
+    fn send_update(&self, session: &SessionId, update: SessionUpdate) {
         _ = self.connection.send_notification(SessionNotification::new(session.clone(), update));
     }
 
     /// A sentence of the program in the conversation.
-    pub(super) fn say(&self, session: &SessionId, text: &str) {
-        self.update(session, SessionUpdate::AgentMessageChunk(chunk(text)));
+    pub(super) fn send_agent_message(&self, session: &SessionId, text: &str) {
+        self.send_update(session, SessionUpdate::AgentMessageChunk(text_chunk(text)));
     }
 
     /// What the user should know; it is no part of the conversation.
-    pub(super) fn notice(&self, session: &SessionId, text: &str) {
-        self.update(
+    pub(super) fn send_notice(&self, session: &SessionId, text: &str) {
+        self.send_update(
             session,
-            if self.can.notices {
+            if self.features.notices {
                 SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text))
             } else {
-                SessionUpdate::AgentThoughtChunk(chunk(&format!("{text}\n")))
+                SessionUpdate::AgentThoughtChunk(text_chunk(&format!("{text}\n")))
             },
         );
     }
 
     /// The slash commands of a session.
-    pub(super) fn commands(
+    pub(super) fn send_commands(
         &self,
         session: &SessionId,
         options: &Options,
         servers: Option<&Servers>,
     ) {
-        let commands = AvailableCommandsUpdate::new(commands::available(options, servers));
-        self.update(session, SessionUpdate::AvailableCommandsUpdate(commands));
+        let commands = AvailableCommandsUpdate::new(commands::available_commands(options, servers));
+        self.send_update(session, SessionUpdate::AvailableCommandsUpdate(commands));
     }
 }
 
-fn chunk(text: &str) -> ContentChunk {
+fn text_chunk(text: &str) -> ContentChunk {
     ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
 }
 
 /// What a session and its updates share.
 #[derive(Clone)]
-pub(super) struct Common {
-    settings: Arc<Mutex<Settings>>,
+pub(super) struct SharedSessionState {
+    settings: Arc<Mutex<SessionSettings>>,
     /// The client knows the session.
-    pub(super) is_known: Arc<AtomicBool>,
+    pub(super) is_announced: Arc<AtomicBool>,
     /// Why the model's last answer ended.
     last_stop: Arc<Mutex<StopReason>>,
 }
 
-impl Common {
-    pub(super) fn new(settings: Settings, is_known: bool) -> Self {
+impl SharedSessionState {
+    pub(super) fn new(settings: SessionSettings, is_known: bool) -> Self {
         Self {
             settings: Arc::new(Mutex::new(settings)),
-            is_known: Arc::new(AtomicBool::new(is_known)),
+            is_announced: Arc::new(AtomicBool::new(is_known)),
             last_stop: Arc::new(Mutex::new(StopReason::End)),
         }
     }
 
-    pub(super) fn settings(&self) -> MutexGuard<'_, Settings> {
+    pub(super) fn settings(&self) -> MutexGuard<'_, SessionSettings> {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,35 +129,40 @@ impl Common {
 }
 
 /// The sink.
-pub(super) struct Updates {
+pub(super) struct UpdateSink {
     peer: Peer,
-    control: Control,
+    control: SessionControl,
     root: PathBuf,
-    common: Common,
+    shared: SharedSessionState,
     /// The effects of calls that are shown and not finished.
-    running: HashMap<String, Effect>,
+    running_calls: HashMap<String, Effect>,
     /// Calls that the plan shows.
-    hidden: HashSet<String>,
-    asked: Option<Asked>,
+    hidden_calls: HashSet<String>,
+    pending_request: Option<PendingClientRequest>,
     /// The number of the answer that arrives: its parts are one message.
-    answer: u64,
+    answer_seq: u64,
     window: u64,
     cost_usd: f64,
     /// The roles of sub-agents.
     roles: HashMap<String, String>,
 }
 
-impl Updates {
-    pub(super) fn new(peer: Peer, control: Control, root: PathBuf, common: Common) -> Self {
+impl UpdateSink {
+    pub(super) fn new(
+        peer: Peer,
+        control: SessionControl,
+        root: PathBuf,
+        common: SharedSessionState,
+    ) -> Self {
         Self {
             peer,
             control,
             root,
-            common,
-            running: HashMap::new(),
-            hidden: HashSet::new(),
-            asked: None,
-            answer: 0,
+            shared: common,
+            running_calls: HashMap::new(),
+            hidden_calls: HashSet::new(),
+            pending_request: None,
+            answer_seq: 0,
             window: 0,
             cost_usd: 0.0,
             roles: HashMap::new(),
@@ -162,81 +170,82 @@ impl Updates {
     }
 
     fn send(&self, session: &SessionId, update: SessionUpdate) {
-        if self.common.is_known.load(Ordering::SeqCst) {
-            self.peer.update(session, update);
+        if self.shared.is_announced.load(Ordering::SeqCst) {
+            self.peer.send_update(session, update);
         }
     }
 
     /// A part of a message of the model.
-    fn part(&self, text: &str) -> ContentChunk {
-        chunk(text).message_id(MessageId::new(format!("answer-{}", self.answer)))
+    fn answer_chunk(&self, text: &str) -> ContentChunk {
+        text_chunk(text).message_id(MessageId::new(format!("answer-{}", self.answer_seq)))
     }
 
     /// What is the same for live and recorded events of every agent.
-    fn show(&mut self, session: &SessionId, event: &Event) {
+    fn show_agent_event(&mut self, session: &SessionId, event: &Event) {
         match &event.body {
-            Body::AgentStarted { role, .. } => {
+            EventBody::AgentStarted { role, .. } => {
                 self.roles.insert(event.header.agent.clone(), role.clone());
             }
             // The user sees the calls of the model, and those that retry one of them by themselves.
-            Body::ToolStarted { parent_call: Some(_), .. }
-            | Body::ToolFinished { parent_call: Some(_), .. } => {}
-            Body::ToolStarted { call, effect: Effect::Plan, .. } => {
-                self.hidden.insert(call.clone());
+            EventBody::ToolStarted { parent_call: Some(_), .. }
+            | EventBody::ToolFinished { parent_call: Some(_), .. } => {}
+            EventBody::ToolStarted { call, effect: Effect::Plan, .. } => {
+                self.hidden_calls.insert(call.clone());
             }
-            Body::ToolStarted { call, tool, input, effect, .. } => {
-                self.begin(session, event, (call, tool, input, effect));
+            EventBody::ToolStarted { call, tool, input, effect, .. } => {
+                self.show_call_started(session, event, (call, tool, input, effect));
             }
-            Body::ToolOutput { call, text } => {
-                let shown = vec![calls::text(&calls::fenced(text))];
+            EventBody::ToolOutput { call, text } => {
+                let shown = vec![tool_calls::text_content(&tool_calls::wrap_in_code_fence(text))];
                 let fields = ToolCallUpdateFields::new().content(shown);
                 let update = ToolCallUpdate::new(call.clone(), fields);
                 self.send(session, SessionUpdate::ToolCallUpdate(update));
             }
-            Body::ToolFinished { call, tool, envelope, .. } => {
-                Asked::settled(&mut self.asked, call);
-                if !self.hidden.remove(call) {
-                    self.finish(session, event, (call, tool, envelope));
+            EventBody::ToolFinished { call, tool, envelope, .. } => {
+                PendingClientRequest::cancel_for_call(&mut self.pending_request, call);
+                if !self.hidden_calls.remove(call) {
+                    self.show_call_finished(session, event, (call, tool, envelope));
                 }
             }
-            Body::ModelResponded(answer) => self.count(session, answer),
+            EventBody::ModelResponded(answer) => self.show_usage(session, answer),
             _ => {}
         }
     }
 
     /// Shows that a call runs.
-    fn begin(
+    fn show_call_started(
         &mut self,
         session: &SessionId,
         event: &Event,
         (call, tool, input, effect): (&String, &str, &Object, &Effect),
     ) {
-        if self.running.contains_key(call) {
+        if self.running_calls.contains_key(call) {
             let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
             let update = ToolCallUpdate::new(call.clone(), fields);
             return self.send(session, SessionUpdate::ToolCallUpdate(update));
         }
-        self.running.insert(call.clone(), effect.clone());
-        let shown = self.call(event, (call, tool, input, effect), ToolCallStatus::InProgress);
+        self.running_calls.insert(call.clone(), effect.clone());
+        let shown =
+            self.to_tool_call(event, (call, tool, input, effect), ToolCallStatus::InProgress);
         self.send(session, SessionUpdate::ToolCall(shown));
     }
 
-    fn call(
+    fn to_tool_call(
         &self,
         event: &Event,
         (call, tool, input, effect): (&String, &str, &Object, &Effect),
         status: ToolCallStatus,
     ) -> ToolCall {
-        ToolCall::new(call.clone(), self.title(event, tool, input))
+        ToolCall::new(call.clone(), self.call_title(event, tool, input))
             .name(tool.to_owned())
-            .kind(calls::kind(tool, effect))
+            .kind(tool_calls::tool_kind(tool, effect))
             .status(status)
-            .locations(calls::locations(effect, input, &self.root))
-            .raw_input(calls::raw_input(effect, input))
+            .locations(tool_calls::locations(effect, input, &self.root))
+            .raw_input(tool_calls::raw_input(effect, input))
     }
 
     /// The call in one line; one of a sub-agent with its role.
-    fn title(&self, event: &Event, tool: &str, input: &Object) -> String {
+    fn call_title(&self, event: &Event, tool: &str, input: &Object) -> String {
         let line = call_line(tool, input);
         match self.roles.get(&event.header.agent) {
             Some(role) => format!("[{role}] {line}"),
@@ -244,18 +253,18 @@ impl Updates {
         }
     }
 
-    fn finish(
+    fn show_call_finished(
         &mut self,
         session: &SessionId,
         event: &Event,
         (call, tool, envelope): (&String, &str, &Envelope),
     ) {
-        let effect = self.running.remove(call);
+        let effect = self.running_calls.remove(call);
         let status = match envelope.error() {
             None => ToolCallStatus::Completed,
             Some(_) => ToolCallStatus::Failed,
         };
-        let content = calls::content(envelope, effect.as_ref(), &self.root);
+        let content = tool_calls::result_content(envelope, effect.as_ref(), &self.root);
         self.send(
             session,
             if effect.is_some() {
@@ -263,7 +272,7 @@ impl Updates {
                 SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(call.clone(), fields))
             } else {
                 // It was refused before it could begin.
-                let title = self.title(event, tool, &envelope.context.params_input);
+                let title = self.call_title(event, tool, &envelope.context.params_input);
                 let shown = ToolCall::new(call.clone(), title).name(tool.to_owned());
                 SessionUpdate::ToolCall(shown.status(status).content(content))
             },
@@ -271,7 +280,7 @@ impl Updates {
     }
 
     /// The window in use, and the cost.
-    fn count(&mut self, session: &SessionId, answer: &ModelResponded) {
+    fn show_usage(&mut self, session: &SessionId, answer: &ModelResponded) {
         self.cost_usd += answer.cost_usd.unwrap_or_default();
         let Some(usage) = answer.usage.filter(|_| answer.purpose.is_conversation()) else {
             return;
@@ -286,47 +295,47 @@ impl Updates {
     }
 
     /// What is the same for live and recorded events of the main agent.
-    fn show_main(&mut self, session: &SessionId, event: &Event) {
-        self.show(session, event);
+    fn show_main_event(&mut self, session: &SessionId, event: &Event) {
+        self.show_agent_event(session, event);
         match &event.body {
-            Body::SessionStarted(now) | Body::SessionResumed { now, .. } => {
-                let mut settings = self.common.settings();
+            EventBody::SessionStarted(now) | EventBody::SessionResumed { now, .. } => {
+                let mut settings = self.shared.settings();
                 settings.mode = now.permission_mode;
                 settings.model.clone_from(&now.model);
             }
-            Body::ModelRequested(request) if request.purpose.is_conversation() => {
-                self.answer = event.header.seq;
+            EventBody::ModelRequested(request) if request.purpose.is_conversation() => {
+                self.answer_seq = event.header.seq;
                 self.window = request.window.unwrap_or_default();
             }
-            Body::PlanUpdated { plan, .. } => {
-                self.send(session, SessionUpdate::Plan(shown_plan(plan)));
+            EventBody::PlanUpdated { plan, .. } => {
+                self.send(session, SessionUpdate::Plan(to_acp_plan(plan)));
             }
-            Body::CheckFinished { command, passed, tail, .. } => {
+            EventBody::CheckFinished { command, passed, tail, .. } => {
                 let status =
                     if *passed { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
                 let id = format!("check-{}", event.header.seq);
-                let shown = ToolCall::new(id, format!("check {}", literal_line(command)))
+                let shown = ToolCall::new(id, format!("check {}", escape_literal_line(command)))
                     .kind(ToolKind::Execute)
                     .status(status)
-                    .content(vec![calls::text(&calls::fenced(tail))]);
+                    .content(vec![tool_calls::text_content(&tool_calls::wrap_in_code_fence(tail))]);
                 self.send(session, SessionUpdate::ToolCall(shown));
             }
-            Body::SessionRenamed { name } => {
-                let info = SessionInfoUpdate::new().title(prose(name).into_owned());
+            EventBody::SessionRenamed { name } => {
+                let info = SessionInfoUpdate::new().title(escape_prose(name).into_owned());
                 self.send(session, SessionUpdate::SessionInfoUpdate(info));
             }
-            Body::TurnFinished(finished) => self.finished(session, finished),
+            EventBody::TurnFinished(finished) => self.show_turn_finished(session, finished),
             _ => {}
         }
     }
 
     /// A result that is not the model's answer was not sent as its parts.
-    fn finished(&mut self, session: &SessionId, finished: &TurnFinished) {
-        self.running.clear();
+    fn show_turn_finished(&mut self, session: &SessionId, finished: &TurnFinished) {
+        self.running_calls.clear();
         match finished.ending {
             Ending::Completed | Ending::CompletedUnverified => {
                 for error in &finished.errors {
-                    self.notice(session, error);
+                    self.send_notice(session, error);
                 }
             }
             Ending::Failed
@@ -336,7 +345,7 @@ impl Updates {
             | Ending::MaxBudget
             | Ending::Timeout => {
                 let text = format!("\n\n{}", finished.result.trim());
-                self.send(session, SessionUpdate::AgentMessageChunk(chunk(&text)));
+                self.send(session, SessionUpdate::AgentMessageChunk(text_chunk(&text)));
             }
             // The user knows it, or gets it as the error of the request.
             Ending::PermissionDenied
@@ -346,15 +355,15 @@ impl Updates {
         }
     }
 
-    fn notice(&self, session: &SessionId, text: &str) {
-        if self.common.is_known.load(Ordering::SeqCst) {
-            self.peer.notice(session, text);
+    fn send_notice(&self, session: &SessionId, text: &str) {
+        if self.shared.is_announced.load(Ordering::SeqCst) {
+            self.peer.send_notice(session, text);
         }
     }
 
-    fn mode(&self, session: &SessionId, mode: PermissionMode) {
+    fn show_mode(&self, session: &SessionId, mode: PermissionMode) {
         let options = {
-            let mut settings = self.common.settings();
+            let mut settings = self.shared.settings();
             settings.mode = mode;
             settings.options()
         };
@@ -365,73 +374,94 @@ impl Updates {
     }
 
     /// Requests to the user, of every agent.
-    fn ask(&mut self, session: &SessionId, event: &Event) {
+    fn send_user_request(&mut self, session: &SessionId, event: &Event) {
         match &event.body {
-            Body::PermissionRequested {
-                call, tool, input, effect, reason, grants, diff, ..
+            EventBody::PermissionRequested {
+                call,
+                tool,
+                input,
+                effect,
+                reason,
+                grants,
+                diff,
+                ..
             } => {
                 let parts = (call, tool.as_str(), input, effect);
                 // (The title is shortened.)
-                let whole = calls::text(&calls::fenced(&call_in_full(tool, input)));
-                let mut content: Vec<ToolCallContent> = vec![whole, calls::text(reason)];
+                let whole = tool_calls::text_content(&tool_calls::wrap_in_code_fence(&full_call(
+                    tool, input,
+                )));
+                let mut content: Vec<ToolCallContent> =
+                    vec![whole, tool_calls::text_content(reason)];
                 if let (Some(diff), Effect::Write { path }) = (diff, effect) {
-                    content = calls::diffs(diff, &self.root.join(path));
+                    content = tool_calls::diff_contents(diff, &self.root.join(path));
                 }
-                let shown = self.call(event, parts, ToolCallStatus::Pending).content(content);
-                if self.running.insert(call.clone(), effect.clone()).is_none() {
+                let shown =
+                    self.to_tool_call(event, parts, ToolCallStatus::Pending).content(content);
+                if self.running_calls.insert(call.clone(), effect.clone()).is_none() {
                     self.send(session, SessionUpdate::ToolCall(shown.clone()));
                 }
                 let (peer, control) = (&self.peer, &self.control);
                 let ids = (session, call.as_str());
                 let update = ToolCallUpdate::from(shown);
-                self.asked = asking::permission(peer, control, ids, update, grants.clone());
+                self.pending_request =
+                    client_requests::request_permission(peer, control, ids, update, grants.clone());
             }
-            Body::QuestionAsked { call, questions } => {
+            EventBody::QuestionAsked { call, questions } => {
                 let (peer, control) = (&self.peer, &self.control);
                 let ids = (session, call.as_str());
-                self.asked = asking::questions(peer, control, ids, questions.clone());
+                self.pending_request =
+                    client_requests::ask_questions(peer, control, ids, questions.clone());
             }
-            Body::PermissionDecided { call, .. } | Body::QuestionAnswered { call, .. } => {
-                Asked::settled(&mut self.asked, call);
+            EventBody::PermissionDecided { call, .. }
+            | EventBody::QuestionAnswered { call, .. } => {
+                PendingClientRequest::cancel_for_call(&mut self.pending_request, call);
             }
             _ => {}
         }
     }
 }
 
-impl Sink for Updates {
-    fn take(&mut self, stamped: &Stamped) {
+impl Sink for UpdateSink {
+    fn receive(&mut self, stamped: &StampedEvent) {
         let event = &stamped.event;
         let session = SessionId::new(event.header.session.as_str());
-        self.ask(&session, event);
-        self.show_main(&session, event);
+        self.send_user_request(&session, event);
+        self.show_main_event(&session, event);
         match &event.body {
-            Body::ModelDelta { text, reasoning: false } => {
-                self.send(&session, SessionUpdate::AgentMessageChunk(self.part(text)));
+            EventBody::ModelDelta { text, reasoning: false } => {
+                self.send(&session, SessionUpdate::AgentMessageChunk(self.answer_chunk(text)));
             }
-            Body::ModelDelta { text, reasoning: true } => {
-                self.send(&session, SessionUpdate::AgentThoughtChunk(self.part(text)));
+            EventBody::ModelDelta { text, reasoning: true } => {
+                self.send(&session, SessionUpdate::AgentThoughtChunk(self.answer_chunk(text)));
             }
-            Body::ModelResponded(answer) if answer.purpose.is_conversation() => {
-                *self.common.last_stop() = answer.stop.clone();
+            EventBody::ModelResponded(answer) if answer.purpose.is_conversation() => {
+                *self.shared.last_stop() = answer.stop.clone();
             }
-            Body::ModeChanged { mode, .. } => self.mode(&session, *mode),
-            Body::ModelFallback { to, reason, .. } => {
-                self.notice(&session, &format!("{reason}; {to} answers for the rest of the turn"));
+            EventBody::ModeChanged { mode, .. } => self.show_mode(&session, *mode),
+            EventBody::ModelFallback { to, reason, .. } => {
+                self.send_notice(
+                    &session,
+                    &format!("{reason}; {to} answers for the rest of the turn"),
+                );
             }
-            Body::Error { message, retry_in_ms: Some(_), .. } => self.notice(&session, message),
-            Body::Error { source, message, .. } if TOLD.contains(&source.as_str()) => {
-                self.notice(&session, message);
+            EventBody::Error { message, retry_in_ms: Some(_), .. } => {
+                self.send_notice(&session, message);
             }
-            Body::McpServer { server, state: McpState::Failed, detail, .. } => {
-                self.notice(&session, &format!("MCP server {server}: {detail}"));
+            EventBody::Error { source, message, .. }
+                if NOTIFIED_SOURCES.contains(&source.as_str()) =>
+            {
+                self.send_notice(&session, message);
             }
-            Body::HookFinished(HookFinished { message: Some(message), .. }) => {
-                self.notice(&session, &format!("hook: {message}"));
+            EventBody::McpServer { server, state: McpServerState::Failed, detail, .. } => {
+                self.send_notice(&session, &format!("MCP server {server}: {detail}"));
             }
-            Body::ContextCompacted(compacted) if !compacted.summary.is_empty() => {
+            EventBody::HookFinished(HookFinished { message: Some(message), .. }) => {
+                self.send_notice(&session, &format!("hook: {message}"));
+            }
+            EventBody::ContextCompacted(compacted) if !compacted.summary.is_empty() => {
                 let (before, after) = (compacted.tokens_before, compacted.tokens_after);
-                self.notice(&session, &format!(
+                self.send_notice(&session, &format!(
                     "the older part of the conversation was replaced by a summary: {before} tokens → {after}"
                 ));
             }
@@ -439,27 +469,27 @@ impl Sink for Updates {
         }
     }
 
-    fn take_from_agent(&mut self, stamped: &Stamped) {
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
         let session = SessionId::new(stamped.event.header.session.as_str());
-        self.ask(&session, &stamped.event);
-        self.show(&session, &stamped.event);
+        self.send_user_request(&session, &stamped.event);
+        self.show_agent_event(&session, &stamped.event);
     }
 
-    fn recorded(&mut self, events: &[&Event]) {
+    fn receive_recorded(&mut self, events: &[&Event]) {
         for event in events {
             let session = SessionId::new(event.header.session.as_str());
-            self.show_main(&session, event);
+            self.show_main_event(&session, event);
             match &event.body {
-                Body::TurnStarted { input, .. } | Body::TurnSteered { input, .. } => {
-                    self.send(&session, SessionUpdate::UserMessageChunk(chunk(input)));
+                EventBody::TurnStarted { input, .. } | EventBody::TurnSteered { input, .. } => {
+                    self.send(&session, SessionUpdate::UserMessageChunk(text_chunk(input)));
                 }
-                Body::ModelResponded(answer) if answer.purpose.is_conversation() => {
+                EventBody::ModelResponded(answer) if answer.purpose.is_conversation() => {
                     if !answer.reasoning.is_empty() {
-                        let part = self.part(&answer.reasoning);
+                        let part = self.answer_chunk(&answer.reasoning);
                         self.send(&session, SessionUpdate::AgentThoughtChunk(part));
                     }
                     if !answer.text.is_empty() {
-                        let part = self.part(&answer.text);
+                        let part = self.answer_chunk(&answer.text);
                         self.send(&session, SessionUpdate::AgentMessageChunk(part));
                     }
                 }
@@ -470,7 +500,7 @@ impl Sink for Updates {
 }
 
 /// The plan without what was given up.
-fn shown_plan(plan: &Plan) -> ShownPlan {
+fn to_acp_plan(plan: &Plan) -> ShownPlan {
     let entries = plan.todos.iter().filter_map(|todo| {
         let status = match todo.status {
             TodoStatus::Pending => PlanEntryStatus::Pending,
@@ -478,7 +508,7 @@ fn shown_plan(plan: &Plan) -> ShownPlan {
             TodoStatus::Completed => PlanEntryStatus::Completed,
             TodoStatus::Cancelled => return None,
         };
-        Some(PlanEntry::new(prose(&todo.content), PlanEntryPriority::Medium, status))
+        Some(PlanEntry::new(escape_prose(&todo.content), PlanEntryPriority::Medium, status))
     });
     ShownPlan::new(entries.collect())
 }

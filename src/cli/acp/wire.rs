@@ -5,7 +5,7 @@ use std::io;
 use agent_client_protocol::{ConnectTo, Lines};
 use futures_util::{sink, stream};
 
-use crate::cli::stdin::{self, Input, MAX_LINE};
+use crate::cli::stdin::{self, InputLine, MAX_LINE};
 use crate::cli::stdout::Output;
 
 /// In place of a message that is too long. It is no JSON, so the client gets it back with an error.
@@ -16,7 +16,7 @@ pub(super) fn transport<R: agent_client_protocol::Role>(
     output: Output,
 ) -> impl ConnectTo<R> + 'static {
     let incoming = stream::unfold(
-        (stdin::lines(MAX_LINE), Vec::new().into_iter()),
+        (stdin::read_lines(MAX_LINE), Vec::new().into_iter()),
         async |(mut read, mut ready)| loop {
             if let Some(line) = ready.next() {
                 return Some((Ok(line), (read, ready)));
@@ -27,18 +27,18 @@ pub(super) fn transport<R: agent_client_protocol::Role>(
     );
     // A client that is gone is no error of the connection: the sessions end in order.
     let outgoing = sink::unfold(output, async |output, line: String| {
-        output.room().await;
-        _ = output.put((line + "\n").into_bytes());
+        output.wait_for_room().await;
+        _ = output.enqueue((line + "\n").into_bytes());
         Ok::<_, io::Error>(output)
     });
     Lines::new(outgoing, incoming)
 }
 
 /// The lines as text, without empty ones.
-fn text_lines(inputs: Vec<Input>) -> Vec<String> {
+fn text_lines(inputs: Vec<InputLine>) -> Vec<String> {
     let lines = inputs.into_iter().map(|input| match input {
-        Input::Line(line) => String::from_utf8_lossy(line.trim_ascii()).into_owned(),
-        Input::TooLong => TOO_LONG.to_owned(),
+        InputLine::Line(line) => String::from_utf8_lossy(line.trim_ascii()).into_owned(),
+        InputLine::TooLong => TOO_LONG.to_owned(),
     });
     lines.filter(|line| !line.is_empty()).collect()
 }

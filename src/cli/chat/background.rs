@@ -4,39 +4,39 @@ use futures_util::FutureExt as _;
 
 use super::jobs::Jobs;
 use agent_host::exec::{BackgroundCommand, seconds};
-use agent_ui::tui::{News, PagePlace};
+use agent_ui::tui::{ChatUpdate, PagePlace};
 
 impl Jobs<'_> {
     /// Lists what runs in the background, or ends a command.
-    pub(super) fn tasks(&mut self, arguments: &str) {
+    pub(super) fn run_tasks_command(&mut self, arguments: &str) {
         let (handle, exec) = (self.handle.clone(), self.commands.clone());
         let words: Vec<&str> = arguments.split_whitespace().collect();
         match words[..] {
             [] => {
                 let mut text = String::new();
-                for BackgroundCommand { id, line, time } in exec.running() {
+                for BackgroundCommand { id, line, time } in exec.running_commands() {
                     let time = time.map(|time| format!("{}  ", seconds(time))).unwrap_or_default();
                     text.push_str(&format!("{id}  {time}{}\n", line.trim()));
                 }
                 if text.is_empty() {
                     let text = "no command runs in the background".to_owned();
-                    handle.tell(News::Note(true, text));
+                    handle.send(ChatUpdate::Note(true, text));
                 } else {
                     text.push_str("/tasks stop ID ends one");
-                    self.page("Commands in the background", Ok(text), PagePlace::Conversation);
+                    self.show_page("Commands in the background", Ok(text), PagePlace::Conversation);
                 }
             }
             ["stop", id] => {
                 let id = id.to_owned();
                 let stopping = async move {
                     let is_stopped = exec.stop(&id).await;
-                    handle.tell(if is_stopped {
-                        News::Note(
+                    handle.send(if is_stopped {
+                        ChatUpdate::Note(
                             true,
                             format!("{id} is ended; the model learns it when it reads its output"),
                         )
                     } else {
-                        News::Note(
+                        ChatUpdate::Note(
                             false,
                             format!("no command {id} runs in the background; /tasks lists them"),
                         )
@@ -45,7 +45,7 @@ impl Jobs<'_> {
                 };
                 self.running.push(stopping.boxed_local());
             }
-            _ => handle.tell(News::Note(false, "/tasks [stop ID]".to_owned())),
+            _ => handle.send(ChatUpdate::Note(false, "/tasks [stop ID]".to_owned())),
         }
     }
 }

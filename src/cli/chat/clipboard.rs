@@ -6,12 +6,12 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 
 use super::jobs::Jobs;
-use crate::cli::editor::Folder;
+use crate::cli::editor::PrivateFolder;
 use agent_host::exec::Command;
-use agent_ui::tui::News;
+use agent_ui::tui::ChatUpdate;
 
 /// Time limit of the program that reads the clipboard.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLIPBOARD_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a shell returns if there is no such program.
 const NOT_FOUND: i32 = 127;
 
@@ -27,31 +27,35 @@ impl Jobs<'_> {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let program = PROGRAMS.iter().find(|(variable, ..)| is_set(variable));
         let Some((_, program, arguments, package)) = program else {
-            return self.no_image("there is no display whose clipboard could be read");
+            return self.report_no_image("there is no display whose clipboard could be read");
         };
-        if self.pasted.is_none() {
-            match Folder::make(&self.outside, self.options.dirs.as_ref()) {
-                Ok(folder) => self.pasted = Some((Rc::new(folder), 0)),
-                Err(error) => return self.no_image(&error.to_string()),
+        if self.pasted_images.is_none() {
+            match PrivateFolder::create(&self.host_programs, self.options.dirs.as_ref()) {
+                Ok(folder) => self.pasted_images = Some((Rc::new(folder), 0)),
+                Err(error) => return self.report_no_image(&error.to_string()),
             }
         }
-        let Some((folder, n_pasted)) = &mut self.pasted else { return };
+        let Some((folder, n_pasted)) = &mut self.pasted_images else { return };
         *n_pasted += 1;
         // The task keeps the folder until the program has ended.
         let (folder, path) = (folder.clone(), folder.0.join(format!("image-{n_pasted}.png")));
         let quoted = path.display().to_string().replace('\'', r"'\''");
         let line = format!("{program} {arguments} > '{quoted}'");
-        let run = self.run_outside(Command::new(line, self.outside.folder(), PATIENCE));
+        let run = self.run_host_program(Command::new(
+            line,
+            self.host_programs.working_directory(),
+            CLIPBOARD_TIMEOUT,
+        ));
         let handle = self.handle.clone();
         let pasting = async move {
             let exit_code = run.await.exit_code;
             let has_content = path.metadata().is_ok_and(|file| file.len() > 0);
-            handle.tell(match exit_code {
-                Some(0) if has_content => News::Pasted(path.display().to_string()),
-                Some(NOT_FOUND) => no_image(&format!(
+            handle.send(match exit_code {
+                Some(0) if has_content => ChatUpdate::ImagePasted(path.display().to_string()),
+                Some(NOT_FOUND) => no_image_note(&format!(
                     "{program} reads the clipboard and is not installed (package {package})"
                 )),
-                _ => no_image("there is no image in the clipboard"),
+                _ => no_image_note("there is no image in the clipboard"),
             });
             drop(folder);
             None
@@ -59,11 +63,11 @@ impl Jobs<'_> {
         self.running.push(pasting.boxed_local());
     }
 
-    fn no_image(&self, why: &str) {
-        self.handle.tell(no_image(why));
+    fn report_no_image(&self, why: &str) {
+        self.handle.send(no_image_note(why));
     }
 }
 
-fn no_image(why: &str) -> News {
-    News::Note(false, format!("{why}; an image's file can be dropped here, or named with @"))
+fn no_image_note(why: &str) -> ChatUpdate {
+    ChatUpdate::Note(false, format!("{why}; an image's file can be dropped here, or named with @"))
 }

@@ -12,28 +12,28 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-use super::places::Places;
-use crate::app::{self, HostPrograms, Options, Session, Writable};
-use crate::cli::editor::{Folder, edited};
+use super::chat_files::ChatFiles;
+use crate::app::{self, HostPrograms, Options, Session, WritableDirs};
+use crate::cli::editor::{PrivateFolder, edit_text};
 use crate::cli::{config, doctor, memory};
 use agent_engine::mcp::{self, Servers};
-use agent_host::exec::{Command, Exec, Watcher};
-use agent_host::workspace::{Kind, Rules, Walk, Workspace};
-use agent_protocol::control::{Control, Interrupt};
+use agent_host::exec::{Command, Exec, OutputListener};
+use agent_host::workspace::{FileKind, Walk, WalkRules, Workspace};
+use agent_protocol::control::{Interrupt, SessionControl};
 use agent_protocol::disk::{self, ResolvedPath, canonical_prefix};
 use agent_protocol::mask::Masker;
-use agent_protocol::visible::in_file;
-use agent_ui::tui::{CommandAction, Handle, News, PagePlace, Request};
+use agent_protocol::terminal_escape::escape_for_file;
+use agent_ui::tui::{ChatHandle, ChatRequest, ChatUpdate, CommandAction, PagePlace};
 
 /// Time limit of a user's command.
-const PATIENCE: Duration = Duration::from_hours(1);
+const USER_COMMAND_TIMEOUT: Duration = Duration::from_hours(1);
 /// The answer to `/diff` where nothing is recorded.
 const NO_CHANGE: &str = "there is no change (what commands change in build output and large ignored directories is not recorded)";
 /// Limit: files that are offered.
 const MAX_FILES: usize = 200_000;
 
 /// A user's command that has ended, to be shared with the model.
-pub(super) struct Ran {
+pub(super) struct FinishedUserCommand {
     pub(super) command: String,
     pub(super) output: String,
     pub(super) exit_code: Option<i32>,
@@ -41,22 +41,22 @@ pub(super) struct Ran {
 
 /// The running jobs.
 pub(super) struct Jobs<'a> {
-    pub(super) running: FuturesUnordered<LocalBoxFuture<'a, Option<Ran>>>,
+    pub(super) running: FuturesUnordered<LocalBoxFuture<'a, Option<FinishedUserCommand>>>,
     pub(super) options: &'a Options,
-    places: &'a Places,
-    pub(super) handle: Handle,
+    chat_files: &'a ChatFiles,
+    pub(super) handle: ChatHandle,
     workspace: Arc<Workspace>,
-    writable: Writable,
+    writable: WritableDirs,
     masker: Arc<Masker>,
-    pub(super) outside: HostPrograms,
+    pub(super) host_programs: HostPrograms,
     /// Runs programs as the user, outside the sandbox; commands of the user get the whole environment.
     exec: Arc<Exec>,
     /// Runs the commands of the model.
     pub(super) commands: Arc<Exec>,
     /// The pasted images, and their number.
-    pub(super) pasted: Option<(Rc<Folder>, u32)>,
+    pub(super) pasted_images: Option<(Rc<PrivateFolder>, u32)>,
     /// Cancels the user's commands.
-    stop: CancellationToken,
+    cancel: CancellationToken,
     servers: Option<Servers>,
     log: Option<PathBuf>,
     session: String,
@@ -68,23 +68,23 @@ impl<'a> Jobs<'a> {
     pub(super) fn new(
         session: &Session,
         options: &'a Options,
-        places: &'a Places,
-        handle: Handle,
+        places: &'a ChatFiles,
+        handle: ChatHandle,
     ) -> Self {
-        let outside = HostPrograms::of(session.writable());
+        let outside = HostPrograms::from_writable(session.writable());
         Self {
             running: FuturesUnordered::new(),
-            outside: outside.clone(),
+            host_programs: outside.clone(),
             options,
-            places,
+            chat_files: places,
             handle,
             workspace: session.workspace().clone(),
             writable: session.writable().clone(),
             masker: session.masker(),
             exec: Arc::new(outside.exec()),
             commands: session.exec().clone(),
-            pasted: None,
-            stop: CancellationToken::new(),
+            pasted_images: None,
+            cancel: CancellationToken::new(),
             servers: session.servers().cloned(),
             log: session.log_path.clone(),
             session: session.id().to_owned(),
@@ -93,7 +93,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// The next command that ends; pending forever if none is running.
-    pub(super) async fn next(&mut self) -> Option<Ran> {
+    pub(super) async fn next_finished(&mut self) -> Option<FinishedUserCommand> {
         match self.running.next().await {
             Some(done) => done,
             None => std::future::pending().await,
@@ -101,8 +101,8 @@ impl<'a> Jobs<'a> {
     }
 
     /// Ends the user's commands.
-    pub(super) fn stop(&mut self) {
-        std::mem::take(&mut self.stop).cancel();
+    pub(super) fn cancel_commands(&mut self) {
+        std::mem::take(&mut self.cancel).cancel();
     }
 
     /// Opens the connection to the model's server.
@@ -111,126 +111,129 @@ impl<'a> Jobs<'a> {
     }
 
     /// Starts a job for a request that does not need the session.
-    pub(super) fn begin(&mut self, request: Request) {
+    pub(super) fn start(&mut self, request: ChatRequest) {
         match request {
-            Request::Remember(message) => self.places.remember(&self.masker.mask(&message)),
-            Request::Files => self.find_files(),
-            Request::Models => self.find_models(),
-            Request::OwnCommands => {
-                let (mut commands, _) = self.places.commands(&self.options.config.prompts);
-                commands.extend(self.servers.iter().flat_map(Servers::commands));
-                self.handle.tell(News::OwnCommands(commands));
+            ChatRequest::AddToHistory(message) => {
+                self.chat_files.append_history(&self.masker.mask(&message));
             }
-            Request::Shell(id, command) => self.shell(id, command),
-            Request::Edit(text) => self.edit(text),
-            Request::PasteImage => self.paste_image(),
-            Request::Command(action, arguments) => self.command(action, &arguments),
+            ChatRequest::ListFiles => self.find_files(),
+            ChatRequest::ListModels => self.find_models(),
+            ChatRequest::ListOwnCommands => {
+                let (mut commands, _) = self.chat_files.commands(&self.options.config.prompts);
+                commands.extend(self.servers.iter().flat_map(Servers::commands));
+                self.handle.send(ChatUpdate::OwnCommands(commands));
+            }
+            ChatRequest::RunShell(id, command) => self.run_shell(id, command),
+            ChatRequest::OpenEditor(text) => self.edit_message(text),
+            ChatRequest::PasteImage => self.paste_image(),
+            ChatRequest::RunCommand(action, arguments) => self.run_chat_command(action, &arguments),
             // Handled where the session is.
-            Request::Submit(_)
-            | Request::TakeBack
-            | Request::Connect
-            | Request::Interrupt
-            | Request::Answer(..)
-            | Request::Tell(..)
-            | Request::Mode(_)
-            | Request::Quit => {}
+            ChatRequest::Submit(_)
+            | ChatRequest::WithdrawMessage
+            | ChatRequest::Connect
+            | ChatRequest::Interrupt
+            | ChatRequest::AnswerPermission(..)
+            | ChatRequest::AnswerQuestions(..)
+            | ChatRequest::SetMode(_)
+            | ChatRequest::Quit => {}
         }
     }
 
     /// Runs a command that does not need the session.
-    pub(super) fn command(&mut self, action: CommandAction, arguments: &str) {
+    pub(super) fn run_chat_command(&mut self, action: CommandAction, arguments: &str) {
         match action {
             CommandAction::Sessions if arguments == "list" => {
-                let mut sessions = super::sessions(self.options);
+                let mut sessions = super::list_sessions(self.options);
                 // The current session is not offered.
                 let own = self.short_id();
                 sessions.retain(|(id, _)| *id != own);
-                self.handle.tell(News::Sessions(sessions));
+                self.handle.send(ChatUpdate::Sessions(sessions));
             }
             CommandAction::Sessions => {
-                let sessions = super::sessions(self.options);
+                let sessions = super::list_sessions(self.options);
                 let own = self.short_id();
                 let text = sessions.iter().map(|(id, what)| {
                     let this = if *id == own { "  ← this one" } else { "" };
                     format!("{id}  {what}{this}\n")
                 });
                 let title = "Sessions of this project";
-                self.page(title, Ok(text.collect()), PagePlace::Conversation);
+                self.show_page(title, Ok(text.collect()), PagePlace::Conversation);
             }
             CommandAction::Trace => {
-                let trace = super::trace(self.log.as_ref());
-                self.page("What happened", trace, PagePlace::ViewerAtEnd);
+                let trace = super::session_timeline(self.log.as_ref());
+                self.show_page("What happened", trace, PagePlace::ViewerAtEnd);
             }
             CommandAction::Export => {
                 let exported = self.export(arguments);
-                self.handle.tell(match exported {
-                    Ok(path) => News::Note(true, format!("written to {}", path.display())),
-                    Err(reason) => News::Note(false, reason),
+                self.handle.send(match exported {
+                    Ok(path) => ChatUpdate::Note(true, format!("written to {}", path.display())),
+                    Err(reason) => ChatUpdate::Note(false, reason),
                 });
             }
             CommandAction::Memory if arguments.split_whitespace().next() == Some("add") => {
                 let text = arguments.trim_start().strip_prefix("add").unwrap_or_default();
-                self.learn(text.trim().to_owned());
+                self.add_lesson(text.trim().to_owned());
             }
-            CommandAction::Memory => match of_memory(arguments) {
-                Ok(arguments) => self.own("Memory", &arguments),
-                Err(reason) => self.handle.tell(News::Note(false, reason)),
+            CommandAction::Memory => match memory_arguments(arguments) {
+                Ok(arguments) => self.show_own_output("Memory", &arguments),
+                Err(reason) => self.handle.send(ChatUpdate::Note(false, reason)),
             },
             CommandAction::Config => {
-                let text = config::in_force(&self.options.config);
+                let text = config::describe_config(&self.options.config);
                 let text = text.map_err(|error| error.to_string());
-                self.page("Configuration", text, PagePlace::Viewer);
+                self.show_page("Configuration", text, PagePlace::Viewer);
             }
-            CommandAction::Doctor => self.examine(),
-            CommandAction::Tasks => self.tasks(arguments),
+            CommandAction::Doctor => self.run_doctor(),
+            CommandAction::Tasks => self.run_tasks_command(arguments),
             CommandAction::Mcp => {
                 let text = self.servers.as_ref().map(Servers::in_words);
                 let text = text.ok_or_else(|| mcp::NO_SERVERS.to_owned());
-                self.page("MCP servers", text, PagePlace::Conversation);
+                self.show_page("MCP servers", text, PagePlace::Conversation);
             }
             CommandAction::Hooks => {
-                let text = crate::config::hooks_in_words(&self.options.config.hooks);
-                self.page("Hooks", text, PagePlace::Conversation);
+                let text = crate::config::describe_hooks(&self.options.config.hooks);
+                self.show_page("Hooks", text, PagePlace::Conversation);
             }
             CommandAction::Diff => {
                 let diff = self.workspace.session_diff();
                 match diff.as_deref() {
-                    None => self
-                        .handle
-                        .tell(News::Note(false, "nothing of this session is recorded".to_owned())),
-                    Some("") => self.handle.tell(News::Note(true, NO_CHANGE.to_owned())),
+                    None => self.handle.send(ChatUpdate::Note(
+                        false,
+                        "nothing of this session is recorded".to_owned(),
+                    )),
+                    Some("") => self.handle.send(ChatUpdate::Note(true, NO_CHANGE.to_owned())),
                     Some(diff) => {
                         let (title, text) = ("Changes of this session", diff.to_owned());
-                        self.page(title, Ok(text), PagePlace::Conversation);
+                        self.show_page(title, Ok(text), PagePlace::Conversation);
                     }
                 }
             }
             // The chat's screen runs the others, and requests none while the agent works.
             _ => {
                 let text = "the agent works: send this command again when it is idle";
-                self.handle.tell(News::Note(false, text.to_owned()));
+                self.handle.send(ChatUpdate::Note(false, text.to_owned()));
             }
         }
     }
 
     fn short_id(&self) -> String {
-        self.options.recorded().short(&self.session)
+        self.options.session_storage().short_id(&self.session)
     }
 
     /// Adds a lesson of the user.
-    fn learn(&mut self, text: String) {
+    fn add_lesson(&mut self, text: String) {
         let (handle, root) = (self.handle.clone(), self.options.root.clone());
         let loaded = self.options.config.clone();
         let notices = handle.clone();
-        let tell = move |line| notices.tell(News::Note(false, line));
+        let tell = move |line| notices.send(ChatUpdate::Note(false, line));
         let adding =
             tokio::task::spawn_blocking(move || memory::add_rule(root, loaded, &text, tell));
         self.running.push(
             async move {
-                handle.tell(match adding.await {
-                    Ok(Ok(text)) => News::Note(true, format!("lesson {}", text.trim_end())),
-                    Ok(Err(error)) => News::Note(false, error.to_string()),
-                    Err(error) => News::Note(false, error.to_string()),
+                handle.send(match adding.await {
+                    Ok(Ok(text)) => ChatUpdate::Note(true, format!("lesson {}", text.trim_end())),
+                    Ok(Err(error)) => ChatUpdate::Note(false, error.to_string()),
+                    Err(error) => ChatUpdate::Note(false, error.to_string()),
                 });
                 None
             }
@@ -238,30 +241,30 @@ impl<'a> Jobs<'a> {
         );
     }
 
-    pub(super) fn page(&self, title: &str, text: Result<String, String>, place: PagePlace) {
-        self.handle.tell(match text {
+    pub(super) fn show_page(&self, title: &str, text: Result<String, String>, place: PagePlace) {
+        self.handle.send(match text {
             Ok(text) => {
                 let (title, text) = (title.to_owned(), self.masker.mask(&text).into_owned());
-                News::Page { title, text, place }
+                ChatUpdate::Page { title, text, place }
             }
-            Err(reason) => News::Note(false, reason),
+            Err(reason) => ChatUpdate::Note(false, reason),
         });
     }
 
     fn export(&self, file: &str) -> Result<PathBuf, String> {
         let log = self.log.as_ref().ok_or("this session is not recorded")?;
-        let loaded = agent_record::load(log).map_err(|error| error.to_string())?;
+        let loaded = agent_record::load_session(log).map_err(|error| error.to_string())?;
         let (path, made) = if file.is_empty() {
-            self.new_export()?
+            self.create_export_file()?
         } else {
             let of_home = file.strip_prefix("~/").zip(std::env::home_dir());
             let named = of_home.map_or_else(|| file.into(), |(below, home)| home.join(below));
             let path = self.options.root.join(named);
-            let made = ResolvedPath::of(&path, self.writable.places()).create();
+            let made = ResolvedPath::resolve(&path, self.writable.places()).create_file();
             (path, made)
         };
         let text = agent_record::markdown(&loaded.events);
-        let written = made.and_then(|mut file| file.write_all(in_file(&text).as_bytes()));
+        let written = made.and_then(|mut file| file.write_all(escape_for_file(&text).as_bytes()));
         written.map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => "its directory does not exist".to_owned(),
@@ -273,11 +276,11 @@ impl<'a> Jobs<'a> {
     }
 
     /// A new file in the user's data directory.
-    fn new_export(&self) -> Result<(PathBuf, io::Result<File>), String> {
+    fn create_export_file(&self) -> Result<(PathBuf, io::Result<File>), String> {
         let dirs = self.options.dirs.as_ref();
         let dirs = dirs.ok_or("there is no home directory: name a file, /export FILE")?;
         let folder = canonical_prefix(&dirs.data).join("exports");
-        let made = disk::make_folder(&folder, 0o700);
+        let made = disk::create_folder_all(&folder, 0o700);
         made.map_err(|error| {
             let why = disk::in_words(&error);
             format!("{}: {why}; name a file: /export FILE", folder.display())
@@ -288,7 +291,7 @@ impl<'a> Jobs<'a> {
         loop {
             let number = if n > 1 { format!("-{n}") } else { String::new() };
             let path = folder.join(format!("{name}{number}.md"));
-            match disk::create(&path, 0o600) {
+            match disk::create_file(&path, 0o600) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => n += 1,
                 made => return Ok((path, made)),
             }
@@ -296,45 +299,45 @@ impl<'a> Jobs<'a> {
     }
 
     /// Shows the output of another command of this program.
-    fn own(&mut self, title: &'static str, arguments: &str) {
+    fn show_own_output(&mut self, title: &'static str, arguments: &str) {
         // This executable, even if its path has changed.
         let program = format!("/proc/{}/exe", std::process::id());
         // (Not a command of the user: it gets no folders in the project.)
         let line = format!("{program} {arguments}");
-        let command = Command::new(line, self.options.root.clone(), PATIENCE);
-        let run = self.run_outside(command);
-        self.tell_output(title, run, "no output");
+        let command = Command::new(line, self.options.root.clone(), USER_COMMAND_TIMEOUT);
+        let run = self.run_host_program(command);
+        self.show_output(title, run, "no output");
     }
 
     /// Runs a program that is not a command of the user.
-    pub(super) fn run_outside(
+    pub(super) fn run_host_program(
         &self,
         command: Command<'static>,
-    ) -> impl Future<Output = Shown> + use<> {
-        run(&self.exec, command, &self.stop)
+    ) -> impl Future<Output = CommandOutput> + use<> {
+        run_command(&self.exec, command, &self.cancel)
     }
 
-    fn tell_output(
+    fn show_output(
         &mut self,
         title: &'static str,
-        run: impl Future<Output = Shown> + 'static,
+        run: impl Future<Output = CommandOutput> + 'static,
         nothing: &'static str,
     ) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
         self.running.push(
             async move {
-                let Shown { output, exit_code, .. } = run.await;
+                let CommandOutput { output, exit_code, .. } = run.await;
                 let output = output.trim_end();
                 // The program's name at the beginning is not needed in the chat.
                 let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
                 let output = output.into_owned();
-                handle.tell(match (output.is_empty(), exit_code) {
-                    (true, Some(0)) => News::Note(true, nothing.to_owned()),
+                handle.send(match (output.is_empty(), exit_code) {
+                    (true, Some(0)) => ChatUpdate::Note(true, nothing.to_owned()),
                     (false, _) => {
                         let title = title.to_owned();
-                        News::Page { title, text: output, place: PagePlace::Conversation }
+                        ChatUpdate::Page { title, text: output, place: PagePlace::Conversation }
                     }
-                    (true, _) => News::Note(false, "it failed without output".to_owned()),
+                    (true, _) => ChatUpdate::Note(false, "it failed without output".to_owned()),
                 });
                 None
             }
@@ -342,33 +345,44 @@ impl<'a> Jobs<'a> {
         );
     }
 
-    fn shell(&mut self, id: u32, command: String) {
+    fn run_shell(&mut self, id: u32, command: String) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
         let (watcher, masks) = (handle.clone(), masker.clone());
         let watcher = move |tail: &str| {
-            watcher.tell(News::ShellOutput { id, tail: masks.mask(tail).into_owned() });
+            watcher.send(ChatUpdate::ShellOutput { id, tail: masks.mask(tail).into_owned() });
         };
-        let run = self.run(command.clone(), Some(Box::new(watcher)));
-        let places = self.places;
+        let run = self.run_user_command(command.clone(), Some(Box::new(watcher)));
+        let places = self.chat_files;
         self.running.push(
             async move {
-                let Shown { output, left_out, exit_code } = run.await;
+                let CommandOutput { output, omitted_lines: left_out, exit_code } = run.await;
                 let output = masker.mask(&output).into_owned();
                 let (shown, wrote) = (command.clone(), output.clone());
-                handle.tell(News::Shell { id, command: shown, output: wrote, left_out, exit_code });
+                handle.send(ChatUpdate::ShellFinished {
+                    id,
+                    command: shown,
+                    output: wrote,
+                    n_omitted: left_out,
+                    exit_code,
+                });
                 // (It may be a command of git.)
-                handle.tell(News::Branch(places.branch()));
-                Some(Ran { command, output, exit_code })
+                handle.send(ChatUpdate::BranchChanged(places.branch()));
+                Some(FinishedUserCommand { command, output, exit_code })
             }
             .boxed_local(),
         );
     }
 
-    fn examine(&mut self) {
-        let (handle, masker, stop) = (self.handle.clone(), self.masker.clone(), self.stop.clone());
+    fn run_doctor(&mut self) {
+        let (handle, masker, stop) =
+            (self.handle.clone(), self.masker.clone(), self.cancel.clone());
         let (setup, control) = (
-            doctor::Setup::of_chat(self.options, self.workspace.extra(), &self.model),
-            Control::default(),
+            doctor::DoctorSetup::from_chat(
+                self.options,
+                self.workspace.extra_folders(),
+                &self.model,
+            ),
+            SessionControl::default(),
         );
         let examined = control.clone();
         let examining = tokio::task::spawn_blocking(move || setup.report(&examined));
@@ -380,10 +394,10 @@ impl<'a> Jobs<'a> {
                     Some(Ok(Ok(text))) => {
                         let text = masker.mask(&text).into_owned();
                         let place = PagePlace::Conversation;
-                        handle.tell(News::Page { title, text, place });
+                        handle.send(ChatUpdate::Page { title, text, place });
                     }
-                    Some(Ok(Err(error))) => handle.tell(News::Note(false, error.to_string())),
-                    Some(Err(error)) => handle.tell(News::Note(false, error.to_string())),
+                    Some(Ok(Err(error))) => handle.send(ChatUpdate::Note(false, error.to_string())),
+                    Some(Err(error)) => handle.send(ChatUpdate::Note(false, error.to_string())),
                 }
                 None
             }
@@ -392,24 +406,26 @@ impl<'a> Jobs<'a> {
     }
 
     /// Runs a line with the user's environment.
-    fn run(
+    fn run_user_command(
         &self,
         line: String,
-        watcher: Option<Watcher<'static>>,
-    ) -> impl Future<Output = Shown> + 'static {
+        watcher: Option<OutputListener<'static>>,
+    ) -> impl Future<Output = CommandOutput> + 'static {
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let command = Command::new(line, self.options.root.clone(), PATIENCE);
-        run(&self.exec, Command { environment, watcher, ..command }, &self.stop)
+        let command = Command::new(line, self.options.root.clone(), USER_COMMAND_TIMEOUT);
+        run_command(&self.exec, Command { environment, watcher, ..command }, &self.cancel)
     }
 
-    fn edit(&mut self, text: String) {
-        let (handle, outside) = (self.handle.clone(), self.outside.clone());
+    fn edit_message(&mut self, text: String) {
+        let (handle, outside) = (self.handle.clone(), self.host_programs.clone());
         let dirs = self.options.dirs.clone();
         self.running.push(
             async move {
-                handle.tell(News::Edited(edited(&text, &outside, dirs.as_ref()).await));
+                handle.send(ChatUpdate::EditorClosed(
+                    edit_text(&text, &outside, dirs.as_ref()).await,
+                ));
                 None
             }
             .boxed_local(),
@@ -422,7 +438,7 @@ impl<'a> Jobs<'a> {
             async move {
                 if let Ok((models, _)) = app::usable_models(config).await {
                     let ids = models.into_iter().map(|model| model.id).collect();
-                    handle.tell(News::Models(ids));
+                    handle.send(ChatUpdate::Models(ids));
                 }
                 None
             }
@@ -433,11 +449,11 @@ impl<'a> Jobs<'a> {
     fn find_files(&mut self) {
         let (workspace, handle) = (self.workspace.clone(), self.handle.clone());
         let resources = self.servers.as_ref().map(Servers::resources).unwrap_or_default();
-        let found = tokio::task::spawn_blocking(move || files(&workspace, resources));
+        let found = tokio::task::spawn_blocking(move || project_files(&workspace, resources));
         self.running.push(
             async move {
                 if let Ok(files) = found.await {
-                    handle.tell(News::Files(files));
+                    handle.send(ChatUpdate::Files(files));
                 }
                 None
             }
@@ -447,18 +463,18 @@ impl<'a> Jobs<'a> {
 }
 
 /// A command's output, the number of lines that it lacks because it is long, and the status.
-pub(super) struct Shown {
+pub(super) struct CommandOutput {
     output: String,
-    left_out: usize,
+    omitted_lines: usize,
     pub(super) exit_code: Option<i32>,
 }
 
 /// Runs a command.
-fn run(
+fn run_command(
     exec: &Arc<Exec>,
     command: Command<'static>,
     cancel: &CancellationToken,
-) -> impl Future<Output = Shown> + use<> {
+) -> impl Future<Output = CommandOutput> + use<> {
     let (exec, cancel) = (exec.clone(), cancel.clone());
     async move {
         match exec.run(command, &cancel).await {
@@ -470,15 +486,17 @@ fn run(
                 });
                 let left_out = left_out.sum();
                 let output = streams.map(|stream| stream.text.as_str()).concat();
-                Shown { output, left_out, exit_code: outcome.exit_code }
+                CommandOutput { output, omitted_lines: left_out, exit_code: outcome.exit_code }
             }
-            Err(error) => Shown { output: error.to_string(), left_out: 0, exit_code: None },
+            Err(error) => {
+                CommandOutput { output: error.to_string(), omitted_lines: 0, exit_code: None }
+            }
         }
     }
 }
 
 /// The arguments of `agent memory` for `/memory`.
-fn of_memory(arguments: &str) -> Result<String, String> {
+fn memory_arguments(arguments: &str) -> Result<String, String> {
     let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     match arguments.split_whitespace().collect::<Vec<_>>().as_slice() {
         [] | ["list"] => Ok("memory list".to_owned()),
@@ -493,15 +511,15 @@ fn of_memory(arguments: &str) -> Result<String, String> {
 }
 
 /// The files of the project, sorted, without ignored ones; then these resources of MCP servers.
-fn files(workspace: &Workspace, resources: Vec<String>) -> Arc<[String]> {
+fn project_files(workspace: &Workspace, resources: Vec<String>) -> Arc<[String]> {
     let Ok(base) = workspace.resolve(".") else { return Arc::new([]) };
     let found = std::sync::Mutex::new(Vec::new());
-    let walk = Walk { base, rules: Rules::default(), depth: None };
+    let walk = Walk { base, rules: WalkRules::default(), depth: None };
     workspace.walk(&walk, || {
         Box::new(|met| {
             let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if met.kind() == Kind::File {
-                found.push(met.path().relative().to_owned());
+            if met.kind() == FileKind::File {
+                found.push(met.to_project_path().relative().to_owned());
             }
             found.len() < MAX_FILES
         })

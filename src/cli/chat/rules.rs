@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 use crate::app::{self, OpenError, Options, Session};
 use crate::cli::options::{self, ToolOptions};
 use crate::config::{
-    self, AGENT_DIR, Loaded, Needs, Origin, Trust, UserDirs, change_file, with_rule,
+    self, AGENT_DIR, LoadedConfig, Origin, SensitiveSettings, Trust, UserDirs, change_file,
+    with_rule,
 };
 use agent_permission::Rule;
 use agent_protocol::event::SessionRule;
-use agent_ui::tui::{News, PagePlace};
+use agent_ui::tui::{ChatUpdate, PagePlace};
 
 const USAGE: &str =
     "/permissions [list | add allow|ask|deny RULE [session|project|user] | remove NUMBER]";
 
 /// Where a rule is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum RuleScope {
     Session,
     Project,
     User,
@@ -26,30 +27,30 @@ enum Scope {
 /// Rules that were added to a file since the configuration was loaded: list, rule, origin.
 pub(super) type StoredRules = Vec<(String, String, Origin)>;
 
-pub(super) fn permissions(
+pub(super) fn run_permissions_command(
     session: &Session,
     options: &Options,
     arguments: &str,
     stored: &mut StoredRules,
-) -> Option<News> {
+) -> Option<ChatUpdate> {
     let (word, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     let done = match (word, rest.trim()) {
         ("" | "list", "") => {
-            let (title, text) = ("Permissions".to_owned(), in_words(session, options));
-            return Some(News::Page { title, text, place: PagePlace::Conversation });
+            let (title, text) = ("Permissions".to_owned(), describe_rules(session, options));
+            return Some(ChatUpdate::Page { title, text, place: PagePlace::Conversation });
         }
-        ("add", rule) if !rule.is_empty() => add(session, options, rule, stored),
-        ("remove", number) => remove(session, options, number, stored),
+        ("add", rule) if !rule.is_empty() => add_rule(session, options, rule, stored),
+        ("remove", number) => remove_rule(session, options, number, stored),
         _ => Err(USAGE.to_owned()),
     };
     match done {
-        Ok(text) => text.map(|text| News::Note(true, text)),
-        Err(reason) => Some(News::Note(false, reason)),
+        Ok(text) => text.map(|text| ChatUpdate::Note(true, text)),
+        Err(reason) => Some(ChatUpdate::Note(false, reason)),
     }
 }
 
 /// Adds `allow Bash(cargo test *) user`; returns what the event of the session does not say.
-fn add(
+fn add_rule(
     session: &Session,
     options: &Options,
     text: &str,
@@ -59,26 +60,26 @@ fn add(
     if !matches!(list, "allow" | "ask" | "deny") {
         return Err(format!("begin the rule with allow, ask or deny: {USAGE}"));
     }
-    let (rule, scope) = scope_of(rest.trim());
-    let rules = app::permission_rules(rule)?;
-    let Some(file) = file_of(options, scope)? else {
+    let (rule, scope) = split_scope(rest.trim());
+    let rules = app::parse_permission_rules(rule)?;
+    let Some(file) = scope_file(options, scope)? else {
         let is_new = session.add_rules(list, &rules);
         return Ok((!is_new).then(|| "this rule is there already".to_owned()));
     };
     // Only what permits something needs trust in the folder.
-    let needs_trust = scope == Scope::Project && list == "allow";
-    let trusted = trusted(options).filter(|_| needs_trust);
-    store(&file, list, &rules)?;
+    let needs_trust = scope == RuleScope::Project && list == "allow";
+    let trusted = trusted_needs(options).filter(|_| needs_trust);
+    store_rules(&file, list, &rules)?;
     // A stored rule applies to this session, too.
     session.add_rules(list, &rules);
     let is_still_trusted = trusted.is_some();
     if let Some((dirs, needs)) = trusted {
         // The settings that were checked and this rule, not what the files contain by now.
-        let seal = needs.allowing(rules.iter().map(Rule::text)).seal();
-        config::trust(dirs, &options.root, &seal).map_err(|error| error.to_string())?;
+        let seal = needs.with_allowed_rules(rules.iter().map(Rule::text)).digest();
+        config::trust_folder(dirs, &options.root, &seal).map_err(|error| error.to_string())?;
     }
     // Without trust in the folder this leaves out what needs it.
-    let loaded = load(options).map(|loaded| loaded.rules).unwrap_or_default();
+    let loaded = reload_config(options).map(|loaded| loaded.rules).unwrap_or_default();
     let is_this = |(its_list, text): (&str, &str)| {
         its_list == list && rules.iter().any(|rule| rule.text() == text)
     };
@@ -93,7 +94,7 @@ fn add(
 }
 
 /// Removes the rule of this number from the session; returns which file still has the rule.
-fn remove(
+fn remove_rule(
     session: &Session,
     options: &Options,
     number: &str,
@@ -110,7 +111,8 @@ fn remove(
         let text = fs::read_to_string(file).unwrap_or_default();
         with_rule(&text, list, rule).is_ok_and(|new| new == text)
     };
-    let files = [Scope::Project, Scope::User].map(|scope| file_of(options, scope).ok().flatten());
+    let files = [RuleScope::Project, RuleScope::User]
+        .map(|scope| scope_file(options, scope).ok().flatten());
     let files: Vec<String> =
         files.into_iter().flatten().filter(has_it).map(|it| it.display().to_string()).collect();
     let files = files.join(" and ");
@@ -120,41 +122,42 @@ fn remove(
 }
 
 /// The settings of the folder, if the user trusts it with them.
-fn trusted(options: &Options) -> Option<(&UserDirs, Needs)> {
+fn trusted_needs(options: &Options) -> Option<(&UserDirs, SensitiveSettings)> {
     let dirs = options.dirs.as_ref()?;
-    let is_sealed = matches!(config::trust_in(Some(dirs), &options.root), Trust::With(_));
-    let loaded = load(options).ok().filter(|loaded| is_sealed && loaded.trusted);
-    loaded.map(|loaded| (dirs, loaded.needs))
+    let is_sealed =
+        matches!(config::folder_trust(Some(dirs), &options.root), Trust::WithSettings(_));
+    let loaded = reload_config(options).ok().filter(|loaded| is_sealed && loaded.is_trusted);
+    loaded.map(|loaded| (dirs, loaded.sensitive_settings))
 }
 
 /// The configuration of the files as they are now.
-fn load(options: &Options) -> Result<Loaded, OpenError> {
-    options::load(&options.root, options.dirs.as_ref(), &ToolOptions::default(), None)
+fn reload_config(options: &Options) -> Result<LoadedConfig, OpenError> {
+    options::load_config(&options.root, options.dirs.as_ref(), &ToolOptions::default(), None)
 }
 
 /// The rule and where it is kept: the last word, if that is a scope.
-fn scope_of(text: &str) -> (&str, Scope) {
+fn split_scope(text: &str) -> (&str, RuleScope) {
     let (rule, word) = text.rsplit_once(char::is_whitespace).unwrap_or((text, ""));
     match word {
-        "session" => (rule, Scope::Session),
-        "project" => (rule, Scope::Project),
-        "user" => (rule, Scope::User),
-        _ => (text, Scope::Session),
+        "session" => (rule, RuleScope::Session),
+        "project" => (rule, RuleScope::Project),
+        "user" => (rule, RuleScope::User),
+        _ => (text, RuleScope::Session),
     }
 }
 
 /// The configuration file of a scope.
-fn file_of(options: &Options, scope: Scope) -> Result<Option<PathBuf>, String> {
+fn scope_file(options: &Options, scope: RuleScope) -> Result<Option<PathBuf>, String> {
     let folder = match scope {
-        Scope::Session => return Ok(None),
-        Scope::Project => options.root.join(AGENT_DIR),
-        Scope::User => {
+        RuleScope::Session => return Ok(None),
+        RuleScope::Project => options.root.join(AGENT_DIR),
+        RuleScope::User => {
             let dirs = options.dirs.as_ref();
             dirs.ok_or("there is no home folder for your configuration: set HOME")?.config.clone()
         }
     };
     let file = folder.join(config::FILE_NAME);
-    if scope == Scope::Project && (folder.is_symlink() || file.is_symlink()) {
+    if scope == RuleScope::Project && (folder.is_symlink() || file.is_symlink()) {
         return Err(format!(
             "{}: a link is not changed; edit the file it leads to",
             file.display()
@@ -164,14 +167,15 @@ fn file_of(options: &Options, scope: Scope) -> Result<Option<PathBuf>, String> {
 }
 
 /// Adds the rules to the file, which keeps everything else.
-fn store(file: &Path, list: &str, rules: &[Rule]) -> Result<(), String> {
+fn store_rules(file: &Path, list: &str, rules: &[Rule]) -> Result<(), String> {
     let add =
         |old: String| rules.iter().try_fold(old, |text, rule| with_rule(&text, list, rule.text()));
     change_file(file, add).map_err(|reason| format!("{reason}; the rule is not stored"))
 }
 
-fn in_words(session: &Session, options: &Options) -> String {
-    let mut text = format!("mode {} (/mode changes it)\n\n", session.mode().as_str());
+fn describe_rules(session: &Session, options: &Options) -> String {
+    let mut text =
+        format!("mode {} (/mode changes it)\n\n", session.apply_requested_mode().as_str());
     let rules = session.session_rules();
     text.push_str("Rules of this session (/permissions remove NUMBER):\n");
     if rules.is_empty() {

@@ -2,15 +2,15 @@
 
 use clap::Args;
 
-use super::places::Places;
-use crate::app::{OpenError, Storage, Which};
+use super::chat_files::ChatFiles;
+use crate::app::{OpenError, SessionChoice, Storage};
 use crate::cli::Cli;
 use crate::cli::options::{self, CompatibleOptions, RunArgs, ToolOptions};
-use crate::cli::session::pick;
-use crate::config::{self, AGENT_DIR, Loaded, UiEditing, UiScreen, UiTheme, UserDirs};
-use agent_protocol::control::{Control, Interrupt, PermissionMode};
+use crate::cli::session::pick_session;
+use crate::config::{self, AGENT_DIR, LoadedConfig, UiEditing, UiScreen, UiTheme, UserDirs};
+use agent_protocol::control::{Interrupt, PermissionMode, SessionControl};
 use agent_protocol::provider::Effort;
-use agent_ui::tui::{Background, Depth, Keymap, Settings, StatusItem, Theme};
+use agent_ui::tui::{Background, ColorDepth, Keymap, Settings, StatusItem, Theme};
 
 /// Variables of keys per line of the text for new users.
 const KEYS_PER_LINE: usize = 3;
@@ -104,7 +104,7 @@ impl From<Cli> for ChatArgs {
 
 impl ChatArgs {
     /// The same options as for a run, which the configuration reads.
-    pub(super) fn as_run(&self) -> RunArgs {
+    pub(super) fn to_run_args(&self) -> RunArgs {
         RunArgs {
             model: self.model.clone(),
             effort: self.effort,
@@ -123,78 +123,80 @@ impl ChatArgs {
 
     /// With the session that the user chooses, if it is to be resumed and none is given; true: the chat is to offer
     /// them. Meanwhile the user can interrupt.
-    pub(super) async fn with_session(
+    pub(super) async fn choose_session(
         &self,
         may_offer: bool,
-        control: &Control,
+        control: &SessionControl,
     ) -> Result<(Self, bool), OpenError> {
         let args = self.clone();
-        let choosing = tokio::task::spawn_blocking(move || args.with_chosen_session(may_offer));
-        match control.cancel().run_until_cancelled(choosing).await {
+        let choosing = tokio::task::spawn_blocking(move || args.choose_session_blocking(may_offer));
+        match control.cancellation_token().run_until_cancelled(choosing).await {
             Some(chosen) => chosen.map_err(|error| OpenError::Usage(error.to_string()))?,
-            None => Err(OpenError::Interrupted(control.interrupted().unwrap_or(Interrupt::User))),
+            None => {
+                Err(OpenError::Interrupted(control.interrupt_cause().unwrap_or(Interrupt::User)))
+            }
         }
     }
 
-    fn with_chosen_session(&self, may_offer: bool) -> Result<(Self, bool), OpenError> {
+    fn choose_session_blocking(&self, may_offer: bool) -> Result<(Self, bool), OpenError> {
         let mut args = self.clone();
         let mut offers = false;
-        if self.resumed() == Some("") {
-            let root = options::root(self.tools.cwd.as_deref())?;
+        if self.resume_id() == Some("") {
+            let root = options::project_root(self.tools.cwd.as_deref())?;
             let storage = Storage::find(&root, UserDirs::find().as_ref());
-            let mut ids = storage.sessions();
+            let mut ids = storage.session_ids();
             ids.reverse();
             offers = may_offer && !ids.is_empty() && self.message.is_empty() && !self.fork;
             args.resume = match ids.as_slice() {
-                [] => Some(storage.choose(None)?),
+                [] => Some(storage.resolve_session_id(None)?),
                 _ if offers => None,
-                ids => Some(pick(&storage, ids, "these sessions can be resumed")?),
+                ids => Some(pick_session(&storage, ids, "these sessions can be resumed")?),
             };
         }
         Ok((args, offers))
     }
 
     /// The id, or part of an id, of the session to continue.
-    pub(super) fn resumed(&self) -> Option<&str> {
+    pub(super) fn resume_id(&self) -> Option<&str> {
         self.resume.as_deref()
     }
 
-    pub(super) fn which(&self) -> Result<Which, OpenError> {
+    pub(super) fn session_choice(&self) -> Result<SessionChoice, OpenError> {
         Ok(match (self.continue_latest, &self.resume) {
-            (true, _) if self.fork => Which::Fork(None),
-            (true, _) => Which::Latest,
-            (false, Some(id)) if self.fork => Which::Fork(Some(id.clone())),
-            (false, Some(id)) => Which::Resume(id.clone()),
+            (true, _) if self.fork => SessionChoice::Fork(None),
+            (true, _) => SessionChoice::Latest,
+            (false, Some(id)) if self.fork => SessionChoice::Fork(Some(id.clone())),
+            (false, Some(id)) => SessionChoice::Resume(id.clone()),
             (false, None) if self.fork => {
-                return Err(OpenError::Usage(options::ABOUT_FORK.to_owned()));
+                return Err(OpenError::Usage(options::FORK_USAGE.to_owned()));
             }
-            (false, None) => Which::New,
+            (false, None) => SessionChoice::New,
         })
     }
 }
 
 /// The settings of the chat.
-pub(super) fn settings(
+pub(super) fn chat_settings(
     args: &ChatArgs,
-    config: &Loaded,
-    places: &Places,
+    config: &LoadedConfig,
+    places: &ChatFiles,
 ) -> Result<Settings, OpenError> {
     let ui = &config.config.ui;
     let variable = |name: &str| std::env::var(name).ok();
     let background = match ui.theme {
         UiTheme::Light => Background::Light,
-        UiTheme::Auto if is_light(&variable) => Background::Light,
+        UiTheme::Auto if has_light_background(&variable) => Background::Light,
         UiTheme::Auto | UiTheme::Dark => Background::Dark,
     };
     let message = args.message.join(" ");
     let (own_commands, about_commands) = places.commands(&config.prompts);
     Ok(Settings {
         keymap: Keymap::new(&ui.keys).map_err(OpenError::Usage)?,
-        theme: Theme::new(Depth::of(&variable), background),
-        theme_is_chosen: ui.theme != UiTheme::Auto,
+        theme: Theme::new(ColorDepth::from_env(&variable), background),
+        is_theme_configured: ui.theme != UiTheme::Auto,
         full_screen: ui.screen == UiScreen::Full,
         vi: ui.editing == UiEditing::Vi,
-        status_line: StatusItem::named(ui.statusline.iter().map(String::as_str))
+        status_line: StatusItem::from_names(ui.statusline.iter().map(String::as_str))
             .map_err(|reason| OpenError::Usage(format!("ui.statusline: {reason}")))?,
         notifications: ui.notifications,
         title: ui.title,
@@ -202,7 +204,7 @@ pub(super) fn settings(
         own_commands,
         offers_sessions: false,
         // (The user may choose it, unless settings disable it.)
-        refuses_full: args.compatible.refuses_full(PermissionMode::Full),
+        full_mode_refusal: args.compatible.full_mode_refusal(PermissionMode::Full),
         first_message: (!message.is_empty()).then_some(message),
         notices: config
             .warnings
@@ -216,18 +218,18 @@ pub(super) fn settings(
         branch: places.branch(),
         prompts: config.prompts.clone(),
         preconnect: config.config.requests.preconnect,
-        models: config::choices(&config.config, &variable),
+        models: config::model_choices(&config.config, &variable),
     })
 }
 
 /// `COLORFGBG=0;15` means a light background; most terminals are queried and respond later.
-fn is_light(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+fn has_light_background(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     let background = variable("COLORFGBG").and_then(|it| it.rsplit(';').next()?.parse::<u8>().ok());
     matches!(background, Some(7 | 9..=15))
 }
 
 /// The text for users who start it for the first time.
-pub(super) fn welcome() -> String {
+pub(super) fn welcome_text() -> String {
     let keys = config::key_variables();
     let first = keys.first().unwrap_or(&"OPENAI_API_KEY");
     let all: Vec<String> = keys.chunks(KEYS_PER_LINE).map(|names| names.join(", ")).collect();

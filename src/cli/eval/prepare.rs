@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{EvalArgs, usage};
+use super::{EvalArgs, usage_error};
 use crate::app::evaluation::fingerprint;
 use crate::app::{self, OpenError};
-use crate::cli::options::{self, PROMPTS, ToolOptions};
-use crate::config::{self, Loaded, UserDirs};
-use agent_model::Scripted;
+use crate::cli::options::{self, PROMPT_KEY_PREFIX, ToolOptions};
+use crate::config::{self, LoadedConfig, UserDirs};
+use agent_model::ScriptedModel;
 use agent_protocol::disk;
 use agent_record::eval::results::EvaluatedVariant;
-use agent_record::eval::suite::{self, Project, Suite, Task};
-use agent_record::eval::variants::{Change, Variant};
+use agent_record::eval::suite::{self, Suite, Task, TaskProject};
+use agent_record::eval::variants::{SettingChange, Variant};
 
 /// The name of the bundled suite, and its text.
 const BASICS: &str = "basics";
@@ -20,7 +20,7 @@ const BASICS_SUITE: &str = include_str!("../../../evals/basics.toml");
 pub(super) const SCRIPT: &str = "script";
 
 /// A variant that is ready to run.
-pub(super) struct Prepared {
+pub(super) struct PreparedVariant {
     pub(super) variant: EvaluatedVariant,
     /// Its settings after those of all variants.
     pub(super) settings: Vec<String>,
@@ -31,24 +31,31 @@ pub(super) struct Prepared {
 /// The suite of this file, or the bundled one.
 pub(super) fn read_suite(path: &Path) -> Result<Suite, OpenError> {
     if path == Path::new(BASICS) {
-        return suite::parse(BASICS, BASICS, BASICS_SUITE).map_err(usage);
+        return suite::parse_suite(BASICS, BASICS, BASICS_SUITE).map_err(usage_error);
     }
     let shown = path.display();
     let text = disk::read_small_text(path).map_err(|error| {
-        usage(format!("{shown}: {error}; name the file of a suite, or the bundled suite {BASICS}"))
+        usage_error(format!(
+            "{shown}: {error}; name the file of a suite, or the bundled suite {BASICS}"
+        ))
     })?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    suite::parse(&shown.to_string(), &name, &text).map_err(usage)
+    suite::parse_suite(&shown.to_string(), &name, &text).map_err(usage_error)
 }
 
 /// The directories of the tasks.
-pub(super) fn directories(path: &Path, suite: &Suite) -> Result<Vec<Option<PathBuf>>, OpenError> {
+pub(super) fn task_directories(
+    path: &Path,
+    suite: &Suite,
+) -> Result<Vec<Option<PathBuf>>, OpenError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let of = |task: &Task| {
-        let Project::Directory { path: directory, line } = &task.project else { return Ok(None) };
+        let TaskProject::Directory { path: directory, line } = &task.project else {
+            return Ok(None);
+        };
         let wrong = |why: &str| {
             let (suite, name) = (path.display(), &task.name);
-            usage(format!("{suite}:{line}: task {name:?}: directory: {directory:?} {why}"))
+            usage_error(format!("{suite}:{line}: task {name:?}: directory: {directory:?} {why}"))
         };
         let real = folder
             .join(directory)
@@ -60,30 +67,30 @@ pub(super) fn directories(path: &Path, suite: &Suite) -> Result<Vec<Option<PathB
 }
 
 /// Checks everything about the variants before something runs.
-pub(super) async fn prepare(
+pub(super) async fn prepare_variants(
     args: &EvalArgs,
     suite: &Suite,
     variants: Vec<Variant>,
-) -> Result<Vec<Prepared>, OpenError> {
-    let here =
-        std::env::current_dir().map_err(|error| usage(format!("the current folder: {error}")))?;
-    let mut prepared: Vec<Prepared> = Vec::new();
+) -> Result<Vec<PreparedVariant>, OpenError> {
+    let here = std::env::current_dir()
+        .map_err(|error| usage_error(format!("the current folder: {error}")))?;
+    let mut prepared: Vec<PreparedVariant> = Vec::new();
     for mut variant in variants {
         let name = variant.name.clone();
-        let wrong = |error: OpenError| usage(format!("variant {name}: {error}"));
+        let wrong = |error: OpenError| usage_error(format!("variant {name}: {error}"));
         let model = args.model.as_ref().map(|model| format!("model={model}"));
-        let changes = variant.changes.iter().map(Change::assignment);
+        let changes = variant.changes.iter().map(SettingChange::assignment);
         let settings: Vec<String> = model
             .into_iter()
             .chain(args.set.iter().cloned())
             .chain(changes)
-            .map(|setting| with_whole_path(setting, &here))
+            .map(|setting| with_absolute_path(setting, &here))
             .collect();
         // (The root has no project's configuration.)
-        let loaded = load(Path::new("/"), settings.clone()).map_err(wrong)?;
-        let own = loaded.prompts.own().map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let loaded = load_config(Path::new("/"), settings.clone()).map_err(wrong)?;
+        let own = loaded.prompts.overrides().map(|(name, text)| (name.to_owned(), text.to_owned()));
         let of_settings = settings.iter().filter_map(|setting| {
-            let (name, file) = setting.strip_prefix(PROMPTS)?.split_once('=')?;
+            let (name, file) = setting.strip_prefix(PROMPT_KEY_PREFIX)?.split_once('=')?;
             Some((name.to_owned(), disk::read_small_text(Path::new(file)).ok()?))
         });
         let configuration = serde_json::to_string(&loaded.config).unwrap_or_default();
@@ -93,18 +100,18 @@ pub(super) async fn prepare(
             .iter()
             .find(|other| other.variant.configuration_hash == configuration_hash.to_hex().as_str());
         if let Some(equal) = equal {
-            return Err(usage(format!(
+            return Err(usage_error(format!(
                 "the variants {} and {name} are equal: each has the same settings and prompts in effect",
                 equal.variant.variant.name
             )));
         }
         check_model(&loaded, suite).await.map_err(wrong)?;
         // The results may be shown to others.
-        let masker = app::masker(&loaded.config, &[])?;
+        let masker = app::build_masker(&loaded.config, &[])?;
         for change in &mut variant.changes {
             change.value = masker.mask(&change.value).into_owned();
         }
-        prepared.push(Prepared {
+        prepared.push(PreparedVariant {
             prompts: of_settings.collect(),
             settings,
             variant: EvaluatedVariant {
@@ -118,44 +125,50 @@ pub(super) async fn prepare(
 }
 
 /// The model can be opened, as far as that is known without asking a server.
-async fn check_model(loaded: &Loaded, suite: &Suite) -> Result<(), OpenError> {
+async fn check_model(loaded: &LoadedConfig, suite: &Suite) -> Result<(), OpenError> {
     let config = &loaded.config;
     if config.model == SCRIPT {
         for task in &suite.tasks {
             let wrong = |why: &dyn std::fmt::Display| {
-                usage(format!("model {SCRIPT}: task {:?} (line {}): {why}", task.name, task.line))
+                usage_error(format!(
+                    "model {SCRIPT}: task {:?} (line {}): {why}",
+                    task.name, task.line
+                ))
             };
             let script = task.script.as_ref().ok_or_else(|| wrong(&"it has no script"))?;
-            Scripted::parse(SCRIPT, script).map_err(|error| wrong(&error))?;
+            ScriptedModel::parse(SCRIPT, script).map_err(|error| wrong(&error))?;
         }
         return Ok(());
     }
     if let Some(path) = config.model.strip_prefix("script:") {
-        return app::script(path).map(drop);
+        return app::read_script(path).map(drop);
     }
-    if config::is_file(&config.model)
-        || config::resolve(config, &|name| std::env::var(name).ok())?.is_some()
+    if config::is_file_model(&config.model)
+        || config::resolve_model(config, &|name| std::env::var(name).ok())?.is_some()
         || !app::usable_models(config).await?.0.is_empty()
     {
         return Ok(());
     }
-    let why = app::no_model();
-    Err(usage(format!("{why}; --model {SCRIPT} plays the scripts of the suite")))
+    let why = app::no_model_error();
+    Err(usage_error(format!("{why}; --model {SCRIPT} plays the scripts of the suite")))
 }
 
 /// The configuration with these settings. There is no project in this directory.
-pub(super) fn load(directory: &Path, settings: Vec<String>) -> Result<Loaded, OpenError> {
+pub(super) fn load_config(
+    directory: &Path,
+    settings: Vec<String>,
+) -> Result<LoadedConfig, OpenError> {
     let tools = ToolOptions { set: settings, ..ToolOptions::default() };
-    options::load(directory, UserDirs::find().as_ref(), &tools, None)
+    options::load_config(directory, UserDirs::find().as_ref(), &tools, None)
 }
 
 /// The runs work in other directories: files of settings are named from the root.
-fn with_whole_path(setting: String, here: &Path) -> String {
+fn with_absolute_path(setting: String, here: &Path) -> String {
     let Some((key, value)) = setting.split_once('=') else { return setting };
-    if key.starts_with(PROMPTS) {
+    if key.starts_with(PROMPT_KEY_PREFIX) {
         return format!("{key}={}", here.join(value).display());
     }
-    let kind = value.split_once(':').filter(|_| key == "model" && config::is_file(value));
+    let kind = value.split_once(':').filter(|_| key == "model" && config::is_file_model(value));
     match kind {
         Some((kind, path)) => format!("{key}={kind}:{}", here.join(path).display()),
         None => setting,
@@ -163,7 +176,7 @@ fn with_whole_path(setting: String, here: &Path) -> String {
 }
 
 /// Keeps only the tasks of these names, if any are given.
-pub(super) fn only(
+pub(super) fn retain_tasks(
     names: &[String],
     suite: &mut Suite,
     directories: &mut Vec<Option<PathBuf>>,
@@ -171,7 +184,7 @@ pub(super) fn only(
     let is_known = |name: &&String| suite.tasks.iter().any(|task| task.name == **name);
     if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
         let known: Vec<&str> = suite.tasks.iter().map(|task| task.name.as_str()).collect();
-        return Err(usage(format!(
+        return Err(usage_error(format!(
             "--task {unknown:?}: the suite has no such task; it has: {}",
             known.join(", ")
         )));
@@ -184,11 +197,14 @@ pub(super) fn only(
 }
 
 /// A hash of the tasks, and of the files that they begin with.
-pub(super) fn hash_of(suite: &Suite, directories: &[Option<PathBuf>]) -> Result<String, OpenError> {
+pub(super) fn suite_hash(
+    suite: &Suite,
+    directories: &[Option<PathBuf>],
+) -> Result<String, OpenError> {
     let mut text = serde_json::to_string(&suite.tasks).unwrap_or_default();
     for directory in directories.iter().flatten() {
         let print = fingerprint(directory)
-            .map_err(|error| usage(format!("{}: {error}", directory.display())))?;
+            .map_err(|error| usage_error(format!("{}: {error}", directory.display())))?;
         text.push_str(&print);
     }
     Ok(blake3::hash(text.as_bytes()).to_hex().to_string())

@@ -5,40 +5,40 @@ use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::Prepared;
+use super::PreparedVariant;
 use crate::app::OpenError;
-use crate::cli::options::PROMPTS;
+use crate::cli::options::PROMPT_KEY_PREFIX;
 use agent_protocol::disk::{self, ResolvedPath};
-use agent_record::eval::report::{self, Report};
-use agent_record::eval::results::{self, Header, Recorded, RunResult};
+use agent_record::eval::report::{self, EvaluationReport};
+use agent_record::eval::results::{self, ResultsFile, ResultsHeader, RunResult};
 
-const FILE: &str = "results.jsonl";
+const RESULTS_FILE: &str = "results.jsonl";
 
 /// The results of an evaluation. One process writes them at a time.
-pub(super) struct Results {
+pub(super) struct EvaluationResults {
     directory: PathBuf,
     file: File,
-    header: Header,
-    recorded: Recorded,
+    header: ResultsHeader,
+    recorded: ResultsFile,
 }
 
-impl Results {
+impl EvaluationResults {
     /// Opens the results of this evaluation, or begins them. `shown` is the directory as the user named it.
     pub(super) fn open(
         path: &ResolvedPath,
         shown: &Path,
-        header: Header,
+        header: ResultsHeader,
     ) -> Result<Self, OpenError> {
         let shown = shown.display();
         let wrong = |why: &dyn std::fmt::Display| OpenError::Usage(format!("-o {shown}: {why}"));
-        path.make_folder().map_err(|error| wrong(&error))?;
+        path.create_folder_all().map_err(|error| wrong(&error))?;
         let directory = path.path.clone();
-        let name = directory.join(FILE);
+        let name = directory.join(RESULTS_FILE);
         let is_empty = fs::read_dir(&directory).map_err(|error| wrong(&error))?.next().is_none();
         if !is_empty && !name.exists() {
             return Err(wrong(&"holds other files than results; name a new directory"));
         }
-        let mut file = disk::append(&name, true).map_err(|error| wrong(&error))?;
+        let mut file = disk::open_for_append(&name, true).map_err(|error| wrong(&error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -50,15 +50,16 @@ impl Results {
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(|error| wrong(&error))?;
-        let mut recorded =
-            results::parse(&text).map_err(|error| wrong(&format!("{FILE}, {error}")))?;
-        if let Some(why) = recorded.header.as_ref().and_then(|it| it.why_not_continued(&header)) {
+        let mut recorded = results::parse_results(&text)
+            .map_err(|error| wrong(&format!("{RESULTS_FILE}, {error}")))?;
+        if let Some(why) = recorded.header.as_ref().and_then(|it| it.continuation_obstacle(&header))
+        {
             return Err(wrong(&format!(
                 "these results cannot be continued: {why}; undo that, or name a new directory"
             )));
         }
         // The program ended in the middle of a line.
-        file.set_len(recorded.whole as u64).map_err(|error| wrong(&error))?;
+        file.set_len(recorded.complete_bytes as u64).map_err(|error| wrong(&error))?;
         let header = recorded.header.take().map_or_else(
             || {
                 let line = serde_json::to_string(&header).unwrap_or_default();
@@ -74,11 +75,11 @@ impl Results {
         &self.directory
     }
 
-    pub(super) fn header(&self) -> &Header {
+    pub(super) fn header(&self) -> &ResultsHeader {
         &self.header
     }
 
-    pub(super) fn recorded(&self) -> &Recorded {
+    pub(super) fn recorded(&self) -> &ResultsFile {
         &self.recorded
     }
 
@@ -87,21 +88,24 @@ impl Results {
         let line = serde_json::to_string(&run).unwrap_or_default();
         // One call: a line is written completely, or cut off at the end.
         let written = self.file.write_all(format!("{line}\n").as_bytes());
-        written.map_err(|error| self.wrong(FILE, &error))?;
-        self.recorded.add(run);
+        written.map_err(|error| self.write_error(RESULTS_FILE, &error))?;
+        self.recorded.add_run(run);
         Ok(())
     }
 
     /// The settings of a variant with copies of its prompts: the files may change while the evaluation runs.
-    pub(super) fn with_prompts(&self, prepared: &Prepared) -> Result<Vec<String>, OpenError> {
+    pub(super) fn settings_with_prompts(
+        &self,
+        prepared: &PreparedVariant,
+    ) -> Result<Vec<String>, OpenError> {
         let mut settings = prepared.settings.clone();
         let folder = self.directory.join("prompts").join(&prepared.variant.variant.name);
         for (name, text) in &prepared.prompts {
             let file = folder.join(name);
-            let made = disk::make_folder(file.parent().unwrap_or(&folder), 0o755);
-            made.and_then(|_| disk::replace(&file, text.as_bytes()))
-                .map_err(|error| self.wrong("prompts", &error))?;
-            let key = format!("{PROMPTS}{name}=");
+            let made = disk::create_folder_all(file.parent().unwrap_or(&folder), 0o755);
+            made.and_then(|_| disk::replace_file(&file, text.as_bytes()))
+                .map_err(|error| self.write_error("prompts", &error))?;
+            let key = format!("{PROMPT_KEY_PREFIX}{name}=");
             for setting in settings.iter_mut().filter(|setting| setting.starts_with(&key)) {
                 *setting = format!("{key}{}", file.display());
             }
@@ -110,21 +114,21 @@ impl Results {
     }
 
     /// Writes the reports.
-    pub(super) fn write_report(&self, report: &Report) -> Result<(), OpenError> {
+    pub(super) fn write_report(&self, report: &EvaluationReport) -> Result<(), OpenError> {
         let directory = self.directory.display().to_string();
         let json = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
         for (name, text) in [
-            ("report.md", report::markdown(report, &directory)),
+            ("report.md", report::render_markdown(report, &directory)),
             ("report.json", json),
-            ("report.html", report::html(report, &directory)),
+            ("report.html", report::render_html(report, &directory)),
         ] {
-            disk::replace(&self.directory.join(name), text.as_bytes())
-                .map_err(|error| self.wrong(name, &error))?;
+            disk::replace_file(&self.directory.join(name), text.as_bytes())
+                .map_err(|error| self.write_error(name, &error))?;
         }
         Ok(())
     }
 
-    fn wrong(&self, name: &str, error: &std::io::Error) -> OpenError {
+    fn write_error(&self, name: &str, error: &std::io::Error) -> OpenError {
         OpenError::Usage(format!("{}/{name}: {error}", self.directory.display()))
     }
 }

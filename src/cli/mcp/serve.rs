@@ -18,21 +18,21 @@ use serde_json::Value;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::stdio::Stdio;
-use super::watch::{self, Told, Watch};
-use crate::cli::guarded::{self, Guarded, Recording, Tools};
+use super::call_events::{self, CallEvent, CallEventSink};
+use super::stdio::StdioTransport;
+use crate::cli::guarded_tools::{self, GuardedTools, RecordingMode, ToolSelection};
 use crate::cli::options::ToolOptions;
 use crate::cli::stdout::Output;
-use agent_protocol::control::{Approval, Control};
-use agent_protocol::message::{Images as _, ToolCall};
+use agent_protocol::control::{ApprovalDecision, SessionControl};
+use agent_protocol::message::{ImageSource as _, ToolCall};
 use agent_protocol::prompt::{Prompt, fill};
 use agent_protocol::tool::ToolSpec;
-use agent_protocol::view::view;
+use agent_protocol::view::render_for_model;
 
 /// The instructions for the other agent.
 const INSTRUCTIONS: Prompt = Prompt::named("mcp/serve.md");
 /// How long calls may run after the client has closed our input: clients wait about twice as long for our end.
-const END_TIME: Duration = Duration::from_secs(1);
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 /// The field of a result's `_meta` with the envelope.
 const ENVELOPE: &str = "agent/envelope";
 
@@ -46,75 +46,75 @@ pub(in crate::cli) struct ServeArgs {
 }
 
 /// What a tool does at most, for the client.
-struct Hints {
+struct ToolHints {
     name: &'static str,
     reads_only: bool,
     is_open_world: bool,
 }
 
 /// The tools that make sense outside of a session.
-const SERVED: [Hints; 10] = [
-    Hints { name: "LS", reads_only: true, is_open_world: false },
-    Hints { name: "Glob", reads_only: true, is_open_world: false },
-    Hints { name: "Grep", reads_only: true, is_open_world: false },
-    Hints { name: "Read", reads_only: true, is_open_world: false },
-    Hints { name: "Write", reads_only: false, is_open_world: false },
-    Hints { name: "Edit", reads_only: false, is_open_world: false },
-    Hints { name: "MultiEdit", reads_only: false, is_open_world: false },
-    Hints { name: "Bash", reads_only: false, is_open_world: true },
-    Hints { name: "BashOutput", reads_only: true, is_open_world: false },
-    Hints { name: "BashKill", reads_only: false, is_open_world: false },
+const SERVED_TOOLS: [ToolHints; 10] = [
+    ToolHints { name: "LS", reads_only: true, is_open_world: false },
+    ToolHints { name: "Glob", reads_only: true, is_open_world: false },
+    ToolHints { name: "Grep", reads_only: true, is_open_world: false },
+    ToolHints { name: "Read", reads_only: true, is_open_world: false },
+    ToolHints { name: "Write", reads_only: false, is_open_world: false },
+    ToolHints { name: "Edit", reads_only: false, is_open_world: false },
+    ToolHints { name: "MultiEdit", reads_only: false, is_open_world: false },
+    ToolHints { name: "Bash", reads_only: false, is_open_world: true },
+    ToolHints { name: "BashOutput", reads_only: true, is_open_world: false },
+    ToolHints { name: "BashKill", reads_only: false, is_open_world: false },
 ];
 
-fn hints(tool: &str) -> Option<&'static Hints> {
-    SERVED.iter().find(|served| served.name == tool)
+fn find_hints(tool: &str) -> Option<&'static ToolHints> {
+    SERVED_TOOLS.iter().find(|served| served.name == tool)
 }
 
 pub(super) fn serve(args: &ServeArgs) -> u8 {
     let output = match Output::open() {
         Ok(output) => output,
         Err(error) => {
-            agent_ui::tell(&format!("no thread could be started: {error}"));
+            agent_ui::print_notice(&format!("no thread could be started: {error}"));
             return 2;
         }
     };
-    let control = Control::default();
-    crate::cli::block_on(connection(args, &control, output), &control)
+    let control = SessionControl::default();
+    crate::cli::block_on(serve_connection(args, &control, output), &control)
 }
 
 /// One connection from its start to its end.
-async fn connection(args: &ServeArgs, control: &Control, output: Output) -> u8 {
-    let recording = if args.ephemeral { Recording::No } else { Recording::IfPossible };
-    let tools = Tools::Only(|name| hints(name).is_some());
-    let guarded = match guarded::open(&args.options, tools, recording, true, control) {
+async fn serve_connection(args: &ServeArgs, control: &SessionControl, output: Output) -> u8 {
+    let recording = if args.ephemeral { RecordingMode::Off } else { RecordingMode::IfPossible };
+    let tools = ToolSelection::Only(|name| find_hints(name).is_some());
+    let guarded = match guarded_tools::open(&args.options, tools, recording, true, control) {
         Ok(guarded) => guarded,
         Err(error) => {
-            agent_ui::tell(&error.to_string());
+            agent_ui::print_notice(&error.to_string());
             return error.exit_code();
         }
     };
     if agent_ui::is_terminal() {
-        agent_ui::tell(
+        agent_ui::print_notice(
             "this speaks MCP over standard input and output; another agent starts it, \
              for example: claude mcp add files -- agent mcp serve",
         );
     }
-    let calls = control.cancel().child_token();
+    let calls = control.cancellation_token().child_token();
     let may_ask = !args.options.is_unattended();
-    let session = Session::new(guarded, (control, may_ask), calls.clone(), output.clone());
+    let session = McpToolServer::new(guarded, (control, may_ask), calls.clone(), output.clone());
     let session = Arc::new(session);
     let ended = CancellationToken::new();
-    let stdio = Stdio::open(output.clone(), ended.clone());
-    let cancel = control.cancel().child_token();
+    let stdio = StdioTransport::open(output.clone(), ended.clone());
+    let cancel = control.cancellation_token().child_token();
     let code = match serve_server_with_ct(Arc::clone(&session), stdio, cancel.clone()).await {
         Ok(running) => {
-            follow(running, (&ended, output.lost()), &calls, &cancel).await;
+            wait_for_end(running, (&ended, output.lost()), &calls, &cancel).await;
             0
         }
         // The client went away before it began, or the program ends.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => 0,
         Err(error) => {
-            agent_ui::tell(&format!(
+            agent_ui::print_notice(&format!(
                 "the MCP handshake failed: {error}; a client sends `initialize` first"
             ));
             1
@@ -122,12 +122,12 @@ async fn connection(args: &ServeArgs, control: &Control, output: Output) -> u8 {
     };
     session.guarded.close().await;
     output.finish().await;
-    control.interrupted().map_or(code, |interrupt| interrupt.ending().exit_code())
+    control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code())
 }
 
 /// Waits for the end of the connection. Calls that still run then are interrupted.
-async fn follow(
-    running: RunningService<RoleServer, Arc<Session>>,
+async fn wait_for_end(
+    running: RunningService<RoleServer, Arc<McpToolServer>>,
     (ended, lost): (&CancellationToken, &CancellationToken),
     calls: &CancellationToken,
     cancel: &CancellationToken,
@@ -137,7 +137,7 @@ async fn follow(
     let is_lost = async {
         let closed = async {
             ended.cancelled().await;
-            tokio::time::sleep(END_TIME).await;
+            tokio::time::sleep(DRAIN_TIME).await;
         };
         tokio::select! {
             () = closed => {}
@@ -154,69 +154,69 @@ async fn follow(
 }
 
 /// The tools of one connection.
-struct Session {
-    guarded: Guarded,
+struct McpToolServer {
+    guarded: GuardedTools,
     info: ServerConfig,
     tools: Vec<RpcTool>,
     /// Calls that only read run in parallel, others alone, in the order in which they arrive.
-    turns: RwLock<()>,
+    call_lock: RwLock<()>,
     n_calls: AtomicU64,
-    control: Control,
+    control: SessionControl,
     /// The client's user may be asked.
     may_ask: bool,
-    watch: Watch,
+    call_events: CallEventSink,
     /// Cancelled when no call may run any more.
     cancel: CancellationToken,
     output: Output,
 }
 
-impl Session {
+impl McpToolServer {
     fn new(
-        guarded: Guarded,
-        (control, may_ask): (&Control, bool),
+        guarded: GuardedTools,
+        (control, may_ask): (&SessionControl, bool),
         cancel: CancellationToken,
         output: Output,
     ) -> Self {
-        let registry = &guarded.gate.registry;
+        let registry = &guarded.toolbox.registry;
         let root = registry.root().display().to_string();
         let instructions = fill(guarded.prompts.text(INSTRUCTIONS), &[("root", &root)]);
         let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("code-agent", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions.trim_end());
-        let tools = registry.specs().iter().filter_map(described).collect();
-        let watch = Watch::default();
-        guarded.gate.events.add(Box::new(watch.clone()));
+        let tools = registry.specs().iter().filter_map(to_rpc_tool).collect();
+        let watch = CallEventSink::default();
+        guarded.toolbox.events.add_sink(Box::new(watch.clone()));
         Self {
             guarded,
             info,
             tools,
-            turns: RwLock::default(),
+            call_lock: RwLock::default(),
             n_calls: 0.into(),
             control: control.clone(),
             may_ask,
-            watch,
+            call_events: watch,
             cancel,
             output,
         }
     }
 
-    async fn carry_out(&self, call: &ToolCall, cancel: CancellationToken) -> CallToolResult {
-        let registry = &self.guarded.gate.registry;
+    async fn run_call(&self, call: &ToolCall, cancel: CancellationToken) -> CallToolResult {
+        let registry = &self.guarded.toolbox.registry;
         let reads_only = registry.effect_of(call).is_ok_and(|effect| effect.is_read_only());
         let turn = async {
             if reads_only {
-                (Some(self.turns.read().await), None)
+                (Some(self.call_lock.read().await), None)
             } else {
-                (None, Some(self.turns.write().await))
+                (None, Some(self.call_lock.write().await))
             }
         };
         // (If it is cancelled meanwhile, the registry says so.)
         let _turn = cancel.run_until_cancelled(turn).await;
         // The other agent has a context of its own, and its user may have said something: what it repeats is no
         // concern of ours.
-        registry.forget_repetition();
-        let envelope = registry.call_until(call, cancel).await.envelope;
-        let mut content = vec![ContentBlock::text(view(&envelope))];
+        registry.reset_repetitions();
+        let envelope = registry.run_cancellable_call(call, cancel).await.envelope;
+        let mut content = vec![ContentBlock::text(render_for_model(&envelope))];
         for image in envelope.images() {
             if let Some(bytes) = registry.cx().images.content(&image) {
                 content.push(ContentBlock::image(STANDARD.encode(bytes), image.media_type));
@@ -234,8 +234,8 @@ impl Session {
 }
 
 /// The tool for the client.
-fn described(spec: &ToolSpec) -> Option<RpcTool> {
-    let hints = hints(&spec.name)?;
+fn to_rpc_tool(spec: &ToolSpec) -> Option<RpcTool> {
+    let hints = find_hints(&spec.name)?;
     let Value::Object(schema) = spec.parameters() else { return None };
     let annotations = ToolAnnotations::new()
         .read_only(hints.reads_only)
@@ -245,7 +245,7 @@ fn described(spec: &ToolSpec) -> Option<RpcTool> {
     Some(tool.with_annotations(annotations))
 }
 
-impl ServerHandler for Session {
+impl ServerHandler for McpToolServer {
     fn get_info(&self) -> ServerConfig {
         self.info.clone()
     }
@@ -263,17 +263,17 @@ impl ServerHandler for Session {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.guarded.begin().map_err(|why| ErrorData::internal_error(why, None))?;
-        self.guarded.prepare_changes();
+        self.guarded.begin_session().map_err(|why| ErrorData::internal_error(why, None))?;
+        self.guarded.take_first_checkpoint();
         let id = format!("call_{}", self.n_calls.fetch_add(1, Ordering::Relaxed) + 1);
         let arguments = Value::Object(params.arguments.unwrap_or_default()).to_string();
         let call = ToolCall { id, name: params.name.into_owned(), arguments };
-        if self.may_ask && watch::can_ask(&context) {
-            self.control.attend();
+        if self.may_ask && call_events::can_ask(&context) {
+            self.control.enable_user_questions();
         }
         let cancel = self.cancel.child_token();
-        let mut watched = self.watch.of(&call.id);
-        let work = self.carry_out(&call, cancel.clone());
+        let mut watched = self.call_events.subscribe(&call.id);
+        let work = self.run_call(&call, cancel.clone());
         tokio::pin!(work);
         let mut n_told = 0;
         loop {
@@ -281,18 +281,18 @@ impl ServerHandler for Session {
                 result = &mut work => return Ok(result.into()),
                 told = watched.next() => match told {
                     // (The next one says more.)
-                    Told::Output(_) if self.output.is_behind() => {}
-                    Told::Output(text) => if let Some(token) = context.meta.get_progress_token() {
+                    CallEvent::Output(_) if self.output.is_behind() => {}
+                    CallEvent::Output(text) => if let Some(token) = context.meta.get_progress_token() {
                         n_told += 1;
-                        watch::progress(&context.peer, token, n_told, &text).await;
+                        call_events::send_progress(&context.peer, token, n_told, &text).await;
                     },
-                    Told::Question(question) => {
+                    CallEvent::Question(question) => {
                         let approval = tokio::select! {
-                            approval = watch::ask(&context.peer, question) => approval,
-                            () = context.ct.cancelled() => Approval::No(None),
-                            () = cancel.cancelled() => Approval::No(None),
+                            approval = call_events::ask_user(&context.peer, question) => approval,
+                            () = context.ct.cancelled() => ApprovalDecision::Reject(None),
+                            () = cancel.cancelled() => ApprovalDecision::Reject(None),
                         };
-                        self.control.answer(&call.id, approval);
+                        self.control.answer_approval(&call.id, approval);
                     }
                 },
                 // The call ends in an orderly way, although nobody waits for its result.

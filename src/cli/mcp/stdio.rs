@@ -12,62 +12,68 @@ use serde::Deserialize;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::stdin::{self, Input, MAX_LINE};
+use crate::cli::stdin::{self, InputLine, MAX_LINE};
 use crate::cli::stdout::Output;
 
 /// The input, and where errors of messages go that rmcp does not understand.
-pub(super) struct Stdio {
-    input: Receiver<io::Result<Vec<Input>>>,
-    read: VecDeque<Input>,
+pub(super) struct StdioTransport {
+    input: Receiver<io::Result<Vec<InputLine>>>,
+    pending_input: VecDeque<InputLine>,
     output: Output,
     has_begun: bool,
     /// The client closed our input.
-    ended: CancellationToken,
+    input_closed: CancellationToken,
 }
 
 /// A message of which only the id is of interest.
 #[derive(Deserialize)]
-struct Message {
+struct MessageHeader {
     id: Option<RequestId>,
 }
 
-impl Stdio {
+impl StdioTransport {
     /// `ended` is cancelled when the client closes our input.
     pub(super) fn open(output: Output, ended: CancellationToken) -> Self {
-        let input = stdin::lines(MAX_LINE);
-        Self { input, read: VecDeque::new(), output, has_begun: false, ended }
+        let input = stdin::read_lines(MAX_LINE);
+        Self {
+            input,
+            pending_input: VecDeque::new(),
+            output,
+            has_begun: false,
+            input_closed: ended,
+        }
     }
 
     /// What the client sent next. Cancel safe.
-    async fn next(&mut self) -> Option<Input> {
+    async fn next_input(&mut self) -> Option<InputLine> {
         loop {
-            if let Some(input) = self.read.pop_front() {
+            if let Some(input) = self.pending_input.pop_front() {
                 return Some(input);
             }
             match self.input.recv().await? {
-                Ok(lines) => self.read.extend(lines),
+                Ok(lines) => self.pending_input.extend(lines),
                 Err(error) => {
-                    agent_ui::tell(&format!("standard input: {error}"));
+                    agent_ui::print_notice(&format!("standard input: {error}"));
                     return None;
                 }
             }
         }
     }
 
-    fn put(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
+    fn write_message(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
-        if self.output.put(line) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+        if self.output.enqueue(line) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
     /// Answers a message that is no request or cannot be handled.
-    fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
+    fn respond_error(&self, error: ErrorData, id: Option<RequestId>) {
         // (If nobody reads, the connection ends.)
-        _ = self.put(&ServerJsonRpcMessage::error(error, id));
+        _ = self.write_message(&ServerJsonRpcMessage::error(error, id));
     }
 
     /// The message of a line; `None` if it was answered or is ignored.
-    fn understood(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+    fn parse_line(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return None;
@@ -75,7 +81,7 @@ impl Stdio {
         let message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
             Ok(message) => message,
             Err(error) => {
-                let message = serde_json::from_slice::<Message>(line);
+                let message = serde_json::from_slice::<MessageHeader>(line);
                 let id = message.as_ref().ok().and_then(|message| message.id.clone());
                 let error = if error.is_data() {
                     let words =
@@ -84,15 +90,15 @@ impl Stdio {
                 } else {
                     ErrorData::parse_error(format!("the line is no JSON: {error}"), None)
                 };
-                self.refuse(error, id);
+                self.respond_error(error, id);
                 return None;
             }
         };
-        self.in_order(message)
+        self.check_handshake(message)
     }
 
     /// Before the handshake only some requests make sense.
-    fn in_order(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
+    fn check_handshake(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
         if self.has_begun {
             return Some(message);
         }
@@ -105,7 +111,10 @@ impl Stdio {
             other => {
                 let words =
                     format!("{}: send a complete `initialize` request first", other.method());
-                self.refuse(ErrorData::invalid_request(words, None), Some(request.id.clone()));
+                self.respond_error(
+                    ErrorData::invalid_request(words, None),
+                    Some(request.id.clone()),
+                );
                 return None;
             }
         }
@@ -113,32 +122,32 @@ impl Stdio {
     }
 }
 
-impl Transport<RoleServer> for Stdio {
+impl Transport<RoleServer> for StdioTransport {
     type Error = io::Error;
 
     fn send(
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        std::future::ready(self.put(&message))
+        std::future::ready(self.write_message(&message))
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        while let Some(input) = self.next().await {
+        while let Some(input) = self.next_input().await {
             match input {
-                Input::Line(line) => {
-                    if let Some(message) = self.understood(&line) {
+                InputLine::Line(line) => {
+                    if let Some(message) = self.parse_line(&line) {
                         return Some(message);
                     }
                 }
-                Input::TooLong => {
+                InputLine::TooLong => {
                     let words = format!("a message of more than {} MB is not read", MAX_LINE >> 20);
-                    agent_ui::tell(&words);
-                    self.refuse(ErrorData::invalid_request(words, None), None);
+                    agent_ui::print_notice(&words);
+                    self.respond_error(ErrorData::invalid_request(words, None), None);
                 }
             }
         }
-        self.ended.cancel();
+        self.input_closed.cancel();
         None
     }
 

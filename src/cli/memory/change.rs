@@ -4,30 +4,30 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Kind, Memory, ProjectArgs, now_ms};
+use super::{LessonKindArg, MemoryProjectArgs, ProjectMemory, now_ms};
 use crate::app::{HostPrograms, OpenError};
-use crate::cli::ask::is_agreed;
+use crate::cli::terminal_prompt::confirm;
 use crate::cli::{block_on, editor};
-use crate::config::{Loaded, UserDirs};
+use crate::config::{LoadedConfig, UserDirs};
 use agent_learning::lesson::{Lesson, Origin, Scope};
-use agent_learning::store::{Batch, Learned};
-use agent_protocol::control::Control;
+use agent_learning::store::{Batch, LearnOutcome};
+use agent_protocol::control::SessionControl;
 use agent_protocol::recall::LessonKind;
 use agent_protocol::shorten;
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct AddArgs {
+pub(in crate::cli) struct LessonAddArgs {
     /// One imperative sentence
     #[arg(required = true)]
     text: Vec<String>,
     /// Rule or pattern; failures are learnt only from sessions
     #[arg(long, value_name = "KIND", default_value = "rule")]
-    kind: Kind,
+    kind: LessonKindArg,
     /// For all projects, not only this one
     #[arg(long)]
     user: bool,
     #[command(flatten)]
-    project_args: ProjectArgs,
+    project_args: MemoryProjectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(in crate::cli) struct EditArgs {
     #[arg(long, conflicts_with = "user")]
     project: bool,
     #[command(flatten)]
-    project_args: ProjectArgs,
+    project_args: MemoryProjectArgs,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
@@ -66,38 +66,38 @@ pub(in crate::cli) struct ForgetArgs {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    project_args: ProjectArgs,
+    project_args: MemoryProjectArgs,
 }
 
 /// Adds a rule for the project in this folder, with the configuration of its session; `tell` receives notices.
 pub(in crate::cli) fn add_rule(
     root: PathBuf,
-    loaded: Loaded,
+    loaded: LoadedConfig,
     text: &str,
     tell: impl Fn(String) + Send + 'static,
 ) -> Result<String, OpenError> {
-    let memory = Memory::of(root, loaded.config, loaded.trusted, tell)?;
-    let (scope, text) = (memory.scope(), memory.text(text)?);
-    store(&memory, scope, LessonKind::Rule, text)
+    let memory = ProjectMemory::with_config(root, loaded.config, loaded.is_trusted, tell)?;
+    let (scope, text) = (memory.scope(), memory.check_text(text)?);
+    store_lesson(&memory, scope, LessonKind::Rule, text)
 }
 
-pub(super) fn add(args: &AddArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.project_args)?;
+pub(super) fn add(args: &LessonAddArgs) -> Result<String, OpenError> {
+    let memory = ProjectMemory::open(&args.project_args)?;
     let kind = match args.kind {
-        Kind::Rule => LessonKind::Rule,
-        Kind::Pattern => LessonKind::Pattern,
-        Kind::Failure => {
+        LessonKindArg::Rule => LessonKind::Rule,
+        LessonKindArg::Pattern => LessonKind::Pattern,
+        LessonKindArg::Failure => {
             let why = "failures are learnt from sessions; add a rule or a pattern";
             return Err(OpenError::Usage(why.to_owned()));
         }
     };
-    let text = memory.text(&args.text.join(" "))?;
+    let text = memory.check_text(&args.text.join(" "))?;
     let scope = if args.user { Scope::User } else { memory.scope() };
-    store(&memory, scope, kind, text)
+    store_lesson(&memory, scope, kind, text)
 }
 
-fn store(
-    memory: &Memory,
+fn store_lesson(
+    memory: &ProjectMemory,
     scope: Scope,
     kind: LessonKind,
     text: String,
@@ -105,40 +105,40 @@ fn store(
     let lesson = Lesson::new(scope, kind, text, Origin::User, now_ms());
     let batch = Batch { lessons: vec![lesson.clone()], ..Batch::default() };
     Ok(match memory.store.commit(&batch)?.pop() {
-        Some(Learned::Known) => format!("{}  was known already\n", lesson.id),
-        Some(Learned::New) | None => format!("{}  {}\n", lesson.id, lesson.text),
+        Some(LearnOutcome::Reinforced) => format!("{}  was known already\n", lesson.id),
+        Some(LearnOutcome::New) | None => format!("{}  {}\n", lesson.id, lesson.text),
     })
 }
 
 pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.project_args)?;
-    let item = memory.lesson(&args.id)?;
+    let memory = ProjectMemory::open(&args.project_args)?;
+    let item = memory.find_lesson(&args.id)?;
     let is_all_said = args.user || args.project;
     let text = match &args.text {
         Some(text) => Some(text.clone()),
         None if is_all_said => None,
         None => {
             let mut edited = Err("the editor was not opened".to_owned());
-            let outside = HostPrograms::around(&memory.config, &memory.root, &[]);
+            let outside = HostPrograms::from_config(&memory.config, &memory.root, &[]);
             let (text, dirs) = (format!("{}\n", item.text), UserDirs::find());
             let work = async {
-                edited = editor::edited(&text, &outside, dirs.as_ref()).await;
+                edited = editor::edit_text(&text, &outside, dirs.as_ref()).await;
                 0
             };
-            block_on(work, &Control::default());
+            block_on(work, &SessionControl::default());
             Some(edited.map_err(|why| OpenError::Usage(format!("{why}; or give --text")))?)
         }
     };
-    let text = text.map(|text| memory.text(&text)).transpose()?;
+    let text = text.map(|text| memory.check_text(&text)).transpose()?;
     let scope = match (args.user, args.project) {
         (true, _) => Some(Scope::User),
         (false, true) => Some(memory.scope()),
         (false, false) => None,
     };
     // The current version: an agent may have used it while the editor was open.
-    let changed = memory.store.change(&item.id, |item| {
+    let changed = memory.store.update_lesson(&item.id, |item| {
         if let Some(text) = text.as_ref().filter(|text| **text != item.text) {
-            say(item, text);
+            set_text(item, text);
         }
         if let Some(scope) = &scope {
             item.scope.clone_from(scope);
@@ -153,7 +153,7 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
 }
 
 /// Replaces the lesson's text. The kernel no longer applies the fix of the old text.
-fn say(item: &mut Lesson, text: &str) {
+fn set_text(item: &mut Lesson, text: &str) {
     text.clone_into(&mut item.text);
     if let Some(failure) = &mut item.failure {
         failure.fix = None;
@@ -161,30 +161,30 @@ fn say(item: &mut Lesson, text: &str) {
 }
 
 pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
-    let memory = Memory::open(&args.project_args)?;
+    let memory = ProjectMemory::open(&args.project_args)?;
     if args.all {
         return forget_all(&memory, args);
     }
     let mut items: Vec<Lesson> =
-        args.ids.iter().map(|id| memory.lesson(id)).collect::<Result<_, _>>()?;
+        args.ids.iter().map(|id| memory.find_lesson(id)).collect::<Result<_, _>>()?;
     items.sort_by(|one, other| one.id.cmp(&other.id));
     items.dedup_by(|one, other| one.id == other.id);
     let what = match items.as_slice() {
         [one] => format!("{} ({})", one.id, shorten(&one.text, 100)),
         several => format!("{} items", several.len()),
     };
-    if !args.yes && !is_agreed(&format!("forget {what}?"), "whether to forget")? {
+    if !args.yes && !confirm(&format!("forget {what}?"), "whether to forget")? {
         return Ok("nothing is forgotten\n".to_owned());
     }
     let mut out = String::new();
     for item in items {
-        memory.store.forget(&item.id)?;
+        memory.store.forget_lesson(&item.id)?;
         out.push_str(&format!("forgot {}\n", item.id));
     }
     Ok(out)
 }
 
-fn forget_all(memory: &Memory, args: &ForgetArgs) -> Result<String, OpenError> {
+fn forget_all(memory: &ProjectMemory, args: &ForgetArgs) -> Result<String, OpenError> {
     let (scopes, whose) = match (args.project, args.user) {
         (true, _) => (vec![memory.scope()], "of this project"),
         (_, true) => (vec![Scope::User], "for all projects"),
@@ -193,11 +193,11 @@ fn forget_all(memory: &Memory, args: &ForgetArgs) -> Result<String, OpenError> {
     let items = memory.store.lessons(&scopes)?;
     let question =
         format!("forget everything {whose} ({} lessons, and their traces)?", items.len());
-    if !args.yes && !is_agreed(&question, "whether to forget")? {
+    if !args.yes && !confirm(&question, "whether to forget")? {
         return Ok("nothing is forgotten\n".to_owned());
     }
     for item in &items {
-        memory.store.forget(&item.id)?;
+        memory.store.forget_lesson(&item.id)?;
     }
     let n_traces = match (args.project, args.user) {
         (true, _) => memory.store.forget_traces(Some(&memory.project))?,

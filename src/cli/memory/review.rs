@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{Memory, ProjectArgs, now_ms};
+use super::{MemoryProjectArgs, ProjectMemory, now_ms};
 use crate::app::OpenError;
 use agent_learning::lesson::Scope;
-use agent_learning::review::{Period, carry_out, html, markdown, review};
-use agent_ui::Answer;
+use agent_learning::review::{ReviewPeriod, apply_review, render_html, render_markdown, review};
+use agent_ui::CommandOutput;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum ReviewFormat {
     /// Markdown
     Md,
     /// All statistics
@@ -23,11 +23,11 @@ enum Format {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReviewArgs {
     /// How far back: `7d`, `12h`, `4w`
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = length)]
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_period)]
     since: Duration,
     /// The format
     #[arg(long, value_name = "FORMAT", default_value = "md")]
-    format: Format,
+    format: ReviewFormat,
     /// Of all projects
     #[arg(long)]
     all: bool,
@@ -35,10 +35,10 @@ pub(in crate::cli) struct ReviewArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    project_args: ProjectArgs,
+    project_args: MemoryProjectArgs,
 }
 
-fn length(text: &str) -> Result<Duration, String> {
+fn parse_period(text: &str) -> Result<Duration, String> {
     let length = agent_protocol::settings::parse_duration(text)?;
     if length.is_zero() {
         Err("the period must be longer than 0: write it like 7d or 2w".to_owned())
@@ -47,24 +47,24 @@ fn length(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(super) fn run(args: &ReviewArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.project_args)?;
+pub(super) fn run(args: &ReviewArgs) -> Result<CommandOutput, OpenError> {
+    let memory = ProjectMemory::open(&args.project_args)?;
     let to_ms = now_ms();
     let length = i64::try_from(args.since.as_millis()).unwrap_or(i64::MAX);
     let project = (!args.all).then(|| memory.project.clone());
     let scopes = if args.all { Vec::new() } else { vec![memory.scope(), Scope::User] };
     let items = memory.store.lessons(&scopes)?;
-    let period = Period { from_ms: to_ms.saturating_sub(length), to_ms, project };
+    let period = ReviewPeriod { from_ms: to_ms.saturating_sub(length), to_ms, project };
     let review = review(&memory.store, &period, &items)?;
     if !args.dry_run {
-        carry_out(&memory.store, &review)?;
+        apply_review(&memory.store, &review)?;
     }
     Ok(match args.format {
-        Format::Md => markdown(&review).into(),
-        Format::Html => html(&review).into(),
-        Format::Json => {
+        ReviewFormat::Md => render_markdown(&review).into(),
+        ReviewFormat::Html => render_html(&review).into(),
+        ReviewFormat::Json => {
             let json = serde_json::to_string_pretty(&review).unwrap_or_default();
-            Answer::Data(format!("{json}\n"))
+            CommandOutput::Data(format!("{json}\n"))
         }
     })
 }

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Kind, Memory, ProjectArgs, Range, day, kind_in_words};
+use super::{LessonKindArg, MemoryProjectArgs, ProjectMemory, ScopeArgs, format_day, kind_name};
 use crate::app::OpenError;
-use agent_learning::lesson::{APPLY_AT, FailurePattern, Lesson, Origin, Scope};
-use agent_learning::review::short;
-use agent_learning::store::terms;
-use agent_protocol::{shorten, thousands};
-use agent_ui::Answer;
+use agent_learning::lesson::{FailurePattern, Lesson, MIN_APPLY_CONFIDENCE, Origin, Scope};
+use agent_learning::review::short_project_name;
+use agent_learning::store::index_terms;
+use agent_protocol::{format_thousands, shorten};
+use agent_ui::CommandOutput;
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct ListArgs {
+pub(in crate::cli) struct LessonListArgs {
     /// Only lessons of this kind
     #[arg(long, value_name = "KIND")]
-    kind: Option<Kind>,
+    kind: Option<LessonKindArg>,
     /// Also retired ones
     #[arg(long)]
     retired: bool,
@@ -25,7 +25,7 @@ pub(in crate::cli) struct ListArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    range: Range,
+    range: ScopeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub(in crate::cli) struct ShowArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    project_args: ProjectArgs,
+    project_args: MemoryProjectArgs,
 }
 
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub(in crate::cli) struct SearchArgs {
     words: Vec<String>,
     /// Only lessons of this kind
     #[arg(long, value_name = "KIND")]
-    kind: Option<Kind>,
+    kind: Option<LessonKindArg>,
     /// Maximum number of results
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     limit: usize,
@@ -57,44 +57,46 @@ pub(in crate::cli) struct SearchArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    project_args: ProjectArgs,
+    project_args: MemoryProjectArgs,
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct StatsArgs {
+pub(in crate::cli) struct MemoryStatsArgs {
     /// As JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    project_args: ProjectArgs,
+    project_args: MemoryProjectArgs,
 }
 
-pub(super) fn list(args: &ListArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.range.project_args)?;
+pub(super) fn list(args: &LessonListArgs) -> Result<CommandOutput, OpenError> {
+    let memory = ProjectMemory::open(&args.range.project_args)?;
     let mut items = memory.store.lessons(&memory.scopes(&args.range))?;
     items.retain(|item| {
         (args.retired || item.is_in_use()) && args.kind.is_none_or(|kind| item.kind == kind.into())
     });
     if args.json {
-        return Ok(pretty(&items.iter().map(as_json).collect()));
+        return Ok(json_answer(&items.iter().map(to_json).collect()));
     }
     if items.is_empty() {
-        agent_ui::tell("no lessons yet; sessions with failures and `agent memory add` add them");
+        agent_ui::print_notice(
+            "no lessons yet; sessions with failures and `agent memory add` add them",
+        );
     }
-    let width = place_width(items.iter(), args.range.all);
-    Ok(items.iter().map(|item| line(item, width)).collect::<String>().into())
+    let width = scope_width(items.iter(), args.range.all);
+    Ok(items.iter().map(|item| lesson_line(item, width)).collect::<String>().into())
 }
 
-pub(super) fn show(args: &ShowArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.project_args)?;
-    let lesson = memory.lesson(&args.id)?;
+pub(super) fn show(args: &ShowArgs) -> Result<CommandOutput, OpenError> {
+    let memory = ProjectMemory::open(&args.project_args)?;
+    let lesson = memory.find_lesson(&args.id)?;
     if args.json {
-        return Ok(pretty(&as_json(&lesson)));
+        return Ok(json_answer(&to_json(&lesson)));
     }
-    let mut page = Page::default();
-    page.line("lesson", &lesson.id);
-    page.line("kind", kind_in_words(lesson.kind));
-    page.line("says", &lesson.text);
+    let mut page = LessonPage::default();
+    page.add_line("lesson", &lesson.id);
+    page.add_line("kind", kind_name(lesson.kind));
+    page.add_line("says", &lesson.text);
     let scope = match &lesson.scope {
         Scope::User => "in all projects".to_owned(),
         Scope::Project(project) if *project == memory.project => {
@@ -102,14 +104,14 @@ pub(super) fn show(args: &ShowArgs) -> Result<Answer, OpenError> {
         }
         Scope::Project(project) => format!("in the project {project}"),
     };
-    page.line("applies", &scope);
+    page.add_line("applies", &scope);
     if let Some(failure) = &lesson.failure {
-        page.failure(failure);
+        page.add_failure(failure);
     }
     if let Some(quote) = &lesson.quote {
-        page.line("quote", quote);
+        page.add_line("quote", quote);
     }
-    page.line(
+    page.add_line(
         "from",
         match lesson.origin {
             Origin::User => "you: no review changes or removes it",
@@ -119,49 +121,50 @@ pub(super) fn show(args: &ShowArgs) -> Result<Answer, OpenError> {
         },
     );
     let Lesson { frequency, recalled, helped, hurt, .. } = &lesson;
-    page.line("learnt", &format!("{frequency}×"));
-    page.line("recalled", &format!("{recalled}×: helped {helped}, hurt {hurt}"));
-    page.line("sure", &format!("{} %", percent(&lesson)));
-    page.line("used", how_it_is_used(&lesson));
-    page.line("first", &day(lesson.created_at_ms));
-    page.line("last", &day(lesson.last_occurred_ms));
+    page.add_line("learnt", &format!("{frequency}×"));
+    page.add_line("recalled", &format!("{recalled}×: helped {helped}, hurt {hurt}"));
+    page.add_line("sure", &format!("{} %", confidence_percent(&lesson)));
+    page.add_line("used", describe_use(&lesson));
+    page.add_line("first", &format_day(lesson.created_at_ms));
+    page.add_line("last", &format_day(lesson.last_occurred_ms));
     for source in &lesson.sources {
         let (from, to) = source.events;
-        let what = in_words(&memory, &source.session);
-        page.line("session", &format!("{what}, events {from} to {to}"));
+        let what = describe_session(&memory, &source.session);
+        page.add_line("session", &format!("{what}, events {from} to {to}"));
     }
     Ok(page.0.into())
 }
 
-pub(super) fn search(args: &SearchArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.project_args)?;
+pub(super) fn search(args: &SearchArgs) -> Result<CommandOutput, OpenError> {
+    let memory = ProjectMemory::open(&args.project_args)?;
     let scopes = if args.all { Vec::new() } else { vec![memory.scope(), Scope::User] };
-    let mut found = memory.store.matching(&scopes, &terms(&args.words.join(" ")), usize::MAX)?;
+    let mut found =
+        memory.store.matching_lessons(&scopes, &index_terms(&args.words.join(" ")), usize::MAX)?;
     found.retain(|(_, lesson)| args.kind.is_none_or(|kind| lesson.kind == kind.into()));
     found.truncate(args.limit);
     if args.json {
         let found = found.iter();
-        let as_json = |(score, lesson)| json!({"score": score, "lesson": as_json(lesson)});
-        return Ok(pretty(&found.map(|(score, lesson)| as_json((score, lesson))).collect()));
+        let as_json = |(score, lesson)| json!({"score": score, "lesson": to_json(lesson)});
+        return Ok(json_answer(&found.map(|(score, lesson)| as_json((score, lesson))).collect()));
     }
     if found.is_empty() {
-        agent_ui::tell("no lesson contains any of these words");
+        agent_ui::print_notice("no lesson contains any of these words");
     }
-    let width = place_width(found.iter().map(|(_, lesson)| lesson), args.all);
+    let width = scope_width(found.iter().map(|(_, lesson)| lesson), args.all);
     let lines =
-        found.iter().map(|(score, lesson)| format!("{score:>5.1}  {}", line(lesson, width)));
+        found.iter().map(|(score, lesson)| format!("{score:>5.1}  {}", lesson_line(lesson, width)));
     Ok(lines.collect::<String>().into())
 }
 
-pub(super) fn stats(args: &StatsArgs) -> Result<Answer, OpenError> {
-    let memory = Memory::open(&args.project_args)?;
+pub(super) fn stats(args: &MemoryStatsArgs) -> Result<CommandOutput, OpenError> {
+    let memory = ProjectMemory::open(&args.project_args)?;
     let items = memory.store.lessons(&[])?;
     let traces = memory.store.traces(i64::MIN, None)?;
     let count =
         |is_meant: &dyn Fn(&Lesson) -> bool| items.iter().filter(|item| is_meant(item)).count();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for item in &items {
-        *kinds.entry(kind_in_words(item.kind)).or_default() += 1;
+        *kinds.entry(kind_name(item.kind)).or_default() += 1;
     }
     let sum =
         |of: &dyn Fn(&Lesson) -> u32| items.iter().map(|item| u64::from(of(item))).sum::<u64>();
@@ -169,14 +172,14 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Answer, OpenError> {
     let here = memory.scope();
     let n_here = count(&|item| item.scope == here);
     let n_user = count(&|item| item.scope == Scope::User);
-    let n_applied = count(&is_applied);
+    let n_applied = count(&is_applied_by_kernel);
     let (wins, losses) = (sum(&|item| item.helped), sum(&|item| item.hurt));
     let bytes = std::fs::metadata(memory.store.path()).map_or(0, |metadata| metadata.len());
     let n_mended =
         traces.iter().filter(|trace| trace.final_success && trace.attempts.len() > 1).count();
     let n_human = traces.iter().filter(|trace| trace.needs_human).count();
     if args.json {
-        return Ok(pretty(&json!({
+        return Ok(json_answer(&json!({
             "file": memory.store.path(), "bytes": bytes, "enabled": memory.config.learning.enabled,
             "lessons": items.len(), "kinds": kinds, "this_project": n_here, "user": n_user,
             "other_projects": items.len() - n_here - n_user, "retired": n_retired, "applied": n_applied,
@@ -184,79 +187,95 @@ pub(super) fn stats(args: &StatsArgs) -> Result<Answer, OpenError> {
             "traces_needing_you": n_human,
         })));
     }
-    let mut page = Page::default();
-    page.line("file", &format!("{} ({} bytes)", memory.store.path().display(), thousands(bytes)));
+    let mut page = LessonPage::default();
+    page.add_line(
+        "file",
+        &format!("{} ({} bytes)", memory.store.path().display(), format_thousands(bytes)),
+    );
     if !memory.config.learning.enabled {
-        page.line("learning", "off: nothing is learnt and nothing is used ([learning] enabled)");
+        page.add_line(
+            "learning",
+            "off: nothing is learnt and nothing is used ([learning] enabled)",
+        );
     }
     let kinds: Vec<String> = kinds.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
     let of = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
-    page.line("lessons", &format!("{}{of}", items.len()));
+    page.add_line("lessons", &format!("{}{of}", items.len()));
     let n_others = items.len() - n_here - n_user;
-    page.line("apply", &format!("{n_here} in this project, {n_user} in all, {n_others} in others"));
-    page.line("fixes", &format!("{n_applied} that the kernel may apply itself"));
-    page.line(
+    page.add_line(
+        "apply",
+        &format!("{n_here} in this project, {n_user} in all, {n_others} in others"),
+    );
+    page.add_line("fixes", &format!("{n_applied} that the kernel may apply itself"));
+    page.add_line(
         "retired",
         &format!("{n_retired} that stopped helping; the next review removes them"),
     );
-    page.line("used", &format!("{}× helped, {}× did not", thousands(wins), thousands(losses)));
-    let (n_traces, from) = (traces.len(), traces.first().map(|trace| day(trace.created_at_ms)));
+    page.add_line(
+        "used",
+        &format!("{}× helped, {}× did not", format_thousands(wins), format_thousands(losses)),
+    );
+    let (n_traces, from) =
+        (traces.len(), traces.first().map(|trace| format_day(trace.created_at_ms)));
     let since = from.map_or_else(String::new, |day| format!(" since {day}"));
-    page.line("traces", &format!("{n_traces}{since}: {n_mended} resolved, {n_human} need you"));
+    page.add_line("traces", &format!("{n_traces}{since}: {n_mended} resolved, {n_human} need you"));
     let mut best: Vec<&Lesson> =
         items.iter().filter(|item| item.helped > 1 && item.is_in_use()).collect();
     best.sort_by_key(|item| std::cmp::Reverse((item.helped, item.last_occurred_ms)));
     for item in best.into_iter().take(5) {
-        page.line("best", &format!("{}  {}× {}", item.id, item.helped, shorten(&item.text, 100)));
+        page.add_line(
+            "best",
+            &format!("{}  {}× {}", item.id, item.helped, shorten(&item.text, 100)),
+        );
     }
     Ok(page.0.into())
 }
 
 /// Width of the project column of lessons; `None`: projects are not shown.
-fn place_width<'a>(items: impl Iterator<Item = &'a Lesson>, is_of_all: bool) -> Option<usize> {
-    let width = |item: &Lesson| place(item, is_of_all).chars().count();
+fn scope_width<'a>(items: impl Iterator<Item = &'a Lesson>, is_of_all: bool) -> Option<usize> {
+    let width = |item: &Lesson| scope_name(item, is_of_all).chars().count();
     is_of_all.then(|| items.map(width).max().unwrap_or_default())
 }
 
-fn place(item: &Lesson, with_project: bool) -> &str {
+fn scope_name(item: &Lesson, with_project: bool) -> &str {
     match &item.scope {
         Scope::User => "user",
-        Scope::Project(project) if with_project => short(project),
+        Scope::Project(project) if with_project => short_project_name(project),
         Scope::Project(_) => "project",
     }
 }
 
 /// A line of a list, with this width of the project column.
-fn line(item: &Lesson, width: Option<usize>) -> String {
-    let scope = place(item, width.is_some());
+fn lesson_line(item: &Lesson, width: Option<usize>) -> String {
+    let scope = scope_name(item, width.is_some());
     let width = width.unwrap_or("project".len());
     let retired = if item.is_in_use() { "" } else { "(retired) " };
     format!(
         "{}  {:<7}  {scope:<width$}  {:>3} %  {:>3}×  {}  {retired}{}\n",
         item.id,
-        kind_in_words(item.kind),
-        percent(item),
+        kind_name(item.kind),
+        confidence_percent(item),
         item.frequency,
-        day(item.last_occurred_ms),
+        format_day(item.last_occurred_ms),
         shorten(&item.text, 160),
     )
 }
 
-fn percent(item: &Lesson) -> String {
+fn confidence_percent(item: &Lesson) -> String {
     format!("{:.0}", item.confidence() * 100.0)
 }
 
 /// The kernel applies its fix.
-fn is_applied(item: &Lesson) -> bool {
-    item.confidence() >= APPLY_AT
+fn is_applied_by_kernel(item: &Lesson) -> bool {
+    item.confidence() >= MIN_APPLY_CONFIDENCE
         && item.failure.as_ref().is_some_and(|failure| failure.fix.is_some())
 }
 
-fn how_it_is_used(item: &Lesson) -> &'static str {
+fn describe_use(item: &Lesson) -> &'static str {
     match (item.is_in_use(), item.failure.is_some()) {
         (false, _) => "not any more: it did not help often enough",
         (true, false) => "shown at the start of a task that it fits",
-        (true, true) if is_applied(item) => {
+        (true, true) if is_applied_by_kernel(item) => {
             "the program makes the fix itself, as a retry, when exactly this call fails like this"
         }
         (true, true) => {
@@ -266,18 +285,18 @@ fn how_it_is_used(item: &Lesson) -> &'static str {
 }
 
 /// A session, with its task if it is recorded in this project.
-fn in_words(memory: &Memory, session: &str) -> String {
-    match agent_record::overview(&memory.storage.log_path(session)) {
+fn describe_session(memory: &ProjectMemory, session: &str) -> String {
+    match agent_record::read_overview(&memory.storage.log_path(session)) {
         Ok(overview) => {
             let started = overview.started.get(..10).unwrap_or(&overview.started);
-            let short = memory.storage.short(session);
+            let short = memory.storage.short_id(session);
             format!("{short}  {started}  {}", shorten(&overview.task.replace('\n', " "), 80))
         }
         Err(_) => format!("{session}  (not recorded in this folder)"),
     }
 }
 
-fn as_json(item: &Lesson) -> Value {
+fn to_json(item: &Lesson) -> Value {
     let mut value = serde_json::to_value(item).unwrap_or_default();
     if let Value::Object(value) = &mut value {
         value.insert("confidence".to_owned(), json!(item.confidence()));
@@ -286,24 +305,24 @@ fn as_json(item: &Lesson) -> Value {
     value
 }
 
-fn pretty(value: &Value) -> Answer {
-    Answer::Data(format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()))
+fn json_answer(value: &Value) -> CommandOutput {
+    CommandOutput::Data(format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()))
 }
 
 /// Lines of a name and a value.
 #[derive(Default)]
-struct Page(String);
+struct LessonPage(String);
 
-impl Page {
-    fn line(&mut self, name: &str, value: &str) {
+impl LessonPage {
+    fn add_line(&mut self, name: &str, value: &str) {
         self.0.push_str(&format!("{name:<9} {value}\n"));
     }
 
-    fn failure(&mut self, failure: &FailurePattern) {
-        self.line("skill", &failure.skill);
-        self.line("fails", &format!("{} ({})", failure.condition, failure.error_type));
+    fn add_failure(&mut self, failure: &FailurePattern) {
+        self.add_line("skill", &failure.skill);
+        self.add_line("fails", &format!("{} ({})", failure.condition, failure.error_type));
         if let Some(fix) = &failure.fix {
-            self.line("fix", &Value::Object(fix.clone()).to_string());
+            self.add_line("fix", &Value::Object(fix.clone()).to_string());
         }
     }
 }

@@ -8,18 +8,18 @@ use serde_json::Value as Json;
 use toml::Value;
 
 use super::foreign::ForeignOptions;
-use super::rules::given_tools;
-use super::settings::GivenSettings;
+use super::rules::parse_tool_list;
+use super::settings::ClaudeSettings;
 use super::{OpenError, Setting, ToolOptions};
 use crate::app::{Options, ToolChoice};
-use crate::config::{self, Hook, Loaded, SETTINGS};
-use crate::extend::roles::{self, Role};
+use crate::config::{self, Hook, LoadedConfig, SETTINGS};
+use crate::extend::roles::{self, RoleDefinition};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk;
 use agent_protocol::provider::Effort;
 
 /// Why mode full is not available.
-const DISABLED: &str = "mode full (bypassPermissions) is not available: the settings disable it \
+const FULL_MODE_DISABLED: &str = "mode full (bypassPermissions) is not available: the settings disable it \
                         (permissions.disableBypassPermissionsMode)";
 
 /// Options of `run` and of the chat.
@@ -66,7 +66,7 @@ pub(in crate::cli) struct CompatibleOptions {
 
 /// What the options mean for the configuration.
 #[derive(Debug, Default)]
-pub(super) struct Meaning {
+pub(super) struct ConfigOverrides {
     pub(super) values: Vec<Setting>,
     pub(super) hooks: Vec<Hook>,
     /// What has no effect.
@@ -75,16 +75,16 @@ pub(super) struct Meaning {
 
 /// What the options mean for the session alone.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct OfSession {
+pub(in crate::cli) struct SessionOverrides {
     pub(in crate::cli) tools: ToolChoice,
-    pub(in crate::cli) roles: Vec<Role>,
+    pub(in crate::cli) roles: Vec<RoleDefinition>,
     pub(in crate::cli) variables: Vec<(String, String)>,
     pub(in crate::cli) add_dirs: Vec<PathBuf>,
 }
 
-impl OfSession {
+impl SessionOverrides {
     /// These options of a session with what was given.
-    pub(in crate::cli) fn applied_to(self, options: Options) -> Options {
+    pub(in crate::cli) fn apply_to(self, options: Options) -> Options {
         let Self { tools, roles, variables, add_dirs } = self;
         Options { add_dirs, tools, roles, variables, ..options }
     }
@@ -92,15 +92,15 @@ impl OfSession {
 
 impl CompatibleOptions {
     /// Names what has no effect; an error for what is not supported.
-    pub(in crate::cli) fn check(&self) -> Result<(), OpenError> {
-        self.foreign.answer()
+    pub(in crate::cli) fn check_supported(&self) -> Result<(), OpenError> {
+        self.foreign.check()
     }
 
     /// Nobody is asked, whoever is there. A mode among the options outranks that of the settings.
     pub(in crate::cli) fn is_unattended(&self, tools: &ToolOptions) -> bool {
         let is_given = tools.permission_mode.is_some() || tools.yolo;
         let in_settings = || {
-            let settings = GivenSettings::of(&self.settings, &self.managed_settings);
+            let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings);
             // (Wrong settings open no session.)
             settings.is_ok_and(|settings| settings.is_unattended)
         };
@@ -110,11 +110,11 @@ impl CompatibleOptions {
     }
 
     /// Why a program may not choose mode full while the session runs, which began in this mode.
-    pub(in crate::cli) fn refuses_full(&self, begun: PermissionMode) -> Option<&'static str> {
-        let settings = GivenSettings::of(&self.settings, &self.managed_settings);
+    pub(in crate::cli) fn full_mode_refusal(&self, begun: PermissionMode) -> Option<&'static str> {
+        let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings);
         // (Wrong settings open no session.)
         if settings.is_ok_and(|settings| settings.disables_full) {
-            return Some(DISABLED);
+            return Some(FULL_MODE_DISABLED);
         }
         let is_allowed = begun == PermissionMode::Full || self.foreign.allows_full();
         (!is_allowed).then_some(
@@ -124,18 +124,18 @@ impl CompatibleOptions {
     }
 
     /// An error if the configured mode is one that the settings disable.
-    pub(super) fn check_mode(&self, loaded: &Loaded) -> Result<(), OpenError> {
+    pub(super) fn check_mode(&self, loaded: &LoadedConfig) -> Result<(), OpenError> {
         let is_full = loaded.config.permissions.mode == Some(PermissionMode::Full);
-        match self.refuses_full(PermissionMode::Full) {
+        match self.full_mode_refusal(PermissionMode::Full) {
             Some(why) if is_full => Err(OpenError::Usage(why.to_owned())),
             _ => Ok(()),
         }
     }
 
     /// Whether the settings of the project are read, and those of the user's Claude Code.
-    pub(super) fn sources(&self) -> Result<(bool, bool), OpenError> {
+    pub(super) fn selected_sources(&self) -> Result<(bool, bool), OpenError> {
         let Some(sources) = &self.setting_sources else { return Ok((true, true)) };
-        let names: Vec<&str> = words(sources).collect();
+        let names: Vec<&str> = split_list(sources).collect();
         if let Some(name) = names.iter().find(|name| !["user", "project", "local"].contains(name)) {
             return Err(OpenError::Usage(format!(
                 "--setting-sources: there is no source {name:?}; the sources are user, project, local"
@@ -146,9 +146,9 @@ impl CompatibleOptions {
     }
 
     /// What the options mean for the configuration.
-    pub(super) fn meaning(&self) -> Result<Meaning, OpenError> {
-        let mut meaning = Meaning::default();
-        let settings = GivenSettings::of(&self.settings, &self.managed_settings)?;
+    pub(super) fn config_overrides(&self) -> Result<ConfigOverrides, OpenError> {
+        let mut meaning = ConfigOverrides::default();
+        let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings)?;
         for (key, value) in settings.values {
             meaning.values.push((key, value, SETTINGS.to_owned()));
         }
@@ -157,9 +157,9 @@ impl CompatibleOptions {
             let ignored = settings.ignored.join(", ");
             meaning.warnings.push(format!("--settings: without effect: {ignored}"));
         }
-        let (_, unknown) = given_tools(&self.tools);
-        meaning.warnings.extend(no_such_tools(&unknown, "--tools"));
-        meaning.warnings.extend(no_such_tools(&settings.unknown, "--settings"));
+        let (_, unknown) = parse_tool_list(&self.tools);
+        meaning.warnings.extend(unknown_tools_warning(&unknown, "--tools"));
+        meaning.warnings.extend(unknown_tools_warning(&settings.unknown_tools, "--settings"));
         if !self.fallback_model.is_empty() {
             let models = self.fallback_model.iter().map(|model| Value::from(model.trim()));
             let models: Vec<Value> = models.collect();
@@ -180,51 +180,54 @@ impl CompatibleOptions {
     }
 
     /// What the options mean for the session; `denied`: the tools of --disallowedTools without a pattern.
-    pub(in crate::cli) fn of_session(&self, denied: Vec<String>) -> Result<OfSession, OpenError> {
-        let settings = GivenSettings::of(&self.settings, &self.managed_settings)?;
-        let mut of_session = OfSession {
+    pub(in crate::cli) fn session_overrides(
+        &self,
+        denied: Vec<String>,
+    ) -> Result<SessionOverrides, OpenError> {
+        let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings)?;
+        let mut of_session = SessionOverrides {
             variables: settings.variables,
             add_dirs: settings.add_dirs,
-            ..OfSession::default()
+            ..SessionOverrides::default()
         };
-        of_session.tools = ToolChoice { only: given_tools(&self.tools).0, without: denied };
-        of_session.tools.without.extend(settings.without);
+        of_session.tools = ToolChoice { only: parse_tool_list(&self.tools).0, without: denied };
+        of_session.tools.without.extend(settings.denied_tools);
         for given in &self.agents {
             let wrong = |why: String| OpenError::Usage(format!("--agents: {why}"));
-            let (json, _) = json_of(given).map_err(wrong)?;
-            let (roles, unused) = roles::roles_in_json(&json, "--agents").map_err(wrong)?;
+            let (json, _) = read_json(given).map_err(wrong)?;
+            let (roles, unused) = roles::parse_roles(&json, "--agents").map_err(wrong)?;
             of_session.roles.extend(roles);
             if !unused.is_empty() {
-                agent_ui::tell(&format!("--agents: without effect: {}", unused.join(", ")));
+                agent_ui::print_notice(&format!("--agents: without effect: {}", unused.join(", ")));
             }
         }
         Ok(of_session)
     }
 
     /// The prompts that --system-prompt replaces.
-    pub(super) fn prompts(&self) -> Result<BTreeMap<String, String>, OpenError> {
+    pub(super) fn prompt_overrides(&self) -> Result<BTreeMap<String, String>, OpenError> {
         let text = match (&self.system_prompt, &self.system_prompt_file) {
             (Some(text), _) => text.clone(),
-            (None, Some(path)) => text_of(path, "--system-prompt-file")?,
+            (None, Some(path)) => read_option_file(path, "--system-prompt-file")?,
             (None, None) => return Ok(BTreeMap::new()),
         };
-        Ok(instructions(text))
+        Ok(system_prompt_overrides(text))
     }
 
     /// The addition to the system prompt; `given`: that of --append-system-prompt.
-    pub(in crate::cli) fn addition(
+    pub(in crate::cli) fn system_prompt_addition(
         &self,
         given: Option<&String>,
     ) -> Result<Option<String>, OpenError> {
         match &self.append_system_prompt_file {
-            Some(path) => text_of(path, "--append-system-prompt-file").map(Some),
+            Some(path) => read_option_file(path, "--append-system-prompt-file").map(Some),
             None => Ok(given.cloned()),
         }
     }
 
     /// Adds the MCP servers to the configuration.
-    pub(super) fn add_servers(&self, loaded: &mut Loaded) -> Result<(), OpenError> {
-        let given = self.servers()?;
+    pub(super) fn add_servers(&self, loaded: &mut LoadedConfig) -> Result<(), OpenError> {
+        let given = self.mcp_config_servers()?;
         let servers = &mut loaded.config.mcp.servers;
         if self.strict_mcp_config {
             servers.clear();
@@ -235,14 +238,14 @@ impl CompatibleOptions {
 
     /// The names of servers that are in the program that started this one.
     pub(in crate::cli) fn host_servers(&self) -> Result<Vec<String>, OpenError> {
-        Ok(self.servers()?.in_host)
+        Ok(self.mcp_config_servers()?.host_servers)
     }
 
     /// Tells that nobody serves the servers in the program: it does not drive the session.
-    pub(in crate::cli) fn no_host(&self) -> Result<(), OpenError> {
+    pub(in crate::cli) fn warn_without_host(&self) -> Result<(), OpenError> {
         let names = self.host_servers()?;
         if !names.is_empty() {
-            agent_ui::tell(&format!(
+            agent_ui::print_notice(&format!(
                 "MCP servers of the type sdk are not used without --input-format stream-json: {}",
                 names.join(", ")
             ));
@@ -250,28 +253,28 @@ impl CompatibleOptions {
         Ok(())
     }
 
-    fn servers(&self) -> Result<config::GivenServers, OpenError> {
-        let mut all = config::GivenServers::default();
+    fn mcp_config_servers(&self) -> Result<config::McpConfigServers, OpenError> {
+        let mut all = config::McpConfigServers::default();
         for given in &self.mcp_config {
             let wrong = |why: String| OpenError::Usage(format!("--mcp-config: {why}"));
-            let (json, place) = json_of(given).map_err(wrong)?;
-            let servers = config::given_servers(&json);
+            let (json, place) = read_json(given).map_err(wrong)?;
+            let servers = config::parse_servers(&json);
             let servers = servers.map_err(|why| wrong(format!("{place}{why}")))?;
             all.servers.extend(servers.servers);
-            all.in_host.extend(servers.in_host);
+            all.host_servers.extend(servers.host_servers);
         }
         Ok(all)
     }
 }
 
 /// The prompts that a system prompt of the user replaces.
-pub(in crate::cli) fn instructions(text: String) -> BTreeMap<String, String> {
+pub(in crate::cli) fn system_prompt_overrides(text: String) -> BTreeMap<String, String> {
     let prompts = [("system/decision.md", text), ("system/recovery.md", String::new())];
     prompts.map(|(name, text)| (name.to_owned(), text)).into()
 }
 
 /// A warning about names of tools that do not exist.
-pub(super) fn no_such_tools(names: &[String], option: &str) -> Option<String> {
+pub(super) fn unknown_tools_warning(names: &[String], option: &str) -> Option<String> {
     let mut names = names.to_vec();
     names.sort();
     names.dedup();
@@ -280,12 +283,12 @@ pub(super) fn no_such_tools(names: &[String], option: &str) -> Option<String> {
 }
 
 /// The words of a list, which commas or blanks separate.
-pub(super) fn words(list: &str) -> impl Iterator<Item = &str> {
+pub(super) fn split_list(list: &str) -> impl Iterator<Item = &str> {
     list.split(|char: char| char == ',' || char.is_whitespace()).filter(|word| !word.is_empty())
 }
 
 /// The JSON of an option's value, which is the text itself or a file; with the file's name for messages.
-pub(in crate::cli) fn json_of(given: &str) -> Result<(Json, String), String> {
+pub(in crate::cli) fn read_json(given: &str) -> Result<(Json, String), String> {
     let trimmed = given.trim();
     let (text, place) = if trimmed.starts_with(['{', '[']) {
         (trimmed.to_owned(), String::new())
@@ -300,7 +303,7 @@ pub(in crate::cli) fn json_of(given: &str) -> Result<(Json, String), String> {
     }
 }
 
-fn text_of(path: &Path, option: &str) -> Result<String, OpenError> {
+fn read_option_file(path: &Path, option: &str) -> Result<String, OpenError> {
     disk::read_small_text(path)
         .map_err(|error| OpenError::Usage(format!("{option} {}: {error}", path.display())))
 }

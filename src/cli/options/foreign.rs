@@ -6,68 +6,84 @@ use super::OpenError;
 
 /// What follows the option.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Value {
-    No,
-    Yes,
+enum OptionValue {
+    Absent,
+    Required,
     /// Only with `=`: the next word may be the task.
-    Maybe,
+    Optional,
 }
 
 /// What is done about an option.
 #[derive(Clone, Copy)]
-enum Answer {
+enum OptionHandling {
     /// Nothing changes without it.
-    Silence,
+    Ignore,
     /// Named, with the reason.
-    Notice(&'static str),
+    Warn(&'static str),
     /// Ignoring it would change the result.
-    Refusal(&'static str),
+    Reject(&'static str),
 }
 
-use Answer::{Notice, Refusal, Silence};
+use OptionHandling::{Ignore, Reject, Warn};
 
 /// Mode full may be chosen while the session runs.
 const ALLOWS_FULL: &str = "allow-dangerously-skip-permissions";
 
-const ALL: &[(&str, Value, Answer)] = &[
+const FOREIGN_OPTIONS: &[(&str, OptionValue, OptionHandling)] = &[
     // It says whether a program may choose the mode later.
-    (ALLOWS_FULL, Value::No, Silence),
+    (ALLOWS_FULL, OptionValue::Absent, Ignore),
     // The first line of the program is always awaited.
-    ("await-initialize", Value::No, Silence),
-    ("betas", Value::Yes, Notice("beta features of one provider are not requested")),
-    ("channels", Value::Yes, Notice("MCP servers send no messages into a session")),
-    ("debug", Value::Maybe, Notice("`agent trace` shows every step of a session")),
-    ("debug-file", Value::Yes, Notice("`agent trace` shows every step of a session")),
-    ("debug-to-stderr", Value::No, Notice("`agent trace` shows every step of a session")),
-    ("mcp-debug", Value::No, Notice("`agent mcp test` shows what a server answers")),
-    ("task-budget", Value::Yes, Notice("--max-budget-usd and --max-turns limit a task")),
-    ("thinking-display", Value::Yes, Notice("reasoning is shown as the model sends it")),
+    ("await-initialize", OptionValue::Absent, Ignore),
+    ("betas", OptionValue::Required, Warn("beta features of one provider are not requested")),
+    ("channels", OptionValue::Required, Warn("MCP servers send no messages into a session")),
+    ("debug", OptionValue::Optional, Warn("`agent trace` shows every step of a session")),
+    ("debug-file", OptionValue::Required, Warn("`agent trace` shows every step of a session")),
+    ("debug-to-stderr", OptionValue::Absent, Warn("`agent trace` shows every step of a session")),
+    ("mcp-debug", OptionValue::Absent, Warn("`agent mcp test` shows what a server answers")),
+    ("task-budget", OptionValue::Required, Warn("--max-budget-usd and --max-turns limit a task")),
+    ("thinking-display", OptionValue::Required, Warn("reasoning is shown as the model sends it")),
     (
         "agent",
-        Value::Yes,
-        Refusal("give its prompt with --system-prompt and its tools with --tools"),
+        OptionValue::Required,
+        Reject("give its prompt with --system-prompt and its tools with --tools"),
     ),
-    ("initialize-fields", Value::Yes, Refusal("pass --settings and --disallowedTools as options")),
+    (
+        "initialize-fields",
+        OptionValue::Required,
+        Reject("pass --settings and --disallowedTools as options"),
+    ),
     (
         "managed-settings-in-initialize",
-        Value::No,
-        Refusal("pass the settings with --managed-settings"),
+        OptionValue::Absent,
+        Reject("pass the settings with --managed-settings"),
     ),
     (
         "plugin-dir",
-        Value::Yes,
-        Refusal(
+        OptionValue::Required,
+        Reject(
             "copy its skills, commands and agents to .claude/, and its MCP servers to --mcp-config",
         ),
     ),
-    ("plugin-dir-no-mcp", Value::Yes, Refusal("copy its skills, commands and agents to .claude/")),
-    ("project-config-root", Value::Yes, Refusal("start agent in that folder")),
-    ("resume-drops-turn", Value::Yes, Refusal("shorten the session with `agent session rewind`")),
-    ("resume-session-at", Value::Yes, Refusal("shorten the session with `agent session rewind`")),
+    (
+        "plugin-dir-no-mcp",
+        OptionValue::Required,
+        Reject("copy its skills, commands and agents to .claude/"),
+    ),
+    ("project-config-root", OptionValue::Required, Reject("start agent in that folder")),
+    (
+        "resume-drops-turn",
+        OptionValue::Required,
+        Reject("shorten the session with `agent session rewind`"),
+    ),
+    (
+        "resume-session-at",
+        OptionValue::Required,
+        Reject("shorten the session with `agent session rewind`"),
+    ),
     (
         "session-mirror",
-        Value::No,
-        Refusal("sessions are recorded by agent alone; leave out the session store"),
+        OptionValue::Absent,
+        Reject("sessions are recorded by agent alone; leave out the session store"),
     ),
 ];
 
@@ -82,19 +98,19 @@ impl ForeignOptions {
     }
 
     /// Names those that do nothing; an error for those that would be missed.
-    pub(in crate::cli) fn answer(&self) -> Result<(), OpenError> {
+    pub(in crate::cli) fn check(&self) -> Result<(), OpenError> {
         let mut ignored = Vec::new();
-        for (name, _, answer) in ALL.iter().filter(|(name, ..)| self.0.contains(name)) {
+        for (name, _, answer) in FOREIGN_OPTIONS.iter().filter(|(name, ..)| self.0.contains(name)) {
             match answer {
-                Silence => {}
-                Notice(why) => ignored.push(format!("--{name} ({why})")),
-                Refusal(what) => {
+                Ignore => {}
+                Warn(why) => ignored.push(format!("--{name} ({why})")),
+                Reject(what) => {
                     return Err(OpenError::Usage(format!("--{name} is not supported: {what}")));
                 }
             }
         }
         if !ignored.is_empty() {
-            agent_ui::tell(&format!("options without effect: {}", ignored.join(", ")));
+            agent_ui::print_notice(&format!("options without effect: {}", ignored.join(", ")));
         }
         Ok(())
     }
@@ -102,13 +118,13 @@ impl ForeignOptions {
 
 impl Args for ForeignOptions {
     fn augment_args(command: Command) -> Command {
-        ALL.iter().fold(command, |command, (name, value, _)| {
+        FOREIGN_OPTIONS.iter().fold(command, |command, (name, value, _)| {
             let arg = Arg::new(*name).long(*name).hide(true);
             command.arg(match value {
-                Value::No => arg.action(ArgAction::SetTrue),
+                OptionValue::Absent => arg.action(ArgAction::SetTrue),
                 // (The last one counts, as it does there.)
-                Value::Yes => arg.action(ArgAction::Append).allow_hyphen_values(true),
-                Value::Maybe => arg
+                OptionValue::Required => arg.action(ArgAction::Append).allow_hyphen_values(true),
+                OptionValue::Optional => arg
                     .action(ArgAction::Append)
                     .num_args(0..=1)
                     .require_equals(true)
@@ -126,7 +142,9 @@ impl FromArgMatches for ForeignOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given =
             |name: &str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
-        Ok(Self(ALL.iter().map(|(name, ..)| *name).filter(|name| is_given(name)).collect()))
+        Ok(Self(
+            FOREIGN_OPTIONS.iter().map(|(name, ..)| *name).filter(|name| is_given(name)).collect(),
+        ))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -4,37 +4,37 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use toml::Value;
 
-use super::compatible::{no_such_tools, words};
-use super::{CompatibleOptions, OfSession, OpenError, Setting, ToolOptions};
+use super::compatible::{split_list, unknown_tools_warning};
+use super::{CompatibleOptions, OpenError, SessionOverrides, Setting, ToolOptions};
 use crate::app;
-use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS, Loaded};
-use agent_permission::{ForeignRule, Verb};
+use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS, LoadedConfig};
+use agent_permission::{ClaudeRule, RuleAction};
 use agent_protocol::control::PermissionMode;
-use agent_protocol::hook::names::own_tool;
+use agent_protocol::hook::claude_names::native_tool_name;
 
 /// A mode from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct GivenMode {
+pub(in crate::cli) struct PermissionModeArg {
     pub(in crate::cli) mode: PermissionMode,
     /// In this mode the user may be asked.
     pub(in crate::cli) asks: bool,
 }
 
-impl GivenMode {
-    const fn asking(mode: PermissionMode) -> Self {
+impl PermissionModeArg {
+    const fn interactive(mode: PermissionMode) -> Self {
         Self { mode, asks: true }
     }
 }
 
-impl ValueEnum for GivenMode {
+impl ValueEnum for PermissionModeArg {
     fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [GivenMode; 6] = [
-            GivenMode::asking(PermissionMode::Plan),
-            GivenMode::asking(PermissionMode::ReadOnly),
-            GivenMode::asking(PermissionMode::Ask),
-            GivenMode::asking(PermissionMode::AutoEdit),
-            GivenMode::asking(PermissionMode::Full),
-            GivenMode { mode: PermissionMode::Ask, asks: false },
+        const ALL: [PermissionModeArg; 6] = [
+            PermissionModeArg::interactive(PermissionMode::Plan),
+            PermissionModeArg::interactive(PermissionMode::ReadOnly),
+            PermissionModeArg::interactive(PermissionMode::Ask),
+            PermissionModeArg::interactive(PermissionMode::AutoEdit),
+            PermissionModeArg::interactive(PermissionMode::Full),
+            PermissionModeArg { mode: PermissionMode::Ask, asks: false },
         ];
         &ALL
     }
@@ -49,36 +49,36 @@ impl ValueEnum for GivenMode {
 
 /// What lists of rules mean here.
 #[derive(Debug, Default)]
-pub(super) struct GivenRules {
+pub(super) struct TranslatedRules {
     /// Rules in our syntax.
     pub(super) rules: Vec<String>,
     /// Tools that are named without a pattern.
-    pub(super) bare: Vec<String>,
+    pub(super) whole_tools: Vec<String>,
     /// Names of tools that do not exist here.
-    pub(super) unknown: Vec<String>,
+    pub(super) unknown_tools: Vec<String>,
 }
 
 /// The rules in these texts, each with one or several of them. A deny rule without a pattern removes a tool of ours,
 /// which is no rule.
-pub(super) fn given_rules(
+pub(super) fn translate_rules(
     texts: &[String],
-    verb: Verb,
+    verb: RuleAction,
     option: &str,
-) -> Result<GivenRules, OpenError> {
-    let mut given = GivenRules::default();
+) -> Result<TranslatedRules, OpenError> {
+    let mut given = TranslatedRules::default();
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {
         let wrong = |why: String| OpenError::Usage(format!("{option}: {why}"));
-        for rule in ForeignRule::parse_all(text).map_err(wrong)? {
+        for rule in ClaudeRule::parse_all(text).map_err(wrong)? {
             let is_of_server = rule.tool.starts_with("mcp__");
             if !is_of_server && !app::tool_names().any(|tool| tool == rule.tool) {
-                given.unknown.push(rule.tool);
+                given.unknown_tools.push(rule.tool);
                 continue;
             }
-            if verb != Verb::Deny || !rule.is_bare() || is_of_server {
-                given.rules.extend(rule.texts(verb).map_err(wrong)?);
+            if verb != RuleAction::Deny || !rule.is_bare() || is_of_server {
+                given.rules.extend(rule.to_native_rules(verb).map_err(wrong)?);
             }
             if rule.is_bare() {
-                given.bare.push(rule.tool);
+                given.whole_tools.push(rule.tool);
             }
         }
     }
@@ -86,15 +86,16 @@ pub(super) fn given_rules(
 }
 
 /// Adds the rules of settings files that restrict, in our syntax. One that cannot be used is a warning.
-pub(super) fn take_restrictions(loaded: &mut Loaded) {
+pub(super) fn apply_restrictions(loaded: &mut LoadedConfig) {
     for (list, text, origin) in std::mem::take(&mut loaded.foreign_rules) {
-        let verb = if list == "deny" { Verb::Deny } else { Verb::Ask };
-        match given_rules(std::slice::from_ref(&text), verb, list) {
-            Ok(GivenRules { rules, bare, unknown: _ }) => {
+        let verb = if list == "deny" { RuleAction::Deny } else { RuleAction::Ask };
+        match translate_rules(std::slice::from_ref(&text), verb, list) {
+            Ok(TranslatedRules { rules, whole_tools: bare, unknown_tools: _ }) => {
                 // (A server's tools are in the rules already.)
-                let is_whole = |tool: &String| verb == Verb::Deny && !tool.starts_with("mcp__");
+                let is_whole =
+                    |tool: &String| verb == RuleAction::Deny && !tool.starts_with("mcp__");
                 for rule in rules.into_iter().chain(bare.into_iter().filter(is_whole)) {
-                    match app::permission_rules(&rule) {
+                    match app::parse_permission_rules(&rule) {
                         Ok(_) => loaded.rules.push((list.to_owned(), rule, origin.clone())),
                         Err(why) => loaded.warnings.push(format!("{origin}: not used: {why}")),
                     }
@@ -112,20 +113,21 @@ impl ToolOptions {
     }
 
     /// The rules in the syntax of Claude Code, with the key of the configuration and the option.
-    fn foreign_rules(&self) -> [(&[String], Verb, &'static str, &'static str); 2] {
+    fn foreign_rules(&self) -> [(&[String], RuleAction, &'static str, &'static str); 2] {
         [
-            (&self.allowed_tools, Verb::Allow, "permissions.allow", ALLOWED_TOOLS),
-            (&self.disallowed_tools, Verb::Deny, "permissions.deny", DISALLOWED_TOOLS),
+            (&self.allowed_tools, RuleAction::Allow, "permissions.allow", ALLOWED_TOOLS),
+            (&self.disallowed_tools, RuleAction::Deny, "permissions.deny", DISALLOWED_TOOLS),
         ]
     }
 
     /// The rules in our syntax, as settings. A session is without tools that are refused as a
     /// whole; a single call of them is refused.
-    pub(super) fn rules(&self, is_single_call: bool) -> Result<Vec<Setting>, OpenError> {
+    pub(super) fn rule_settings(&self, is_single_call: bool) -> Result<Vec<Setting>, OpenError> {
         let mut all = Vec::new();
         for (texts, verb, key, option) in self.foreign_rules() {
-            let GivenRules { mut rules, bare, .. } = given_rules(texts, verb, option)?;
-            if is_single_call && verb == Verb::Deny {
+            let TranslatedRules { mut rules, whole_tools: bare, .. } =
+                translate_rules(texts, verb, option)?;
+            if is_single_call && verb == RuleAction::Deny {
                 rules.extend(bare);
             }
             if !rules.is_empty() {
@@ -138,42 +140,42 @@ impl ToolOptions {
 
     /// Fails if they are no rules.
     pub(in crate::cli) fn check_rules(&self) -> Result<(), OpenError> {
-        self.unknown_tools().map(drop)
+        self.unknown_tool_warnings().map(drop)
     }
 
     /// Warnings about rules for tools that do not exist.
-    pub(super) fn unknown_tools(&self) -> Result<Vec<String>, OpenError> {
+    pub(super) fn unknown_tool_warnings(&self) -> Result<Vec<String>, OpenError> {
         let mut warnings = Vec::new();
         for (texts, verb, _, option) in self.foreign_rules() {
-            let unknown = given_rules(texts, verb, option)?.unknown;
-            warnings.extend(no_such_tools(&unknown, option));
+            let unknown = translate_rules(texts, verb, option)?.unknown_tools;
+            warnings.extend(unknown_tools_warning(&unknown, option));
         }
         Ok(warnings)
     }
 
     /// What these options and the compatible ones mean for the session alone.
-    pub(in crate::cli) fn of_session(
+    pub(in crate::cli) fn session_overrides(
         &self,
         compatible: &CompatibleOptions,
-    ) -> Result<OfSession, OpenError> {
+    ) -> Result<SessionOverrides, OpenError> {
         let [_, (texts, verb, _, option)] = self.foreign_rules();
-        let denied = given_rules(texts, verb, option)?.bare;
-        let mut of_session = compatible.of_session(denied)?;
+        let denied = translate_rules(texts, verb, option)?.whole_tools;
+        let mut of_session = compatible.session_overrides(denied)?;
         of_session.add_dirs.splice(0..0, self.add_dir.iter().cloned());
         Ok(of_session)
     }
 }
 
 /// The tools of `--tools`, and names that do not exist here; `None`: all.
-pub(super) fn given_tools(texts: &[String]) -> (Option<Vec<String>>, Vec<String>) {
+pub(super) fn parse_tool_list(texts: &[String]) -> (Option<Vec<String>>, Vec<String>) {
     if texts.is_empty() {
         return (None, Vec::new());
     }
-    let names: Vec<&str> = texts.iter().flat_map(|text| words(text)).collect();
+    let names: Vec<&str> = texts.iter().flat_map(|text| split_list(text)).collect();
     if names.contains(&"default") {
         return (None, Vec::new());
     }
-    let own = names.into_iter().map(|name| own_tool(name).to_owned());
+    let own = names.into_iter().map(|name| native_tool_name(name).to_owned());
     // (They say nothing about servers.)
     let own = own.filter(|name| !name.starts_with("mcp__"));
     let (known, unknown) = own.partition(|name| app::tool_names().any(|tool| tool == name));

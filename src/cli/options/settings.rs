@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use serde_json::{Map, Value as Json};
 use toml::Value;
 
-use super::rules::given_rules;
-use super::{OpenError, json_of};
+use super::rules::translate_rules;
+use super::{OpenError, read_json};
 use crate::config::{Hook, SETTINGS, hooks_of_settings};
-use agent_permission::Verb;
+use agent_permission::RuleAction;
 
-const OPTION: &str = SETTINGS;
+const SETTINGS_OPTION: &str = SETTINGS;
 /// Settings that only restrict.
-const MANAGED: &str = "--managed-settings";
+const MANAGED_OPTION: &str = "--managed-settings";
 
 /// The key of `permissions` with the value `disable`.
 const DISABLES_FULL: &str = "disableBypassPermissionsMode";
@@ -21,11 +21,11 @@ const RESTRICTING: [&str; 3] = ["deny", "ask", DISABLES_FULL];
 
 /// What settings mean here.
 #[derive(Debug, Default)]
-pub(super) struct GivenSettings {
+pub(super) struct ClaudeSettings {
     /// Keys of the configuration.
     pub(super) values: Vec<(String, Value)>,
     /// Tools that are denied as a whole.
-    pub(super) without: Vec<String>,
+    pub(super) denied_tools: Vec<String>,
     pub(super) add_dirs: Vec<PathBuf>,
     /// Variables in the environment of commands.
     pub(super) variables: Vec<(String, String)>,
@@ -37,36 +37,38 @@ pub(super) struct GivenSettings {
     /// Settings that mean nothing here.
     pub(super) ignored: Vec<String>,
     /// Names of tools that do not exist here.
-    pub(super) unknown: Vec<String>,
+    pub(super) unknown_tools: Vec<String>,
 }
 
-impl GivenSettings {
+impl ClaudeSettings {
     /// Reads these settings; the last ones count. Managed ones only restrict.
-    pub(super) fn of(all: &[String], managed: &[String]) -> Result<Self, OpenError> {
+    pub(super) fn parse(all: &[String], managed: &[String]) -> Result<Self, OpenError> {
         let mut given = Self::default();
-        let all = all.iter().map(|one| (OPTION, one));
-        for (option, one) in all.chain(managed.iter().map(|one| (MANAGED, one))) {
+        let all = all.iter().map(|one| (SETTINGS_OPTION, one));
+        for (option, one) in all.chain(managed.iter().map(|one| (MANAGED_OPTION, one))) {
             let wrong = |why: String| OpenError::Usage(format!("{option}: {why}"));
-            let (json, place) = json_of(one).map_err(wrong)?;
+            let (json, place) = read_json(one).map_err(wrong)?;
             let Json::Object(settings) = &json else {
                 return Err(wrong(format!("{place}write an object of settings")));
             };
             for (key, value) in settings {
                 let taken = match (option, key.as_str(), value) {
-                    (MANAGED, "permissions", Json::Object(permissions)) => {
+                    (MANAGED_OPTION, "permissions", Json::Object(permissions)) => {
                         let (restricting, others) = permissions
                             .clone()
                             .into_iter()
                             .partition::<Map<_, _>, _>(|(key, _)| RESTRICTING.contains(&&**key));
                         let others = others.keys().map(|key| format!("permissions.{key}"));
                         given.ignored.extend(others);
-                        given.permissions(&restricting)
+                        given.add_permissions(&restricting)
                     }
-                    (MANAGED, key, _) if !matches!(key, "$schema" | "permissions" | "sandbox") => {
+                    (MANAGED_OPTION, key, _)
+                        if !matches!(key, "$schema" | "permissions" | "sandbox") =>
+                    {
                         given.ignored.push(key.to_owned());
                         Ok(())
                     }
-                    (_, key, value) => given.take(key, value),
+                    (_, key, value) => given.add_setting(key, value),
                 };
                 taken.map_err(|why| match why {
                     OpenError::Usage(why) => wrong(format!("{place}{key}: {why}")),
@@ -77,11 +79,11 @@ impl GivenSettings {
         Ok(given)
     }
 
-    fn take(&mut self, key: &str, value: &Json) -> Result<(), OpenError> {
+    fn add_setting(&mut self, key: &str, value: &Json) -> Result<(), OpenError> {
         let wrong = |why: &str| OpenError::Usage(why.to_owned());
         match (key, value) {
             ("$schema", _) => {}
-            ("permissions", Json::Object(permissions)) => self.permissions(permissions)?,
+            ("permissions", Json::Object(permissions)) => self.add_permissions(permissions)?,
             ("env", Json::Object(variables)) => {
                 let text =
                     |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -90,12 +92,12 @@ impl GivenSettings {
             }
             ("hooks", _) => {
                 let text = serde_json::json!({ "hooks": value }).to_string();
-                let hooks = hooks_of_settings(OPTION, &text).map_err(OpenError::Usage)?;
+                let hooks = hooks_of_settings(SETTINGS_OPTION, &text).map_err(OpenError::Usage)?;
                 self.hooks.extend(hooks);
             }
-            ("model", Json::String(model)) => self.put("model", model.as_str()),
-            ("effortLevel", Json::String(effort)) => self.put("effort", effort.as_str()),
-            ("sandbox", Json::Object(sandbox)) => self.sandbox(sandbox),
+            ("model", Json::String(model)) => self.set_value("model", model.as_str()),
+            ("effortLevel", Json::String(effort)) => self.set_value("effort", effort.as_str()),
+            ("sandbox", Json::Object(sandbox)) => self.add_sandbox(sandbox),
             ("permissions" | "env" | "sandbox", _) => return Err(wrong("it is no object")),
             ("model" | "effortLevel", _) => return Err(wrong("it is not text")),
             _ => self.ignored.push(key.to_owned()),
@@ -103,27 +105,27 @@ impl GivenSettings {
         Ok(())
     }
 
-    fn permissions(&mut self, permissions: &Map<String, Json>) -> Result<(), OpenError> {
+    fn add_permissions(&mut self, permissions: &Map<String, Json>) -> Result<(), OpenError> {
         for (key, value) in permissions {
             let list = || {
                 serde_json::from_value::<Vec<String>>(value.clone())
                     .map_err(|_| OpenError::Usage(format!("{key} is no list of texts")))
             };
             let verb = match key.as_str() {
-                "allow" => Verb::Allow,
-                "ask" => Verb::Ask,
-                "deny" => Verb::Deny,
+                "allow" => RuleAction::Allow,
+                "ask" => RuleAction::Ask,
+                "deny" => RuleAction::Deny,
                 "additionalDirectories" => {
                     self.add_dirs.extend(list()?.into_iter().map(PathBuf::from));
                     continue;
                 }
                 "defaultMode" => {
                     let name = value.as_str().unwrap_or_default();
-                    let mode = <super::GivenMode as clap::ValueEnum>::from_str(name, false);
+                    let mode = <super::PermissionModeArg as clap::ValueEnum>::from_str(name, false);
                     let mode = mode.map_err(|_| {
                         OpenError::Usage(format!("there is no permission mode {value}"))
                     })?;
-                    self.put("permissions.mode", mode.mode.as_str());
+                    self.set_value("permissions.mode", mode.mode.as_str());
                     self.is_unattended = !mode.asks;
                     continue;
                 }
@@ -136,27 +138,27 @@ impl GivenSettings {
                     continue;
                 }
             };
-            let given = given_rules(&list()?, verb, key)?;
-            self.put(&format!("permissions.{key}"), given.rules);
-            self.unknown.extend(given.unknown);
-            if verb == Verb::Deny {
-                self.without.extend(given.bare);
+            let given = translate_rules(&list()?, verb, key)?;
+            self.set_value(&format!("permissions.{key}"), given.rules);
+            self.unknown_tools.extend(given.unknown_tools);
+            if verb == RuleAction::Deny {
+                self.denied_tools.extend(given.whole_tools);
             }
         }
         Ok(())
     }
 
-    fn sandbox(&mut self, sandbox: &Map<String, Json>) {
+    fn add_sandbox(&mut self, sandbox: &Map<String, Json>) {
         for (key, value) in sandbox {
             match (key.as_str(), value) {
-                ("enabled", Json::Bool(true)) => self.put("sandbox.enabled", true),
+                ("enabled", Json::Bool(true)) => self.set_value("sandbox.enabled", true),
                 // Commands are confined by default; what is left out here does not free them.
                 _ => self.ignored.push(format!("sandbox.{key}")),
             }
         }
     }
 
-    fn put(&mut self, key: &str, value: impl Into<Value>) {
+    fn set_value(&mut self, key: &str, value: impl Into<Value>) {
         self.values.push((key.to_owned(), value.into()));
     }
 }

@@ -6,32 +6,32 @@ use std::pin::pin;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::face::{SharedKnown, locked};
-use super::input::{Input, Request};
-use super::requests::{Deferred, Desk};
-use super::{compaction, noted};
-use agent_protocol::control::{Control, Interrupt};
-use agent_protocol::own_command::OwnCommand;
+use super::input::{ControlRequest, ProgramInput};
+use super::program_sink::{SharedStatus, lock_status};
+use super::requests::{DeferredRequest, RequestHandler};
+use super::{compact_focus, register_and_expand};
+use agent_protocol::control::{Interrupt, SessionControl};
+use agent_protocol::custom_command::CustomCommand;
 
 /// Takes what the program sends.
 pub(super) struct Inbox {
-    pub(super) control: Control,
-    pub(super) desk: Desk,
-    pub(super) known: SharedKnown,
-    pub(super) commands: Vec<OwnCommand>,
+    pub(super) control: SessionControl,
+    pub(super) handler: RequestHandler,
+    pub(super) status: SharedStatus,
+    pub(super) commands: Vec<CustomCommand>,
     /// What waits for the idle session, in order.
-    pub(super) waiting: VecDeque<Input>,
+    pub(super) queued_input: VecDeque<ProgramInput>,
     /// Requests for the idle session that do not wait for messages.
-    pub(super) deferred: VecDeque<(String, Deferred)>,
+    pub(super) deferred: VecDeque<(String, DeferredRequest)>,
 }
 
 impl Inbox {
     /// Takes input until the work is done. The end of the program interrupts the work. `is_turn`: a turn runs, and
     /// messages reach it.
-    pub(super) async fn until_done<T>(
+    pub(super) async fn run_until_done<T>(
         &mut self,
         work: impl Future<Output = T>,
-        input: &mut UnboundedReceiver<Input>,
+        input: &mut UnboundedReceiver<ProgramInput>,
         is_turn: bool,
     ) -> T {
         let mut work = pin!(work);
@@ -40,61 +40,65 @@ impl Inbox {
             tokio::select! {
                 done = &mut work => return done,
                 next = input.recv(), if !is_closed => match next {
-                    Some(next) => self.take(next, is_turn),
+                    Some(next) => self.handle_input(next, is_turn),
                     None => is_closed = true,
                 },
-                () = self.desk.gone() => {
+                () = self.handler.wait_until_lost() => {
                     self.control.interrupt(Interrupt::Terminate);
                     return work.await;
                 }
-                never = self.desk.work() => match never {},
+                never = self.handler.run() => match never {},
             }
         }
     }
 
-    fn take(&mut self, next: Input, is_turn: bool) {
+    fn handle_input(&mut self, next: ProgramInput, is_turn: bool) {
         match next {
-            Input::Message(message) if message.input.is_stop() => {
+            ProgramInput::Message(message) if message.input.is_stop_request() => {
                 self.control.interrupt(Interrupt::User);
             }
-            Input::Message(message)
-                if is_turn && !message.is_later && compaction(&message).is_none() =>
+            ProgramInput::Message(message)
+                if is_turn && !message.is_deferred && compact_focus(&message).is_none() =>
             {
-                self.control.steer(noted(&self.known, &self.commands, message));
+                self.control.queue_message(register_and_expand(
+                    &self.status,
+                    &self.commands,
+                    message,
+                ));
             }
-            Input::Request(request) if request.is_interrupt() => self.interrupt(&request),
+            ProgramInput::Request(request) if request.is_interrupt() => self.interrupt(&request),
             // Messages that wait came before it.
-            Input::Request(request) if !is_turn && request.needs_idle() => {
-                self.waiting.push_back(Input::Request(request));
+            ProgramInput::Request(request) if !is_turn && request.needs_idle() => {
+                self.queued_input.push_back(ProgramInput::Request(request));
             }
-            Input::Request(request) => {
-                self.deferred.extend(self.desk.take(request, is_turn));
+            ProgramInput::Request(request) => {
+                self.deferred.extend(self.handler.handle(request, is_turn));
             }
-            later => self.waiting.push_back(later),
+            later => self.queued_input.push_back(later),
         }
     }
 
-    fn interrupt(&mut self, request: &Request) {
+    fn interrupt(&mut self, request: &ControlRequest) {
         self.control.interrupt(Interrupt::User);
-        let queued = self.queued();
-        let answer = if request.asked["cancel_queued"] == true {
-            self.control.drop_messages();
-            locked(&self.known).sent.clear();
-            self.waiting.retain(|it| !matches!(it, Input::Message(_)));
+        let queued = self.queued_ids();
+        let answer = if request.body["cancel_queued"] == true {
+            self.control.discard_messages();
+            lock_status(&self.status).undelivered.clear();
+            self.queued_input.retain(|it| !matches!(it, ProgramInput::Message(_)));
             json!({"still_queued": [], "cancelled": queued})
         } else {
             json!({ "still_queued": queued })
         };
-        self.desk.answer(&request.id, Ok(answer));
+        self.handler.answer(&request.id, Ok(answer));
     }
 
     /// The ids of messages that no turn has taken yet, as far as the program gave them some.
-    fn queued(&self) -> Vec<String> {
-        let known = locked(&self.known);
-        let sent = known.sent.iter().filter_map(|sent| sent.uuid.clone());
-        let later = self.waiting.iter().filter_map(|input| match input {
-            Input::Message(message) => message.uuid.clone(),
-            Input::Refused { .. } | Input::Request(_) => None,
+    fn queued_ids(&self) -> Vec<String> {
+        let known = lock_status(&self.status);
+        let sent = known.undelivered.iter().filter_map(|sent| sent.uuid.clone());
+        let later = self.queued_input.iter().filter_map(|input| match input {
+            ProgramInput::Message(message) => message.uuid.clone(),
+            ProgramInput::Refused { .. } | ProgramInput::Request(_) => None,
         });
         sent.chain(later).collect()
     }

@@ -7,9 +7,9 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::program::Program;
-use super::requests::answer_to;
-use crate::cli::message::{self, MAX_TEXT};
+use super::requests::send_answer;
 use crate::cli::stdin::{self, MAX_LINE};
+use crate::cli::user_message::{self, MAX_TEXT};
 use agent_protocol::directives::UserInput;
 use agent_protocol::shorten;
 
@@ -19,33 +19,33 @@ const MAX_WAITING: usize = MAX_LINE;
 const MAX_REFUSED: usize = 1 << 20;
 
 /// One line of the program.
-pub(super) enum Input {
+pub(super) enum ProgramInput {
     /// A message of the user.
-    Message(Message),
+    Message(ProgramMessage),
     /// A message that cannot be used, and why.
-    Refused { why: String, _share: Share },
+    Refused { why: String, _share: InputShare },
     /// A control request.
-    Request(Request),
+    Request(ControlRequest),
 }
 
 /// What waits for the session, in bytes of its lines.
 #[derive(Clone, Default)]
-struct Waiting(Arc<AtomicUsize>);
+struct InputBudget(Arc<AtomicUsize>);
 
 /// The share of a line, until it is taken.
 #[derive(Default)]
-pub(super) struct Share(Waiting, usize);
+pub(super) struct InputShare(InputBudget, usize);
 
-impl Waiting {
+impl InputBudget {
     /// A share of this size; `None` if more than `limit` waited then.
-    fn share(&self, size: usize, limit: usize) -> Option<Share> {
-        let share = Share(self.clone(), size);
+    fn reserve(&self, size: usize, limit: usize) -> Option<InputShare> {
+        let share = InputShare(self.clone(), size);
         let before = self.0.fetch_add(size, Ordering::Relaxed);
         (before + size <= limit).then_some(share)
     }
 }
 
-impl Drop for Share {
+impl Drop for InputShare {
     fn drop(&mut self) {
         self.0.0.fetch_sub(self.1, Ordering::Relaxed);
     }
@@ -53,54 +53,54 @@ impl Drop for Share {
 
 /// A message of the user.
 #[derive(Default)]
-pub(super) struct Message {
+pub(super) struct ProgramMessage {
     pub(super) input: UserInput,
     /// The id that the program gave it.
     pub(super) uuid: Option<String>,
     /// It waits until the running turn has ended.
-    pub(super) is_later: bool,
+    pub(super) is_deferred: bool,
     /// As it was sent.
     pub(super) content: Value,
     /// It was sent to a turn that ended before it was delivered.
-    pub(super) is_again: bool,
-    pub(super) share: Share,
+    pub(super) is_redelivered: bool,
+    pub(super) share: InputShare,
 }
 
-impl Message {
+impl ProgramMessage {
     /// A message that the last turn did not take.
-    pub(super) fn again(input: UserInput) -> Self {
-        Self { input, is_again: true, ..Self::default() }
+    pub(super) fn redelivered(input: UserInput) -> Self {
+        Self { input, is_redelivered: true, ..Self::default() }
     }
 }
 
 /// A control request.
-pub(super) struct Request {
+pub(super) struct ControlRequest {
     pub(super) id: String,
-    pub(super) asked: Value,
-    _share: Share,
+    pub(super) body: Value,
+    _share: InputShare,
 }
 
-impl Request {
+impl ControlRequest {
     /// It ends the running turn.
     pub(super) fn is_interrupt(&self) -> bool {
-        self.asked["subtype"] == "interrupt"
+        self.body["subtype"] == "interrupt"
     }
 
     /// It needs the idle session.
     pub(super) fn needs_idle(&self) -> bool {
-        self.asked["subtype"] == "set_model" || self.asked["subtype"] == "rewind_files"
+        self.body["subtype"] == "set_model" || self.body["subtype"] == "rewind_files"
     }
 }
 
 /// Reads standard input in a thread of its own, until its end. Answers to our requests go directly to `program`.
-pub(super) fn read(program: Program) -> std::io::Result<UnboundedReceiver<Input>> {
+pub(super) fn spawn_reader(program: Program) -> std::io::Result<UnboundedReceiver<ProgramInput>> {
     let (sender, receiver) = unbounded_channel();
     let read = move || {
-        let reader = Reader { program, sender, waiting: Waiting::default() };
-        let mut batches = stdin::lines(MAX_LINE);
+        let reader = InputReader { program, sender, budget: InputBudget::default() };
+        let mut batches = stdin::read_lines(MAX_LINE);
         while let Some(Ok(batch)) = batches.blocking_recv() {
             for line in batch {
-                reader.take(line);
+                reader.handle_line(line);
             }
         }
         reader.program.close();
@@ -109,15 +109,15 @@ pub(super) fn read(program: Program) -> std::io::Result<UnboundedReceiver<Input>
     Ok(receiver)
 }
 
-struct Reader {
+struct InputReader {
     program: Program,
-    sender: UnboundedSender<Input>,
-    waiting: Waiting,
+    sender: UnboundedSender<ProgramInput>,
+    budget: InputBudget,
 }
 
-impl Reader {
-    fn take(&self, line: stdin::Input) {
-        let stdin::Input::Line(line) = line else {
+impl InputReader {
+    fn handle_line(&self, line: stdin::InputLine) {
+        let stdin::InputLine::Line(line) = line else {
             let limit = MAX_LINE >> 20;
             self.refuse(format!("a message of more than {limit} MB: put its content into files"));
             return;
@@ -130,63 +130,65 @@ impl Reader {
             Ok(message @ Value::Object(_)) => message,
             Ok(_) | Err(_) => {
                 let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                agent_ui::tell(&format!(
+                agent_ui::print_notice(&format!(
                     "a line of input is no JSON object and is ignored: {shown:?}"
                 ));
                 return;
             }
         };
         match message["type"].as_str() {
-            Some("control_response") => self.program.answered(&message["response"]),
-            Some("control_request") => self.request(&message, line.len()),
-            Some("user") => match of_user(&message) {
-                Ok(message) => self.message(message, line.len()),
+            Some("control_response") => self.program.handle_response(&message["response"]),
+            Some("control_request") => self.queue_request(&message, line.len()),
+            Some("user") => match parse_user_message(&message) {
+                Ok(message) => self.queue_message(message, line.len()),
                 Err(why) => self.refuse(why),
             },
             Some("keep_alive" | "control_cancel_request" | "update_environment_variables") => {}
             other => {
                 let kind = shorten(other.unwrap_or("(none)"), 80);
-                agent_ui::tell(&format!("a message of type {kind} is ignored"));
+                agent_ui::print_notice(&format!("a message of type {kind} is ignored"));
             }
         }
     }
 
-    fn message(&self, message: Message, size: usize) {
-        match self.waiting.share(size, MAX_WAITING) {
-            Some(share) => _ = self.sender.send(Input::Message(Message { share, ..message })),
-            None => self.refuse(format!("a message while {}", too_much())),
+    fn queue_message(&self, message: ProgramMessage, size: usize) {
+        match self.budget.reserve(size, MAX_WAITING) {
+            Some(share) => {
+                _ = self.sender.send(ProgramInput::Message(ProgramMessage { share, ..message }));
+            }
+            None => self.refuse(format!("a message while {}", overflow_message())),
         }
     }
 
-    fn request(&self, message: &Value, size: usize) {
+    fn queue_request(&self, message: &Value, size: usize) {
         let id = message["request_id"].as_str().unwrap_or_default().to_owned();
         let request = &message["request"];
         // (An interrupt is accepted even above the limit.)
         let limit = if request["subtype"] == "interrupt" { usize::MAX } else { MAX_WAITING };
-        match self.waiting.share(size, limit) {
+        match self.budget.reserve(size, limit) {
             Some(share) => {
-                let request = Request { id, asked: request.clone(), _share: share };
-                _ = self.sender.send(Input::Request(request));
+                let request = ControlRequest { id, body: request.clone(), _share: share };
+                _ = self.sender.send(ProgramInput::Request(request));
             }
-            None => answer_to(&self.program, &id, Err(too_much())),
+            None => send_answer(&self.program, &id, Err(overflow_message())),
         }
     }
 
     fn refuse(&self, why: String) {
-        let size = why.len() + size_of::<Input>();
-        match self.waiting.share(size, MAX_WAITING + MAX_REFUSED) {
-            Some(share) => _ = self.sender.send(Input::Refused { why, _share: share }),
-            None => agent_ui::tell(&format!("a line of input is ignored: {why}")),
+        let size = why.len() + size_of::<ProgramInput>();
+        match self.budget.reserve(size, MAX_WAITING + MAX_REFUSED) {
+            Some(share) => _ = self.sender.send(ProgramInput::Refused { why, _share: share }),
+            None => agent_ui::print_notice(&format!("a line of input is ignored: {why}")),
         }
     }
 }
 
-fn too_much() -> String {
+fn overflow_message() -> String {
     format!("more than {} MB of input wait for the session", MAX_WAITING >> 20)
 }
 
 /// A message of the user: its content is a text, or blocks of text and images.
-fn of_user(given: &Value) -> Result<Message, String> {
+fn parse_user_message(given: &Value) -> Result<ProgramMessage, String> {
     let content = &given["message"]["content"];
     let (mut texts, mut images) = (Vec::new(), Vec::new());
     match content {
@@ -195,7 +197,7 @@ fn of_user(given: &Value) -> Result<Message, String> {
             for block in blocks {
                 match block["type"].as_str() {
                     Some("text") => texts.extend(block["text"].as_str()),
-                    Some("image") => images.push(image(&block["source"])?),
+                    Some("image") => images.push(decode_image(&block["source"])?),
                     other => {
                         let kind = shorten(other.unwrap_or("(none)"), 80);
                         return Err(format!(
@@ -209,7 +211,7 @@ fn of_user(given: &Value) -> Result<Message, String> {
     }
     let text = texts.join("\n");
     if text.len() > MAX_TEXT {
-        return Err(message::too_long("a message"));
+        return Err(user_message::too_long_error("a message"));
     }
     if text.trim().is_empty() && images.is_empty() {
         return Err("an empty message".to_owned());
@@ -221,17 +223,18 @@ fn of_user(given: &Value) -> Result<Message, String> {
     } else {
         input.text = text;
     }
-    Ok(Message {
+    Ok(ProgramMessage {
         input,
         uuid: given["uuid"].as_str().map(str::to_owned),
-        is_later: given["priority"] == "later",
+        is_deferred: given["priority"] == "later",
         content: content.clone(),
-        ..Message::default()
+        ..ProgramMessage::default()
     })
 }
 
-fn image(source: &Value) -> Result<Vec<u8>, String> {
+fn decode_image(source: &Value) -> Result<Vec<u8>, String> {
     let data = source["data"].as_str().filter(|_| source["type"] == "base64");
     let data = data.ok_or("a message with an image that is not sent as base64")?;
-    message::image(data).ok_or_else(|| "a message with an image that is no valid base64".to_owned())
+    user_message::decode_image(data)
+        .ok_or_else(|| "a message with an image that is no valid base64".to_owned())
 }

@@ -4,29 +4,32 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::face::{SharedKnown, locked};
+use super::program_sink::{SharedStatus, lock_status};
 use crate::app;
-use agent_permission::{ForeignRule, Verb};
+use agent_permission::{ClaudeRule, RuleAction};
 use agent_protocol::Object;
-use agent_protocol::control::{Approval, ChangedInput, Control, Grant, PermissionMode};
-use agent_protocol::event::{Body, Event};
-use agent_protocol::hook::json::foreign_mode;
-use agent_protocol::hook::names::{foreign_input, foreign_tool};
+use agent_protocol::control::{
+    ApprovalDecision, ChangedInput, Grant, PermissionMode, SessionControl,
+};
+use agent_protocol::event::{Event, EventBody};
+use agent_protocol::hook::claude_names::{claude_tool_input, claude_tool_name};
+use agent_protocol::hook::json::claude_mode_name;
+use agent_protocol::terminal_escape::escape_literal;
 use agent_protocol::tool::Effect;
-use agent_protocol::visible::literal;
 
 /// The request that asks about a call in the project at `root`.
-pub(super) fn request(event: &Event, root: &Path) -> Value {
-    let Body::PermissionRequested { call, tool, input, effect, reason, grants, .. } = &event.body
+pub(super) fn permission_request(event: &Event, root: &Path) -> Value {
+    let EventBody::PermissionRequested { call, tool, input, effect, reason, grants, .. } =
+        &event.body
     else {
         return Value::Null;
     };
     let mut request = json!({
         "subtype": "can_use_tool",
-        "tool_name": foreign_tool(tool),
-        "input": foreign_input(tool, input, root),
+        "tool_name": claude_tool_name(tool),
+        "input": claude_tool_input(tool, input, root),
         "permission_suggestions": grants.iter().flat_map(suggestions).collect::<Vec<_>>(),
-        "decision_reason": literal(reason),
+        "decision_reason": escape_literal(reason),
         "tool_use_id": call,
     });
     if let Effect::Write { path } = effect {
@@ -48,7 +51,9 @@ fn suggestions(grant: &Grant) -> Vec<Value> {
             "destination": "session",
         })],
         Grant::Mode(mode) => {
-            vec![json!({"type": "setMode", "mode": foreign_mode(*mode), "destination": "session"})]
+            vec![
+                json!({"type": "setMode", "mode": claude_mode_name(*mode), "destination": "session"}),
+            ]
         }
     }
 }
@@ -66,31 +71,31 @@ fn rule_as_json(rule: &str) -> Value {
 }
 
 /// A call that the program was asked about.
-pub(super) struct Shown {
+pub(super) struct ShownCall {
     call: String,
     /// Each argument that it was shown: our name, its name, and the value, in which secrets are masked.
     input: Vec<(String, String, Value)>,
 }
 
-impl Shown {
-    pub(super) fn of(event: &Event, root: &Path) -> Self {
-        let Body::PermissionRequested { call, tool, input, .. } = &event.body else {
+impl ShownCall {
+    pub(super) fn from_event(event: &Event, root: &Path) -> Self {
+        let EventBody::PermissionRequested { call, tool, input, .. } = &event.body else {
             return Self { call: String::new(), input: Vec::new() };
         };
         let shown = input.iter().flat_map(|(name, value)| {
             let alone = Object::from_iter([(name.clone(), value.clone())]);
-            let shown = foreign_input(tool, &alone, root).into_iter();
+            let shown = claude_tool_input(tool, &alone, root).into_iter();
             shown.map(|(its_name, value)| (name.clone(), its_name, value))
         });
         Self { call: call.clone(), input: shown.collect() }
     }
 
     /// What the program changed; `None`: nothing.
-    fn changed(&self, mut updated: Object) -> Option<ChangedInput> {
+    fn changed_input(&self, mut updated: Object) -> Option<ChangedInput> {
         let mut changed = ChangedInput::default();
         for (name, its_name, shown) in &self.input {
             match updated.get(its_name) {
-                Some(value) if value == shown => changed.kept.push(name.clone()),
+                Some(value) if value == shown => changed.unchanged.push(name.clone()),
                 Some(value) if ChangedInput::is_masked(shown) => {
                     changed.edited.push((name.clone(), shown.clone(), value.clone()));
                 }
@@ -98,83 +103,90 @@ impl Shown {
             }
             updated.remove(its_name);
         }
-        let is_same = updated.is_empty() && changed.kept.len() == self.input.len();
+        let is_same = updated.is_empty() && changed.unchanged.len() == self.input.len();
         changed.others = updated;
         (!is_same).then_some(changed)
     }
 
     /// Passes the program's answer on.
-    pub(super) fn answered(
+    pub(super) fn handle_answer(
         &self,
-        control: &Control,
-        known: &SharedKnown,
+        control: &SessionControl,
+        known: &SharedStatus,
         answer: Result<Value, String>,
     ) {
         let call = &self.call;
         let answer = match answer {
             Ok(answer) => answer,
-            Err(why) => return control.answer(call, Approval::No(Some(why))),
+            Err(why) => return control.answer_approval(call, ApprovalDecision::Reject(Some(why))),
         };
         let message = answer["message"].as_str().unwrap_or_default().to_owned();
         match answer["behavior"].as_str() {
             Some("allow") => {}
             Some("deny") if answer["interrupt"] == true => {
-                return control.answer(call, Approval::Stop(message));
+                return control.answer_approval(call, ApprovalDecision::RejectAndStop(message));
             }
-            Some("deny") => return control.answer(call, Approval::No(Some(message))),
+            Some("deny") => {
+                return control.answer_approval(call, ApprovalDecision::Reject(Some(message)));
+            }
             _ => {
                 let why = "the program's answer is neither allow nor deny";
-                return control.answer(call, Approval::No(Some(why.to_owned())));
+                return control
+                    .answer_approval(call, ApprovalDecision::Reject(Some(why.to_owned())));
             }
         }
-        let (rules, mode) = granted(&answer["updatedPermissions"], known);
+        let (rules, mode) = parse_grants(&answer["updatedPermissions"], known);
         let changed =
-            answer["updatedInput"].as_object().and_then(|input| self.changed(input.clone()));
+            answer["updatedInput"].as_object().and_then(|input| self.changed_input(input.clone()));
         let approval = match changed {
             Some(changed) => {
                 if !rules.is_empty() {
-                    agent_ui::tell("a call that is allowed with other arguments grants no rules");
+                    agent_ui::print_notice(
+                        "a call that is allowed with other arguments grants no rules",
+                    );
                 }
-                Approval::Changed(changed)
+                ApprovalDecision::AllowChanged(changed)
             }
-            _ if !rules.is_empty() => Approval::Always(Grant::Rules(rules)),
-            _ => Approval::Once,
+            _ if !rules.is_empty() => ApprovalDecision::AllowAlways(Grant::Rules(rules)),
+            _ => ApprovalDecision::AllowOnce,
         };
-        if let (Approval::Once, Some(mode)) = (&approval, mode) {
-            return control.answer(call, Approval::Always(Grant::Mode(mode)));
+        if let (ApprovalDecision::AllowOnce, Some(mode)) = (&approval, mode) {
+            return control.answer_approval(call, ApprovalDecision::AllowAlways(Grant::Mode(mode)));
         }
-        control.answer(call, approval);
+        control.answer_approval(call, approval);
         if let Some(mode) = mode {
-            control.want_mode(mode);
+            control.request_mode(mode);
         }
     }
 }
 
 /// The rules and the mode that the program grants. What a session cannot grant is named once on standard error.
-fn granted(updates: &Value, known: &SharedKnown) -> (Vec<String>, Option<PermissionMode>) {
+fn parse_grants(updates: &Value, known: &SharedStatus) -> (Vec<String>, Option<PermissionMode>) {
     let (mut rules, mut mode) = (Vec::new(), None);
     for update in updates.as_array().into_iter().flatten() {
         match update["type"].as_str() {
             Some("addRules") if update["behavior"] == "allow" => {
                 for given in update["rules"].as_array().into_iter().flatten() {
-                    match rules_of(given) {
+                    match translate_rule(given) {
                         Ok(texts) => rules.extend(texts),
-                        Err(why) => {
-                            agent_ui::tell(&format!("a permission update is ignored: {why}"))
-                        }
+                        Err(why) => agent_ui::print_notice(&format!(
+                            "a permission update is ignored: {why}"
+                        )),
                     }
                 }
             }
             Some("setMode") => {
                 let name = update["mode"].as_str().unwrap_or_default();
-                match locked(known).mode(name) {
+                match lock_status(known).parse_mode(name) {
                     Ok(granted) => mode = Some(granted),
-                    Err(why) => agent_ui::tell(&format!("a permission update is ignored: {why}")),
+                    Err(why) => {
+                        agent_ui::print_notice(&format!("a permission update is ignored: {why}"));
+                    }
                 }
             }
             other => {
                 let kind = other.unwrap_or("(none)");
-                agent_ui::tell(&format!(
+                agent_ui::print_notice(&format!(
                     "a permission update of type {kind} is ignored: only addRules with behavior allow, and setMode, are supported"
                 ));
             }
@@ -184,18 +196,18 @@ fn granted(updates: &Value, known: &SharedKnown) -> (Vec<String>, Option<Permiss
 }
 
 /// A rule in the syntax of Claude Code as rules of ours.
-fn rules_of(rule: &Value) -> Result<Vec<String>, String> {
+fn translate_rule(rule: &Value) -> Result<Vec<String>, String> {
     let tool = rule["toolName"].as_str().ok_or("a rule without toolName")?;
     let text = match rule["ruleContent"].as_str() {
         Some(content) => format!("{tool}({content})"),
         None => tool.to_owned(),
     };
     let mut texts = Vec::new();
-    for rule in ForeignRule::parse_all(&text)? {
-        texts.extend(rule.texts(Verb::Allow)?);
+    for rule in ClaudeRule::parse_all(&text)? {
+        texts.extend(rule.to_native_rules(RuleAction::Allow)?);
     }
     for text in &texts {
-        app::permission_rules(text)?;
+        app::parse_permission_rules(text)?;
     }
     Ok(texts)
 }

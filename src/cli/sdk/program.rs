@@ -13,14 +13,14 @@ use crate::cli::stdout::Output;
 use agent_host::exec::seconds;
 
 /// Takes the answer to a request, or why there is none. Called once, in any thread.
-type Then = Box<dyn FnOnce(Result<Value, String>) + Send>;
+type AnswerCallback = Box<dyn FnOnce(Result<Value, String>) + Send>;
 
 /// The program. Copies share it.
 #[derive(Clone)]
 pub(super) struct Program(Arc<Inner>);
 
 struct Inner {
-    open: Mutex<Open>,
+    open: Mutex<OpenRequests>,
     /// Another request waits for its answer.
     has_new: Notify,
     output: Output,
@@ -28,22 +28,22 @@ struct Inner {
 
 /// The requests without an answer.
 #[derive(Default)]
-struct Open {
+struct OpenRequests {
     n_sent: u64,
-    waiting: HashMap<String, Waiting>,
+    waiting: HashMap<String, PendingRequest>,
     /// It sends nothing any more.
     is_closed: bool,
 }
 
-struct Waiting {
-    then: Then,
-    until: (Instant, Duration),
+struct PendingRequest {
+    on_answer: AnswerCallback,
+    deadline: (Instant, Duration),
     /// What it passes on, if it is a message of someone else.
-    about: Option<About>,
+    forwarded: Option<ForwardedRequest>,
 }
 
 /// A request to a server in the program: the server, and the id of the request there.
-pub(super) type About = (String, Value);
+pub(super) type ForwardedRequest = (String, Value);
 
 impl Program {
     pub(super) fn new(output: Output) -> Self {
@@ -53,11 +53,11 @@ impl Program {
     /// Writes a message to it.
     pub(super) fn send(&self, message: &Value) {
         // (If it is gone, the session ends.)
-        _ = self.0.output.line(message);
+        _ = self.0.output.enqueue_json(message);
     }
 
     /// Cancelled when it does not read any more.
-    pub(super) fn gone(&self) -> &CancellationToken {
+    pub(super) fn lost(&self) -> &CancellationToken {
         self.0.output.lost()
     }
 
@@ -68,19 +68,19 @@ impl Program {
         limit: Duration,
         then: impl FnOnce(Result<Value, String>) + Send + 'static,
     ) -> String {
-        self.pass_on(request, limit, None, then)
+        self.forward(request, limit, None, then)
     }
 
     /// Forwards a request of an MCP client, which may cancel it.
-    pub(super) fn pass_on(
+    pub(super) fn forward(
         &self,
         request: &Value,
         limit: Duration,
-        about: Option<About>,
+        about: Option<ForwardedRequest>,
         then: impl FnOnce(Result<Value, String>) + Send + 'static,
     ) -> String {
         let id = {
-            let mut open = self.open();
+            let mut open = self.lock_open();
             if open.is_closed {
                 drop(open);
                 then(Err("the program has closed its end".to_owned()));
@@ -89,7 +89,10 @@ impl Program {
             open.n_sent += 1;
             let id = format!("agent_{}", open.n_sent);
             let until = (Instant::now() + limit, limit);
-            open.waiting.insert(id.clone(), Waiting { then: Box::new(then), until, about });
+            open.waiting.insert(
+                id.clone(),
+                PendingRequest { on_answer: Box::new(then), deadline: until, forwarded: about },
+            );
             id
         };
         self.0.has_new.notify_one();
@@ -98,10 +101,10 @@ impl Program {
     }
 
     /// The answer in a `control_response`. An answer to a request that is not open is ignored.
-    pub(super) fn answered(&self, response: &Value) {
+    pub(super) fn handle_response(&self, response: &Value) {
         let id = response["request_id"].as_str().unwrap_or_default();
-        let Some(waiting) = self.take(id) else { return };
-        (waiting.then)(match response["subtype"].as_str() {
+        let Some(waiting) = self.remove_pending(id) else { return };
+        (waiting.on_answer)(match response["subtype"].as_str() {
             Some("success") => Ok(response["response"].clone()),
             _ => Err(response["error"].as_str().unwrap_or("the program failed").to_owned()),
         });
@@ -109,17 +112,17 @@ impl Program {
 
     /// Takes back a request, if it is open. Its answer is not waited for.
     pub(super) fn withdraw(&self, id: &str) {
-        if self.take(id).is_some() {
+        if self.remove_pending(id).is_some() {
             self.send(&json!({"type": "control_cancel_request", "request_id": id}));
         }
     }
 
     /// The same with the request that passes this on.
-    pub(super) fn withdraw_passed_on(&self, about: &About) {
+    pub(super) fn withdraw_forwarded(&self, about: &ForwardedRequest) {
         let id = {
-            let open = self.open();
+            let open = self.lock_open();
             let mut passed_on = open.waiting.iter();
-            passed_on.find(|(_, it)| it.about.as_ref() == Some(about)).map(|(id, _)| id.clone())
+            passed_on.find(|(_, it)| it.forwarded.as_ref() == Some(about)).map(|(id, _)| id.clone())
         };
         if let Some(id) = id {
             self.withdraw(&id);
@@ -129,26 +132,26 @@ impl Program {
     /// It sends nothing any more: no request will be answered.
     pub(super) fn close(&self) {
         let waiting = {
-            let mut open = self.open();
+            let mut open = self.lock_open();
             open.is_closed = true;
             std::mem::take(&mut open.waiting)
         };
         for waiting in waiting.into_values() {
-            (waiting.then)(Err("the program has closed its end".to_owned()));
+            (waiting.on_answer)(Err("the program has closed its end".to_owned()));
         }
     }
 
     /// Ends the requests whose time is over; never returns.
-    pub(super) async fn expire(&self) -> std::convert::Infallible {
+    pub(super) async fn expire_requests(&self) -> std::convert::Infallible {
         loop {
             let next = {
-                let open = self.open();
-                open.waiting.values().map(|it| it.until.0).min()
+                let open = self.lock_open();
+                open.waiting.values().map(|it| it.deadline.0).min()
             };
             let has_new = self.0.has_new.notified();
             match next {
                 Some(at) => tokio::select! {
-                    () = sleep_until(at) => self.end_late(),
+                    () = sleep_until(at) => self.end_late_requests(),
                     () = has_new => {}
                 },
                 None => has_new.await,
@@ -156,30 +159,30 @@ impl Program {
         }
     }
 
-    fn end_late(&self) {
+    fn end_late_requests(&self) {
         let now = Instant::now();
         let late: Vec<(String, Duration)> = {
-            let open = self.open();
+            let open = self.lock_open();
             let late = open.waiting.iter().filter_map(|(id, waiting)| {
-                let (at, limit) = waiting.until;
+                let (at, limit) = waiting.deadline;
                 (at <= now).then(|| (id.clone(), limit))
             });
             late.collect()
         };
         for (id, limit) in late {
-            if let Some(waiting) = self.take(&id) {
+            if let Some(waiting) = self.remove_pending(&id) {
                 self.send(&json!({"type": "control_cancel_request", "request_id": id}));
                 let limit = seconds(limit);
-                (waiting.then)(Err(format!("the program did not answer within {limit}")));
+                (waiting.on_answer)(Err(format!("the program did not answer within {limit}")));
             }
         }
     }
 
-    fn take(&self, id: &str) -> Option<Waiting> {
-        self.open().waiting.remove(id)
+    fn remove_pending(&self, id: &str) -> Option<PendingRequest> {
+        self.lock_open().waiting.remove(id)
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn lock_open(&self) -> MutexGuard<'_, OpenRequests> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,43 +10,43 @@ use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 
-use super::face::{SharedKnown, locked};
-use super::input::Request;
+use super::input::ControlRequest;
 use super::program::Program;
-use super::servers::Senders;
+use super::program_sink::{SharedStatus, lock_status};
+use super::servers::ServerSenders;
 use crate::app::{Options, Session, UndoOptions};
 use crate::config;
 use agent_engine::mcp::{ServerState, Servers};
 use agent_host::exec::Exec;
-use agent_host::workspace::{Undo, Undone};
-use agent_protocol::control::Control;
-use agent_protocol::hook::json::foreign_mode;
-use agent_protocol::own_command::OwnCommand;
+use agent_host::workspace::{UndoOutcome, UndoTarget};
+use agent_protocol::control::SessionControl;
+use agent_protocol::custom_command::CustomCommand;
+use agent_protocol::hook::json::claude_mode_name;
 
 /// Why a request is answered with an error.
 type Refusal = String;
 
 /// What requests are answered with at any time, also while the session is busy.
-pub(super) struct Desk {
+pub(super) struct RequestHandler {
     pub(super) program: Program,
-    pub(super) known: SharedKnown,
+    pub(super) status: SharedStatus,
     /// The answer to `initialize`.
     pub(super) introduction: Value,
-    senders: Senders,
-    control: Control,
+    senders: ServerSenders,
+    control: SessionControl,
     servers: Option<Servers>,
     exec: Arc<Exec>,
     model: String,
     window: u64,
     /// Tasks that are being stopped.
-    stops: RefCell<FuturesUnordered<LocalBoxFuture<'static, Stopped>>>,
+    task_stops: RefCell<FuturesUnordered<LocalBoxFuture<'static, StoppedTask>>>,
 }
 
 /// The id of the request, and the answer.
-type Stopped = (String, Result<Value, Refusal>);
+type StoppedTask = (String, Result<Value, Refusal>);
 
 /// A request that needs the idle session.
-pub(super) enum Deferred {
+pub(super) enum DeferredRequest {
     /// `set_model`: its name; `None`: the configured one.
     Model(Option<String>),
     /// The command `/compact`, with what the summary should keep.
@@ -55,67 +55,71 @@ pub(super) enum Deferred {
     Rewind(String, bool),
 }
 
-impl Desk {
+impl RequestHandler {
     pub(super) fn new(
         session: &Session,
         introduction: Value,
-        (program, known): (Program, SharedKnown),
-        senders: Senders,
+        (program, known): (Program, SharedStatus),
+        senders: ServerSenders,
     ) -> Self {
         Self {
             senders,
             program,
-            known,
+            status: known,
             introduction,
             control: session.control().clone(),
             servers: session.servers().cloned(),
             exec: session.exec().clone(),
             model: session.model().to_owned(),
             window: session.context_window(),
-            stops: RefCell::default(),
+            task_stops: RefCell::default(),
         }
     }
 
     /// What goes on besides turns: late requests end, and tasks are stopped. Never returns; cancel safe.
-    pub(super) async fn work(&self) -> Infallible {
+    pub(super) async fn run(&self) -> Infallible {
         loop {
-            let stopped = poll_fn(|cx| match self.stops.borrow_mut().poll_next_unpin(cx) {
+            let stopped = poll_fn(|cx| match self.task_stops.borrow_mut().poll_next_unpin(cx) {
                 Poll::Ready(Some(stopped)) => Poll::Ready(stopped),
                 // (Whoever begins another one polls this again.)
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             });
             tokio::select! {
                 (id, answer) = stopped => self.answer(&id, answer),
-                never = self.program.expire() => match never {},
+                never = self.program.expire_requests() => match never {},
             }
         }
     }
 
     /// Waits until the program ends.
-    pub(super) async fn gone(&self) {
-        self.program.gone().cancelled().await;
+    pub(super) async fn wait_until_lost(&self) {
+        self.program.lost().cancelled().await;
     }
 
     /// Answers the requests to stop tasks when the tasks have ended.
-    pub(super) async fn stopped(&self) {
-        let mut stops = self.stops.take();
+    pub(super) async fn finish_stops(&self) {
+        let mut stops = self.task_stops.take();
         while let Some((id, answer)) = stops.next().await {
             self.answer(&id, answer);
         }
     }
 
     /// Answers a request; `is_busy`: a turn runs. A request that needs the idle session is returned, and answered later.
-    pub(super) fn take(&self, request: Request, is_busy: bool) -> Option<(String, Deferred)> {
-        let Request { id, asked: request, .. } = request;
+    pub(super) fn handle(
+        &self,
+        request: ControlRequest,
+        is_busy: bool,
+    ) -> Option<(String, DeferredRequest)> {
+        let ControlRequest { id, body: request, .. } = request;
         let text = |name: &str| request[name].as_str().filter(|it| !it.is_empty());
         let answer = match request["subtype"].as_str().unwrap_or_default() {
-            "initialize" => Ok(self.introduction_again(&request)),
+            "initialize" => Ok(self.repeated_introduction(&request)),
             // There is nothing to interrupt.
             "interrupt" => Ok(json!({"still_queued": []})),
             "set_permission_mode" => self.set_mode(text("mode").unwrap_or_default()),
             "set_model" => {
                 let name = text("model").filter(|name| *name != "default").map(str::to_owned);
-                return Some((id, Deferred::Model(name)));
+                return Some((id, DeferredRequest::Model(name)));
             }
             "rewind_files" => match text("user_message_id") {
                 Some(_) if is_busy => {
@@ -123,15 +127,15 @@ impl Desk {
                 }
                 Some(message) => {
                     let is_dry = request["dry_run"] == true;
-                    return Some((id, Deferred::Rewind(message.to_owned(), is_dry)));
+                    return Some((id, DeferredRequest::Rewind(message.to_owned(), is_dry)));
                 }
                 None => Err("rewind_files needs a user_message_id".to_owned()),
             },
             "get_context_usage" => Ok(self.context_usage()),
-            "mcp_status" => Ok(json!({ "mcpServers": self.servers() })),
+            "mcp_status" => Ok(json!({ "mcpServers": self.server_status() })),
             "mcp_message" => {
                 let server = text("server_name").unwrap_or_default();
-                if self.senders.pass(server, request["message"].clone()) {
+                if self.senders.forward(server, request["message"].clone()) {
                     Ok(json!({}))
                 } else {
                     Err(format!("the MCP server {server:?} is not connected"))
@@ -141,8 +145,8 @@ impl Desk {
                 let task = text("task_id").unwrap_or_default().to_owned();
                 let exec = Arc::clone(&self.exec);
                 // Its processes may take a time to end.
-                self.stops.borrow_mut().push(Box::pin(async move {
-                    let stopped = exec.kill(&task).await.map(|_| json!({}));
+                self.task_stops.borrow_mut().push(Box::pin(async move {
+                    let stopped = exec.kill_background(&task).await.map(|_| json!({}));
                     (id, stopped.ok_or_else(|| format!("there is no running task {task:?}")))
                 }));
                 return None;
@@ -155,10 +159,10 @@ impl Desk {
 
     /// Answers with what is done, or why not.
     pub(super) fn answer(&self, id: &str, answer: Result<Value, Refusal>) {
-        answer_to(&self.program, id, answer);
+        send_answer(&self.program, id, answer);
     }
 
-    fn introduction_again(&self, request: &Value) -> Value {
+    fn repeated_introduction(&self, request: &Value) -> Value {
         let mut introduction = self.introduction.clone();
         if request["hooks"].is_object() {
             // The hooks of the first `initialize` remain active.
@@ -168,13 +172,13 @@ impl Desk {
     }
 
     fn set_mode(&self, name: &str) -> Result<Value, Refusal> {
-        let mode = locked(&self.known).mode(name)?;
-        self.control.want_mode(mode);
-        Ok(json!({ "mode": foreign_mode(mode) }))
+        let mode = lock_status(&self.status).parse_mode(name)?;
+        self.control.request_mode(mode);
+        Ok(json!({ "mode": claude_mode_name(mode) }))
     }
 
     /// The servers with their states.
-    fn servers(&self) -> Vec<Value> {
+    fn server_status(&self) -> Vec<Value> {
         let reports = self.servers.iter().flat_map(Servers::states);
         let rows = reports.map(|server| {
             let (status, error) = match &server.state {
@@ -182,7 +186,7 @@ impl Desk {
                 ServerState::Connected(_) => ("connected", None),
                 ServerState::Failed(why) => ("failed", Some(why.to_string())),
             };
-            let tools = server.known.unwrap_or_default().into_iter();
+            let tools = server.tools.unwrap_or_default().into_iter();
             let tools: Vec<Value> = tools.map(|name| json!({ "name": name })).collect();
             let mut row = json!({"name": server.name, "status": status, "tools": tools});
             if let Some(error) = error {
@@ -195,8 +199,8 @@ impl Desk {
 
     /// How the window is used: as the last request was sent.
     fn context_usage(&self) -> Value {
-        let known = locked(&self.known);
-        let request = known.requested.as_ref();
+        let known = lock_status(&self.status);
+        let request = known.last_request.as_ref();
         let window = request.and_then(|it| it.window).unwrap_or(self.window);
         let tokens = |layer: &str| {
             request.and_then(|it| it.layers.get(layer)).map_or(0, |layer| layer.tokens)
@@ -211,7 +215,7 @@ impl Desk {
         let mut categories: Vec<Value> = rows.into_iter().map(|it| row(it, "used")).collect();
         let free = ("free_space", "Free space", window.saturating_sub(used));
         categories.push(row(free, "free"));
-        let usage = known.responded.as_ref().and_then(|answer| answer.usage);
+        let usage = known.last_response.as_ref().and_then(|answer| answer.usage);
         let usage = usage.map(|usage| {
             json!({
                 "input_tokens": usage.input_tokens
@@ -240,53 +244,57 @@ impl Desk {
 }
 
 /// Carries out a request that needs the idle session.
-pub(super) async fn carry_out(
+pub(super) async fn perform_deferred(
     session: &mut Session,
     options: &Options,
-    known: &SharedKnown,
-    deferred: Deferred,
+    known: &SharedStatus,
+    deferred: DeferredRequest,
 ) -> Result<Value, Refusal> {
     match deferred {
-        Deferred::Model(name) => {
+        DeferredRequest::Model(name) => {
             let name = name.as_deref().unwrap_or(&options.config.config.model);
-            let cancel = session.control().cancel();
-            let changed = Box::pin(session.answer_with(options, name, None));
+            let cancel = session.control().cancellation_token();
+            let changed = Box::pin(session.change_model(options, name, None));
             match cancel.run_until_cancelled(changed).await {
                 Some(Ok(_)) => Ok(json!({})),
                 Some(Err(error)) => Err(error.to_string()),
                 None => Err("interrupted".to_owned()),
             }
         }
-        Deferred::Compact(focus) => {
+        DeferredRequest::Compact(focus) => {
             let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
             session.compact(focus).await.map(Value::from)
         }
-        Deferred::Rewind(message, is_dry) => {
-            let known = locked(known).turns.iter().find(|(id, _)| *id == message).map(|it| it.1);
+        DeferredRequest::Rewind(message, is_dry) => {
+            let known = lock_status(known)
+                .message_turns
+                .iter()
+                .find(|(id, _)| *id == message)
+                .map(|it| it.1);
             let turn = known.ok_or_else(|| format!("there is no user message {message}"))?;
-            rewind(session, turn, is_dry)
+            rewind_files(session, turn, is_dry)
         }
     }
 }
 
 /// Restores the files, or none of them; `is_dry`: only says what it would do.
-fn rewind(session: &mut Session, turn: u32, is_dry: bool) -> Result<Value, Refusal> {
-    let report = match session.undo_preview(Undo::From(turn)) {
+fn rewind_files(session: &mut Session, turn: u32, is_dry: bool) -> Result<Value, Refusal> {
+    let report = match session.undo_preview(UndoTarget::FromTurn(turn)) {
         Err(why) if is_dry => return Ok(json!({"canRewind": false, "error": why})),
         preview => preview?,
     };
     let can_rewind = report.is_complete();
     let report = if can_rewind && !is_dry {
-        session.undo_files(Undo::From(turn), UndoOptions::default())?
+        session.undo_files(UndoTarget::FromTurn(turn), UndoOptions::default())?
     } else {
         report
     };
     let (mut changed, mut refused) = (Vec::new(), Vec::new());
     for (path, how) in &report.files {
         match how {
-            Undone::Refused(_) => refused.push(format!("{path}: {how}")),
-            Undone::Restored | Undone::Removed => changed.push(path.clone()),
-            Undone::AsBefore | Undone::Left(_) => {}
+            UndoOutcome::Refused(_) => refused.push(format!("{path}: {how}")),
+            UndoOutcome::Restored | UndoOutcome::Removed => changed.push(path.clone()),
+            UndoOutcome::Unchanged | UndoOutcome::Skipped(_) => {}
         }
     }
     if refused.is_empty() {
@@ -302,10 +310,10 @@ fn rewind(session: &mut Session, turn: u32, is_dry: bool) -> Result<Value, Refus
 }
 
 /// The answer to `initialize`.
-pub(super) fn introduction(
+pub(super) fn initialize_response(
     session: &Session,
     options: &Options,
-    commands: &[OwnCommand],
+    commands: &[CustomCommand],
     has_hooks: bool,
 ) -> Value {
     let config = &options.config.config;
@@ -316,8 +324,9 @@ pub(super) fn introduction(
             models.push(model.clone());
         }
     }
-    let models =
-        models.into_iter().filter(|model| !config::is_file(model) || *model == session.model());
+    let models = models
+        .into_iter()
+        .filter(|model| !config::is_file_model(model) || *model == session.model());
     let models: Vec<Value> = models
         .map(|model| json!({"value": model, "displayName": model, "description": model}))
         .collect();
@@ -344,7 +353,7 @@ pub(super) fn introduction(
 }
 
 /// Answers a control request.
-pub(super) fn answer_to(program: &Program, id: &str, answer: Result<Value, Refusal>) {
+pub(super) fn send_answer(program: &Program, id: &str, answer: Result<Value, Refusal>) {
     let response = match answer {
         Ok(response) => json!({"subtype": "success", "request_id": id, "response": response}),
         Err(error) => json!({"subtype": "error", "request_id": id, "error": error}),

@@ -13,35 +13,35 @@ use agent_engine::mcp;
 /// JSON-RPC: the server could not answer.
 const INTERNAL_ERROR: i32 = -32603;
 /// Added to the time limit of a call, so that the call's own limit expires first.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
 /// Shorter time limits are taken as mistakes.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The ways to the session for what servers send by themselves, by server.
 #[derive(Clone, Default)]
-pub(super) struct Senders(Arc<Mutex<HashMap<String, UnboundedSender<Value>>>>);
+pub(super) struct ServerSenders(Arc<Mutex<HashMap<String, UnboundedSender<Value>>>>);
 
-impl Senders {
-    fn set(&self, server: &str, sender: &UnboundedSender<Value>) {
+impl ServerSenders {
+    fn insert(&self, server: &str, sender: &UnboundedSender<Value>) {
         let mut senders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         senders.insert(server.to_owned(), sender.clone());
     }
 
     /// Passes a message of a server on; false if it is not connected.
-    pub(super) fn pass(&self, server: &str, message: Value) -> bool {
+    pub(super) fn forward(&self, server: &str, message: Value) -> bool {
         let senders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         senders.get(server).is_some_and(|sender| sender.send(message).is_ok())
     }
 }
 
 /// The servers that `initialize` and the options name. `timeout`: the limit of a call.
-pub(super) fn settings(
+pub(super) fn server_settings(
     introduction: Option<&Value>,
     named: &[String],
     timeout: Duration,
     program: &Program,
-    senders: &Senders,
-) -> Vec<mcp::Settings> {
+    senders: &ServerSenders,
+) -> Vec<mcp::ServerSettings> {
     let of_introduction = introduction.and_then(|it| it["sdkMcpServers"].as_array());
     let of_introduction = of_introduction.into_iter().flatten().filter_map(Value::as_str);
     let mut all: Vec<&str> = of_introduction.chain(named.iter().map(String::as_str)).collect();
@@ -51,9 +51,14 @@ pub(super) fn settings(
         let own = introduction.map(|it| &it["sdkMcpServerConfigs"][name]["timeout"]);
         let own = own.and_then(Value::as_u64).map(Duration::from_millis);
         let timeout = own.filter(|it| *it >= MIN_TIMEOUT).unwrap_or(timeout);
-        mcp::Settings {
+        mcp::ServerSettings {
             name: name.to_owned(),
-            start: mcp::Start::Host(host(name, timeout + GRACE, program, senders)),
+            endpoint: mcp::ServerEndpoint::Host(program_host(
+                name,
+                timeout + GRACE_PERIOD,
+                program,
+                senders,
+            )),
             timeout,
             enabled_tools: Vec::new(),
             disabled_tools: Vec::new(),
@@ -62,19 +67,24 @@ pub(super) fn settings(
     all.into_iter().map(server).collect()
 }
 
-fn host(server: &str, limit: Duration, program: &Program, senders: &Senders) -> mcp::Host {
+fn program_host(
+    server: &str,
+    limit: Duration,
+    program: &Program,
+    senders: &ServerSenders,
+) -> mcp::HostChannel {
     let (server, program, senders) = (server.to_owned(), program.clone(), senders.clone());
-    mcp::Host::new(move |message, sender| {
-        senders.set(&server, sender);
+    mcp::HostChannel::new(move |message, sender| {
+        senders.insert(&server, sender);
         let id = message.get("id").cloned();
         // (The session waits no longer.)
         if message["method"] == "notifications/cancelled" {
-            program.withdraw_passed_on(&(server.clone(), message["params"]["requestId"].clone()));
+            program.withdraw_forwarded(&(server.clone(), message["params"]["requestId"].clone()));
         }
         let about = id.clone().map(|id| (server.clone(), id));
         let request = json!({"subtype": "mcp_message", "server_name": server, "message": message});
         let sender = sender.clone();
-        program.pass_on(&request, limit, about, move |answer| {
+        program.forward(&request, limit, about, move |answer| {
             // What is no request has no answer; programs acknowledge it.
             let Some(id) = id else { return };
             let message = match answer {

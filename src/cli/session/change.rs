@@ -6,22 +6,23 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 
-use super::show::in_brief;
-use super::{One, ProjectArgs, pick, storage};
+use super::show::session_lines;
+use super::{ProjectArgs, SessionArgs, pick_session, session_storage};
 use crate::app::{
-    MAY_HAVE_FILE, OpenError, Recorded, Rewind, StateDirs, Storage, StoredLog, UndoOptions,
+    MAY_HAVE_FILE, OpenError, RecordedSession, RewindScope, StateDirs, Storage, StoredLog,
+    UndoOptions,
 };
-use crate::cli::ask::is_agreed;
 use crate::cli::options::{self, ToolOptions};
+use crate::cli::terminal_prompt::confirm;
 use crate::config::UserDirs;
-use agent_host::workspace::{LeavesGit, Undo, UndoReport, can_undo};
-use agent_protocol::counted;
+use agent_host::workspace::{GitSkipReason, UndoReport, UndoTarget, can_undo};
+use agent_protocol::pluralize;
 use agent_protocol::settings::parse_duration;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UndoArgs {
     #[command(flatten)]
-    one: One,
+    one: SessionArgs,
     /// The turn; default: the latest that changed anything
     #[arg(long, value_name = "N")]
     turn: Option<u32>,
@@ -45,7 +46,7 @@ struct FilesArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RewindArgs {
     #[command(flatten)]
-    one: One,
+    one: SessionArgs,
     /// The first turn that is removed; `agent session show` numbers them
     #[arg(long, value_name = "N")]
     turn: u32,
@@ -62,7 +63,7 @@ pub(in crate::cli) struct RewindArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ForkArgs {
     #[command(flatten)]
-    one: One,
+    one: SessionArgs,
     /// The last turn that is copied; default: all of them
     #[arg(long, value_name = "N")]
     turn: Option<u32>,
@@ -74,7 +75,7 @@ pub(in crate::cli) struct RmArgs {
     #[arg(required_unless_present = "older_than", conflicts_with = "older_than")]
     ids: Vec<String>,
     /// All sessions of the project that were last used longer ago than this: 30d, 12h. One that is in use stays
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
     older_than: Option<Duration>,
     /// Do not ask
     #[arg(long)]
@@ -85,107 +86,111 @@ pub(in crate::cli) struct RmArgs {
 
 pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
     let what = match (args.redo, args.turn) {
-        (true, _) => Undo::Redo,
-        (false, Some(turn)) => Undo::Turn(turn),
-        (false, None) => Undo::Latest,
+        (true, _) => UndoTarget::Redo,
+        (false, Some(turn)) => UndoTarget::Turn(turn),
+        (false, None) => UndoTarget::Latest,
     };
     let id = session_to_undo(&args.one, what)?;
-    let recorded = open(&args.one.project_args, id.as_deref())?;
-    let report = confirmed(args.files.options(), |options| recorded.undo(what, options))?;
-    Ok(tell_report(&report))
+    let recorded = open_recorded(&args.one.project_args, id.as_deref())?;
+    let report = run_confirmed(args.files.undo_options(), |options| recorded.undo(what, options))?;
+    Ok(print_report(&report))
 }
 
 /// The session that is given, or the latest if no other one has something to undo; else the user chooses.
-fn session_to_undo(one: &One, what: Undo) -> Result<Option<String>, OpenError> {
+fn session_to_undo(one: &SessionArgs, what: UndoTarget) -> Result<Option<String>, OpenError> {
     if one.id.is_some() {
         return Ok(one.id.clone());
     }
-    let storage = storage(&one.project_args, None)?;
-    let mut ids = storage.sessions();
+    let storage = session_storage(&one.project_args, None)?;
+    let mut ids = storage.session_ids();
     let latest = ids.last().cloned();
-    ids.retain(|id| can_undo(&storage.session(id), what));
+    ids.retain(|id| can_undo(&storage.session_dir(id), what));
     ids.reverse();
     if ids.iter().all(|id| latest.as_ref() == Some(id)) {
         return Ok(latest);
     }
-    let what = if what == Undo::Redo { "an undo to redo" } else { "changes to undo" };
-    pick(&storage, &ids, &format!("these sessions may have {what}")).map(Some)
+    let what = if what == UndoTarget::Redo { "an undo to redo" } else { "changes to undo" };
+    pick_session(&storage, &ids, &format!("these sessions may have {what}")).map(Some)
 }
 
 pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
     let what = match (args.conversation, args.only_files) {
-        (true, _) => Rewind::Conversation,
-        (_, true) => Rewind::Files,
-        (false, false) => Rewind::Both,
+        (true, _) => RewindScope::Conversation,
+        (_, true) => RewindScope::Files,
+        (false, false) => RewindScope::Both,
     };
-    let recorded = open(&args.one.project_args, args.one.id.as_deref())?;
-    let options = args.files.options();
-    let rewound = confirmed(options, |options| recorded.rewind(args.turn, what, options))?;
-    let code = rewound.files.as_ref().map(tell_report);
+    let recorded = open_recorded(&args.one.project_args, args.one.id.as_deref())?;
+    let options = args.files.undo_options();
+    let rewound = run_confirmed(options, |options| recorded.rewind(args.turn, what, options))?;
+    let code = rewound.files.as_ref().map(print_report);
     if rewound.is_refused {
         let (turn, without) = (args.turn, "--conversation leaves the files as they are");
-        let hint = if what == Rewind::Both { format!(", {without}") } else { String::new() };
-        agent_ui::tell(&format!(
+        let hint = if what == RewindScope::Both { format!(", {without}") } else { String::new() };
+        agent_ui::print_notice(&format!(
             "nothing was rewound to before turn {turn}; --force restores the files all the same{hint}"
         ));
     } else if rewound.conversation {
-        agent_ui::print(&format!("conversation: back to before turn {}\n", args.turn));
-    } else if what != Rewind::Files {
-        agent_ui::tell("the conversation was not changed, because a file was left as it is");
+        agent_ui::print_text(&format!("conversation: back to before turn {}\n", args.turn));
+    } else if what != RewindScope::Files {
+        agent_ui::print_notice(
+            "the conversation was not changed, because a file was left as it is",
+        );
     } else if rewound.files.is_none() {
-        agent_ui::tell(&format!("no turn from {} on changed files", args.turn));
+        agent_ui::print_notice(&format!("no turn from {} on changed files", args.turn));
     }
     Ok(code.unwrap_or(0))
 }
 
 pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
-    let storage = storage(&args.one.project_args, args.one.id.as_deref())?;
-    let id = storage.choose(args.one.id.as_deref())?;
+    let storage = session_storage(&args.one.project_args, args.one.id.as_deref())?;
+    let id = storage.resolve_session_id(args.one.id.as_deref())?;
     let new = storage.fork(&id, args.turn)?;
     // A script gets an id that stays unique.
-    let shown = if agent_ui::is_terminal() { storage.short(&new) } else { new };
+    let shown = if agent_ui::is_terminal() { storage.short_id(&new) } else { new };
     Ok(format!("{shown}\n"))
 }
 
-pub(super) fn rm(args: &RmArgs) -> Result<u8, OpenError> {
+pub(super) fn remove_sessions(args: &RmArgs) -> Result<u8, OpenError> {
     if let Some(age) = args.older_than {
-        return rm_unused(&storage(&args.project_args, None)?, age, args.yes);
+        return remove_unused(&session_storage(&args.project_args, None)?, age, args.yes);
     }
     let mut sessions = Vec::new();
     for id in &args.ids {
-        let storage = storage(&args.project_args, Some(id))?;
-        let id = storage.choose(Some(id))?;
+        let storage = session_storage(&args.project_args, Some(id))?;
+        let id = storage.resolve_session_id(Some(id))?;
         sessions.push((storage, id));
     }
     sessions.sort_by(|(_, a), (_, b)| a.cmp(b));
     sessions.dedup_by(|(_, a), (_, b)| a == b);
     // (A removed session is not found any more.)
-    let ids: Vec<String> = sessions.iter().map(|(storage, id)| storage.short(id)).collect();
-    let is_removed = Storage::remove(&sessions, || if args.yes { Ok(true) } else { ask(&ids) })?;
+    let ids: Vec<String> = sessions.iter().map(|(storage, id)| storage.short_id(id)).collect();
+    let is_removed = Storage::delete_sessions(&sessions, || {
+        if args.yes { Ok(true) } else { confirm_removal(&ids) }
+    })?;
     if is_removed {
-        agent_ui::print(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
+        agent_ui::print_text(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
     }
     Ok(u8::from(!is_removed))
 }
 
-fn rm_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8, OpenError> {
-    let (unused, kept) = storage.unused_for(age);
+fn remove_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8, OpenError> {
+    let (unused, kept) = storage.unused_sessions(age);
     for why in kept {
-        agent_ui::tell(&format!("{why}; it is kept"));
+        agent_ui::print_notice(&format!("{why}; it is kept"));
     }
-    let sizes: Vec<u64> = unused.iter().map(|log| storage.size(&log.id)).collect();
+    let sizes: Vec<u64> = unused.iter().map(|log| storage.session_size(&log.id)).collect();
     let lines: Vec<String> =
-        unused.iter().zip(&sizes).map(|(log, bytes)| line(storage, log, *bytes)).collect();
+        unused.iter().zip(&sizes).map(|(log, bytes)| removal_line(storage, log, *bytes)).collect();
     let n = unused.len() as u64;
-    let what = format!("{} of {}", counted(n, "session"), size_in_words(sizes.iter().sum()));
+    let what = format!("{} of {}", pluralize(n, "session"), format_size(sizes.iter().sum()));
     if unused.is_empty() {
-        agent_ui::tell("no session is that old and not in use; nothing is deleted");
+        agent_ui::print_notice("no session is that old and not in use; nothing is deleted");
         return Ok(0);
     }
     if !is_agreed_to {
-        agent_ui::tell(&format!("to be deleted:\n{}", lines.join("\n")));
+        agent_ui::print_notice(&format!("to be deleted:\n{}", lines.join("\n")));
         let question = format!("delete {what}, with the checkpoints of their changes?");
-        if !is_agreed(&question, "whether to delete")? {
+        if !confirm(&question, "whether to delete")? {
             return Ok(1);
         }
     }
@@ -193,10 +198,10 @@ fn rm_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8,
     for (log, line) in unused.iter().zip(lines) {
         match storage.delete_unused(log) {
             Ok(()) => {
-                agent_ui::print(&format!("removed {line}\n"));
+                agent_ui::print_text(&format!("removed {line}\n"));
             }
             Err(error) => {
-                agent_ui::tell(&error.to_string());
+                agent_ui::print_notice(&error.to_string());
                 code = 1;
             }
         }
@@ -205,15 +210,15 @@ fn rm_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8,
 }
 
 /// A session that can be deleted: id, last use, size, name or task.
-fn line(storage: &Storage, log: &StoredLog, bytes: u64) -> String {
+fn removal_line(storage: &Storage, log: &StoredLog, bytes: u64) -> String {
     let written = Timestamp::try_from(log.written).unwrap_or_default();
-    let (date, size) = (written.strftime("%Y-%m-%d"), size_in_words(bytes));
-    let what = in_brief(storage, std::slice::from_ref(&log.id)).concat();
+    let (date, size) = (written.strftime("%Y-%m-%d"), format_size(bytes));
+    let what = session_lines(storage, std::slice::from_ref(&log.id)).concat();
     let (id, what) = what.split_once("  ").unwrap_or((&what, ""));
     format!("{id}  {date}  {size:>8}  {what}").trim_end().to_owned()
 }
 
-fn size_in_words(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     let thousands = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
     match thousands.into_iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
@@ -222,37 +227,41 @@ fn size_in_words(bytes: u64) -> String {
 }
 
 /// A bare number is not accepted, because it could be meant as days.
-fn age(text: &str) -> Result<Duration, String> {
+fn parse_age(text: &str) -> Result<Duration, String> {
     if text.trim().parse::<f64>().is_ok() {
         return Err(format!("write the unit: {0}d for days, {0}h for hours", text.trim()));
     }
     parse_duration(text)
 }
 
-fn ask(ids: &[String]) -> Result<bool, OpenError> {
+fn confirm_removal(ids: &[String]) -> Result<bool, OpenError> {
     let what = match ids {
         [one] => format!("session {one}"),
         several => format!("{} sessions", several.len()),
     };
-    is_agreed(&format!("delete {what}, with the checkpoints of its changes?"), "whether to delete")
+    confirm(&format!("delete {what}, with the checkpoints of its changes?"), "whether to delete")
 }
 
-fn open(project_args: &ProjectArgs, id: Option<&str>) -> Result<Recorded, OpenError> {
-    let (root, storage) = options::root_for(project_args.cwd.as_deref(), id)?;
+fn open_recorded(
+    project_args: &ProjectArgs,
+    id: Option<&str>,
+) -> Result<RecordedSession, OpenError> {
+    let (root, storage) = options::root_for_session(project_args.cwd.as_deref(), id)?;
     let storage = storage.unwrap_or_else(|| Storage::find(&root, UserDirs::find().as_ref()));
-    let id = storage.choose(id)?;
-    let loaded = options::load(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;
-    Recorded::open((&root, &[], &StateDirs::find()), &storage, &id, &loaded.config)
+    let id = storage.resolve_session_id(id)?;
+    let loaded =
+        options::load_config(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;
+    RecordedSession::open((&root, &[], &StateDirs::find()), &storage, &id, &loaded.config)
 }
 
 /// Runs an operation; if the user has to confirm it, asks at the terminal, if there is one.
-fn confirmed<T>(
+fn run_confirmed<T>(
     options: UndoOptions,
     work: impl Fn(UndoOptions) -> Result<T, OpenError>,
 ) -> Result<T, OpenError> {
     match work(options) {
         Err(OpenError::NotConfirmed(why)) if std::io::stdin().is_terminal() => {
-            if is_agreed(&format!("{why}; undo them?"), "whether to undo")? {
+            if confirm(&format!("{why}; undo them?"), "whether to undo")? {
                 // (Changes made since are still not undone.)
                 return work(UndoOptions { confirmed: true, ..options });
             }
@@ -263,13 +272,13 @@ fn confirmed<T>(
 }
 
 impl FilesArgs {
-    fn options(&self) -> UndoOptions {
+    fn undo_options(&self) -> UndoOptions {
         UndoOptions { confirmed: false, force: self.force, git: self.git }
     }
 }
 
 /// Prints the result for each file. Returns 1 if one was left as it is, for scripts.
-fn tell_report(report: &UndoReport) -> u8 {
+fn print_report(report: &UndoReport) -> u8 {
     let (first, last) = report.turns;
     let mut out = if first == last {
         format!("turn {first}\n")
@@ -279,21 +288,21 @@ fn tell_report(report: &UndoReport) -> u8 {
     for (path, how) in &report.files {
         out.push_str(&format!("  {path}: {how}\n"));
     }
-    let how = match (report.leaves_git, report.is_complete()) {
+    let how = match (report.git_skipped, report.is_complete()) {
         (None, _) => None,
-        (Some(LeavesGit::MayHaveFile), _) => {
+        (Some(GitSkipReason::MayHaveFile), _) => {
             Some(format!("{MAY_HAVE_FILE}; --turn {first} --git --force restores them anyway"))
         }
-        (Some(LeavesGit::NotRequested), true) => {
+        (Some(GitSkipReason::NotRequested), true) => {
             Some(format!("--redo, then --turn {first} --git restores them too"))
         }
-        (Some(LeavesGit::NotRequested), false) => {
+        (Some(GitSkipReason::NotRequested), false) => {
             Some(format!("--turn {first} --git restores them too"))
         }
     };
     if let Some(how) = how {
         out.push_str(&format!("  (HEAD, the index and refs are left as they are; {how})\n"));
     }
-    agent_ui::print(&out);
+    agent_ui::print_text(&out);
     u8::from(!report.is_complete())
 }

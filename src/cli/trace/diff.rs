@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use super::{Format, Recorded, json};
+use super::{ReadSession, TraceFormat, json_answer};
 use crate::app::OpenError;
-use crate::cli::session::{ProjectArgs, storage};
-use agent_record::trace::diff::{Run, compare};
+use crate::cli::session::{ProjectArgs, session_storage};
+use agent_record::trace::diff::{RecordedRun, compare};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DiffArgs {
@@ -15,39 +15,39 @@ pub(in crate::cli) struct DiffArgs {
     b: String,
     /// As what
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    format: TraceFormat,
     #[command(flatten)]
     project_args: ProjectArgs,
 }
 
-pub(super) fn diff(args: &DiffArgs) -> Result<u8, OpenError> {
-    let (a, b) = (Side::read(args, &args.a)?, Side::read(args, &args.b)?);
+pub(super) fn diff_sessions(args: &DiffArgs) -> Result<u8, OpenError> {
+    let (a, b) = (DiffSide::read(args, &args.a)?, DiffSide::read(args, &args.b)?);
     let comparison = compare(&a.run(), &b.run());
-    agent_ui::answer(&match args.format {
-        Format::Text => comparison.text().into(),
-        Format::Json => json(&comparison),
+    agent_ui::print_output(&match args.format {
+        TraceFormat::Text => comparison.text().into(),
+        TraceFormat::Json => json_answer(&comparison),
     });
     Ok(u8::from(!comparison.equal))
 }
 
 /// One of the sessions.
-struct Side {
-    recorded: Recorded,
+struct DiffSide {
+    recorded: ReadSession,
     short: String,
     directory: String,
 }
 
-impl Side {
+impl DiffSide {
     fn read(args: &DiffArgs, id: &str) -> Result<Self, OpenError> {
-        let storage = storage(&args.project_args, Some(id))?;
-        let recorded = Recorded::read(&storage, storage.choose(Some(id))?)?;
-        let short = storage.short(&recorded.id);
-        let directory = storage.session(&recorded.id).display().to_string();
+        let storage = session_storage(&args.project_args, Some(id))?;
+        let recorded = ReadSession::read(&storage, storage.resolve_session_id(Some(id))?)?;
+        let short = storage.short_id(&recorded.id);
+        let directory = storage.session_dir(&recorded.id).display().to_string();
         Ok(Self { recorded, short, directory })
     }
 
-    fn run(&self) -> Run<'_> {
-        Run {
+    fn run(&self) -> RecordedRun<'_> {
+        RecordedRun {
             id: &self.recorded.id,
             short: &self.short,
             directory: &self.directory,

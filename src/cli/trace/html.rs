@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::options;
-use super::super::session::{One, find};
+use super::super::session::{SessionArgs, find_session};
 use crate::app::OpenError;
 use agent_protocol::disk::{self, ResolvedPath};
 use agent_record::trace::page;
@@ -14,28 +14,28 @@ use agent_record::trace::page;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HtmlArgs {
     #[command(flatten)]
-    one: One,
+    one: SessionArgs,
     /// Write to this file, `-` for standard output; otherwise to agent-trace-ID.html in this folder
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-pub(super) fn html(args: &HtmlArgs) -> Result<agent_ui::Answer, OpenError> {
-    let (storage, id) = find(&args.one)?;
+pub(super) fn write_html(args: &HtmlArgs) -> Result<agent_ui::CommandOutput, OpenError> {
+    let (storage, id) = find_session(&args.one)?;
     let log = storage.log_path(&id);
-    let text = disk::read(&log);
+    let text = disk::read_file(&log);
     let text = text.map_err(|error| OpenError::Usage(format!("{}: {error}", log.display())))?;
-    let page = page::html(&text);
+    let page = page::render_html(&text);
     for notice in &page.notices {
-        agent_ui::tell(&format!("{}: {notice}", log.display()));
+        agent_ui::print_notice(&format!("{}: {notice}", log.display()));
     }
     let named = args.output.clone();
     if named.as_ref().is_some_and(|path| path.as_os_str() == "-") {
-        return Ok(agent_ui::Answer::Data(page.html));
+        return Ok(agent_ui::CommandOutput::Data(page.html));
     }
-    let short = storage.short_ids().of(&id);
+    let short = storage.short_ids().shorten(&id);
     let path = named.unwrap_or_else(|| format!("agent-trace-{short}.html").into());
-    let written = write(&options::resolve(&path)?, &page.html);
+    let written = write_page(&options::resolve_path(&path)?, &page.html);
     written.map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::NotFound => "its folder does not exist".to_owned(),
@@ -52,14 +52,14 @@ pub(super) fn html(args: &HtmlArgs) -> Result<agent_ui::Answer, OpenError> {
 
 /// Creates the file, or replaces an earlier page; another file is kept. A link that a command may have created is
 /// not followed.
-fn write(path: &ResolvedPath, page: &str) -> io::Result<()> {
-    let mut file = match path.create() {
+fn write_page(path: &ResolvedPath, page: &str) -> io::Result<()> {
+    let mut file = match path.create_file() {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let beginning = page::BEGINNING.as_bytes();
-            if disk::beginning(&path.path, beginning.len() as u64)? != beginning {
+            if disk::read_beginning(&path.path, beginning.len() as u64)? != beginning {
                 return Err(error);
             }
-            let file = path.open_to_write()?;
+            let file = path.open_for_write()?;
             file.set_len(0)?;
             file
         }

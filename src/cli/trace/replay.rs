@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Format, json};
+use super::{TraceFormat, json_answer};
 
 use crate::app::{self, OpenError, ReplayOptions};
 use crate::cli::{block_on, options};
 use crate::config::UserDirs;
-use agent_protocol::control::Control;
+use agent_protocol::control::SessionControl;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReplayArgs {
@@ -23,33 +23,33 @@ pub(in crate::cli) struct ReplayArgs {
     keep: bool,
     /// As what
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    format: TraceFormat,
 }
 
-pub(super) fn replay(args: &ReplayArgs) -> u8 {
-    let control = Control::default();
+pub(super) fn run(args: &ReplayArgs) -> u8 {
+    let control = SessionControl::default();
     let work = async {
-        work(args, &control).await.unwrap_or_else(|error| {
-            agent_ui::tell(&error.to_string());
+        run_replay(args, &control).await.unwrap_or_else(|error| {
+            agent_ui::print_notice(&error.to_string());
             error.exit_code()
         })
     };
     block_on(work, &control)
 }
 
-async fn work(args: &ReplayArgs, control: &Control) -> Result<u8, OpenError> {
+async fn run_replay(args: &ReplayArgs, control: &SessionControl) -> Result<u8, OpenError> {
     let dirs = UserDirs::find();
-    let root = options::root(args.cwd.as_deref())?;
+    let root = options::project_root(args.cwd.as_deref())?;
     let storage = match &args.id {
-        Some(id) => options::sessions_with(&root, id)?.0,
+        Some(id) => options::find_session_storage(&root, id)?.0,
         None => app::Storage::find(&root, dirs.as_ref()),
     };
-    let id = storage.choose(args.id.as_deref())?;
+    let id = storage.resolve_session_id(args.id.as_deref())?;
     let keep = args.keep;
     let replayed = app::replay(ReplayOptions { storage, id, dirs, keep }, control).await?;
-    agent_ui::answer(&match args.format {
-        Format::Text => replayed.in_words().into(),
-        Format::Json => json(&replayed.in_json()),
+    agent_ui::print_output(&match args.format {
+        TraceFormat::Text => replayed.to_text().into(),
+        TraceFormat::Json => json_answer(&replayed.to_json()),
     });
     Ok(u8::from(!replayed.is_equal()))
 }

@@ -4,32 +4,32 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
-use super::{Format, Recorded, json};
+use super::{ReadSession, TraceFormat, json_answer};
 use crate::app::{OpenError, Storage};
-use crate::cli::session::{ProjectArgs, storage};
+use crate::cli::session::{ProjectArgs, session_storage};
 use crate::config::{UserDirs, time_zone};
 use agent_protocol::settings::parse_duration;
-use agent_record::trace::stats::Report;
+use agent_record::trace::stats::StatsReport;
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct StatsArgs {
+pub(in crate::cli) struct TraceStatsArgs {
     /// The sessions, each by its id, the beginning or end of it, or its name; the latest where none is given
     ids: Vec<String>,
     /// Only what happened since: a duration (`12h`, `7d`, `2w`) or a date (`2026-11-01`, `2026-11-01T12:30`)
-    #[arg(long, value_name = "TIME", value_parser = since)]
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
     since: Option<Timestamp>,
     /// All sessions of all projects
     #[arg(long, conflicts_with_all = ["ids", "cwd"])]
     all: bool,
     /// As what
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    format: TraceFormat,
     #[command(flatten)]
     project_args: ProjectArgs,
 }
 
 /// A duration before now, or a local date, with or without a time.
-fn since(text: &str) -> Result<Timestamp, String> {
+fn parse_since(text: &str) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
     }
@@ -43,18 +43,23 @@ fn since(text: &str) -> Result<Timestamp, String> {
     Timestamp::now().checked_sub(length).map_err(|_| wrong())
 }
 
-pub(super) fn stats(args: &StatsArgs) -> Result<agent_ui::Answer, OpenError> {
-    let projects = sessions(args)?;
+pub(super) fn report_stats(args: &TraceStatsArgs) -> Result<agent_ui::CommandOutput, OpenError> {
+    let projects = select_sessions(args)?;
     let is_one = matches!(projects.as_slice(), [(_, ids)] if ids.len() == 1);
     let since = args.since.map(Timestamp::as_millisecond);
-    let mut report = Report::default();
+    let mut report = StatsReport::default();
     let mut errors = Vec::new();
     for (storage, ids) in projects {
         let short = storage.short_ids();
         for id in ids {
-            match Recorded::read(&storage, id) {
-                Ok(Recorded { id, record }) => {
-                    report.add((&id, &short.of(&id)), &record.events, &record.gaps, since);
+            match ReadSession::read(&storage, id) {
+                Ok(ReadSession { id, record }) => {
+                    report.add_session(
+                        (&id, &short.shorten(&id)),
+                        &record.events,
+                        &record.gaps,
+                        since,
+                    );
                 }
                 Err(error) if is_one => return Err(error),
                 Err(error) => errors.push(error),
@@ -66,36 +71,36 @@ pub(super) fn stats(args: &StatsArgs) -> Result<agent_ui::Answer, OpenError> {
             0 => String::new(),
             n => format!(" (and {n} more)"),
         };
-        agent_ui::tell(&format!("left out: {first}{more}"));
+        agent_ui::print_notice(&format!("left out: {first}{more}"));
     }
     if report.sessions.is_empty() {
-        agent_ui::tell("nothing is recorded in this time");
+        agent_ui::print_notice("nothing is recorded in this time");
     }
     report.sessions.sort_by(|a, b| a.started.cmp(&b.started));
     Ok(match args.format {
-        Format::Text if report.sessions.is_empty() => String::new().into(),
-        Format::Text => report.text().into(),
-        Format::Json => json(&report),
+        TraceFormat::Text if report.sessions.is_empty() => String::new().into(),
+        TraceFormat::Text => report.text().into(),
+        TraceFormat::Json => json_answer(&report),
     })
 }
 
 /// The sessions, by project.
-fn sessions(args: &StatsArgs) -> Result<Vec<(Storage, Vec<String>)>, OpenError> {
+fn select_sessions(args: &TraceStatsArgs) -> Result<Vec<(Storage, Vec<String>)>, OpenError> {
     if args.ids.is_empty() && (args.all || args.since.is_some()) {
         let projects = if args.all {
-            Storage::of_all_projects(UserDirs::find().as_ref())
+            Storage::find_all(UserDirs::find().as_ref())
         } else {
-            vec![storage(&args.project_args, None)?]
+            vec![session_storage(&args.project_args, None)?]
         };
         let with_sessions = projects.into_iter().map(|storage| {
-            let ids = storage.sessions();
+            let ids = storage.session_ids();
             (storage, ids)
         });
         return Ok(with_sessions.collect());
     }
     let one = |id: Option<&str>| {
-        let storage = storage(&args.project_args, id)?;
-        let id = storage.choose(id)?;
+        let storage = session_storage(&args.project_args, id)?;
+        let id = storage.resolve_session_id(id)?;
         Ok((storage, vec![id]))
     };
     if args.ids.is_empty() {

@@ -18,8 +18,8 @@ fn commands_are_completed_with_a_description() {
     for command in agent_ui::tui::COMMANDS {
         pty.send(&format!("/{}", command.name));
         pty.wait_for(&format!("▸ /{}", command.name));
-        let shown: String = command.what.chars().take(30).collect();
-        assert!(pty.screen().contains(&shown), "{}\n{}", command.what, pty.screen());
+        let shown: String = command.description.chars().take(30).collect();
+        assert!(pty.screen().contains(&shown), "{}\n{}", command.description, pty.screen());
         pty.send("\x15");
         pty.wait("an empty line", |screen| !screen.contains("▸ /"));
     }

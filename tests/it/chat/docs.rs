@@ -120,7 +120,7 @@ fn tui_page_is_up_to_date() {
     let commands = COMMANDS.iter().map(|command| {
         let args = command.args.replace('|', "\\|");
         let name = format!("/{} {args}", command.name);
-        format!("| `{}` | {} |", name.trim(), command.what)
+        format!("| `{}` | {} |", name.trim(), command.description)
     });
     let mut made = std::fs::read_to_string(PATH).unwrap();
     for (begin, table) in [

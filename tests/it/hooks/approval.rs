@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, Settings};
+use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
 use agent_engine::tools::{self, ToolCx};
 use agent_host::exec::Exec;
-use agent_host::workspace::{DiffSize, ImageStore, Spill, Workspace};
-use agent_permission::{Origin, Policy, Rule, Verb, Withheld};
-use agent_protocol::control::{Approval, ChangedInput, Control, PermissionMode};
-use agent_protocol::event::{Body, Clock, Events, Sink, Stamped};
+use agent_host::workspace::{DiffSize, ImageStore, SpillFolder, Workspace};
+use agent_permission::{HiddenFiles, Policy, Rule, RuleAction, RuleOrigin};
+use agent_protocol::control::{ApprovalDecision, ChangedInput, PermissionMode, SessionControl};
+use agent_protocol::event::{Clock, EventBody, EventStream, Sink, StampedEvent};
 use agent_protocol::mask::Masker;
 use agent_protocol::message::ToolCall;
-use agent_protocol::tool::{Direction, Rights};
+use agent_protocol::tool::{CommandRights, OutputPart};
 use serde_json::{Value, json};
 
 struct Now;
@@ -28,15 +28,18 @@ impl Clock for Now {
 }
 
 /// Answers each question with these arguments.
-struct Answering(Control, Value);
+struct Answering(SessionControl, Value);
 
 impl Sink for Answering {
-    fn take(&mut self, stamped: &Stamped) {
-        if let Body::PermissionRequested { call, .. } = &stamped.event.body {
+    fn receive(&mut self, stamped: &StampedEvent) {
+        if let EventBody::PermissionRequested { call, .. } = &stamped.event.body {
             let Value::Object(input) = self.1.clone() else { unreachable!() };
-            self.0.answer(
+            self.0.answer_approval(
                 call,
-                Approval::Changed(ChangedInput { others: input, ..ChangedInput::default() }),
+                ApprovalDecision::AllowChanged(ChangedInput {
+                    others: input,
+                    ..ChangedInput::default()
+                }),
             );
         }
     }
@@ -44,45 +47,49 @@ impl Sink for Answering {
 
 /// The envelope of a Write of `a`, which is allowed with these arguments instead.
 async fn written(folder: &std::path::Path, instead: Value) -> Value {
-    let control = Control::default();
-    control.attend();
+    let control = SessionControl::default();
+    control.enable_user_questions();
     let sink = Box::new(Answering(control.clone(), instead));
     let masker = Arc::new(Masker::default());
-    let events = Events::new("s".to_owned(), 0, Arc::new(Now), masker, vec![sink]);
+    let events = EventStream::new("s".to_owned(), 0, Arc::new(Now), masker, vec![sink]);
     let cx = ToolCx {
-        call: String::new(),
+        call_id: String::new(),
         workspace: Arc::new(Workspace::open(folder, &[]).unwrap()),
         exec: Arc::new(Exec::new(&[])),
-        spill: Arc::new(Spill::none(&[])),
+        spill: Arc::new(SpillFolder::temporary(&[])),
         images: Arc::new(ImageStore::in_memory()),
         takes_images: true,
-        cancel: control.cancel(),
+        cancel: control.cancellation_token(),
         secrets: Arc::default(),
-        rights: Rights::default(),
-        withheld: Withheld::default(),
-        watcher: None,
+        rights: CommandRights::default(),
+        read_restrictions: HiddenFiles::default(),
+        output_watcher: None,
         inquirer: None,
         checked_path: None,
-        seen: None,
-        diff: DiffSize::Preview,
+        expected_snapshot: None,
+        diff_size: DiffSize::Preview,
     };
     let denied = Rule::parse_all("Write(closed/**)").unwrap();
-    let settings = Settings {
-        policy: Policy::new(PermissionMode::Ask, false).with(Verb::Deny, Origin::UserFile, denied),
+    let settings = RegistrySettings {
+        policy: Policy::new(PermissionMode::Ask, false).with_rules(
+            RuleAction::Deny,
+            RuleOrigin::UserFile,
+            denied,
+        ),
         limits: OutputLimits {
             max_lines: 100,
             max_bytes: 10_000,
             head_tail_lines: 10,
-            direction: Direction::HeadTail,
+            direction: OutputPart::HeadTail,
         },
         breaker: BreakerConfig { threshold: 5, cooldown: std::time::Duration::from_mins(1) },
         hides_secrets: false,
         hooks: None,
     };
-    let registry = Registry::new(tools::all(), cx, events, control, settings);
+    let registry = Registry::new(tools::all_tools(), cx, events, control, settings);
     let arguments = json!({"path": "a", "content": "asked"}).to_string();
     let call = ToolCall { id: "1".into(), name: "Write".into(), arguments };
-    let answer = registry.call(&call).await;
+    let answer = registry.run_call(&call).await;
     serde_json::to_value(&*answer.envelope).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! What the other agent receives.
 
 use agent_protocol::envelope::Envelope;
-use agent_protocol::view::view;
+use agent_protocol::view::render_for_model;
 use serde_json::{Value, json};
 
 use super::{Peer, code, text};
@@ -12,7 +12,7 @@ use crate::support::Test;
 fn is_the_models_view(result: &Value) {
     let envelope: Envelope =
         serde_json::from_value(result["_meta"]["agent/envelope"].clone()).unwrap();
-    assert_eq!(text(result), view(&envelope));
+    assert_eq!(text(result), render_for_model(&envelope));
     assert_eq!(result.get("structuredContent"), None);
 }
 

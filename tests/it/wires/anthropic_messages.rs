@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_model::Endpoint;
-use agent_protocol::provider::Wire;
+use agent_protocol::provider::WireFormat;
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Server, json as document, sse_raw};
@@ -258,7 +258,7 @@ async fn models_are_listed_in_one_request() {
                         "has_more": false, "first_id": "claude-a", "last_id": "claude-b"});
     let server = Server::playing([document(200, &models), error(401, "key")]);
     let mut endpoint = Endpoint::new("test/m", server.url());
-    endpoint.wire = Wire::AnthropicMessages;
+    endpoint.wire = WireFormat::AnthropicMessages;
     let list = async || agent_model::list_models(&endpoint, Duration::from_secs(5)).await;
     assert_eq!(list().await.unwrap(), ["claude-a", "claude-b"]);
     assert_eq!(server.finish()[0].path, "/v1/models?limit=1000");

@@ -1,7 +1,7 @@
 //! Gemini's `generateContent`.
 
 use agent_model::Endpoint;
-use agent_protocol::provider::Wire;
+use agent_protocol::provider::WireFormat;
 use serde_json::{Value, json};
 
 use crate::server::{Reply, Request, Server, json as document, sse_raw};
@@ -261,7 +261,7 @@ async fn models_are_listed_without_their_prefix() {
         ),
         _ => document(404, &json!({})),
     });
-    let endpoint = Endpoint { wire: Wire::Gemini, ..Endpoint::new("google/m", server.url()) };
+    let endpoint = Endpoint { wire: WireFormat::Gemini, ..Endpoint::new("google/m", server.url()) };
     let models =
         agent_model::list_models(&endpoint, std::time::Duration::from_secs(20)).await.unwrap();
     assert_eq!(models, ["gemini-3-pro", "tunedModels/mine"]);

@@ -1,12 +1,12 @@
 //! Measures how much of the model's window is used: estimates, corrected by the provider's counts.
 
-use agent_protocol::event::{Body, CompactionCause, Event};
+use agent_protocol::event::{CompactionCause, Event, EventBody};
 use agent_protocol::model::Purpose;
 
 /// Bytes per token before the provider has counted anything, for code and prose with o200k.
 const BYTES_PER_TOKEN: f64 = 3.6;
 /// Plausible values of bytes per token; counts outside are ignored.
-const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1.0..=12.0;
+const PLAUSIBLE_BYTES_PER_TOKEN: std::ops::RangeInclusive<f64> = 1.0..=12.0;
 
 /// The assumed window of an unknown model, in tokens.
 pub const DEFAULT_WINDOW: u64 = 128_000;
@@ -15,7 +15,7 @@ const MIN_WINDOW: u64 = 1024;
 
 /// The model's window and the calibration of estimates.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub struct ContextBudget {
     /// `provider/model`: an overflow of another model is ignored.
     model: String,
     window: u64,
@@ -23,14 +23,14 @@ pub struct Budget {
     compact_at: f64,
     bytes_per_token: f64,
     /// Bytes and tokens of the last request that the provider counted.
-    counted: Option<(usize, u64)>,
+    last_count: Option<(usize, u64)>,
     /// While events are replayed: the bytes of a request without an answer yet.
-    asked: Option<usize>,
+    pending_request_bytes: Option<usize>,
     /// While events are replayed: they are about this model.
     is_same_model: bool,
 }
 
-impl Budget {
+impl ContextBudget {
     /// A window of this size, of which this share may be used.
     pub fn new(model: &str, window: u64, compact_at: f64) -> Self {
         Self {
@@ -38,15 +38,15 @@ impl Budget {
             window: window.max(MIN_WINDOW),
             compact_at,
             bytes_per_token: BYTES_PER_TOKEN,
-            counted: None,
-            asked: None,
+            last_count: None,
+            pending_request_bytes: None,
             is_same_model: false,
         }
     }
 
     /// The same share of another model's window.
     #[must_use]
-    pub fn of(&self, model: &str, window: u64) -> Self {
+    pub fn for_model(&self, model: &str, window: u64) -> Self {
         Self::new(model, window, self.compact_at)
     }
 
@@ -57,80 +57,82 @@ impl Budget {
 
     /// Number of tokens at which compaction starts.
     pub fn threshold(&self) -> u64 {
-        share(self.window, self.compact_at)
+        fraction_of(self.window, self.compact_at)
     }
 
     /// Estimated tokens of a text of this size.
     pub fn tokens(&self, bytes: usize) -> u64 {
         #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are out of reach")]
         let tokens = bytes as f64 / self.bytes_per_token;
-        whole(tokens)
+        round_up(tokens)
     }
 
     /// Estimated size of a text of this many tokens.
     pub fn bytes(&self, tokens: u64) -> usize {
         #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
         let bytes = tokens as f64 * self.bytes_per_token;
-        usize::try_from(whole(bytes)).unwrap_or(usize::MAX)
+        usize::try_from(round_up(bytes)).unwrap_or(usize::MAX)
     }
 
     /// Estimated tokens of the next request of the conversation. The provider's count of the last one is
     /// used, and only the difference is estimated.
     pub fn request_tokens(&self, bytes: usize) -> u64 {
-        match self.counted {
+        match self.last_count {
             Some((counted, tokens)) if bytes >= counted => tokens + self.tokens(bytes - counted),
             Some(_) | None => self.tokens(bytes),
         }
     }
 
     /// Records the provider's count for a request of this size.
-    pub fn counted(&mut self, bytes: usize, tokens: u64) {
+    pub fn record_count(&mut self, bytes: usize, tokens: u64) {
         #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are out of reach")]
         let bytes_per_token = bytes as f64 / tokens.max(1) as f64;
-        if PLAUSIBLE.contains(&bytes_per_token) {
+        if PLAUSIBLE_BYTES_PER_TOKEN.contains(&bytes_per_token) {
             self.bytes_per_token = bytes_per_token;
-            self.counted = Some((bytes, tokens));
+            self.last_count = Some((bytes, tokens));
         }
     }
 
     /// Records an overflow: the estimate of the rejected request, and the window if the provider named it.
-    pub fn overflowed(&mut self, estimated: u64, reported: Option<u64>) {
-        let window = reported.unwrap_or_else(|| share(estimated, 0.9));
+    pub fn record_overflow(&mut self, estimated: u64, reported: Option<u64>) {
+        let window = reported.unwrap_or_else(|| fraction_of(estimated, 0.9));
         self.window = self.window.min(window).max(MIN_WINDOW);
         // The rejected request is longer than estimated.
         if let Some(reported) = reported.filter(|reported| estimated < *reported) {
             #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
             let bytes_per_token = self.bytes_per_token * estimated as f64 / reported as f64;
-            self.bytes_per_token = bytes_per_token.max(*PLAUSIBLE.start());
-            self.counted = None;
+            self.bytes_per_token = bytes_per_token.max(*PLAUSIBLE_BYTES_PER_TOKEN.start());
+            self.last_count = None;
         }
     }
 
     /// The conversation was replaced: the last count does not apply.
-    pub fn restart(&mut self) {
-        self.counted = None;
+    pub fn reset_count(&mut self) {
+        self.last_count = None;
     }
 
     /// Applies an event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
-            Body::ModelRequested(request) if request.purpose == Purpose::Main => {
+            EventBody::ModelRequested(request) if request.purpose == Purpose::Main => {
                 self.is_same_model = request.model == self.model;
-                self.asked = Some(request.bytes).filter(|_| self.is_same_model);
+                self.pending_request_bytes = Some(request.bytes).filter(|_| self.is_same_model);
             }
-            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
-                if let (Some(bytes), Some(usage)) = (self.asked.take(), answer.usage) {
-                    self.counted(bytes, usage.input_tokens);
+            EventBody::ModelResponded(answer) if answer.purpose == Purpose::Main => {
+                if let (Some(bytes), Some(usage)) =
+                    (self.pending_request_bytes.take(), answer.usage)
+                {
+                    self.record_count(bytes, usage.input_tokens);
                 }
             }
-            Body::ContextOverflowed { estimated_tokens, window } if self.is_same_model => {
-                self.overflowed(*estimated_tokens, *window);
+            EventBody::ContextOverflowed { estimated_tokens, window } if self.is_same_model => {
+                self.record_overflow(*estimated_tokens, *window);
             }
-            Body::ContextCompacted(compacted) => {
+            EventBody::ContextCompacted(compacted) => {
                 if compacted.cause == CompactionCause::Overflow && self.is_same_model {
                     self.window = compacted.window.min(self.window);
                 }
-                self.restart();
+                self.reset_count();
             }
             _ => {}
         }
@@ -138,13 +140,13 @@ impl Budget {
 }
 
 /// A share of a number of tokens.
-pub(super) fn share(tokens: u64, share: f64) -> u64 {
+pub(super) fn fraction_of(tokens: u64, share: f64) -> u64 {
     #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
     let part = tokens as f64 * share;
-    whole(part)
+    round_up(part)
 }
 
-fn whole(number: f64) -> u64 {
+fn round_up(number: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -160,35 +162,35 @@ mod tests {
 
     #[test]
     fn provider_token_counts_calibrate_the_estimate() {
-        let mut budget = Budget::new("m", 10_000, 0.8);
+        let mut budget = ContextBudget::new("m", 10_000, 0.8);
         assert_eq!((budget.window(), budget.threshold()), (10_000, 8000));
         assert_eq!(budget.request_tokens(3600), 1000);
-        budget.counted(4000, 2000);
+        budget.record_count(4000, 2000);
         assert_eq!(budget.request_tokens(4000), 2000);
         assert_eq!(budget.request_tokens(4200), 2100);
-        budget.restart();
+        budget.reset_count();
         assert_eq!(budget.request_tokens(1000), 500);
     }
 
     #[test]
     fn implausible_token_counts_are_ignored() {
-        let mut budget = Budget::new("m", 10_000, 0.8);
-        budget.counted(4000, 1);
-        budget.counted(4000, 400_000);
+        let mut budget = ContextBudget::new("m", 10_000, 0.8);
+        budget.record_count(4000, 1);
+        budget.record_count(4000, 400_000);
         assert_eq!(budget.request_tokens(3600), 1000);
     }
 
     #[test]
     fn overflow_adjusts_the_window() {
-        let mut budget = Budget::new("m", 128_000, 0.8);
-        budget.overflowed(20_000, Some(16_384));
+        let mut budget = ContextBudget::new("m", 128_000, 0.8);
+        budget.record_overflow(20_000, Some(16_384));
         assert_eq!(budget.window(), 16_384);
-        budget.overflowed(10_000, None);
+        budget.record_overflow(10_000, None);
         assert_eq!(budget.window(), 9000);
-        budget.overflowed(100_000, Some(200_000));
+        budget.record_overflow(100_000, Some(200_000));
         assert_eq!(budget.window(), 9000, "a window never grows by an overflow");
         assert_eq!(budget.tokens(1800), 1000, "what was refused had more tokens than estimated");
-        budget.overflowed(10, None);
+        budget.record_overflow(10, None);
         assert_eq!(budget.window(), MIN_WINDOW);
     }
 }

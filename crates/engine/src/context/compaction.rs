@@ -5,32 +5,32 @@
 
 use std::collections::BTreeMap;
 
-use super::budget::{Budget, share};
-use super::history::{History, Kind, Note, running_tasks, text_of};
-use super::outcome::{Outcome, What};
-use agent_protocol::both_ends;
-use agent_protocol::event::Place;
+use super::budget::{ContextBudget, fraction_of};
+use super::call_outcome::{CallAction, CallOutcome};
+use super::history::{History, MessageKind, MessageMetadata, first_text, running_turn_messages};
+use agent_protocol::event::WorkPosition;
 use agent_protocol::message::{Message, Part};
 use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::truncate_middle;
 
 const STALE: Prompt = Prompt::named("summary/stale.md");
 const CUT: Prompt = Prompt::named("summary/cut.md");
 
 /// Target size of a request after a compaction, as a share of the window, and of the size at which the next
 /// compaction starts.
-const TARGET: f64 = 0.5;
-const TARGET_OF_THRESHOLD: f64 = 0.7;
+const TARGET_SHARE: f64 = 0.5;
+const TARGET_SHARE_OF_THRESHOLD: f64 = 0.7;
 /// Limit of all summaries, as a share of the window.
-const SUMMARIES: f64 = 0.125;
+const SUMMARIES_SHARE: f64 = 0.125;
 /// Limit of all user messages, as a share of the window.
-const USER_MESSAGES: f64 = 0.25;
+const USER_MESSAGES_SHARE: f64 = 0.25;
 /// Size in bytes to which user messages are shortened if they exceed that limit, the oldest first; the second
 /// if the first is not enough.
-const LONG_MESSAGE: [usize; 2] = [2000, 600];
+const LONG_MESSAGE_BYTES: [usize; 2] = [2000, 600];
 /// Size below which a part of the conversation is not worth a summary.
-const WORTH_ARCHIVING: usize = 1024;
+const MIN_ARCHIVED_BYTES: usize = 1024;
 /// Size below which a result is not worth shortening.
-const WORTH_CUTTING: usize = 1024;
+const MIN_CUT_BYTES: usize = 1024;
 
 /// Token limit of one summary.
 pub fn summary_tokens(window: u64) -> u64 {
@@ -39,18 +39,18 @@ pub fn summary_tokens(window: u64) -> u64 {
 
 /// The part of a conversation that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct ArchivedRange {
     /// Number of messages after the summaries.
-    pub archived: usize,
+    pub n_messages: usize,
     /// Position of the first of them.
-    pub from: Place,
+    pub from: WorkPosition,
     /// Position of the last of them.
-    pub to: Place,
+    pub to: WorkPosition,
 }
 
 /// A result that is kept and has to be shortened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Large<'a> {
+pub struct LargeText<'a> {
     /// The call's id.
     pub call: &'a str,
     /// The tool.
@@ -63,41 +63,51 @@ pub struct Large<'a> {
 
 /// Selects what to replace: all but the last `keep_rounds` rounds, or fewer of them, down to one, until the
 /// rest takes half of the window. `fixed` is the size of everything except the conversation, in bytes.
-pub fn stretch(history: &History, budget: &Budget, fixed: usize, keep_rounds: usize) -> Stretch {
+pub fn select_archived_range(
+    history: &History,
+    budget: &ContextBudget,
+    fixed: usize,
+    keep_rounds: usize,
+) -> ArchivedRange {
     let (_, notes) = history.body();
     let starts: Vec<usize> =
-        (0..notes.len()).filter(|at| notes[*at].kind == Kind::Answer).collect();
+        (0..notes.len()).filter(|at| notes[*at].kind == MessageKind::Answer).collect();
     let other_bytes =
         fixed + front_bytes(history, budget, budget.bytes(summary_tokens(budget.window())));
     let keeps = |rounds: usize| starts.len().checked_sub(rounds).map(|at| starts[at]);
-    let gives_way = |from: &usize| bytes_without_user_messages(&notes[..*from]) >= WORTH_ARCHIVING;
+    let gives_way =
+        |from: &usize| bytes_without_user_messages(&notes[..*from]) >= MIN_ARCHIVED_BYTES;
     let archived = (1..=keep_rounds.max(1))
         .rev()
         .filter_map(keeps)
         .filter(gives_way)
-        .find(|from| other_bytes + bytes_without_user_messages(&notes[*from..]) <= target(budget))
+        .find(|from| {
+            other_bytes + bytes_without_user_messages(&notes[*from..]) <= target_bytes(budget)
+        })
         .or_else(|| keeps(1).filter(gives_way))
         .unwrap_or_default();
-    let place = |at: Option<&Note>| at.map_or_else(Place::default, |note| note.place);
-    let from = place(notes[..archived].iter().find(|note| note.kind != Kind::Task));
-    Stretch { archived, from, to: place(notes[..archived].last()) }
+    let place =
+        |at: Option<&MessageMetadata>| at.map_or_else(WorkPosition::default, |note| note.place);
+    let from = place(notes[..archived].iter().find(|note| note.kind != MessageKind::UserMessage));
+    ArchivedRange { n_messages: archived, from, to: place(notes[..archived].last()) }
 }
 
 /// User messages are never summarised, so that archiving them frees nothing.
-fn bytes_without_user_messages(notes: &[Note]) -> usize {
-    notes.iter().filter(|note| note.kind != Kind::Task).map(|note| note.bytes).sum()
+fn bytes_without_user_messages(notes: &[MessageMetadata]) -> usize {
+    notes.iter().filter(|note| note.kind != MessageKind::UserMessage).map(|note| note.bytes).sum()
 }
 
 /// The size of a request after a compaction, in bytes.
-fn target(budget: &Budget) -> usize {
-    let tokens = share(budget.window(), TARGET).min(share(budget.threshold(), TARGET_OF_THRESHOLD));
+fn target_bytes(budget: &ContextBudget) -> usize {
+    let tokens = fraction_of(budget.window(), TARGET_SHARE)
+        .min(fraction_of(budget.threshold(), TARGET_SHARE_OF_THRESHOLD));
     budget.bytes(tokens)
 }
 
 /// Size limit of the summaries and all user messages after a compaction, in bytes.
-pub fn front_bytes(history: &History, budget: &Budget, new_summary: usize) -> usize {
+pub fn front_bytes(history: &History, budget: &ContextBudget, new_summary: usize) -> usize {
     let summaries: usize = history.summaries().iter().map(String::len).sum();
-    let room = budget.bytes(share(budget.window(), SUMMARIES));
+    let room = budget.bytes(fraction_of(budget.window(), SUMMARIES_SHARE));
     let (sizes, excess) = user_message_sizes(history, budget);
     (summaries + new_summary).min(room) + sizes.iter().sum::<usize>().saturating_sub(excess)
 }
@@ -105,19 +115,20 @@ pub fn front_bytes(history: &History, budget: &Budget, new_summary: usize) -> us
 /// All user messages, oldest first: the archived ones, then those of the conversation.
 fn user_messages(history: &History) -> impl Iterator<Item = &str> {
     let (messages, notes) = history.body();
-    let tasks = messages.iter().zip(notes).filter(|(_, note)| note.kind == Kind::Task);
+    let tasks =
+        messages.iter().zip(notes).filter(|(_, note)| note.kind == MessageKind::UserMessage);
     let archived = history.user_messages().iter().map(|message| message.text.as_str());
-    archived.chain(tasks.map(|(message, _)| text_of(message)))
+    archived.chain(tasks.map(|(message, _)| first_text(message)))
 }
 
 /// The size limit of each user message, and by how many bytes all of them still exceed their limit: long ones
 /// are shortened first, the oldest first. The newest is not shortened.
-fn user_message_sizes(history: &History, budget: &Budget) -> (Vec<usize>, usize) {
+fn user_message_sizes(history: &History, budget: &ContextBudget) -> (Vec<usize>, usize) {
     let mut sizes: Vec<usize> = user_messages(history).map(str::len).collect();
-    let room = budget.bytes(share(budget.window(), USER_MESSAGES));
+    let room = budget.bytes(fraction_of(budget.window(), USER_MESSAGES_SHARE));
     let mut excess = sizes.iter().sum::<usize>().saturating_sub(room);
     let older = sizes.len().saturating_sub(1);
-    for floor in LONG_MESSAGE {
+    for floor in LONG_MESSAGE_BYTES {
         for size in sizes[..older].iter_mut().filter(|size| **size > floor) {
             let gives = (*size - floor).min(excess);
             *size -= gives;
@@ -130,7 +141,7 @@ fn user_message_sizes(history: &History, budget: &Budget) -> (Vec<usize>, usize)
 /// How user messages are shortened that are too long together. The number counts all user messages of the
 /// session, from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LongMessages {
+pub struct LongUserMessages {
     /// To be cut in the middle: number, text, and size limit in bytes.
     pub cut: Vec<(usize, String, usize)>,
     /// To be left out, oldest first, if cutting is not enough.
@@ -138,10 +149,10 @@ pub struct LongMessages {
 }
 
 /// The user messages that have to be shortened.
-pub fn long_user_messages(history: &History, budget: &Budget) -> LongMessages {
+pub fn long_user_messages(history: &History, budget: &ContextBudget) -> LongUserMessages {
     let (sizes, mut excess) = user_message_sizes(history, budget);
     let newest = sizes.len().saturating_sub(1);
-    let mut long = LongMessages::default();
+    let mut long = LongUserMessages::default();
     for (at, (text, size)) in user_messages(history).zip(sizes).enumerate() {
         if text.is_empty() {
             continue;
@@ -157,12 +168,13 @@ pub fn long_user_messages(history: &History, budget: &Budget) -> LongMessages {
 }
 
 /// Kept results that are obsolete because the same lines were read again later, with their replacements.
-pub fn stale(history: &History, stretch: &Stretch) -> BTreeMap<String, String> {
+pub fn stale_results(history: &History, stretch: &ArchivedRange) -> BTreeMap<String, String> {
     let mut stale = BTreeMap::new();
-    let results: Vec<(&str, &str, &Outcome)> = results(history, stretch.archived).collect();
+    let results: Vec<(&str, &str, &CallOutcome)> =
+        results_from(history, stretch.n_messages).collect();
     for (at, (call, text, outcome)) in results.iter().enumerate() {
-        let later = results[at + 1..].iter().any(|(_, _, later)| outcome.is_repeated_by(later));
-        if let (true, What::Read { path, lines, .. }) = (later, &outcome.what) {
+        let later = results[at + 1..].iter().any(|(_, _, later)| outcome.is_superseded_by(later));
+        if let (true, CallAction::ReadLines { path, lines, .. }) = (later, &outcome.action) {
             let note = history
                 .prompts()
                 .text(STALE)
@@ -180,22 +192,22 @@ pub fn stale(history: &History, stretch: &Stretch) -> BTreeMap<String, String> {
 
 /// Kept results that have to be shortened so that the next request takes half of the window. `other_bytes` is the
 /// size of the rest of that request, in bytes.
-pub fn large<'a>(
+pub fn large_results<'a>(
     history: &'a History,
-    stretch: &Stretch,
-    budget: &Budget,
+    stretch: &ArchivedRange,
+    budget: &ContextBudget,
     other_bytes: usize,
     stale: &BTreeMap<String, String>,
-) -> Vec<Large<'a>> {
-    let target = target(budget);
+) -> Vec<LargeText<'a>> {
+    let target = target_bytes(budget);
     let (_, notes) = history.body();
-    let kept = bytes_without_user_messages(&notes[stretch.archived..]);
-    let saved: usize = results(history, stretch.archived)
+    let kept = bytes_without_user_messages(&notes[stretch.n_messages..]);
+    let saved: usize = results_from(history, stretch.n_messages)
         .filter_map(|(call, text, _)| Some(text.len() - stale.get(call)?.len()))
         .sum();
     let mut excess = (other_bytes + kept).saturating_sub(saved + target);
-    let mut candidates: Vec<_> = results(history, stretch.archived)
-        .filter(|(call, text, _)| text.len() > WORTH_CUTTING && !stale.contains_key(*call))
+    let mut candidates: Vec<_> = results_from(history, stretch.n_messages)
+        .filter(|(call, text, _)| text.len() > MIN_CUT_BYTES && !stale.contains_key(*call))
         .collect();
     // Shortening the largest frees most and loses least.
     candidates.sort_by_key(|(_, text, _)| std::cmp::Reverse(text.len()));
@@ -204,9 +216,9 @@ pub fn large<'a>(
         if excess == 0 {
             break;
         }
-        let gives = (text.len() - WORTH_CUTTING).min(excess);
+        let gives = (text.len() - MIN_CUT_BYTES).min(excess);
         excess -= gives;
-        large.push(Large { call, tool: &outcome.tool, text, room: text.len() - gives });
+        large.push(LargeText { call, tool: &outcome.tool, text, room: text.len() - gives });
     }
     large
 }
@@ -215,18 +227,20 @@ pub fn large<'a>(
 /// text.
 pub fn long_texts<'a>(
     history: &'a History,
-    stretch: &Stretch,
+    stretch: &ArchivedRange,
     room: usize,
-) -> Vec<(usize, Large<'a>)> {
+) -> Vec<(usize, LargeText<'a>)> {
     let (messages, notes) = history.body();
-    let tasks: Vec<usize> = running_tasks(notes, stretch.archived).collect();
-    let stays = |at: usize| at >= stretch.archived || tasks.contains(&at);
-    let is_text = |note: &Note| matches!(note.kind, Kind::Task | Kind::Said);
+    let tasks: Vec<usize> = running_turn_messages(notes, stretch.n_messages).collect();
+    let stays = |at: usize| at >= stretch.n_messages || tasks.contains(&at);
+    let is_text = |note: &MessageMetadata| {
+        matches!(note.kind, MessageKind::UserMessage | MessageKind::ProgramMessage)
+    };
     let texts = messages.iter().zip(notes).enumerate();
     let texts = texts.filter(|(at, (_, note))| stays(*at) && is_text(note) && note.bytes > room);
     let texts = texts.filter_map(|(at, (message, _))| match message.parts.as_slice() {
         [Part::Text { text }, ..] if text.len() > room => {
-            Some((at, Large { call: "", tool: "task", text, room }))
+            Some((at, LargeText { call: "", tool: "task", text, room }))
         }
         _ => None,
     });
@@ -234,23 +248,23 @@ pub fn long_texts<'a>(
 }
 
 /// The replacement of a large result: its beginning and end, and the path of the whole.
-pub fn cut(prompts: &Prompts, large: &Large<'_>, path: &str) -> String {
+pub fn shorten_large_text(prompts: &Prompts, large: &LargeText<'_>, path: &str) -> String {
     let note = prompts.text(CUT).replace("{{bytes}}", &large.text.len().to_string());
     let note = note.replace("{{path}}", path);
-    let room = large.room.saturating_sub(note.len()).max(WORTH_CUTTING / 4);
-    middle_out(large.text, room, note.trim_end())
+    let room = large.room.saturating_sub(note.len()).max(MIN_CUT_BYTES / 4);
+    cut_middle(large.text, room, note.trim_end())
 }
 
 /// The beginning and the end of a text, `room` bytes in all, with a note between them. The beginning gets
 /// more.
-pub(super) fn middle_out(text: &str, room: usize, note: &str) -> String {
+pub(super) fn cut_middle(text: &str, room: usize, note: &str) -> String {
     let tail = room / 3;
-    both_ends(text, (room - tail, tail), note)
+    truncate_middle(text, (room - tail, tail), note)
 }
 
 /// The number of summaries that are replaced by one line, with a new one of this size.
-pub fn forgotten(history: &History, budget: &Budget, new: usize) -> usize {
-    let room = budget.bytes(share(budget.window(), SUMMARIES));
+pub fn count_forgotten_summaries(history: &History, budget: &ContextBudget, new: usize) -> usize {
+    let room = budget.bytes(fraction_of(budget.window(), SUMMARIES_SHARE));
     let mut used = new;
     let sizes = history.summaries().iter().map(String::len).rev();
     let kept = sizes
@@ -263,18 +277,27 @@ pub fn forgotten(history: &History, budget: &Budget, new: usize) -> usize {
 }
 
 /// The results from a message on: the call's id, the text, and the outcome.
-fn results(history: &History, from: usize) -> impl Iterator<Item = (&str, &str, &Outcome)> {
+fn results_from(
+    history: &History,
+    from: usize,
+) -> impl Iterator<Item = (&str, &str, &CallOutcome)> {
     let (messages, notes) = history.body();
-    messages[from..].iter().zip(&notes[from..]).flat_map(|(message, note)| pairs(message, note))
+    messages[from..]
+        .iter()
+        .zip(&notes[from..])
+        .flat_map(|(message, note)| results_of_message(message, note))
 }
 
-fn pairs<'a>(
+fn results_of_message<'a>(
     message: &'a Message,
-    note: &'a Note,
-) -> impl Iterator<Item = (&'a str, &'a str, &'a Outcome)> {
-    let outcomes: &[Outcome] = match &note.kind {
-        Kind::Results(outcomes) => outcomes,
-        Kind::Front | Kind::Task | Kind::Said | Kind::Answer => &[],
+    note: &'a MessageMetadata,
+) -> impl Iterator<Item = (&'a str, &'a str, &'a CallOutcome)> {
+    let outcomes: &[CallOutcome] = match &note.kind {
+        MessageKind::Results(outcomes) => outcomes,
+        MessageKind::Front
+        | MessageKind::UserMessage
+        | MessageKind::ProgramMessage
+        | MessageKind::Answer => &[],
     };
     let results = message.parts.iter().filter_map(|part| match part {
         Part::Result(result) => Some((result.call.as_str(), result.text.as_str())),
@@ -289,14 +312,14 @@ mod tests {
 
     #[test]
     fn messages_of_the_current_turn_are_truncated_except_the_newest() {
-        let budget = Budget::new("m", 32_768, 0.8);
+        let budget = ContextBudget::new("m", 32_768, 0.8);
         let mut history = History::default();
-        history.at(Place { turn: 1, round: 0, step: 0 });
-        (0..8).for_each(|_| history.task(&"x".repeat(14_000), &[]));
+        history.set_place(WorkPosition { turn: 1, round: 0, step: 0 });
+        (0..8).for_each(|_| history.add_user_message(&"x".repeat(14_000), &[]));
         let long = long_user_messages(&history, &budget);
         assert_eq!((long.cut.len(), long.left_out.len()), (7, 0), "{long:?}");
         assert!(long.cut.iter().all(|(at, ..)| *at < 7));
-        (0..200).for_each(|_| history.task(&"y".repeat(500), &[]));
+        (0..200).for_each(|_| history.add_user_message(&"y".repeat(500), &[]));
         let long = long_user_messages(&history, &budget);
         assert!(long.left_out.iter().all(|(at, _)| *at < 207) && long.left_out.len() > 100);
     }

@@ -4,18 +4,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::outcome::Outcome;
+use super::call_outcome::CallOutcome;
 use super::pins;
 use super::rules;
 use agent_protocol::envelope::Envelope;
-use agent_protocol::event::{Body, Compacted, Event, Place, Shortened};
+use agent_protocol::event::{Compaction, Event, EventBody, ShortenedText, WorkPosition};
 use agent_protocol::message::{
-    Carried, Image, Message, Part, Role, ToolCall, ToolResult, answer_parts,
+    Image, Message, OpaqueItem, Part, Role, ToolCall, ToolResult, answer_parts,
 };
 use agent_protocol::model::{Purpose, StopReason};
 use agent_protocol::prompt::{Prompt, Prompts, fill};
-use agent_protocol::recall::Moment;
-use agent_protocol::view::{call_line, undone_files, view};
+use agent_protocol::recall::RecallMoment;
+use agent_protocol::view::{call_line, describe_undone_files, render_for_model};
 
 const UNDONE: Prompt = Prompt::named("feedback/undone.md");
 const DIRECTORY_ADDED: Prompt = Prompt::named("feedback/directory_added.md");
@@ -31,27 +31,27 @@ pub struct History {
     prompts: Arc<Prompts>,
     messages: Vec<Message>,
     /// Metadata of each message, in the same order.
-    notes: Vec<Note>,
+    metadata: Vec<MessageMetadata>,
     bytes: usize,
     /// Position of the next message.
-    place: Place,
+    place: WorkPosition,
     /// Number of messages at the front that replace older ones.
-    front: usize,
+    front_length: usize,
     /// Every summary of the session, including those replaced by one line.
     summaries: Vec<String>,
     /// The user's messages of archived turns, oldest first; they precede the summaries.
     user_messages: Vec<UserMessage>,
     /// While events are replayed: an answer with calls that have no result yet.
-    waiting: Option<Waiting>,
+    pending_exchange: Option<PendingExchange>,
     /// Texts to be appended to results that do not exist yet, with the call's id.
     pending_texts: Vec<(String, String)>,
 }
 
 /// Metadata of a message.
 #[derive(Clone, Debug)]
-pub(super) struct Note {
-    pub(super) place: Place,
-    pub(super) kind: Kind,
+pub(super) struct MessageMetadata {
+    pub(super) place: WorkPosition,
+    pub(super) kind: MessageKind,
     pub(super) bytes: usize,
     /// Digest of all messages up to this one.
     digest: Digest,
@@ -59,17 +59,17 @@ pub(super) struct Note {
 
 /// The kind of a message.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum MessageKind {
     /// It replaces older messages.
     Front,
     /// The user's message: the task of a turn.
-    Task,
+    UserMessage,
     /// A message of the program.
-    Said,
+    ProgramMessage,
     /// The model's answer: a round begins.
     Answer,
     /// The results of its calls, in order.
-    Results(Vec<Outcome>),
+    Results(Vec<CallOutcome>),
 }
 
 /// A user message of an archived turn.
@@ -84,16 +84,16 @@ type Digest = [u8; 32];
 
 /// A state of the conversation, for comparison with a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct HistoryMark {
     messages: usize,
     digest: Digest,
 }
 
 #[derive(Clone, Debug)]
-struct Waiting {
+struct PendingExchange {
     text: String,
     calls: Vec<ToolCall>,
-    carried: Vec<Carried>,
+    carried: Vec<OpaqueItem>,
     envelopes: Vec<Option<Envelope>>,
 }
 
@@ -119,24 +119,24 @@ impl History {
     }
 
     /// Number of images.
-    pub fn images(&self) -> usize {
+    pub fn n_images(&self) -> usize {
         self.messages.iter().flat_map(|message| &message.parts).map(Part::images).sum()
     }
 
     /// Sets the position of further messages.
-    pub fn at(&mut self, place: Place) {
+    pub fn set_place(&mut self, place: WorkPosition) {
         self.place = place;
     }
 
     /// The current state of the conversation.
-    pub fn mark(&self) -> Mark {
-        let digest = self.notes.last().map_or_else(Digest::default, |note| note.digest);
-        Mark { messages: self.messages.len(), digest }
+    pub fn mark(&self) -> HistoryMark {
+        let digest = self.metadata.last().map_or_else(Digest::default, |note| note.digest);
+        HistoryMark { messages: self.messages.len(), digest }
     }
 
     /// Since `mark` the conversation was only appended to.
-    pub fn continues(&self, mark: &Mark) -> bool {
-        let before = mark.messages.checked_sub(1).map(|last| self.notes.get(last));
+    pub fn is_continuation_of(&self, mark: &HistoryMark) -> bool {
+        let before = mark.messages.checked_sub(1).map(|last| self.metadata.get(last));
         match before {
             None => true,
             Some(note) => note.is_some_and(|note| note.digest == mark.digest),
@@ -144,70 +144,71 @@ impl History {
     }
 
     /// Adds a message of the user. Images follow its text.
-    pub fn task(&mut self, text: &str, images: &[Image]) {
+    pub fn add_user_message(&mut self, text: &str, images: &[Image]) {
         let mut message = Message::text(Role::User, text);
         message.parts.extend(images.iter().cloned().map(Part::Image));
-        self.push(message, Kind::Task);
+        self.push(message, MessageKind::UserMessage);
     }
 
     /// Adds a message of the program on the user's behalf.
-    pub fn user(&mut self, text: &str) {
-        self.push(Message::text(Role::User, text), Kind::Said);
+    pub fn add_program_message(&mut self, text: &str) {
+        self.push(Message::text(Role::User, text), MessageKind::ProgramMessage);
     }
 
     /// Adds an answer of the model without calls.
-    pub fn assistant(&mut self, text: &str, carried: &[Carried]) {
+    pub fn add_answer(&mut self, text: &str, carried: &[OpaqueItem]) {
         if !text.is_empty() {
             let parts = answer_parts(text, &[], carried);
-            self.push(Message { role: Role::Assistant, parts }, Kind::Answer);
+            self.push(Message { role: Role::Assistant, parts }, MessageKind::Answer);
         }
     }
 
     /// Adds the received part of an answer that was interrupted, and marks it as such.
-    pub fn interrupted(&mut self, text: &str) {
+    pub fn add_interrupted_answer(&mut self, text: &str) {
         let values = [("text", text.trim_end())];
-        self.assistant(fill(self.prompts.text(INTERRUPTED), &values).trim_end(), &[]);
+        self.add_answer(fill(self.prompts.text(INTERRUPTED), &values).trim_end(), &[]);
     }
 
     /// Adds an answer with its calls and results: `calls` and `envelopes` correspond in order.
-    pub fn exchange(
+    pub fn add_exchange(
         &mut self,
         text: &str,
         calls: &[ToolCall],
-        carried: &[Carried],
+        carried: &[OpaqueItem],
         envelopes: &[&Envelope],
     ) {
         let parts = answer_parts(text, calls, carried);
-        self.push(Message { role: Role::Assistant, parts }, Kind::Answer);
+        self.push(Message { role: Role::Assistant, parts }, MessageKind::Answer);
         let results = calls.iter().zip(envelopes).map(|(call, envelope)| {
             Part::Result(ToolResult {
                 call: call.id.clone(),
-                text: view(envelope),
+                text: render_for_model(envelope),
                 is_error: envelope.error().is_some(),
                 images: envelope.images(),
             })
         });
         let message = Message { role: Role::Tool, parts: results.collect() };
-        let outcomes = calls.iter().zip(envelopes).map(|(call, e)| Outcome::of(&call.name, e));
-        self.push(message, Kind::Results(outcomes.collect()));
+        let outcomes =
+            calls.iter().zip(envelopes).map(|(call, e)| CallOutcome::from_envelope(&call.name, e));
+        self.push(message, MessageKind::Results(outcomes.collect()));
         for (call, text) in std::mem::take(&mut self.pending_texts) {
             if calls.iter().any(|answered| answered.id == call) {
-                self.add_below(&call, &text, None);
+                self.append_to_result(&call, &text, None);
             }
         }
     }
 
     /// Appends the result of a call that the kernel made to the result of the model's call, which was not
     /// sent to the model yet.
-    pub fn amend(&mut self, parent: &str, call: &str, envelope: &Envelope) {
+    pub fn append_kernel_result(&mut self, parent: &str, call: &str, envelope: &Envelope) {
         let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
         let tool = call.split(' ').next().unwrap_or_default();
-        let text = format!("{}\n{}", label.trim_end(), view(envelope));
-        self.add_below(parent, &text, Some(&Outcome::of(tool, envelope)));
+        let text = format!("{}\n{}", label.trim_end(), render_for_model(envelope));
+        self.append_to_result(parent, &text, Some(&CallOutcome::from_envelope(tool, envelope)));
     }
 
     /// Appends a line to one of the last results, which was not sent to the model yet.
-    fn add_below(&mut self, parent: &str, text: &str, outcome: Option<&Outcome>) {
+    fn append_to_result(&mut self, parent: &str, text: &str, outcome: Option<&CallOutcome>) {
         let is_parent = |message: &Message| {
             message.parts.iter().any(|part| match part {
                 Part::Result(result) => result.call == parent,
@@ -221,7 +222,7 @@ impl History {
         };
         let now = self.place;
         let messages = self.messages.split_off(at);
-        let notes = self.notes.split_off(at);
+        let notes = self.metadata.split_off(at);
         self.bytes -= notes.iter().map(|note| note.bytes).sum::<usize>();
         for (mut message, mut note) in messages.into_iter().zip(notes) {
             for part in &mut message.parts {
@@ -230,7 +231,7 @@ impl History {
                 {
                     result.text.push_str(&format!("\n\n{text}"));
                     // Outcomes of results come first, then those of the kernel's calls.
-                    if let Kind::Results(outcomes) = &mut note.kind {
+                    if let MessageKind::Results(outcomes) = &mut note.kind {
                         outcomes.extend(outcome.cloned());
                     }
                 }
@@ -245,46 +246,54 @@ impl History {
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
         match &event.body {
-            Body::TurnStarted { input, shown, images, blocked: false, .. }
-            | Body::TurnSteered { input, shown, images, blocked: false, .. } => {
-                self.task(shown.as_ref().unwrap_or(input), images);
+            EventBody::TurnStarted { input, shown, images, blocked: false, .. }
+            | EventBody::TurnSteered { input, shown, images, blocked: false, .. } => {
+                self.add_user_message(shown.as_ref().unwrap_or(input), images);
             }
-            Body::UserCommand { command, output, exit_code } => {
+            EventBody::UserCommand { command, output, exit_code } => {
                 let how = exit_code
                     .map_or_else(|| "was ended".to_owned(), |code| format!("exited {code}"));
                 let values = [("how", how.as_str()), ("command", command), ("output", output)];
-                self.user(fill(self.prompts.text(USER_COMMAND), &values).trim_end());
+                self.add_program_message(fill(self.prompts.text(USER_COMMAND), &values).trim_end());
             }
-            Body::Feedback { text, .. } | Body::Reminder { text, .. } => self.user(text),
-            Body::PinAdded { pin } => self.user(&pins::added(&self.prompts, pin)),
-            Body::PinRemoved { pin } => self.user(&pins::removed(&self.prompts, pin)),
-            Body::RulesFound { path, text } => self.user(&rules::met(&self.prompts, path, text)),
-            Body::MemoryRecalled(recalled) if recalled.moment == Moment::Reflection => {}
-            Body::MemoryRecalled(recalled) => match &recalled.call {
-                Some(call) => self.add_below(call, &recalled.text, None),
+            EventBody::Feedback { text, .. } | EventBody::Reminder { text, .. } => {
+                self.add_program_message(text);
+            }
+            EventBody::PinAdded { pin } => {
+                self.add_program_message(&pins::pin_added_message(&self.prompts, pin));
+            }
+            EventBody::PinRemoved { pin } => {
+                self.add_program_message(&pins::pin_removed_message(&self.prompts, pin));
+            }
+            EventBody::RulesFound { path, text } => {
+                self.add_program_message(&rules::found_rules_message(&self.prompts, path, text));
+            }
+            EventBody::MemoryRecalled(recalled) if recalled.moment == RecallMoment::Reflection => {}
+            EventBody::MemoryRecalled(recalled) => match &recalled.call {
+                Some(call) => self.append_to_result(call, &recalled.text, None),
                 None if recalled.in_rules => {}
-                None => self.user(&recalled.text),
+                None => self.add_program_message(&recalled.text),
             },
-            Body::TurnUndone { undone, files, is_redo, .. } => {
-                let files = undone_files(files, |path, how| format!("{path} ({how})"));
+            EventBody::TurnUndone { undone, files, is_redo, .. } => {
+                let files = describe_undone_files(files, |path, how| format!("{path} ({how})"));
                 let what = if *is_redo { "redone" } else { "undone" };
                 let turn = undone.to_string();
                 let values = [("what", what), ("turn", &turn), ("files", &files)];
-                self.user(fill(self.prompts.text(UNDONE), &values).trim_end());
+                self.add_program_message(fill(self.prompts.text(UNDONE), &values).trim_end());
             }
-            Body::DirectoryAdded { path } => {
+            EventBody::DirectoryAdded { path } => {
                 let text = fill(self.prompts.text(DIRECTORY_ADDED), &[("path", path)]);
-                self.user(text.trim_end());
+                self.add_program_message(text.trim_end());
             }
-            Body::ModelResponded(answer)
+            EventBody::ModelResponded(answer)
                 if answer.purpose == Purpose::Main && !answer.discarded =>
             {
                 if answer.stop == StopReason::Interrupted {
-                    self.interrupted(&answer.text);
+                    self.add_interrupted_answer(&answer.text);
                 } else if answer.calls.is_empty() {
-                    self.assistant(&answer.text, &answer.carried);
+                    self.add_answer(&answer.text, &answer.carried);
                 } else {
-                    self.waiting = Some(Waiting {
+                    self.pending_exchange = Some(PendingExchange {
                         text: answer.text.clone(),
                         calls: answer.calls.clone(),
                         carried: answer.carried.clone(),
@@ -292,56 +301,56 @@ impl History {
                     });
                 }
             }
-            Body::ToolFinished { parent_call: Some(parent), envelope, tool, .. } => {
+            EventBody::ToolFinished { parent_call: Some(parent), envelope, tool, .. } => {
                 let call = call_line(tool, &envelope.context.params_input);
-                self.amend(parent, &call, envelope);
+                self.append_kernel_result(parent, &call, envelope);
             }
-            Body::ToolFinished { call, envelope, .. } => self.answered(call, envelope),
-            Body::ContextCompacted(compacted) => self.compact(compacted),
-            Body::ModelResponded(_)
-            | Body::SessionStarted(_)
-            | Body::SessionResumed { .. }
-            | Body::SessionForked { .. }
-            | Body::ContextOverflowed { .. }
-            | Body::SessionRewound { .. }
-            | Body::SessionRenamed { .. }
-            | Body::ModelFallback { .. }
-            | Body::ModelRequested(_)
-            | Body::ModelDelta { .. }
-            | Body::ModelProgress { .. }
-            | Body::ModelPartial { .. }
-            | Body::ToolOutput { .. }
-            | Body::ToolStarted { .. }
-            | Body::RuleAdded { .. }
-            | Body::RuleRemoved { .. }
-            | Body::ModeChanged { .. }
-            | Body::PermissionRequested { .. }
-            | Body::PermissionDecided { .. }
-            | Body::QuestionAsked { .. }
-            | Body::QuestionAnswered { .. }
-            | Body::Evaluation { .. }
-            | Body::Reflected { .. }
-            | Body::ControlDecided { .. }
-            | Body::PlanUpdated { .. }
-            | Body::CheckFinished { .. }
-            | Body::Verified(_)
-            | Body::MemoryWritten(_)
-            | Body::McpServer { .. }
-            | Body::HookFinished(_)
-            | Body::TurnStarted { blocked: true, .. }
-            | Body::TurnSteered { blocked: true, .. }
-            | Body::Error { .. }
-            | Body::AgentStarted { .. }
-            | Body::AgentFinished(_)
-            | Body::TurnFinished(_)
-            | Body::SessionSummary(_) => {}
+            EventBody::ToolFinished { call, envelope, .. } => self.record_result(call, envelope),
+            EventBody::ContextCompacted(compacted) => self.compact(compacted),
+            EventBody::ModelResponded(_)
+            | EventBody::SessionStarted(_)
+            | EventBody::SessionResumed { .. }
+            | EventBody::SessionForked { .. }
+            | EventBody::ContextOverflowed { .. }
+            | EventBody::SessionRewound { .. }
+            | EventBody::SessionRenamed { .. }
+            | EventBody::ModelFallback { .. }
+            | EventBody::ModelRequested(_)
+            | EventBody::ModelDelta { .. }
+            | EventBody::ModelProgress { .. }
+            | EventBody::ModelPartial { .. }
+            | EventBody::ToolOutput { .. }
+            | EventBody::ToolStarted { .. }
+            | EventBody::RuleAdded { .. }
+            | EventBody::RuleRemoved { .. }
+            | EventBody::ModeChanged { .. }
+            | EventBody::PermissionRequested { .. }
+            | EventBody::PermissionDecided { .. }
+            | EventBody::QuestionAsked { .. }
+            | EventBody::QuestionAnswered { .. }
+            | EventBody::Evaluation { .. }
+            | EventBody::Reflected { .. }
+            | EventBody::ControlDecided { .. }
+            | EventBody::PlanUpdated { .. }
+            | EventBody::CheckFinished { .. }
+            | EventBody::Verified(_)
+            | EventBody::MemoryWritten(_)
+            | EventBody::McpServer { .. }
+            | EventBody::HookFinished(_)
+            | EventBody::TurnStarted { blocked: true, .. }
+            | EventBody::TurnSteered { blocked: true, .. }
+            | EventBody::Error { .. }
+            | EventBody::AgentStarted { .. }
+            | EventBody::AgentFinished(_)
+            | EventBody::TurnFinished(_)
+            | EventBody::SessionSummary(_) => {}
         }
     }
 
     /// Applies a compaction.
-    pub fn compact(&mut self, compacted: &Compacted) {
-        for Shortened { message, text } in &compacted.shortened {
-            let message = self.messages.get_mut(self.front + message);
+    pub fn compact(&mut self, compacted: &Compaction) {
+        for ShortenedText { message, text } in &compacted.shortened {
+            let message = self.messages.get_mut(self.front_length + message);
             if let Some([Part::Text { text: longer }, ..]) =
                 message.map(|message| message.parts.as_mut_slice())
             {
@@ -349,26 +358,29 @@ impl History {
             }
         }
         self.shorten_user_messages(&compacted.user_messages);
-        let kept_from = (self.front + compacted.archived).min(self.messages.len());
-        let running: Vec<usize> =
-            running_tasks(&self.notes[self.front..], kept_from - self.front).collect();
-        let mut tasks: Vec<(Message, Place)> = Vec::new();
-        for at in self.front..kept_from {
-            let (message, note) = (&self.messages[at], &self.notes[at]);
-            if running.contains(&(at - self.front)) {
+        let kept_from = (self.front_length + compacted.archived).min(self.messages.len());
+        let running: Vec<usize> = running_turn_messages(
+            &self.metadata[self.front_length..],
+            kept_from - self.front_length,
+        )
+        .collect();
+        let mut tasks: Vec<(Message, WorkPosition)> = Vec::new();
+        for at in self.front_length..kept_from {
+            let (message, note) = (&self.messages[at], &self.metadata[at]);
+            if running.contains(&(at - self.front_length)) {
                 tasks.push((message.clone(), note.place));
-            } else if note.kind == Kind::Task {
-                let text = text_of(message).to_owned();
+            } else if note.kind == MessageKind::UserMessage {
+                let text = first_text(message).to_owned();
                 self.user_messages.push(UserMessage { turn: note.place.turn, text });
-            } else if let Kind::Results(outcomes) = &note.kind {
+            } else if let MessageKind::Results(outcomes) = &note.kind {
                 // An answer to a question is a message of the user, too.
-                let said = outcomes.iter().filter_map(|outcome| outcome.said.clone());
+                let said = outcomes.iter().filter_map(|outcome| outcome.user_answers.clone());
                 let turn = note.place.turn;
                 self.user_messages.extend(said.map(|text| UserMessage { turn, text }));
             }
         }
         let messages = std::mem::take(&mut self.messages).split_off(kept_from);
-        let notes = std::mem::take(&mut self.notes).split_off(kept_from);
+        let notes = std::mem::take(&mut self.metadata).split_off(kept_from);
         self.bytes = 0;
 
         if !compacted.summary.is_empty() {
@@ -384,30 +396,31 @@ impl History {
         if !messages_in_front.is_empty() {
             let text = self.prompts.text(USER_MESSAGES).trim_end();
             let text = text.replace("{{messages}}", &messages_in_front.join("\n\n"));
-            self.push(Message::text(Role::User, text), Kind::Front);
+            self.push(Message::text(Role::User, text), MessageKind::Front);
         }
         if compacted.forgotten > 0 {
             let line =
                 self.prompts.text(FORGOTTEN).replace("{{n}}", &compacted.forgotten.to_string());
-            self.push(Message::text(Role::System, line.trim_end()), Kind::Front);
+            self.push(Message::text(Role::System, line.trim_end()), MessageKind::Front);
         }
         for summary in self.summaries.clone().into_iter().skip(compacted.forgotten) {
-            self.push(Message::text(Role::System, summary), Kind::Front);
+            self.push(Message::text(Role::System, summary), MessageKind::Front);
         }
-        self.front = self.messages.len();
-        let is_left_out =
-            |message: &Message, kind: &Kind| *kind == Kind::Task && text_of(message).is_empty();
+        self.front_length = self.messages.len();
+        let is_left_out = |message: &Message, kind: &MessageKind| {
+            *kind == MessageKind::UserMessage && first_text(message).is_empty()
+        };
         for (message, place) in tasks {
             self.place = place;
-            if !is_left_out(&message, &Kind::Task) {
-                self.push(message, Kind::Task);
+            if !is_left_out(&message, &MessageKind::UserMessage) {
+                self.push(message, MessageKind::UserMessage);
             }
         }
         for (mut message, note) in messages.into_iter().zip(notes) {
             if is_left_out(&message, &note.kind) {
                 continue;
             }
-            cut(&mut message, &compacted.cut);
+            replace_results(&mut message, &compacted.cut);
             // Providers bind it to the conversation before it, which is replaced.
             message.parts.retain(|part| !matches!(part, Part::Carried(_)));
             self.place = note.place;
@@ -417,10 +430,10 @@ impl History {
     }
 
     /// Replaces user messages by number: first the archived ones, then those of the conversation.
-    fn shorten_user_messages(&mut self, shortened: &[Shortened]) {
+    fn shorten_user_messages(&mut self, shortened: &[ShortenedText]) {
         let archived = self.user_messages.iter_mut().map(|message| &mut message.text);
-        let body = self.messages.iter_mut().zip(&self.notes).skip(self.front);
-        let tasks = body.filter(|(_, note)| note.kind == Kind::Task);
+        let body = self.messages.iter_mut().zip(&self.metadata).skip(self.front_length);
+        let tasks = body.filter(|(_, note)| note.kind == MessageKind::UserMessage);
         let tasks = tasks.filter_map(|(message, _)| match message.parts.as_mut_slice() {
             [Part::Text { text }, ..] => Some(text),
             _ => None,
@@ -444,22 +457,22 @@ impl History {
 
     /// Size of the last results, in bytes.
     pub fn last_results_bytes(&self) -> usize {
-        let is_results = |note: &&Note| matches!(note.kind, Kind::Results(_));
-        self.notes.iter().rev().find(is_results).map_or(0, |note| note.bytes)
+        let is_results = |note: &&MessageMetadata| matches!(note.kind, MessageKind::Results(_));
+        self.metadata.iter().rev().find(is_results).map_or(0, |note| note.bytes)
     }
 
     /// Number of rounds after the summaries.
-    pub fn rounds(&self) -> usize {
-        self.notes.iter().filter(|note| note.kind == Kind::Answer).count()
+    pub fn n_rounds(&self) -> usize {
+        self.metadata.iter().filter(|note| note.kind == MessageKind::Answer).count()
     }
 
     /// The messages after the summaries, with their metadata.
-    pub(super) fn body(&self) -> (&[Message], &[Note]) {
-        (&self.messages[self.front..], &self.notes[self.front..])
+    pub(super) fn body(&self) -> (&[Message], &[MessageMetadata]) {
+        (&self.messages[self.front_length..], &self.metadata[self.front_length..])
     }
 
-    fn answered(&mut self, call: &str, envelope: &Envelope) {
-        let Some(waiting) = &mut self.waiting else { return };
+    fn record_result(&mut self, call: &str, envelope: &Envelope) {
+        let Some(waiting) = &mut self.pending_exchange else { return };
         let at = waiting
             .calls
             .iter()
@@ -469,25 +482,25 @@ impl History {
             waiting.envelopes[at] = Some(envelope.clone());
         }
         if waiting.envelopes.iter().all(Option::is_some)
-            && let Some(waiting) = self.waiting.take()
+            && let Some(waiting) = self.pending_exchange.take()
         {
             let envelopes: Vec<&Envelope> = waiting.envelopes.iter().flatten().collect();
-            let Waiting { text, calls, carried, .. } = &waiting;
-            self.exchange(text, calls, carried, &envelopes);
+            let PendingExchange { text, calls, carried, .. } = &waiting;
+            self.add_exchange(text, calls, carried, &envelopes);
         }
     }
 
-    fn push(&mut self, message: Message, kind: Kind) {
+    fn push(&mut self, message: Message, kind: MessageKind) {
         let bytes = message.parts.iter().map(Part::bytes).sum::<usize>();
-        let digest = digest(self.mark().digest, &message);
+        let digest = digest_message(self.mark().digest, &message);
         self.bytes += bytes;
         self.messages.push(message);
-        self.notes.push(Note { place: self.place, kind, bytes, digest });
+        self.metadata.push(MessageMetadata { place: self.place, kind, bytes, digest });
     }
 }
 
 /// The first text of a message.
-pub(super) fn text_of(message: &Message) -> &str {
+pub(super) fn first_text(message: &Message) -> &str {
     let text = message.parts.iter().find_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
         Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
@@ -496,15 +509,20 @@ pub(super) fn text_of(message: &Message) -> &str {
 }
 
 /// Indexes of the running turn's user messages before `kept_from`, which are kept.
-pub(super) fn running_tasks(notes: &[Note], kept_from: usize) -> impl Iterator<Item = usize> + '_ {
-    let is_task = |note: &&Note| note.kind == Kind::Task;
+pub(super) fn running_turn_messages(
+    notes: &[MessageMetadata],
+    kept_from: usize,
+) -> impl Iterator<Item = usize> + '_ {
+    let is_task = |note: &&MessageMetadata| note.kind == MessageKind::UserMessage;
     let turn = notes.iter().rev().find(is_task).map(|note| note.place.turn);
-    let running = move |note: &Note| note.kind == Kind::Task && Some(note.place.turn) == turn;
+    let running = move |note: &MessageMetadata| {
+        note.kind == MessageKind::UserMessage && Some(note.place.turn) == turn
+    };
     (0..kept_from).filter(move |at| running(&notes[*at]))
 }
 
 /// Replaces results.
-fn cut(message: &mut Message, cut: &BTreeMap<String, String>) {
+fn replace_results(message: &mut Message, cut: &BTreeMap<String, String>) {
     for part in &mut message.parts {
         if let Part::Result(result) = part
             && let Some(text) = cut.get(&result.call)
@@ -515,7 +533,7 @@ fn cut(message: &mut Message, cut: &BTreeMap<String, String>) {
     }
 }
 
-fn digest(before: Digest, message: &Message) -> Digest {
+fn digest_message(before: Digest, message: &Message) -> Digest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&before);
     hasher.update(&[message.role as u8]);

@@ -36,8 +36,10 @@ mod tests {
     use super::*;
     use crate::context::History;
     use agent_protocol::Object;
-    use agent_protocol::envelope::{Context, Envelope, Verdict};
-    use agent_protocol::event::{Compacted, CompactionCause, Place, Shortened, SummaryAuthor};
+    use agent_protocol::envelope::{Envelope, ResultContext, Verdict};
+    use agent_protocol::event::{
+        Compaction, CompactionCause, ShortenedText, SummaryAuthor, WorkPosition,
+    };
     use agent_protocol::message::{Image, Role, ToolCall};
 
     fn image(hash: &str) -> Image {
@@ -48,29 +50,32 @@ mod tests {
     fn history() -> History {
         let mut history = History::default();
         for turn in 1..=2 {
-            history.at(Place { turn, round: 0, step: 0 });
-            history.task("look", &[image("of the user")]);
+            history.set_place(WorkPosition { turn, round: 0, step: 0 });
+            history.add_user_message("look", &[image("of the user")]);
             let data = json!({"type": "image", "hash": "h", "media_type": "image/png", "bytes": 1});
             let data: Object = data.as_object().cloned().expect("an object");
-            let context =
-                Context { cwd: ".".to_owned(), params_input: Object::new(), path_resolved: None };
+            let context = ResultContext {
+                cwd: ".".to_owned(),
+                params_input: Object::new(),
+                path_resolved: None,
+            };
             let (verdict, text, stats) =
                 (Verdict::Success, "Read a.png.".to_owned(), Object::new());
             let envelope = Envelope { verdict, data, text, stats, context };
             let (id, name) = (format!("c{turn}"), "Read".to_owned());
             let call = ToolCall { id, name, arguments: "{}".to_owned() };
-            history.exchange("", &[call], &[], &[&envelope]);
+            history.add_exchange("", &[call], &[], &[&envelope]);
         }
         history
     }
 
-    fn compacted(archived: usize) -> Compacted {
-        Compacted {
+    fn compacted(archived: usize) -> Compaction {
+        Compaction {
             cause: CompactionCause::Manual,
             focus: None,
             archived,
-            from: Place::default(),
-            to: Place::default(),
+            from: WorkPosition::default(),
+            to: WorkPosition::default(),
             summary: "what was done".to_owned(),
             by: SummaryAuthor::Program,
             forgotten: 0,
@@ -86,7 +91,7 @@ mod tests {
     #[test]
     fn images_count_as_much_as_the_text_that_they_cost() {
         let history = history();
-        assert_eq!(history.images(), 4);
+        assert_eq!(history.n_images(), 4);
         assert!(history.bytes() > 4 * Image::BYTES_OF_TEXT);
     }
 
@@ -94,13 +99,13 @@ mod tests {
     fn compaction_drops_the_images_of_archived_turns_and_shortened_results() {
         let mut archived = history();
         archived.compact(&compacted(3));
-        assert_eq!(archived.images(), 2);
+        assert_eq!(archived.n_images(), 2);
 
         let mut shortened = history();
         let cut = BTreeMap::from([("c2".to_owned(), "read again later".to_owned())]);
-        let short = Shortened { message: 3, text: "loo".to_owned() };
-        shortened.compact(&Compacted { cut, shortened: vec![short], ..compacted(3) });
-        assert_eq!(shortened.images(), 1);
+        let short = ShortenedText { message: 3, text: "loo".to_owned() };
+        shortened.compact(&Compaction { cut, shortened: vec![short], ..compacted(3) });
+        assert_eq!(shortened.n_images(), 1);
         let task = shortened.messages().iter().find(|message| message.parts.len() == 2);
         let text = Part::Text { text: "loo".to_owned() };
         assert_eq!(task.expect("the task").parts, [text, Part::Image(image("of the user"))]);

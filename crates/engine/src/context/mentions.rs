@@ -8,27 +8,27 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 
 use agent_protocol::directives::UserInput;
-use agent_protocol::dropped::dropped_path;
+use agent_protocol::dropped_path::parse_dropped_path;
 use agent_protocol::message::Image;
 use agent_protocol::prompt::{Prompt, Prompts};
 
 /// Limit: mentions that are listed; the others are counted.
 const MAX_NAMED: usize = 5;
 
-static FENCED: LazyLock<Regex> = LazyLock::new(|| expression(r"(?s)```.*?(?:```|\z)"));
+static FENCED: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"(?s)```.*?(?:```|\z)"));
 
 /// What a mention refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct MentionTarget {
     /// Relative to the root, without symlinks, as tools display it; as it was named if it is outside.
     pub path: String,
     /// What it is.
-    pub kind: FoundKind,
+    pub kind: MentionTargetKind,
 }
 
 /// What a mention refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FoundKind {
+pub enum MentionTargetKind {
     /// A file of the project, or an image anywhere.
     File,
     /// A folder of the project.
@@ -45,7 +45,7 @@ pub struct Mentions(Vec<Mention>);
 struct Mention {
     /// For display, with its lines: `@src/a.rs:10-20`.
     shown: String,
-    found: Found,
+    target: MentionTarget,
     /// A file that the user dropped: only an image counts as a mention.
     is_dropped: bool,
 }
@@ -53,18 +53,22 @@ struct Mention {
 impl Mentions {
     /// Adds the mentions of existing files in a message, each once. Addresses, decorators and packages are
     /// ignored unless a file of that name exists; so are code and pasted text.
-    pub fn add(&mut self, message: &UserInput, find: impl Fn(&str) -> Option<Found>) {
+    pub fn add(&mut self, message: &UserInput, find: impl Fn(&str) -> Option<MentionTarget>) {
         static NAME: LazyLock<Regex> =
-            LazyLock::new(|| expression(r#"^(?:"([^"\n]+)"(:\d+(?:-\d+)?)?|([^\s"@`'<>|]+))"#));
-        for path in
-            message.pasted.iter().filter_map(|range| dropped_path(&message.text[range.clone()]))
+            LazyLock::new(|| compile_regex(r#"^(?:"([^"\n]+)"(:\d+(?:-\d+)?)?|([^\s"@`'<>|]+))"#));
+        for path in message
+            .pasted
+            .iter()
+            .filter_map(|range| parse_dropped_path(&message.text[range.clone()]))
         {
             let found = find(&path);
-            if let Some(found) = found.filter(|it| !matches!(it.kind, FoundKind::Outside(_))) {
-                self.push(Mention { shown: path, found, is_dropped: true });
+            if let Some(found) =
+                found.filter(|it| !matches!(it.kind, MentionTargetKind::Outside(_)))
+            {
+                self.push(Mention { shown: path, target: found, is_dropped: true });
             }
         }
-        let typed = message.typed();
+        let typed = message.typed_text();
         if message.mentions.is_empty() && !typed.contains('@') {
             return;
         }
@@ -79,31 +83,32 @@ impl Mentions {
                 let lines = found.get(2).map_or("", |lines| lines.as_str());
                 Some((format!("@\"{}\"{lines}", name.as_str()), find(name.as_str())?))
             });
-            let plain = || found.get(3).and_then(|name| longest(name.as_str(), &find));
+            let plain =
+                || found.get(3).and_then(|name| longest_existing_prefix(name.as_str(), &find));
             if let Some((shown, found)) = quoted.or_else(plain) {
-                self.push(Mention { shown, found, is_dropped: false });
+                self.push(Mention { shown, target: found, is_dropped: false });
             }
         }
     }
 
     fn push(&mut self, mention: Mention) {
-        if !self.0.iter().any(|known| known.found == mention.found) {
+        if !self.0.iter().any(|known| known.target == mention.target) {
             self.0.push(mention);
         }
     }
 
     /// Looks at each file: an image, nothing for a text, or why the model cannot read it. Removes all but the
     /// texts. Returns the images, and a sentence for the user about each file that is not read.
-    pub fn look(
+    pub fn take_images(
         &mut self,
         look: impl Fn(&str) -> Result<Option<Image>, String>,
     ) -> (Vec<Image>, Vec<String>) {
         let (mut images, mut sentences) = (Vec::new(), Vec::new());
-        self.0.retain(|Mention { shown, found, is_dropped }| {
+        self.0.retain(|Mention { shown, target: found, is_dropped }| {
             let seen = match &found.kind {
-                FoundKind::Folder => return !is_dropped,
-                FoundKind::Outside(reason) => Err(reason.clone()),
-                FoundKind::File => look(&found.path),
+                MentionTargetKind::Folder => return !is_dropped,
+                MentionTargetKind::Outside(reason) => Err(reason.clone()),
+                MentionTargetKind::File => look(&found.path),
             };
             match seen {
                 Ok(None) => return !is_dropped,
@@ -123,7 +128,7 @@ impl Mentions {
         let mentions = std::mem::take(&mut self.0);
         let named = mentions.iter().take(MAX_NAMED);
         let (folders, files): (Vec<_>, Vec<_>) =
-            named.partition(|mention| mention.found.kind == FoundKind::Folder);
+            named.partition(|mention| mention.target.kind == MentionTargetKind::Folder);
         let more = match mentions.len().saturating_sub(MAX_NAMED) {
             0 => String::new(),
             n => format!(" and {n} more"),
@@ -148,7 +153,10 @@ impl Mentions {
 }
 
 /// The longest prefix of a text that exists: punctuation or Chinese text may follow a name.
-fn longest(text: &str, find: impl Fn(&str) -> Option<Found>) -> Option<(String, Found)> {
+fn longest_existing_prefix(
+    text: &str,
+    find: impl Fn(&str) -> Option<MentionTarget>,
+) -> Option<(String, MentionTarget)> {
     const MAX_TRIED: usize = 24;
     let mut ends: BTreeSet<usize> = BTreeSet::from([text.len()]);
     let mut before: Option<char> = None;
@@ -165,7 +173,7 @@ fn longest(text: &str, find: impl Fn(&str) -> Option<Found>) -> Option<(String, 
     }
     for end in ends.into_iter().rev().take(MAX_TRIED) {
         if let Some(found) = find(&text[..end]) {
-            static LINES: LazyLock<Regex> = LazyLock::new(|| expression(r"^:\d+(?:-\d+)?"));
+            static LINES: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"^:\d+(?:-\d+)?"));
             let lines = LINES.find(&text[end..]).map_or("", |lines| lines.as_str());
             return Some((format!("@{}{lines}", &text[..end]), found));
         }
@@ -174,10 +182,13 @@ fn longest(text: &str, find: impl Fn(&str) -> Option<Found>) -> Option<(String, 
 }
 
 /// Where a message names resources of MCP servers: `@server:protocol://path`. Each range begins with its `@`.
-pub fn resources(message: &UserInput, is_server: impl Fn(&str) -> bool) -> Vec<Range<usize>> {
+pub fn resource_mentions(
+    message: &UserInput,
+    is_server: impl Fn(&str) -> bool,
+) -> Vec<Range<usize>> {
     static NAME: LazyLock<Regex> = LazyLock::new(|| {
         // (An address has only ASCII characters.)
-        expression(r#"^([^\s:@"`'<>|]+):([A-Za-z][A-Za-z0-9+.-]*:[!-~&&[^"`<>|]]+)"#)
+        compile_regex(r#"^([^\s:@"`'<>|]+):([A-Za-z][A-Za-z0-9+.-]*:[!-~&&[^"`<>|]]+)"#)
     });
     let mut text = message.text.clone();
     if !text.contains('@') {
@@ -208,7 +219,7 @@ fn is_in_word(text: &str, at: usize) -> bool {
     before.is_some_and(|c| c.is_ascii_alphanumeric() || "_.+@/-".contains(c))
 }
 
-fn expression(text: &str) -> Regex {
+fn compile_regex(text: &str) -> Regex {
     Regex::new(text).expect("a fixed expression")
 }
 
@@ -229,11 +240,11 @@ mod tests {
         "./",
     ];
 
-    fn find(path: &str) -> Option<Found> {
+    fn find(path: &str) -> Option<MentionTarget> {
         let is_folder = THERE.contains(&format!("{}/", path.trim_end_matches('/')).as_str());
         let path = path.trim_start_matches("./").trim_end_matches('/');
-        let kind = if is_folder { FoundKind::Folder } else { FoundKind::File };
-        (is_folder || THERE.contains(&path)).then(|| Found { path: path.to_owned(), kind })
+        let kind = if is_folder { MentionTargetKind::Folder } else { MentionTargetKind::File };
+        (is_folder || THERE.contains(&path)).then(|| MentionTarget { path: path.to_owned(), kind })
     }
 
     fn check(message: &str, expected: &[&str]) {
@@ -273,7 +284,7 @@ mod tests {
     #[test]
     fn resources_of_servers_are_recognised_as_mentions() {
         let check = |message: &UserInput, expected: &[&str]| {
-            let found = resources(message, |server| ["docs", "文"].contains(&server));
+            let found = resource_mentions(message, |server| ["docs", "文"].contains(&server));
             let found: Vec<&str> = found.into_iter().map(|range| &message.text[range]).collect();
             assert_eq!(found, expected, "{}", message.text);
         };
@@ -297,18 +308,24 @@ mod tests {
         message.push_pasted("/p/a.rs");
         let image = Image { hash: "h".to_owned(), media_type: "image/png".to_owned(), bytes: 1 };
         let mut mentions = Mentions::default();
-        let found = |path: &str| Some(Found { path: path.to_owned(), kind: FoundKind::File });
+        let found = |path: &str| {
+            Some(MentionTarget { path: path.to_owned(), kind: MentionTargetKind::File })
+        };
         mentions.add(&message, found);
         let look = |path: &str| Ok((path == "/p/a.png").then(|| image.clone()));
-        assert_eq!(mentions.look(look), (vec![image.clone()], Vec::new()));
+        assert_eq!(mentions.take_images(look), (vec![image.clone()], Vec::new()));
         assert!(mentions.0.is_empty(), "{mentions:?}");
     }
 
     #[test]
     fn at_most_five_mentions_are_listed() {
         let found = |path: &str| {
-            let kind = if path.ends_with('/') { FoundKind::Folder } else { FoundKind::File };
-            Some(Found { path: path.to_owned(), kind })
+            let kind = if path.ends_with('/') {
+                MentionTargetKind::Folder
+            } else {
+                MentionTargetKind::File
+            };
+            Some(MentionTarget { path: path.to_owned(), kind })
         };
         let mut mentions = Mentions::default();
         mentions.add(&"@a @b @c @d/ @e @f @g".into(), found);

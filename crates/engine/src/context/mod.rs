@@ -5,33 +5,34 @@
 //! `docs/CONTEXT.md` shows one, layer by layer.
 
 mod budget;
+mod call_outcome;
 mod compaction;
 mod history;
 mod images;
-mod memory;
 mod mentions;
-mod outcome;
 mod pins;
+mod received_lessons;
 mod rules;
 mod summary;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use budget::{Budget, DEFAULT_WINDOW};
+pub use budget::{ContextBudget, DEFAULT_WINDOW};
 pub use compaction::{
-    Large, LongMessages, Stretch, cut, forgotten, front_bytes, large, long_texts,
-    long_user_messages, stale, stretch, summary_tokens,
+    ArchivedRange, LargeText, LongUserMessages, count_forgotten_summaries, front_bytes,
+    large_results, long_texts, long_user_messages, select_archived_range, shorten_large_text,
+    stale_results, summary_tokens,
 };
-pub use history::{History, Mark};
+pub use history::{History, HistoryMark};
 pub use images::without_images;
-pub use memory::{Memories, reminder as memory_reminder};
-pub use mentions::{Found, FoundKind, Mentions, resources as resource_mentions};
+pub use mentions::{MentionTarget, MentionTargetKind, Mentions, resource_mentions};
 pub use pins::Pins;
-pub use rules::{MAX_RULES_BYTES, NestedRules, Rules};
-pub use summary::{Parts as SummaryParts, Sections, compose, request as summary_request};
-pub use summary::{sections, transcript};
+pub use received_lessons::{ReceivedLessons, memory_reminder};
+pub use rules::{MAX_RULES_BYTES, NestedRules, RulesFile};
+pub use summary::{SummaryParts, SummarySections, compose_summary, summary_request};
+pub use summary::{parse_sections, transcript};
 
-use agent_protocol::event::{Body, Event, Layer, ModelRequested};
+use agent_protocol::event::{Event, EventBody, ModelRequested, RequestLayer};
 use agent_protocol::model::{Purpose, Request};
 use agent_protocol::prompt::{BOUNDARY, Prompt, Prompts};
 use agent_protocol::tool::ToolSpec;
@@ -43,11 +44,11 @@ const L1: [Prompt; 3] =
 /// The project's files, as far as the context needs them.
 pub trait Project: Send + Sync {
     /// The file that a path in a message refers to, if it exists inside the project.
-    fn find(&self, path: &str) -> Option<Found>;
+    fn find_path(&self, path: &str) -> Option<MentionTarget>;
     /// What a path in a message refers to that the model cannot read, or an image anywhere.
-    fn outside(&self, path: &str) -> Option<Found>;
+    fn find_unreadable_path(&self, path: &str) -> Option<MentionTarget>;
     /// The complete rules files of a folder that may be shown; `.` is the root.
-    fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<Rules>;
+    fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<RulesFile>;
 }
 
 /// L1, the tools, and L2: everything that precedes the conversation.
@@ -65,35 +66,35 @@ pub struct Layers {
 
 /// What was sent so far, as far as later requests depend on it.
 #[derive(Clone, Debug, Default)]
-pub struct Sent {
+pub struct SentRequests {
     /// Hashes of the texts that are in the log.
-    texts: BTreeSet<String>,
-    prefix: Option<Prefix>,
+    recorded_texts: BTreeSet<String>,
+    last_request: Option<RequestPrefix>,
     /// The conversation was compacted since.
     is_compacted: bool,
 }
 
-impl Sent {
+impl SentRequests {
     /// The conversation was compacted: the next request has another prefix.
-    pub fn compacted(&mut self) {
+    pub fn record_compaction(&mut self) {
         self.is_compacted = true;
     }
 
     /// Number of bytes that the next request must have in common with the previous one; `None` if none was
     /// sent in this process.
-    pub fn promised(&self) -> Option<usize> {
-        self.prefix.as_ref().filter(|_| !self.is_compacted).map(|prefix| prefix.bytes)
+    pub fn expected_shared_bytes(&self) -> Option<usize> {
+        self.last_request.as_ref().filter(|_| !self.is_compacted).map(|prefix| prefix.bytes)
     }
 
     /// A request of the conversation was sent.
-    pub fn has_begun(&self) -> bool {
-        !self.texts.is_empty()
+    pub fn has_requests(&self) -> bool {
+        !self.recorded_texts.is_empty()
     }
 
     /// Applies an event of a recorded session.
     pub fn apply(&mut self, event: &Event) {
-        if let Body::ModelRequested(requested) = &event.body {
-            self.texts.extend(requested.texts.keys().cloned());
+        if let EventBody::ModelRequested(requested) = &event.body {
+            self.recorded_texts.extend(requested.texts.keys().cloned());
         }
     }
 }
@@ -106,7 +107,7 @@ impl Layers {
         tools: &[ToolSpec],
         environment: &str,
         append: Option<&str>,
-        rules: &[Rules],
+        rules: &[RulesFile],
         max_rules_bytes: usize,
     ) -> Self {
         let mut system: Vec<&str> =
@@ -115,28 +116,33 @@ impl Layers {
         system.retain(|text| !text.is_empty());
         system.push(environment);
         system.extend(append);
-        Self::of(&system, tools, rules, max_rules_bytes)
+        Self::from_parts(&system, tools, rules, max_rules_bytes)
     }
 
     /// The same for a sub-agent: after the prohibitions, L1 is these texts.
-    pub fn of_agent(
+    pub fn for_agent(
         prompts: &Prompts,
         texts: &[&str],
         tools: &[ToolSpec],
-        rules: &[Rules],
+        rules: &[RulesFile],
         max_rules_bytes: usize,
     ) -> Self {
         let mut system = vec![prompts.text(BOUNDARY).trim_end()];
         system.extend(texts.iter().map(|text| text.trim_end()));
-        Self::of(&system, tools, rules, max_rules_bytes)
+        Self::from_parts(&system, tools, rules, max_rules_bytes)
     }
 
-    fn of(l1: &[&str], tools: &[ToolSpec], rules: &[Rules], max_rules_bytes: usize) -> Self {
+    fn from_parts(
+        l1: &[&str],
+        tools: &[ToolSpec],
+        rules: &[RulesFile],
+        max_rules_bytes: usize,
+    ) -> Self {
         let mut system = l1.join("\n\n");
         let l1_bytes = system.len();
         for file in rules {
             system.push_str("\n\n");
-            system.push_str(&file.in_l2(max_rules_bytes));
+            system.push_str(&file.l2_text(max_rules_bytes));
         }
         let (base_bytes, hashes) = (system.len(), Default::default());
         let mut layers = Self { system, l1_bytes, base_bytes, tools: String::new(), hashes };
@@ -150,17 +156,17 @@ impl Layers {
             .iter()
             .map(|tool| format!("{}: {}\n{}\n", tool.name, tool.description, tool.parameters()));
         self.tools = described.collect();
-        self.hash();
+        self.update_hashes();
     }
 
     /// Sets the part of L2 that is new since the session began; called at a compaction.
-    pub fn join(&mut self, more: &str) {
+    pub fn set_l2_additions(&mut self, more: &str) {
         self.system.truncate(self.base_bytes);
         if !more.is_empty() {
             self.system.push_str("\n\n");
             self.system.push_str(more);
         }
-        self.hash();
+        self.update_hashes();
     }
 
     /// Size of L1, the tools and L2, in bytes.
@@ -173,7 +179,7 @@ impl Layers {
         self.base_bytes + more.len() + self.tools.len()
     }
 
-    fn hash(&mut self) {
+    fn update_hashes(&mut self) {
         let (l1, l2) = self.system.split_at(self.l1_bytes);
         self.hashes = [l1, &self.tools, l2]
             .map(|text| blake3::hash(text.as_bytes()).to_hex()[..16].to_owned());
@@ -190,38 +196,38 @@ impl Layers {
 
     /// The record of a request of the conversation. Each text is included once, and later referred to by
     /// hash.
-    pub fn describe(
+    pub fn describe_request(
         &self,
-        sent: &mut Sent,
+        sent: &mut SentRequests,
         model: &str,
         request: &Request<'_>,
         history: &History,
-        budget: &Budget,
+        budget: &ContextBudget,
     ) -> ModelRequested {
         let (l1, l2) = self.system.split_at(self.l1_bytes);
         let fixed = [("l1", l1), ("tools", self.tools.as_str()), ("l2", l2)];
         let mut layers = BTreeMap::new();
         let mut texts = BTreeMap::new();
         for ((name, text), hash) in fixed.into_iter().zip(&self.hashes) {
-            if !text.is_empty() && sent.texts.insert(hash.clone()) {
+            if !text.is_empty() && sent.recorded_texts.insert(hash.clone()) {
                 texts.insert(hash.clone(), text.to_owned());
             }
             let tokens = budget.tokens(text.len());
-            let layer = Layer { hash: hash.clone(), bytes: text.len(), tokens };
+            let layer = RequestLayer { hash: hash.clone(), bytes: text.len(), tokens };
             layers.insert(name.to_owned(), layer);
         }
         let (bytes, tokens) = (history.bytes(), budget.tokens(history.bytes()));
-        layers.insert("l3".to_owned(), Layer { hash: String::new(), bytes, tokens });
-        let prefix = Prefix {
+        layers.insert("l3".to_owned(), RequestLayer { hash: String::new(), bytes, tokens });
+        let prefix = RequestPrefix {
             fixed: self.hashes.clone(),
             sizes: fixed.map(|(_, text)| text.len()),
             conversation: history.mark(),
             bytes: self.bytes() + history.bytes(),
         };
         let shared_bytes =
-            sent.prefix.as_ref().map_or(0, |last| last.shared_with(&prefix, history));
+            sent.last_request.as_ref().map_or(0, |last| last.shared_bytes_with(&prefix, history));
         let bytes = prefix.bytes;
-        sent.prefix = Some(prefix);
+        sent.last_request = Some(prefix);
         sent.is_compacted = false;
         ModelRequested {
             purpose: request.purpose,
@@ -241,20 +247,20 @@ impl Layers {
 
 /// A summary of the last request of the conversation, for comparison with the next.
 #[derive(Clone, Debug)]
-struct Prefix {
+struct RequestPrefix {
     /// Hashes of the parts that precede the conversation, in order.
     fixed: [String; 3],
     sizes: [usize; 3],
-    conversation: Mark,
+    conversation: HistoryMark,
     /// Size of the whole request.
     bytes: usize,
 }
 
-impl Prefix {
+impl RequestPrefix {
     /// Number of bytes that the next request has in common with this one.
-    fn shared_with(&self, next: &Self, history: &History) -> usize {
+    fn shared_bytes_with(&self, next: &Self, history: &History) -> usize {
         let same = self.fixed.iter().zip(&next.fixed).take_while(|(a, b)| a == b).count();
-        if same == self.fixed.len() && history.continues(&self.conversation) {
+        if same == self.fixed.len() && history.is_continuation_of(&self.conversation) {
             self.bytes
         } else {
             self.sizes[..same].iter().sum()

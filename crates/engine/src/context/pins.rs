@@ -3,11 +3,11 @@
 //! A new pin is a message in the conversation. It moves into L2 at the next compaction, so that the prefix of
 //! requests does not change before.
 
-use agent_protocol::event::{Body, Event, Pin};
+use agent_protocol::event::{Event, EventBody, Pin};
 use agent_protocol::prompt::{Prompt, Prompts};
 
-const HOLD: Prompt = Prompt::named("pins/hold.md");
-const WITHDRAWN: Prompt = Prompt::named("pins/withdrawn.md");
+const PIN_NOTE: Prompt = Prompt::named("pins/hold.md");
+const UNPIN_NOTE: Prompt = Prompt::named("pins/withdrawn.md");
 
 /// The pins of a session.
 #[derive(Clone, Debug, Default)]
@@ -18,27 +18,27 @@ pub struct Pins {
 
 impl Pins {
     /// The event that adds a pin; `None` if the text is empty or pinned already.
-    pub fn add(&self, text: &str) -> Option<Body> {
+    pub fn add(&self, text: &str) -> Option<EventBody> {
         let text = text.trim();
         let is_new = !text.is_empty() && self.current.iter().all(|pin| pin.text != text);
         let pin = Pin { id: self.last_id + 1, text: text.to_owned() };
-        is_new.then_some(Body::PinAdded { pin })
+        is_new.then_some(EventBody::PinAdded { pin })
     }
 
     /// The event that removes a pin; `None` if there is no pin of this number.
-    pub fn remove(&self, id: u32) -> Option<Body> {
+    pub fn remove(&self, id: u32) -> Option<EventBody> {
         let pin = self.current.iter().find(|pin| pin.id == id)?;
-        Some(Body::PinRemoved { pin: pin.clone() })
+        Some(EventBody::PinRemoved { pin: pin.clone() })
     }
 
     /// Applies an event of the session.
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
-            Body::PinAdded { pin } => {
+            EventBody::PinAdded { pin } => {
                 self.last_id = self.last_id.max(pin.id);
                 self.current.push(pin.clone());
             }
-            Body::PinRemoved { pin } => self.current.retain(|known| known.id != pin.id),
+            EventBody::PinRemoved { pin } => self.current.retain(|known| known.id != pin.id),
             _ => {}
         }
     }
@@ -50,21 +50,25 @@ impl Pins {
 
     /// The pins as part of L2.
     pub fn layer(&self, prompts: &Prompts) -> String {
-        if self.current.is_empty() { String::new() } else { filled(prompts, HOLD, &self.current) }
+        if self.current.is_empty() {
+            String::new()
+        } else {
+            fill_template(prompts, PIN_NOTE, &self.current)
+        }
     }
 }
 
 /// The message about a new pin.
-pub(super) fn added(prompts: &Prompts, pin: &Pin) -> String {
-    filled(prompts, HOLD, std::slice::from_ref(pin))
+pub(super) fn pin_added_message(prompts: &Prompts, pin: &Pin) -> String {
+    fill_template(prompts, PIN_NOTE, std::slice::from_ref(pin))
 }
 
 /// The message about a removed pin.
-pub(super) fn removed(prompts: &Prompts, pin: &Pin) -> String {
-    filled(prompts, WITHDRAWN, std::slice::from_ref(pin))
+pub(super) fn pin_removed_message(prompts: &Prompts, pin: &Pin) -> String {
+    fill_template(prompts, UNPIN_NOTE, std::slice::from_ref(pin))
 }
 
-fn filled(prompts: &Prompts, template: Prompt, pins: &[Pin]) -> String {
+fn fill_template(prompts: &Prompts, template: Prompt, pins: &[Pin]) -> String {
     let lines: Vec<String> =
         pins.iter().map(|pin| format!("- {}", pin.text.replace('\n', "\n  "))).collect();
     prompts.text(template).trim_end().replace("{{pins}}", &lines.join("\n"))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agent_protocol::event::{Body, Event};
+use agent_protocol::event::{Event, EventBody};
 use agent_protocol::prompt::{Prompt, Prompts};
 
 /// Size limit of one rules file in bytes, whatever the window is.
@@ -10,16 +10,16 @@ pub const MAX_RULES_BYTES: usize = 32 * 1024;
 
 /// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct RulesFile {
     /// Its path, for the model.
     pub path: String,
     /// Its content.
     pub text: String,
 }
 
-impl Rules {
+impl RulesFile {
     /// The content up to a size limit, with a notice if it was cut.
-    pub fn shown(&self, max_bytes: usize) -> String {
+    pub fn truncated_text(&self, max_bytes: usize) -> String {
         let Self { path, text } = self;
         let end = text.floor_char_boundary(text.len().min(max_bytes));
         let mut shown = text[..end].trim_end().to_owned();
@@ -32,8 +32,8 @@ impl Rules {
     }
 
     /// As part of L2.
-    pub(super) fn in_l2(&self, max_bytes: usize) -> String {
-        format!("# Rules of this project ({})\n\n{}", self.path, self.shown(max_bytes))
+    pub(super) fn l2_text(&self, max_bytes: usize) -> String {
+        format!("# Rules of this project ({})\n\n{}", self.path, self.truncated_text(max_bytes))
     }
 }
 
@@ -41,44 +41,45 @@ impl Rules {
 #[derive(Clone, Debug, Default)]
 pub struct NestedRules {
     /// In the order in which they were found.
-    rules: Vec<Rules>,
+    rules: Vec<RulesFile>,
     /// Folders that were searched in this turn: files that are created there later are found in the next
     /// turn.
-    looked: BTreeSet<String>,
+    searched_folders: BTreeSet<String>,
 }
 
 impl NestedRules {
     /// The folders of this path that were not searched yet, outermost first, without the root; marks them as
     /// searched.
-    pub fn folders(&mut self, path: &str, is_folder: bool) -> Vec<String> {
+    pub fn take_unsearched_folders(&mut self, path: &str, is_folder: bool) -> Vec<String> {
         let mut folders: Vec<&str> = Vec::new();
         let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
         folders.extend(ends.map(|at| &path[..at]));
         if is_folder && path != "." {
             folders.push(path);
         }
-        let new = folders.into_iter().filter(|folder| self.looked.insert((*folder).to_owned()));
+        let new =
+            folders.into_iter().filter(|folder| self.searched_folders.insert((*folder).to_owned()));
         new.map(str::to_owned).collect()
     }
 
     /// The file was found before, or has the same content as another one: a link or a copy.
-    pub fn has(&self, path: &str, shown: &str) -> bool {
+    pub fn contains(&self, path: &str, shown: &str) -> bool {
         self.rules.iter().any(|met| met.path == path || met.text == shown)
     }
 
     /// Applies an event of the session.
     pub fn apply(&mut self, event: &Event) {
         match &event.body {
-            Body::TurnStarted { .. } => self.looked.clear(),
-            Body::RulesFound { path, text } => {
-                self.rules.push(Rules { path: path.clone(), text: text.clone() });
+            EventBody::TurnStarted { .. } => self.searched_folders.clear(),
+            EventBody::RulesFound { path, text } => {
+                self.rules.push(RulesFile { path: path.clone(), text: text.clone() });
             }
             _ => {}
         }
     }
 
     /// The rules found so far, as they were shown, in that order.
-    pub fn so_far(&self) -> &[Rules] {
+    pub fn rules(&self) -> &[RulesFile] {
         &self.rules
     }
 
@@ -90,14 +91,14 @@ impl NestedRules {
         let (mut room, mut names_room) = (room / 4 * 3, room / 4);
         let mut texts: Vec<String> = Vec::new();
         for rules in self.rules.iter().rev() {
-            let text = rules.in_l2(usize::MAX);
+            let text = rules.l2_text(usize::MAX);
             let Some(left) = room.checked_sub(text.len()) else { break };
             room = left;
             texts.push(text);
         }
         let older = &self.rules[..self.rules.len() - texts.len()];
         let mut names: Vec<String> = Vec::new();
-        for Rules { path, .. } in older.iter().rev() {
+        for RulesFile { path, .. } in older.iter().rev() {
             let name = format!("- {path} (for {}/)", folder_of(path));
             let Some(left) = names_room.checked_sub(name.len()) else { break };
             names_room = left;
@@ -126,7 +127,7 @@ fn folder_of(path: &str) -> &str {
 }
 
 /// The message about a rules file that was found.
-pub(super) fn met(prompts: &Prompts, path: &str, text: &str) -> String {
+pub(super) fn found_rules_message(prompts: &Prompts, path: &str, text: &str) -> String {
     const FOUND: Prompt = Prompt::named("feedback/rules_found.md");
     // The file's text is inserted last, so that placeholders in it are not replaced.
     prompts
@@ -144,12 +145,12 @@ mod tests {
     #[test]
     fn directories_of_a_path_are_visited_once() {
         let mut met = NestedRules::default();
-        assert_eq!(met.folders("a/b/c.rs", false), ["a", "a/b"]);
-        assert_eq!(met.folders("a/b/d.rs", false), [""; 0]);
-        assert_eq!(met.folders("a/x", true), ["a/x"]);
-        assert_eq!(met.folders(".", true), [""; 0]);
-        assert_eq!(met.folders("c.rs", false), [""; 0]);
-        assert_eq!(met.folders("/added/a.rs", false), ["/added"]);
+        assert_eq!(met.take_unsearched_folders("a/b/c.rs", false), ["a", "a/b"]);
+        assert_eq!(met.take_unsearched_folders("a/b/d.rs", false), [""; 0]);
+        assert_eq!(met.take_unsearched_folders("a/x", true), ["a/x"]);
+        assert_eq!(met.take_unsearched_folders(".", true), [""; 0]);
+        assert_eq!(met.take_unsearched_folders("c.rs", false), [""; 0]);
+        assert_eq!(met.take_unsearched_folders("/added/a.rs", false), ["/added"]);
     }
 
     #[test]
@@ -158,7 +159,7 @@ mod tests {
         for n in 0..200 {
             let (path, text) =
                 (format!("part{n}/AGENTS.md"), format!("law {n} {}", "x".repeat(500)));
-            met.rules.push(Rules { path, text });
+            met.rules.push(RulesFile { path, text });
         }
         let layer = met.layer(&Prompts::default(), 4000);
         assert!(layer.len() < 4500, "{}", layer.len());
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn truncated_rules_file_says_that_there_is_more() {
         let text = "ä".repeat(MAX_RULES_BYTES);
-        let shown = Rules { path: "a/AGENTS.md".into(), text }.shown(MAX_RULES_BYTES);
+        let shown = RulesFile { path: "a/AGENTS.md".into(), text }.truncated_text(MAX_RULES_BYTES);
         assert!(
             shown.ends_with(
                 "(a/AGENTS.md is longer than 32768 bytes: Read the rest when it matters.)"

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::compaction::{Stretch, middle_out};
-use super::history::{History, Kind};
-use super::outcome::What;
-use agent_protocol::event::Place;
+use super::call_outcome::CallAction;
+use super::compaction::{ArchivedRange, cut_middle};
+use super::history::{History, MessageKind};
+use agent_protocol::event::WorkPosition;
 use agent_protocol::message::{Part, Role};
 use agent_protocol::plan::{Plan, TodoStatus};
 use agent_protocol::prompt::{Prompt, fill};
-use agent_protocol::{counted, shorten, without_reminder_tags};
+use agent_protocol::{pluralize, shorten, strip_reminder_tags};
 
 const SYSTEM: Prompt = Prompt::named("summary/system.md");
 const TASK: Prompt = Prompt::named("summary/task.md");
@@ -32,23 +32,23 @@ const FILES: &str = "### File System State";
 /// Limit: files that are listed; the others are counted.
 const MAX_FILES: usize = 40;
 /// Size limits of one text for the model; the first is used with which the stretch fits.
-const CAPS: [usize; 5] = [8000, 3000, 1000, 300, 100];
+const TEXT_BYTE_LIMITS: [usize; 5] = [8000, 3000, 1000, 300, 100];
 
 /// The model's text under each of the four headings; `None` for a missing one.
-pub type Sections = [Option<String>; 4];
+pub type SummarySections = [Option<String>; 4];
 
 /// The request: system prompt and message.
-pub fn request<'a>(
+pub fn summary_request<'a>(
     history: &'a History,
-    stretch: &Stretch,
+    stretch: &ArchivedRange,
     focus: Option<&str>,
     room: usize,
 ) -> (&'a str, String) {
-    let texts = CAPS.iter().map(|cap| transcript(history, stretch, *cap));
+    let texts = TEXT_BYTE_LIMITS.iter().map(|cap| transcript(history, stretch, *cap));
     let fits = texts.into_iter().find(|text| text.len() <= room);
     let text = fits.unwrap_or_else(|| {
-        let least = transcript(history, stretch, CAPS[CAPS.len() - 1]);
-        middle_out(&least, room, "(…)")
+        let least = transcript(history, stretch, TEXT_BYTE_LIMITS[TEXT_BYTE_LIMITS.len() - 1]);
+        cut_middle(&least, room, "(…)")
     });
     let focus = focus.map_or_else(String::new, |focus| format!("Say most about: {focus}"));
     let values = [("focus", focus.as_str()), ("stretch", &text)];
@@ -56,8 +56,8 @@ pub fn request<'a>(
 }
 
 /// The sections of a model's answer. `None`: there is no heading with text below it.
-pub fn sections(answer: &str) -> Option<Sections> {
-    let mut sections = Sections::default();
+pub fn parse_sections(answer: &str) -> Option<SummarySections> {
+    let mut sections = SummarySections::default();
     let mut current = None;
     for line in answer.lines() {
         if line.starts_with('#') {
@@ -65,7 +65,7 @@ pub fn sections(answer: &str) -> Option<Sections> {
             current = HEADINGS.iter().position(|(_, word)| line.contains(word));
         } else if let Some(at) = current {
             let section = sections[at].get_or_insert_default();
-            section.push_str(without_reminder_tags(line).trim_end());
+            section.push_str(strip_reminder_tags(line).trim_end());
             section.push('\n');
         }
     }
@@ -77,11 +77,11 @@ pub fn sections(answer: &str) -> Option<Sections> {
 }
 
 /// The parts of a summary.
-pub struct Parts<'a> {
+pub struct SummaryParts<'a> {
     /// The part of the conversation that it replaces.
-    pub stretch: Stretch,
+    pub range: ArchivedRange,
     /// The model's sections.
-    pub sections: Option<Sections>,
+    pub sections: Option<SummarySections>,
     /// The current plan.
     pub plan: &'a Plan,
     /// The path of the complete stretch; `None` if it could not be stored.
@@ -91,15 +91,15 @@ pub struct Parts<'a> {
 }
 
 /// The summary, as the model receives it.
-pub fn compose(history: &History, parts: &Parts<'_>) -> String {
-    let facts = Facts::of(history, &parts.stretch);
-    let place = |place: Place| format!("turn {} round {}", place.turn, place.round);
+pub fn compose_summary(history: &History, parts: &SummaryParts<'_>) -> String {
+    let facts = SummaryFacts::from_history(history, &parts.range);
+    let place = |place: WorkPosition| format!("turn {} round {}", place.turn, place.round);
     let mut out = format!(
         "## Archived Session Summary (Contains context from {} to {})\n",
-        place(parts.stretch.from),
-        place(parts.stretch.to)
+        place(parts.range.from),
+        place(parts.range.to)
     );
-    let files = facts.files_in_short(parts.room / 4);
+    let files = facts.list_files(parts.room / 4);
     let section_room = parts.room / 6;
     let written = parts.sections.as_ref();
     for (at, (heading, _)) in HEADINGS.iter().enumerate() {
@@ -112,7 +112,7 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
             _ => facts.insights(),
         });
         // A quarter is for the files; the rest for the four headings.
-        _ = writeln!(out, "{}", middle_out(text.trim(), section_room, "…"));
+        _ = writeln!(out, "{}", cut_middle(text.trim(), section_room, "…"));
     }
     _ = writeln!(out, "{FILES}\n{files}");
     let record = parts.record.unwrap_or("nothing: no record of this session is kept");
@@ -121,13 +121,13 @@ pub fn compose(history: &History, parts: &Parts<'_>) -> String {
 }
 
 /// The stretch as text: each message with its author, at most `cap` bytes each.
-pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
+pub fn transcript(history: &History, stretch: &ArchivedRange, cap: usize) -> String {
     let (messages, notes) = history.body();
     let mut out = String::new();
-    for (message, note) in messages.iter().zip(notes).take(stretch.archived) {
-        let Place { turn, round, .. } = note.place;
+    for (message, note) in messages.iter().zip(notes).take(stretch.n_messages) {
+        let WorkPosition { turn, round, .. } = note.place;
         let who = match message.role {
-            Role::User if note.kind == Kind::Task => "user",
+            Role::User if note.kind == MessageKind::UserMessage => "user",
             Role::User | Role::System => "program",
             Role::Assistant => "agent",
             Role::Tool => "result",
@@ -139,7 +139,7 @@ pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
                 Part::Call(call) => (format!(" calls {}", call.name), call.arguments.as_str()),
                 Part::Result(result) => (String::new(), result.text.as_str()),
             };
-            _ = writeln!(out, "[{turn}.{round} {who}{head}]\n{}", middle_out(text, cap, "…"));
+            _ = writeln!(out, "[{turn}.{round} {who}{head}]\n{}", cut_middle(text, cap, "…"));
         }
     }
     out
@@ -147,64 +147,70 @@ pub fn transcript(history: &History, stretch: &Stretch, cap: usize) -> String {
 
 /// The facts that the program knows about a stretch.
 #[derive(Default)]
-struct Facts {
-    files: BTreeMap<String, File>,
+struct SummaryFacts {
+    files: BTreeMap<String, FileFacts>,
     /// Each command and its last exit code.
     commands: Vec<(String, Option<i64>)>,
     failures: BTreeMap<String, u32>,
     calls: u32,
-    last_words: Option<String>,
+    last_answer: Option<String>,
 }
 
 /// What was done with a file.
 #[derive(Default)]
-struct File {
+struct FileFacts {
     read: Option<String>,
     changes: u32,
     /// Number of commands and sub-agents that changed it.
-    calls: u32,
+    changing_calls: u32,
     added: u64,
     removed: u64,
     mtime_ms: Option<i64>,
 }
 
-impl Facts {
-    fn of(history: &History, stretch: &Stretch) -> Self {
+impl SummaryFacts {
+    fn from_history(history: &History, stretch: &ArchivedRange) -> Self {
         let (messages, notes) = history.body();
         let mut facts = Self::default();
-        for (message, note) in messages.iter().zip(notes).take(stretch.archived) {
+        for (message, note) in messages.iter().zip(notes).take(stretch.n_messages) {
             let words = message.parts.iter().find_map(|part| match part {
                 Part::Text { text } => Some(text),
                 Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
             });
             match (&note.kind, words) {
-                (Kind::Answer, Some(text)) => facts.last_words = Some(text.clone()),
+                (MessageKind::Answer, Some(text)) => facts.last_answer = Some(text.clone()),
                 // Including the calls that the kernel made.
-                (Kind::Results(outcomes), _) => {
+                (MessageKind::Results(outcomes), _) => {
                     for outcome in outcomes {
                         facts.calls += 1;
                         if let Some(code) = outcome.error {
                             let what = format!("{} {}", outcome.tool, code.as_str());
                             *facts.failures.entry(what).or_default() += 1;
                         }
-                        facts.see(&outcome.what);
-                        for path in &outcome.changed {
+                        facts.add_action(&outcome.action);
+                        for path in &outcome.changed_files {
                             let file = facts.files.entry(path.clone()).or_default();
-                            file.calls += 1;
+                            file.changing_calls += 1;
                             // The known time is that of an earlier state.
                             file.mtime_ms = None;
                         }
                     }
                 }
-                (Kind::Front | Kind::Said | Kind::Task | Kind::Answer, _) => {}
+                (
+                    MessageKind::Front
+                    | MessageKind::ProgramMessage
+                    | MessageKind::UserMessage
+                    | MessageKind::Answer,
+                    _,
+                ) => {}
             }
         }
         facts
     }
 
-    fn see(&mut self, what: &What) {
+    fn add_action(&mut self, what: &CallAction) {
         match what {
-            What::Read { path, lines, total, is_cut, mtime_ms } => {
+            CallAction::ReadLines { path, lines, total, is_cut, mtime_ms } => {
                 let file = self.files.entry(path.clone()).or_default();
                 file.read = Some(match total {
                     Some(total) if *is_cut => {
@@ -216,23 +222,23 @@ impl Facts {
                 });
                 file.mtime_ms = *mtime_ms;
             }
-            What::Changed { path, added, removed, mtime_ms } => {
+            CallAction::ChangeFile { path, added, removed, mtime_ms } => {
                 let file = self.files.entry(path.clone()).or_default();
                 file.changes += 1;
                 file.added += added;
                 file.removed += removed;
                 file.mtime_ms = *mtime_ms;
             }
-            What::Ran { command, exit_code } => {
+            CallAction::RunCommand { command, exit_code } => {
                 self.commands.retain(|(known, _)| known != command);
                 self.commands.push((command.clone(), *exit_code));
             }
-            What::Other { .. } => {}
+            CallAction::Other { .. } => {}
         }
     }
 
     /// Files by importance: changed ones first.
-    fn files_in_short(&self, room: usize) -> String {
+    fn list_files(&self, room: usize) -> String {
         let mut files: Vec<_> = self.files.iter().collect();
         files.sort_by_key(|(_, file)| !file.is_changed());
         let mut out = String::new();
@@ -280,16 +286,16 @@ impl Facts {
             let failures = self.failures.iter().map(|(what, n)| format!("{what} {n} times"));
             _ = writeln!(out, "failures: {}", failures.collect::<Vec<_>>().join(", "));
         }
-        if let Some(words) = &self.last_words {
+        if let Some(words) = &self.last_answer {
             _ = writeln!(out, "the agent's last words there: {}", shorten(words.trim(), 600));
         }
         if out.is_empty() { "none is recorded".to_owned() } else { out }
     }
 }
 
-impl File {
+impl FileFacts {
     fn is_changed(&self) -> bool {
-        self.changes + self.calls > 0
+        self.changes + self.changing_calls > 0
     }
 
     fn in_words(&self) -> String {
@@ -298,8 +304,8 @@ impl File {
             words
                 .push(format!("changed {} times, +{} -{}", self.changes, self.added, self.removed));
         }
-        if self.calls > 0 {
-            words.push(format!("changed in {}", counted(self.calls.into(), "call")));
+        if self.changing_calls > 0 {
+            words.push(format!("changed in {}", pluralize(self.changing_calls.into(), "call")));
         }
         if let Some(read) = &self.read {
             words.push(format!("read {read}"));

@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::registry::Registry;
-use agent_host::exec::{Command, Ended};
-use agent_protocol::event::{Body, Events};
-use agent_protocol::tool::Rights;
+use agent_host::exec::{Command, EndReason};
+use agent_protocol::event::{EventBody, EventStream};
+use agent_protocol::tool::CommandRights;
 
 /// Limits of the evidence from a check's output, in lines and bytes.
 const TAIL_LINES: usize = 40;
@@ -38,9 +38,9 @@ pub(super) struct PassedCheck {
 pub(super) struct FailedCheck {
     pub(super) command: String,
     /// `exited 1`, `did not end within 600 s`.
-    pub(super) how: String,
+    pub(super) exit_text: String,
     pub(super) tail: String,
-    pub(super) why: CheckFailure,
+    pub(super) cause: CheckFailure,
 }
 
 /// Kind of a check's failure.
@@ -63,19 +63,19 @@ impl Checks {
     /// their private temporary folder.
     pub(super) async fn run(
         &self,
-        events: &Events,
+        events: &EventStream,
         registry: &Registry,
         cancel: &CancellationToken,
     ) -> (Vec<PassedCheck>, Option<FailedCheck>) {
         let exec = &registry.cx().exec;
-        let read_only = registry.changes_nothing();
+        let read_only = registry.is_read_only();
         let mut passed = Vec::with_capacity(self.commands.len());
         for command in &self.commands {
             let started = events.clock().now();
             let outcome = if read_only && !exec.is_sandboxed() {
                 Err(NO_SANDBOX.to_owned())
             } else {
-                let line = line(registry, command.clone(), self.timeout, read_only);
+                let line = check_command(registry, command.clone(), self.timeout, read_only);
                 exec.run(line, cancel).await.map_err(|error| error.to_string())
             };
             let (exit_code, how, output, why) = match outcome {
@@ -84,9 +84,9 @@ impl Checks {
                     let redactor = cx.secrets.redactor(&cx.workspace);
                     redactor.redact_in(&mut outcome.stdout.text);
                     redactor.redact_in(&mut outcome.stderr.text);
-                    let how = outcome.how();
+                    let how = outcome.describe_end();
                     let mut output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
-                    if let Some(refused) = &outcome.refused {
+                    if let Some(refused) = &outcome.refusal {
                         output.push_str(&format!("({refused})\n"));
                     }
                     let missing = match outcome.exit_code {
@@ -99,7 +99,7 @@ impl Checks {
                         }
                         None if cancel.is_cancelled() => CheckFailure::Interrupted,
                         None if read_only => CheckFailure::ReadOnly,
-                        None if outcome.ended == Ended::TimedOut => CheckFailure::TimedOut,
+                        None if outcome.end_reason == EndReason::TimedOut => CheckFailure::TimedOut,
                         None => CheckFailure::Failed,
                     };
                     (outcome.exit_code, how, output, why)
@@ -109,9 +109,9 @@ impl Checks {
                     (None, how, why.clone(), CheckFailure::CouldNotRun(why))
                 }
             };
-            let tail = tail(&output);
+            let tail = output_end(&output);
             let has_passed = exit_code == Some(0);
-            events.emit(Body::CheckFinished {
+            events.emit(EventBody::CheckFinished {
                 command: command.clone(),
                 exit_code,
                 passed: has_passed,
@@ -119,7 +119,15 @@ impl Checks {
                 time_ms: super::millis(events.clock().now().duration_since(started)),
             });
             if !has_passed {
-                return (passed, Some(FailedCheck { command: command.clone(), how, tail, why }));
+                return (
+                    passed,
+                    Some(FailedCheck {
+                        command: command.clone(),
+                        exit_text: how,
+                        tail,
+                        cause: why,
+                    }),
+                );
             }
             passed.push(PassedCheck { command: command.clone(), tail });
         }
@@ -127,13 +135,13 @@ impl Checks {
     }
 }
 
-fn line(
+fn check_command(
     registry: &Registry,
     command: String,
     timeout: Duration,
     read_only: bool,
 ) -> Command<'static> {
-    let rights = Rights { read_only, ..Rights::default() };
+    let rights = CommandRights { read_only, ..CommandRights::default() };
     Command { rights, ..Command::new(command, registry.root().to_path_buf(), timeout) }
 }
 
@@ -147,7 +155,9 @@ async fn missing_program(
     let program = first_program(check)?;
     let lookup = format!("command -v -- '{program}'");
     let exec = &registry.cx().exec;
-    let found = exec.run(line(registry, lookup, LOOKUP_TIMEOUT, exec.is_sandboxed()), cancel).await;
+    let found = exec
+        .run(check_command(registry, lookup, LOOKUP_TIMEOUT, exec.is_sandboxed()), cancel)
+        .await;
     found.is_ok_and(|outcome| outcome.exit_code == Some(1)).then(|| program.to_owned())
 }
 
@@ -159,7 +169,7 @@ fn first_program(line: &str) -> Option<&str> {
     first.filter(|word| word.chars().all(is_name))
 }
 
-fn tail(output: &str) -> String {
+fn output_end(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
     tail[tail.ceil_char_boundary(tail.len().saturating_sub(TAIL_BYTES))..].to_owned()
@@ -186,6 +196,8 @@ mod tests {
     #[test]
     fn tail_of_check_output_is_kept() {
         let output = format!("{}the reason\n", "x\u{e9}".repeat(4000));
-        assert!(tail(&output).ends_with("the reason") && tail(&output).len() <= TAIL_BYTES);
+        assert!(
+            output_end(&output).ends_with("the reason") && output_end(&output).len() <= TAIL_BYTES
+        );
     }
 }

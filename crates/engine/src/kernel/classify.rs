@@ -1,16 +1,16 @@
 //! Classifies the error of an envelope: its signal, category, and chain of failures.
 
 use super::state::{FailedCommand, State};
-use agent_protocol::control::{Category, LastFailure, Signal};
+use agent_protocol::control::{CauseCategory, FailureSignal, LastFailure};
 use agent_protocol::envelope::{Envelope, ErrorClass, ErrorCode, ToolError};
 use agent_protocol::message::ToolCall;
 use agent_protocol::shorten;
-use agent_protocol::signature::{self, brief, is_missing, output_tail};
+use agent_protocol::signature::{self, is_missing_dependency, output_tail, shorten_with_hash};
 use agent_protocol::tool::Effect;
 
 /// Tool and target; of a command its programs, and the directory if it is not the root; only the tool if there is no
 /// target.
-pub(super) fn chain_of(call: &ToolCall, envelope: &Envelope, effect: Option<&Effect>) -> String {
+pub(super) fn chain_key(call: &ToolCall, envelope: &Envelope, effect: Option<&Effect>) -> String {
     if let Some(Effect::Command { command, directory, programs, .. }) = effect {
         let mut names: Vec<&str> =
             programs.iter().filter_map(|program| program.split(' ').next()).collect();
@@ -18,18 +18,18 @@ pub(super) fn chain_of(call: &ToolCall, envelope: &Envelope, effect: Option<&Eff
         names.dedup();
         let target = if names.is_empty() { command.clone() } else { names.join(" ") };
         let place = if directory == "." { String::new() } else { format!(" in {directory}") };
-        return format!("{} {}{place}", call.name, brief(&target, 80));
+        return format!("{} {}{place}", call.name, shorten_with_hash(&target, 80));
     }
     let input = &envelope.context.params_input;
     let named = ["path", "pattern", "command"].iter().find_map(|name| input.get(*name)?.as_str());
     match envelope.context.path_resolved.as_deref().or(named) {
-        Some(target) => format!("{} {}", call.name, brief(target, 80)),
+        Some(target) => format!("{} {}", call.name, shorten_with_hash(target, 80)),
         None => call.name.clone(),
     }
 }
 
 /// The evidence of an envelope with an error; `None` if the error is only an observation.
-pub(super) fn failure_of(
+pub(super) fn classify_failure(
     state: &mut State,
     chain: String,
     call: &ToolCall,
@@ -37,22 +37,24 @@ pub(super) fn failure_of(
 ) -> Option<LastFailure> {
     let error = envelope.error()?;
     let class = error.code.class(&call.name);
-    let mut signature = signature::of(&call.name, envelope)?;
+    let mut signature = signature::failure_signature(&call.name, envelope)?;
     let (signal, category) = match error.code {
         ErrorCode::Cancelled => return None,
         ErrorCode::UnknownTool | ErrorCode::InvalidParam => {
-            (Signal::ValidationFailed, Category::ParameterError)
+            (FailureSignal::ValidationFailed, CauseCategory::ParameterError)
         }
         ErrorCode::RepeatedCall => {
             // It is the same failure as the call that it repeats.
-            if let Some(chain) = state.chains.get(&chain).filter(|chain| chain.open) {
+            if let Some(chain) = state.chains.get(&chain).filter(|chain| chain.is_open) {
                 signature.clone_from(&chain.signature);
             }
-            (Signal::Loop, Category::ParameterError)
+            (FailureSignal::Loop, CauseCategory::ParameterError)
         }
-        ErrorCode::ApprovalRejected => (Signal::UserRejected, Category::PermissionError),
+        ErrorCode::ApprovalRejected => {
+            (FailureSignal::UserRejected, CauseCategory::PermissionError)
+        }
         ErrorCode::CommandFailed | ErrorCode::Timeout if class == ErrorClass::State => {
-            let missing = is_missing(envelope, &output_tail(envelope));
+            let missing = is_missing_dependency(envelope, &output_tail(envelope));
             let now = FailedCommand {
                 arguments: call.arguments.clone(),
                 signature: signature.clone(),
@@ -63,12 +65,12 @@ pub(super) fn failure_of(
             // A failing test run is an observation. If it fails in the same way after an edit, the edit did
             // not help; without an edit, the same run was pointless.
             match (missing, again) {
-                (true, _) => (Signal::ToolError, Category::DependencyError),
+                (true, _) => (FailureSignal::ToolError, CauseCategory::DependencyError),
                 (false, Some(before)) if before.n_edits < state.n_edits => {
-                    (Signal::ToolError, Category::Unknown)
+                    (FailureSignal::ToolError, CauseCategory::Unknown)
                 }
                 (false, Some(before)) if before.arguments == call.arguments => {
-                    (Signal::Loop, Category::Unknown)
+                    (FailureSignal::Loop, CauseCategory::Unknown)
                 }
                 (false, Some(_) | None) => return None,
             }
@@ -77,7 +79,7 @@ pub(super) fn failure_of(
         | ErrorCode::NoMatch
         | ErrorCode::MultipleMatches
         | ErrorCode::Conflict
-        | ErrorCode::NotRead => (Signal::ToolError, Category::ParameterError),
+        | ErrorCode::NotRead => (FailureSignal::ToolError, CauseCategory::ParameterError),
         ErrorCode::AccessDenied
         | ErrorCode::PermissionDenied
         | ErrorCode::IsDirectory
@@ -98,35 +100,49 @@ pub(super) fn failure_of(
         | ErrorCode::SubagentFailed
         | ErrorCode::InternalError => {
             let category = match class {
-                ErrorClass::Tool => Category::ToolError,
-                ErrorClass::Policy => Category::PermissionError,
-                ErrorClass::Caller | ErrorClass::State => Category::Unknown,
+                ErrorClass::Tool => CauseCategory::ToolError,
+                ErrorClass::Policy => CauseCategory::PermissionError,
+                ErrorClass::Caller | ErrorClass::State => CauseCategory::Unknown,
             };
-            (Signal::ToolError, category)
+            (FailureSignal::ToolError, category)
         }
     };
-    Some(LastFailure { signal, category, ..seen(chain, class, error, &signature) })
+    Some(LastFailure { signal, category, ..failure_from_error(chain, class, error, &signature) })
 }
 
 /// Evidence from a command whose failure was only an observation.
-pub(super) fn observed(chain: String, call: &ToolCall, envelope: &Envelope) -> Option<LastFailure> {
+pub(super) fn failure_from_observation(
+    chain: String,
+    call: &ToolCall,
+    envelope: &Envelope,
+) -> Option<LastFailure> {
     let error = envelope.error()?;
     let class = error.code.class(&call.name);
     if class != ErrorClass::State || error.code == ErrorCode::Cancelled {
         return None;
     }
-    Some(seen(chain, class, error, &signature::of(&call.name, envelope)?))
+    Some(failure_from_error(
+        chain,
+        class,
+        error,
+        &signature::failure_signature(&call.name, envelope)?,
+    ))
 }
 
 /// Evidence from an error alone: no category, no reflection, no remedy.
-fn seen(chain: String, class: ErrorClass, error: &ToolError, signature: &str) -> LastFailure {
+fn failure_from_error(
+    chain: String,
+    class: ErrorClass,
+    error: &ToolError,
+    signature: &str,
+) -> LastFailure {
     LastFailure {
-        signal: Signal::ToolError,
+        signal: FailureSignal::ToolError,
         code: Some(error.code),
         class: Some(class),
-        category: Category::Unknown,
+        category: CauseCategory::Unknown,
         message: shorten(&error.message, 300),
-        signature: brief(signature, 300),
+        signature: shorten_with_hash(signature, 300),
         chain,
         reflection: None,
         remedy: None,

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Limits;
-use super::answer::AnswerSchema;
+use super::TurnLimits;
+use super::answer_schema::AnswerSchema;
 use super::checks::{CheckFailure, FailedCheck, PassedCheck};
 use super::state::State;
-use crate::registry::Answer;
-use agent_protocol::control::{Category, Ending, Signal};
+use crate::registry::ToolCallResult;
+use agent_protocol::control::{CauseCategory, Ending, FailureSignal};
 use agent_protocol::envelope::Verdict;
-use agent_protocol::event::{FailureReport, Tried};
+use agent_protocol::event::{FailedAttempt, FailureReport};
 use agent_protocol::prompt::{Prompt, Prompts, fill};
 use agent_protocol::shorten;
 use agent_protocol::tool::Effect;
@@ -34,14 +34,14 @@ pub(super) struct Completion {
     /// The value of the final answer, if it has to match a schema.
     pub(super) structured: Option<Value>,
     /// The checks that passed with the last final text.
-    pub(super) passed: Vec<PassedCheck>,
-    checks: Option<CheckOutcome>,
+    pub(super) passed_checks: Vec<PassedCheck>,
+    check_outcome: Option<CheckOutcome>,
     /// The check that timed out with the last final text, and how often in a row.
-    timed_out: Option<(String, u32)>,
+    timed_out_check: Option<(String, u32)>,
     /// The verifier confirmed the accepted answer.
     pub(super) is_confirmed: bool,
     /// A write or a command was denied, and nothing has succeeded since.
-    denied: bool,
+    is_denied: bool,
 }
 
 /// The outcome of the checks and the verifier for the last final text.
@@ -56,9 +56,9 @@ enum CheckOutcome {
 pub(super) enum CompletionDecision {
     Accepted(Ending),
     /// `about` identifies the reason: each reason has its own retries.
-    SentBack {
-        signal: Signal,
-        about: String,
+    Rejected {
+        signal: FailureSignal,
+        reason_key: String,
         why: String,
         /// The end of a failed check's output.
         output: String,
@@ -72,7 +72,7 @@ pub(super) enum CompletionDecision {
 
 impl Completion {
     /// Adds what was changed: files, and ignored files.
-    pub(super) fn add(&mut self, files: &[String], ignored: &[String]) {
+    pub(super) fn add_changes(&mut self, files: &[String], ignored: &[String]) {
         self.ignored_changed.extend(ignored.iter().cloned());
         for path in files {
             if !self.files_changed.contains(path) {
@@ -82,21 +82,28 @@ impl Completion {
     }
 
     /// Adds a result of the registry.
-    pub(super) fn saw(&mut self, answer: &Answer) {
-        let Answer { envelope, effect, denied, violates_instruction: _, changed, stop: _ } = answer;
-        self.denied |= denied;
-        self.add(&changed.files, &changed.ignored);
+    pub(super) fn record_result(&mut self, answer: &ToolCallResult) {
+        let ToolCallResult {
+            envelope,
+            effect,
+            is_denied: denied,
+            violates_instruction: _,
+            changed,
+            stop_reason: _,
+        } = answer;
+        self.is_denied |= denied;
+        self.add_changes(&changed.files, &changed.ignored);
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
                 if !self.files_changed.contains(path) {
                     self.files_changed.push(path.clone());
                 }
-                self.denied = false;
+                self.is_denied = false;
             }
             Some(Effect::Command { .. } | Effect::Mcp { .. })
                 if envelope.verdict == Verdict::Success =>
             {
-                self.denied = false;
+                self.is_denied = false;
             }
             Some(
                 Effect::Write { .. }
@@ -116,7 +123,7 @@ impl Completion {
 
     /// Accepts a final text, or says what is missing. The checks run last, since they take longest. In
     /// read-only mode a passing check does not confirm a change that was denied.
-    pub(super) async fn gate(
+    pub(super) async fn check_answer(
         &mut self,
         prompts: &Prompts,
         answer: &str,
@@ -124,13 +131,13 @@ impl Completion {
         checks: impl Future<Output = (Vec<PassedCheck>, Option<FailedCheck>)>,
         read_only: bool,
     ) -> CompletionDecision {
-        match schema.map(|schema| schema.read(answer)) {
+        match schema.map(|schema| schema.parse_answer(answer)) {
             Some(Ok(value)) => self.structured = Some(value),
             Some(Err(why)) => {
                 let feedback = prompts.text(ANSWER_MISFIT).replace("{{why}}", &why);
-                return CompletionDecision::SentBack {
-                    signal: Signal::BadAnswer,
-                    about: "schema".to_owned(),
+                return CompletionDecision::Rejected {
+                    signal: FailureSignal::BadAnswer,
+                    reason_key: "schema".to_owned(),
                     why: format!("the final answer does not match its schema: {why}"),
                     output: String::new(),
                     feedback,
@@ -139,15 +146,15 @@ impl Completion {
             None => {}
         }
         let (passed, failed) = checks.await;
-        let timed_out_before = self.timed_out.take();
-        self.passed = passed;
-        let Some(FailedCheck { command, how, tail, why }) = failed else {
-            let passed = !self.passed.is_empty();
-            self.checks = passed.then_some(CheckOutcome::Passed);
-            self.denied &= read_only || !passed;
+        let timed_out_before = self.timed_out_check.take();
+        self.passed_checks = passed;
+        let Some(FailedCheck { command, exit_text: how, tail, cause: why }) = failed else {
+            let passed = !self.passed_checks.is_empty();
+            self.check_outcome = passed.then_some(CheckOutcome::Passed);
+            self.is_denied &= read_only || !passed;
             return CompletionDecision::Accepted(Ending::Completed);
         };
-        self.checks = match why {
+        self.check_outcome = match why {
             CheckFailure::Failed | CheckFailure::TimedOut => Some(CheckOutcome::Failed),
             CheckFailure::CouldNotRun(_) | CheckFailure::ReadOnly => {
                 Some(CheckOutcome::CouldNotRun)
@@ -171,39 +178,39 @@ impl Completion {
             }
             CheckFailure::TimedOut => {
                 let before = timed_out_before.filter(|(before, _)| *before == command);
-                self.timed_out = Some((command.clone(), before.map_or(1, |(_, n)| n + 1)));
+                self.timed_out_check = Some((command.clone(), before.map_or(1, |(_, n)| n + 1)));
             }
             CheckFailure::Interrupted => return CompletionDecision::Interrupted,
             CheckFailure::Failed => {}
         }
         let values = [("command", command.as_str()), ("how", &how), ("tail", &tail)];
         let feedback = fill(prompts.text(CHECK_FAILED), &values);
-        CompletionDecision::SentBack {
-            signal: Signal::CheckFailed,
+        CompletionDecision::Rejected {
+            signal: FailureSignal::CheckFailed,
             why: format!("the check `{command}` {how}"),
             output: tail,
-            about: chain_of_check(&command),
+            reason_key: check_chain_key(&command),
             feedback,
         }
     }
 
     /// Why no other answer is requested, if a check timed out too often.
     pub(super) fn timeouts_used_up(&self) -> Option<String> {
-        let (check, n) = self.timed_out.as_ref().filter(|(_, n)| *n >= MAX_TIMEOUTS)?;
+        let (check, n) = self.timed_out_check.as_ref().filter(|(_, n)| *n >= MAX_TIMEOUTS)?;
         Some(format!(
             "the check `{check}` timed out {n} times in a row; raise checks.timeout if it needs more time"
         ))
     }
 
     /// The verifier objected: treated as a failed check.
-    pub(super) fn objected(&mut self) {
-        self.checks = Some(CheckOutcome::Failed);
+    pub(super) fn record_objection(&mut self) {
+        self.check_outcome = Some(CheckOutcome::Failed);
     }
 
     /// True if checks ran and passed or the verifier confirmed the answer; false if a check failed or could
     /// not run; `None` if there were none, or if work after they passed was left unfinished.
-    pub(super) fn verified(&self, ending: Ending) -> Option<bool> {
-        match self.checks {
+    pub(super) fn verification_result(&self, ending: Ending) -> Option<bool> {
+        match self.check_outcome {
             Some(CheckOutcome::Failed | CheckOutcome::CouldNotRun) => Some(false),
             Some(CheckOutcome::Passed) => (ending == Ending::Completed).then_some(true),
             None => (self.is_confirmed && ending == Ending::Completed).then_some(true),
@@ -211,9 +218,11 @@ impl Completion {
     }
 
     /// The ending if no decision is left.
-    pub(super) fn ending_of(&self, state: &State) -> Ending {
+    pub(super) fn failure_ending(&self, state: &State) -> Ending {
         let signal = state.last_failure.as_ref().map(|failure| failure.signal);
-        if signal == Some(Signal::CheckFailed) || self.checks == Some(CheckOutcome::Failed) {
+        if signal == Some(FailureSignal::CheckFailed)
+            || self.check_outcome == Some(CheckOutcome::Failed)
+        {
             Ending::CheckFailed
         } else {
             Ending::Failed
@@ -227,7 +236,7 @@ impl Completion {
             | Ending::CompletedUnverified
             | Ending::Failed
             | Ending::CheckFailed
-                if self.denied =>
+                if self.is_denied =>
             {
                 Ending::PermissionDenied
             }
@@ -244,11 +253,11 @@ impl Completion {
         state: &State,
         evidence: &str,
     ) -> FailureReport {
-        let mut attempts: Vec<Tried> = state
+        let mut attempts: Vec<FailedAttempt> = state
             .chains
             .iter()
-            .filter(|(_, chain)| chain.open)
-            .map(|(what, chain)| Tried {
+            .filter(|(_, chain)| chain.is_open)
+            .map(|(what, chain)| FailedAttempt {
                 step: chain.step,
                 what: what.clone(),
                 times: chain.failures,
@@ -260,7 +269,7 @@ impl Completion {
             reason: format!("not done ({}): {}", ending.as_str(), errors.join("; ")),
             // (A hook may have ended the turn without a permission that could be given.)
             next: match ending {
-                Ending::PermissionDenied if !self.denied => Vec::new(),
+                Ending::PermissionDenied if !self.is_denied => Vec::new(),
                 ending => next_steps(ending, state),
             },
             evidence: if attempts.is_empty() { String::new() } else { evidence.to_owned() },
@@ -272,7 +281,7 @@ impl Completion {
 }
 
 /// The chain of failures of a check.
-pub(super) fn chain_of_check(command: &str) -> String {
+pub(super) fn check_chain_key(command: &str) -> String {
     format!("check `{command}`")
 }
 
@@ -286,10 +295,10 @@ fn next_steps(ending: Ending, state: &State) -> Vec<String> {
         (Ending::PermissionDenied, _) => {
             "change the rule or hook that denied it, or allow it with --allow if none did; then continue with -c"
         }
-        (Ending::Failed, Some(Category::DependencyError)) => {
+        (Ending::Failed, Some(CauseCategory::DependencyError)) => {
             "install what is missing, then continue with -c"
         }
-        (Ending::Failed, Some(Category::EnvironmentError)) => {
+        (Ending::Failed, Some(CauseCategory::EnvironmentError)) => {
             "fix the environment, then continue with -c"
         }
         (Ending::Failed, _) => {
@@ -327,7 +336,7 @@ pub(super) fn report_in_words(report: &FailureReport, last_output: &str) -> Stri
 }
 
 /// The report of a sub-agent to its agent, to which the reason and the changed files are reported separately.
-pub(super) fn report_of_agent(report: &FailureReport, last_output: &str) -> String {
+pub(super) fn agent_report(report: &FailureReport, last_output: &str) -> String {
     format!("{}{}", last_output.trim(), attempts_in_words(report)).trim_start().to_owned()
 }
 
@@ -344,7 +353,7 @@ fn attempts_in_words(report: &FailureReport) -> String {
 }
 
 /// Describes endings that have no other text.
-pub(super) fn words(ending: Ending, limits: &Limits) -> String {
+pub(super) fn describe_ending(ending: Ending, limits: &TurnLimits) -> String {
     match ending {
         Ending::MaxTurns => format!(
             "the limit of {} model calls was reached; raise --max-turns, or continue with -c",

@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::Kernel;
-use super::request::{Asked, sent};
-use super::spend::{Speaker, Spent};
-use super::think::converse;
-use crate::context::Budget;
+use super::request::{PendingRequest, request_usage};
+use super::spend::{ConfiguredModel, ModelCost};
+use super::think::stream_reply;
+use crate::context::ContextBudget;
 use agent_protocol::control::Ending;
-use agent_protocol::event::{Body, Layer, ModelRequested};
+use agent_protocol::event::{EventBody, ModelRequested, RequestLayer};
 use agent_protocol::message::{Message, Part, Role};
 use agent_protocol::model::{ModelError, Purpose, Reply, Request, StopReason};
 use agent_protocol::prompt::Prompt;
@@ -24,13 +24,13 @@ const FIX_JSON: Prompt = Prompt::named("recovery/fix_json.md");
 /// Limit: attempts, the second with the error of the first.
 const MAX_TRIES: u32 = 2;
 /// Time limit for a reflection or a plan.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CONSULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Factor of the token limit for the second attempt, if the first gave no text before its limit.
-const LARGER: u64 = 8;
+const RETRY_LIMIT_FACTOR: u64 = 8;
 
 /// A question outside the conversation.
-pub(super) struct Question {
+pub(super) struct ConsultPrompt {
     pub(super) purpose: Purpose,
     pub(super) system: String,
     pub(super) text: String,
@@ -42,33 +42,34 @@ impl Kernel {
     /// Sends one request and returns its answer. `is_useful` says whether it is usable.
     pub(super) async fn consult(
         &self,
-        spent: &mut Spent,
-        speaker: &Speaker,
+        spent: &mut ModelCost,
+        speaker: &ConfiguredModel,
         request: &Request<'_>,
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
-        let asked = Asked::new(events, speaker, described(speaker, request, &self.budget));
-        let answer = converse(&asked, &self.budget, request, &self.parts.control).await;
+        let asked =
+            PendingRequest::new(events, speaker, describe_request(speaker, request, &self.budget));
+        let answer = stream_reply(&asked, &self.budget, request, &self.parts.control).await;
         let reply = match answer.map_err(|interrupted| interrupted.ending)? {
             Ok(reply) => reply,
             Err(error) => {
-                events.emit(Body::error(
+                events.emit(EventBody::error(
                     "model",
-                    format!("no {}: {}", wanted(request.purpose), error.message),
+                    format!("no {}: {}", expected_answer(request.purpose), error.message),
                 ));
                 return Ok(Err(error));
             }
         };
-        spent.add(asked.answered(&self.budget, &reply, !is_useful(&reply)));
+        spent.add(asked.record_reply(&self.budget, &reply, !is_useful(&reply)));
         Ok(Ok(reply))
     }
 
     /// The same with a deadline; `None` without an answer.
-    pub(super) async fn consult_until(
+    pub(super) async fn consult_with_deadline(
         &self,
-        spent: &mut Spent,
-        speaker: &Speaker,
+        spent: &mut ModelCost,
+        speaker: &ConfiguredModel,
         request: &Request<'_>,
         deadline: tokio::time::Instant,
         is_useful: impl Fn(&Reply) -> bool,
@@ -78,38 +79,39 @@ impl Kernel {
             return Ok(answer?.ok());
         }
         // The request was sent, so it is paid for; the length of the answer is not known.
-        let bytes = described(speaker, request, &self.budget).bytes;
-        spent.add(speaker.paid(sent(&self.budget, bytes)));
-        self.parts
-            .events
-            .emit(Body::error("model", format!("no {} in time", wanted(request.purpose))));
+        let bytes = describe_request(speaker, request, &self.budget).bytes;
+        spent.add(speaker.estimated_cost(request_usage(&self.budget, bytes)));
+        self.parts.events.emit(EventBody::error(
+            "model",
+            format!("no {} in time", expected_answer(request.purpose)),
+        ));
         Ok(None)
     }
 
     /// A JSON object of this type; `None` if no model returns one in time. One retry is made with the parse
     /// error.
-    pub(super) async fn consult_for<T: DeserializeOwned + JsonSchema>(
+    pub(super) async fn consult_for_json<T: DeserializeOwned + JsonSchema>(
         &self,
-        spent: &mut Spent,
-        speaker: &Speaker,
-        question: &Question,
+        spent: &mut ModelCost,
+        speaker: &ConfiguredModel,
+        question: &ConsultPrompt,
     ) -> Result<Option<T>, Ending> {
         let mut messages = vec![Message::text(Role::User, question.text.clone())];
         let schema = schemars::schema_for!(T).to_value();
         let mut limit = question.max_output_tokens;
         // For both attempts.
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + CONSULT_TIMEOUT;
         for _ in 0..MAX_TRIES {
             let request = Request {
-                max_output_tokens: Some(speaker.at_most(limit)),
+                max_output_tokens: Some(speaker.output_token_limit(limit)),
                 temperature: question.temperature.or(speaker.temperature),
                 effort: speaker.effort,
                 answer_schema: Some(&schema),
                 ..Request::new(question.purpose, &question.system, &messages)
             };
-            let read = |reply: &Reply| object::<T>(&reply.text);
+            let read = |reply: &Reply| parse_object::<T>(&reply.text);
             let is_useful = |reply: &Reply| read(reply).is_ok();
-            let asking = self.consult_until(spent, speaker, &request, deadline, is_useful);
+            let asking = self.consult_with_deadline(spent, speaker, &request, deadline, is_useful);
             let Some(reply) = asking.await? else { return Ok(None) };
             match read(&reply) {
                 Ok(value) => return Ok(Some(value)),
@@ -117,7 +119,7 @@ impl Kernel {
                 Err(_)
                     if reply.stop == Some(StopReason::Length) && reply.text.trim().is_empty() =>
                 {
-                    limit *= LARGER;
+                    limit *= RETRY_LIMIT_FACTOR;
                 }
                 Err(error) => {
                     let fix = self.parts.prompts.text(FIX_JSON).replace("{{error}}", &error);
@@ -133,14 +135,14 @@ impl Kernel {
 }
 
 /// The record of such a request.
-pub(super) fn described(
-    speaker: &Speaker,
+pub(super) fn describe_request(
+    speaker: &ConfiguredModel,
     request: &Request<'_>,
-    budget: &Budget,
+    budget: &ContextBudget,
 ) -> ModelRequested {
     let asked: usize =
         request.messages.iter().flat_map(|message| &message.parts).map(Part::bytes).sum();
-    let layer = |bytes| Layer { hash: String::new(), bytes, tokens: budget.tokens(bytes) };
+    let layer = |bytes| RequestLayer { hash: String::new(), bytes, tokens: budget.tokens(bytes) };
     let bytes = request.system.len() + asked;
     ModelRequested {
         purpose: request.purpose,
@@ -158,7 +160,7 @@ pub(super) fn described(
         texts: BTreeMap::new(),
         question: match request.purpose {
             Purpose::Reflect | Purpose::Plan | Purpose::Task | Purpose::Learn => {
-                Some(asked_in_words(request))
+                Some(question_text(request))
             }
             Purpose::Main | Purpose::Agent | Purpose::Summary => None,
         },
@@ -166,7 +168,7 @@ pub(super) fn described(
 }
 
 /// Describes the missing answer.
-fn wanted(purpose: Purpose) -> &'static str {
+fn expected_answer(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Main | Purpose::Agent | Purpose::Learn => "answer",
         Purpose::Reflect => "reflection",
@@ -177,7 +179,7 @@ fn wanted(purpose: Purpose) -> &'static str {
 }
 
 /// The question as text for the record, which holds it nowhere else.
-fn asked_in_words(request: &Request<'_>) -> String {
+fn question_text(request: &Request<'_>) -> String {
     let parts = request.messages.iter().flat_map(|message| &message.parts);
     let texts = parts.filter_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
@@ -187,7 +189,7 @@ fn asked_in_words(request: &Request<'_>) -> String {
 }
 
 /// The JSON object in a text that may have other text or a code fence around it.
-pub(super) fn object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(super) fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else {
         return Err("there is no JSON object in it".to_owned());
     };

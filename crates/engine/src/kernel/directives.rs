@@ -1,9 +1,9 @@
 //! Input of the user: messages, the directives in them, pins and session rules.
 
 use super::Kernel;
-use crate::context::FoundKind;
+use crate::context::MentionTargetKind;
 use agent_protocol::directives::{Directive, UserInput};
-use agent_protocol::event::{Body, Pin, SessionRule};
+use agent_protocol::event::{EventBody, Pin, SessionRule};
 
 impl Kernel {
     /// Carries out the directives of a message.
@@ -12,14 +12,18 @@ impl Kernel {
             let registry = &self.parts.registry;
             match directive {
                 Directive::Mode(mode) => {
-                    registry.restrict(mode, &sentence);
+                    registry.restrict_mode(mode, &sentence);
                 }
                 Directive::RestoreMode => {
                     registry.restore_mode(&sentence);
                 }
                 Directive::Protect(path) => {
-                    if let Some(found) = self.parts.project.find(&path) {
-                        registry.protect(&found.path, found.kind == FoundKind::Folder, &sentence);
+                    if let Some(found) = self.parts.project.find_path(&path) {
+                        registry.protect_path(
+                            &found.path,
+                            found.kind == MentionTargetKind::Folder,
+                            &sentence,
+                        );
                     }
                 }
             }
@@ -33,14 +37,14 @@ impl Kernel {
 
     /// Adds a pin; `None` if the text is empty or pinned already.
     pub fn pin(&mut self, text: &str) -> Option<Pin> {
-        self.record(self.pins.add(text)?);
+        self.emit_and_apply(self.pins.add(text)?);
         self.pins.current().last().cloned()
     }
 
     /// Removes a pin; false if there is none of this number.
     pub fn unpin(&mut self, id: u32) -> bool {
         let removed = self.pins.remove(id);
-        removed.map(|body| self.record(body)).is_some()
+        removed.map(|body| self.emit_and_apply(body)).is_some()
     }
 
     /// The permission rules that the user has added in this session.
@@ -58,9 +62,9 @@ impl Kernel {
         self.parts.registry.remove_rule(id)
     }
 
-    fn record(&mut self, body: Body) {
+    fn emit_and_apply(&mut self, body: EventBody) {
         let event = self.parts.events.emit(body);
         self.history.apply(&event);
-        self.note(&event);
+        self.apply_session_event(&event);
     }
 }

@@ -1,12 +1,12 @@
 //! Ends a turn: accepts a final text or sends it back, and reports the result.
 
-use super::completion::{self, CompletionDecision, chain_of_check};
-use super::evaluate::Round;
-use super::turn::{PastCall, Turn};
+use super::completion::{self, CompletionDecision, check_chain_key};
+use super::evaluate::RoundOutcome;
+use super::turn::{PastAttempt, Turn};
 use super::verify::Objection;
-use super::{Kernel, as_evidence, millis};
-use agent_protocol::control::{Ending, PermissionMode, Signal};
-use agent_protocol::event::{Body, TurnFinished};
+use super::{Kernel, millis, shorten_evidence};
+use agent_protocol::control::{Ending, FailureSignal, PermissionMode};
+use agent_protocol::event::{EventBody, TurnFinished};
 use agent_protocol::model::{Reply, StopReason};
 use agent_protocol::prompt::{Prompt, fill};
 
@@ -15,28 +15,41 @@ const MAX_CONTINUATIONS: u32 = 3;
 
 impl Kernel {
     /// Handles an answer without executable calls: a candidate for the final answer, or an unusable one.
-    pub(super) async fn answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
+    pub(super) async fn handle_answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
         const EMPTY: Prompt = Prompt::named("feedback/empty.md");
         const CUT_OFF: Prompt = Prompt::named("feedback/cut_off.md");
         const REFUSED: Prompt = Prompt::named("feedback/refused.md");
         const CONTINUE: Prompt = Prompt::named("feedback/continue.md");
 
         let prompts = self.parts.prompts.clone();
-        let bad = |why| Round::Answer { signal: Signal::BadAnswer, about: "", why, output: "" };
+        let bad = |why| RoundOutcome::RejectedAnswer {
+            signal: FailureSignal::BadAnswer,
+            reason_key: "",
+            why,
+            output: "",
+        };
         if !reply.calls.is_empty() {
             // A cut-off answer may hold an incomplete call: it is never executed.
-            self.send_back(turn, prompts.text(CUT_OFF), &bad("an answer with calls was cut off"));
+            self.reject_answer(
+                turn,
+                prompts.text(CUT_OFF),
+                &bad("an answer with calls was cut off"),
+            );
             return None;
         }
         if reply.stop == Some(StopReason::Refused) {
-            self.send_back(turn, prompts.text(REFUSED), &bad("the provider withheld the answer"));
+            self.reject_answer(
+                turn,
+                prompts.text(REFUSED),
+                &bad("the provider withheld the answer"),
+            );
             return None;
         }
         if reply.text.trim().is_empty() {
-            self.send_back(turn, prompts.text(EMPTY), &bad("the answer was empty"));
+            self.reject_answer(turn, prompts.text(EMPTY), &bad("the answer was empty"));
             return None;
         }
-        self.history.assistant(&reply.text, &reply.carried);
+        self.history.add_answer(&reply.text, &reply.opaque_items);
         turn.draft.text.push_str(&reply.text);
         if reply.stop == Some(StopReason::Length) {
             if turn.draft.continuations < MAX_CONTINUATIONS {
@@ -47,40 +60,40 @@ impl Kernel {
             }
             turn.draft.text.push_str("\n\n(cut off here by the length limit of model output)");
         }
-        let cancel = self.parts.control.cancel();
+        let cancel = self.parts.control.cancellation_token();
         // A plan changed nothing that a check could find.
         let plans = self.parts.registry.mode() == PermissionMode::Plan;
         turn.completion.is_plan = plans;
         let registry = &self.parts.registry;
-        let may_write = !turn.completion.files_changed.is_empty() && !registry.changes_nothing();
+        let may_write = !turn.completion.files_changed.is_empty() && !registry.is_read_only();
         let checks = async {
             if plans || self.parts.checks.commands.is_empty() {
                 return (Vec::new(), None);
             }
             // A check may format the files of the turn.
             let begun = if may_write {
-                registry.before_user_programs("", cancel.clone()).await
+                registry.checkpoint_before_user_programs("", cancel.clone()).await
             } else {
                 None
             };
             let done = self.parts.checks.run(&self.parts.events, registry, &cancel).await;
             if let Some(begun) = begun {
-                registry.after_user_programs(begun).await;
+                registry.checkpoint_after_user_programs(begun).await;
             }
             done
         };
         let schema = self.parts.answer_schema.as_ref();
-        let read_only = self.parts.registry.changes_nothing();
+        let read_only = self.parts.registry.is_read_only();
         let answer = turn.draft.text.as_str();
-        let gate = turn.completion.gate(&prompts, answer, schema, checks, read_only).await;
-        for check in &turn.completion.passed {
-            turn.state.close(&chain_of_check(&check.command));
+        let gate = turn.completion.check_answer(&prompts, answer, schema, checks, read_only).await;
+        for check in &turn.completion.passed_checks {
+            turn.state.close_chain(&check_chain_key(&check.command));
         }
         match gate {
             CompletionDecision::Accepted(ending) => match Box::pin(self.run_verifier(turn)).await {
                 Ok(None) => Some(ending),
                 Ok(Some(objection)) => {
-                    self.object(turn, &objection);
+                    self.reject_for_objection(turn, &objection);
                     None
                 }
                 Err(ending) => Some(ending),
@@ -91,11 +104,16 @@ impl Kernel {
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
                 Some(Ending::CompletedUnverified)
             }
-            CompletionDecision::SentBack { signal, about, why, output, feedback } => {
+            CompletionDecision::Rejected { signal, reason_key: about, why, output, feedback } => {
                 // The candidate is used if no better answer follows.
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
-                let round = Round::Answer { signal, about: &about, why: &why, output: &output };
-                self.send_back(turn, &feedback, &round);
+                let round = RoundOutcome::RejectedAnswer {
+                    signal,
+                    reason_key: &about,
+                    why: &why,
+                    output: &output,
+                };
+                self.reject_answer(turn, &feedback, &round);
                 let why = turn.completion.timeouts_used_up()?;
                 turn.errors.push(why);
                 Some(Ending::CheckFailed)
@@ -104,37 +122,42 @@ impl Kernel {
     }
 
     /// The verifier objected: counts as a failed check.
-    fn object(&mut self, turn: &mut Turn, objection: &Objection) {
+    fn reject_for_objection(&mut self, turn: &mut Turn, objection: &Objection) {
         const OBJECTION: Prompt = Prompt::named("feedback/objection.md");
         let Objection { text, evidence } = objection;
-        turn.completion.objected();
+        turn.completion.record_objection();
         turn.completion.candidate = std::mem::take(&mut turn.draft.text);
         let values = [("objection", text.as_str()), ("evidence", evidence)];
         let feedback = fill(self.parts.prompts.text(OBJECTION), &values);
         let why = format!("the verifier objected: {text}");
-        let (signal, about) = (Signal::CheckFailed, "verifier");
-        self.send_back(turn, &feedback, &Round::Answer { signal, about, why: &why, output: "" });
+        let (signal, about) = (FailureSignal::CheckFailed, "verifier");
+        self.reject_answer(
+            turn,
+            &feedback,
+            &RoundOutcome::RejectedAnswer { signal, reason_key: about, why: &why, output: "" },
+        );
     }
 
     /// Evaluates an answer that was not accepted; the model receives the reason if the turn continues.
-    fn send_back(&mut self, turn: &mut Turn, feedback: &str, round: &Round<'_>) {
+    fn reject_answer(&mut self, turn: &mut Turn, feedback: &str, round: &RoundOutcome<'_>) {
         self.evaluate(turn, round);
-        turn.case.evidence = as_evidence(feedback);
+        turn.reflection_input.evidence = shorten_evidence(feedback);
         let outcome =
             turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
-        turn.case.tried(PastCall { call: "a final answer".to_owned(), outcome });
+        turn.reflection_input
+            .add_attempt(PastAttempt { call: "a final answer".to_owned(), outcome });
         turn.feedback = Some(feedback.to_owned());
     }
 
     /// Ends the turn and emits its result.
-    pub(super) fn finish(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
+    pub(super) fn finish_turn(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
         let ending = if self.parts.control.accepts_denials() {
             ending
         } else {
             turn.completion.final_ending(ending)
         };
-        self.end_fallback();
-        self.parts.registry.settle_background(false);
+        self.restore_main_model();
+        self.parts.registry.record_background_changes(false);
         let mut result = std::mem::take(&mut turn.draft.text);
         if result.trim().is_empty() {
             result = std::mem::take(&mut turn.completion.candidate);
@@ -146,47 +169,52 @@ impl Kernel {
             turn.errors.clear();
         } else {
             if turn.errors.is_empty() {
-                turn.errors.push(self.ending_in_words(ending));
+                turn.errors.push(self.describe_ending(ending));
             }
-            let evidence = turn.case.evidence.as_str();
+            let evidence = turn.reflection_input.evidence.as_str();
             let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
             if self.parts.recovery.undo_on_failure
                 && matches!(ending, Ending::Failed | Ending::CheckFailed)
             {
-                let (files, is_complete) = self.parts.registry.undo(self.turn);
+                let (files, is_complete) = self.parts.registry.undo_turn(self.turn);
                 failed.files_undone.clone_from(&files);
                 let undone = self.turn;
-                self.record_undo(Body::TurnUndone { undone, files, is_complete, is_redo: false });
+                self.record_undo(EventBody::TurnUndone {
+                    undone,
+                    files,
+                    is_complete,
+                    is_redo: false,
+                });
             }
             result = match &self.parts.sub_agent {
-                Some(_) => completion::report_of_agent(&failed, &result),
+                Some(_) => completion::agent_report(&failed, &result),
                 None => completion::report_in_words(&failed, &result),
             };
             report = Some(failed);
             turn.completion.structured = None;
         }
         // The rest of this turn's budget may be spent until the next turn, which counts it.
-        self.settle(&mut turn);
+        self.update_spend_limit(&mut turn);
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
         let finished = TurnFinished {
             ending,
             result,
             errors: turn.errors,
-            verified: turn.completion.verified(ending),
+            verified: turn.completion.verification_result(ending),
             structured_output: turn.completion.structured,
             files_changed: turn.completion.files_changed,
             ignored_files_changed: turn.completion.ignored_changed.len() as u64,
             is_plan: turn.completion.is_plan && ending.is_success(),
-            open_todos: self.plan.open().map(|todo| todo.content.clone()).collect(),
+            open_todos: self.plan.open_todos().map(|todo| todo.content.clone()).collect(),
             report,
-            rounds: turn.answers,
+            rounds: turn.n_replies,
             usage: turn.spent.usage,
             estimated_tokens: turn.spent.estimated_tokens,
             cost_usd: turn.spent.cost_usd,
             time_ms: millis(elapsed),
             model_ms: millis(turn.spent.model_time),
         };
-        self.parts.events.emit(self.ended(finished.clone()));
+        self.parts.events.emit(self.finished_event(finished.clone()));
         finished
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Kernel, Turn};
 use agent_protocol::control::{Ending, Interrupt};
-use agent_protocol::event::{Body, TurnFinished};
-use agent_protocol::hook::{HookEvent, Occasion, Outcome};
+use agent_protocol::event::{EventBody, TurnFinished};
+use agent_protocol::hook::{HookEvent, HookOutcome, HookPayload};
 use agent_protocol::prompt::{Prompt, fill};
 
 /// Limit: how often hooks send back the answer of one turn.
@@ -11,24 +11,24 @@ const MAX_SENT_BACK: u32 = 8;
 
 impl Kernel {
     /// Asks the `SessionStart` hooks before the first message in this process.
-    pub(super) async fn ask_start_hooks(&mut self) {
+    pub(super) async fn ask_start_hooks_once(&mut self) {
         if self.parts.sub_agent.is_some() || self.has_asked_start_hooks {
             return;
         }
-        self.session_starts(if self.has_begun() { "resume" } else { "startup" }).await;
+        self.ask_session_start_hooks(if self.has_begun() { "resume" } else { "startup" }).await;
         // After an interrupt they are asked again.
-        self.has_asked_start_hooks = self.parts.control.interrupted().is_none();
+        self.has_asked_start_hooks = self.parts.control.interrupt_cause().is_none();
     }
 
     /// Asks the `SessionStart` hooks, and tells the model what they say.
-    pub(super) async fn session_starts(&mut self, source: &str) {
-        if self.parts.registry.hooks(HookEvent::SessionStart).is_none() {
+    pub(super) async fn ask_session_start_hooks(&mut self, source: &str) {
+        if self.parts.registry.hooks_for(HookEvent::SessionStart).is_none() {
             return;
         }
         let model = self.model();
-        let asked = self.parts.registry.ask_hooks(Occasion::SessionStart { source, model });
+        let asked = self.parts.registry.ask_hooks(HookPayload::SessionStart { source, model });
         let outcome = asked.await;
-        self.tell_of_hooks(&outcome.context);
+        self.add_hook_texts(&outcome.context);
     }
 
     /// Asks the `SessionEnd` hooks, if the session had a message. They cannot delay the end for long.
@@ -36,25 +36,28 @@ impl Kernel {
         if !self.has_asked_start_hooks {
             return;
         }
-        let is_attended = self.parts.control.is_attended();
+        let is_attended = self.parts.control.can_ask_approval();
         let reason = if is_attended { "prompt_input_exit" } else { "other" };
-        _ = self.parts.registry.ask_last_hooks(Occasion::SessionEnd { reason }).await;
+        _ = self.parts.registry.ask_hooks_at_end(HookPayload::SessionEnd { reason }).await;
     }
 
     /// Asks hooks about a message of the user: texts for the model, or how the turn ends and why.
-    pub(super) async fn admit(&self, message: &str) -> Result<Vec<String>, (Ending, String)> {
+    pub(super) async fn ask_prompt_hooks(
+        &self,
+        message: &str,
+    ) -> Result<Vec<String>, (Ending, String)> {
         let registry = &self.parts.registry;
         let is_users = self.parts.sub_agent.is_none();
-        if !is_users || registry.hooks(HookEvent::UserPromptSubmit).is_none() {
+        if !is_users || registry.hooks_for(HookEvent::UserPromptSubmit).is_none() {
             return Ok(Vec::new());
         }
-        let outcome = registry.ask_hooks(Occasion::UserPromptSubmit { prompt: message }).await;
+        let outcome = registry.ask_hooks(HookPayload::UserPromptSubmit { prompt: message }).await;
         // A message that the hooks have not checked is not delivered.
-        if let Some(interrupt) = self.parts.control.interrupted() {
+        if let Some(interrupt) = self.parts.control.interrupt_cause() {
             let why = "interrupted before the hooks had checked the message".to_owned();
             return Err((Interrupt::ending(interrupt), why));
         }
-        let Outcome { block, stop, context, .. } = outcome;
+        let HookOutcome { block, stop, context, .. } = outcome;
         match block.or(stop) {
             Some(why) => {
                 Err((Ending::PermissionDenied, format!("a hook blocked the message: {why}")))
@@ -64,7 +67,11 @@ impl Kernel {
     }
 
     /// Asks hooks whether an answer ends the turn; `None`: the model continues with their reason.
-    pub(super) async fn may_end(&mut self, turn: &mut Turn, ending: Ending) -> Option<Ending> {
+    pub(super) async fn ask_stop_hooks(
+        &mut self,
+        turn: &mut Turn,
+        ending: Ending,
+    ) -> Option<Ending> {
         const SENT_BACK: Prompt = Prompt::named("feedback/hook.md");
         if !ending.has_answer() {
             return Some(ending);
@@ -74,39 +81,41 @@ impl Kernel {
             None => HookEvent::Stop,
         };
         let registry = &self.parts.registry;
-        if registry.hooks(event).is_none() {
+        if registry.hooks_for(event).is_none() {
             return Some(ending);
         }
-        let is_active = turn.sent_back_by_hooks > 0;
+        let is_active = turn.hook_rejections > 0;
         let answer = match turn.draft.text.as_str() {
             "" => turn.completion.candidate.as_str(),
             answer => answer,
         };
         let occasion = match &self.parts.sub_agent {
-            Some(agent) => Occasion::SubagentStop { is_active, answer, role: &agent.role },
-            None => Occasion::Stop { is_active, answer },
+            Some(agent) => HookPayload::SubagentStop { is_active, answer, role: &agent.role },
+            None => HookPayload::Stop { is_active, answer },
         };
         // What they change in the files of the turn (a formatter) is undone with it.
         let begun = if turn.completion.files_changed.is_empty() {
             None
         } else {
-            registry.before_user_programs("", self.parts.control.cancel()).await
+            registry
+                .checkpoint_before_user_programs("", self.parts.control.cancellation_token())
+                .await
         };
-        let Outcome { block, stop, .. } = registry.ask_hooks(occasion).await;
+        let HookOutcome { block, stop, .. } = registry.ask_hooks(occasion).await;
         if let Some(begun) = begun {
-            let changed = registry.after_user_programs(begun).await;
-            turn.completion.add(&changed.files, &changed.ignored);
+            let changed = registry.checkpoint_after_user_programs(begun).await;
+            turn.completion.add_changes(&changed.files, &changed.ignored);
         }
         let Some(why) = block.filter(|_| stop.is_none()) else { return Some(ending) };
-        if turn.sent_back_by_hooks >= MAX_SENT_BACK {
+        if turn.hook_rejections >= MAX_SENT_BACK {
             let text = format!(
                 "{} hooks sent the answer back {MAX_SENT_BACK} times; the turn ends: {why}",
                 event.as_str()
             );
-            self.parts.events.emit(Body::error("hook", text));
+            self.parts.events.emit(EventBody::error("hook", text));
             return Some(ending);
         }
-        turn.sent_back_by_hooks += 1;
+        turn.hook_rejections += 1;
         if !turn.draft.text.is_empty() {
             turn.completion.candidate = std::mem::take(&mut turn.draft.text);
         }
@@ -117,32 +126,32 @@ impl Kernel {
     }
 
     /// A hook ended the turn.
-    pub(super) fn stopped_by_hook(turn: &mut Turn) -> Option<Ending> {
-        let why = turn.stop.take()?;
+    pub(super) fn take_hook_stop(turn: &mut Turn) -> Option<Ending> {
+        let why = turn.hook_stop_reason.take()?;
         turn.errors.push(format!("a hook ended the turn: {why}"));
         Some(Ending::PermissionDenied)
     }
 
     /// Asks the `StopFailure` hooks after a turn without success.
-    pub(super) async fn report_failure(&self, finished: &TurnFinished) {
+    pub(super) async fn ask_failure_hooks(&self, finished: &TurnFinished) {
         let is_failed = !finished.ending.has_answer() && self.parts.sub_agent.is_none();
-        if is_failed && self.parts.registry.hooks(HookEvent::StopFailure).is_some() {
+        if is_failed && self.parts.registry.hooks_for(HookEvent::StopFailure).is_some() {
             let (error, details) = (finished.ending.as_str(), finished.errors.join("\n"));
-            let occasion = Occasion::StopFailure { error, details: &details };
+            let occasion = HookPayload::StopFailure { error, details: &details };
             _ = self.parts.registry.ask_hooks(occasion).await;
         }
     }
 
     /// Asks the `PreCompact` hooks.
-    pub(super) async fn before_compaction(&self, is_manual: bool, focus: Option<&str>) {
+    pub(super) async fn ask_compaction_hooks(&self, is_manual: bool, focus: Option<&str>) {
         let focus = focus.unwrap_or_default();
-        _ = self.parts.registry.ask_hooks(Occasion::PreCompact { is_manual, focus }).await;
+        _ = self.parts.registry.ask_hooks(HookPayload::PreCompact { is_manual, focus }).await;
     }
 
     /// Adds what hooks say to the conversation.
-    pub(super) fn tell_of_hooks(&mut self, texts: &[String]) {
+    pub(super) fn add_hook_texts(&mut self, texts: &[String]) {
         for text in texts {
-            self.say(text);
+            self.add_feedback(text);
         }
     }
 }

@@ -11,11 +11,11 @@ use agent_protocol::message::ToolCall;
 use agent_protocol::tool::Effect;
 
 /// Number of calls that are compared: a loop of three calls, three times.
-const LOOK_BACK: usize = 9;
+const MAX_REMEMBERED: usize = 9;
 /// Number of repetitions that make a loop.
-const TIMES: usize = 3;
+const LOOP_REPETITIONS: usize = 3;
 /// Length of the longest loop that is detected.
-const LONGEST: usize = 3;
+const MAX_LOOP_LENGTH: usize = 3;
 
 /// The latest calls and edits.
 #[derive(Clone, Debug, Default)]
@@ -25,12 +25,12 @@ pub(crate) struct LoopDetector {
     /// File, removed text and inserted text of each edit.
     edits: VecDeque<(String, String, String)>,
     /// How often the plan was written without another call in between.
-    plans: usize,
+    consecutive_plan_updates: usize,
 }
 
 impl LoopDetector {
     /// Adds a call; returns a description of the loop that it closes, if any.
-    pub(crate) fn see(
+    pub(crate) fn record_call(
         &mut self,
         call: &ToolCall,
         envelope: &Envelope,
@@ -41,40 +41,41 @@ impl LoopDetector {
             return None;
         }
         let plans = effect == Some(&Effect::Plan);
-        self.plans = if plans { self.plans + 1 } else { 0 };
-        if self.plans > TIMES {
+        self.consecutive_plan_updates = if plans { self.consecutive_plan_updates + 1 } else { 0 };
+        if self.consecutive_plan_updates > LOOP_REPETITIONS {
             return Some("the plan is written again and again, and nothing is done".to_owned());
         }
         let applied = envelope.data.get("applied") == Some(&Value::Bool(true));
         if applied {
             // Something changed: reads after this are not repetitions.
             self.calls.clear();
-            return self.see_edit(call, envelope);
+            return self.record_edit(call, envelope);
         }
         let mut hasher = DefaultHasher::new();
         (&call.name, &call.arguments, envelope.status()).hash(&mut hasher);
         for (name, value) in envelope.data.iter().filter(|(name, _)| *name != "full_output") {
             (name, value.to_string()).hash(&mut hasher);
         }
-        push(&mut self.calls, hasher.finish());
+        push_bounded(&mut self.calls, hasher.finish());
         // Identical calls in a row are handled by the registry.
-        (2..=LONGEST).find(|length| self.is_loop(*length)).map(|length| {
+        (2..=MAX_LOOP_LENGTH).find(|length| self.is_loop(*length)).map(|length| {
             self.calls.clear();
             format!("the same {length} calls alternate with the same answers")
         })
     }
 
     fn is_loop(&self, length: usize) -> bool {
-        let last: Vec<u64> = self.calls.iter().rev().take(length * TIMES).copied().collect();
+        let last: Vec<u64> =
+            self.calls.iter().rev().take(length * LOOP_REPETITIONS).copied().collect();
         let mut kinds = last[..length.min(last.len())].to_vec();
         kinds.sort_unstable();
         kinds.dedup();
-        last.len() == length * TIMES
+        last.len() == length * LOOP_REPETITIONS
             && kinds.len() == length
             && last.chunks(length).all(|round| round == &last[..length])
     }
 
-    fn see_edit(&mut self, call: &ToolCall, envelope: &Envelope) -> Option<String> {
+    fn record_edit(&mut self, call: &ToolCall, envelope: &Envelope) -> Option<String> {
         let input = &envelope.context.params_input;
         let text =
             |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -89,13 +90,13 @@ impl LoopDetector {
         let first = self.edits.iter().rev().position(|known| *known == edit);
         let closes = before.zip(first).is_some_and(|(before, first)| before < first);
         let path = edit.0.clone();
-        push(&mut self.edits, edit);
+        push_bounded(&mut self.edits, edit);
         closes.then(|| format!("an edit of {path} was made, undone and made again"))
     }
 }
 
-fn push<T>(queue: &mut VecDeque<T>, item: T) {
-    if queue.len() == LOOK_BACK {
+fn push_bounded<T>(queue: &mut VecDeque<T>, item: T) {
+    if queue.len() == MAX_REMEMBERED {
         queue.pop_front();
     }
     queue.push_back(item);
@@ -124,7 +125,7 @@ mod tests {
             "BashOutput" => Some(Effect::Job { id: "1".into() }),
             _ => None,
         };
-        loop_detector.see(&call, &envelope, effect.as_ref())
+        loop_detector.record_call(&call, &envelope, effect.as_ref())
     }
 
     fn calls(names: &str) -> Option<String> {

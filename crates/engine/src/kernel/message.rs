@@ -7,34 +7,35 @@ use futures_util::future::{BoxFuture, Either, select};
 use super::Kernel;
 use super::state::State;
 use super::turn::Turn;
-use crate::context::{self, Large, Mentions};
+use crate::context::{self, LargeText, Mentions};
 use agent_protocol::control::Ending;
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{Body, TurnFinished};
+use agent_protocol::event::{EventBody, TurnFinished};
 
 /// Part of the window for one message of the user: a quarter, as for all of them after a compaction.
-const MESSAGE: u64 = 4;
+const MESSAGE_WINDOW_DIVISOR: u64 = 4;
 /// Size limit of all attachments of a message, as of a result of Read.
-const ATTACHED: usize = 50 * 1024;
+const MAX_ATTACHED_BYTES: usize = 50 * 1024;
 
 /// The model receives only a part of a message.
 const CUT_MESSAGE: &str = "this message is too long for the model's window: it receives the beginning and the end, and \
      can read the rest from a file";
 
 /// Fetches what a message names of MCP servers.
-pub type Expand = Box<dyn Fn(UserInput) -> BoxFuture<'static, Expanded> + Send + Sync>;
+pub type MessageExpander =
+    Box<dyn Fn(UserInput) -> BoxFuture<'static, ExpandedMessage> + Send + Sync>;
 
 /// A message with what it names.
 #[derive(Clone, Debug, Default)]
-pub struct Expanded {
+pub struct ExpandedMessage {
     /// The message.
     pub input: UserInput,
     /// The resources that it names.
-    pub attached: Vec<Attachment>,
+    pub attachments: Vec<Attachment>,
     /// A sentence for the user about each part that the model does not receive.
     pub unread: Vec<String>,
     /// Why the command that it is cannot be carried out.
-    pub refused: Option<String>,
+    pub refusal: Option<String>,
 }
 
 /// The text of a resource.
@@ -48,34 +49,34 @@ pub struct Attachment {
 
 impl Kernel {
     /// The message with what it names. It is refused if the user interrupts before that was fetched.
-    pub(super) async fn expanded(&self, message: &UserInput) -> Expanded {
+    pub(super) async fn expand_message(&self, message: &UserInput) -> ExpandedMessage {
         let input = message.clone();
-        let Some(expand) = &self.parts.expand else {
-            return Expanded { input, ..Expanded::default() };
+        let Some(expand) = &self.parts.message_expander else {
+            return ExpandedMessage { input, ..ExpandedMessage::default() };
         };
-        let cancel = self.parts.control.cancel();
+        let cancel = self.parts.control.cancellation_token();
         // (A message that names nothing is ready at once, also after an interrupt.)
         match select(expand(message.clone()), pin!(cancel.cancelled())).await {
             Either::Left((expanded, _)) => expanded,
             Either::Right(_) => {
                 let why = "interrupted while the resources that the message names were fetched"
                     .to_owned();
-                Expanded { input, refused: Some(why), ..Expanded::default() }
+                ExpandedMessage { input, refusal: Some(why), ..ExpandedMessage::default() }
             }
         }
     }
 
     /// Ends the turn of a message that no model receives: it is no part of the conversation.
-    pub(super) fn turn_down(
+    pub(super) fn refuse_message(
         &mut self,
         message: &UserInput,
         why: &str,
         ending: Ending,
     ) -> TurnFinished {
         self.turn += 1;
-        self.take_place(0);
+        self.set_place(0);
         self.parts.registry.begin_turn(self.turn);
-        self.parts.events.emit(Body::TurnStarted {
+        self.parts.events.emit(EventBody::TurnStarted {
             input: message.text.clone(),
             shown: None,
             command: false,
@@ -87,41 +88,45 @@ impl Kernel {
         let state = State::new(self.parts.recovery);
         let mut turn = Turn::new(started, state, &message.text, Mentions::default());
         turn.errors.push(why.to_owned());
-        self.finish(turn, ending)
+        self.finish_turn(turn, ending)
     }
 
     /// What the model receives instead of the text of a message, if that differs. The user learns if it is cut.
-    pub(super) fn shown_instead(&self, expanded: &mut Expanded) -> Option<String> {
+    pub(super) fn model_text(&self, expanded: &mut ExpandedMessage) -> Option<String> {
         let message = &expanded.input;
-        let cut = self.cut("task", message.for_model(), self.room());
+        let cut = self.spill_and_shorten("task", message.model_text(), self.message_byte_limit());
         if cut.is_some() {
             expanded.unread.push(CUT_MESSAGE.to_owned());
         }
         let shown = cut.or_else(|| message.prompt.clone());
-        let n_attached = expanded.attached.len();
+        let n_attached = expanded.attachments.len();
         if n_attached == 0 {
             return shown;
         }
-        let room = self.room().min(ATTACHED) / n_attached;
-        let mut shown = shown.unwrap_or_else(|| message.for_model().to_owned());
-        for Attachment { name, text } in &expanded.attached {
-            let cut = self.cut("resource", text, room);
+        let room = self.message_byte_limit().min(MAX_ATTACHED_BYTES) / n_attached;
+        let mut shown = shown.unwrap_or_else(|| message.model_text().to_owned());
+        for Attachment { name, text } in &expanded.attachments {
+            let cut = self.spill_and_shorten("resource", text, room);
             let text = cut.as_deref().unwrap_or(text);
             shown.push_str(&format!("\n\n<resource name=\"{name}\">\n{text}\n</resource>"));
         }
         Some(shown)
     }
 
-    fn room(&self) -> usize {
-        self.budget.bytes(self.budget.window() / MESSAGE)
+    fn message_byte_limit(&self) -> usize {
+        self.budget.bytes(self.budget.window() / MESSAGE_WINDOW_DIVISOR)
     }
 
     /// Of a longer text its beginning and end, and the path of the whole.
-    fn cut(&self, tool: &str, text: &str, room: usize) -> Option<String> {
+    fn spill_and_shorten(&self, tool: &str, text: &str, room: usize) -> Option<String> {
         if text.len() <= room {
             return None;
         }
         let path = self.parts.registry.cx().spill.write(tool, text).ok()?;
-        Some(context::cut(&self.parts.prompts, &Large { call: "", tool, text, room }, &path))
+        Some(context::shorten_large_text(
+            &self.parts.prompts,
+            &LargeText { call: "", tool, text, room },
+            &path,
+        ))
     }
 }

@@ -4,12 +4,11 @@
 //! `reflect` derives a control decision from it, and the kernel carries the decision out. Facts are emitted
 //! as events where they happen. This module does not know HTTP, terminals or files.
 
-mod agent;
-mod answer;
+mod answer_schema;
 mod background_request;
 mod checks;
 mod classify;
-mod compact;
+mod compaction;
 mod completion;
 mod consult;
 mod directives;
@@ -26,6 +25,7 @@ mod reflect;
 mod request;
 mod spend;
 mod state;
+mod sub_agent;
 mod think;
 mod turn;
 mod user_operations;
@@ -35,44 +35,45 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use agent::{CallIds, Speakers, SubAgent};
-pub use answer::AnswerSchema;
-pub use background_request::{BackgroundRequest, SpendLimit, Unanswered};
+pub use answer_schema::AnswerSchema;
+pub use background_request::{BackgroundRequestError, BackgroundRequester, SpendLimit};
 pub use checks::Checks;
-use evaluate::{Round, evaluate};
-use fallback::Replaced;
-pub use message::{Attachment, Expand, Expanded};
-pub use recall::Memory;
-use spend::Spent;
-pub use spend::{Price, Speaker};
+use evaluate::{RoundOutcome, evaluate};
+use fallback::ReplacedModel;
+pub use message::{Attachment, ExpandedMessage, MessageExpander};
+pub use recall::LessonMemory;
+use spend::ModelCost;
+pub use spend::{ConfiguredModel, Price};
 pub use state::State;
+pub use sub_agent::{CallIds, SessionModels, SubAgent};
 use think::ModelView;
-use turn::{PastCall, Turn};
+use turn::{PastAttempt, Turn};
 pub use verify::Verifier;
 
 use crate::context::{
-    Budget, History, Layers, Memories, Mentions, NestedRules, Pins, Project, Sent,
+    ContextBudget, History, Layers, Mentions, NestedRules, Pins, Project, ReceivedLessons,
+    SentRequests,
 };
-use crate::registry::{Answer, Registry};
-use agent_protocol::control::{Control, Ending, Interrupt, Recovery};
+use crate::registry::{Registry, ToolCallResult};
+use agent_protocol::control::{Ending, Interrupt, Recovery, SessionControl};
 use agent_protocol::directives::UserInput;
 use agent_protocol::envelope::Envelope;
-use agent_protocol::event::{Body, Event, Events, Place, TurnFinished};
+use agent_protocol::event::{Event, EventBody, EventStream, TurnFinished, WorkPosition};
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::model::{Purpose, Reply, StopReason};
 use agent_protocol::plan::{Plan, TodoStatus};
 use agent_protocol::prompt::Prompts;
 use agent_protocol::tool::Effect;
-use agent_protocol::view::{call_line, view};
-use agent_protocol::{both_ends, shorten};
+use agent_protocol::view::{call_line, render_for_model};
+use agent_protocol::{shorten, truncate_middle};
 
 /// Part of the window for all results of one round: an eighth.
-const RESULTS: u64 = 8;
+const RESULTS_WINDOW_DIVISOR: u64 = 8;
 /// Size limit of one piece of evidence for a reflection.
 const EVIDENCE_BYTES: usize = 4000;
 /// Limits of a turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct TurnLimits {
     /// Model calls in the main loop.
     pub max_turns: u32,
     /// US dollars; needs a [`Price`].
@@ -80,17 +81,17 @@ pub struct Limits {
 }
 
 /// The components of a kernel.
-pub struct Parts {
+pub struct KernelParts {
     /// The main model.
-    pub main: Speaker,
+    pub main: ConfiguredModel,
     /// The model that writes summaries.
-    pub light: Speaker,
+    pub light: ConfiguredModel,
     /// In this order they replace the main model for the rest of a turn if it is not available.
-    pub fallback: Vec<Speaker>,
+    pub fallback: Vec<ConfiguredModel>,
     /// The tools, with validation and permissions.
     pub registry: Registry,
     /// Fetches what messages name of MCP servers; `None`: they name nothing.
-    pub expand: Option<Expand>,
+    pub message_expander: Option<MessageExpander>,
     /// L1 and L2.
     pub layers: Layers,
     /// The project's files: for mentions and nested rules files.
@@ -104,19 +105,19 @@ pub struct Parts {
     /// The schema of the final answer.
     pub answer_schema: Option<AnswerSchema>,
     /// The event stream.
-    pub events: Events,
+    pub events: EventStream,
     /// The user's controls.
-    pub control: Control,
+    pub control: SessionControl,
     /// Limits of a turn.
-    pub limits: Limits,
+    pub limits: TurnLimits,
     /// The part of the model's window that may be used.
-    pub budget: Budget,
+    pub budget: ContextBudget,
     /// Number of the latest rounds that a compaction keeps unchanged.
     pub keep_rounds: usize,
     /// The recovery settings.
     pub recovery: Recovery,
     /// The lessons of earlier sessions; `None`: not used.
-    pub memory: Option<Memory>,
+    pub memory: Option<LessonMemory>,
     /// The prompts.
     pub prompts: Arc<Prompts>,
     /// The cost of background requests.
@@ -126,24 +127,24 @@ pub struct Parts {
     /// The kernel is that of a sub-agent.
     pub sub_agent: Option<SubAgent>,
     /// The models that sub-agents may use.
-    pub speakers: Speakers,
+    pub session_models: SessionModels,
 }
 
 /// The loop and its state.
 pub struct Kernel {
-    parts: Parts,
+    parts: KernelParts,
     history: History,
     pins: Pins,
     nested_rules: NestedRules,
-    memories: Memories,
+    received_lessons: ReceivedLessons,
     plan: Plan,
     turn: u32,
     calls_made: BTreeMap<String, u32>,
-    sent: Sent,
+    sent_requests: SentRequests,
     model_view: ModelView,
-    budget: Budget,
+    budget: ContextBudget,
     /// The main model, while another one replaces it.
-    replaced: Option<Replaced>,
+    replaced_model: Option<ReplacedModel>,
     /// The number of rounds after a compaction that freed little.
     last_compaction_insufficient: Option<usize>,
     /// The `SessionStart` hooks were asked.
@@ -152,7 +153,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// A kernel at the start of a session.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: KernelParts) -> Self {
         let (budget, history) = (parts.budget.clone(), History::new(parts.prompts.clone()));
         let model_view = ModelView::new(parts.registry.mode());
         parts.registry.set_takes_images(parts.main.takes_images);
@@ -162,14 +163,14 @@ impl Kernel {
             parts,
             budget,
             history,
-            replaced: None,
+            replaced_model: None,
             pins: Pins::default(),
             nested_rules: NestedRules::default(),
-            memories: Memories::default(),
+            received_lessons: ReceivedLessons::default(),
             plan: Plan::default(),
             turn,
             calls_made: BTreeMap::new(),
-            sent: Sent::default(),
+            sent_requests: SentRequests::default(),
             model_view,
             last_compaction_insufficient: None,
             has_asked_start_hooks: false,
@@ -180,21 +181,21 @@ impl Kernel {
     pub fn apply(&mut self, event: &Event) {
         self.history.apply(event);
         self.budget.apply(event);
-        self.sent.apply(event);
+        self.sent_requests.apply(event);
         self.model_view.apply(event);
-        self.note(event);
+        self.apply_session_event(event);
         match &event.body {
             // Turn numbers are not reused after a rewind.
-            Body::TurnStarted { .. } | Body::SessionRewound { .. } => {
+            EventBody::TurnStarted { .. } | EventBody::SessionRewound { .. } => {
                 self.turn = event.header.place.turn;
             }
-            Body::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
-            Body::ContextCompacted(compacted) => {
-                self.join_l2();
+            EventBody::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
+            EventBody::ContextCompacted(compacted) => {
+                self.update_l2();
                 self.note_compaction_size(compacted);
             }
-            Body::ModelResponded(answer) if answer.purpose == Purpose::Main => {
-                self.parts.call_ids.know(&answer.calls);
+            EventBody::ModelResponded(answer) if answer.purpose == Purpose::Main => {
+                self.parts.call_ids.register(&answer.calls);
             }
             _ => {}
         }
@@ -202,113 +203,114 @@ impl Kernel {
 
     /// Works on the user's message until it is done or cannot continue. Always ends with `turn.finished`.
     pub async fn run(&mut self, input: &UserInput) -> TurnFinished {
-        self.ask_start_hooks().await;
-        let texts = match self.admit(input.text.as_str()).await {
+        self.ask_start_hooks_once().await;
+        let texts = match self.ask_prompt_hooks(input.text.as_str()).await {
             Ok(texts) => texts,
-            Err((ending, why)) => return self.turn_down(input, &why, ending),
+            Err((ending, why)) => return self.refuse_message(input, &why, ending),
         };
-        let mut expanded = self.expanded(input).await;
-        if let Some(why) = &expanded.refused {
-            let interrupt = self.parts.control.interrupted();
+        let mut expanded = self.expand_message(input).await;
+        if let Some(why) = &expanded.refusal {
+            let interrupt = self.parts.control.interrupt_cause();
             let ending = interrupt.map_or(Ending::Failed, Interrupt::ending);
-            return self.turn_down(&expanded.input, why, ending);
+            return self.refuse_message(&expanded.input, why, ending);
         }
-        let mut turn = self.begin(&mut expanded);
-        self.tell_of_hooks(&texts);
+        let mut turn = self.begin_turn(&mut expanded);
+        self.add_hook_texts(&texts);
         let ending = loop {
-            self.settle(&mut turn);
+            self.update_spend_limit(&mut turn);
             if let Some(ending) = self.limit_reached(&turn) {
                 turn.errors.extend(self.limit_in_words(&turn));
                 break ending;
             }
             turn.round += 1;
-            self.take_place(turn.round);
+            self.set_place(turn.round);
             let reply = match self.think(&mut turn).await {
                 Ok(reply) => reply,
                 Err(ending) => break ending,
             };
-            let accepted = if reply.calls.is_empty() || !is_whole(&reply) {
-                match self.answer(&mut turn, &reply).await {
-                    Some(ending) => self.may_end(&mut turn, ending).await,
+            let accepted = if reply.calls.is_empty() || !is_complete_reply(&reply) {
+                match self.handle_answer(&mut turn, &reply).await {
+                    Some(ending) => self.ask_stop_hooks(&mut turn, ending).await,
                     None => None,
                 }
             } else {
                 self.act(&mut turn, &reply).await;
                 None
             };
-            if let Some(interrupt) = self.parts.control.interrupted() {
+            if let Some(interrupt) = self.parts.control.interrupt_cause() {
                 break interrupt.ending();
             }
-            if self.parts.control.is_steered() && accepted.is_some() {
+            if self.parts.control.has_queued_messages() && accepted.is_some() {
                 // The user added a message: the turn continues.
                 turn.draft.text.clear();
-                self.listen(&mut turn).await;
+                self.deliver_user_messages(&mut turn).await;
                 continue;
             }
             if let Some(ending) = accepted {
                 break ending;
             }
-            if let Some(ending) = Self::stopped_by_hook(&mut turn) {
+            if let Some(ending) = Self::take_hook_stop(&mut turn) {
                 break ending;
             }
             let ending = self.recover(&mut turn).await;
-            if let Some(ending) = ending.or_else(|| Self::stopped_by_hook(&mut turn)) {
+            if let Some(ending) = ending.or_else(|| Self::take_hook_stop(&mut turn)) {
                 break ending;
             }
             self.show_nested_rules(&mut turn);
             if let Some(feedback) = turn.feedback.take() {
-                self.say(&feedback);
+                self.add_feedback(&feedback);
             }
-            self.listen(&mut turn).await;
+            self.deliver_user_messages(&mut turn).await;
         };
-        let finished = self.finish(turn, ending);
-        self.report_failure(&finished).await;
+        let finished = self.finish_turn(turn, ending);
+        self.ask_failure_hooks(&finished).await;
         finished
     }
 
-    fn begin(&mut self, expanded: &mut Expanded) -> Turn {
-        let shown = self.shown_instead(expanded);
+    fn begin_turn(&mut self, expanded: &mut ExpandedMessage) -> Turn {
+        let shown = self.model_text(expanded);
         let message = &expanded.input;
         let input = message.text.as_str();
         self.turn += 1;
-        if self.parts.registry.fix_tools() {
+        if self.parts.registry.load_deferred_tools() {
             self.parts.layers.set_tools(self.parts.registry.specs());
         }
-        self.take_place(0);
+        self.set_place(0);
         self.parts.registry.begin_turn(self.turn);
         let mut mentions = Mentions::default();
-        let (images, unread) = self.mention(&mut mentions, message);
-        self.history.task(shown.as_deref().unwrap_or(input), &images);
-        let started = self.parts.events.emit(self.started(message, shown, images));
+        let (images, unread) = self.add_mentions(&mut mentions, message);
+        self.history.add_user_message(shown.as_deref().unwrap_or(input), &images);
+        let started = self.parts.events.emit(self.started_event(message, shown, images));
         self.nested_rules.apply(&started);
         self.apply_directives(message);
-        self.recall_for_task(message.for_model());
-        self.tell_unread(&expanded.unread);
-        self.tell_unread(&unread);
+        self.recall_for_task(message.model_text());
+        self.report_unread(&expanded.unread);
+        self.report_unread(&unread);
         let limits = self.parts.recovery;
         let started = self.parts.events.clock().now();
-        Turn::new(started, State::new(limits), message.for_model(), mentions)
+        Turn::new(started, State::new(limits), message.model_text(), mentions)
     }
 
     /// Counts the cost of background requests and sub-agents, and sets their remaining budget.
-    fn settle(&self, turn: &mut Turn) {
+    fn update_spend_limit(&self, turn: &mut Turn) {
         if let Some(agent) = &self.parts.sub_agent {
-            return agent.settle(turn);
+            return agent.charge_payer(turn);
         }
-        let Parts { spend_limit, limits, .. } = &self.parts;
-        spend_limit.settle(&mut turn.spent);
+        let KernelParts { spend_limit, limits, .. } = &self.parts;
+        spend_limit.drain_into(&mut turn.spent);
         let spent = turn.spent.cost_usd;
-        spend_limit.may_spend(limits.max_budget_usd.map(|max| max - spent.unwrap_or(max)));
+        spend_limit
+            .set_remaining_budget(limits.max_budget_usd.map(|max| max - spent.unwrap_or(max)));
     }
 
     fn limit_reached(&self, turn: &Turn) -> Option<Ending> {
-        if let Some(interrupt) = self.parts.control.interrupted() {
+        if let Some(interrupt) = self.parts.control.interrupt_cause() {
             return Some(interrupt.ending());
         }
         if turn.round >= self.parts.limits.max_turns {
             return Some(Ending::MaxTurns);
         }
-        if let Some((ending, _)) = self.limit_of_agent(turn) {
+        if let Some((ending, _)) = self.agent_limit_reached(turn) {
             return Some(ending);
         }
         match (turn.spent.cost_usd, self.parts.limits.max_budget_usd) {
@@ -317,47 +319,47 @@ impl Kernel {
         }
     }
 
-    fn limit_of_agent(&self, turn: &Turn) -> Option<(Ending, Option<String>)> {
+    fn agent_limit_reached(&self, turn: &Turn) -> Option<(Ending, Option<String>)> {
         self.parts.sub_agent.as_ref()?.limit_reached(&turn.spent)
     }
 
     /// The limit that was reached, if the ending does not say it.
     fn limit_in_words(&self, turn: &Turn) -> Option<String> {
-        self.limit_of_agent(turn)?.1
+        self.agent_limit_reached(turn)?.1
     }
 
     /// Runs the calls of an answer and evaluates the results.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
-        let room = self.room_of_results();
+        let room = self.results_byte_limit();
         let calls = reply.calls.as_slice();
         // Sub-agents may spend what this answer has left.
-        self.settle(turn);
-        self.parts.speakers.are(&self.parts.main, &self.parts.light);
-        let answers = self.parts.registry.carry_out(calls, room).await;
-        self.model_view.called(calls.len());
+        self.update_spend_limit(turn);
+        self.parts.session_models.set_current(&self.parts.main, &self.parts.light);
+        let answers = self.parts.registry.run_calls(calls, room).await;
+        self.model_view.record_calls(calls.len());
         self.count_calls(calls);
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &*answer.envelope).collect();
-        self.history.exchange(&reply.text, calls, &reply.carried, &envelopes);
+        self.history.add_exchange(&reply.text, calls, &reply.opaque_items, &envelopes);
         turn.draft.text.clear();
-        self.evaluate(turn, &Round::Calls { calls, answers: &answers });
+        self.evaluate(turn, &RoundOutcome::Calls { calls, results: &answers });
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
-            turn.case.evidence.clone_from(&failure.message);
+            turn.reflection_input.evidence.clone_from(&failure.message);
         }
-        self.take_note(turn, calls, &answers);
+        self.record_results(turn, calls, &answers);
     }
 
     /// The byte limit of all results of one round.
-    fn room_of_results(&self) -> usize {
-        self.budget.bytes(self.budget.window() / RESULTS)
+    fn results_byte_limit(&self) -> usize {
+        self.budget.bytes(self.budget.window() / RESULTS_WINDOW_DIVISOR)
     }
 
     /// The part of it that this round has left.
-    fn room_left(&self) -> usize {
-        self.room_of_results().saturating_sub(self.history.last_results_bytes())
+    fn remaining_results_bytes(&self) -> usize {
+        self.results_byte_limit().saturating_sub(self.history.last_results_bytes())
     }
 
     /// Updates the turn from results: attempts, completion, the plan.
-    fn take_note(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[Answer]) {
+    fn record_results(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[ToolCallResult]) {
         for (call, answer) in calls.iter().zip(answers) {
             let envelope = &answer.envelope;
             let input = &envelope.context.params_input;
@@ -365,51 +367,53 @@ impl Kernel {
                 || envelope.status().to_owned(),
                 |error| format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
             );
-            turn.case.tried(PastCall { call: call_line(&call.name, input), outcome });
+            turn.reflection_input
+                .add_attempt(PastAttempt { call: call_line(&call.name, input), outcome });
             if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
-                turn.case.evidence = as_evidence(&view(envelope));
+                turn.reflection_input.evidence = shorten_evidence(&render_for_model(envelope));
             }
-            turn.completion.saw(answer);
-            turn.stop = turn.stop.take().or_else(|| answer.stop.clone());
+            turn.completion.record_result(answer);
+            turn.hook_stop_reason =
+                turn.hook_stop_reason.take().or_else(|| answer.stop_reason.clone());
             if answer.effect == Some(Effect::Plan) && envelope.error().is_none() {
-                self.take_plan(turn, envelope);
+                self.update_plan(turn, envelope);
             }
         }
-        turn.note_paths(answers);
+        turn.record_touched_paths(answers);
     }
 
     /// Delivers messages that the user sent while the turn ran. After an interrupt the rest is undelivered.
-    async fn listen(&mut self, turn: &mut Turn) {
+    async fn deliver_user_messages(&mut self, turn: &mut Turn) {
         let n_drops = self.parts.control.n_drops();
-        let mut messages = VecDeque::from(self.parts.control.take_messages());
+        let mut messages = VecDeque::from(self.parts.control.drain_user_messages());
         while let Some(message) = messages.pop_front() {
-            let texts = match self.admit(message.text.as_str()).await {
+            let texts = match self.ask_prompt_hooks(message.text.as_str()).await {
                 Ok(texts) => texts,
-                Err(_) if self.parts.control.interrupted().is_some() => {
+                Err(_) if self.parts.control.interrupt_cause().is_some() => {
                     messages.push_front(message);
-                    return self.parts.control.put_back(messages, n_drops);
+                    return self.parts.control.requeue_messages(messages, n_drops);
                 }
                 Err((_, why)) => {
-                    self.turn_away(message.text, "hook", why);
+                    self.reject_steering_message(message.text, "hook", why);
                     continue;
                 }
             };
-            let mut expanded = self.expanded(&message).await;
-            if let Some(why) = expanded.refused {
-                if self.parts.control.interrupted().is_some() {
+            let mut expanded = self.expand_message(&message).await;
+            if let Some(why) = expanded.refusal {
+                if self.parts.control.interrupt_cause().is_some() {
                     messages.push_front(message);
-                    return self.parts.control.put_back(messages, n_drops);
+                    return self.parts.control.requeue_messages(messages, n_drops);
                 }
-                self.turn_away(message.text, "mention", why);
+                self.reject_steering_message(message.text, "mention", why);
                 continue;
             }
-            let shown = self.shown_instead(&mut expanded);
+            let shown = self.model_text(&mut expanded);
             let message = &expanded.input;
-            self.parts.registry.forget_repetition();
+            self.parts.registry.reset_repetitions();
             let input = message.text.as_str();
-            let (images, unread) = self.mention(&mut turn.pending.mentions, message);
-            self.history.task(shown.as_deref().unwrap_or(input), &images);
-            self.parts.events.emit(Body::TurnSteered {
+            let (images, unread) = self.add_mentions(&mut turn.pending_messages.mentions, message);
+            self.history.add_user_message(shown.as_deref().unwrap_or(input), &images);
+            self.parts.events.emit(EventBody::TurnSteered {
                 input: input.to_owned(),
                 shown,
                 command: message.prompt.is_some(),
@@ -418,17 +422,19 @@ impl Kernel {
                 blocked: false,
             });
             self.apply_directives(message);
-            self.tell_unread(&expanded.unread);
-            self.tell_unread(&unread);
-            self.tell_of_hooks(&texts);
-            turn.case.goal.push_str(&format!("\nThen the user said: {}", message.for_model()));
+            self.report_unread(&expanded.unread);
+            self.report_unread(&unread);
+            self.add_hook_texts(&texts);
+            turn.reflection_input
+                .goal
+                .push_str(&format!("\nThen the user said: {}", message.model_text()));
         }
     }
 
     /// A message to the running turn that no model receives.
-    fn turn_away(&self, input: String, source: &str, why: String) {
+    fn reject_steering_message(&self, input: String, source: &str, why: String) {
         let events = &self.parts.events;
-        events.emit(Body::TurnSteered {
+        events.emit(EventBody::TurnSteered {
             input,
             shown: None,
             command: false,
@@ -436,17 +442,24 @@ impl Kernel {
             images: Vec::new(),
             blocked: true,
         });
-        events.emit(Body::error(source, why));
+        events.emit(EventBody::error(source, why));
     }
 
     /// Adds the mentions of a message. Returns its images, and a sentence about each file that the model cannot
     /// read.
-    fn mention(&self, mentions: &mut Mentions, message: &UserInput) -> (Vec<Image>, Vec<String>) {
+    fn add_mentions(
+        &self,
+        mentions: &mut Mentions,
+        message: &UserInput,
+    ) -> (Vec<Image>, Vec<String>) {
         let project = &self.parts.project;
-        mentions.add(message, |path| project.find(path).or_else(|| project.outside(path)));
-        let (mut images, mut unread) = mentions.look(|path| self.parts.registry.mentioned(path));
+        mentions.add(message, |path| {
+            project.find_path(path).or_else(|| project.find_unreadable_path(path))
+        });
+        let (mut images, mut unread) =
+            mentions.take_images(|path| self.parts.registry.load_mentioned_image(path));
         for content in &message.images {
-            match self.parts.registry.sent(content) {
+            match self.parts.registry.store_sent_image(content) {
                 Ok(image) if images.contains(&image) => {}
                 Ok(image) => images.push(image),
                 Err(reason) => {
@@ -458,64 +471,64 @@ impl Kernel {
     }
 
     /// Tells the user which files the model cannot read, and why.
-    fn tell_unread(&self, sentences: &[String]) {
+    fn report_unread(&self, sentences: &[String]) {
         for sentence in sentences {
-            self.parts.events.emit(Body::error("mention", sentence.clone()));
+            self.parts.events.emit(EventBody::error("mention", sentence.clone()));
         }
     }
 
     /// Adds a message to the conversation.
-    fn say(&mut self, text: &str) {
+    fn add_feedback(&mut self, text: &str) {
         let text = text.trim_end().to_owned();
-        self.parts.events.emit(Body::Feedback { text: text.clone(), files: Vec::new() });
-        self.history.user(&text);
+        self.parts.events.emit(EventBody::Feedback { text: text.clone(), files: Vec::new() });
+        self.history.add_program_message(&text);
     }
 
-    fn evaluate(&mut self, turn: &mut Turn, round: &Round<'_>) {
-        turn.state.step = self.step();
+    fn evaluate(&mut self, turn: &mut Turn, round: &RoundOutcome<'_>) {
+        turn.state.current_step = self.current_step();
         evaluate(&mut turn.state, round);
-        let known = self.known_after(turn, round);
-        let event = self.parts.events.emit(Body::Evaluation {
+        let known = self.recall_after_round(turn, round);
+        let event = self.parts.events.emit(EventBody::Evaluation {
             step_success: turn.state.step_success,
             failure: turn.state.last_failure.clone(),
         });
-        turn.case.seq = event.header.seq;
-        self.offer(turn, known);
+        turn.reflection_input.seq = event.header.seq;
+        self.show_lessons(turn, known);
     }
 
-    fn take_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
-        let Some(plan) = Plan::written(envelope) else { return };
+    fn update_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
+        let Some(plan) = Plan::from_envelope(envelope) else { return };
         // A methodology belongs to one plan, not to the next.
         let methodology = self.plan.methodology.clone().filter(|_| self.plan.recap().is_some());
         let plan = Plan { methodology, ..plan };
-        if let Some((_, old)) = self.plan.current()
+        if let Some((_, old)) = self.plan.current_todo()
             && plan
                 .todos
                 .iter()
                 .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
         {
-            turn.state.step_completed();
+            turn.state.complete_step();
         }
         self.plan = plan;
         let (plan, reason) = (self.plan.clone(), "the model wrote it".to_owned());
-        self.model_view.saw_plan(&plan);
-        self.parts.events.emit(Body::PlanUpdated { plan, reason });
+        self.model_view.record_plan_shown(&plan);
+        self.parts.events.emit(EventBody::PlanUpdated { plan, reason });
     }
 
     /// The place of the todo in progress, from 1; 0 if there is none.
-    fn step(&self) -> u32 {
-        self.plan.current().map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX))
+    fn current_step(&self) -> u32 {
+        self.plan.current_todo().map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    fn take_place(&mut self, round: u32) {
-        let place = Place { turn: self.turn, round, step: self.step() };
-        self.parts.events.at(place);
-        self.history.at(place);
+    fn set_place(&mut self, round: u32) {
+        let place = WorkPosition { turn: self.turn, round, step: self.current_step() };
+        self.parts.events.set_position(place);
+        self.history.set_place(place);
     }
 }
 
 /// The model marked the answer as complete.
-fn is_whole(reply: &Reply) -> bool {
+fn is_complete_reply(reply: &Reply) -> bool {
     match reply.stop {
         Some(StopReason::End | StopReason::ToolCalls) => true,
         Some(
@@ -529,8 +542,8 @@ fn is_whole(reply: &Reply) -> bool {
 }
 
 /// The part of a text that a reflection receives: mostly its end, which holds the result.
-fn as_evidence(text: &str) -> String {
-    both_ends(text, (EVIDENCE_BYTES / 4, EVIDENCE_BYTES - EVIDENCE_BYTES / 4), "…")
+fn shorten_evidence(text: &str) -> String {
+    truncate_middle(text, (EVIDENCE_BYTES / 4, EVIDENCE_BYTES - EVIDENCE_BYTES / 4), "…")
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -10,50 +10,52 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Kernel;
-use super::evaluate::{Round, attach};
+use super::evaluate::{RoundOutcome, attach_remedy};
 use super::turn::Turn;
 use crate::context::memory_reminder;
-use crate::registry::Answer;
+use crate::registry::ToolCallResult;
 use agent_protocol::Object;
-use agent_protocol::envelope::{ErrorClass, ErrorCode, Sealed};
-use agent_protocol::event::Body;
+use agent_protocol::envelope::{ErrorClass, ErrorCode, SealedEnvelope};
+use agent_protocol::event::EventBody;
 use agent_protocol::message::ToolCall;
 use agent_protocol::prompt::Prompt;
-use agent_protocol::recall::{FailedCall, MemoryRecalled, Moment, Recall, Recalled, Remedy};
+use agent_protocol::recall::{
+    FailedCall, LessonSource, MemoryRecalled, RecallMoment, RecalledLesson, Remedy,
+};
 use agent_protocol::reflection::SuggestedAction;
 use agent_protocol::tool::Effect;
 
 /// The memory of earlier sessions.
 #[derive(Clone)]
-pub struct Memory {
+pub struct LessonMemory {
     /// The lessons.
-    pub recall: Arc<dyn Recall>,
+    pub recall: Arc<dyn LessonSource>,
     /// Token limit of the lessons at the start of a task.
     pub max_tokens: u64,
 }
 
 /// The lessons used in a turn.
 #[derive(Debug, Default)]
-pub(super) struct Used {
+pub(super) struct TurnLessons {
     /// Lessons whose fix was applied and did not help.
-    failed: BTreeSet<String>,
+    failed_remedies: BTreeSet<String>,
     /// Texts of lessons that the model saw after a failure: each once in a turn.
-    shown: BTreeSet<String>,
+    shown_texts: BTreeSet<String>,
     /// The call that failed in the last round, if one did.
-    last_failed: Option<LastFailed>,
+    last_failed_call: Option<LastFailedCall>,
 }
 
 #[derive(Debug)]
-struct LastFailed {
+struct LastFailedCall {
     call: ToolCall,
     effect: Option<Effect>,
-    envelope: Sealed,
+    envelope: SealedEnvelope,
 }
 
 /// A lesson about the failure of a call.
-pub(super) struct Known {
+pub(super) struct CallLesson {
     call: String,
-    item: Recalled,
+    lesson: RecalledLesson,
 }
 
 impl Kernel {
@@ -62,33 +64,37 @@ impl Kernel {
     pub(super) fn recall_for_task(&mut self, input: &str) {
         let Some(memory) = &self.parts.memory else { return };
         let mut about = vec![input];
-        about.extend(self.plan.open().map(|todo| todo.content.as_str()));
+        about.extend(self.plan.open_todos().map(|todo| todo.content.as_str()));
         about.extend(self.parts.checks.commands.iter().map(String::as_str));
-        let mut items = memory.recall.for_task(&about.join("\n"), memory.max_tokens);
-        items.retain(|item| !self.memories.has(&item.id, &item.text));
+        let mut items = memory.recall.lessons_for_task(&about.join("\n"), memory.max_tokens);
+        items.retain(|item| !self.received_lessons.has_received(&item.id, &item.text));
         if items.is_empty() {
             return;
         }
         let text = memory_reminder(&self.parts.prompts, &items);
-        let in_rules = !self.sent.has_begun();
-        let (moment, call, applied) = (Moment::Task, None, false);
-        self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
+        let in_rules = !self.sent_requests.has_requests();
+        let (moment, call, applied) = (RecallMoment::Task, None, false);
+        self.record_recall(MemoryRecalled { moment, items, call, applied, text, in_rules });
     }
 
     /// The lessons about the failures of this round. One that the kernel may apply becomes part of the evidence; the others
     /// are returned.
-    pub(super) fn known_after(&self, turn: &mut Turn, round: &Round<'_>) -> Vec<Known> {
+    pub(super) fn recall_after_round(
+        &self,
+        turn: &mut Turn,
+        round: &RoundOutcome<'_>,
+    ) -> Vec<CallLesson> {
         let Some(memory) = &self.parts.memory else { return Vec::new() };
         let (calls, answers) = match round {
-            Round::Calls { calls, answers } => (calls, answers),
-            Round::Answer { .. } => {
-                turn.memory.last_failed = None;
+            RoundOutcome::Calls { calls, results: answers } => (calls, answers),
+            RoundOutcome::RejectedAnswer { .. } => {
+                turn.lessons.last_failed_call = None;
                 return Vec::new();
             }
             // This call was made on behalf of the one that failed.
-            Round::Kernel { .. } => return Vec::new(),
+            RoundOutcome::KernelCall { .. } => return Vec::new(),
         };
-        turn.memory.last_failed = None;
+        turn.lessons.last_failed_call = None;
         let mut known = Vec::new();
         for (call, answer) in calls.iter().zip(*answers) {
             let Some(error) = answer.envelope.error() else { continue };
@@ -97,52 +103,53 @@ impl Kernel {
             }
             let (effect, envelope) = (answer.effect.as_ref(), &*answer.envelope);
             let failed = FailedCall { call, effect, envelope };
-            turn.memory.last_failed = Some(LastFailed {
+            turn.lessons.last_failed_call = Some(LastFailedCall {
                 call: call.clone(),
                 effect: answer.effect.clone(),
                 envelope: answer.envelope.clone(),
             });
-            let Some(remedy) = memory.recall.after(&failed) else { continue };
-            let may_apply = self.may_apply(turn, call, answer, &remedy);
-            if !(may_apply && attach(&mut turn.state, call, answer, &remedy)) {
-                known.push(Known { call: call.id.clone(), item: remedy.item });
+            let Some(remedy) = memory.recall.find_remedy(&failed) else { continue };
+            let may_apply = self.may_apply_remedy(turn, call, answer, &remedy);
+            if !(may_apply && attach_remedy(&mut turn.state, call, answer, &remedy)) {
+                known.push(CallLesson { call: call.id.clone(), lesson: remedy.item });
             }
         }
         known
     }
 
     /// Appends the lessons to the results.
-    pub(super) fn offer(&mut self, turn: &mut Turn, known: Vec<Known>) {
+    pub(super) fn show_lessons(&mut self, turn: &mut Turn, known: Vec<CallLesson>) {
         const OFFERED: Prompt = Prompt::named("memory/offered.md");
-        for Known { call, item } in known {
-            if turn.memory.shown.insert(item.text.clone()) {
-                self.show_below(&call, item, OFFERED, false);
+        for CallLesson { call, lesson: item } in known {
+            if turn.lessons.shown_texts.insert(item.text.clone()) {
+                self.append_lesson(&call, item, OFFERED, false);
             }
         }
     }
 
     /// The lessons for the evidence of a reflection or a planner, one a line.
     pub(super) fn lessons_for_evidence(&self, turn: &Turn) -> String {
-        in_lines(&self.similar_lessons(turn))
+        list_lessons(&self.similar_lessons(turn))
     }
 
     /// The lessons that are similar to the failure of the last round.
-    fn similar_lessons(&self, turn: &Turn) -> Vec<Recalled> {
-        let (Some(memory), Some(failed)) = (&self.parts.memory, &turn.memory.last_failed) else {
+    fn similar_lessons(&self, turn: &Turn) -> Vec<RecalledLesson> {
+        let (Some(memory), Some(failed)) = (&self.parts.memory, &turn.lessons.last_failed_call)
+        else {
             return Vec::new();
         };
-        let LastFailed { call, effect, envelope } = failed;
-        memory.recall.similar(&FailedCall { call, effect: effect.as_ref(), envelope })
+        let LastFailedCall { call, effect, envelope } = failed;
+        memory.recall.similar_lessons(&FailedCall { call, effect: effect.as_ref(), envelope })
     }
 
     /// Records that a reflection receives these lessons.
-    pub(super) fn note_lessons_for_reflection(&self, turn: &Turn) {
+    pub(super) fn record_lessons_for_reflection(&self, turn: &Turn) {
         let items = self.similar_lessons(turn);
         if !items.is_empty() {
-            let text = in_lines(&items);
-            let (moment, call, applied, in_rules) = (Moment::Reflection, None, false, false);
+            let text = list_lessons(&items);
+            let (moment, call, applied, in_rules) = (RecallMoment::Reflection, None, false, false);
             let recalled = MemoryRecalled { moment, items, call, applied, text, in_rules };
-            self.parts.events.emit(Body::MemoryRecalled(recalled));
+            self.parts.events.emit(EventBody::MemoryRecalled(recalled));
         }
     }
 
@@ -151,29 +158,37 @@ impl Kernel {
         const APPLIED: Prompt = Prompt::named("memory/applied.md");
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let Some(action) = &remedy.action else { return };
-        self.show_below(&failed.parent.id, remedy.item.clone(), APPLIED, true);
-        let call =
-            ToolCall { id: self.next_own_id(turn), ..self.with_action(&failed.call, action) };
-        let answer = self.call_itself(turn, &call, &failed.parent.id).await;
+        self.append_lesson(&failed.parent.id, remedy.item.clone(), APPLIED, true);
+        let call = ToolCall {
+            id: self.next_kernel_call_id(turn),
+            ..self.call_with_action(&failed.call, action)
+        };
+        let answer = self.run_kernel_call(turn, &call, &failed.parent.id).await;
         if answer.envelope.error().is_some() {
-            turn.memory.failed.insert(remedy.item.id.clone());
+            turn.lessons.failed_remedies.insert(remedy.item.id.clone());
         }
-        self.evaluate(turn, &Round::Kernel { call: &call, answer: &answer });
-        self.take_note(turn, &[call], &[answer]);
+        self.evaluate(turn, &RoundOutcome::KernelCall { call: &call, result: &answer });
+        self.record_results(turn, &[call], &[answer]);
     }
 
     /// The fix may be applied: it is a different call of the same tool, its effect is no stronger, and no
     /// rule, pin or earlier attempt rules it out.
-    fn may_apply(&self, turn: &Turn, call: &ToolCall, answer: &Answer, remedy: &Remedy) -> bool {
+    fn may_apply_remedy(
+        &self,
+        turn: &Turn,
+        call: &ToolCall,
+        answer: &ToolCallResult,
+        remedy: &Remedy,
+    ) -> bool {
         let (Some(action), Some(error)) = (&remedy.action, answer.envelope.error()) else {
             return false;
         };
-        let fix = self.with_action(call, action);
+        let fix = self.call_with_action(call, action);
         error.code.class(&call.name) != ErrorClass::Policy
             && error.code != ErrorCode::RepeatedCall
             && !answer.violates_instruction
             && self.pins.current().is_empty()
-            && !turn.memory.failed.contains(&remedy.item.id)
+            && !turn.lessons.failed_remedies.contains(&remedy.item.id)
             && fix.name == call.name
             && !is_same_call(&fix, call)
             && self.has_no_stronger_effect(&fix, answer.effect.as_ref())
@@ -195,13 +210,13 @@ impl Kernel {
     }
 
     /// The call that results from applying an action to a failed call.
-    pub(super) fn with_action(&self, failed: &ToolCall, action: &SuggestedAction) -> ToolCall {
+    pub(super) fn call_with_action(&self, failed: &ToolCall, action: &SuggestedAction) -> ToolCall {
         let (name, input) = match action {
             SuggestedAction::Adjust { input } => {
                 let sent = serde_json::from_str(&failed.arguments);
                 let mut arguments: Object = sent.unwrap_or_default();
                 // Correct names replace wrong ones.
-                arguments.retain(|name, _| self.takes(&failed.name, name));
+                arguments.retain(|name, _| self.tool_has_argument(&failed.name, name));
                 arguments.extend(input.clone());
                 (failed.name.clone(), arguments)
             }
@@ -210,21 +225,21 @@ impl Kernel {
         ToolCall { id: String::new(), name, arguments: Value::Object(input).to_string() }
     }
 
-    fn show_below(&mut self, call: &str, item: Recalled, words: Prompt, applied: bool) {
+    fn append_lesson(&mut self, call: &str, item: RecalledLesson, words: Prompt, applied: bool) {
         let text = self.parts.prompts.text(words).trim_end().replace("{{text}}", &item.text);
         let (call, in_rules) = (Some(call.to_owned()), false);
-        let (moment, items) = (Moment::Failure, vec![item]);
-        self.recalled(MemoryRecalled { moment, items, call, applied, text, in_rules });
+        let (moment, items) = (RecallMoment::Failure, vec![item]);
+        self.record_recall(MemoryRecalled { moment, items, call, applied, text, in_rules });
     }
 
-    fn recalled(&mut self, recalled: MemoryRecalled) {
-        let event = self.parts.events.emit(Body::MemoryRecalled(recalled));
+    fn record_recall(&mut self, recalled: MemoryRecalled) {
+        let event = self.parts.events.emit(EventBody::MemoryRecalled(recalled));
         self.history.apply(&event);
-        self.note(&event);
+        self.apply_session_event(&event);
     }
 }
 
-fn in_lines(lessons: &[Recalled]) -> String {
+fn list_lessons(lessons: &[RecalledLesson]) -> String {
     let lines: String = lessons.iter().map(|item| format!("\n- {}", item.text)).collect();
     if lines.is_empty() { "none".to_owned() } else { lines }
 }

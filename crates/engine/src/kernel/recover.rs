@@ -5,22 +5,24 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::consult::Question;
-use super::evaluate::Round;
+use super::consult::ConsultPrompt;
+use super::evaluate::RoundOutcome;
 use super::reflect::reflect;
-use super::turn::{PastCall, Turn};
-use super::{Kernel, as_evidence};
-use crate::registry::Answer;
-use agent_protocol::control::{ControlDecision, Ending, Replan, Retry, Signal};
-use agent_protocol::event::Body;
+use super::turn::{PastAttempt, Turn};
+use super::{Kernel, shorten_evidence};
+use crate::registry::ToolCallResult;
+use agent_protocol::control::{ControlDecision, Ending, FailureSignal, ReplanScope, RetryStrategy};
+use agent_protocol::event::EventBody;
 use agent_protocol::message::ToolCall;
 use agent_protocol::methodology;
 use agent_protocol::model::Purpose;
 use agent_protocol::plan::{Plan, Todo, TodoStatus};
 use agent_protocol::prompt::{Prompt, fill};
-use agent_protocol::reflection::{Reflection, SuggestedAction, proposals, widens};
+use agent_protocol::reflection::{
+    Reflection, SuggestedAction, extract_proposals, find_widening_word,
+};
 use agent_protocol::shorten;
-use agent_protocol::view::{call_line, view};
+use agent_protocol::view::{call_line, render_for_model};
 
 /// Token limit of a reflection, and of a plan.
 const REFLECTION_TOKENS: u64 = 400;
@@ -32,7 +34,7 @@ const PATCH_BYTES: usize = 480;
 
 /// What a planner answers.
 #[derive(Deserialize, JsonSchema)]
-struct Planned {
+struct PlannerReply {
     todos: Vec<PlannedTodo>,
     #[serde(default)]
     methodology: Option<String>,
@@ -59,7 +61,7 @@ impl Kernel {
                 }
             }
             // A message of the user is delivered before anything else.
-            if self.parts.control.is_steered() {
+            if self.parts.control.has_queued_messages() {
                 return None;
             }
             let decision = match self.decide(turn) {
@@ -68,19 +70,21 @@ impl Kernel {
             };
             match decision {
                 ControlDecision::Continue => return None,
-                ControlDecision::Retry(Retry::Feedback) => {
+                ControlDecision::Retry(RetryStrategy::Feedback) => {
                     self.report_loop(turn);
                     return None;
                 }
-                ControlDecision::Retry(Retry::Same | Retry::Adjusted | Retry::Alternative) => {
+                ControlDecision::Retry(
+                    RetryStrategy::Same | RetryStrategy::Adjusted | RetryStrategy::Alternative,
+                ) => {
                     if let Some(ending) = self.limit_reached(turn) {
                         return Some(ending);
                     }
                     match turn.state.remedy().cloned() {
                         Some(remedy) => self.apply_remedy(turn, remedy).await,
-                        None => self.try_itself(turn, decision).await,
+                        None => self.retry_failed_call(turn, decision).await,
                     }
-                    if let Some(interrupt) = self.parts.control.interrupted() {
+                    if let Some(interrupt) = self.parts.control.interrupt_cause() {
                         return Some(interrupt.ending());
                     }
                 }
@@ -99,13 +103,19 @@ impl Kernel {
         let (decision, reason) = reflect(&turn.state);
         let Some(decision) = decision else {
             turn.errors.push(reason);
-            return Err(turn.completion.ending_of(&turn.state));
+            return Err(turn.completion.failure_ending(&turn.state));
         };
         let before = turn.state.counters();
-        turn.state.carry_out(decision);
+        turn.state.apply_decision(decision);
         let after = turn.state.counters();
-        let evidence = turn.case.seq;
-        self.parts.events.emit(Body::ControlDecided { decision, reason, before, after, evidence });
+        let evidence = turn.reflection_input.seq;
+        self.parts.events.emit(EventBody::ControlDecided {
+            decision,
+            reason,
+            before,
+            after,
+            evidence,
+        });
         Ok(decision)
     }
 
@@ -113,9 +123,9 @@ impl Kernel {
     fn report_loop(&self, turn: &mut Turn) {
         const CIRCLE: Prompt = Prompt::named("feedback/circle.md");
         let Some(failure) = &turn.state.last_failure else { return };
-        if failure.signal == Signal::Loop && failure.code.is_none() {
+        if failure.signal == FailureSignal::Loop && failure.code.is_none() {
             let text = self.parts.prompts.text(CIRCLE);
-            turn.pending.reminders.push(text.replace("{{what}}", &failure.message));
+            turn.pending_messages.reminders.push(text.replace("{{what}}", &failure.message));
         }
     }
 
@@ -123,28 +133,28 @@ impl Kernel {
     async fn reflect_on_failure(&mut self, turn: &mut Turn) -> Result<(), Ending> {
         const REFLECT: Prompt = Prompt::named("recovery/reflect.md");
         turn.state.reflections += 1;
-        self.note_lessons_for_reflection(turn);
-        let question = Question {
+        self.record_lessons_for_reflection(turn);
+        let question = ConsultPrompt {
             purpose: Purpose::Reflect,
             system: self.parts.prompts.text(REFLECT).trim_end().to_owned(),
-            text: self.evidence(turn),
+            text: self.format_evidence(turn),
             max_output_tokens: REFLECTION_TOKENS,
             temperature: Some(REFLECTION_TEMPERATURE),
         };
         let speaker = self.parts.light.clone();
-        let answer = self.consult_for(&mut turn.spent, &speaker, &question).await?;
+        let answer = self.consult_for_json(&mut turn.spent, &speaker, &question).await?;
         let mut refused = Vec::new();
-        let reflection =
-            answer.map(|reflection| Box::new(self.sift(turn, reflection, &mut refused)));
-        self.parts.events.emit(Body::Reflected {
-            evidence: turn.case.seq,
+        let reflection = answer
+            .map(|reflection| Box::new(self.sanitize_reflection(turn, reflection, &mut refused)));
+        self.parts.events.emit(EventBody::Reflected {
+            evidence: turn.reflection_input.seq,
             reflection: reflection.clone(),
             refused,
         });
         let confident = reflection.as_deref().filter(|reflection| reflection.is_confident());
         if let Some(reflection) = confident.filter(|reflection| !reflection.patch_prompt.is_empty())
         {
-            turn.pending.patch = Some(reflection.patch_prompt.clone());
+            turn.pending_messages.patch = Some(reflection.patch_prompt.clone());
         }
         if let Some(failure) = &mut turn.state.last_failure {
             failure.reflection = reflection;
@@ -153,7 +163,7 @@ impl Kernel {
     }
 
     /// Removes the parts of a reflection that must not be followed.
-    fn sift(
+    fn sanitize_reflection(
         &self,
         turn: &Turn,
         mut reflection: Reflection,
@@ -162,12 +172,12 @@ impl Kernel {
         if reflection.patch_prompt.len() > PATCH_BYTES {
             reflection.patch_prompt = shorten(&reflection.patch_prompt, PATCH_BYTES);
         }
-        if let Some(why) = refuses_patch(&reflection.patch_prompt) {
+        if let Some(why) = patch_refusal(&reflection.patch_prompt) {
             refused.push(format!("patch: {why}"));
             reflection.patch_prompt = String::new();
         }
         if let Some(action) = &reflection.suggested_action
-            && let Err(why) = self.call_of(turn, action)
+            && let Err(why) = self.proposed_call(turn, action)
         {
             refused.push(format!("suggested action: {why}"));
             reflection.suggested_action = None;
@@ -178,78 +188,80 @@ impl Kernel {
     }
 
     /// The call that a reflection proposes, or the reason why there is none.
-    fn call_of(&self, turn: &Turn, action: &SuggestedAction) -> Result<ToolCall, String> {
+    fn proposed_call(&self, turn: &Turn, action: &SuggestedAction) -> Result<ToolCall, String> {
         let failed = turn.state.failed_call.as_ref().ok_or("no call has failed")?;
-        let call =
-            ToolCall { id: self.next_own_id(turn), ..self.with_action(&failed.call, action) };
+        let call = ToolCall {
+            id: self.next_kernel_call_id(turn),
+            ..self.call_with_action(&failed.call, action)
+        };
         let input = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
         let is_call = |other: &ToolCall| call.name == other.name && input(other) == input(&call);
         if is_call(&failed.call) || is_call(&failed.parent) {
             return Err("it is the call that failed".to_owned());
         }
-        if turn.own_calls.proposals.iter().any(is_call) {
+        if turn.kernel_calls.proposals.iter().any(is_call) {
             return Err("it was proposed before".to_owned());
         }
-        self.parts.registry.check(&call).map_err(|failure| failure.message)?;
+        self.parts.registry.check_call(&call).map_err(|failure| failure.message)?;
         Ok(call)
     }
 
     /// The tool has an argument of this name.
-    pub(super) fn takes(&self, tool: &str, argument: &str) -> bool {
+    pub(super) fn tool_has_argument(&self, tool: &str, argument: &str) -> bool {
         let spec = self.parts.registry.specs().iter().find(|spec| spec.name == tool);
         spec.is_some_and(|spec| spec.schema["properties"].get(argument).is_some())
     }
 
     /// Makes a call on behalf of the failed one; the result is appended to that call's and is evaluated.
-    async fn try_itself(&mut self, turn: &mut Turn, decision: ControlDecision) {
+    async fn retry_failed_call(&mut self, turn: &mut Turn, decision: ControlDecision) {
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let action =
             turn.state.reflection().and_then(|reflection| reflection.suggested_action.clone());
         let call = match (decision, action) {
-            (ControlDecision::Retry(Retry::Same), _) | (_, None) => {
-                ToolCall { id: self.next_own_id(turn), ..failed.call.clone() }
+            (ControlDecision::Retry(RetryStrategy::Same), _) | (_, None) => {
+                ToolCall { id: self.next_kernel_call_id(turn), ..failed.call.clone() }
             }
-            (_, Some(action)) => match self.call_of(turn, &action) {
+            (_, Some(action)) => match self.proposed_call(turn, &action) {
                 Ok(call) => {
-                    turn.own_calls.proposals.push(call.clone());
+                    turn.kernel_calls.proposals.push(call.clone());
                     call
                 }
                 Err(_) => return,
             },
         };
-        let answer = self.call_itself(turn, &call, &failed.parent.id).await;
-        turn.case.evidence = as_evidence(&view(&answer.envelope));
+        let answer = self.run_kernel_call(turn, &call, &failed.parent.id).await;
+        turn.reflection_input.evidence = shorten_evidence(&render_for_model(&answer.envelope));
         let (calls, answers) = ([call], [answer]);
-        self.evaluate(turn, &Round::Kernel { call: &calls[0], answer: &answers[0] });
-        self.take_note(turn, &calls, &answers);
+        self.evaluate(turn, &RoundOutcome::KernelCall { call: &calls[0], result: &answers[0] });
+        self.record_results(turn, &calls, &answers);
     }
 
     /// Makes a call on behalf of one of the model's; the result is appended to that call's.
-    pub(super) async fn call_itself(
+    pub(super) async fn run_kernel_call(
         &mut self,
         turn: &mut Turn,
         call: &ToolCall,
         parent: &str,
-    ) -> Answer {
-        turn.own_calls.n += 1;
-        let room = self.room_left();
-        let mut answer = self.parts.registry.call_for(call, parent, room).await;
-        if answer.denied {
+    ) -> ToolCallResult {
+        turn.kernel_calls.n += 1;
+        let room = self.remaining_results_bytes();
+        let mut answer = self.parts.registry.run_kernel_call(call, parent, room).await;
+        if answer.is_denied {
             // The task did not need it, and nothing was run.
-            (answer.denied, answer.effect) = (false, None);
+            (answer.is_denied, answer.effect) = (false, None);
         }
         let line = call_line(&call.name, &answer.envelope.context.params_input);
-        self.history.amend(parent, &line, &answer.envelope);
+        self.history.append_kernel_result(parent, &line, &answer.envelope);
         answer
     }
 
     /// The id of the next call that the kernel makes.
-    pub(super) fn next_own_id(&self, turn: &Turn) -> String {
-        format!("kernel_{}_{}_{}", self.turn, turn.round, turn.own_calls.n + 1)
+    pub(super) fn next_kernel_call_id(&self, turn: &Turn) -> String {
+        format!("kernel_{}_{}_{}", self.turn, turn.round, turn.kernel_calls.n + 1)
     }
 
     /// Has the step or the plan rewritten; the model is informed in any case.
-    async fn replan(&mut self, turn: &mut Turn, replan: Replan) -> Result<(), Ending> {
+    async fn replan(&mut self, turn: &mut Turn, replan: ReplanScope) -> Result<(), Ending> {
         const STEP: Prompt = Prompt::named("feedback/replan_step.md");
         const STEP_ALONE: Prompt = Prompt::named("feedback/replan_step_alone.md");
         const TASK: Prompt = Prompt::named("feedback/replan_task.md");
@@ -262,31 +274,31 @@ impl Kernel {
             turn.state.last_failure.as_ref().map_or_else(String::new, |f| f.signature.clone());
         let times = turn.state.retry_count().n + 1;
         let (system, replanned, alone) = match replan {
-            Replan::Step => (PLAN_STEP, STEP, STEP_ALONE),
-            Replan::Task => (PLAN_TASK, TASK, TASK_ALONE),
+            ReplanScope::Step => (PLAN_STEP, STEP, STEP_ALONE),
+            ReplanScope::Task => (PLAN_TASK, TASK, TASK_ALONE),
         };
-        let question = Question {
+        let question = ConsultPrompt {
             purpose: Purpose::Plan,
             system: prompts
                 .text(system)
                 .trim_end()
-                .replace("{{methodologies}}", &self.methodologies()),
-            text: self.evidence(turn) + &self.state_of_plan(turn),
+                .replace("{{methodologies}}", &self.list_methodologies()),
+            text: self.format_evidence(turn) + &self.describe_plan(turn),
             max_output_tokens: PLAN_TOKENS,
             temperature: None,
         };
         let speaker = self.parts.main.clone();
-        let planned: Option<Planned> =
-            self.consult_for(&mut turn.spent, &speaker, &question).await?;
+        let planned: Option<PlannerReply> =
+            self.consult_for_json(&mut turn.spent, &speaker, &question).await?;
         let (todos, methodology) = planned.map_or_else(Default::default, |planned| {
-            let methodology = planned.methodology.as_deref().and_then(methodology::named);
-            (planned.todos, methodology.filter(|_| replan == Replan::Task))
+            let methodology = planned.methodology.as_deref().and_then(methodology::find_by_name);
+            (planned.todos, methodology.filter(|_| replan == ReplanScope::Task))
         });
         let was_planned = todos.iter().any(|todo| !todo.content.trim().is_empty());
         let reason = failure.clone();
         let mut plan = match replan {
-            Replan::Step => self.with_step_rewritten(todos),
-            Replan::Task => self.new_plan(todos),
+            ReplanScope::Step => self.rewrite_step(todos),
+            ReplanScope::Task => self.new_plan(todos),
         };
         if let Some(methodology) = methodology {
             plan.methodology = Some(methodology.name.to_owned());
@@ -296,23 +308,23 @@ impl Kernel {
         // Without an answer of the planner the model has to rewrite the plan itself.
         let reminder = prompts.text(if was_planned { replanned } else { alone });
         let values = [("times", &*times.to_string()), ("files", files), ("failure", &failure)];
-        turn.pending.reminders.push(fill(reminder.trim_end(), &values));
+        turn.pending_messages.reminders.push(fill(reminder.trim_end(), &values));
         let prompt =
             methodology.map(|methodology| prompts.text(methodology.prompt).trim_end().to_owned());
-        turn.pending.reminders.extend(prompt);
+        turn.pending_messages.reminders.extend(prompt);
         if plan != self.plan {
             self.plan = plan;
-            let body = Body::PlanUpdated { plan: self.plan.clone(), reason };
+            let body = EventBody::PlanUpdated { plan: self.plan.clone(), reason };
             self.parts.events.emit(body);
         }
-        turn.pending.patch = None;
+        turn.pending_messages.patch = None;
         Ok(())
     }
 
     /// The methodologies that a planner may select, each with its first sentence; the most successful first.
-    fn methodologies(&self) -> String {
+    fn list_methodologies(&self) -> String {
         let weight = |name: &str| {
-            self.parts.memory.as_ref().map_or(0.5, |memory| memory.recall.weight(name))
+            self.parts.memory.as_ref().map_or(0.5, |memory| memory.recall.methodology_weight(name))
         };
         let mut methodologies = methodology::ALL;
         methodologies.sort_by(|one, other| weight(other.name).total_cmp(&weight(one.name)));
@@ -324,9 +336,9 @@ impl Kernel {
     }
 
     /// The plan with the todo in progress replaced.
-    fn with_step_rewritten(&self, todos: Vec<PlannedTodo>) -> Plan {
+    fn rewrite_step(&self, todos: Vec<PlannedTodo>) -> Plan {
         let mut plan = self.plan.clone();
-        let at = plan.current().map_or(plan.todos.len(), |(at, _)| at - 1);
+        let at = plan.current_todo().map_or(plan.todos.len(), |(at, _)| at - 1);
         let mut todos: Vec<Todo> = todos
             .into_iter()
             .take(3)
@@ -366,21 +378,22 @@ impl Kernel {
 
     /// The evidence for a reflection: the goal and the step, the last decision, the failure, and the attempts
     /// so far.
-    fn evidence(&self, turn: &Turn) -> String {
+    fn format_evidence(&self, turn: &Turn) -> String {
         const EVIDENCE: Prompt = Prompt::named("recovery/evidence.md");
         let failed = turn.state.failed_call.as_ref();
         let decision = failed.map_or_else(
             || "a final answer".to_owned(),
             |failed| format!("{} {}", failed.call.name, shorten(&failed.call.arguments, 1500)),
         );
-        let evidence = turn.case.evidence.as_str();
-        let attempts = turn.case.attempts.iter();
+        let evidence = turn.reflection_input.evidence.as_str();
+        let attempts = turn.reflection_input.attempts.iter();
         let attempts: Vec<String> =
-            attempts.map(|PastCall { call, outcome }| format!("- {call}: {outcome}")).collect();
+            attempts.map(|PastAttempt { call, outcome }| format!("- {call}: {outcome}")).collect();
         let tools: Vec<&str> = self.parts.registry.specs().iter().map(|spec| &*spec.name).collect();
-        let step = self.plan.current().map_or("the whole task", |(_, todo)| todo.content.as_str());
+        let step =
+            self.plan.current_todo().map_or("the whole task", |(_, todo)| todo.content.as_str());
         let values = [
-            ("goal", &*shorten(&turn.case.goal, 2000)),
+            ("goal", &*shorten(&turn.reflection_input.goal, 2000)),
             ("step", step),
             ("decision", &decision),
             ("evidence", evidence),
@@ -392,7 +405,7 @@ impl Kernel {
     }
 
     /// Additional evidence for a planner: the plan and the files in their current state.
-    fn state_of_plan(&self, turn: &Turn) -> String {
+    fn describe_plan(&self, turn: &Turn) -> String {
         let mut text = String::from("Plan:\n");
         for todo in &self.plan.todos {
             let status = match todo.status {
@@ -420,8 +433,8 @@ impl Kernel {
 }
 
 /// Why the rules that a reflection proposes are not used: they would widen a permission.
-fn refuses_patch(patch: &str) -> Option<String> {
+fn patch_refusal(patch: &str) -> Option<String> {
     let patch = patch.to_lowercase();
-    let word = proposals(&patch).into_iter().find_map(widens)?;
+    let word = extract_proposals(&patch).into_iter().find_map(find_widening_word)?;
     Some(format!("It mentions {word:?}; only the user widens permissions."))
 }

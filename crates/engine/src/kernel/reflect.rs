@@ -4,17 +4,17 @@
 //! `alternative`: the envelope's error and hint are returned to the model; such a retry uses the same counter.
 
 use super::state::State;
-use agent_protocol::control::{Category, ControlDecision, Replan, Retry};
+use agent_protocol::control::{CauseCategory, ControlDecision, ReplanScope, RetryStrategy};
 use agent_protocol::reflection::{Reflection, SuggestedAction};
 use agent_protocol::shorten;
 
 /// A decision and its reason in one sentence. `None`: no decision is left, and the turn ends.
-pub(super) type Decided = (Option<ControlDecision>, String);
+pub(super) type ReasonedDecision = (Option<ControlDecision>, String);
 
 /// The next control decision.
 ///
-/// It terminates: each `Retry` and `Replan` uses a counter that only a success (or, once, a new plan) resets.
-pub(super) fn reflect(state: &State) -> Decided {
+/// It terminates: each `Retry` and `ReplanScope` uses a counter that only a success (or, once, a new plan) resets.
+pub(super) fn reflect(state: &State) -> ReasonedDecision {
     let Some(failure) = state.last_failure.as_ref().filter(|_| !state.step_success) else {
         return (Some(ControlDecision::Continue), "nothing failed".to_owned());
     };
@@ -22,14 +22,14 @@ pub(super) fn reflect(state: &State) -> Decided {
         .code
         .map_or_else(|| shorten(&failure.message, 120), |code| code.as_str().to_owned());
     let counters = state.counters();
-    if counters.unvaried_failures.used_up() {
+    if counters.unvaried_failures.is_exhausted() {
         let reason = format!(
             "{what} {} times in a row with nothing tried differently",
             state.unvaried_failures
         );
         return (None, reason);
     }
-    if failure.category == Category::PermissionError && state.remedy().is_none() {
+    if failure.category == CauseCategory::PermissionError && state.remedy().is_none() {
         let reason = format!("{what}: not allowed, so the same call is not tried again");
         return (Some(ControlDecision::Continue), reason);
     }
@@ -37,39 +37,39 @@ pub(super) fn reflect(state: &State) -> Decided {
     let reflection = state.reflection();
     let category = reflection.map_or(failure.category, |reflection| reflection.root_cause.category);
     let nth = format!("{}/{}", retry.n + 1, retry.max);
-    let answers_itself = failure.signal.answers_itself();
+    let answers_itself = failure.signal.concerns_answer();
     let plan_is_wrong =
         reflection.is_some_and(|reflection| !reflection.root_cause.plan_still_holds);
-    let is_final = answers_itself && retry.used_up();
-    if plan_is_wrong && !is_final && !counters.task_replan_count.used_up() {
+    let is_final = answers_itself && retry.is_exhausted();
+    if plan_is_wrong && !is_final && !counters.task_replan_count.is_exhausted() {
         let reason = format!("{what}: the reflection says that the plan does not hold");
-        return (Some(ControlDecision::Replan(Replan::Task)), reason);
+        return (Some(ControlDecision::Replan(ReplanScope::Task)), reason);
     }
-    if !retry.used_up() {
+    if !retry.is_exhausted() {
         if let Some(action) = state.remedy().and_then(|remedy| remedy.action.as_ref()) {
             let kind = match action {
-                SuggestedAction::Adjust { .. } => Retry::Adjusted,
-                SuggestedAction::Alternative { .. } => Retry::Alternative,
+                SuggestedAction::Adjust { .. } => RetryStrategy::Adjusted,
+                SuggestedAction::Alternative { .. } => RetryStrategy::Alternative,
             };
             let reason = format!("{what}: retry {nth} with what helped before");
             return (Some(ControlDecision::Retry(kind)), reason);
         }
-        if state.may_repeat() {
+        if state.may_repeat_call() {
             let reason = format!("{what}: a tool fault that may be transient; the same call again");
-            return (Some(ControlDecision::Retry(Retry::Same)), reason);
+            return (Some(ControlDecision::Retry(RetryStrategy::Same)), reason);
         }
-        match correction(reflection, category, state.own_retries()) {
+        match choose_correction(reflection, category, state.retries_without_remedies()) {
             // A final text that was not accepted has no step that could be rewritten.
             Correction::ReplanStep if answers_itself => {
                 let reason = format!("{what}: retry {nth} with its error and hint");
-                return (Some(ControlDecision::Retry(Retry::Feedback)), reason);
+                return (Some(ControlDecision::Retry(RetryStrategy::Feedback)), reason);
             }
             Correction::Retry(kind) => {
                 let how = match kind {
-                    Retry::Feedback => "with its error and hint",
-                    Retry::Same => "as it was",
-                    Retry::Adjusted => "with the arguments that the reflection proposes",
-                    Retry::Alternative => "with the tool that the reflection proposes",
+                    RetryStrategy::Feedback => "with its error and hint",
+                    RetryStrategy::Same => "as it was",
+                    RetryStrategy::Adjusted => "with the arguments that the reflection proposes",
+                    RetryStrategy::Alternative => "with the tool that the reflection proposes",
                 };
                 let reason = format!("{what}: retry {nth} {how}");
                 return (Some(ControlDecision::Retry(kind)), reason);
@@ -81,39 +81,44 @@ pub(super) fn reflect(state: &State) -> Decided {
         return (None, format!("{what}: retries used up ({}/{})", retry.n, retry.max));
     }
     if !state.repairs_used_up() {
-        let why = if retry.used_up() { "retries used up" } else { "another try would not help" };
+        let why =
+            if retry.is_exhausted() { "retries used up" } else { "another try would not help" };
         let reason = format!("{what}: {why}, so this step is rewritten");
-        return (Some(ControlDecision::Replan(Replan::Step)), reason);
+        return (Some(ControlDecision::Replan(ReplanScope::Step)), reason);
     }
-    if !counters.task_replan_count.used_up() {
+    if !counters.task_replan_count.is_exhausted() {
         let reason = format!("{what}: the rewritten step failed too, so the plan is rewritten");
-        return (Some(ControlDecision::Replan(Replan::Task)), reason);
+        return (Some(ControlDecision::Replan(ReplanScope::Task)), reason);
     }
     (None, format!("{what}: retries, repair and replan are used up"))
 }
 
 /// The direction of the evidence while retries are left.
 enum Correction {
-    Retry(Retry),
+    Retry(RetryStrategy),
     ReplanStep,
 }
 
-fn correction(reflection: Option<&Reflection>, category: Category, retries: u32) -> Correction {
+fn choose_correction(
+    reflection: Option<&Reflection>,
+    category: CauseCategory,
+    retries: u32,
+) -> Correction {
     // A retry does not install what is missing: one feedback, then a different approach.
     let wants_repair = match category {
-        Category::DependencyError | Category::DecompositionError | Category::EnvironmentError => {
-            retries >= 1
-        }
-        Category::ParameterError
-        | Category::ToolError
-        | Category::PermissionError
-        | Category::Unknown => false,
+        CauseCategory::DependencyError
+        | CauseCategory::DecompositionError
+        | CauseCategory::EnvironmentError => retries >= 1,
+        CauseCategory::ParameterError
+        | CauseCategory::ToolError
+        | CauseCategory::PermissionError
+        | CauseCategory::Unknown => false,
     };
     let Some(reflection) = reflection else {
         return if wants_repair {
             Correction::ReplanStep
         } else {
-            Correction::Retry(Retry::Feedback)
+            Correction::Retry(RetryStrategy::Feedback)
         };
     };
     let cause = &reflection.root_cause;
@@ -121,10 +126,10 @@ fn correction(reflection: Option<&Reflection>, category: Category, retries: u32)
         return Correction::ReplanStep;
     }
     match &reflection.suggested_action {
-        Some(SuggestedAction::Adjust { .. }) => Correction::Retry(Retry::Adjusted),
-        Some(SuggestedAction::Alternative { .. }) => Correction::Retry(Retry::Alternative),
+        Some(SuggestedAction::Adjust { .. }) => Correction::Retry(RetryStrategy::Adjusted),
+        Some(SuggestedAction::Alternative { .. }) => Correction::Retry(RetryStrategy::Alternative),
         None if wants_repair || !cause.retry_may_succeed => Correction::ReplanStep,
-        None => Correction::Retry(Retry::Feedback),
+        None => Correction::Retry(RetryStrategy::Feedback),
     }
 }
 
@@ -132,19 +137,19 @@ fn correction(reflection: Option<&Reflection>, category: Category, retries: u32)
 mod tests {
     use serde_json::json;
 
-    use super::super::state::{Chain, FailedCall};
+    use super::super::state::{FailedCall, FailureChain};
     use super::*;
-    use agent_protocol::control::{Count, LastFailure, Recovery, Signal};
+    use agent_protocol::control::{Count, FailureSignal, LastFailure, Recovery};
     use agent_protocol::envelope::ErrorClass;
     use agent_protocol::message::ToolCall;
     use agent_protocol::recall::Remedy;
     use agent_protocol::tool::Effect;
 
-    const FEEDBACK: Option<ControlDecision> = Some(ControlDecision::Retry(Retry::Feedback));
-    const STEP: Option<ControlDecision> = Some(ControlDecision::Replan(Replan::Step));
-    const TASK: Option<ControlDecision> = Some(ControlDecision::Replan(Replan::Task));
+    const FEEDBACK: Option<ControlDecision> = Some(ControlDecision::Retry(RetryStrategy::Feedback));
+    const STEP: Option<ControlDecision> = Some(ControlDecision::Replan(ReplanScope::Step));
+    const TASK: Option<ControlDecision> = Some(ControlDecision::Replan(ReplanScope::Task));
 
-    fn failed(signal: Signal, category: Category, retries: u32) -> State {
+    fn failed(signal: FailureSignal, category: CauseCategory, retries: u32) -> State {
         let mut state = State::new(Recovery::default());
         state.step_success = false;
         state.last_failure = Some(LastFailure {
@@ -158,19 +163,19 @@ mod tests {
             reflection: None,
             remedy: None,
         });
-        let chain = Chain {
+        let chain = FailureChain {
             retries,
             signature: "s".into(),
             message: "m".into(),
-            open: true,
+            is_open: true,
             failures: retries + 1,
             step: 0,
-            same_tried: false,
+            same_call_retried: false,
             repairs: 0,
             remedies: 0,
         };
         state.chains.insert("c".into(), chain);
-        state.failing = vec!["c".into()];
+        state.failing_chains = vec!["c".into()];
         state
     }
 
@@ -188,80 +193,80 @@ mod tests {
 
     #[test]
     fn tool_error_gets_three_retries_then_repair_then_replan() {
-        use Category::ParameterError;
+        use CauseCategory::ParameterError;
         for retries in 0..3 {
-            check(failed(Signal::ToolError, ParameterError, retries), 0, 0, FEEDBACK);
+            check(failed(FailureSignal::ToolError, ParameterError, retries), 0, 0, FEEDBACK);
         }
-        check(failed(Signal::ToolError, ParameterError, 3), 0, 0, STEP);
-        check(failed(Signal::ToolError, ParameterError, 3), 1, 0, TASK);
-        check(failed(Signal::ToolError, ParameterError, 3), 1, 1, None);
-        check(failed(Signal::ToolError, ParameterError, 4), 2, 2, None);
+        check(failed(FailureSignal::ToolError, ParameterError, 3), 0, 0, STEP);
+        check(failed(FailureSignal::ToolError, ParameterError, 3), 1, 0, TASK);
+        check(failed(FailureSignal::ToolError, ParameterError, 3), 1, 1, None);
+        check(failed(FailureSignal::ToolError, ParameterError, 4), 2, 2, None);
     }
 
     #[test]
     fn missing_dependency_is_repaired_after_one_retry() {
-        use Category::{DecompositionError, DependencyError, EnvironmentError};
+        use CauseCategory::{DecompositionError, DependencyError, EnvironmentError};
         for category in [DependencyError, DecompositionError, EnvironmentError] {
-            check(failed(Signal::ToolError, category, 0), 0, 0, FEEDBACK);
-            check(failed(Signal::ToolError, category, 1), 0, 0, STEP);
-            check(failed(Signal::ToolError, category, 1), 1, 0, TASK);
-            check(failed(Signal::ToolError, category, 1), 1, 1, None);
+            check(failed(FailureSignal::ToolError, category, 0), 0, 0, FEEDBACK);
+            check(failed(FailureSignal::ToolError, category, 1), 0, 0, STEP);
+            check(failed(FailureSignal::ToolError, category, 1), 1, 0, TASK);
+            check(failed(FailureSignal::ToolError, category, 1), 1, 1, None);
         }
     }
 
     #[test]
     fn bad_answer_is_retried_twice() {
-        let signal = Signal::BadAnswer;
-        check(failed(signal, Category::Unknown, 0), 0, 0, FEEDBACK);
-        check(failed(signal, Category::Unknown, 1), 0, 0, FEEDBACK);
-        check(failed(signal, Category::Unknown, 2), 0, 0, None);
-        let mut state = failed(signal, Category::Unknown, 2);
+        let signal = FailureSignal::BadAnswer;
+        check(failed(signal, CauseCategory::Unknown, 0), 0, 0, FEEDBACK);
+        check(failed(signal, CauseCategory::Unknown, 1), 0, 0, FEEDBACK);
+        check(failed(signal, CauseCategory::Unknown, 2), 0, 0, None);
+        let mut state = failed(signal, CauseCategory::Unknown, 2);
         state.limits.max_answer_retries = 3;
         check(state, 0, 0, FEEDBACK);
     }
 
     #[test]
     fn failing_check_gets_two_retries_then_repair_then_replan() {
-        let signal = Signal::CheckFailed;
-        check(failed(signal, Category::Unknown, 0), 0, 0, FEEDBACK);
-        check(failed(signal, Category::Unknown, 1), 0, 0, FEEDBACK);
-        check(failed(signal, Category::Unknown, 2), 0, 0, STEP);
-        check(failed(signal, Category::Unknown, 2), 1, 0, TASK);
-        check(failed(signal, Category::Unknown, 2), 1, 1, None);
+        let signal = FailureSignal::CheckFailed;
+        check(failed(signal, CauseCategory::Unknown, 0), 0, 0, FEEDBACK);
+        check(failed(signal, CauseCategory::Unknown, 1), 0, 0, FEEDBACK);
+        check(failed(signal, CauseCategory::Unknown, 2), 0, 0, STEP);
+        check(failed(signal, CauseCategory::Unknown, 2), 1, 0, TASK);
+        check(failed(signal, CauseCategory::Unknown, 2), 1, 1, None);
     }
 
     #[test]
     fn a_denied_call_is_not_retried() {
-        let state = failed(Signal::ToolError, Category::PermissionError, 0);
+        let state = failed(FailureSignal::ToolError, CauseCategory::PermissionError, 0);
         check(state, 0, 0, Some(ControlDecision::Continue));
     }
 
     #[test]
     fn three_identical_failures_end_the_turn() {
-        for category in [Category::ParameterError, Category::PermissionError] {
-            let mut state = failed(Signal::Loop, category, 0);
+        for category in [CauseCategory::ParameterError, CauseCategory::PermissionError] {
+            let mut state = failed(FailureSignal::Loop, category, 0);
             state.unvaried_failures = 3;
             check(state, 0, 0, None);
         }
     }
 
-    const SIGNALS: [Signal; 7] = [
-        Signal::ValidationFailed,
-        Signal::ToolError,
-        Signal::Loop,
-        Signal::CheckFailed,
-        Signal::BadAnswer,
-        Signal::ConstraintViolated,
-        Signal::UserRejected,
+    const SIGNALS: [FailureSignal; 7] = [
+        FailureSignal::ValidationFailed,
+        FailureSignal::ToolError,
+        FailureSignal::Loop,
+        FailureSignal::CheckFailed,
+        FailureSignal::BadAnswer,
+        FailureSignal::ConstraintViolated,
+        FailureSignal::UserRejected,
     ];
-    const CATEGORIES: [Category; 7] = [
-        Category::ParameterError,
-        Category::ToolError,
-        Category::DependencyError,
-        Category::DecompositionError,
-        Category::EnvironmentError,
-        Category::PermissionError,
-        Category::Unknown,
+    const CATEGORIES: [CauseCategory; 7] = [
+        CauseCategory::ParameterError,
+        CauseCategory::ToolError,
+        CauseCategory::DependencyError,
+        CauseCategory::DecompositionError,
+        CauseCategory::EnvironmentError,
+        CauseCategory::PermissionError,
+        CauseCategory::Unknown,
     ];
 
     /// Every reflection answer that matters to the decision, and no reflection.
@@ -360,29 +365,31 @@ mod tests {
         let Some(decision) = decision else { return };
         if decision == ControlDecision::Continue {
             let category = state.last_failure.as_ref().map(|failure| failure.category);
-            assert_eq!(category, Some(Category::PermissionError), "{state:?}");
+            assert_eq!(category, Some(CauseCategory::PermissionError), "{state:?}");
             return;
         }
         let before = measure(state);
         let mut after = state.clone();
-        after.carry_out(decision);
+        after.apply_decision(decision);
         assert!(measure(&after) < before, "{decision:?} in {state:?}");
     }
 
     #[test]
     fn known_remedy_precedes_a_reflection() {
         let [_, adjust, other] = remedies();
-        for (remedy, kind) in [(adjust, Retry::Adjusted), (other, Retry::Alternative)] {
+        for (remedy, kind) in
+            [(adjust, RetryStrategy::Adjusted), (other, RetryStrategy::Alternative)]
+        {
             // Also for a missing permission: the remedy is another tool.
-            for category in [Category::ParameterError, Category::PermissionError] {
-                let mut state = failed(Signal::ToolError, category, 1);
+            for category in [CauseCategory::ParameterError, CauseCategory::PermissionError] {
+                let mut state = failed(FailureSignal::ToolError, category, 1);
                 if let Some(failure) = &mut state.last_failure {
                     failure.remedy.clone_from(&remedy);
                 }
                 assert!(!state.wants_reflection());
                 assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(kind)));
-                state.carry_out(ControlDecision::Retry(kind));
-                assert_eq!((state.retry_count().n, state.own_retries()), (2, 1));
+                state.apply_decision(ControlDecision::Retry(kind));
+                assert_eq!((state.retry_count().n, state.retries_without_remedies()), (2, 1));
             }
         }
     }
@@ -390,7 +397,7 @@ mod tests {
     #[test]
     fn reflection_determines_the_kind_of_retry() {
         let with = |said: serde_json::Value| {
-            let mut state = failed(Signal::ToolError, Category::ParameterError, 1);
+            let mut state = failed(FailureSignal::ToolError, CauseCategory::ParameterError, 1);
             if let Some(failure) = &mut state.last_failure {
                 failure.reflection = serde_json::from_value(said).expect("a reflection");
             }
@@ -406,10 +413,10 @@ mod tests {
         let other = json!({"kind": "alternative", "tool": "Grep", "input": {}});
         let none = json!(null);
         let retry = |kind| Some(ControlDecision::Retry(kind));
-        assert_eq!(with(said(json!({}), adjust.clone())), retry(Retry::Adjusted));
-        assert_eq!(with(said(json!({}), other)), retry(Retry::Alternative));
-        assert_eq!(with(said(json!({}), none.clone())), retry(Retry::Feedback));
-        assert_eq!(with(said(json!({"confidence": 0.4}), adjust)), retry(Retry::Feedback));
+        assert_eq!(with(said(json!({}), adjust.clone())), retry(RetryStrategy::Adjusted));
+        assert_eq!(with(said(json!({}), other)), retry(RetryStrategy::Alternative));
+        assert_eq!(with(said(json!({}), none.clone())), retry(RetryStrategy::Feedback));
+        assert_eq!(with(said(json!({"confidence": 0.4}), adjust)), retry(RetryStrategy::Feedback));
         assert_eq!(with(said(json!({"recoverable": false}), none.clone())), STEP);
         assert_eq!(with(said(json!({"retry_may_succeed": false}), none.clone())), STEP);
         assert_eq!(with(said(json!({"plan_still_holds": false}), none)), TASK);
@@ -420,24 +427,28 @@ mod tests {
         let said = json!({"failure_signal": "tool_error", "root_cause":
             {"category": "parameter_error", "plan_still_holds": false, "confidence": 0.8}});
         let decided = |signal, retries, replans| {
-            let mut state = failed(signal, Category::ParameterError, retries);
+            let mut state = failed(signal, CauseCategory::ParameterError, retries);
             state.task_replan_count = replans;
             if let Some(failure) = &mut state.last_failure {
                 failure.reflection = serde_json::from_value(said.clone()).expect("a reflection");
             }
             reflect(&state).0
         };
-        assert_eq!(decided(Signal::ToolError, 3, 0), TASK);
-        assert_eq!(decided(Signal::ToolError, 1, 1), STEP);
-        assert_eq!(decided(Signal::CheckFailed, 1, 0), TASK);
-        assert_eq!(decided(Signal::CheckFailed, 1, 1), STEP);
-        assert_eq!(decided(Signal::BadAnswer, 1, 1), FEEDBACK, "it has no step to be rewritten");
-        assert_eq!(decided(Signal::BadAnswer, 2, 0), None);
+        assert_eq!(decided(FailureSignal::ToolError, 3, 0), TASK);
+        assert_eq!(decided(FailureSignal::ToolError, 1, 1), STEP);
+        assert_eq!(decided(FailureSignal::CheckFailed, 1, 0), TASK);
+        assert_eq!(decided(FailureSignal::CheckFailed, 1, 1), STEP);
+        assert_eq!(
+            decided(FailureSignal::BadAnswer, 1, 1),
+            FEEDBACK,
+            "it has no step to be rewritten"
+        );
+        assert_eq!(decided(FailureSignal::BadAnswer, 2, 0), None);
     }
 
     #[test]
     fn read_tool_fault_is_retried_once_unchanged() {
-        let mut state = failed(Signal::ToolError, Category::ToolError, 0);
+        let mut state = failed(FailureSignal::ToolError, CauseCategory::ToolError, 0);
         if let Some(failure) = &mut state.last_failure {
             failure.class = Some(ErrorClass::Tool);
         }
@@ -448,8 +459,8 @@ mod tests {
             Some(FailedCall { call, parent, effect, is_unknown: false, was_observed: false });
         state.limits.reflect_after = 1;
         assert!(!state.wants_reflection(), "what may pass by itself is tried first");
-        assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(Retry::Same)));
-        state.carry_out(ControlDecision::Retry(Retry::Same));
+        assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(RetryStrategy::Same)));
+        state.apply_decision(ControlDecision::Retry(RetryStrategy::Same));
         assert_eq!(reflect(&state).0, FEEDBACK);
     }
 
@@ -460,20 +471,20 @@ mod tests {
             change(&mut state);
             state.wants_reflection()
         };
-        let (tool, parameter) = (Signal::ToolError, Category::ParameterError);
+        let (tool, parameter) = (FailureSignal::ToolError, CauseCategory::ParameterError);
         assert!(!wants(tool, parameter, 0, &|_| {}));
         assert!(wants(tool, parameter, 1, &|_| {}));
         assert!(wants(tool, parameter, 0, &|state| state.limits.reflect_after = 1));
-        assert!(!wants(tool, Category::PermissionError, 1, &|_| {}));
+        assert!(!wants(tool, CauseCategory::PermissionError, 1, &|_| {}));
         assert!(!wants(tool, parameter, 1, &|state| state.reflections = 4));
         assert!(!wants(tool, parameter, 1, &|state| {
             state.limits.enable_step_level_reflection = false;
         }));
         assert!(!wants(tool, parameter, 1, &|state| state.step_success = true));
         // The answer does not matter if the turn ends anyway.
-        assert!(wants(Signal::BadAnswer, Category::Unknown, 1, &|_| {}));
-        assert!(!wants(Signal::BadAnswer, Category::Unknown, 2, &|_| {}));
-        assert!(wants(Signal::CheckFailed, Category::Unknown, 2, &|_| {}));
+        assert!(wants(FailureSignal::BadAnswer, CauseCategory::Unknown, 1, &|_| {}));
+        assert!(!wants(FailureSignal::BadAnswer, CauseCategory::Unknown, 2, &|_| {}));
+        assert!(wants(FailureSignal::CheckFailed, CauseCategory::Unknown, 2, &|_| {}));
         assert!(wants(tool, parameter, 3, &|_| {}));
         assert!(!wants(tool, parameter, 3, &|state| {
             (state.single_step_repair_count, state.task_replan_count) = (1, 1);
@@ -485,22 +496,22 @@ mod tests {
     #[test]
     fn attempt_chain_without_success_terminates() {
         let categories = [
-            Category::ParameterError,
-            Category::ToolError,
-            Category::DependencyError,
-            Category::DecompositionError,
-            Category::EnvironmentError,
-            Category::Unknown,
+            CauseCategory::ParameterError,
+            CauseCategory::ToolError,
+            CauseCategory::DependencyError,
+            CauseCategory::DecompositionError,
+            CauseCategory::EnvironmentError,
+            CauseCategory::Unknown,
         ];
         for category in categories {
-            let mut state = failed(Signal::ToolError, category, 0);
+            let mut state = failed(FailureSignal::ToolError, category, 0);
             let mut decisions = 0;
             while let Some(decision) = reflect(&state).0 {
-                state.carry_out(decision);
+                state.apply_decision(decision);
                 // Meanwhile another call succeeds, and the todo is completed.
                 state.step_had_success = true;
-                state.step_completed();
-                state.step += 1;
+                state.complete_step();
+                state.current_step += 1;
                 decisions += 1;
                 assert!(decisions <= 20, "{category:?} goes on for ever");
             }

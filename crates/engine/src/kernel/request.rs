@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::millis;
-use super::spend::{Speaker, Spent};
-use crate::context::Budget;
-use agent_protocol::event::{Body, Events, ModelRequested, ModelResponded};
+use super::spend::{ConfiguredModel, ModelCost};
+use crate::context::ContextBudget;
+use agent_protocol::event::{EventBody, EventStream, ModelRequested, ModelResponded};
 use agent_protocol::model::{Delta, Purpose, Reply, StopReason, Usage};
 
 /// Progress is reported after this many bytes of an answer, and after this time if fewer arrive.
@@ -18,18 +18,22 @@ const PARTIAL_TIME: Duration = Duration::from_secs(2);
 const PARTIAL_GROWTH: usize = 8;
 
 /// A request that was sent.
-pub(super) struct Asked<'a> {
-    pub(super) events: &'a Events,
-    pub(super) speaker: &'a Speaker,
+pub(super) struct PendingRequest<'a> {
+    pub(super) events: &'a EventStream,
+    pub(super) configured_model: &'a ConfiguredModel,
     purpose: Purpose,
     /// The tokens of the request: what it shares with the previous one is expected to be in the cache.
-    estimated: Usage,
-    at: Instant,
+    estimated_usage: Usage,
+    sent_at: Instant,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PendingRequest<'a> {
     /// Records that the request is sent.
-    pub(super) fn new(events: &'a Events, speaker: &'a Speaker, requested: ModelRequested) -> Self {
+    pub(super) fn new(
+        events: &'a EventStream,
+        speaker: &'a ConfiguredModel,
+        requested: ModelRequested,
+    ) -> Self {
         let ModelRequested { purpose, bytes, estimated_tokens, shared_bytes, .. } = requested;
         let share = |tokens: u64| {
             u64::try_from(u128::from(tokens) * shared_bytes as u128 / bytes.max(1) as u128)
@@ -40,53 +44,75 @@ impl<'a> Asked<'a> {
             output_tokens: 0,
             ..Usage::default()
         };
-        events.emit(Body::ModelRequested(requested));
-        Self { events, speaker, purpose, estimated, at: events.clock().now() }
-    }
-
-    /// Reports the progress of its answer.
-    pub(super) fn progress(&'a self, budget: &'a Budget) -> Progress<'a> {
-        Progress { asked: self, budget, bytes: 0, reported: None, kept: (0, self.at) }
-    }
-
-    /// Records the answer; returns its cost.
-    pub(super) fn answered(self, budget: &Budget, reply: &Reply, discarded: bool) -> Spent {
-        let estimate = reply.usage.is_none().then(|| self.estimate(budget, reply));
-        self.record(reply, estimate, discarded)
-    }
-
-    /// Records the part of an answer that had arrived when the user interrupted; returns its estimated cost.
-    pub(super) fn interrupted(self, budget: &Budget, mut reply: Reply) -> Spent {
-        let estimate = self.estimate(budget, &reply);
-        // Its calls may be incomplete, and the provider has not counted all of it.
-        reply.calls.clear();
-        reply.carried.clear();
-        reply.usage = None;
-        reply.stop = Some(StopReason::Interrupted);
-        let discarded = reply.text.trim().is_empty();
-        self.record(&reply, Some(estimate), discarded)
-    }
-
-    fn estimate(&self, budget: &Budget, reply: &Reply) -> Usage {
-        Usage {
-            output_tokens: budget.tokens(size(reply)),
-            // (Some providers count the request before the answer.)
-            ..reply
-                .usage
-                .unwrap_or(Usage { input_tokens: self.estimated.input_tokens, ..Usage::default() })
+        events.emit(EventBody::ModelRequested(requested));
+        Self {
+            events,
+            configured_model: speaker,
+            purpose,
+            estimated_usage: estimated,
+            sent_at: events.clock().now(),
         }
     }
 
-    fn record(self, reply: &Reply, estimate: Option<Usage>, discarded: bool) -> Spent {
-        let model_time = self.events.clock().now().duration_since(self.at);
+    /// Reports the progress of its answer.
+    pub(super) fn track_progress(&'a self, budget: &'a ContextBudget) -> ReplyProgress<'a> {
+        ReplyProgress {
+            request: self,
+            budget,
+            bytes: 0,
+            reported: None,
+            recorded: (0, self.sent_at),
+        }
+    }
+
+    /// Records the answer; returns its cost.
+    pub(super) fn record_reply(
+        self,
+        budget: &ContextBudget,
+        reply: &Reply,
+        discarded: bool,
+    ) -> ModelCost {
+        let estimate = reply.usage.is_none().then(|| self.estimate(budget, reply));
+        self.emit_response(reply, estimate, discarded)
+    }
+
+    /// Records the part of an answer that had arrived when the user interrupted; returns its estimated cost.
+    pub(super) fn record_interrupted_reply(
+        self,
+        budget: &ContextBudget,
+        mut reply: Reply,
+    ) -> ModelCost {
+        let estimate = self.estimate(budget, &reply);
+        // Its calls may be incomplete, and the provider has not counted all of it.
+        reply.calls.clear();
+        reply.opaque_items.clear();
+        reply.usage = None;
+        reply.stop = Some(StopReason::Interrupted);
+        let discarded = reply.text.trim().is_empty();
+        self.emit_response(&reply, Some(estimate), discarded)
+    }
+
+    fn estimate(&self, budget: &ContextBudget, reply: &Reply) -> Usage {
+        Usage {
+            output_tokens: budget.tokens(reply_size(reply)),
+            // (Some providers count the request before the answer.)
+            ..reply.usage.unwrap_or(Usage {
+                input_tokens: self.estimated_usage.input_tokens,
+                ..Usage::default()
+            })
+        }
+    }
+
+    fn emit_response(self, reply: &Reply, estimate: Option<Usage>, discarded: bool) -> ModelCost {
+        let model_time = self.events.clock().now().duration_since(self.sent_at);
         let usage = reply.usage.or(estimate).unwrap_or_default();
-        let cost_usd = self.speaker.cost(usage);
-        self.events.emit(Body::ModelResponded(ModelResponded {
+        let cost_usd = self.configured_model.cost(usage);
+        self.events.emit(EventBody::ModelResponded(ModelResponded {
             purpose: self.purpose,
             text: reply.text.clone(),
             reasoning: reply.reasoning.clone(),
             calls: reply.calls.clone(),
-            carried: reply.carried.clone(),
+            carried: reply.opaque_items.clone(),
             usage: reply.usage,
             estimate,
             cost_usd,
@@ -95,25 +121,25 @@ impl<'a> Asked<'a> {
             time_ms: millis(model_time),
         }));
         let estimated_tokens = estimate.map_or(0, |usage| usage.total());
-        Spent { usage, estimated_tokens, cost_usd, model_time }
+        ModelCost { usage, estimated_tokens, cost_usd, model_time }
     }
 }
 
 /// The progress of an answer that is arriving.
-pub(super) struct Progress<'a> {
-    asked: &'a Asked<'a>,
-    budget: &'a Budget,
+pub(super) struct ReplyProgress<'a> {
+    request: &'a PendingRequest<'a>,
+    budget: &'a ContextBudget,
     /// Bytes of the answer so far.
     bytes: usize,
     /// Their number at the last report, and its time.
     reported: Option<(usize, Instant)>,
     /// Bytes of the text that is recorded, and when.
-    kept: (usize, Instant),
+    recorded: (usize, Instant),
 }
 
-impl Progress<'_> {
+impl ReplyProgress<'_> {
     /// Counts a part of the answer, and reports if it is time.
-    pub(super) fn count(&mut self, delta: &Delta) {
+    pub(super) fn count_delta(&mut self, delta: &Delta) {
         self.bytes += match delta {
             Delta::Text(text) | Delta::Reasoning(text) => text.len(),
             Delta::Call { name, arguments, .. } => {
@@ -123,9 +149,15 @@ impl Progress<'_> {
                 (self.bytes, self.reported) = (0, None);
                 return;
             }
-            Delta::Carried { .. } | Delta::Usage(_) | Delta::Done(_) => return,
+            Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => return,
         };
-        let Asked { events, speaker, purpose, estimated, .. } = *self.asked;
+        let PendingRequest {
+            events,
+            configured_model: speaker,
+            purpose,
+            estimated_usage: estimated,
+            ..
+        } = *self.request;
         let now = events.clock().now();
         let is_due = self.reported.is_none_or(|(bytes, at)| {
             self.bytes - bytes >= PROGRESS_BYTES || now.duration_since(at) >= PROGRESS_TIME
@@ -134,34 +166,34 @@ impl Progress<'_> {
             self.reported = Some((self.bytes, now));
             let usage = Usage { output_tokens: self.budget.tokens(self.bytes), ..estimated };
             let cost_usd = speaker.cost(usage);
-            events.emit(Body::ModelProgress { purpose, usage, cost_usd });
+            events.emit(EventBody::ModelProgress { purpose, usage, cost_usd });
         }
     }
 }
 
-impl Progress<'_> {
+impl ReplyProgress<'_> {
     /// Records the text of the answer so far, if it is time.
-    pub(super) fn keep(&mut self, text: &str) {
-        let (bytes, at) = self.kept;
+    pub(super) fn record_partial_text(&mut self, text: &str) {
+        let (bytes, at) = self.recorded;
         let is_longer = text.len() > bytes + bytes / PARTIAL_GROWTH;
-        let events = self.asked.events;
+        let events = self.request.events;
         let now = events.clock().now();
         // After a retry the text begins again.
         if text.len() < bytes {
-            self.kept = (0, at);
+            self.recorded = (0, at);
         } else if is_longer && now.duration_since(at) >= PARTIAL_TIME {
-            self.kept = (text.len(), now);
-            events.emit(Body::ModelPartial { text: text.to_owned() });
+            self.recorded = (text.len(), now);
+            events.emit(EventBody::ModelPartial { text: text.to_owned() });
         }
     }
 }
 
 /// The usage of a request of this size, without its answer, which is unknown.
-pub(super) fn sent(budget: &Budget, bytes: usize) -> Usage {
+pub(super) fn request_usage(budget: &ContextBudget, bytes: usize) -> Usage {
     Usage { input_tokens: budget.tokens(bytes), ..Usage::default() }
 }
 
-fn size(reply: &Reply) -> usize {
+fn reply_size(reply: &Reply) -> usize {
     let calls: usize = reply.calls.iter().map(|c| c.name.len() + c.arguments.len()).sum();
     reply.text.len() + reply.reasoning.len() + calls
 }

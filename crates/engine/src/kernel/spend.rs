@@ -20,7 +20,7 @@ pub struct Price {
 }
 
 impl Price {
-    fn of(self, usage: Usage) -> f64 {
+    fn cost_of(self, usage: Usage) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
         let millions = |tokens: u64| tokens as f64 / 1e6;
         let Usage { input_tokens, cached_tokens, cache_write_tokens, .. } = usage;
@@ -34,7 +34,7 @@ impl Price {
 
 /// A model with its price and limits.
 #[derive(Clone)]
-pub struct Speaker {
+pub struct ConfiguredModel {
     /// The model.
     pub model: Arc<dyn Model>,
     /// Its price, if known.
@@ -51,27 +51,27 @@ pub struct Speaker {
     pub takes_images: bool,
 }
 
-impl Speaker {
+impl ConfiguredModel {
     /// The cost of these tokens.
     pub(super) fn cost(&self, usage: Usage) -> Option<f64> {
-        self.price.map(|price| price.of(usage))
+        self.price.map(|price| price.cost_of(usage))
     }
 
     /// This token limit, or the configured one if that is lower.
-    pub(super) fn at_most(&self, tokens: u64) -> u64 {
+    pub(super) fn output_token_limit(&self, tokens: u64) -> u64 {
         self.max_output_tokens.map_or(tokens, |max| max.min(tokens))
     }
 
     /// The estimated cost of a request whose answer nothing waited for.
-    pub(super) fn paid(&self, usage: Usage) -> Spent {
+    pub(super) fn estimated_cost(&self, usage: Usage) -> ModelCost {
         let (cost_usd, estimated_tokens) = (self.cost(usage), usage.total());
-        Spent { usage, estimated_tokens, cost_usd, model_time: Duration::ZERO }
+        ModelCost { usage, estimated_tokens, cost_usd, model_time: Duration::ZERO }
     }
 }
 
 /// The cost so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spent {
+pub(super) struct ModelCost {
     pub(super) usage: Usage,
     /// The part of it that the provider did not count.
     pub(super) estimated_tokens: u64,
@@ -81,8 +81,8 @@ pub(super) struct Spent {
     pub(super) model_time: Duration,
 }
 
-impl Spent {
-    pub(super) fn nothing() -> Self {
+impl ModelCost {
+    pub(super) fn zero() -> Self {
         Self {
             usage: Usage::default(),
             estimated_tokens: 0,
@@ -122,6 +122,6 @@ mod tests {
             cached_tokens: 1_000_000,
             cache_write_tokens: 500_000,
         };
-        assert!((price.of(usage) - (0.4 + 0.4 + 2.5 + 2.0)).abs() < 1e-9);
+        assert!((price.cost_of(usage) - (0.4 + 0.4 + 2.5 + 2.0)).abs() < 1e-9);
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::loop_detector::LoopDetector;
 use agent_protocol::control::{
-    Category, ControlDecision, Count, Counters, LastFailure, Recovery, Replan, Retry, Signal,
+    CauseCategory, ControlDecision, Count, Counters, FailureSignal, LastFailure, Recovery,
+    ReplanScope, RetryStrategy,
 };
 use agent_protocol::envelope::ErrorClass;
 use agent_protocol::message::ToolCall;
@@ -16,31 +17,31 @@ use agent_protocol::tool::Effect;
 /// Failures of one tool with one target. The step is not part of the key: advancing in the plan does not
 /// reset counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chain {
+pub(crate) struct FailureChain {
     pub(crate) retries: u32,
     pub(crate) signature: String,
     /// The last failure's message, for users.
     pub(crate) message: String,
-    pub(crate) open: bool,
+    pub(crate) is_open: bool,
     /// Number of failures in this task, for the report.
     pub(crate) failures: u32,
     /// The step of the plan in which it failed last.
     pub(crate) step: u32,
     /// The kernel has repeated the identical call.
-    pub(crate) same_tried: bool,
+    pub(crate) same_call_retried: bool,
     /// Number of times a step was rewritten because of it; completing a step does not reset it.
     pub(crate) repairs: u32,
     /// Number of retries that the kernel made with a known remedy.
     pub(crate) remedies: u32,
 }
 
-impl Chain {
+impl FailureChain {
     /// Resets the retries; what was tried before stays known.
-    pub(crate) fn restart(&mut self) {
+    pub(crate) fn reset_retries(&mut self) {
         self.retries = 0;
         self.repairs = 0;
         self.remedies = 0;
-        self.same_tried = false;
+        self.same_call_retried = false;
     }
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct FailedCall {
 
 impl FailedCall {
     /// It changes nothing, and may be repeated.
-    pub(crate) fn reads(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         matches!(self.effect, Some(Effect::Read { .. }))
     }
 
@@ -118,11 +119,11 @@ pub struct State {
     /// Consecutive rounds that failed in the same way with the same calls.
     pub unvaried_failures: u32,
     pub(crate) limits: Recovery,
-    pub(crate) chains: BTreeMap<String, Chain>,
+    pub(crate) chains: BTreeMap<String, FailureChain>,
     /// The chains that failed in the last round.
-    pub(crate) failing: Vec<String>,
+    pub(crate) failing_chains: Vec<String>,
     /// The last failing round: its calls and their failures.
-    pub(crate) last_round: String,
+    pub(crate) last_failing_round: String,
     /// A call succeeded since the step was begun.
     pub(crate) step_had_success: bool,
     /// Number of file changes so far; and the last failure of each command.
@@ -133,7 +134,7 @@ pub struct State {
     /// Reflections so far.
     pub(crate) reflections: u32,
     /// The todo in progress, from 1; 0 if there is none.
-    pub(crate) step: u32,
+    pub(crate) current_step: u32,
     /// The latest calls and their results, to detect loops.
     pub(crate) loop_detector: LoopDetector,
 }
@@ -151,14 +152,14 @@ impl State {
             unvaried_failures: 0,
             limits,
             chains: BTreeMap::new(),
-            failing: Vec::new(),
-            last_round: String::new(),
+            failing_chains: Vec::new(),
+            last_failing_round: String::new(),
             step_had_success: false,
             n_edits: 0,
             failed_commands: BTreeMap::new(),
             failed_call: None,
             reflections: 0,
-            step: 0,
+            current_step: 0,
             loop_detector: LoopDetector::default(),
         }
     }
@@ -191,22 +192,22 @@ impl State {
             return false;
         };
         let counters = self.counters();
-        let failures = self.own_retries() + 1;
+        let failures = self.retries_without_remedies() + 1;
         // If the turn ends in any case, the answer has no effect.
-        let plans_are_used_up = self.repairs_used_up() && counters.task_replan_count.used_up();
-        let ends = counters.retry_count.used_up()
-            && (plans_are_used_up || failure.signal.answers_itself());
+        let plans_are_used_up = self.repairs_used_up() && counters.task_replan_count.is_exhausted();
+        let ends = counters.retry_count.is_exhausted()
+            && (plans_are_used_up || failure.signal.concerns_answer());
         // A possibly transient fault is retried before a model is asked.
-        let passes = self.may_repeat() && !counters.retry_count.used_up();
+        let passes = self.may_repeat_call() && !counters.retry_count.is_exhausted();
         !ends
             && !passes
             && self.remedy().is_none()
             && self.limits.enable_step_level_reflection
             && failure.reflection.is_none()
-            && failure.category != Category::PermissionError
+            && failure.category != CauseCategory::PermissionError
             && failures >= self.limits.reflect_after
-            && !counters.reflections.used_up()
-            && !counters.unvaried_failures.used_up()
+            && !counters.reflections.is_exhausted()
+            && !counters.unvaried_failures.is_exhausted()
     }
 
     /// The last failure allows no further rewriting: of this step, or of the step in which it failed before.
@@ -217,9 +218,9 @@ impl State {
     }
 
     /// Marks the chain as resolved.
-    pub(crate) fn close(&mut self, chain: &str) {
+    pub(crate) fn close_chain(&mut self, chain: &str) {
         if let Some(chain) = self.chains.get_mut(chain) {
-            chain.open = false;
+            chain.is_open = false;
         }
     }
 
@@ -236,76 +237,76 @@ impl State {
 
     /// Retries of the last failure's chain without those that memory proposed: an unsuccessful remedy does
     /// not reduce the regular retries.
-    pub(crate) fn own_retries(&self) -> u32 {
+    pub(crate) fn retries_without_remedies(&self) -> u32 {
         let chain = self.last_failure.as_ref().and_then(|failure| self.chains.get(&failure.chain));
         chain.map_or(0, |chain| chain.retries - chain.remedies.min(chain.retries))
     }
 
     /// A fault of a tool that reads may be transient, and the call was not repeated yet.
-    pub(crate) fn may_repeat(&self) -> bool {
+    pub(crate) fn may_repeat_call(&self) -> bool {
         let Some(failure) = &self.last_failure else { return false };
-        let tried = self.chains.get(&failure.chain).is_some_and(|chain| chain.same_tried);
+        let tried = self.chains.get(&failure.chain).is_some_and(|chain| chain.same_call_retried);
         failure.class == Some(ErrorClass::Tool)
-            && self.failed_call.as_ref().is_some_and(FailedCall::reads)
+            && self.failed_call.as_ref().is_some_and(FailedCall::is_read)
             && !tried
     }
 
     /// Retries of the last failure's chain.
     pub(crate) fn retry_count(&self) -> Count {
         let Some(failure) = &self.last_failure else {
-            return Count::up_to(self.limits.max_step_retries);
+            return Count::with_limit(self.limits.max_step_retries);
         };
         let max = match failure.signal {
-            Signal::BadAnswer | Signal::CheckFailed => self.limits.max_answer_retries,
-            Signal::ValidationFailed
-            | Signal::ToolError
-            | Signal::Loop
-            | Signal::ConstraintViolated
-            | Signal::UserRejected => self.limits.max_step_retries,
+            FailureSignal::BadAnswer | FailureSignal::CheckFailed => self.limits.max_answer_retries,
+            FailureSignal::ValidationFailed
+            | FailureSignal::ToolError
+            | FailureSignal::Loop
+            | FailureSignal::ConstraintViolated
+            | FailureSignal::UserRejected => self.limits.max_step_retries,
         };
         Count { n: self.chains.get(&failure.chain).map_or(0, |chain| chain.retries), max }
     }
 
     /// Counts a decision that is carried out.
-    pub(crate) fn carry_out(&mut self, decision: ControlDecision) {
+    pub(crate) fn apply_decision(&mut self, decision: ControlDecision) {
         self.control_decision = decision;
         let is_remedy = self.remedy().is_some();
         match decision {
             ControlDecision::Continue => {}
             ControlDecision::Retry(retry) => {
-                for key in &self.failing {
+                for key in &self.failing_chains {
                     if let Some(chain) = self.chains.get_mut(key) {
                         chain.retries += 1;
-                        chain.same_tried |= retry == Retry::Same;
+                        chain.same_call_retried |= retry == RetryStrategy::Same;
                         chain.remedies += u32::from(is_remedy);
                     }
                 }
             }
-            ControlDecision::Replan(Replan::Step) => {
+            ControlDecision::Replan(ReplanScope::Step) => {
                 self.single_step_repair_count += 1;
-                for key in &self.failing {
+                for key in &self.failing_chains {
                     if let Some(chain) = self.chains.get_mut(key) {
                         chain.repairs += 1;
                     }
                 }
             }
-            ControlDecision::Replan(Replan::Task) => {
+            ControlDecision::Replan(ReplanScope::Task) => {
                 self.task_replan_count += 1;
                 self.single_step_repair_count = 0;
                 self.consecutive_failures = 0;
                 self.unvaried_failures = 0;
-                self.chains.values_mut().for_each(Chain::restart);
+                self.chains.values_mut().for_each(FailureChain::reset_retries);
             }
         }
     }
 
     /// The step was completed. The repairs are counted anew only if a call succeeded during the step.
-    pub(crate) fn step_completed(&mut self) {
+    pub(crate) fn complete_step(&mut self) {
         if self.step_had_success {
             self.single_step_repair_count = 0;
         }
         self.step_had_success = false;
         // Resolved chains are dropped.
-        self.chains.retain(|_, chain| chain.open);
+        self.chains.retain(|_, chain| chain.is_open);
     }
 }

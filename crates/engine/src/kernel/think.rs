@@ -2,13 +2,13 @@
 
 use futures_util::StreamExt as _;
 
-use super::compact::NEARLY_FULL;
-use super::request::Asked;
+use super::compaction::NEARLY_FULL_PERCENT;
+use super::request::PendingRequest;
 use super::turn::Turn;
 use super::{Kernel, millis};
-use crate::context::{self, Budget};
-use agent_protocol::control::{Control, Ending, PermissionMode};
-use agent_protocol::event::{Body, CompactionCause, Event};
+use crate::context::{self, ContextBudget};
+use agent_protocol::control::{Ending, PermissionMode, SessionControl};
+use agent_protocol::event::{CompactionCause, Event, EventBody};
 use agent_protocol::model::{
     Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason,
 };
@@ -41,25 +41,25 @@ impl ModelView {
     /// Takes one more event of the recorded session that is resumed.
     pub(super) fn apply(&mut self, event: &Event) {
         match &event.body {
-            Body::SessionStarted(started) => *self = Self::new(started.permission_mode),
-            Body::Reminder { mode, .. } => self.mode = *mode,
+            EventBody::SessionStarted(started) => *self = Self::new(started.permission_mode),
+            EventBody::Reminder { mode, .. } => self.mode = *mode,
             _ => {}
         }
     }
 
     /// The model has seen this plan, by its own call or in a recap.
-    pub(super) fn saw_plan(&mut self, plan: &Plan) {
+    pub(super) fn record_plan_shown(&mut self, plan: &Plan) {
         self.plan = Some(plan.clone());
         self.calls_since_recap = 0;
     }
 
     /// The model has made calls.
-    pub(super) fn called(&mut self, n: usize) {
+    pub(super) fn record_calls(&mut self, n: usize) {
         self.calls_since_recap += n;
     }
 
     /// The conversation was compacted: the plan has to be shown again.
-    pub(super) fn compacted(&mut self) {
+    pub(super) fn forget_plan(&mut self) {
         self.plan = None;
     }
 
@@ -85,11 +85,11 @@ impl Kernel {
         loop {
             match self.think_with_model(turn).await? {
                 Ok(reply) => {
-                    turn.answers += 1;
+                    turn.n_replies += 1;
                     return Ok(reply);
                 }
-                Err(error) if self.fall_back(&error) => {}
-                Err(error) => return Err(self.no_answer(turn, error)),
+                Err(error) if self.use_fallback_model(&error) => {}
+                Err(error) => return Err(self.ending_without_reply(turn, error)),
             }
         }
     }
@@ -99,30 +99,30 @@ impl Kernel {
         &mut self,
         turn: &mut Turn,
     ) -> Result<Result<Reply, ModelError>, Ending> {
-        let pending: usize = turn.pending.reminders.iter().map(String::len).sum();
-        if self.is_crowded(pending) {
+        let pending: usize = turn.pending_messages.reminders.iter().map(String::len).sum();
+        if self.needs_compaction(pending) {
             let cause = CompactionCause::Threshold;
-            self.compact_into(&mut turn.spent, cause, None, pending).await?;
+            self.compact_for_cause(&mut turn.spent, cause, None, pending).await?;
         }
-        self.remind(turn);
+        self.add_reminder(turn);
         let mut overflows = 0;
         loop {
-            match self.ask(turn).await? {
+            match self.request_reply(turn).await? {
                 Err(error) if self.is_overflow(&error, overflows) => {
                     overflows += 1;
                     let estimated_tokens = self.budget.request_tokens(self.request_bytes(0));
                     let window = error.window;
-                    self.budget.overflowed(estimated_tokens, window);
-                    let overflowed = Body::ContextOverflowed { estimated_tokens, window };
+                    self.budget.record_overflow(estimated_tokens, window);
+                    let overflowed = EventBody::ContextOverflowed { estimated_tokens, window };
                     self.parts.events.emit(overflowed);
                     let cause = CompactionCause::Overflow;
                     let made_room = overflows <= MAX_OVERFLOWS
-                        && self.compact_into(&mut turn.spent, cause, None, 0).await?;
+                        && self.compact_for_cause(&mut turn.spent, cause, None, 0).await?;
                     if !made_room {
                         return Ok(Err(error));
                     }
                     // The recap was archived too.
-                    self.remind(turn);
+                    self.add_reminder(turn);
                 }
                 answer => return Ok(answer),
             }
@@ -134,7 +134,7 @@ impl Kernel {
     fn is_overflow(&self, error: &ModelError, overflows: u32) -> bool {
         let is_nearly_full = || {
             let tokens = self.budget.request_tokens(self.request_bytes(0));
-            tokens >= self.budget.threshold() / 100 * NEARLY_FULL
+            tokens >= self.budget.threshold() / 100 * NEARLY_FULL_PERCENT
         };
         match (error.kind, error.status) {
             (ModelErrorKind::Overflow, _) => true,
@@ -145,16 +145,16 @@ impl Kernel {
     }
 
     /// Adds one message to the conversation, if needed: a new mode, reminders, a patch, the recap.
-    fn remind(&mut self, turn: &mut Turn) {
+    fn add_reminder(&mut self, turn: &mut Turn) {
         let prompts = self.parts.prompts.clone();
         let mode = self.parts.registry.mode();
         let mut lines = Vec::new();
         if mode != self.model_view.mode {
             lines.push(mode_line(&prompts, mode));
         }
-        lines.append(&mut turn.pending.reminders);
-        lines.extend(turn.pending.mentions.take_reminder(&prompts));
-        lines.extend(turn.pending.patch.take().map(|patch| format!("Patch: {patch}")));
+        lines.append(&mut turn.pending_messages.reminders);
+        lines.extend(turn.pending_messages.mentions.take_reminder(&prompts));
+        lines.extend(turn.pending_messages.patch.take().map(|patch| format!("Patch: {patch}")));
         let recap = self.model_view.recap_is_due(&self.plan).then(|| self.plan.recap()).flatten();
         let has_recap = recap.is_some();
         lines.extend(recap);
@@ -163,11 +163,11 @@ impl Kernel {
         }
         let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
         let text = format!("<system-reminder>\n{}\n</system-reminder>", lines.join("\n"));
-        let event = self.parts.events.emit(Body::Reminder { text, mode, recap: has_recap });
+        let event = self.parts.events.emit(EventBody::Reminder { text, mode, recap: has_recap });
         self.history.apply(&event);
         self.model_view.mode = mode;
         if has_recap {
-            self.model_view.saw_plan(&self.plan);
+            self.model_view.record_plan_shown(&self.plan);
         }
     }
 
@@ -182,9 +182,12 @@ impl Kernel {
     }
 
     /// Sends one request of the conversation; records it and its answer.
-    async fn ask(&mut self, turn: &mut Turn) -> Result<Result<Reply, ModelError>, Ending> {
+    async fn request_reply(
+        &mut self,
+        turn: &mut Turn,
+    ) -> Result<Result<Reply, ModelError>, Ending> {
         let (purpose, prefix) = (self.purpose(), self.call_prefix(turn.round));
-        let Self { parts, history, sent, budget, .. } = self;
+        let Self { parts, history, sent_requests: sent, budget, .. } = self;
         let parts = &*parts;
         let mut request = parts.layers.request(parts.registry.specs(), history);
         request.purpose = purpose;
@@ -192,50 +195,50 @@ impl Kernel {
         request.temperature = parts.main.temperature;
         request.effort = parts.main.effort;
         request.images = Some(&*parts.registry.cx().images);
-        let without_images = (!parts.main.takes_images && history.images() > 0)
+        let without_images = (!parts.main.takes_images && history.n_images() > 0)
             .then(|| context::without_images(&parts.prompts, request.messages));
         if let Some(messages) = &without_images {
             request.messages = messages;
         }
-        let promised = sent.promised();
+        let promised = sent.expected_shared_bytes();
         let described =
-            parts.layers.describe(sent, parts.main.model.id(), &request, history, budget);
+            parts.layers.describe_request(sent, parts.main.model.id(), &request, history, budget);
         debug_assert!(
             promised.is_none_or(|bytes| described.shared_bytes == bytes),
             "between compactions each request begins with the one before it"
         );
         let bytes = described.bytes;
-        let asked = Asked::new(&parts.events, &parts.main, described);
-        let answer = converse(&asked, budget, &request, &parts.control).await;
+        let asked = PendingRequest::new(&parts.events, &parts.main, described);
+        let answer = stream_reply(&asked, budget, &request, &parts.control).await;
         let mut reply = match answer {
             Ok(Ok(reply)) => reply,
             Ok(Err(error)) => return Ok(Err(error)),
-            Err(Interrupted { ending, reply }) => {
+            Err(InterruptedReply { ending, reply }) => {
                 if reply != Reply::default() {
                     // The user has seen it, and may refer to it.
                     if !reply.text.trim().is_empty() {
-                        history.interrupted(&reply.text);
+                        history.add_interrupted_answer(&reply.text);
                     }
-                    turn.spent.add(asked.interrupted(budget, reply));
-                    turn.answers += 1;
+                    turn.spent.add(asked.record_interrupted_reply(budget, reply));
+                    turn.n_replies += 1;
                 }
                 return Err(ending);
             }
         };
         if let Some(usage) = reply.usage {
-            budget.counted(bytes, usage.input_tokens);
+            budget.record_count(bytes, usage.input_tokens);
         }
-        parts.call_ids.name(&prefix, &mut reply);
+        parts.call_ids.assign_ids(&prefix, &mut reply);
         let is_cut_off = reply.stop == Some(StopReason::Length) && !reply.calls.is_empty();
         let is_empty = reply.calls.is_empty() && reply.text.trim().is_empty();
         let discarded = is_cut_off || is_empty || reply.stop == Some(StopReason::Refused);
-        turn.spent.add(asked.answered(budget, &reply, discarded));
+        turn.spent.add(asked.record_reply(budget, &reply, discarded));
         Ok(Ok(reply))
     }
 
     /// The ending if no model answers.
-    fn no_answer(&mut self, turn: &mut Turn, error: ModelError) -> Ending {
-        self.parts.events.emit(Body::error("model", error.message.clone()));
+    fn ending_without_reply(&mut self, turn: &mut Turn, error: ModelError) -> Ending {
+        self.parts.events.emit(EventBody::error("model", error.message.clone()));
         turn.errors.push(error.message);
         match error.kind {
             ModelErrorKind::Unavailable => Ending::ModelUnavailable,
@@ -249,7 +252,7 @@ impl Kernel {
 }
 
 /// An answer that was interrupted.
-pub(super) struct Interrupted {
+pub(super) struct InterruptedReply {
     /// The ending of the turn.
     pub(super) ending: Ending,
     /// What was received so far.
@@ -257,29 +260,29 @@ pub(super) struct Interrupted {
 }
 
 /// One request and its answer. Deltas are emitted only for the purpose `main`, whose answers the user sees.
-pub(super) async fn converse(
-    asked: &Asked<'_>,
-    budget: &Budget,
+pub(super) async fn stream_reply(
+    asked: &PendingRequest<'_>,
+    budget: &ContextBudget,
     request: &Request<'_>,
-    control: &Control,
-) -> Result<Result<Reply, ModelError>, Interrupted> {
+    control: &SessionControl,
+) -> Result<Result<Reply, ModelError>, InterruptedReply> {
     let is_shown = request.purpose == Purpose::Main;
     let events = asked.events;
-    let mut stream = asked.speaker.model.stream(request);
+    let mut stream = asked.configured_model.model.stream(request);
     let mut reply = Reply::default();
-    let mut progress = asked.progress(budget);
+    let mut progress = asked.track_progress(budget);
     let answer = async {
         while let Some(delta) = stream.next().await {
             let delta = delta?;
             match &delta {
                 Delta::Text(text) if is_shown => {
-                    events.emit(Body::ModelDelta { text: text.clone(), reasoning: false });
+                    events.emit(EventBody::ModelDelta { text: text.clone(), reasoning: false });
                 }
                 Delta::Reasoning(text) if is_shown => {
-                    events.emit(Body::ModelDelta { text: text.clone(), reasoning: true });
+                    events.emit(EventBody::ModelDelta { text: text.clone(), reasoning: true });
                 }
                 Delta::Retry(retry) => {
-                    events.emit(Body::Error {
+                    events.emit(EventBody::Error {
                         source: "model".to_owned(),
                         message: retry.error.clone(),
                         reason: retry.reason.clone(),
@@ -290,16 +293,16 @@ pub(super) async fn converse(
                 Delta::Text(_)
                 | Delta::Reasoning(_)
                 | Delta::Call { .. }
-                | Delta::Carried { .. }
+                | Delta::Opaque { .. }
                 | Delta::Usage(_)
                 | Delta::Done(_) => {}
             }
-            progress.count(&delta);
-            reply.fold(&delta);
+            progress.count_delta(&delta);
+            reply.apply_delta(&delta);
             if is_shown {
-                progress.keep(&reply.text);
+                progress.record_partial_text(&reply.text);
             }
-            control.caught_up().await;
+            control.wait_for_reader().await;
         }
         if reply.stop.is_none() {
             return Err(ModelError::new(
@@ -309,11 +312,11 @@ pub(super) async fn converse(
         }
         Ok(())
     };
-    match control.cancel().run_until_cancelled(answer).await {
+    match control.cancellation_token().run_until_cancelled(answer).await {
         Some(answer) => Ok(answer.map(|()| reply)),
         None => {
-            let ending = control.interrupted().map_or(Ending::Interrupted, |by| by.ending());
-            Err(Interrupted { ending, reply })
+            let ending = control.interrupt_cause().map_or(Ending::Interrupted, |by| by.ending());
+            Err(InterruptedReply { ending, reply })
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::completion::Completion;
-use super::recall::Used;
-use super::spend::Spent;
+use super::recall::TurnLessons;
+use super::spend::ModelCost;
 use super::state::State;
 use crate::context::Mentions;
 use agent_protocol::message::ToolCall;
@@ -18,34 +18,34 @@ pub(super) struct Turn {
     pub(super) started: Instant,
     pub(super) round: u32,
     /// Model calls; the last round may have none.
-    pub(super) answers: u32,
-    pub(super) spent: Spent,
+    pub(super) n_replies: u32,
+    pub(super) spent: ModelCost,
     /// The part of it that the turn of the session has paid for a sub-agent.
-    pub(super) paid: Spent,
+    pub(super) charged: ModelCost,
     pub(super) errors: Vec<String>,
     /// The input of the decisions.
     pub(super) state: State,
-    pub(super) case: Case,
-    pub(super) own_calls: OwnCalls,
-    pub(super) memory: Used,
+    pub(super) reflection_input: ReflectionInput,
+    pub(super) kernel_calls: KernelCalls,
+    pub(super) lessons: TurnLessons,
     /// Decides whether the turn is complete.
     pub(super) completion: Completion,
-    pub(super) draft: Draft,
+    pub(super) draft: AnswerDraft,
     /// The verifier was asked about a final text.
     pub(super) was_verified: bool,
-    pub(super) pending: Pending,
+    pub(super) pending_messages: PendingMessages,
     /// A message to the model before the next request.
     pub(super) feedback: Option<String>,
     /// Paths that tools worked on in this round.
-    pub(super) touched: Vec<String>,
+    pub(super) touched_paths: Vec<String>,
     /// How often hooks sent its answer back.
-    pub(super) sent_back_by_hooks: u32,
+    pub(super) hook_rejections: u32,
     /// A hook ends the turn: why.
-    pub(super) stop: Option<String>,
+    pub(super) hook_stop_reason: Option<String>,
 }
 
 /// The evidence for reflections and planners, besides the plan.
-pub(super) struct Case {
+pub(super) struct ReflectionInput {
     /// The user's request, in the user's words.
     pub(super) goal: String,
     /// The last evidence, as the tool or check returned it.
@@ -53,12 +53,12 @@ pub(super) struct Case {
     /// `seq` of the last evaluation.
     pub(super) seq: u64,
     /// The last attempts, in order.
-    pub(super) attempts: VecDeque<PastCall>,
+    pub(super) attempts: VecDeque<PastAttempt>,
 }
 
-impl Case {
+impl ReflectionInput {
     /// Adds an attempt.
-    pub(super) fn tried(&mut self, attempt: PastCall) {
+    pub(super) fn add_attempt(&mut self, attempt: PastAttempt) {
         if self.attempts.len() >= ATTEMPTS {
             self.attempts.pop_front();
         }
@@ -68,14 +68,14 @@ impl Case {
 
 /// An attempt and its result.
 #[derive(Clone, Debug)]
-pub(super) struct PastCall {
+pub(super) struct PastAttempt {
     pub(super) call: String,
     pub(super) outcome: String,
 }
 
 /// Calls that the kernel made itself.
 #[derive(Default)]
-pub(super) struct OwnCalls {
+pub(super) struct KernelCalls {
     pub(super) n: u32,
     /// Those that reflections proposed: each is made once.
     pub(super) proposals: Vec<ToolCall>,
@@ -83,13 +83,13 @@ pub(super) struct OwnCalls {
 
 /// A final text that may arrive in parts.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct AnswerDraft {
     pub(super) text: String,
     pub(super) continuations: u32,
 }
 
 /// Messages to the model before the next request, once.
-pub(super) struct Pending {
+pub(super) struct PendingMessages {
     pub(super) reminders: Vec<String>,
     pub(super) mentions: Mentions,
     /// Rules of a reflection for the next decisions.
@@ -102,27 +102,27 @@ impl Turn {
         Self {
             started,
             round: 0,
-            answers: 0,
-            spent: Spent::nothing(),
-            paid: Spent::nothing(),
+            n_replies: 0,
+            spent: ModelCost::zero(),
+            charged: ModelCost::zero(),
             errors: Vec::new(),
             state,
-            case: Case {
+            reflection_input: ReflectionInput {
                 goal: input.to_owned(),
                 evidence: String::new(),
                 seq: 0,
                 attempts: VecDeque::new(),
             },
-            own_calls: OwnCalls::default(),
-            memory: Used::default(),
+            kernel_calls: KernelCalls::default(),
+            lessons: TurnLessons::default(),
             completion: Completion::default(),
-            draft: Draft::default(),
+            draft: AnswerDraft::default(),
             was_verified: false,
-            pending: Pending { reminders: Vec::new(), mentions, patch: None },
+            pending_messages: PendingMessages { reminders: Vec::new(), mentions, patch: None },
             feedback: None,
-            touched: Vec::new(),
-            sent_back_by_hooks: 0,
-            stop: None,
+            touched_paths: Vec::new(),
+            hook_rejections: 0,
+            hook_stop_reason: None,
         }
     }
 }

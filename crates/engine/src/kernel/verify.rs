@@ -14,34 +14,34 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::completion::Completion;
-use super::consult::object;
-use super::spend::Speaker;
+use super::consult::parse_object;
+use super::spend::ConfiguredModel;
 use super::turn::Turn;
-use super::{Kernel, RESULTS, is_whole};
+use super::{Kernel, RESULTS_WINDOW_DIVISOR, is_complete_reply};
 use crate::registry::Registry;
 use agent_protocol::control::{Ending, PermissionMode};
-use agent_protocol::event::{Body, Quote, Verification};
+use agent_protocol::event::{EventBody, Quote, Verification};
 use agent_protocol::message::{Message, Part, Role, ToolResult, answer_parts};
 use agent_protocol::model::{Purpose, Reply, Request};
 use agent_protocol::prompt::{Prompt, fill};
 use agent_protocol::shorten;
-use agent_protocol::view::{call_line, view};
+use agent_protocol::view::{call_line, render_for_model};
 
 /// Limit: answers, the last of which must be the verdict.
 const MAX_ANSWERS: u32 = 6;
 /// Token limit of one answer.
 const ANSWER_TOKENS: u64 = 2000;
 /// Time limit of all answers.
-const PATIENCE: Duration = Duration::from_mins(2);
+const VERIFY_TIMEOUT: Duration = Duration::from_mins(2);
 /// Quotes shorter than this, in bytes, occur in any text.
-const SHORTEST_PART: usize = 12;
+const MIN_QUOTE_BYTES: usize = 12;
 /// The same for a quote that is a whole line.
-const SHORTEST_LINE: usize = 4;
+const MIN_LINE_QUOTE_BYTES: usize = 4;
 
 /// The verifier's model and tools.
 pub struct Verifier {
     /// The model.
-    pub speaker: Speaker,
+    pub configured_model: ConfiguredModel,
     /// Read-only tools with their own permissions.
     pub registry: Registry,
 }
@@ -55,7 +55,7 @@ pub(super) struct Objection {
 
 /// What it answers.
 #[derive(Deserialize, JsonSchema)]
-struct Verdict {
+struct VerifierVerdict {
     confirmed: bool,
     #[serde(default)]
     objection: String,
@@ -67,7 +67,7 @@ struct Verdict {
 struct Inspection {
     messages: Vec<Message>,
     /// Results and the output of checks: what a quote may come from.
-    shown: String,
+    shown_text: String,
     /// The calls that it made.
     calls: Vec<String>,
 }
@@ -78,15 +78,15 @@ impl Kernel {
     pub(super) async fn run_verifier(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
         let Some(verifier) = &self.parts.verifier else { return Ok(None) };
         let plans = self.parts.registry.mode() == PermissionMode::Plan;
-        if turn.was_verified || plans || self.parts.control.is_steered() {
+        if turn.was_verified || plans || self.parts.control.has_queued_messages() {
             return Ok(None);
         }
-        let mut inspection = self.show(turn);
+        let mut inspection = self.begin_inspection(turn);
         let verdict = self.inspect(turn, verifier, &mut inspection).await?;
         let (confirmed, objection, no_effect_reason) = match verdict {
             Err(why) => (None, None, Some(why)),
-            Ok(Verdict { confirmed: true, .. }) => (Some(true), None, None),
-            Ok(verdict) => match founded(&verdict, &inspection.shown) {
+            Ok(VerifierVerdict { confirmed: true, .. }) => (Some(true), None, None),
+            Ok(verdict) => match valid_evidence(&verdict, &inspection.shown_text) {
                 Ok(evidence) => {
                     let why = self.dismissal_reason(turn).map(str::to_owned);
                     (Some(false), Some((verdict.objection, evidence)), why)
@@ -94,7 +94,7 @@ impl Kernel {
                 Err(why) => (Some(false), Some((verdict.objection, Vec::new())), Some(why)),
             },
         };
-        turn.was_verified = !self.parts.control.is_steered();
+        turn.was_verified = !self.parts.control.has_queued_messages();
         turn.completion.is_confirmed = confirmed == Some(true);
         let found =
             objection.as_ref().filter(|_| no_effect_reason.is_none()).map(|(text, evidence)| {
@@ -103,8 +103,8 @@ impl Kernel {
                 Objection { text: text.clone(), evidence: lines.collect::<Vec<_>>().join("\n") }
             });
         let (objection, evidence) = objection.unzip();
-        self.parts.events.emit(Body::Verified(Verification {
-            model: verifier.speaker.model.id().to_owned(),
+        self.parts.events.emit(EventBody::Verified(Verification {
+            model: verifier.configured_model.model.id().to_owned(),
             confirmed,
             objection,
             evidence: evidence.unwrap_or_default(),
@@ -124,7 +124,7 @@ impl Kernel {
 
     /// Why the verification stops.
     fn stop_reason(&self, turn: &Turn) -> Option<&'static str> {
-        if self.parts.control.is_steered() {
+        if self.parts.control.has_queued_messages() {
             return Some("the user sent another message");
         }
         // An objection needs room for another answer.
@@ -137,13 +137,13 @@ impl Kernel {
         turn: &mut Turn,
         verifier: &Verifier,
         inspection: &mut Inspection,
-    ) -> Result<Result<Verdict, String>, Ending> {
+    ) -> Result<Result<VerifierVerdict, String>, Ending> {
         const VERIFY: Prompt = Prompt::named("recovery/verify.md");
         const NOW: Prompt = Prompt::named("recovery/verify_now.md");
         const FIX_JSON: Prompt = Prompt::named("recovery/fix_json.md");
         let prompts = &self.parts.prompts;
-        let speaker = &verifier.speaker;
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let speaker = &verifier.configured_model;
+        let deadline = tokio::time::Instant::now() + VERIFY_TIMEOUT;
         for n in 1..=MAX_ANSWERS {
             if let Some(why) = self.stop_reason(turn) {
                 return Ok(Err(why.to_owned()));
@@ -155,28 +155,29 @@ impl Kernel {
             }
             let request = Request {
                 tools: verifier.registry.specs(),
-                max_output_tokens: Some(speaker.at_most(ANSWER_TOKENS)),
+                max_output_tokens: Some(speaker.output_token_limit(ANSWER_TOKENS)),
                 temperature: speaker.temperature,
                 effort: speaker.effort,
                 images: Some(&*verifier.registry.cx().images),
                 ..Request::new(Purpose::Task, system, &inspection.messages)
             };
             let is_useful = |reply: &Reply| !reply.calls.is_empty() || !reply.text.is_empty();
-            let reply =
-                self.consult_until(&mut turn.spent, speaker, &request, deadline, is_useful).await?;
+            let reply = self
+                .consult_with_deadline(&mut turn.spent, speaker, &request, deadline, is_useful)
+                .await?;
             let Some(mut reply) = reply else { return Ok(Err("it did not answer".to_owned())) };
             if !reply.calls.is_empty() && !is_last {
                 // A cut-off answer may hold an incomplete call.
-                if !is_whole(&reply) {
+                if !is_complete_reply(&reply) {
                     return Ok(Err("its answer was cut off".to_owned()));
                 }
                 for (at, call) in reply.calls.iter_mut().enumerate() {
                     call.id = format!("look_{}_{n}_{}", self.turn, at + 1);
                 }
-                self.show_what_it_calls(verifier, inspection, reply).await?;
+                self.run_verifier_calls(verifier, inspection, reply).await?;
                 continue;
             }
-            match object::<Verdict>(&reply.text) {
+            match parse_object::<VerifierVerdict>(&reply.text) {
                 Ok(verdict) => return Ok(Ok(verdict)),
                 Err(why) if is_last => return Ok(Err(format!("it gave no verdict: {why}"))),
                 Err(why) => {
@@ -192,19 +193,25 @@ impl Kernel {
     }
 
     /// Runs its calls and adds the results.
-    async fn show_what_it_calls(
+    async fn run_verifier_calls(
         &self,
         verifier: &Verifier,
         inspection: &mut Inspection,
         reply: Reply,
     ) -> Result<(), Ending> {
-        let Reply { text, calls, carried, .. } = reply;
+        let Reply { text, calls, opaque_items: carried, .. } = reply;
         let control = &self.parts.control;
-        let room = self.budget.bytes(verifier.speaker.context_window / RESULTS);
-        let carried_out = verifier.registry.carry_out(&calls, room);
-        let answers = control.cancel().run_until_cancelled(carried_out).await.ok_or_else(|| {
-            control.interrupted().map_or(Ending::Interrupted, |interrupt| interrupt.ending())
-        })?;
+        let room =
+            self.budget.bytes(verifier.configured_model.context_window / RESULTS_WINDOW_DIVISOR);
+        let carried_out = verifier.registry.run_calls(&calls, room);
+        let answers =
+            control.cancellation_token().run_until_cancelled(carried_out).await.ok_or_else(
+                || {
+                    control
+                        .interrupt_cause()
+                        .map_or(Ending::Interrupted, |interrupt| interrupt.ending())
+                },
+            )?;
         let mut results = Vec::with_capacity(calls.len());
         for (call, answer) in calls.iter().zip(&answers) {
             let envelope = &answer.envelope;
@@ -213,11 +220,11 @@ impl Kernel {
                 Some(error) => format!("{line}: {}", error.code.as_str()),
                 None => line,
             });
-            let text = view(envelope);
+            let text = render_for_model(envelope);
             // A call that failed shows nothing.
             if envelope.error().is_none() {
-                inspection.shown.push_str(&text);
-                inspection.shown.push('\n');
+                inspection.shown_text.push_str(&text);
+                inspection.shown_text.push('\n');
             }
             let is_error = envelope.error().is_some();
             results.push(Part::Result(ToolResult {
@@ -234,9 +241,9 @@ impl Kernel {
     }
 
     /// The first message: the task, the claim, and the results of the checks.
-    fn show(&self, turn: &Turn) -> Inspection {
+    fn begin_inspection(&self, turn: &Turn) -> Inspection {
         const CLAIM: Prompt = Prompt::named("recovery/verify_claim.md");
-        let Completion { files_changed, passed, .. } = &turn.completion;
+        let Completion { files_changed, passed_checks: passed, .. } = &turn.completion;
         let files = if files_changed.is_empty() { "none".into() } else { files_changed.join(", ") };
         let (mut checks, mut shown) = (String::new(), String::new());
         for check in passed {
@@ -246,35 +253,39 @@ impl Kernel {
         }
         let checks = if checks.is_empty() { "none".to_owned() } else { checks };
         let values = [
-            ("goal", shorten(&turn.case.goal, 4000)),
+            ("goal", shorten(&turn.reflection_input.goal, 4000)),
             ("files", files),
             ("checks", checks),
             ("claim", shorten(turn.draft.text.trim(), 4000)),
         ];
         let values = values.each_ref().map(|(name, value)| (*name, value.as_str()));
         let message = fill(self.parts.prompts.text(CLAIM).trim_end(), &values);
-        Inspection { messages: vec![Message::text(Role::User, message)], shown, calls: Vec::new() }
+        Inspection {
+            messages: vec![Message::text(Role::User, message)],
+            shown_text: shown,
+            calls: Vec::new(),
+        }
     }
 }
 
 /// The quotes that occur in what the verifier was shown; the reason for dismissing the objection if none
 /// does.
-fn founded(verdict: &Verdict, shown: &str) -> Result<Vec<Quote>, String> {
+fn valid_evidence(verdict: &VerifierVerdict, shown: &str) -> Result<Vec<Quote>, String> {
     if verdict.objection.trim().is_empty() {
         return Err("it does not say what is wrong".to_owned());
     }
-    let whole: HashSet<String> = shown.lines().map(in_one_line).collect();
-    let shown = in_one_line(shown);
+    let whole: HashSet<String> = shown.lines().map(collapse_whitespace).collect();
+    let shown = collapse_whitespace(shown);
     let is_whole = |line: &String| {
         let numbered =
-            |shown: &String| NUMBER.find(shown).is_some_and(|n| shown[n.end()..] == *line);
-        line.len() >= SHORTEST_LINE && (whole.contains(line) || whole.iter().any(numbered))
+            |shown: &String| LINE_NUMBER.find(shown).is_some_and(|n| shown[n.end()..] == *line);
+        line.len() >= MIN_LINE_QUOTE_BYTES && (whole.contains(line) || whole.iter().any(numbered))
     };
     let stands_there = |quote: &&Quote| {
-        let lines = quote.quote.lines().map(in_one_line).filter(|line| !line.is_empty());
+        let lines = quote.quote.lines().map(collapse_whitespace).filter(|line| !line.is_empty());
         let lines: Vec<String> = lines.collect();
         lines.iter().all(|line| shown.contains(line))
-            && lines.iter().any(|line| line.len() >= SHORTEST_PART || is_whole(line))
+            && lines.iter().any(|line| line.len() >= MIN_QUOTE_BYTES || is_whole(line))
     };
     let evidence: Vec<Quote> = verdict.evidence.iter().filter(stands_there).cloned().collect();
     if evidence.is_empty() {
@@ -284,10 +295,10 @@ fn founded(verdict: &Verdict, shown: &str) -> Result<Vec<Quote>, String> {
 }
 
 /// The line numbers of Read and Grep.
-static NUMBER: LazyLock<Regex> =
+static LINE_NUMBER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:\d+ \||.*?[:-]\d+[:-]) ").expect("a fixed expression"));
 
-fn in_one_line(text: &str) -> String {
+fn collapse_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -303,7 +314,7 @@ mod tests {
                 .map(|quote| Quote { source: "a.rs:1".to_owned(), quote: (*quote).to_owned() });
             let (objection, evidence) = (objection.to_owned(), evidence.collect());
             let shown = "1 | fn add() {\n2 |     a - b\n3 | }\nb.rs:7: let c = add();";
-            founded(&Verdict { confirmed: false, objection, evidence }, shown)
+            valid_evidence(&VerifierVerdict { confirmed: false, objection, evidence }, shown)
                 .map(|found| found.len())
         };
         assert_eq!(accepted("it subtracts", &["a - b"]), Ok(1));

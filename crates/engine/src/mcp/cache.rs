@@ -6,45 +6,48 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::server::ToolInfo;
-use super::{Settings, Start};
+use super::{ServerEndpoint, ServerSettings};
 use agent_protocol::disk;
 
 /// Limit of a file: a larger one is not kept.
 const MAX_BYTES: u64 = 8 << 20;
 
 #[derive(Serialize, Deserialize)]
-struct Content {
+struct CachedTools {
     tools: Vec<ToolInfo>,
 }
 
 /// The tools, if they are known for these settings.
-pub(super) fn read(folder: &Path, settings: &Settings) -> Option<Vec<ToolInfo>> {
-    let bytes = disk::read_small(&file(folder, settings)?, MAX_BYTES).ok()?;
-    Some(serde_json::from_slice::<Content>(&bytes).ok()?.tools)
+pub(super) fn read(folder: &Path, settings: &ServerSettings) -> Option<Vec<ToolInfo>> {
+    let bytes = disk::read_small(&cache_path(folder, settings)?, MAX_BYTES).ok()?;
+    Some(serde_json::from_slice::<CachedTools>(&bytes).ok()?.tools)
 }
 
 /// Keeps the tools. A failure only means that they are not known next time.
-pub(super) fn write(folder: &Path, settings: &Settings, tools: &[ToolInfo]) {
-    let Some(path) = file(folder, settings) else { return };
-    let content = Content { tools: tools.to_vec() };
+pub(super) fn write(folder: &Path, settings: &ServerSettings, tools: &[ToolInfo]) {
+    let Some(path) = cache_path(folder, settings) else { return };
+    let content = CachedTools { tools: tools.to_vec() };
     let Ok(bytes) = serde_json::to_vec(&content) else { return };
     let is_known = disk::read_small(&path, MAX_BYTES).is_ok_and(|known| known == bytes);
-    if bytes.len() as u64 <= MAX_BYTES && !is_known && disk::make_folder(folder, 0o700).is_ok() {
-        _ = disk::replace(&path, &bytes);
+    if bytes.len() as u64 <= MAX_BYTES
+        && !is_known
+        && disk::create_folder_all(folder, 0o700).is_ok()
+    {
+        _ = disk::replace_file(&path, &bytes);
     }
 }
 
 /// Another configuration of a server may have other tools. Those of a program that drives the session are not kept.
-fn file(folder: &Path, settings: &Settings) -> Option<PathBuf> {
-    let start = match &settings.start {
-        Start::Program(program) => json!([
+fn cache_path(folder: &Path, settings: &ServerSettings) -> Option<PathBuf> {
+    let start = match &settings.endpoint {
+        ServerEndpoint::Program(program) => json!([
             program.program,
             program.arguments,
             program.environment,
             program.directory.as_os_str().as_encoded_bytes()
         ]),
-        Start::Address { url, headers, .. } => json!([url, headers]),
-        Start::Host(_) => return None,
+        ServerEndpoint::Address { url, headers, .. } => json!([url, headers]),
+        ServerEndpoint::Host(_) => return None,
     };
     let key = json!([settings.name, start]).to_string();
     Some(folder.join(format!("{}.json", &blake3::hash(key.as_bytes()).to_hex()[..32])))

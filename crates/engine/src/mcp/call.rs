@@ -9,24 +9,24 @@ use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError}
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::result::{self, report};
-use super::search::described;
-use super::server::{Connected, Server, ServerState, ToolInfo};
-use super::{TOOL, http};
+use super::result::{self, report_answer};
+use super::search::describe_tool;
+use super::server::{Server, ServerConnection, ServerState, ToolInfo};
+use super::{MCP_TOOL_NAME, http};
 use crate::tools::ToolCx;
 use agent_host::exec::seconds;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::nearest;
+use agent_protocol::most_similar;
 use agent_protocol::schema::Schema;
 use agent_protocol::{Object, shorten};
 
 /// How long it may take until the reason of a lost connection is known.
-pub(super) const REASON: Duration = Duration::from_millis(500);
+pub(super) const LOSS_REASON_TIMEOUT: Duration = Duration::from_millis(500);
 /// Limit of a server's error message.
-const MESSAGE: usize = 1000;
+const MAX_MESSAGE_BYTES: usize = 1000;
 
 /// Calls a tool. `schema`: the one that the model received and that the arguments fit; without it they are checked here.
-pub(super) async fn call(
+pub(super) async fn call_tool(
     server: &Server,
     tool: &str,
     arguments: Object,
@@ -36,11 +36,11 @@ pub(super) async fn call(
     let limit = server.settings.timeout;
     let name = format!("{}.{tool}", server.name());
     let calling = async {
-        let connected = connection(server).await?;
+        let connected = wait_for_connection(server).await?;
         let known = connected.tools.iter().find(|it| it.name == tool);
         let arguments = match (schema, known) {
-            (None, None) => return Err(unknown(server, &connected, tool)),
-            (None, Some(known)) => checked(server, known, arguments)?,
+            (None, None) => return Err(unknown_tool_failure(server, &connected, tool)),
+            (None, Some(known)) => check_arguments(server, known, arguments)?,
             (Some(_), _) => arguments,
         };
         let changed = known.filter(|known| schema.is_some_and(|schema| known.schema != *schema));
@@ -49,15 +49,16 @@ pub(super) async fn call(
         let options = PeerRequestOptions::no_options();
         let sent = connected.peer.send_cancellable_request(request, options).await;
         let mut handle = match sent {
-            Ok(handle) => Pending(Some(handle)),
-            Err(error) => return Err(failed(server, &connected, error, changed).await),
+            Ok(handle) => PendingCall(Some(handle)),
+            Err(error) => return Err(failure_from_error(server, &connected, error, changed).await),
         };
-        match handle.answer().await {
+        match handle.wait_for_answer().await {
             Ok(answer) => {
-                server.reached(Ok(()));
-                report(&name, answer, cx).map_err(|failure| with(failure, server, changed))
+                server.record_reachability(Ok(()));
+                report_answer(&name, answer, cx)
+                    .map_err(|failure| with_changed_tool(failure, server, changed))
             }
-            Err(error) => Err(failed(server, &connected, error, changed).await),
+            Err(error) => Err(failure_from_error(server, &connected, error, changed).await),
         }
     };
     match cx.cancel.run_until_cancelled(timeout(limit, calling)).await {
@@ -68,7 +69,7 @@ pub(super) async fn call(
                 "use another tool, or say in the final answer that mcp.servers.{}.timeout can be raised",
                 server.name()
             );
-            Err(Failure::new(ErrorCode::McpTimeout, message).hint(hint))
+            Err(Failure::new(ErrorCode::McpTimeout, message).with_hint(hint))
         }
         None => {
             let message = format!("{name} was cancelled; it may have had its effect");
@@ -78,10 +79,10 @@ pub(super) async fn call(
 }
 
 /// A call that the server is working on. The server is notified if it is dropped before its answer.
-struct Pending(Option<RequestHandle<RoleClient>>);
+struct PendingCall(Option<RequestHandle<RoleClient>>);
 
-impl Pending {
-    async fn answer(&mut self) -> Result<rmcp::model::ServerResult, ServiceError> {
+impl PendingCall {
+    async fn wait_for_answer(&mut self) -> Result<rmcp::model::ServerResult, ServiceError> {
         let Some(handle) = &mut self.0 else { return Err(ServiceError::TransportClosed) };
         let answer = (&mut handle.rx).await;
         self.0 = None;
@@ -89,7 +90,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
             // Polling it once passes the notice on to the thread of the servers; only its delivery is not waited for.
@@ -99,32 +100,34 @@ impl Drop for Pending {
 }
 
 /// The connection, as soon as there is one.
-async fn connection(server: &Server) -> Result<Connected, Failure> {
-    match server.settled().await {
+async fn wait_for_connection(server: &Server) -> Result<ServerConnection, Failure> {
+    match server.wait_until_settled().await {
         ServerState::Connected(connected) => Ok(connected),
-        ServerState::Failed(why) => Err(unavailable(server, &why)),
-        ServerState::Idle | ServerState::Connecting => Err(unavailable(server, &"it was ended")),
+        ServerState::Failed(why) => Err(unavailable_failure(server, &why)),
+        ServerState::Idle | ServerState::Connecting => {
+            Err(unavailable_failure(server, &"it was ended"))
+        }
     }
 }
 
-fn unavailable(server: &Server, why: &dyn Display) -> Failure {
+fn unavailable_failure(server: &Server, why: &dyn Display) -> Failure {
     let message = format!("the MCP server {} is not available: {why}", server.name());
     Failure::new(ErrorCode::McpUnavailable, message)
-        .hint("continue without it, or say in the final answer what the user has to do")
+        .with_hint("continue without it, or say in the final answer what the user has to do")
 }
 
-fn unknown(server: &Server, connected: &Connected, tool: &str) -> Failure {
+fn unknown_tool_failure(server: &Server, connected: &ServerConnection, tool: &str) -> Failure {
     let names = connected.tools.iter().map(|tool| tool.name.as_str());
-    let hint = match nearest(tool, names) {
+    let hint = match most_similar(tool, names) {
         Some(name) => format!("did you mean {}.{name}?", server.name()),
-        None => format!("find its tools with {TOOL} and `search`"),
+        None => format!("find its tools with {MCP_TOOL_NAME} and `search`"),
     };
     let message = format!("the MCP server {} has no tool {tool:?}", server.name());
-    Failure::new(ErrorCode::UnknownTool, message).hint(hint)
+    Failure::new(ErrorCode::UnknownTool, message).with_hint(hint)
 }
 
 /// The arguments, if they fit the tool's schema as far as it can be understood.
-fn checked(server: &Server, tool: &ToolInfo, arguments: Object) -> Result<Object, Failure> {
+fn check_arguments(server: &Server, tool: &ToolInfo, arguments: Object) -> Result<Object, Failure> {
     let Ok(schema) = Schema::new(&tool.schema) else { return Ok(arguments) };
     let arguments = Value::Object(arguments);
     let problems = schema.mismatches(&arguments, |mismatch| {
@@ -134,42 +137,42 @@ fn checked(server: &Server, tool: &ToolInfo, arguments: Object) -> Result<Object
     match arguments {
         Value::Object(arguments) if problems.is_empty() => Ok(arguments),
         _ => Err(Failure::new(ErrorCode::InvalidParam, problems.join("; "))
-            .hint("send `arguments` that fit the schema below")
-            .datum("content", described(server.name(), tool))),
+            .with_hint("send `arguments` that fit the schema below")
+            .with_data("content", describe_tool(server.name(), tool))),
     }
 }
 
 /// If the tool is not as the model received it, the model receives what it is now.
-fn with(mut failure: Failure, server: &Server, changed: Option<&ToolInfo>) -> Failure {
+fn with_changed_tool(mut failure: Failure, server: &Server, changed: Option<&ToolInfo>) -> Failure {
     if let Some(tool) = changed {
-        let content = described(server.name(), tool);
-        failure = failure.datum("tool_now", content);
+        let content = describe_tool(server.name(), tool);
+        failure = failure.with_data("tool_now", content);
         failure.hint =
-            Some(format!("the tool has changed: call it with {TOOL}, as described below"));
+            Some(format!("the tool has changed: call it with {MCP_TOOL_NAME}, as described below"));
     }
     failure
 }
 
-async fn failed(
+async fn failure_from_error(
     server: &Server,
-    connected: &Connected,
+    connected: &ServerConnection,
     error: ServiceError,
     changed: Option<&ToolInfo>,
 ) -> Failure {
     match error {
         ServiceError::McpError(error) => {
-            server.reached(Ok(()));
-            let message = shorten(&result::one_line(&error.message), MESSAGE);
+            server.record_reachability(Ok(()));
+            let message = shorten(&result::one_line(&error.message), MAX_MESSAGE_BYTES);
             let failure = Failure::new(ErrorCode::McpFailed, message);
             let failure = if error.code == RpcCode::INVALID_PARAMS {
-                failure.hint("check the arguments against the schema")
+                failure.with_hint("check the arguments against the schema")
             } else {
                 failure
             };
-            with(failure, server, changed)
+            with_changed_tool(failure, server, changed)
         }
         ServiceError::TransportClosed => {
-            let state = timeout(REASON, server.lost(connected)).await;
+            let state = timeout(LOSS_REASON_TIMEOUT, server.wait_until_lost(connected)).await;
             let why = match state {
                 Ok(ServerState::Failed(why)) => format!(": {why}"),
                 Ok(_) | Err(_) => String::new(),
@@ -179,24 +182,24 @@ async fn failed(
                 server.name()
             );
             Failure::new(ErrorCode::McpUnavailable, message)
-                .hint("check what happened before you repeat the call")
+                .with_hint("check what happened before you repeat the call")
         }
-        error => match http::refused(&error) {
+        error => match http::refusal_message(&error) {
             Some(why) => {
-                server.reached(Err(&why));
-                unavailable(server, &why)
+                server.record_reachability(Err(&why));
+                unavailable_failure(server, &why)
             }
             None => {
-                let why = result::one_line(&shorten(&http::innermost(&error), MESSAGE));
+                let why = result::one_line(&shorten(&http::root_cause(&error), MAX_MESSAGE_BYTES));
                 if matches!(error, ServiceError::TransportSend(_)) {
-                    server.reached(Err(&why));
+                    server.record_reachability(Err(&why));
                 }
                 let message = format!(
                     "the MCP server {} gave no usable answer to the call, which may have had its effect: {why}",
                     server.name()
                 );
                 Failure::new(ErrorCode::McpUnavailable, message)
-                    .hint("check what happened before you repeat the call")
+                    .with_hint("check what happened before you repeat the call")
             }
         },
     }

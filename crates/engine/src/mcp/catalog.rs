@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use super::names::Names;
-use super::scope::Scope;
+use super::scope::ToolScope;
 use super::server::{Server, ToolInfo};
 use super::tool::{McpTool, ServerTool};
-use super::{Servers, TOOL};
+use super::tool_names::ToolNames;
+use super::{MCP_TOOL_NAME, Servers};
 use crate::tools::Tool;
 use agent_protocol::embedded;
 use agent_protocol::prompt::{Prompt, Prompts, fill};
@@ -21,19 +21,19 @@ const SCHEMA: &str = embedded::MCP_TOOL.schema;
 const BYTES_PER_TOKEN: usize = 4;
 const INDEX_BYTES_PER_TOKEN: usize = 3;
 /// Limit of the words of a description in the index, in bytes.
-const FIRST_WORDS: usize = 40;
+const MAX_FIRST_WORDS_BYTES: usize = 40;
 
 /// The tools of servers that one agent has, for its model.
 pub(super) struct Catalog {
-    scope: Scope,
-    names: Arc<Names>,
-    direct: Vec<Direct>,
+    scope: ToolScope,
+    names: Arc<ToolNames>,
+    direct: Vec<DirectTool>,
     /// `None` if it has no servers.
     spec: Option<ToolSpec>,
 }
 
 /// A tool that the model can call under its own name.
-struct Direct {
+struct DirectTool {
     server: Arc<Server>,
     name: String,
     tool: ToolInfo,
@@ -43,51 +43,52 @@ impl Catalog {
     /// The smallest servers are offered directly, as long as they and an index of the others take at most `max_tokens`.
     pub(super) fn new(
         servers: &[Arc<Server>],
-        scope: Scope,
+        scope: ToolScope,
         max_tokens: u64,
         prompts: &Prompts,
     ) -> Self {
         let room = usize::try_from(max_tokens).unwrap_or(usize::MAX);
-        let mut names = Names::default();
-        let mut known: Vec<(usize, Vec<Direct>)> = Vec::new();
-        let mut all: Vec<Known> = Vec::new();
+        let mut names = ToolNames::default();
+        let mut known: Vec<(usize, Vec<DirectTool>)> = Vec::new();
+        let mut all: Vec<IndexedServer> = Vec::new();
         for server in servers {
             let tools = server.tools();
-            let offered = tools.iter().flat_map(|tools| tools.iter()).map(|tool| Direct {
+            let offered = tools.iter().flat_map(|tools| tools.iter()).map(|tool| DirectTool {
                 server: Arc::clone(server),
-                name: names.name(server.name(), &tool.name),
+                name: names.assign_name(server.name(), &tool.name),
                 tool: tool.clone(),
             });
-            let offered: Vec<Direct> = offered.collect();
-            let offered: Vec<Direct> = offered
+            let offered: Vec<DirectTool> = offered.collect();
+            let offered: Vec<DirectTool> = offered
                 .into_iter()
-                .filter(|Direct { tool, .. }| {
-                    let hashed = names.hashed(server.name(), &tool.name);
-                    scope.has(server.name(), &tool.name, hashed, tool.reads_only)
+                .filter(|DirectTool { tool, .. }| {
+                    let hashed = names.hashed_name(server.name(), &tool.name);
+                    scope.allows(server.name(), &tool.name, hashed, tool.reads_only)
                 })
                 .collect();
             let is_used = match tools {
-                Some(_) => !offered.is_empty() || scope.is_all(),
-                None => scope.may_have(server.name()),
+                Some(_) => !offered.is_empty() || scope.allows_all(),
+                None => scope.may_allow_server(server.name()),
             };
             if is_used {
                 let in_scope = offered.iter().map(|direct| direct.tool.clone()).collect();
                 all.push((server.name().to_owned(), tools.map(|_| in_scope)));
             }
-            let tokens = offered.iter().map(|tool| tool.bytes() / BYTES_PER_TOKEN + 1).sum();
+            let tokens =
+                offered.iter().map(|tool| tool.size_in_bytes() / BYTES_PER_TOKEN + 1).sum();
             known.push((tokens, offered));
         }
         known.sort_by_key(|(tokens, _)| *tokens);
         let (mut direct, mut taken) = (Vec::new(), 0);
-        let mut is_indexed: Vec<&Known> = all.iter().collect();
+        let mut is_indexed: Vec<&IndexedServer> = all.iter().collect();
         // The servers that are not offered directly should at least have their names in the index.
-        let fits = tokens_of(&index(&is_indexed, Detail::Names)) <= room;
-        let least = if fits { Detail::Names } else { Detail::Counts };
+        let fits = index_tokens(&format_index(&is_indexed, IndexDetail::Names)) <= room;
+        let least = if fits { IndexDetail::Names } else { IndexDetail::Counts };
         for (tokens, tools) in known {
             let Some(first) = tools.first() else { continue };
             let others = is_indexed.iter().copied().filter(|(name, _)| name != first.server.name());
-            let others: Vec<&Known> = others.collect();
-            let index = tokens_of(&index(&others, least));
+            let others: Vec<&IndexedServer> = others.collect();
+            let index = index_tokens(&format_index(&others, least));
             if taken + tokens + index > room {
                 break;
             }
@@ -96,15 +97,15 @@ impl Catalog {
             is_indexed = others;
         }
         direct.sort_by(|a, b| a.server.name().cmp(b.server.name()));
-        let index = [Detail::Words, Detail::Names, Detail::Counts]
-            .map(|detail| index(&is_indexed, detail))
+        let index = [IndexDetail::Words, IndexDetail::Names, IndexDetail::Counts]
+            .map(|detail| format_index(&is_indexed, detail))
             .into_iter()
-            .find(|index| taken + tokens_of(index) <= room)
-            .unwrap_or_else(|| index(&is_indexed, Detail::Counts));
+            .find(|index| taken + index_tokens(index) <= room)
+            .unwrap_or_else(|| format_index(&is_indexed, IndexDetail::Counts));
         let spec = (!all.is_empty()).then(|| {
             let text = prompts.text(DESCRIPTION).trim_end();
             ToolSpec {
-                name: TOOL.into(),
+                name: MCP_TOOL_NAME.into(),
                 description: fill(text, &[("index", &index)]).into(),
                 schema: serde_json::from_str(SCHEMA).unwrap_or_default(),
                 is_foreign: false,
@@ -116,7 +117,7 @@ impl Catalog {
     /// The tools, in a fixed order.
     pub(super) fn tools(&self, servers: &Servers) -> Vec<Box<dyn Tool>> {
         let direct = self.direct.iter().map(|direct| {
-            let Direct { server, name, tool } = direct;
+            let DirectTool { server, name, tool } = direct;
             Box::new(ServerTool::new(servers.clone(), Arc::clone(server), name, tool))
                 as Box<dyn Tool>
         });
@@ -130,17 +131,17 @@ impl Catalog {
 }
 
 /// A server by its name, with those of its tools that are in the scope; `None`: they are not known yet.
-type Known = (String, Option<Vec<ToolInfo>>);
+type IndexedServer = (String, Option<Vec<ToolInfo>>);
 
-impl Direct {
-    fn bytes(&self) -> usize {
+impl DirectTool {
+    fn size_in_bytes(&self) -> usize {
         self.name.len() + self.tool.description.len() + self.tool.schema.to_string().len()
     }
 }
 
 /// How much an index says.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Detail {
+enum IndexDetail {
     /// Names and the first words of descriptions.
     Words,
     /// Names.
@@ -150,7 +151,7 @@ enum Detail {
 }
 
 /// The tools of these servers, one server per paragraph; nothing if there are none.
-fn index(servers: &[&Known], detail: Detail) -> String {
+fn format_index(servers: &[&IndexedServer], detail: IndexDetail) -> String {
     let mut index = String::new();
     for (name, tools) in servers {
         let Some(tools) = tools else {
@@ -158,17 +159,17 @@ fn index(servers: &[&Known], detail: Detail) -> String {
             continue;
         };
         match detail {
-            Detail::Words => {
+            IndexDetail::Words => {
                 index.push_str(&format!("\n{name}:"));
                 for tool in tools {
                     index.push_str(&format!("\n- {}{}", tool.name, first_words(tool)));
                 }
             }
-            Detail::Names => {
+            IndexDetail::Names => {
                 let tools: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
                 index.push_str(&format!("\n{name}: {}", tools.join(" ")));
             }
-            Detail::Counts => index.push_str(&format!("\n{name}: {} tools", tools.len())),
+            IndexDetail::Counts => index.push_str(&format!("\n{name}: {} tools", tools.len())),
         }
     }
     index
@@ -177,14 +178,14 @@ fn index(servers: &[&Known], detail: Detail) -> String {
 fn first_words(tool: &ToolInfo) -> String {
     let line = tool.description.lines().next().unwrap_or_default();
     let line = line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.');
-    let words = match line.get(..=FIRST_WORDS).and_then(|cut| cut.rfind(' ')) {
-        Some(end) if line.len() > FIRST_WORDS => &line[..end],
-        _ if line.len() <= FIRST_WORDS => line,
+    let words = match line.get(..=MAX_FIRST_WORDS_BYTES).and_then(|cut| cut.rfind(' ')) {
+        Some(end) if line.len() > MAX_FIRST_WORDS_BYTES => &line[..end],
+        _ if line.len() <= MAX_FIRST_WORDS_BYTES => line,
         _ => "",
     };
     if words.is_empty() { String::new() } else { format!(": {words}") }
 }
 
-fn tokens_of(index: &str) -> usize {
+fn index_tokens(index: &str) -> usize {
     index.len().div_ceil(INDEX_BYTES_PER_TOKEN)
 }

@@ -10,38 +10,38 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Passes a message to the server; what it answers or sends by itself goes to the sender.
-type Carry = dyn Fn(Value, &UnboundedSender<Value>) + Send + Sync;
+type MessageCarrier = dyn Fn(Value, &UnboundedSender<Value>) + Send + Sync;
 
 /// The way to a server in the program.
 #[derive(Clone)]
-pub struct Host(Arc<Carry>);
+pub struct HostChannel(Arc<MessageCarrier>);
 
-impl Host {
+impl HostChannel {
     /// Messages are passed on by `carry`, which does not wait.
     pub fn new(carry: impl Fn(Value, &UnboundedSender<Value>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(carry))
     }
 
     /// A connection.
-    pub(super) fn connection(&self) -> Connection {
+    pub(super) fn connect(&self) -> HostConnection {
         let (sender, receiver) = unbounded_channel();
-        Connection { host: self.clone(), sender, receiver }
+        HostConnection { host: self.clone(), sender, receiver }
     }
 }
 
-impl std::fmt::Debug for Host {
+impl std::fmt::Debug for HostChannel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Host")
     }
 }
 
-pub(super) struct Connection {
-    host: Host,
+pub(super) struct HostConnection {
+    host: HostChannel,
     sender: UnboundedSender<Value>,
     receiver: UnboundedReceiver<Value>,
 }
 
-impl Transport<RoleClient> for Connection {
+impl Transport<RoleClient> for HostConnection {
     type Error = Infallible;
 
     fn send(

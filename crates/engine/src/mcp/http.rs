@@ -9,13 +9,13 @@ use rmcp::transport::streamable_http_client::{
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 
-use super::stdio::MAX_MESSAGE;
+use super::stdio::MAX_MESSAGE_BYTES;
 
 /// The HTTP client of the transport.
 pub type HttpClient = reqwest::Client;
 
 /// The transport to this address.
-pub(super) fn transport(
+pub(super) fn create_transport(
     client: HttpClient,
     url: &str,
     headers: &[(String, String)],
@@ -29,57 +29,60 @@ pub(super) fn transport(
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(all)
-        .max_sse_event_size(MAX_MESSAGE)
-        .max_json_response_size(MAX_MESSAGE);
+        .max_sse_event_size(MAX_MESSAGE_BYTES)
+        .max_json_response_size(MAX_MESSAGE_BYTES);
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-const LOGIN: &str = "it wants a login (HTTP 401): give it a token, \
+const LOGIN_REQUIRED: &str = "it wants a login (HTTP 401): give it a token, \
     headers = { Authorization = \"Bearer ${TOKEN}\" } in its settings; a login by OAuth is not supported";
 
 /// The error of the HTTP client.
 type ClientError = <HttpClient as StreamableHttpClient>::Error;
 
 /// The message if a call failed because the server wants a login or cannot be reached.
-pub(super) fn refused(error: &ServiceError) -> Option<String> {
-    if wants_login(error, error.auth_challenge().is_some()) {
-        return Some(LOGIN.to_owned());
+pub(super) fn refusal_message(error: &ServiceError) -> Option<String> {
+    if requires_login(error, error.auth_challenge().is_some()) {
+        return Some(LOGIN_REQUIRED.to_owned());
     }
     let ServiceError::TransportSend(error) = error else { return None };
-    is_not_connected(error).then(|| not_reached(error))
+    is_not_connected(error).then(|| unreachable_message(error))
 }
 
 /// Why there is no connection.
-pub(super) fn not_connected(error: &ClientInitializeError) -> String {
-    if wants_login(error, error.is_authorization_required()) {
-        return LOGIN.to_owned();
+pub(super) fn connect_error_message(error: &ClientInitializeError) -> String {
+    if requires_login(error, error.is_authorization_required()) {
+        return LOGIN_REQUIRED.to_owned();
     }
     match error {
         ClientInitializeError::TransportError { error, .. } if is_not_connected(error) => {
-            not_reached(error)
+            unreachable_message(error)
         }
         // (`source()` of this variant is `None`.)
-        ClientInitializeError::TransportError { error, .. } => innermost(error),
-        error => innermost(error),
+        ClientInitializeError::TransportError { error, .. } => root_cause(error),
+        error => root_cause(error),
     }
 }
 
-fn not_reached(error: &DynamicTransportError) -> String {
-    format!("it cannot be reached: {}", innermost(error))
+fn unreachable_message(error: &DynamicTransportError) -> String {
+    format!("it cannot be reached: {}", root_cause(error))
 }
 
 /// There was no connection: the server has received nothing.
 fn is_not_connected(error: &(dyn Error + 'static)) -> bool {
-    causes(error).any(|it| it.downcast_ref::<ClientError>().is_some_and(ClientError::is_connect))
+    error_chain(error)
+        .any(|it| it.downcast_ref::<ClientError>().is_some_and(ClientError::is_connect))
 }
 
 /// The message of the error that caused the others.
-pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
-    causes(error).last().map(ToString::to_string).unwrap_or_default()
+pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
+    error_chain(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
 /// An error, and the errors that caused it.
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+fn error_chain<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| {
         let error: &'a (dyn Error + 'static) = *error;
         // (It does not say that the error of the client is its source.)
@@ -90,6 +93,6 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     })
 }
 
-fn wants_login(error: &dyn Error, is_challenge: bool) -> bool {
+fn requires_login(error: &dyn Error, is_challenge: bool) -> bool {
     is_challenge || error.to_string().contains("HTTP 401")
 }

@@ -11,7 +11,6 @@ mod catalog;
 mod connection;
 mod host;
 mod http;
-mod names;
 mod offers;
 mod result;
 mod scope;
@@ -19,6 +18,7 @@ mod search;
 mod server;
 mod stdio;
 mod tool;
+mod tool_names;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,30 +28,30 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tools::Tool;
 use agent_host::exec::{Exec, ServiceCommand};
-use agent_protocol::counted;
-use agent_protocol::event::{Body, Events};
+use agent_protocol::event::{EventBody, EventStream};
+use agent_protocol::pluralize;
 use agent_protocol::prompt::Prompts;
 
 use catalog::Catalog;
-pub use host::Host;
+pub use host::HostChannel;
 pub use http::HttpClient;
-pub use offers::{Fetched, OfferChanges};
-pub use scope::Scope;
+pub use offers::{FetchedContent, OfferChanges};
+pub use scope::ToolScope;
 use server::Server;
 pub use server::{ServerState, ToolInfo};
 
 /// The name of the one tool for all servers.
-pub const TOOL: &str = "McpTool";
+pub const MCP_TOOL_NAME: &str = "McpTool";
 
 /// Where no server is configured.
 pub const NO_SERVERS: &str = "no MCP server is configured; `agent mcp add NAME COMMAND` or `agent mcp add NAME --url URL` adds one";
 
 /// How long servers may take to end by themselves.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a server is reached.
 #[derive(Clone, Debug)]
-pub enum Start {
+pub enum ServerEndpoint {
     /// A program that is spoken to through its standard input and output.
     Program(ServiceCommand),
     /// Streamable HTTP.
@@ -64,16 +64,16 @@ pub enum Start {
         client: fn(&str) -> Result<HttpClient, String>,
     },
     /// A server in the program that drives the session.
-    Host(Host),
+    Host(HostChannel),
 }
 
 /// One server.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ServerSettings {
     /// Its name in the configuration.
     pub name: String,
     /// How it is reached.
-    pub start: Start,
+    pub endpoint: ServerEndpoint,
     /// Time limit of its start, and of each call.
     pub timeout: Duration,
     /// The tools that are used; empty: all.
@@ -89,7 +89,7 @@ pub struct ServerReport {
     /// Its state.
     pub state: ServerState,
     /// The names of its tools; `None` if they are not known.
-    pub known: Option<Vec<String>>,
+    pub tools: Option<Vec<String>>,
 }
 
 impl std::fmt::Display for ServerReport {
@@ -101,8 +101,8 @@ impl std::fmt::Display for ServerReport {
             ServerState::Failed(why) => return write!(f, "{}: not available: {why}", self.name),
         };
         write!(f, "{}: {state}", self.name)?;
-        let Some(known) = &self.known else { return Ok(()) };
-        write!(f, ", {}", counted(known.len() as u64, "tool"))?;
+        let Some(known) = &self.tools else { return Ok(()) };
+        write!(f, ", {}", pluralize(known.len() as u64, "tool"))?;
         if known.is_empty() { Ok(()) } else { write!(f, ": {}", known.join(", ")) }
     }
 }
@@ -115,35 +115,35 @@ struct Inner {
     servers: Vec<Arc<Server>>,
     max_tokens: u64,
     prompts: Prompts,
-    shared: Arc<Shared>,
+    shared: Arc<ServerThreadContext>,
     exec: Arc<Exec>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 /// What the thread of the servers shares with the session.
-struct Shared {
+struct ServerThreadContext {
     cache: Option<PathBuf>,
     cancel: CancellationToken,
-    reports: Mutex<Reports>,
+    reports: Mutex<ReportQueue>,
 }
 
 /// Where changes are reported.
 #[derive(Default)]
-struct Reports {
-    events: Option<Events>,
+struct ReportQueue {
+    events: Option<EventStream>,
     /// What happened before the session began.
-    waiting: Vec<Body>,
+    queued: Vec<EventBody>,
 }
 
-impl Shared {
-    fn report(&self, body: Body) {
+impl ServerThreadContext {
+    fn report(&self, body: EventBody) {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         match reports.events.clone() {
             Some(events) => {
                 drop(reports);
                 events.emit(body);
             }
-            None => reports.waiting.push(body),
+            None => reports.queued.push(body),
         }
     }
 }
@@ -152,7 +152,7 @@ impl Servers {
     /// The servers with these settings, of which none is started yet. `cache`: the folder for their schemas.
     /// `max_tokens`: see [`Catalog`].
     pub fn new(
-        settings: Vec<Settings>,
+        settings: Vec<ServerSettings>,
         exec: Exec,
         cache: Option<PathBuf>,
         max_tokens: u64,
@@ -160,28 +160,31 @@ impl Servers {
     ) -> Self {
         let servers: Vec<Arc<Server>> =
             settings.into_iter().map(|it| Arc::new(Server::new(it, cache.as_deref()))).collect();
-        let shared =
-            Arc::new(Shared { cache, cancel: CancellationToken::new(), reports: Mutex::default() });
+        let shared = Arc::new(ServerThreadContext {
+            cache,
+            cancel: CancellationToken::new(),
+            reports: Mutex::default(),
+        });
         let thread = Mutex::default();
         let (exec, prompts) = (Arc::new(exec), prompts.clone());
         Self(Arc::new(Inner { servers, max_tokens, prompts, shared, exec, thread }))
     }
 
     /// The tools for an agent with this scope, as they are known now, in a fixed order.
-    pub fn tools(&self, scope: Scope) -> Vec<Box<dyn Tool>> {
+    pub fn tools(&self, scope: ToolScope) -> Vec<Box<dyn Tool>> {
         let Inner { servers, max_tokens, prompts, .. } = &*self.0;
         Catalog::new(servers, scope, *max_tokens, prompts).tools(self)
     }
 
     /// The name in the list of a role means a server, or a tool that it has or, if its tools are not known yet, may have.
-    pub fn is_known(&self, name: &str) -> bool {
+    pub fn is_known_name(&self, name: &str) -> bool {
         self.0.servers.iter().any(|server| match server.tools() {
-            _ if name == TOOL => true,
+            _ if name == MCP_TOOL_NAME => true,
             Some(tools) => {
-                let is_it = |tool: &ToolInfo| scope::is_tool(name, server.name(), &tool.name);
-                scope::is_tool(name, server.name(), "") || tools.iter().any(is_it)
+                let is_it = |tool: &ToolInfo| scope::names_tool(name, server.name(), &tool.name);
+                scope::names_tool(name, server.name(), "") || tools.iter().any(is_it)
             }
-            None => scope::is_of_server(name, server.name()),
+            None => scope::names_server(name, server.name()),
         })
     }
 
@@ -194,25 +197,25 @@ impl Servers {
         let (servers, exec, shared) =
             (self.0.servers.clone(), Arc::clone(&self.0.exec), Arc::clone(&self.0.shared));
         for server in &servers {
-            server.connecting();
+            server.set_connecting();
         }
-        let run = move || connection::run(&servers, &exec, &shared);
+        let run = move || connection::run_servers(&servers, &exec, &shared);
         match std::thread::Builder::new().name("mcp".to_owned()).spawn(run) {
             Ok(started) => *thread = Some(started),
             Err(error) => {
                 let why = format!("the thread of the MCP servers could not be started: {error}");
                 for server in &self.0.servers {
-                    server.fail(why.clone());
+                    server.set_failed(why.clone());
                 }
             }
         }
     }
 
     /// From now on changes are events of this session; so are those that happened before.
-    pub fn announce(&self, events: &Events) {
+    pub fn attach_events(&self, events: &EventStream) {
         let mut reports = self.0.shared.reports.lock().unwrap_or_else(PoisonError::into_inner);
         reports.events = Some(events.clone());
-        let waiting = std::mem::take(&mut reports.waiting);
+        let waiting = std::mem::take(&mut reports.queued);
         drop(reports);
         for body in waiting {
             events.emit(body);
@@ -223,8 +226,8 @@ impl Servers {
     pub fn states(&self) -> Vec<ServerReport> {
         let report = |server: &Arc<Server>| ServerReport {
             name: server.name().to_owned(),
-            state: server.shown_state(),
-            known: server.tools().map(|tools| tools.iter().map(|it| it.name.clone()).collect()),
+            state: server.displayed_state(),
+            tools: server.tools().map(|tools| tools.iter().map(|it| it.name.clone()).collect()),
         };
         self.0.servers.iter().map(report).collect()
     }
@@ -235,11 +238,11 @@ impl Servers {
     }
 
     /// Waits until each server, or only the one of this name, is connected with known tools or has failed.
-    pub async fn settled(&self, only: Option<&str>) {
+    pub async fn wait_until_ready(&self, only: Option<&str>) {
         for server in &self.0.servers {
             if only.is_none_or(|name| name == server.name()) {
-                server.settled().await;
-                server.listed().await;
+                server.wait_until_settled().await;
+                server.wait_until_listed().await;
             }
         }
     }
@@ -250,7 +253,7 @@ impl Servers {
         let thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(thread) = thread else { return };
         let joined = tokio::task::spawn_blocking(move || thread.join());
-        _ = tokio::time::timeout(PATIENCE, joined).await;
+        _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, joined).await;
     }
 
     fn servers(&self) -> &[Arc<Server>] {
@@ -258,7 +261,7 @@ impl Servers {
     }
 
     /// The server, and the name of one of its tools: `git.log`, or `mcp__git__log`.
-    fn named<'a>(&'a self, tool: &'a str) -> Option<(&'a Arc<Server>, &'a str)> {
+    fn find_tool<'a>(&'a self, tool: &'a str) -> Option<(&'a Arc<Server>, &'a str)> {
         let split = |separator: &'static str| {
             move |server: &'a Arc<Server>| {
                 let rest = tool.strip_prefix("mcp__").filter(|_| separator == "__");

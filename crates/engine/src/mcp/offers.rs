@@ -15,31 +15,31 @@ use rmcp::service::{Peer, RoleClient, ServiceError};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::call::REASON;
-use super::result::{one_line, size, text_of};
-use super::scope::server_name;
-use super::server::{Connected, Server, ServerState};
+use super::call::LOSS_REASON_TIMEOUT;
+use super::result::{decoded_size, one_line, text_of};
+use super::scope::server_prefix;
+use super::server::{Server, ServerConnection, ServerState};
 use super::{NO_SERVERS, Servers, http};
 use agent_host::exec::seconds;
-use agent_protocol::own_command::{OwnCommand, words};
-use agent_protocol::tool::sanitized;
-use agent_protocol::{Object, nearest, shorten};
+use agent_protocol::custom_command::{CustomCommand, split_words};
+use agent_protocol::tool::sanitize_name;
+use agent_protocol::{Object, most_similar, shorten};
 
 /// Limits: pages of a list, prompts or resources of a server, and bytes of a sentence of a server.
 const MAX_PAGES: usize = 20;
 const MAX_OFFERS: usize = 1000;
-const MESSAGE: usize = 300;
+const MAX_MESSAGE_BYTES: usize = 300;
 
 /// The prompts and resources of a server.
 #[derive(Debug, Default)]
-pub(super) struct Offers {
-    prompts: Vec<Prompt>,
+pub(super) struct ServerOffers {
+    prompts: Vec<ServerPrompt>,
     /// Their addresses.
     resources: Vec<String>,
 }
 
 #[derive(Debug)]
-struct Prompt {
+struct ServerPrompt {
     name: String,
     description: String,
     /// In order: the name, and whether it is required.
@@ -48,7 +48,7 @@ struct Prompt {
 
 /// The content of a prompt or a resource.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchedContent {
     /// Its text.
     pub text: String,
     /// The contents of its images.
@@ -56,17 +56,17 @@ pub struct Fetched {
 }
 
 /// Changes of what servers offer.
-pub struct OfferChanges(Vec<watch::Receiver<Option<Arc<Offers>>>>);
+pub struct OfferChanges(Vec<watch::Receiver<Option<Arc<ServerOffers>>>>);
 
 impl OfferChanges {
     /// The changes from now on.
-    pub fn of(servers: Option<&Servers>) -> Self {
+    pub fn watch(servers: Option<&Servers>) -> Self {
         let servers = servers.into_iter().flat_map(Servers::servers);
         Self(servers.map(|server| server.watch_offers()).collect())
     }
 
     /// Waits for the next one. It may be dropped meanwhile: no change is lost.
-    pub async fn next(&mut self) {
+    pub async fn wait_for_change(&mut self) {
         if self.0.is_empty() {
             std::future::pending::<()>().await;
         }
@@ -81,16 +81,16 @@ impl OfferChanges {
 
 impl Servers {
     /// The prompts of connected servers as commands, sorted by name.
-    pub fn commands(&self) -> Vec<OwnCommand> {
+    pub fn commands(&self) -> Vec<CustomCommand> {
         let mut commands = Vec::new();
         for server in self.servers() {
             let Some(offers) = server.offers() else { continue };
-            let prompts = offers.prompts.iter().map(|prompt| OwnCommand {
-                name: prompt.command(server),
-                description: shorten(&one_line(&prompt.description), MESSAGE),
-                argument_hint: prompt.hint(),
+            let prompts = offers.prompts.iter().map(|prompt| CustomCommand {
+                name: prompt.command_name(server),
+                description: shorten(&one_line(&prompt.description), MAX_MESSAGE_BYTES),
+                argument_hint: prompt.argument_hint(),
                 server: Some(server.name().to_owned()),
-                ..OwnCommand::default()
+                ..CustomCommand::default()
             });
             commands.extend(prompts);
         }
@@ -109,14 +109,18 @@ impl Servers {
     }
 
     /// There is a server of this name.
-    pub fn has(&self, server: &str) -> bool {
+    pub fn has_server(&self, server: &str) -> bool {
         self.servers().iter().any(|it| it.name() == server)
     }
 
     /// The text of the prompt that the command `mcp__server__prompt` means.
-    pub async fn prompt(&self, command: &str, arguments: &str) -> Result<Fetched, String> {
+    pub async fn fetch_prompt(
+        &self,
+        command: &str,
+        arguments: &str,
+    ) -> Result<FetchedContent, String> {
         let of_server = |server: &Arc<Server>| {
-            let rest = command.strip_prefix(&server_name(server.name()))?.strip_prefix("__")?;
+            let rest = command.strip_prefix(&server_prefix(server.name()))?.strip_prefix("__")?;
             Some((Arc::clone(server), rest))
         };
         let named = self.servers().iter().filter_map(of_server);
@@ -128,20 +132,22 @@ impl Servers {
                 "/{command} names no MCP server: it would be /mcp__SERVER__PROMPT; the servers are {servers}"
             ));
         };
-        within(&server, async {
-            let connected = connected(&server).await?;
-            let offers = server.offers_listed().await;
-            let prompt = offers.prompt(name).ok_or_else(|| offers.no_prompt(&server, name))?;
-            let arguments = prompt
-                .arguments(arguments)
-                .map_err(|why| format!("{why}: /{} {}", prompt.command(&server), prompt.hint()))?;
+        with_time_limit(&server, async {
+            let connected = wait_for_connection(&server).await?;
+            let offers = server.wait_for_offers().await;
+            let prompt = offers
+                .find_prompt(name)
+                .ok_or_else(|| offers.unknown_prompt_message(&server, name))?;
+            let arguments = prompt.parse_arguments(arguments).map_err(|why| {
+                format!("{why}: /{} {}", prompt.command_name(&server), prompt.argument_hint())
+            })?;
             let params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(arguments);
             let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
             match connected.peer.send_request(request).await {
                 Ok(ServerResult::GetPromptResult(result)) => {
                     let named = |message: &rmcp::model::PromptMessage| message.role != Role::User;
                     let has_answers = result.messages.iter().any(named);
-                    let mut fetched = Fetched::default();
+                    let mut fetched = FetchedContent::default();
                     let mut texts = Vec::new();
                     for message in result.messages {
                         let who = match message.role {
@@ -149,12 +155,12 @@ impl Servers {
                             Role::User => "User: ",
                             Role::Assistant => "Assistant: ",
                         };
-                        let mut show = |data: &str, _: &str| fetched.show(data);
+                        let mut show = |data: &str, _: &str| fetched.add_image(data);
                         let text = text_of(message.content, &mut show);
                         texts.extend(text.map(|text| format!("{who}{text}")));
                     }
                     fetched.text = texts.join("\n\n");
-                    if fetched == Fetched::default() {
+                    if fetched == FetchedContent::default() {
                         return Err(format!(
                             "the prompt {} of the MCP server {} is empty",
                             prompt.name,
@@ -163,23 +169,23 @@ impl Servers {
                     }
                     Ok(fetched)
                 }
-                Ok(_) => Err(no_answer(&server)),
-                Err(error) => Err(failed(&server, &connected, &error).await),
+                Ok(_) => Err(protocol_error_message(&server)),
+                Err(error) => Err(request_error_message(&server, &connected, &error).await),
             }
         })
         .await
     }
 
     /// The content of a resource.
-    pub async fn resource(&self, server: &str, uri: &str) -> Result<Fetched, String> {
+    pub async fn fetch_resource(&self, server: &str, uri: &str) -> Result<FetchedContent, String> {
         let server = self.servers().iter().find(|it| it.name() == server).ok_or(NO_SERVERS)?;
-        within(server, async {
-            let connected = connected(server).await?;
+        with_time_limit(server, async {
+            let connected = wait_for_connection(server).await?;
             let params = ReadResourceRequestParams::new(uri);
             let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
             match connected.peer.send_request(request).await {
                 Ok(ServerResult::ReadResourceResult(result)) => {
-                    let mut fetched = Fetched::default();
+                    let mut fetched = FetchedContent::default();
                     let mut texts = Vec::new();
                     for contents in result.contents {
                         match contents {
@@ -190,27 +196,27 @@ impl Servers {
                                     let kind = if kind.is_empty() { "binary" } else { &kind };
                                     return Err(format!(
                                         "it is not text ({kind}, {} bytes)",
-                                        size(&blob)
+                                        decoded_size(&blob)
                                     ));
                                 }
-                                fetched.show(&blob)?;
+                                fetched.add_image(&blob)?;
                             }
-                            _ => return Err(no_answer(server)),
+                            _ => return Err(protocol_error_message(server)),
                         }
                     }
                     fetched.text = texts.join("\n");
                     Ok(fetched)
                 }
-                Ok(_) => Err(no_answer(server)),
-                Err(error) => Err(failed(server, &connected, &error).await),
+                Ok(_) => Err(protocol_error_message(server)),
+                Err(error) => Err(request_error_message(server, &connected, &error).await),
             }
         })
         .await
     }
 }
 
-impl Fetched {
-    fn show(&mut self, base64: &str) -> Result<(), String> {
+impl FetchedContent {
+    fn add_image(&mut self, base64: &str) -> Result<(), String> {
         let image =
             STANDARD.decode(base64).map_err(|_| "its image is not valid base64".to_owned())?;
         self.images.push(image);
@@ -218,17 +224,18 @@ impl Fetched {
     }
 }
 
-impl Offers {
-    fn prompt(&self, name: &str) -> Option<&Prompt> {
-        let is_it = |prompt: &&Prompt| prompt.name == name || sanitized(&prompt.name) == name;
+impl ServerOffers {
+    fn find_prompt(&self, name: &str) -> Option<&ServerPrompt> {
+        let is_it =
+            |prompt: &&ServerPrompt| prompt.name == name || sanitize_name(&prompt.name) == name;
         self.prompts.iter().find(is_it)
     }
 
-    fn no_prompt(&self, server: &Server, name: &str) -> String {
-        let names: Vec<String> = self.prompts.iter().map(|it| it.command(server)).collect();
-        let hint = match nearest(name, self.prompts.iter().map(|it| it.name.as_str())) {
+    fn unknown_prompt_message(&self, server: &Server, name: &str) -> String {
+        let names: Vec<String> = self.prompts.iter().map(|it| it.command_name(server)).collect();
+        let hint = match most_similar(name, self.prompts.iter().map(|it| it.name.as_str())) {
             Some(near) => {
-                format!("did you mean /{}__{}?", server_name(server.name()), sanitized(near))
+                format!("did you mean /{}__{}?", server_prefix(server.name()), sanitize_name(near))
             }
             None if names.is_empty() => "it has none".to_owned(),
             None => format!("it has /{}", names.join(", /")),
@@ -237,13 +244,13 @@ impl Offers {
     }
 }
 
-impl Prompt {
-    fn command(&self, server: &Server) -> String {
-        format!("{}__{}", server_name(server.name()), sanitized(&self.name))
+impl ServerPrompt {
+    fn command_name(&self, server: &Server) -> String {
+        format!("{}__{}", server_prefix(server.name()), sanitize_name(&self.name))
     }
 
     /// Its arguments, for display.
-    fn hint(&self) -> String {
+    fn argument_hint(&self) -> String {
         let shown = self.arguments.iter().map(|(name, is_required)| match is_required {
             true => format!("<{name}>"),
             false => format!("[{name}]"),
@@ -252,8 +259,8 @@ impl Prompt {
     }
 
     /// The arguments by order; the last one takes the rest of the line.
-    fn arguments(&self, line: &str) -> Result<Object, String> {
-        let mut words = words(line);
+    fn parse_arguments(&self, line: &str) -> Result<Object, String> {
+        let mut words = split_words(line);
         let n = self.arguments.len();
         if n == 0 && !words.is_empty() {
             return Err("the prompt takes no arguments".to_owned());
@@ -271,18 +278,18 @@ impl Prompt {
 }
 
 /// The time limit of a call.
-async fn within(
+async fn with_time_limit(
     server: &Server,
-    work: impl Future<Output = Result<Fetched, String>>,
-) -> Result<Fetched, String> {
+    work: impl Future<Output = Result<FetchedContent, String>>,
+) -> Result<FetchedContent, String> {
     let limit = server.settings.timeout;
     timeout(limit, work).await.unwrap_or_else(|_| {
         Err(format!("the MCP server {} did not answer within {}", server.name(), seconds(limit)))
     })
 }
 
-async fn connected(server: &Server) -> Result<Connected, String> {
-    let why = match server.settled().await {
+async fn wait_for_connection(server: &Server) -> Result<ServerConnection, String> {
+    let why = match server.wait_until_settled().await {
         ServerState::Connected(connected) => return Ok(connected),
         ServerState::Failed(why) => why,
         ServerState::Idle | ServerState::Connecting => "it was ended".into(),
@@ -290,71 +297,78 @@ async fn connected(server: &Server) -> Result<Connected, String> {
     Err(format!("the MCP server {} is not available: {why}", server.name()))
 }
 
-fn no_answer(server: &Server) -> String {
+fn protocol_error_message(server: &Server) -> String {
     format!("the answer of the MCP server {} does not follow the protocol", server.name())
 }
 
-async fn failed(server: &Server, connected: &Connected, error: &ServiceError) -> String {
+async fn request_error_message(
+    server: &Server,
+    connected: &ServerConnection,
+    error: &ServiceError,
+) -> String {
     let name = server.name();
     match error {
         ServiceError::McpError(error) => {
-            format!("the MCP server {name}: {}", shorten(&one_line(&error.message), MESSAGE))
+            format!(
+                "the MCP server {name}: {}",
+                shorten(&one_line(&error.message), MAX_MESSAGE_BYTES)
+            )
         }
         ServiceError::TransportClosed => {
-            let why = match timeout(REASON, server.lost(connected)).await {
+            let why = match timeout(LOSS_REASON_TIMEOUT, server.wait_until_lost(connected)).await {
                 Ok(ServerState::Failed(why)) => format!(": {why}"),
                 Ok(_) | Err(_) => String::new(),
             };
             format!("the MCP server {name} ended before it answered{why}")
         }
         error => {
-            let refused = http::refused(error);
+            let refused = http::refusal_message(error);
             if let Some(why) = &refused {
-                server.reached(Err(why));
+                server.record_reachability(Err(why));
             }
-            let why = refused.unwrap_or_else(|| one_line(&http::innermost(error)));
-            format!("the MCP server {name}: {}", shorten(&why, MESSAGE))
+            let why = refused.unwrap_or_else(|| one_line(&http::root_cause(error)));
+            format!("the MCP server {name}: {}", shorten(&why, MAX_MESSAGE_BYTES))
         }
     }
 }
 
 /// Lists what a server offers, as far as it says that it has any. What fails is not offered.
-pub(super) async fn list(peer: &Peer<RoleClient>, limit: Duration) -> Offers {
+pub(super) async fn list_offers(peer: &Peer<RoleClient>, limit: Duration) -> ServerOffers {
     let info = peer.peer_info();
     let capabilities = info.as_ref().map(|info| &info.capabilities);
-    let mut offers = Offers::default();
+    let mut offers = ServerOffers::default();
     if capabilities.is_some_and(|it| it.prompts.is_some()) {
-        _ = timeout(limit, prompts(peer, &mut offers.prompts)).await;
+        _ = timeout(limit, list_prompts(peer, &mut offers.prompts)).await;
     }
     if capabilities.is_some_and(|it| it.resources.is_some()) {
-        _ = timeout(limit, resources(peer, &mut offers.resources)).await;
+        _ = timeout(limit, list_resources(peer, &mut offers.resources)).await;
     }
     offers
 }
 
-async fn prompts(peer: &Peer<RoleClient>, prompts: &mut Vec<Prompt>) {
+async fn list_prompts(peer: &Peer<RoleClient>, prompts: &mut Vec<ServerPrompt>) {
     let mut params = PaginatedRequestParams::default();
     for _ in 0..MAX_PAGES {
         let request = ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
         let answer = peer.send_request(request).await;
         let Ok(ServerResult::ListPromptsResult(page)) = answer else { return };
-        prompts.extend(page.prompts.into_iter().map(described));
+        prompts.extend(page.prompts.into_iter().map(prompt_from_rpc));
         prompts.truncate(MAX_OFFERS);
         let Some(next) = page.next_cursor.filter(|_| prompts.len() < MAX_OFFERS) else { return };
         params = PaginatedRequestParams::default().with_cursor(Some(next));
     }
 }
 
-fn described(prompt: RpcPrompt) -> Prompt {
+fn prompt_from_rpc(prompt: RpcPrompt) -> ServerPrompt {
     let arguments = prompt.arguments.unwrap_or_default().into_iter();
-    Prompt {
+    ServerPrompt {
         arguments: arguments.map(|it| (it.name, it.required == Some(true))).collect(),
         description: prompt.description.or(prompt.title).unwrap_or_default(),
         name: prompt.name,
     }
 }
 
-async fn resources(peer: &Peer<RoleClient>, resources: &mut Vec<String>) {
+async fn list_resources(peer: &Peer<RoleClient>, resources: &mut Vec<String>) {
     let mut params = PaginatedRequestParams::default();
     for _ in 0..MAX_PAGES {
         let request = ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
@@ -377,8 +391,9 @@ mod tests {
     fn arguments_are_taken_by_order() {
         let check = |arguments: &[(&str, bool)], line: &str, expected: Result<Value, &str>| {
             let arguments = arguments.iter().map(|(name, it)| ((*name).to_owned(), *it)).collect();
-            let prompt = Prompt { name: "p".to_owned(), description: String::new(), arguments };
-            let found = prompt.arguments(line).map(Value::Object);
+            let prompt =
+                ServerPrompt { name: "p".to_owned(), description: String::new(), arguments };
+            let found = prompt.parse_arguments(line).map(Value::Object);
             assert_eq!(found, expected.map_err(str::to_owned), "{line}");
         };
         let two = [("city", true), ("date", false)];

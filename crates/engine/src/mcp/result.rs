@@ -6,25 +6,30 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 use serde_json::{Value, json};
 
 use crate::tools::ToolCx;
-use agent_host::workspace::Picture;
+use agent_host::workspace::ImageData;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::{Object, shorten, thousands};
+use agent_protocol::{Object, format_thousands, shorten};
 
 /// Limit of the message of a failure; the whole text is below it.
-const MESSAGE: usize = 300;
+const MAX_MESSAGE_BYTES: usize = 300;
 
 /// The report of a call of this tool.
-pub(super) fn report(name: &str, answer: ServerResult, cx: &ToolCx) -> Result<Report, Failure> {
+pub(super) fn report_answer(
+    name: &str,
+    answer: ServerResult,
+    cx: &ToolCx,
+) -> Result<Report, Failure> {
     let CallToolResult { content, structured_content, is_error, .. } = match answer {
         ServerResult::CallToolResult(result) => result,
-        other => lenient(&other).ok_or_else(|| {
+        other => parse_leniently(&other).ok_or_else(|| {
             let message = format!("{name} answered with something that is no result of a call");
             Failure::new(ErrorCode::McpUnavailable, message)
-                .hint("its server does not follow the protocol: continue without it")
+                .with_hint("its server does not follow the protocol: continue without it")
         })?,
     };
     let mut images: Vec<Value> = Vec::new();
-    let mut show = |data: &str, kind: &str| image(data, kind, cx).map(|image| images.push(image));
+    let mut show =
+        |data: &str, kind: &str| store_image(data, kind, cx).map(|image| images.push(image));
     let texts = content.into_iter().filter_map(|block| text_of(block, &mut show));
     let mut text = texts.collect::<Vec<_>>().join("\n");
     let structured = structured_content.filter(|value| !value.is_null());
@@ -48,9 +53,9 @@ pub(super) fn report(name: &str, answer: ServerResult, cx: &ToolCx) -> Result<Re
         let whole = data.get("content").and_then(Value::as_str).unwrap_or_default();
         let message = match one_line(whole) {
             said if said.is_empty() => format!("{name} failed without a message"),
-            said => shorten(&said, MESSAGE),
+            said => shorten(&said, MAX_MESSAGE_BYTES),
         };
-        if whole.len() <= MESSAGE {
+        if whole.len() <= MAX_MESSAGE_BYTES {
             data.remove("content");
         }
         return Err(Failure { data, ..Failure::new(ErrorCode::McpFailed, message) });
@@ -64,7 +69,7 @@ pub(super) fn report(name: &str, answer: ServerResult, cx: &ToolCx) -> Result<Re
 }
 
 /// An answer whose parts are not all as the protocol wants them: its text.
-fn lenient(answer: &ServerResult) -> Option<CallToolResult> {
+fn parse_leniently(answer: &ServerResult) -> Option<CallToolResult> {
     let ServerResult::CustomResult(custom) = answer else { return None };
     let blocks = custom.0["content"].as_array()?;
     let content = blocks.iter().map(|block| {
@@ -80,14 +85,14 @@ fn lenient(answer: &ServerResult) -> Option<CallToolResult> {
 }
 
 /// Shows an image, from base64 and its media type. An error: the text in its place.
-pub(super) type Show<'a> = dyn FnMut(&str, &str) -> Result<(), String> + 'a;
+pub(super) type ImageSink<'a> = dyn FnMut(&str, &str) -> Result<(), String> + 'a;
 
 /// The text of a part of an answer; `None` if it is an image that is shown.
-pub(super) fn text_of(block: ContentBlock, show: &mut Show<'_>) -> Option<String> {
+pub(super) fn text_of(block: ContentBlock, show: &mut ImageSink<'_>) -> Option<String> {
     Some(match block {
         ContentBlock::Text(text) => text.text,
         ContentBlock::Image(image) => return show(&image.data, &image.mime_type).err(),
-        ContentBlock::Audio(audio) => not_shown("audio", &audio.mime_type, &audio.data),
+        ContentBlock::Audio(audio) => not_shown_note("audio", &audio.mime_type, &audio.data),
         ContentBlock::Resource(resource) => match resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("{uri}:\n{text}"),
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
@@ -95,7 +100,7 @@ pub(super) fn text_of(block: ContentBlock, show: &mut Show<'_>) -> Option<String
                 if kind.starts_with("image/") {
                     return show(&blob, &kind).err();
                 }
-                not_shown(&uri, &kind, &blob)
+                not_shown_note(&uri, &kind, &blob)
             }
             _ => return None,
         },
@@ -108,15 +113,15 @@ pub(super) fn text_of(block: ContentBlock, show: &mut Show<'_>) -> Option<String
 }
 
 /// An image of a result, for the model.
-fn image(data: &str, kind: &str, cx: &ToolCx) -> Result<Value, String> {
+fn store_image(data: &str, kind: &str, cx: &ToolCx) -> Result<Value, String> {
     if !cx.takes_images {
-        return Err(not_shown("image, which you do not receive", kind, data));
+        return Err(not_shown_note("image, which you do not receive", kind, data));
     }
     let picture = STANDARD.decode(data).map_err(|_| "it is not valid base64".to_owned());
-    let picture = picture.and_then(Picture::of_bytes);
+    let picture = picture.and_then(ImageData::from_bytes);
     let kept = picture.and_then(|picture| {
         let (width, height) = (picture.width, picture.height);
-        let kept = cx.images.keep(picture).map_err(|error| error.to_string())?;
+        let kept = cx.images.store(picture).map_err(|error| error.to_string())?;
         Ok((kept, width, height))
     });
     let (image, width, height) =
@@ -130,13 +135,13 @@ fn image(data: &str, kind: &str, cx: &ToolCx) -> Result<Value, String> {
     }))
 }
 
-fn not_shown(what: &str, kind: &str, base64: &str) -> String {
-    format!("[{what}: {kind}, {} bytes, not shown]", size(base64))
+fn not_shown_note(what: &str, kind: &str, base64: &str) -> String {
+    format!("[{what}: {kind}, {} bytes, not shown]", decoded_size(base64))
 }
 
 /// The number of bytes of base64.
-pub(super) fn size(base64: &str) -> String {
-    thousands(base64.len() as u64 / 4 * 3)
+pub(super) fn decoded_size(base64: &str) -> String {
+    format_thousands(base64.len() as u64 / 4 * 3)
 }
 
 /// A message of a server in one line.

@@ -3,40 +3,45 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::names::Names;
 use super::server::{Server, ServerState, ToolInfo};
-use super::{Scope, Servers};
-use agent_protocol::counted;
+use super::tool_names::ToolNames;
+use super::{Servers, ToolScope};
 use agent_protocol::envelope::Report;
+use agent_protocol::pluralize;
 
 /// Limits: tools that are shown with their schemas, bytes of those, and tools that are only named.
-const MAX_WHOLE: usize = 8;
+const MAX_DETAILED_TOOLS: usize = 8;
 const MAX_BYTES: usize = 16 * 1024;
-const MAX_NAMED: usize = 40;
+const MAX_LISTED_TOOLS: usize = 40;
 
 /// A word in a name counts more than one in a description.
 const NAME_WEIGHT: usize = 3;
 
-struct Match {
+struct ToolMatch {
     score: usize,
     server: Arc<Server>,
     tool: ToolInfo,
 }
 
 /// The tools that match these words best, with their schemas.
-pub(super) fn search(servers: &Servers, scope: &Scope, names: &Names, words: &str) -> Report {
+pub(super) fn search_tools(
+    servers: &Servers,
+    scope: &ToolScope,
+    names: &ToolNames,
+    words: &str,
+) -> Report {
     let words: Vec<String> = words
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect();
-    let mut matches: Vec<Match> = Vec::new();
+    let mut matches: Vec<ToolMatch> = Vec::new();
     for server in servers.servers() {
         for tool in server.tools().iter().flat_map(|tools| tools.iter()) {
             let points = score(server.name(), tool, &words);
-            let hashed = names.hashed(server.name(), &tool.name);
-            if points > 0 && scope.has(server.name(), &tool.name, hashed, tool.reads_only) {
-                matches.push(Match {
+            let hashed = names.hashed_name(server.name(), &tool.name);
+            if points > 0 && scope.allows(server.name(), &tool.name, hashed, tool.reads_only) {
+                matches.push(ToolMatch {
                     score: points,
                     server: Arc::clone(server),
                     tool: tool.clone(),
@@ -47,8 +52,8 @@ pub(super) fn search(servers: &Servers, scope: &Scope, names: &Names, words: &st
     matches.sort_by_key(|found| Reverse(found.score));
     let mut content = String::new();
     let mut n_whole = 0;
-    for found in matches.iter().take(MAX_WHOLE) {
-        let text = described(found.server.name(), &found.tool);
+    for found in matches.iter().take(MAX_DETAILED_TOOLS) {
+        let text = describe_tool(found.server.name(), &found.tool);
         if n_whole > 0 && content.len() + text.len() > MAX_BYTES {
             break;
         }
@@ -57,32 +62,35 @@ pub(super) fn search(servers: &Servers, scope: &Scope, names: &Names, words: &st
     }
     let rest = &matches[n_whole..];
     if !rest.is_empty() {
-        let names = rest.iter().take(MAX_NAMED);
+        let names = rest.iter().take(MAX_LISTED_TOOLS);
         let names = names.map(|it| format!("{}.{}", it.server.name(), it.tool.name));
         let names = names.collect::<Vec<_>>().join(" ");
         content.push_str(&format!("also: {names}\n"));
     }
-    let mut text = format!("{} found.", counted(matches.len() as u64, "tool"));
-    if rest.len() > MAX_NAMED {
-        text.push_str(&format!(" {} are not named: use more words.", rest.len() - MAX_NAMED));
+    let mut text = format!("{} found.", pluralize(matches.len() as u64, "tool"));
+    if rest.len() > MAX_LISTED_TOOLS {
+        text.push_str(&format!(
+            " {} are not named: use more words.",
+            rest.len() - MAX_LISTED_TOOLS
+        ));
     }
     if matches.is_empty() {
-        text.push_str(&format!(" The servers are {}.", states(servers)));
+        text.push_str(&format!(" The servers are {}.", describe_states(servers)));
     }
     let data = [("content".to_owned(), content.into())];
     Report { data: data.into_iter().collect(), text, ..Report::default() }
 }
 
 /// A tool with its schema.
-pub(super) fn described(server: &str, tool: &ToolInfo) -> String {
+pub(super) fn describe_tool(server: &str, tool: &ToolInfo) -> String {
     format!("{server}.{}: {}\n{}\n", tool.name, tool.description, tool.schema)
 }
 
 /// The servers with their states.
-fn states(servers: &Servers) -> String {
+fn describe_states(servers: &Servers) -> String {
     let states = servers.servers().iter().map(|server| {
         let state = match server.state() {
-            ServerState::Connected(connected) => counted(connected.tools.len() as u64, "tool"),
+            ServerState::Connected(connected) => pluralize(connected.tools.len() as u64, "tool"),
             ServerState::Idle | ServerState::Connecting => "still starting".to_owned(),
             ServerState::Failed(why) => format!("not available: {why}"),
         };

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::offers::Offers;
-use super::{Settings, Start, cache};
+use super::offers::ServerOffers;
+use super::{ServerEndpoint, ServerSettings, cache};
 use agent_protocol::Object;
 
 /// Limit of a description, in bytes.
@@ -60,14 +60,14 @@ pub enum ServerState {
     /// It is being started.
     Connecting,
     /// It answers.
-    Connected(Connected),
+    Connected(ServerConnection),
     /// It is not used any more, for this reason.
     Failed(Arc<str>),
 }
 
 /// A connection.
 #[derive(Clone)]
-pub struct Connected {
+pub struct ServerConnection {
     pub(super) peer: Peer<RoleClient>,
     /// Its tools.
     pub tools: Arc<Vec<ToolInfo>>,
@@ -75,7 +75,7 @@ pub struct Connected {
 
 /// A server.
 pub(super) struct Server {
-    pub(super) settings: Settings,
+    pub(super) settings: ServerSettings,
     state: watch::Sender<ServerState>,
     /// Why the last call could not reach it, although it is connected: with an address, each call is a connection of
     /// its own.
@@ -83,22 +83,22 @@ pub(super) struct Server {
     /// Its tools changed and are being listed.
     is_listing: watch::Sender<bool>,
     /// What the user can name; `None` as long as it is not listed.
-    offers: watch::Sender<Option<Arc<Offers>>>,
+    offers: watch::Sender<Option<Arc<ServerOffers>>>,
     /// The tools that it had last time; `None` if that is not known.
-    pub(super) cached: Option<Vec<ToolInfo>>,
+    pub(super) cached_tools: Option<Vec<ToolInfo>>,
 }
 
 impl Server {
-    pub(super) fn new(settings: Settings, cache: Option<&Path>) -> Self {
+    pub(super) fn new(settings: ServerSettings, cache: Option<&Path>) -> Self {
         let cached = cache.and_then(|folder| cache::read(folder, &settings));
-        let cached = cached.map(|tools| enabled(&settings, tools));
+        let cached = cached.map(|tools| filter_enabled(&settings, tools));
         Self {
             settings,
             state: watch::Sender::new(ServerState::Idle),
             unreachable: watch::Sender::new(None),
             is_listing: watch::Sender::new(false),
             offers: watch::Sender::new(None),
-            cached,
+            cached_tools: cached,
         }
     }
 
@@ -111,9 +111,9 @@ impl Server {
     }
 
     /// The state, for users.
-    pub(super) fn shown_state(&self) -> ServerState {
-        match (self.state(), &self.settings.start, &*self.unreachable.borrow()) {
-            (ServerState::Connected(_), Start::Address { .. }, Some(why)) => {
+    pub(super) fn displayed_state(&self) -> ServerState {
+        match (self.state(), &self.settings.endpoint, &*self.unreachable.borrow()) {
+            (ServerState::Connected(_), ServerEndpoint::Address { .. }, Some(why)) => {
                 ServerState::Failed(Arc::clone(why))
             }
             (state, ..) => state,
@@ -121,57 +121,57 @@ impl Server {
     }
 
     /// A call reached it, or could not for this reason. The next one tries again.
-    pub(super) fn reached(&self, outcome: Result<(), &str>) {
+    pub(super) fn record_reachability(&self, outcome: Result<(), &str>) {
         self.unreachable.send_replace(outcome.err().map(Into::into));
     }
 
-    pub(super) fn connecting(&self) {
+    pub(super) fn set_connecting(&self) {
         self.state.send_replace(ServerState::Connecting);
     }
 
-    pub(super) fn connected(&self, peer: Peer<RoleClient>, tools: Vec<ToolInfo>) {
-        let tools = Arc::new(enabled(&self.settings, tools));
-        self.reached(Ok(()));
-        self.state.send_replace(ServerState::Connected(Connected { peer, tools }));
+    pub(super) fn set_connected(&self, peer: Peer<RoleClient>, tools: Vec<ToolInfo>) {
+        let tools = Arc::new(filter_enabled(&self.settings, tools));
+        self.record_reachability(Ok(()));
+        self.state.send_replace(ServerState::Connected(ServerConnection { peer, tools }));
     }
 
-    pub(super) fn fail(&self, why: String) {
+    pub(super) fn set_failed(&self, why: String) {
         self.state.send_replace(ServerState::Failed(why.into()));
     }
 
     /// Its tools changed, or are known again.
-    pub(super) fn lists(&self, is_listing: bool) {
+    pub(super) fn set_listing(&self, is_listing: bool) {
         self.is_listing.send_replace(is_listing);
     }
 
     /// Waits while its tools are being listed.
-    pub(super) async fn listed(&self) {
+    pub(super) async fn wait_until_listed(&self) {
         _ = self.is_listing.subscribe().wait_for(|is_listing| !is_listing).await;
     }
 
     /// What the user can name, as far as it is known now.
-    pub(super) fn offers(&self) -> Option<Arc<Offers>> {
+    pub(super) fn offers(&self) -> Option<Arc<ServerOffers>> {
         self.offers.borrow().clone()
     }
 
     /// Sees each further change of them.
-    pub(super) fn watch_offers(&self) -> watch::Receiver<Option<Arc<Offers>>> {
+    pub(super) fn watch_offers(&self) -> watch::Receiver<Option<Arc<ServerOffers>>> {
         self.offers.subscribe()
     }
 
-    pub(super) fn set_offers(&self, offers: Option<Offers>) {
+    pub(super) fn set_offers(&self, offers: Option<ServerOffers>) {
         self.offers.send_replace(offers.map(Arc::new));
     }
 
     /// What the user can name, as soon as it is listed.
-    pub(super) async fn offers_listed(&self) -> Arc<Offers> {
+    pub(super) async fn wait_for_offers(&self) -> Arc<ServerOffers> {
         let mut offers = self.offers.subscribe();
         let listed = offers.wait_for(Option::is_some).await;
         listed.ok().and_then(|offers| offers.clone()).unwrap_or_default()
     }
 
     /// The state as soon as it is connected or has failed.
-    pub(super) async fn settled(&self) -> ServerState {
+    pub(super) async fn wait_until_settled(&self) -> ServerState {
         let mut states = self.state.subscribe();
         let is_settled = |state: &ServerState| match state {
             ServerState::Connected(_) | ServerState::Failed(_) => true,
@@ -181,7 +181,7 @@ impl Server {
     }
 
     /// The state after this connection was lost.
-    pub(super) async fn lost(&self, connected: &Connected) -> ServerState {
+    pub(super) async fn wait_until_lost(&self, connected: &ServerConnection) -> ServerState {
         let mut states = self.state.subscribe();
         let is_other = |state: &ServerState| match state {
             ServerState::Connected(now) => !Arc::ptr_eq(&now.tools, &connected.tools),
@@ -195,14 +195,14 @@ impl Server {
         match &*self.state.borrow() {
             ServerState::Connected(connected) => Some(Arc::clone(&connected.tools)),
             ServerState::Idle | ServerState::Connecting | ServerState::Failed(_) => {
-                self.cached.clone().map(Arc::new)
+                self.cached_tools.clone().map(Arc::new)
             }
         }
     }
 }
 
 /// The tools that the settings enable, each name once.
-fn enabled(settings: &Settings, tools: Vec<ToolInfo>) -> Vec<ToolInfo> {
+fn filter_enabled(settings: &ServerSettings, tools: Vec<ToolInfo>) -> Vec<ToolInfo> {
     let mut seen = HashSet::new();
     let is_enabled = |tool: &ToolInfo| {
         (settings.enabled_tools.is_empty() || settings.enabled_tools.contains(&tool.name))

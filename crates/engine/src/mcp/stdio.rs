@@ -14,39 +14,39 @@ use agent_host::exec::Service;
 use agent_protocol::shorten;
 
 /// Limit of a message, in bytes.
-pub(super) const MAX_MESSAGE: usize = 64 << 20;
+pub(super) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// Limit of lines, and of their bytes, that are no messages: some programs greet.
 const MAX_GARBAGE_LINES: usize = 100;
-const MAX_GARBAGE: usize = 1 << 20;
+const MAX_GARBAGE_BYTES: usize = 1 << 20;
 /// The end of the error output that is kept.
-const MAX_TAIL: usize = 2048;
+const MAX_STDERR_TAIL_BYTES: usize = 2048;
 /// How long a program may take to end by itself.
-const PATIENCE: Duration = Duration::from_millis(250);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What is known about the end of a program.
 #[derive(Clone, Default)]
-pub(super) struct Ending(Arc<Mutex<Known>>);
+pub(super) struct ProcessEnding(Arc<Mutex<EndingFacts>>);
 
 #[derive(Default)]
-struct Known {
-    why: Option<String>,
+struct EndingFacts {
+    reason: Option<String>,
     /// The end of its error output.
     tail: Vec<u8>,
 }
 
-impl Ending {
-    fn known(&self) -> MutexGuard<'_, Known> {
+impl ProcessEnding {
+    fn facts(&self) -> MutexGuard<'_, EndingFacts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn because(&self, why: String) {
-        self.known().why.get_or_insert(why);
+    fn set_reason(&self, why: String) {
+        self.facts().reason.get_or_insert(why);
     }
 
     /// Why the connection ended, and the last lines of the error output.
-    pub(super) fn in_words(&self, otherwise: &str) -> String {
-        let known = self.known();
-        let mut words = known.why.clone().unwrap_or_else(|| otherwise.to_owned());
+    pub(super) fn describe(&self, otherwise: &str) -> String {
+        let known = self.facts();
+        let mut words = known.reason.clone().unwrap_or_else(|| otherwise.to_owned());
         let tail = String::from_utf8_lossy(&known.tail);
         let lines: Vec<&str> = tail.lines().rev().filter(|line| !line.trim().is_empty()).collect();
         let last: Vec<&str> = lines.into_iter().take(3).collect();
@@ -58,32 +58,32 @@ impl Ending {
     }
 
     /// Reads the error output until its end; only the last part is kept.
-    pub(super) async fn listen(&self, mut stderr: ChildStderr) {
+    pub(super) async fn collect_stderr(&self, mut stderr: ChildStderr) {
         let mut chunk = vec![0; 16 * 1024];
         while let Ok(n @ 1..) = stderr.read(&mut chunk).await {
-            let mut known = self.known();
+            let mut known = self.facts();
             known.tail.extend_from_slice(&chunk[..n]);
-            let excess = known.tail.len().saturating_sub(MAX_TAIL);
+            let excess = known.tail.len().saturating_sub(MAX_STDERR_TAIL_BYTES);
             known.tail.drain(..excess);
         }
     }
 }
 
 /// The connection to a running program.
-pub(super) struct Stdio {
+pub(super) struct StdioTransport {
     service: Option<Service>,
     stdin: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
     stdout: BufReader<ChildStdout>,
     /// An incomplete line.
     line: Vec<u8>,
-    n_garbage: usize,
-    garbage: usize,
-    ending: Ending,
+    garbage_lines: usize,
+    garbage_bytes: usize,
+    ending: ProcessEnding,
 }
 
-impl Stdio {
+impl StdioTransport {
     /// The connection, and the error output.
-    pub(super) fn new(mut service: Service, ending: Ending) -> Option<(Self, ChildStderr)> {
+    pub(super) fn new(mut service: Service, ending: ProcessEnding) -> Option<(Self, ChildStderr)> {
         let (stdin, stdout) = (service.stdin.take()?, service.stdout.take()?);
         let stderr = service.stderr.take()?;
         let connection = Self {
@@ -91,8 +91,8 @@ impl Stdio {
             stdin: Arc::new(tokio::sync::Mutex::new(Some(stdin))),
             stdout: BufReader::with_capacity(64 * 1024, stdout),
             line: Vec::new(),
-            n_garbage: 0,
-            garbage: 0,
+            garbage_lines: 0,
+            garbage_bytes: 0,
             ending,
         };
         Some((connection, stderr))
@@ -112,31 +112,32 @@ impl Stdio {
             if end.is_some() {
                 return Some(std::mem::take(&mut self.line));
             }
-            if self.line.len() > MAX_MESSAGE {
-                let limit = MAX_MESSAGE >> 20;
-                self.ending.because(format!("it sent a message of more than {limit} MB"));
+            if self.line.len() > MAX_MESSAGE_BYTES {
+                let limit = MAX_MESSAGE_BYTES >> 20;
+                self.ending.set_reason(format!("it sent a message of more than {limit} MB"));
                 return None;
             }
         }
     }
 
     /// Whether a line that is no message can be ignored.
-    fn ignores(&mut self, line: &[u8]) -> bool {
-        self.n_garbage += 1;
-        self.garbage += line.len();
-        if self.n_garbage <= MAX_GARBAGE_LINES && self.garbage <= MAX_GARBAGE {
+    fn may_ignore(&mut self, line: &[u8]) -> bool {
+        self.garbage_lines += 1;
+        self.garbage_bytes += line.len();
+        if self.garbage_lines <= MAX_GARBAGE_LINES && self.garbage_bytes <= MAX_GARBAGE_BYTES {
             return true;
         }
-        self.ending.because(format!("it writes something else than messages: {}", quoted(line)));
+        self.ending
+            .set_reason(format!("it writes something else than messages: {}", quote_line(line)));
         false
     }
 }
 
-fn quoted(line: &[u8]) -> String {
+fn quote_line(line: &[u8]) -> String {
     format!("{:?}", shorten(String::from_utf8_lossy(line).trim(), 80))
 }
 
-impl Transport<RoleClient> for Stdio {
+impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
     fn send(
@@ -165,10 +166,10 @@ impl Transport<RoleClient> for Stdio {
             }
             match serde_json::from_slice(&line) {
                 Ok(message) => return Some(message),
-                Err(_) if self.ignores(&line) => {
+                Err(_) if self.may_ignore(&line) => {
                     // If nothing else comes, this explains why.
-                    if self.n_garbage == 1 {
-                        self.ending.known().tail.extend_from_slice(
+                    if self.garbage_lines == 1 {
+                        self.ending.facts().tail.extend_from_slice(
                             &[b"stdout: ", &line[..line.len().min(200)]].concat(),
                         );
                     }
@@ -177,14 +178,14 @@ impl Transport<RoleClient> for Stdio {
             }
         }
         if let Some(service) = &mut self.service
-            && let Ok(code) = tokio::time::timeout(PATIENCE, service.ended()).await
+            && let Ok(code) = tokio::time::timeout(EXIT_TIMEOUT, service.wait_for_exit()).await
         {
             let how = match code {
                 Some(code @ 129..) => format!("it was ended by signal {}", code - 128),
                 Some(code) => format!("it exited with {code}"),
                 None => "it ended".to_owned(),
             };
-            self.ending.because(how);
+            self.ending.set_reason(how);
         }
         None
     }
@@ -192,10 +193,10 @@ impl Transport<RoleClient> for Stdio {
     async fn close(&mut self) -> io::Result<()> {
         if let Some(service) = self.service.take() {
             // (A program that does not read its input may block a message.)
-            if let Ok(mut stdin) = tokio::time::timeout(PATIENCE, self.stdin.lock()).await {
+            if let Ok(mut stdin) = tokio::time::timeout(EXIT_TIMEOUT, self.stdin.lock()).await {
                 *stdin = None;
             }
-            service.end(PATIENCE).await;
+            service.shutdown(EXIT_TIMEOUT).await;
         }
         Ok(())
     }

@@ -6,17 +6,17 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use serde_json::Value;
 
-use super::names::Names;
 use super::server::{Server, ToolInfo};
-use super::{Scope, Servers, TOOL, call, search};
-use crate::tools::{Target, Tool, ToolCx};
+use super::tool_names::ToolNames;
+use super::{MCP_TOOL_NAME, Servers, ToolScope, call, search};
+use crate::tools::{CallTarget, Tool, ToolCx};
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::nearest;
-use agent_protocol::tool::{Effect, ToolSpec, mcp_name};
+use agent_protocol::most_similar;
+use agent_protocol::tool::{Effect, ToolSpec, mcp_tool_name};
 
 /// How long a search waits for servers that are being started.
-const START_PATIENCE: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A tool of a server, with the schema that the model received.
 pub(super) struct ServerTool {
@@ -45,32 +45,37 @@ impl Tool for ServerTool {
         &self.spec
     }
 
-    fn target(&self, _: &Object, _: &ToolCx) -> Result<Target, Failure> {
+    fn target(&self, _: &Object, _: &ToolCx) -> Result<CallTarget, Failure> {
         let (server, tool) = (self.server.name().to_owned(), self.tool.clone());
         Ok(Effect::Mcp { server, tool, reads_only: self.reads_only }.into())
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         self.servers.start();
-        call::call(&self.server, &self.tool, input, Some(&self.spec.schema), cx).boxed()
+        call::call_tool(&self.server, &self.tool, input, Some(&self.spec.schema), cx).boxed()
     }
 }
 
 /// Searches the tools of all servers, and calls any of them, as far as they are in its scope.
 pub(super) struct McpTool {
     servers: Servers,
-    scope: Scope,
-    names: Arc<Names>,
+    scope: ToolScope,
+    names: Arc<ToolNames>,
     spec: ToolSpec,
 }
 
 impl McpTool {
-    pub(super) fn new(servers: Servers, scope: Scope, names: Arc<Names>, spec: ToolSpec) -> Self {
+    pub(super) fn new(
+        servers: Servers,
+        scope: ToolScope,
+        names: Arc<ToolNames>,
+        spec: ToolSpec,
+    ) -> Self {
         Self { servers, scope, names, spec }
     }
 
     /// The server and the tool that a call names.
-    fn named<'a>(&'a self, input: &'a Object) -> Result<Option<Named<'a>>, Failure> {
+    fn find_tool<'a>(&'a self, input: &'a Object) -> Result<Option<NamedTool<'a>>, Failure> {
         let text = |name: &str| input.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
         let Some(tool) = text("tool") else {
             if input.contains_key("search") {
@@ -78,13 +83,14 @@ impl McpTool {
             }
             let why = "neither `tool` nor `search` is given";
             let hint = "`tool` calls a tool (server.tool), `search` finds tools by words";
-            return Err(Failure::new(ErrorCode::InvalidParam, why).hint(hint));
+            return Err(Failure::new(ErrorCode::InvalidParam, why).with_hint(hint));
         };
-        let named = self.servers.named(tool).map(|(server, tool)| Named { server, tool });
+        let named = self.servers.find_tool(tool).map(|(server, tool)| NamedTool { server, tool });
         named.map(Some).ok_or_else(|| {
             let servers: Vec<&str> = self.servers.servers().iter().map(|it| it.name()).collect();
             let hint =
-                match nearest(tool.split('.').next().unwrap_or(tool), servers.iter().copied()) {
+                match most_similar(tool.split('.').next().unwrap_or(tool), servers.iter().copied())
+                {
                     Some(name) => {
                         format!("name it as server.tool; did you mean the server {name}?")
                     }
@@ -93,12 +99,12 @@ impl McpTool {
                     }
                 };
             let message = format!("{tool:?} names no tool of an MCP server");
-            Failure::new(ErrorCode::UnknownTool, message).hint(hint)
+            Failure::new(ErrorCode::UnknownTool, message).with_hint(hint)
         })
     }
 }
 
-struct Named<'a> {
+struct NamedTool<'a> {
     server: &'a Arc<Server>,
     tool: &'a str,
 }
@@ -108,20 +114,19 @@ impl Tool for McpTool {
         &self.spec
     }
 
-    fn target(&self, input: &Object, _: &ToolCx) -> Result<Target, Failure> {
-        let Some(Named { server, tool }) = self.named(input)? else {
+    fn target(&self, input: &Object, _: &ToolCx) -> Result<CallTarget, Failure> {
+        let Some(NamedTool { server, tool }) = self.find_tool(input)? else {
             return Ok(Effect::Lookup.into());
         };
         let known = server.tools();
         let known = known.as_ref().and_then(|tools| tools.iter().find(|it| it.name == tool));
         let reads_only = known.is_some_and(|tool| tool.reads_only);
-        let hashed = self.names.hashed(server.name(), tool);
-        if !self.scope.has(server.name(), tool, hashed, reads_only) {
+        let hashed = self.names.hashed_name(server.name(), tool);
+        if !self.scope.allows(server.name(), tool, hashed, reads_only) {
             let message = format!("this agent may not use {}.{tool}", server.name());
             let failure = Failure::new(ErrorCode::AccessDenied, message);
-            return Err(
-                failure.hint("do it in another way, or say in the final answer that it is missing")
-            );
+            return Err(failure
+                .with_hint("do it in another way, or say in the final answer that it is missing"));
         }
         let (server, tool) = (server.name().to_owned(), tool.to_owned());
         Ok(Effect::Mcp { server, tool, reads_only }.into())
@@ -130,28 +135,30 @@ impl Tool for McpTool {
     fn hint_for_unknown_name(&self, name: &str) -> Option<String> {
         let tool = self.servers.servers().iter().find_map(|server| {
             let tools = server.tools()?;
-            let tool = tools.iter().find(|tool| mcp_name(server.name(), &tool.name) == name)?;
-            let hashed = self.names.hashed(server.name(), &tool.name);
-            let has = self.scope.has(server.name(), &tool.name, hashed, tool.reads_only);
+            let tool =
+                tools.iter().find(|tool| mcp_tool_name(server.name(), &tool.name) == name)?;
+            let hashed = self.names.hashed_name(server.name(), &tool.name);
+            let has = self.scope.allows(server.name(), &tool.name, hashed, tool.reads_only);
             has.then(|| format!("{}.{}", server.name(), tool.name))
         })?;
-        Some(format!("call {TOOL} with {{\"tool\": {tool:?}, \"arguments\": …}}"))
+        Some(format!("call {MCP_TOOL_NAME} with {{\"tool\": {tool:?}, \"arguments\": …}}"))
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         self.servers.start();
         async move {
-            match self.named(&input)? {
-                Some(Named { server, tool }) => {
+            match self.find_tool(&input)? {
+                Some(NamedTool { server, tool }) => {
                     let arguments = input.get("arguments").and_then(Value::as_object);
                     let arguments = arguments.cloned().unwrap_or_default();
-                    call::call(server, tool, arguments, None, cx).await
+                    call::call_tool(server, tool, arguments, None, cx).await
                 }
                 None => {
-                    let settled = tokio::time::timeout(START_PATIENCE, self.servers.settled(None));
+                    let settled =
+                        tokio::time::timeout(START_TIMEOUT, self.servers.wait_until_ready(None));
                     _ = cx.cancel.run_until_cancelled(settled).await;
                     let words = input.get("search").and_then(Value::as_str).unwrap_or_default();
-                    Ok(search::search(&self.servers, &self.scope, &self.names, words))
+                    Ok(search::search_tools(&self.servers, &self.scope, &self.names, words))
                 }
             }
         }

@@ -6,21 +6,23 @@ use std::pin::pin;
 use futures_util::future::{Either, select};
 
 use super::Registry;
-use super::call::{Known, Wanted};
-use super::hooks::{by_hook, with_reason};
+use super::call::{CallContext, PreparedCall};
+use super::hooks::{hook_reason, with_reason};
 use crate::tools::WorkspaceFacts;
-use agent_host::workspace::{DiffSize, Picture, io_failure};
-use agent_permission::propose;
-use agent_protocol::control::{Approval, Grant, Interrupt, PermissionMode, Reason, Reply, Ruling};
+use agent_host::workspace::{DiffSize, ImageData, io_failure};
+use agent_permission::propose_grants;
+use agent_protocol::control::{
+    ApprovalDecision, Grant, Interrupt, PermissionMode, Reason, Ruling, UserReply,
+};
 use agent_protocol::envelope::{ErrorCode, Failure};
-use agent_protocol::event::Body;
-use agent_protocol::hook::{HookRuling, Occasion};
+use agent_protocol::event::EventBody;
+use agent_protocol::hook::{HookPayload, HookRuling};
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::tool::Effect;
 
 /// Who allowed a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Permit {
+pub(super) enum Approver {
     /// A rule, or the mode.
     Policy,
     /// The user, who was asked.
@@ -30,7 +32,7 @@ pub(super) enum Permit {
 }
 
 /// A call that may not be made.
-pub(super) struct Refused {
+pub(super) struct PermissionRefusal {
     pub(super) failure: Failure,
     /// A change or a command was denied.
     pub(super) denied: bool,
@@ -38,7 +40,7 @@ pub(super) struct Refused {
     pub(super) violates_instruction: bool,
 }
 
-impl Refused {
+impl PermissionRefusal {
     pub(super) fn new(failure: Failure, denied: bool) -> Self {
         Self { failure, denied, violates_instruction: false }
     }
@@ -49,48 +51,49 @@ impl Registry {
     pub(super) async fn permit<'a>(
         &'a self,
         call: &ToolCall,
-        wanted: &mut Wanted<'a>,
-        known: &mut Known,
-    ) -> Result<Permit, Refused> {
+        wanted: &mut PreparedCall<'a>,
+        known: &mut CallContext,
+    ) -> Result<Approver, PermissionRefusal> {
         let effect = &wanted.target.effect;
-        self.check_coverage(effect).await;
-        let reason = match self.settle(call, effect, known) {
+        self.update_checkpoint_coverage(effect).await;
+        let reason = match self.decide_without_user(call, effect, known) {
             Ok(permit) => return permit,
             Err(reason) => reason,
         };
-        if self.control.is_attended() {
-            return self.ask(call, wanted, known, reason).await;
+        if self.control.can_ask_approval() {
+            return self.ask_user(call, wanted, known, reason).await;
         }
         // No user can be asked: the model receives the question.
         let text = match &reason.hint {
             Some(how) => format!("{}; {how}", reason.text),
             None => reason.text.clone(),
         };
-        let failure = Failure::new(ErrorCode::ApprovalRequired, text)
-            .hint("continue without it, or say in the final answer what the user has to allow");
+        let failure = Failure::new(ErrorCode::ApprovalRequired, text).with_hint(
+            "continue without it, or say in the final answer what the user has to allow",
+        );
         let denied = !matches!(effect, Effect::Read { .. });
         let violates_instruction = reason.by_instruction;
-        self.decided(call, "ask", reason, denied);
-        Err(Refused { failure, denied, violates_instruction })
+        self.emit_permission_decided(call, "ask", reason, denied);
+        Err(PermissionRefusal { failure, denied, violates_instruction })
     }
 
     /// The permit or refusal of the policy in the current mode, or of a hook; the reason if one of them asks.
-    fn settle(
+    fn decide_without_user(
         &self,
         call: &ToolCall,
         effect: &Effect,
-        known: &Known,
-    ) -> Result<Result<Permit, Refused>, Reason> {
+        known: &CallContext,
+    ) -> Result<Result<Approver, PermissionRefusal>, Reason> {
         let reads = matches!(effect, Effect::Read { .. });
         match (self.rule_on(call, effect), &known.hook_ruling) {
             // What the user's rules ask about, a hook does not answer.
-            (Ruling::Ask(Reason { only_person: false, .. }), Some((HookRuling::Allow, why))) => {
+            (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
-                self.decided(call, "allow", by_hook(text), false);
-                Ok(Ok(Permit::Hook))
+                self.emit_permission_decided(call, "allow", hook_reason(text), false);
+                Ok(Ok(Approver::Hook))
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
-                Err(by_hook(with_reason("a hook asks before this", why)))
+                Err(hook_reason(with_reason("a hook asks before this", why)))
             }
             (Ruling::Ask(reason), _) => Err(reason),
             (Ruling::Allow(reason), _) => {
@@ -104,23 +107,25 @@ impl Registry {
                         | Effect::Lookup
                 );
                 if !reads && !is_always_allowed {
-                    self.decided(call, "allow", reason, false);
+                    self.emit_permission_decided(call, "allow", reason, false);
                 }
-                Ok(Ok(Permit::Policy))
+                Ok(Ok(Approver::Policy))
             }
-            (Ruling::Refuse(code, reason), _) => Ok(Err(self.refuse(call, effect, code, reason))),
+            (Ruling::Refuse(code, reason), _) => {
+                Ok(Err(self.refuse_call(call, effect, code, reason)))
+            }
         }
     }
 
     /// The policy refuses a call.
-    pub(super) fn refuse(
+    pub(super) fn refuse_call(
         &self,
         call: &ToolCall,
         effect: &Effect,
         code: ErrorCode,
         reason: Reason,
-    ) -> Refused {
-        let failure = failure_of(code, &reason);
+    ) -> PermissionRefusal {
+        let failure = failure_from_reason(code, &reason);
         let reads = matches!(effect, Effect::Read { .. });
         // A restriction by the user is not a missing permission.
         let violates_instruction = reason.by_instruction;
@@ -129,13 +134,13 @@ impl Registry {
         // A plan needs no change.
         let plans = self.mode() == PermissionMode::Plan;
         let denied = !reads && !violates_instruction && !has_other_form && !plans;
-        self.decided(call, "refuse", reason, denied);
-        Refused { failure, denied, violates_instruction }
+        self.emit_permission_decided(call, "refuse", reason, denied);
+        PermissionRefusal { failure, denied, violates_instruction }
     }
 
     /// The image in a file that the user mentions; `None`: it is text. The error is why Read would not show it:
     /// the user's rules, a name that indicates secrets, or its content.
-    pub fn mentioned(&self, path: &str) -> Result<Option<Image>, String> {
+    pub fn load_mentioned_image(&self, path: &str) -> Result<Option<Image>, String> {
         let workspace = &self.cx.workspace;
         let effect = Effect::Read { path: path.to_owned() };
         if let Ruling::Refuse(_, reason) = self.ruling("Read", &effect) {
@@ -144,21 +149,21 @@ impl Registry {
         // An image that the user names by its absolute path may be anywhere; the model cannot name one.
         let (picture, what_it_is) =
             if Path::new(path).is_absolute() && workspace.locate(path).is_err() {
-                (workspace.picture_of_user(Path::new(path)), format!("{path} is an image"))
+                (workspace.read_user_image(Path::new(path)), format!("{path} is an image"))
             } else {
                 let path = workspace.resolve(path).map_err(|failure| failure.message)?;
                 let Err(not_text) = workspace.expect_text(&path) else { return Ok(None) };
                 if not_text.code != ErrorCode::BinaryFile {
                     return Err(not_text.message);
                 }
-                (workspace.picture(&path), not_text.message)
+                (workspace.read_image(&path), not_text.message)
             };
         match picture {
             Ok(Some(_)) if !self.state().takes_images => Err(format!(
                 "{what_it_is}, and this model takes no images: describe it, or choose another model"
             )),
             Ok(Some(picture)) => {
-                let kept = self.cx.images.keep(picture);
+                let kept = self.cx.images.store(picture);
                 let kept = kept.map_err(|error| io_failure(&error, "store", path));
                 kept.map(Some).map_err(|failure| failure.message)
             }
@@ -174,12 +179,12 @@ impl Registry {
     }
 
     /// An image whose content came with the user's message. The error is why the model cannot see it.
-    pub fn sent(&self, content: &[u8]) -> Result<Image, String> {
-        let picture = Picture::of_bytes(content.to_vec())?;
+    pub fn store_sent_image(&self, content: &[u8]) -> Result<Image, String> {
+        let picture = ImageData::from_bytes(content.to_vec())?;
         if !self.state().takes_images {
             return Err("this model takes no images".to_owned());
         }
-        self.cx.images.keep(picture).map_err(|error| format!("it cannot be stored: {error}"))
+        self.cx.images.store(picture).map_err(|error| format!("it cannot be stored: {error}"))
     }
 
     pub(super) fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
@@ -189,29 +194,30 @@ impl Registry {
     }
 
     /// Shows the user what the call would do, and waits for the answer.
-    async fn ask<'a>(
+    async fn ask_user<'a>(
         &'a self,
         call: &ToolCall,
-        wanted: &mut Wanted<'a>,
-        known: &mut Known,
+        wanted: &mut PreparedCall<'a>,
+        known: &mut CallContext,
         reason: Reason,
-    ) -> Result<Permit, Refused> {
+    ) -> Result<Approver, PermissionRefusal> {
         // Answering takes time, also for an earlier question: the file may have been replaced.
         if let Some(checked_path) = &mut wanted.target.checked_path {
-            checked_path.forget();
+            checked_path.forget_metadata();
         }
-        let _one_at_a_time = self.session.asking.lock().await;
+        let _one_at_a_time = self.shared.question_lock.lock().await;
         // A change that would fail needs no permission.
-        let diff = self.rehearse(wanted).await.map_err(|why| Refused::new(why, false))?;
+        let diff =
+            self.preview_diff(wanted).await.map_err(|why| PermissionRefusal::new(why, false))?;
         let effect = &wanted.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
-        if let Ok(permit) = self.settle(call, effect, known) {
+        if let Ok(permit) = self.decide_without_user(call, effect, known) {
             return permit;
         }
         let path = wanted.target.checked_path.as_ref().filter(|path| path.is_link());
         let link_target = path.map(|path| path.path().relative().to_owned());
-        let mut question = self.control.ask(&call.id);
-        self.events.emit(Body::PermissionRequested {
+        let mut question = self.control.open_question(&call.id);
+        self.events.emit(EventBody::PermissionRequested {
             call: call.id.clone(),
             tool: call.name.clone(),
             input: wanted.arguments.clone(),
@@ -220,7 +226,7 @@ impl Registry {
             reason: reason.text,
             changed_by: known.changed_by,
             link_target,
-            grants: self.grants(call, effect),
+            grants: self.offered_grants(call, effect),
             diff,
         });
         let by_user = |text: String| Reason {
@@ -228,16 +234,16 @@ impl Registry {
             text,
             hint: None,
             by_instruction: false,
-            only_person: false,
+            requires_user: false,
         };
         let answering = async {
             loop {
-                match question.reply().await {
-                    Some(Reply::Answer(approval)) => break Ok(Some(approval)),
+                match question.next_reply().await {
+                    Some(UserReply::Decision(approval)) => break Ok(Some(approval)),
                     // An answer to another call's questions.
-                    Some(Reply::Told(_)) => {}
-                    Some(Reply::ModeRequested) => {
-                        if let Ok(permit) = self.settle(call, effect, known) {
+                    Some(UserReply::Answers(_)) => {}
+                    Some(UserReply::ModeRequested) => {
+                        if let Ok(permit) = self.decide_without_user(call, effect, known) {
                             break Err(permit);
                         }
                     }
@@ -246,7 +252,7 @@ impl Registry {
             }
         };
         let message = format!("agent needs your permission to use {}", call.name);
-        let notifying = self.ask_hooks(Occasion::Notification { message: &message });
+        let notifying = self.ask_hooks(HookPayload::Notification { message: &message });
         // Hooks that are not done when the user answers are ended.
         let approval = match select(pin!(answering), pin!(notifying)).await {
             Either::Left((answer, _)) => answer,
@@ -257,65 +263,71 @@ impl Registry {
             Err(permit) => return permit,
         };
         match approval {
-            Some(Approval::Once) => {
-                self.decided(call, "allow", by_user("yes, this once".to_owned()), false);
-                Ok(Permit::User)
+            Some(ApprovalDecision::AllowOnce) => {
+                self.emit_permission_decided(
+                    call,
+                    "allow",
+                    by_user("yes, this once".to_owned()),
+                    false,
+                );
+                Ok(Approver::User)
             }
-            Some(Approval::Always(grant)) => {
+            Some(ApprovalDecision::AllowAlways(grant)) => {
                 let text = format!("yes, and for this session: {}", grant.in_words());
                 match grant {
                     Grant::Rules(rules) => {
                         for rule in &rules {
                             let directories =
-                                self.permissions().policy.directories_of(effect, rule);
+                                self.permissions().policy.matching_directories(effect, rule);
                             self.grant_rule(format!("allow {rule}"), directories);
                         }
                     }
                     // It was requested together with the answer.
                     Grant::Mode(_) => _ = self.mode(),
                 }
-                self.decided(call, "allow", by_user(text), false);
-                Ok(Permit::User)
+                self.emit_permission_decided(call, "allow", by_user(text), false);
+                Ok(Approver::User)
             }
-            Some(Approval::Changed(input)) => {
-                self.change(call, wanted, input, known).await?;
+            Some(ApprovalDecision::AllowChanged(input)) => {
+                self.apply_changed_input(call, wanted, input, known).await?;
                 let text = "yes, with other arguments".to_owned();
-                self.decided(call, "allow", by_user(text), false);
-                Ok(Permit::User)
+                self.emit_permission_decided(call, "allow", by_user(text), false);
+                Ok(Approver::User)
             }
-            Some(Approval::No(instead)) => {
+            Some(ApprovalDecision::Reject(instead)) => {
                 let words = instead.as_deref().unwrap_or_default().trim().to_owned();
                 let failure = if words.is_empty() {
-                    Failure::new(ErrorCode::ApprovalRejected, "the user said no to this call").hint(
-                        "do it another way, or ask in your answer what the user wants instead",
-                    )
+                    Failure::new(ErrorCode::ApprovalRejected, "the user said no to this call")
+                        .with_hint(
+                            "do it another way, or ask in your answer what the user wants instead",
+                        )
                 } else {
                     Failure::new(
                         ErrorCode::ApprovalRejected,
                         format!("the user said no to this call: {words}"),
                     )
-                    .hint("do what the user says")
+                    .with_hint("do what the user says")
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
-                self.decided(call, "reject", by_user(reason), true);
-                Err(Refused::new(failure, true))
+                self.emit_permission_decided(call, "reject", by_user(reason), true);
+                Err(PermissionRefusal::new(failure, true))
             }
-            Some(Approval::Stop(why)) => {
+            Some(ApprovalDecision::RejectAndStop(why)) => {
                 let text = format!("the user said no to this call and ended the turn: {why}");
-                self.decided(call, "reject", by_user(why), true);
+                self.emit_permission_decided(call, "reject", by_user(why), true);
                 self.control.interrupt(Interrupt::User);
-                Err(Refused::new(Failure::new(ErrorCode::ApprovalRejected, text), true))
+                Err(PermissionRefusal::new(Failure::new(ErrorCode::ApprovalRejected, text), true))
             }
             None => {
                 let why = "not run: the turn was interrupted before the question was answered";
-                Err(Refused::new(Failure::new(ErrorCode::Cancelled, why), false))
+                Err(PermissionRefusal::new(Failure::new(ErrorCode::Cancelled, why), false))
             }
         }
     }
 
     /// What the answer "always" can grant: rules, and mode auto-edit if it allows the call.
-    fn grants(&self, call: &ToolCall, effect: &Effect) -> Vec<Grant> {
-        let mut grants = propose(effect, &WorkspaceFacts(&self.cx.workspace));
+    fn offered_grants(&self, call: &ToolCall, effect: &Effect) -> Vec<Grant> {
+        let mut grants = propose_grants(effect, &WorkspaceFacts(&self.cx.workspace));
         let mut policy = self.permissions().policy.clone();
         if policy.mode() == PermissionMode::Ask {
             policy.set_mode(PermissionMode::AutoEdit);
@@ -327,29 +339,29 @@ impl Registry {
     }
 
     /// The diff of a change, without making it.
-    async fn rehearse(&self, wanted: &Wanted<'_>) -> Result<Option<String>, Failure> {
+    async fn preview_diff(&self, wanted: &PreparedCall<'_>) -> Result<Option<String>, Failure> {
         let Effect::Write { .. } = wanted.target.effect else { return Ok(None) };
         let mut arguments = wanted.arguments.clone();
         arguments.insert("dry_run".to_owned(), true.into());
         let mut cx = self.cx.clone();
-        cx.cancel = self.control.cancel();
-        cx.withheld = self.withheld();
+        cx.cancel = self.control.cancellation_token();
+        cx.read_restrictions = self.read_restrictions();
         cx.checked_path.clone_from(&wanted.target.checked_path);
-        cx.seen.clone_from(&wanted.seen);
-        cx.diff = DiffSize::Whole;
+        cx.expected_snapshot.clone_from(&wanted.seen);
+        cx.diff_size = DiffSize::Whole;
         let report = wanted.entry.tool.run(arguments, &cx).await?;
         let diff = report.data.get("diff_preview").and_then(serde_json::Value::as_str);
         Ok(diff.map(str::to_owned))
     }
 
-    pub(super) fn decided(
+    pub(super) fn emit_permission_decided(
         &self,
         call: &ToolCall,
         ruling: &str,
         reason: Reason,
         denied_effect: bool,
     ) {
-        self.events.emit(Body::PermissionDecided {
+        self.events.emit(EventBody::PermissionDecided {
             call: call.id.clone(),
             tool: call.name.clone(),
             ruling: ruling.to_owned(),
@@ -360,10 +372,10 @@ impl Registry {
     }
 }
 
-fn failure_of(code: ErrorCode, reason: &Reason) -> Failure {
+fn failure_from_reason(code: ErrorCode, reason: &Reason) -> Failure {
     let failure = Failure::new(code, reason.text.clone());
     match &reason.hint {
-        Some(hint) => failure.hint(hint.clone()),
+        Some(hint) => failure.with_hint(hint.clone()),
         None => failure,
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::validate;
+use super::validator;
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::message::ToolCall;
@@ -60,7 +60,7 @@ const VALUE_ALIASES: &[(&str, &str, &str)] =
     &[("output", "content", "matches"), ("output", "files_with_matches", "files")];
 
 /// Converts the value of an alias: other agents count lines from 0, and use the opposite of `case_sensitive`.
-fn translated(parameter: &str, value: Value) -> Value {
+fn convert_alias_value(parameter: &str, value: Value) -> Value {
     match (parameter, &value) {
         ("start_line", Value::Number(n)) if n.as_u64() == Some(0) => 1.into(),
         ("case_sensitive", Value::Bool(ignores_case)) => (!ignores_case).into(),
@@ -69,19 +69,19 @@ fn translated(parameter: &str, value: Value) -> Value {
 }
 
 /// Parameters of other agents without a counterpart and without effect: ignored silently.
-const WITHOUT_EFFECT: &[&str] =
+const IGNORED_PARAMETERS: &[&str] =
     &["active_form", "id", "priority", "description", "explanation", "reason", "thought"];
 
 /// What the model should know about the arguments of its call.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct ArgumentNotes {
     /// The names that are ignored.
     pub(super) ignored: Vec<String>,
     /// The JSON text was repaired.
     pub(super) is_repaired: bool,
 }
 
-impl Notes {
+impl ArgumentNotes {
     pub(super) fn in_words(&self) -> Option<String> {
         let mut words = String::new();
         if !self.ignored.is_empty() {
@@ -95,13 +95,13 @@ impl Notes {
 }
 
 /// The call's input for its envelope; empty if it is invalid.
-pub(super) fn input_of(call: &ToolCall) -> Object {
-    of(call).map(|(arguments, _)| arguments).unwrap_or_default()
+pub(super) fn envelope_input(call: &ToolCall) -> Object {
+    parse_arguments(call).map(|(arguments, _)| arguments).unwrap_or_default()
 }
 
 /// The call's arguments without null values and without injected fields; true: their JSON was repaired.
-pub(super) fn of(call: &ToolCall) -> Result<(Object, bool), Failure> {
-    let (mut arguments, is_repaired) = validate::arguments(&call.arguments)?;
+pub(super) fn parse_arguments(call: &ToolCall) -> Result<(Object, bool), Failure> {
+    let (mut arguments, is_repaired) = validator::parse_json_object(&call.arguments)?;
     // Models that fill in every field use null for "no value".
     arguments.retain(|name, value| !value.is_null() && !LOCK_FIELDS.contains(&name.as_str()));
     Ok((arguments, is_repaired))
@@ -109,13 +109,16 @@ pub(super) fn of(call: &ToolCall) -> Result<(Object, bool), Failure> {
 
 /// Renames the arguments to the names of a schema. Returns the names that are ignored; an error if a name is one typing error
 /// away from a known one, or if two names of a parameter have different values.
-pub(super) fn canonical(schema: &Value, arguments: &mut Object) -> Result<Vec<String>, Failure> {
+pub(super) fn canonicalize_names(
+    schema: &Value,
+    arguments: &mut Object,
+) -> Result<Vec<String>, Failure> {
     let mut ignored = Vec::new();
-    rename(schema, arguments, "", &mut ignored)?;
+    rename_aliases(schema, arguments, "", &mut ignored)?;
     Ok(ignored)
 }
 
-fn rename(
+fn rename_aliases(
     schema: &Value,
     arguments: &mut Object,
     place: &str,
@@ -131,21 +134,21 @@ fn rename(
     for name in names {
         let Some(value) = arguments.remove(&name) else { continue };
         let plain = if name.starts_with('-') { name.clone() } else { snake_case(&name) };
-        let alias = meaning(&plain, schema);
+        let alias = resolve_alias(&plain, schema);
         let (meant, value) = match alias {
-            Some(parameter) if !known(&plain) => (alias, translated(parameter, value)),
+            Some(parameter) if !known(&plain) => (alias, convert_alias_value(parameter, value)),
             Some(_) | None => (known(&plain).then_some(plain.as_str()), value),
         };
         let Some(meant) = meant else {
-            let typo = known_names(schema).into_iter().find(|known| is_typo(&plain, known));
+            let typo = accepted_names(schema).into_iter().find(|known| is_typo(&plain, known));
             if let Some(known) = typo {
-                let parameter = meaning(known, schema).unwrap_or(known);
+                let parameter = resolve_alias(known, schema).unwrap_or(known);
                 let message =
                     format!("unknown parameter `{place}{name}`: did you mean `{parameter}`?");
                 return Err(Failure::new(ErrorCode::InvalidParam, message)
-                    .hint(format!("send the call again with `{parameter}`")));
+                    .with_hint(format!("send the call again with `{parameter}`")));
             }
-            if !WITHOUT_EFFECT.contains(&plain.as_str()) {
+            if !IGNORED_PARAMETERS.contains(&plain.as_str()) {
                 ignored.push(format!("{place}{name}"));
             }
             continue;
@@ -155,7 +158,7 @@ fn rename(
                 let message =
                     format!("`{place}{name}` and `{place}{meant}` mean the same and differ");
                 return Err(Failure::new(ErrorCode::InvalidParam, message)
-                    .hint(format!("send `{meant}` alone")));
+                    .with_hint(format!("send `{meant}` alone")));
             }
             _ => _ = arguments.insert(meant.to_owned(), value),
         }
@@ -170,7 +173,7 @@ fn rename(
         let items = &schema["properties"][name]["items"];
         for (n, item) in value.as_array_mut().into_iter().flatten().enumerate() {
             if let Value::Object(item) = item {
-                rename(items, item, &format!("{place}{name}.{n}."), ignored)?;
+                rename_aliases(items, item, &format!("{place}{name}.{n}."), ignored)?;
             }
         }
     }
@@ -178,7 +181,7 @@ fn rename(
 }
 
 /// The parameter that this alias stands for.
-fn meaning<'a>(name: &str, schema: &'a Value) -> Option<&'a str> {
+fn resolve_alias<'a>(name: &str, schema: &'a Value) -> Option<&'a str> {
     let properties = schema["properties"].as_object()?;
     let names = ALIASES.iter().filter(|(_, aliases)| aliases.contains(&name));
     names
@@ -188,7 +191,7 @@ fn meaning<'a>(name: &str, schema: &'a Value) -> Option<&'a str> {
 }
 
 /// The parameters of a schema and their aliases.
-fn known_names(schema: &Value) -> Vec<&str> {
+fn accepted_names(schema: &Value) -> Vec<&str> {
     let properties = schema["properties"].as_object();
     let own: Vec<&str> =
         properties.into_iter().flat_map(|it| it.keys().map(String::as_str)).collect();
@@ -231,7 +234,8 @@ mod tests {
 
     fn check(given: &Value, expected: Result<(Value, &[&str]), &str>) {
         let Value::Object(mut arguments) = given.clone() else { unreachable!() };
-        let result = canonical(&schema(), &mut arguments).map_err(|failure| failure.message);
+        let result =
+            canonicalize_names(&schema(), &mut arguments).map_err(|failure| failure.message);
         let expected = expected.map_err(str::to_owned);
         let found = result.as_ref().map(|ignored| (Value::Object(arguments), ignored.as_slice()));
         match (found, expected) {
@@ -266,7 +270,7 @@ mod tests {
             (json!({"caseSensitive": false}), json!({"case_sensitive": false}), &[]),
         ] {
             let Value::Object(mut arguments) = given.clone() else { unreachable!() };
-            let mut ignored = canonical(&schema, &mut arguments).expect("known names");
+            let mut ignored = canonicalize_names(&schema, &mut arguments).expect("known names");
             ignored.sort();
             let mut names: Vec<&str> = names.to_vec();
             names.sort_unstable();

@@ -5,67 +5,73 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::approval::Refused;
+use super::approval::PermissionRefusal;
 use super::arguments::{self, LOCK_FIELDS};
-use super::call::{Known, Wanted};
-use super::{Entry, Registry};
+use super::call::{CallContext, PreparedCall};
+use super::{RegisteredTool, Registry};
 use agent_protocol::Object;
 use agent_protocol::control::{ChangedInput, Interrupt, Reason, Ruling};
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::event::ChangedBy;
-use agent_protocol::hook::{Asked, HookEvent, HookRuling, HookedCall, Hooks, Occasion, Outcome};
+use agent_protocol::event::ChangeAuthor;
+use agent_protocol::hook::{
+    HookCall, HookEvent, HookOutcome, HookPayload, HookRequest, HookRuling, Hooks,
+};
 use agent_protocol::message::ToolCall;
-use agent_protocol::tool::{Effect, mcp_name};
+use agent_protocol::tool::{Effect, mcp_tool_name};
 
 /// How long hooks may delay the end of a turn that the user interrupts, or of the program.
-const END_TIME: Duration = Duration::from_secs(10);
+const END_TIME_LIMIT: Duration = Duration::from_secs(10);
 /// The same when the program is terminated: service managers kill it after 10 s.
-const TERMINATION_TIME: Duration = Duration::from_secs(3);
+const TERMINATION_TIME_LIMIT: Duration = Duration::from_secs(3);
 
 impl Registry {
     /// The hooks of the session, if there are any for this event.
-    pub fn hooks(&self, event: HookEvent) -> Option<&dyn Hooks> {
-        self.session.hooks.as_deref().filter(|hooks| hooks.has(event))
+    pub fn hooks_for(&self, event: HookEvent) -> Option<&dyn Hooks> {
+        self.shared.hooks.as_deref().filter(|hooks| hooks.has_hook(event))
     }
 
     /// Asks hooks. The answer is empty if there are none, or after an interrupt.
-    pub async fn ask_hooks(&self, occasion: Occasion<'_>) -> Outcome {
-        let cancel = self.control.cancel();
-        cancel.run_until_cancelled(self.ask_within(occasion, None)).await.unwrap_or_default()
+    pub async fn ask_hooks(&self, occasion: HookPayload<'_>) -> HookOutcome {
+        let cancel = self.control.cancellation_token();
+        cancel.run_until_cancelled(self.ask_hooks_within(occasion, None)).await.unwrap_or_default()
     }
 
     /// Asks hooks although the turn or the session is over: they cannot delay its end for long.
-    pub async fn ask_last_hooks(&self, occasion: Occasion<'_>) -> Outcome {
-        let is_terminated = self.control.interrupted() == Some(Interrupt::Terminate);
-        let limit = if is_terminated { TERMINATION_TIME } else { END_TIME };
-        self.ask_within(occasion, Some(limit)).await
+    pub async fn ask_hooks_at_end(&self, occasion: HookPayload<'_>) -> HookOutcome {
+        let is_terminated = self.control.interrupt_cause() == Some(Interrupt::Terminate);
+        let limit = if is_terminated { TERMINATION_TIME_LIMIT } else { END_TIME_LIMIT };
+        self.ask_hooks_within(occasion, Some(limit)).await
     }
 
-    async fn ask_within(&self, occasion: Occasion<'_>, limit: Option<Duration>) -> Outcome {
-        let Some(hooks) = self.hooks(occasion.event()) else { return Outcome::default() };
+    async fn ask_hooks_within(
+        &self,
+        occasion: HookPayload<'_>,
+        limit: Option<Duration>,
+    ) -> HookOutcome {
+        let Some(hooks) = self.hooks_for(occasion.event()) else { return HookOutcome::default() };
         let (mode, root, events) = (self.mode(), self.root(), &self.events);
-        hooks.ask(Asked { occasion, mode, root, events, limit }).await
+        hooks.run_matching(HookRequest { payload: occasion, mode, root, events, limit }).await
     }
 
     /// Asks hooks before a call. Returns the call with the arguments that a hook may have replaced; they are validated and
     /// judged like the model's.
-    pub(super) async fn before_call<'a>(
+    pub(super) async fn ask_pre_tool_hooks<'a>(
         &self,
         call: &'a ToolCall,
-        known: &mut Known,
+        known: &mut CallContext,
     ) -> Result<Cow<'a, ToolCall>, Failure> {
-        let is_over = self.control.interrupted().is_some() || known.cancel.is_cancelled();
-        if is_over || self.hooks(HookEvent::PreToolUse).is_none() {
+        let is_over = self.control.interrupt_cause().is_some() || known.cancel.is_cancelled();
+        if is_over || self.hooks_for(HookEvent::PreToolUse).is_none() {
             return Ok(Cow::Borrowed(call));
         }
         // An invalid call is not made, whatever hooks say.
         let Ok((entry, input, _)) = self.understood(call) else { return Ok(Cow::Borrowed(call)) };
         let effect = entry.tool.target(&input, &self.cx).ok().map(|target| target.effect);
-        let seen = self.as_hooks_see_it(call, effect.as_ref(), &input);
-        let asking = self.ask_hooks(Occasion::PreToolUse(seen.hooked(call)));
+        let seen = self.hook_view(call, effect.as_ref(), &input);
+        let asking = self.ask_hooks(HookPayload::PreToolUse(seen.to_hooked_call(call)));
         let outcome = known.cancel.run_until_cancelled(asking).await.unwrap_or_default();
         let is_wrapped = seen.tool != call.name;
-        let Outcome { ruling, updated_input, block: _, context, stop } = outcome;
+        let HookOutcome { ruling, updated_input, block: _, context, stop } = outcome;
         known.hook_texts = context;
         if let Some(why) = stop {
             (known.effect, known.input) = (effect, input);
@@ -79,16 +85,16 @@ impl Registry {
             known.denied = !matches!(effect, Some(Effect::Read { .. }));
             (known.effect, known.input) = (effect, input);
             let text = with_reason("a hook denied this call", why);
-            self.decided(call, "refuse", by_hook(text.clone()), known.denied);
+            self.emit_permission_decided(call, "refuse", hook_reason(text.clone()), known.denied);
             let hint = "find another way, or say what you would need it for";
-            return Err(Failure::new(code, text).hint(hint));
+            return Err(Failure::new(code, text).with_hint(hint));
         }
         known.hook_ruling = ruling;
         Ok(match updated_input {
             // (Some hooks return the input as it is.)
             Some(changed) if changed == *seen.input => Cow::Borrowed(call),
             Some(changed) => {
-                known.changed_by = Some(ChangedBy::Hook);
+                known.changed_by = Some(ChangeAuthor::Hook);
                 let changed = if is_wrapped {
                     let mut outer = input;
                     outer.insert(ARGUMENTS.to_owned(), changed.into());
@@ -104,27 +110,27 @@ impl Registry {
 
     /// Asks hooks after a call that was made, and adds what they say to its result. They are also asked after an interrupt:
     /// the call may have changed something.
-    pub(super) async fn after_call(
+    pub(super) async fn ask_post_tool_hooks(
         &self,
         call: &ToolCall,
-        known: &mut Known,
+        known: &mut CallContext,
         outcome: &mut Result<Report, Failure>,
     ) {
         let event = match outcome {
             Ok(_) => HookEvent::PostToolUse,
             Err(_) => HookEvent::PostToolUseFailure,
         };
-        if !known.has_run || self.hooks(event).is_none() {
+        if !known.has_run || self.hooks_for(event).is_none() {
             return;
         }
         let mut input = known.input.clone();
         input.retain(|name, _| !LOCK_FIELDS.contains(&name.as_str()));
-        let seen = self.as_hooks_see_it(call, known.effect.as_ref(), &input);
+        let seen = self.hook_view(call, known.effect.as_ref(), &input);
         let (response, error);
         let occasion = match outcome {
             Ok(report) => {
-                response = self.response(&call.name, &seen.input, report);
-                Occasion::PostToolUse { call: seen.hooked(call), response: &response }
+                response = self.hook_response(&call.name, &seen.input, report);
+                HookPayload::PostToolUse { call: seen.to_hooked_call(call), response: &response }
             }
             Err(failure) => {
                 error = match failure.text.as_str() {
@@ -132,8 +138,8 @@ impl Registry {
                     text => format!("{}\n{text}", failure.message),
                 };
                 let is_interrupt = failure.code == ErrorCode::Cancelled;
-                let call = seen.hooked(call);
-                Occasion::PostToolUseFailure { call, error: &error, is_interrupt }
+                let call = seen.to_hooked_call(call);
+                HookPayload::PostToolUseFailure { call, error: &error, is_interrupt }
             }
         };
         // What a hook changes after a change (a formatter) is undone with it.
@@ -145,62 +151,62 @@ impl Registry {
             _ => false,
         };
         let begun = if may_write {
-            self.before_user_programs(&call.id, known.cancel.clone()).await
+            self.checkpoint_before_user_programs(&call.id, known.cancel.clone()).await
         } else {
             None
         };
-        let is_over = self.control.interrupted().is_some() || known.cancel.is_cancelled();
+        let is_over = self.control.interrupt_cause().is_some() || known.cancel.is_cancelled();
         let answer = if is_over {
-            self.ask_last_hooks(occasion).await
+            self.ask_hooks_at_end(occasion).await
         } else {
             self.ask_hooks(occasion).await
         };
         if let Some(begun) = begun {
-            known.changed.add(self.after_user_programs(begun).await);
+            known.changed.merge(self.checkpoint_after_user_programs(begun).await);
         }
-        known.hook_texts.extend(answer.told());
+        known.hook_texts.extend(answer.model_text());
         known.stop = known.stop.take().or(answer.stop);
     }
 
     /// A call as hooks see it. Whichever way a tool of an MCP server is called, it has one name, and matchers may also use
     /// the name that is not shortened. A matcher for Edit also fits `MultiEdit`: Claude Code has no `MultiEdit`, and a
     /// hook for Edit is meant for every edit.
-    fn as_hooks_see_it<'a>(
+    fn hook_view<'a>(
         &'a self,
         call: &'a ToolCall,
         effect: Option<&Effect>,
         input: &'a Object,
-    ) -> Seen<'a> {
+    ) -> HookView<'a> {
         let name = call.name.as_str();
         match effect {
             Some(Effect::Mcp { server, tool, .. }) => {
-                let full = mcp_name(server, tool);
-                if self.find(name).is_ok_and(|entry| entry.tool.spec().is_foreign) {
-                    return Seen {
+                let full = mcp_tool_name(server, tool);
+                if self.find_tool(name).is_ok_and(|entry| entry.tool.spec().is_foreign) {
+                    return HookView {
                         tool: name.into(),
-                        also: full.into(),
+                        alias: full.into(),
                         input: Cow::Borrowed(input),
                     };
                 }
                 let inner = input.get(ARGUMENTS).and_then(Value::as_object).cloned();
-                Seen {
+                HookView {
                     tool: self
                         .direct_name(server, tool)
                         .map_or_else(|| full.clone().into(), Cow::Borrowed),
-                    also: full.into(),
+                    alias: full.into(),
                     input: Cow::Owned(inner.unwrap_or_default()),
                 }
             }
             _ => {
                 let also = if name == "MultiEdit" { "Edit" } else { name };
-                Seen { tool: name.into(), also: also.into(), input: Cow::Borrowed(input) }
+                HookView { tool: name.into(), alias: also.into(), input: Cow::Borrowed(input) }
             }
         }
     }
 
     /// The name of a server's tool among the tools that the model has, if it is one of them.
     fn direct_name(&self, server: &str, tool: &str) -> Option<&str> {
-        let is_it = |entry: &&Entry| {
+        let is_it = |entry: &&RegisteredTool| {
             let target = entry.tool.target(&Object::new(), &self.cx);
             matches!(
                 target.map(|target| target.effect),
@@ -212,7 +218,7 @@ impl Registry {
     }
 
     /// The result of a call as hooks receive it.
-    fn response(&self, tool: &str, input: &Object, report: &Report) -> Value {
+    fn hook_response(&self, tool: &str, input: &Object, report: &Report) -> Value {
         let mut response = match tool {
             "Bash" => json!({
                 "stdout": report.text, "stderr": "", "interrupted": false, "isImage": false,
@@ -232,28 +238,28 @@ impl Registry {
 
     /// The user allows a call with other arguments. They are validated like the model's, and the policy decides again: it
     /// may refuse them. The user's change is also the answer to what the policy asks.
-    pub(super) async fn change<'a>(
+    pub(super) async fn apply_changed_input<'a>(
         &'a self,
         call: &ToolCall,
-        wanted: &mut Wanted<'a>,
+        wanted: &mut PreparedCall<'a>,
         input: ChangedInput,
-        known: &mut Known,
-    ) -> Result<(), Refused> {
+        known: &mut CallContext,
+    ) -> Result<(), PermissionRefusal> {
         let arguments = input.into_arguments(&wanted.arguments).map_err(|name| {
             let why = format!(
                 "{name} was changed, but still contains the mark of a masked secret; the call was not made; leave the masked text unchanged, or replace all of it"
             );
-            Refused::new(Failure::new(ErrorCode::InvalidParam, why), false)
+            PermissionRefusal::new(Failure::new(ErrorCode::InvalidParam, why), false)
         })?;
         let changed = with_input(call, arguments);
-        known.changed_by = Some(ChangedBy::User);
+        known.changed_by = Some(ChangeAuthor::User);
         let prepared = self.prepare(&changed, known).await;
-        *wanted = prepared.map_err(|why| Refused::new(why, false))?;
-        self.check_coverage(&wanted.target.effect).await;
+        *wanted = prepared.map_err(|why| PermissionRefusal::new(why, false))?;
+        self.update_checkpoint_coverage(&wanted.target.effect).await;
         match self.rule_on(call, &wanted.target.effect) {
             Ruling::Allow(_) | Ruling::Ask(_) => Ok(()),
             Ruling::Refuse(code, reason) => {
-                Err(self.refuse(call, &wanted.target.effect, code, reason))
+                Err(self.refuse_call(call, &wanted.target.effect, code, reason))
             }
         }
     }
@@ -263,15 +269,15 @@ impl Registry {
 const ARGUMENTS: &str = "arguments";
 
 /// A call as hooks see it.
-struct Seen<'a> {
+struct HookView<'a> {
     tool: Cow<'a, str>,
-    also: Cow<'a, str>,
+    alias: Cow<'a, str>,
     input: Cow<'a, Object>,
 }
 
-impl Seen<'_> {
-    fn hooked<'a>(&'a self, call: &'a ToolCall) -> HookedCall<'a> {
-        HookedCall { id: &call.id, tool: &self.tool, also: &self.also, input: &self.input }
+impl HookView<'_> {
+    fn to_hooked_call<'a>(&'a self, call: &'a ToolCall) -> HookCall<'a> {
+        HookCall { id: &call.id, tool: &self.tool, alias: &self.alias, input: &self.input }
     }
 }
 
@@ -281,8 +287,14 @@ fn with_input(call: &ToolCall, input: Object) -> ToolCall {
 }
 
 /// A ruling of a hook.
-pub(super) fn by_hook(text: String) -> Reason {
-    Reason { rule: "hook".to_owned(), text, hint: None, by_instruction: false, only_person: false }
+pub(super) fn hook_reason(text: String) -> Reason {
+    Reason {
+        rule: "hook".to_owned(),
+        text,
+        hint: None,
+        by_instruction: false,
+        requires_user: false,
+    }
 }
 
 /// A sentence with the reason of a hook, if it gave one.
@@ -291,11 +303,11 @@ pub(super) fn with_reason(text: &str, why: &str) -> String {
 }
 
 /// What the model should know about arguments that are not its own.
-pub(super) fn changed_in_words(by: ChangedBy, input: &Object) -> String {
+pub(super) fn describe_changed_arguments(by: ChangeAuthor, input: &Object) -> String {
     const SHOWN: usize = 400;
     let by = match by {
-        ChangedBy::Hook => "A hook",
-        ChangedBy::User => "The user",
+        ChangeAuthor::Hook => "A hook",
+        ChangeAuthor::User => "The user",
     };
     let mut input = input.clone();
     input.retain(|name, _| !arguments::LOCK_FIELDS.contains(&name.as_str()));

@@ -5,108 +5,108 @@
 
 mod approval;
 mod arguments;
-mod breaker;
 mod call;
 mod checkpoint;
+mod circuit_breaker;
+mod deferred_tools;
 mod hooks;
-mod late;
-mod limits;
+mod output_limits;
 mod redirect;
 mod repetition;
-mod validate;
+mod validator;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use breaker::Breaker;
-pub use breaker::BreakerConfig;
-pub use call::Answer;
-pub use limits::OutputLimits;
+pub use call::ToolCallResult;
+pub use circuit_breaker::BreakerConfig;
+use circuit_breaker::CircuitBreaker;
+pub use output_limits::OutputLimits;
 
-pub use agent_host::workspace::Changed;
-use repetition::Repetition;
-use validate::Validator;
+pub use agent_host::workspace::ChangedFiles;
+use repetition::RepetitionTracker;
+use validator::Validator;
 
 use crate::tools::WorkspaceFacts;
 use crate::tools::{Tool, ToolCx};
-use agent_host::workspace::{Begun, Undo, UndoError, UndoOptions};
-use agent_permission::{Policy, Rule, Withheld};
-use agent_protocol::control::{Control, PermissionMode, Ruling};
-use agent_protocol::event::{Body, Event, Events, SessionRule};
+use agent_host::workspace::{OpenOperation, UndoError, UndoOptions, UndoTarget};
+use agent_permission::{HiddenFiles, Policy, Rule};
+use agent_protocol::control::{PermissionMode, Ruling, SessionControl};
+use agent_protocol::event::{Event, EventBody, EventStream, SessionRule};
 use agent_protocol::hook::Hooks;
 use agent_protocol::prompt::Prompts;
 use agent_protocol::tool::{Effect, ToolSpec};
 
 /// All tools of an agent, and the state that their calls are checked against.
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<RegisteredTool>,
     specs: Vec<ToolSpec>,
     cx: ToolCx,
-    events: Events,
-    control: Control,
+    events: EventStream,
+    control: SessionControl,
     /// Whatever the mode is, it permits no change.
     reads_only: bool,
-    session: Arc<Session>,
+    shared: Arc<SharedState>,
     state: Mutex<State>,
-    late: Option<late::Late>,
+    deferred_tools: Option<deferred_tools::DeferredTools>,
 }
 
 /// What the registries of all agents of a session share: permissions, and whose turn it is.
-pub struct Session {
+pub struct SharedState {
     limits: OutputLimits,
     breaker: BreakerConfig,
     hides_secrets: bool,
     hooks: Option<Arc<dyn Hooks>>,
     /// Modes and rules are facts of the session, whichever agent's call the user answers.
-    events: Events,
-    control: Control,
+    events: EventStream,
+    control: SessionControl,
     /// Only one question is asked at a time.
-    asking: tokio::sync::Mutex<()>,
+    question_lock: tokio::sync::Mutex<()>,
     /// Only one operation writes at a time, so that its checkpoint holds only its own changes.
-    writing: tokio::sync::RwLock<()>,
+    write_lock: tokio::sync::RwLock<()>,
     permissions: Mutex<Permissions>,
 }
 
 struct Permissions {
     policy: Policy,
     /// The highest number of a session rule so far.
-    last_rule: u32,
+    last_rule_id: u32,
     /// A restriction of the mode by a sentence of the user.
-    restriction: Option<Restriction>,
+    restriction: Option<ModeRestriction>,
     /// The most permissive mode that the user selected in this process.
-    freest_mode: PermissionMode,
+    most_permissive_mode: PermissionMode,
     /// The user was notified that some changes cannot be undone.
     is_gap_reported: bool,
 }
 
-struct Entry {
+struct RegisteredTool {
     tool: Box<dyn Tool>,
     validator: Validator,
 }
 
 struct State {
-    breaker: Breaker,
-    repetition: Repetition,
+    breaker: CircuitBreaker,
+    repetition: RepetitionTracker,
     /// The model accepts images.
     takes_images: bool,
     /// A call of this turn could have changed the project.
-    could_change: bool,
+    may_have_changed_project: bool,
     /// Background commands whose changes are not recorded yet.
-    background: Vec<(String, Begun)>,
+    unrecorded_background: Vec<(String, OpenOperation)>,
     /// The background commands that its calls started.
-    jobs: Vec<String>,
+    background_ids: Vec<String>,
 }
 
 /// The mode that a sentence of the user switched to, and the one that it replaced.
 #[derive(Clone, Copy)]
-struct Restriction {
+struct ModeRestriction {
     mode: PermissionMode,
-    replaced: PermissionMode,
+    replaced_mode: PermissionMode,
 }
 
 /// Settings of a registry.
-pub struct Settings {
+pub struct RegistrySettings {
     /// The permission policy.
     pub policy: Policy,
     /// Output limits.
@@ -124,59 +124,71 @@ impl Registry {
     pub fn new(
         tools: Vec<Box<dyn Tool>>,
         cx: ToolCx,
-        events: Events,
-        control: Control,
-        settings: Settings,
+        events: EventStream,
+        control: SessionControl,
+        settings: RegistrySettings,
     ) -> Self {
         let freest_mode = settings.policy.initial_mode();
         let permissions = Permissions {
             policy: settings.policy,
-            last_rule: 0,
+            last_rule_id: 0,
             restriction: None,
-            freest_mode,
+            most_permissive_mode: freest_mode,
             is_gap_reported: false,
         };
-        let session = Session {
+        let session = SharedState {
             limits: settings.limits,
             breaker: settings.breaker,
             hides_secrets: settings.hides_secrets,
             hooks: settings.hooks,
             events: events.clone(),
             control: control.clone(),
-            asking: tokio::sync::Mutex::default(),
-            writing: tokio::sync::RwLock::default(),
+            question_lock: tokio::sync::Mutex::default(),
+            write_lock: tokio::sync::RwLock::default(),
             permissions: Mutex::new(permissions),
         };
-        Self::of_agent(Arc::new(session), tools, cx, events, control, false)
+        Self::for_agent(Arc::new(session), tools, cx, events, control, false)
     }
 
     /// The registry of another agent of the session. `reads_only`: it permits no change, whatever the mode is.
-    pub fn of_agent(
-        session: Arc<Session>,
+    pub fn for_agent(
+        session: Arc<SharedState>,
         tools: Vec<Box<dyn Tool>>,
         cx: ToolCx,
-        events: Events,
-        control: Control,
+        events: EventStream,
+        control: SessionControl,
         reads_only: bool,
     ) -> Self {
         let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
-        let entries =
-            tools.into_iter().map(|tool| Entry { tool, validator: Validator::default() }).collect();
+        let entries = tools
+            .into_iter()
+            .map(|tool| RegisteredTool { tool, validator: Validator::default() })
+            .collect();
         let state = State {
-            breaker: Breaker::new(session.breaker),
-            repetition: Repetition::default(),
+            breaker: CircuitBreaker::new(session.breaker),
+            repetition: RepetitionTracker::default(),
             takes_images: true,
-            could_change: false,
-            background: Vec::new(),
-            jobs: Vec::new(),
+            may_have_changed_project: false,
+            unrecorded_background: Vec::new(),
+            background_ids: Vec::new(),
         };
         let state = Mutex::new(state);
-        Self { entries, specs, cx, events, control, reads_only, session, state, late: None }
+        Self {
+            entries,
+            specs,
+            cx,
+            events,
+            control,
+            reads_only,
+            shared: session,
+            state,
+            deferred_tools: None,
+        }
     }
 
     /// What it shares with the registries of the session's other agents.
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
+    pub fn shared_state(&self) -> &Arc<SharedState> {
+        &self.shared
     }
 
     /// The tools as described to the model: from the first request on the same list, in the same order.
@@ -185,8 +197,8 @@ impl Registry {
     }
 
     /// Replaces the descriptions of tools, before the first request.
-    pub fn describe(&mut self, prompts: &Prompts) {
-        for (name, text) in prompts.own() {
+    pub fn override_descriptions(&mut self, prompts: &Prompts) {
+        for (name, text) in prompts.overrides() {
             // `tools/multi_edit.md` describes `MultiEdit`.
             let tool = name.strip_prefix("tools/").map(|name| name.replace('_', ""));
             let is_named = |spec: &&mut ToolSpec| {
@@ -216,33 +228,33 @@ impl Registry {
     /// Applies an event of a session.
     pub fn apply(&self, event: &Event) {
         let mut state = self.permissions();
-        state.policy.apply(&event.body, &WorkspaceFacts(&self.cx.workspace));
+        state.policy.apply_event(&event.body, &WorkspaceFacts(&self.cx.workspace));
         match &event.body {
-            Body::RuleAdded { rule } => state.last_rule = state.last_rule.max(rule.id),
-            Body::ModeChanged { from, words: Some(_), mode } if mode < from => {
-                let before = state.restriction.map_or(*from, |before| before.replaced);
+            EventBody::RuleAdded { rule } => state.last_rule_id = state.last_rule_id.max(rule.id),
+            EventBody::ModeChanged { from, words: Some(_), mode } if mode < from => {
+                let before = state.restriction.map_or(*from, |before| before.replaced_mode);
                 let replaced = before.max(*from);
-                state.restriction = Some(Restriction { mode: *mode, replaced });
+                state.restriction = Some(ModeRestriction { mode: *mode, replaced_mode: replaced });
             }
-            Body::ModeChanged { .. } => state.restriction = None,
+            EventBody::ModeChanged { .. } => state.restriction = None,
             _ => {}
         }
     }
 
     /// Switches to a mode because of a sentence of the user, if the mode permits less than the current one.
-    pub fn restrict(&self, mode: PermissionMode, words: &str) -> Option<Event> {
+    pub fn restrict_mode(&self, mode: PermissionMode, words: &str) -> Option<Event> {
         let current = self.mode();
         (mode < current).then(|| self.change_mode(mode, Some(words.to_owned())))
     }
 
-    /// Returns to the mode before [`Registry::restrict`], because of a sentence of the user, but not to a
+    /// Returns to the mode before [`Registry::restrict_mode`], because of a sentence of the user, but not to a
     /// more permissive one than the user selected in this process, whatever a resumed session had.
     pub fn restore_mode(&self, words: &str) -> Option<Event> {
         let current = self.mode();
         let state = self.permissions();
-        let (restriction, freest) = (state.restriction?, state.freest_mode);
+        let (restriction, freest) = (state.restriction?, state.most_permissive_mode);
         drop(state);
-        let mode = restriction.replaced.min(freest);
+        let mode = restriction.replaced_mode.min(freest);
         let is_restricted = restriction.mode == current && mode > current;
         is_restricted.then(|| self.change_mode(mode, Some(words.to_owned())))
     }
@@ -250,21 +262,25 @@ impl Registry {
     /// Adds a permission rule for this session: `deny Edit(src/)`. `words`: the user's sentence, if it was
     /// made from one. A known or invalid rule is not added.
     pub fn add_rule(&self, rule: String, words: &str) {
-        self.add(SessionRule { rule, words: words.to_owned(), ..SessionRule::default() });
+        self.add_session_rule(SessionRule {
+            rule,
+            words: words.to_owned(),
+            ..SessionRule::default()
+        });
     }
 
     /// Adds a permission rule for this session because of an answer about a call.
     pub(super) fn grant_rule(&self, rule: String, directories: Vec<String>) {
-        self.add(SessionRule { rule, directories, ..SessionRule::default() });
+        self.add_session_rule(SessionRule { rule, directories, ..SessionRule::default() });
     }
 
     /// Adds a permission rule that the user wrote; false if it is known or invalid.
     pub fn add_written_rule(&self, rule: String) -> bool {
-        self.add(SessionRule { rule, is_written: true, ..SessionRule::default() })
+        self.add_session_rule(SessionRule { rule, is_written: true, ..SessionRule::default() })
     }
 
     /// Adds a rule under the next number.
-    fn add(&self, rule: SessionRule) -> bool {
+    fn add_session_rule(&self, rule: SessionRule) -> bool {
         let is_same = |known: &SessionRule| {
             let of = |it: &SessionRule| (it.rule.clone(), it.is_written, it.directories.clone());
             of(known) == of(&rule)
@@ -272,23 +288,24 @@ impl Registry {
         let is_new =
             !self.session_rules().iter().any(is_same) && Policy::is_session_rule(&rule.rule);
         if is_new {
-            let id = self.permissions().last_rule + 1;
-            let added = Body::RuleAdded { rule: SessionRule { id, ..rule } };
-            self.apply(&self.session.events.emit(added));
+            let id = self.permissions().last_rule_id + 1;
+            let added = EventBody::RuleAdded { rule: SessionRule { id, ..rule } };
+            self.apply(&self.shared.events.emit(added));
         }
         is_new
     }
 
     /// Adds a rule that denies changes of this path and everything in it, because of a sentence of the user.
-    pub fn protect(&self, path: &str, is_folder: bool, words: &str) {
+    pub fn protect_path(&self, path: &str, is_folder: bool, words: &str) {
         let slash = if is_folder { "/" } else { "" };
-        self.add_rule(format!("deny Edit({}{slash})", Rule::pattern_of(path)), words);
+        self.add_rule(format!("deny Edit({}{slash})", Rule::path_pattern(path)), words);
     }
 
     /// Removes a session rule; false if there is none of this number.
     pub fn remove_rule(&self, id: u32) -> bool {
         let rule = self.session_rules().into_iter().find(|rule| rule.id == id);
-        rule.map(|rule| self.apply(&self.session.events.emit(Body::RuleRemoved { rule }))).is_some()
+        rule.map(|rule| self.apply(&self.shared.events.emit(EventBody::RuleRemoved { rule })))
+            .is_some()
     }
 
     /// The permission rules that the user has added in this session.
@@ -297,27 +314,27 @@ impl Registry {
     }
 
     /// Which files must not be shown.
-    pub fn withheld(&self) -> Withheld {
-        self.permissions().policy.withheld()
+    pub fn read_restrictions(&self) -> HiddenFiles {
+        self.permissions().policy.hidden_files()
     }
 
     /// The current mode permits no changes.
-    pub fn changes_nothing(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         self.reads_only || self.mode().is_read_only()
     }
 
     /// A call of this turn could have changed the project.
-    pub fn could_change(&self) -> bool {
-        self.state().could_change
+    pub fn may_have_changed_project(&self) -> bool {
+        self.state().may_have_changed_project
     }
 
     /// The current mode, after applying one that the user selected meanwhile.
     pub fn mode(&self) -> PermissionMode {
-        if let Some(mode) = self.session.control.take_mode()
+        if let Some(mode) = self.shared.control.take_requested_mode()
             && mode != self.permissions().policy.mode()
         {
             let mut state = self.permissions();
-            state.freest_mode = state.freest_mode.max(mode);
+            state.most_permissive_mode = state.most_permissive_mode.max(mode);
             drop(state);
             self.change_mode(mode, None);
         }
@@ -327,15 +344,15 @@ impl Registry {
     fn change_mode(&self, mode: PermissionMode, words: Option<String>) -> Event {
         let from = self.permissions().policy.mode();
         self.permissions().policy.set_mode(mode);
-        let event = self.session.events.emit(Body::ModeChanged { mode, from, words });
+        let event = self.shared.events.emit(EventBody::ModeChanged { mode, from, words });
         self.apply(&event);
         event
     }
 
     /// Assigns further changes to this turn.
     pub fn begin_turn(&self, turn: u32) {
-        self.state().could_change = false;
-        self.forget_repetition();
+        self.state().may_have_changed_project = false;
+        self.reset_repetitions();
         if let Some(checkpoints) = self.cx.workspace.checkpoints() {
             checkpoints.begin_turn(turn);
         }
@@ -343,14 +360,14 @@ impl Registry {
 
     /// Results may differ now, or are no longer in the conversation: no call counts as repeated. The user may
     /// have changed anything before a message, and a compaction archives results.
-    pub fn forget_repetition(&self) {
-        self.state().repetition.world_changed();
+    pub fn reset_repetitions(&self) {
+        self.state().repetition.advance_epoch();
     }
 
     /// Undoes the changes of this turn: returns each path with its result, and whether all changes were
     /// undone.
-    pub fn undo(&self, turn: u32) -> (BTreeMap<String, String>, bool) {
-        match self.cx.workspace.undo(Undo::Turn(turn), UndoOptions::default()) {
+    pub fn undo_turn(&self, turn: u32) -> (BTreeMap<String, String>, bool) {
+        match self.cx.workspace.undo(UndoTarget::Turn(turn), UndoOptions::default()) {
             Ok(report) => {
                 let is_complete = report.is_complete();
                 let files = report.files.into_iter().map(|(path, how)| (path, how.to_string()));
@@ -375,16 +392,16 @@ impl Registry {
     }
 
     /// Ends the background commands that its calls started: nobody could read their output any more.
-    pub async fn end_background(&self) {
-        let jobs = std::mem::take(&mut self.state().jobs);
+    pub async fn end_background_commands(&self) {
+        let jobs = std::mem::take(&mut self.state().background_ids);
         for id in jobs {
-            self.cx.exec.kill(&id).await;
+            self.cx.exec.kill_background(&id).await;
         }
-        self.settle_background(true);
+        self.record_background_changes(true);
     }
 
     fn permissions(&self) -> MutexGuard<'_, Permissions> {
-        self.session.permissions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.permissions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use agent_permission::Line;
+use agent_permission::CommandLine;
 use agent_protocol::Object;
 use agent_protocol::envelope::Report;
 
@@ -23,7 +23,7 @@ pub(super) struct Redirect {
     /// The path has to be a file.
     pub(super) needs_file: bool,
     /// Only a result of at most this many lines is the same (`… | head`).
-    at_most: Option<u64>,
+    max_lines: Option<u64>,
 }
 
 /// The call that replaces this input of Bash; `None` if the line has to run.
@@ -31,12 +31,12 @@ pub(super) fn redirect(input: &Object) -> Option<Redirect> {
     if input.get("background").and_then(Value::as_bool) == Some(true) {
         return None;
     }
-    let stages = Line::read(input.get("command")?.as_str()?).literal_stages()?;
+    let stages = CommandLine::parse(input.get("command")?.as_str()?).literal_stages()?;
     let stages: Vec<Vec<&str>> =
         stages.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
     let mut redirect = match stages.as_slice() {
-        [one] => of_command(one)?,
-        [first, then] => of_pipe(first, then)?,
+        [one] => redirect_command(one)?,
+        [first, then] => redirect_pipeline(first, then)?,
         _ => return None,
     };
     if let Some(directory) = input.get("directory").and_then(Value::as_str)
@@ -44,7 +44,7 @@ pub(super) fn redirect(input: &Object) -> Option<Redirect> {
     {
         let path = redirect.input.get("path").and_then(Value::as_str).unwrap_or(".").to_owned();
         if !path.starts_with(['/', '~']) {
-            redirect.set("path", format!("{directory}/{path}"));
+            redirect.set_argument("path", format!("{directory}/{path}"));
         }
     }
     Some(redirect)
@@ -53,10 +53,10 @@ pub(super) fn redirect(input: &Object) -> Option<Redirect> {
 impl Redirect {
     fn new(tool: &'static str, input: Value) -> Option<Self> {
         let Value::Object(input) = input else { return None };
-        Some(Self { tool, input, needs_file: false, at_most: None })
+        Some(Self { tool, input, needs_file: false, max_lines: None })
     }
 
-    fn set(&mut self, name: &str, value: impl Into<Value>) {
+    fn set_argument(&mut self, name: &str, value: impl Into<Value>) {
         self.input.insert(name.to_owned(), value.into());
     }
 
@@ -88,7 +88,7 @@ impl Redirect {
                 let rows = rows.iter().find_map(|name| report.data.get(*name)?.as_array());
                 let rows = rows.map_or(&[][..], Vec::as_slice);
                 !report.partial
-                    && self.at_most.is_none_or(|most| printed_lines(rows) <= most)
+                    && self.max_lines.is_none_or(|most| printed_lines(rows) <= most)
                     && !self.selects_named_file(report, rows)
             }
         }
@@ -104,7 +104,7 @@ impl Redirect {
     }
 
     /// Adds the advice to the report's text, and the call to its data.
-    pub(super) fn answered(self, mut report: Report) -> Report {
+    pub(super) fn annotate_report(self, mut report: Report) -> Report {
         let purpose = match self.tool {
             "Read" => "reading files",
             "Grep" => "searching file contents",
@@ -130,48 +130,48 @@ fn printed_lines(rows: &[Value]) -> u64 {
     (lines.sum::<usize>() + separators) as u64
 }
 
-fn of_command(words: &[&str]) -> Option<Redirect> {
+fn redirect_command(words: &[&str]) -> Option<Redirect> {
     let (program, arguments) = words.split_first()?;
     match *program {
-        "cat" => cat(arguments),
+        "cat" => redirect_cat(arguments),
         "head" => {
             let (n, path) = count_and_path(arguments)?;
-            lines(path?, 1, n.parse().ok()?)
+            read_lines(path?, 1, n.parse().ok()?)
         }
         "tail" => {
             let (n, path) = count_and_path(arguments)?;
-            last_lines(path?, n)
+            read_last_lines(path?, n)
         }
         "sed" => {
-            let (range, path) = sed(arguments)?;
-            lines(path?, range.0, range.1)
+            let (range, path) = sed_range_and_path(arguments)?;
+            read_lines(path?, range.0, range.1)
         }
-        "grep" => grep(arguments),
-        "rg" => rg(arguments),
-        "find" => find(arguments),
-        "ls" => ls(arguments),
+        "grep" => redirect_grep(arguments),
+        "rg" => redirect_ripgrep(arguments),
+        "find" => redirect_find(arguments),
+        "ls" => redirect_ls(arguments),
         _ => None,
     }
 }
 
 /// `cat f | head -n 5`, `nl -ba f | sed -n 1,20p`, `grep -rn x src | head`.
-fn of_pipe(first: &[&str], then: &[&str]) -> Option<Redirect> {
+fn redirect_pipeline(first: &[&str], then: &[&str]) -> Option<Redirect> {
     let numbered = first.strip_prefix(&["nl", "-ba"]);
     if let Some(whole) = first.strip_prefix(&["cat"]).or(numbered) {
-        let Redirect { input, .. } = cat(whole)?;
+        let Redirect { input, .. } = redirect_cat(whole)?;
         let path = input.get("path")?.as_str()?;
         let (program, arguments) = then.split_first()?;
         return match *program {
             "head" => match count_and_path(arguments)? {
-                (n, None) => lines(path, 1, n.parse().ok()?),
+                (n, None) => read_lines(path, 1, n.parse().ok()?),
                 _ => None,
             },
             "tail" => match count_and_path(arguments)? {
-                (n, None) => last_lines(path, n),
+                (n, None) => read_last_lines(path, n),
                 _ => None,
             },
-            "sed" => match sed(arguments)? {
-                ((start, limit), None) => lines(path, start, limit),
+            "sed" => match sed_range_and_path(arguments)? {
+                ((start, limit), None) => read_lines(path, start, limit),
                 _ => None,
             },
             _ => None,
@@ -179,11 +179,11 @@ fn of_pipe(first: &[&str], then: &[&str]) -> Option<Redirect> {
     }
     let arguments = then.strip_prefix(&["head"])?;
     let (n, None) = count_and_path(arguments)? else { return None };
-    let redirect = of_command(first).filter(|redirect| redirect.tool != "Read")?;
-    Some(Redirect { at_most: Some(n.parse().ok()?), ..redirect })
+    let redirect = redirect_command(first).filter(|redirect| redirect.tool != "Read")?;
+    Some(Redirect { max_lines: Some(n.parse().ok()?), ..redirect })
 }
 
-fn cat(arguments: &[&str]) -> Option<Redirect> {
+fn redirect_cat(arguments: &[&str]) -> Option<Redirect> {
     match arguments {
         ["-n", path] | [path] if is_operand(path) => {
             Redirect::new("Read", json!({"path": path, "limit": MAX_LINES}))
@@ -192,14 +192,14 @@ fn cat(arguments: &[&str]) -> Option<Redirect> {
     }
 }
 
-fn lines(path: &str, start: i64, limit: u64) -> Option<Redirect> {
+fn read_lines(path: &str, start: i64, limit: u64) -> Option<Redirect> {
     let input = json!({"path": path, "start_line": start, "limit": limit});
     Redirect::new("Read", input).filter(|_| start > 0 && (1..=MAX_LINES).contains(&limit))
 }
 
-fn last_lines(path: &str, n: &str) -> Option<Redirect> {
+fn read_last_lines(path: &str, n: &str) -> Option<Redirect> {
     if let Some(from) = n.strip_prefix('+') {
-        return lines(path, from.parse().ok()?, MAX_LINES);
+        return read_lines(path, from.parse().ok()?, MAX_LINES);
     }
     let n: u64 = n.parse().ok()?;
     let start = i64::try_from(n).ok()?;
@@ -226,7 +226,7 @@ fn count_and_path<'a>(arguments: &[&'a str]) -> Option<(&'a str, Option<&'a str>
 }
 
 /// The first line and the number of lines of `sed -n A,Bp`, and the file.
-fn sed<'a>(arguments: &[&'a str]) -> Option<((i64, u64), Option<&'a str>)> {
+fn sed_range_and_path<'a>(arguments: &[&'a str]) -> Option<((i64, u64), Option<&'a str>)> {
     let ["-n", script, rest @ ..] = arguments else { return None };
     let range = script.strip_suffix('p')?;
     let (first, last) = range.split_once(',').unwrap_or((range, range));
@@ -245,11 +245,11 @@ fn sed<'a>(arguments: &[&'a str]) -> Option<((i64, u64), Option<&'a str>)> {
     Some(((first, limit), path))
 }
 
-fn grep(arguments: &[&str]) -> Option<Redirect> {
-    let mut search = Search::default();
+fn redirect_grep(arguments: &[&str]) -> Option<Redirect> {
+    let mut search = GrepOptions::default();
     let mut is_recursive = false;
     let mut is_extended = false;
-    let rest = search.options(arguments, |option| {
+    let rest = search.parse_options(arguments, |option| {
         match option {
             'r' => is_recursive = true,
             'E' => is_extended = true,
@@ -269,25 +269,25 @@ fn grep(arguments: &[&str]) -> Option<Redirect> {
     if is_whole_project || search.file_pattern.is_some() && !is_recursive {
         return None;
     }
-    let mut redirect = search.redirect(pattern, path, is_extended)?;
+    let mut redirect = search.to_redirect(pattern, path, is_extended)?;
     redirect.needs_file = !is_recursive;
-    redirect.set("include_hidden", true);
-    redirect.set("include_ignored", true);
+    redirect.set_argument("include_hidden", true);
+    redirect.set_argument("include_ignored", true);
     Some(redirect)
 }
 
 /// Of ripgrep only a search in one file: in directories it applies more rules than the tool.
-fn rg(arguments: &[&str]) -> Option<Redirect> {
-    let mut search = Search::default();
-    let operands = search.options(arguments, |_| false)?;
+fn redirect_ripgrep(arguments: &[&str]) -> Option<Redirect> {
+    let mut search = GrepOptions::default();
+    let operands = search.parse_options(arguments, |_| false)?;
     let [pattern, path] = operands.as_slice() else { return None };
-    let redirect = search.redirect(pattern, path, true)?;
+    let redirect = search.to_redirect(pattern, path, true)?;
     search.file_pattern.is_none().then_some(Redirect { needs_file: true, ..redirect })
 }
 
 /// The options that grep, ripgrep and the tool have.
 #[derive(Default)]
-struct Search {
+struct GrepOptions {
     is_fixed: bool,
     is_caseless: bool,
     lists_files: bool,
@@ -295,9 +295,9 @@ struct Search {
     file_pattern: Option<String>,
 }
 
-impl Search {
+impl GrepOptions {
     /// Parses the options; the operands are left. `own`: accepts an option that only one of the programs has.
-    fn options<'a>(
+    fn parse_options<'a>(
         &mut self,
         arguments: &[&'a str],
         mut own: impl FnMut(char) -> bool,
@@ -332,26 +332,26 @@ impl Search {
         Some(operands)
     }
 
-    fn redirect(&self, pattern: &str, path: &str, is_extended: bool) -> Option<Redirect> {
+    fn to_redirect(&self, pattern: &str, path: &str, is_extended: bool) -> Option<Redirect> {
         if !self.is_fixed && !is_common_regex(pattern, is_extended) {
             return None;
         }
         let input = json!({"pattern": pattern, "path": path, "limit": MAX_MATCHES});
         let mut redirect = Redirect::new("Grep", input)?;
         if self.is_fixed {
-            redirect.set("fixed_string", true);
+            redirect.set_argument("fixed_string", true);
         }
         if self.is_caseless {
-            redirect.set("case_sensitive", false);
+            redirect.set_argument("case_sensitive", false);
         }
         if self.lists_files {
-            redirect.set("output", "files");
+            redirect.set_argument("output", "files");
         }
         if let Some(context) = self.context {
-            redirect.set("context", context);
+            redirect.set_argument("context", context);
         }
         if let Some(glob) = &self.file_pattern {
-            redirect.set("file_pattern", glob.as_str());
+            redirect.set_argument("file_pattern", glob.as_str());
         }
         Some(redirect).filter(|_| self.context.is_none_or(|n| n <= 10) && is_operand(path))
     }
@@ -367,7 +367,7 @@ fn is_common_regex(pattern: &str, is_extended: bool) -> bool {
 }
 
 /// `find DIR -type f -name GLOB`.
-fn find(arguments: &[&str]) -> Option<Redirect> {
+fn redirect_find(arguments: &[&str]) -> Option<Redirect> {
     let (path, tests) = match arguments {
         [path, rest @ ..] if is_operand(path) => (*path, rest),
         rest => (".", rest),
@@ -385,7 +385,7 @@ fn find(arguments: &[&str]) -> Option<Redirect> {
     Redirect::new("Glob", input).filter(|_| is_simple)
 }
 
-fn ls(arguments: &[&str]) -> Option<Redirect> {
+fn redirect_ls(arguments: &[&str]) -> Option<Redirect> {
     let (options, path) = match arguments {
         [] => ("", "."),
         [option] if option.starts_with('-') => (*option, "."),

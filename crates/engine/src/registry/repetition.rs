@@ -15,17 +15,17 @@ const CAPACITY: usize = 4096;
 
 /// How often each call gave the same result without anything in between that could have changed it.
 #[derive(Debug, Default)]
-pub(super) struct Repetition {
+pub(super) struct RepetitionTracker {
     epoch: u64,
-    calls: HashMap<Key, Seen>,
+    calls: HashMap<RepetitionKey, RepetitionRecord>,
 }
 
 /// A call in its canonical form, as a hash: the arguments may be long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key([u8; 16]);
+pub(super) struct RepetitionKey([u8; 16]);
 
-impl Key {
-    fn of(canonical: &str) -> Self {
+impl RepetitionKey {
+    fn from_canonical(canonical: &str) -> Self {
         let mut key = [0; 16];
         blake3::Hasher::new().update(canonical.as_bytes()).finalize_xof().fill(&mut key);
         Self(key)
@@ -33,51 +33,57 @@ impl Key {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct RepetitionRecord {
     result: u64,
     times: u32,
     epoch: u64,
 }
 
-impl Repetition {
+impl RepetitionTracker {
     /// A counter of events that may have changed the project.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch
     }
 
     /// Something may have changed the result of any call.
-    pub(super) fn world_changed(&mut self) {
+    pub(super) fn advance_epoch(&mut self) {
         self.epoch += 1;
     }
 
     /// How often this call ran with the same result and nothing in between.
-    pub(super) fn times(&self, key: Key) -> u32 {
+    pub(super) fn repeat_count(&self, key: RepetitionKey) -> u32 {
         self.calls.get(&key).filter(|seen| seen.epoch == self.epoch).map_or(0, |seen| seen.times)
     }
 
     /// Records a call that started in `epoch`. Its own effect does not count as "in between": a repeated
     /// command may change files itself. The second time, the model receives a note.
-    pub(super) fn record(&mut self, key: Key, outcome: &mut Result<Report, Failure>, epoch: u64) {
-        let result = digest(outcome);
+    pub(super) fn record_outcome(
+        &mut self,
+        key: RepetitionKey,
+        outcome: &mut Result<Report, Failure>,
+        epoch: u64,
+    ) {
+        let result = outcome_digest(outcome);
         if self.calls.len() >= CAPACITY && !self.calls.contains_key(&key) {
             self.calls.clear();
         }
         let now = self.epoch;
-        let seen = self.calls.entry(key).or_insert(Seen { result, times: 0, epoch });
+        let seen = self.calls.entry(key).or_insert(RepetitionRecord { result, times: 0, epoch });
         let again = seen.result == result && seen.epoch == epoch;
-        *seen = Seen { result, times: if again { seen.times + 1 } else { 1 }, epoch: now };
+        *seen =
+            RepetitionRecord { result, times: if again { seen.times + 1 } else { 1 }, epoch: now };
         if seen.times == 2 {
             const NOTE: &str = " Note: this is the same call with the same answer as before.";
             match outcome {
                 Ok(report) => report.text.push_str(NOTE),
-                Err(failure) => failure.note(NOTE),
+                Err(failure) => failure.append_note(NOTE),
             }
         }
     }
 }
 
 /// The key of the call: paths resolved, fields in alphabetical order.
-pub(super) fn key(tool: &str, mut input: Object, effect: &Effect) -> Key {
+pub(super) fn repetition_key(tool: &str, mut input: Object, effect: &Effect) -> RepetitionKey {
     let (field, path) = match effect {
         Effect::Read { path } | Effect::Write { path } => ("path", Some(path)),
         Effect::Command { directory, .. } => ("directory", Some(directory)),
@@ -94,7 +100,7 @@ pub(super) fn key(tool: &str, mut input: Object, effect: &Effect) -> Key {
     }
     let mut canonical = format!("{tool} ");
     write_canonical(&Value::Object(input), &mut canonical);
-    Key::of(&canonical)
+    RepetitionKey::from_canonical(&canonical)
 }
 
 fn write_canonical(value: &Value, out: &mut String) {
@@ -126,7 +132,7 @@ fn write_canonical(value: &Value, out: &mut String) {
 }
 
 /// A hash of the result: status, data and error, without times.
-fn digest(outcome: &Result<Report, Failure>) -> u64 {
+fn outcome_digest(outcome: &Result<Report, Failure>) -> u64 {
     // Results are long, and collisions do no harm: a fast hash is sufficient.
     let mut hasher = FixedState::default().build_hasher();
     let data = match outcome {
@@ -159,41 +165,49 @@ mod tests {
         Report { data, ..Report::default() }
     }
 
-    fn ran(repetition: &mut Repetition, key: &str, text: &str) -> String {
+    fn ran(repetition: &mut RepetitionTracker, key: &str, text: &str) -> String {
         let mut outcome = Ok(report(text));
         let epoch = repetition.epoch();
-        repetition.record(Key::of(key), &mut outcome, epoch);
+        repetition.record_outcome(RepetitionKey::from_canonical(key), &mut outcome, epoch);
         outcome.expect("a report").text
     }
 
     #[test]
     fn second_identical_result_is_noted_and_counted() {
-        let mut repetition = Repetition::default();
+        let mut repetition = RepetitionTracker::default();
         assert_eq!(ran(&mut repetition, "a", "x"), "");
         assert!(ran(&mut repetition, "a", "x").contains("same call"));
-        assert_eq!(repetition.times(Key::of("a")), 2);
+        assert_eq!(repetition.repeat_count(RepetitionKey::from_canonical("a")), 2);
     }
 
     #[test]
     fn different_result_or_intervening_change_is_not_a_repetition() {
-        let mut repetition = Repetition::default();
+        let mut repetition = RepetitionTracker::default();
         ran(&mut repetition, "a", "x");
         ran(&mut repetition, "a", "y");
-        assert_eq!(repetition.times(Key::of("a")), 1, "a poll whose result changes");
-        repetition.world_changed();
-        assert_eq!(repetition.times(Key::of("a")), 0);
+        assert_eq!(
+            repetition.repeat_count(RepetitionKey::from_canonical("a")),
+            1,
+            "a poll whose result changes"
+        );
+        repetition.advance_epoch();
+        assert_eq!(repetition.repeat_count(RepetitionKey::from_canonical("a")), 0);
         ran(&mut repetition, "a", "y");
-        assert_eq!(repetition.times(Key::of("a")), 1);
+        assert_eq!(repetition.repeat_count(RepetitionKey::from_canonical("a")), 1);
     }
 
     #[test]
     fn effect_of_the_call_itself_is_not_an_intervening_change() {
-        let mut repetition = Repetition::default();
+        let mut repetition = RepetitionTracker::default();
         for times in 1..=3 {
             let epoch = repetition.epoch();
-            repetition.world_changed();
-            repetition.record(Key::of("Bash"), &mut Ok(report("x")), epoch);
-            assert_eq!(repetition.times(Key::of("Bash")), times);
+            repetition.advance_epoch();
+            repetition.record_outcome(
+                RepetitionKey::from_canonical("Bash"),
+                &mut Ok(report("x")),
+                epoch,
+            );
+            assert_eq!(repetition.repeat_count(RepetitionKey::from_canonical("Bash")), times);
         }
     }
 
@@ -201,6 +215,9 @@ mod tests {
     fn field_order_does_not_affect_the_key() {
         let one = serde_json::from_str(r#"{"a":1,"b":[{"d":2,"c":3}]}"#).expect("JSON");
         let other = serde_json::from_str(r#"{"b":[{"c":3,"d":2}],"a":1}"#).expect("JSON");
-        assert_eq!(key("T", one, &Effect::Plan), key("T", other, &Effect::Plan));
+        assert_eq!(
+            repetition_key("T", one, &Effect::Plan),
+            repetition_key("T", other, &Effect::Plan)
+        );
     }
 }

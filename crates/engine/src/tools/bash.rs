@@ -15,19 +15,22 @@ use serde_json::{Value, json};
 
 use stages::Pipelines;
 
-use super::secrets::Redacting;
-use super::{Target, Tool, ToolCx, filled_in, parse, spec};
-use agent_host::exec::{self, Captured, Command, Ended, Outcome, Statuses, Watcher, WholeOutput};
-use agent_permission::Line;
+use super::secrets::RedactingWriter;
+use super::{CallTarget, Tool, ToolCx, embedded_spec, fill_defaults, parse_input};
+use agent_host::exec::{
+    self, CapturedOutput, Command, CommandOutcome, EndReason, OutputFileOpener, OutputListener,
+    ReportedPipelines,
+};
+use agent_permission::CommandLine;
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::tool::{Effect, ToolSpec};
 use agent_protocol::{Object, shorten};
 
 /// Default time limit of a command.
-const TIMEOUT: Duration = Duration::from_mins(2);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit of a command's text in a message.
-const SHOWN: usize = 80;
+const MAX_COMMAND_BYTES: usize = 80;
 
 /// Runs a command in bash.
 #[derive(Debug)]
@@ -51,7 +54,7 @@ fn here() -> String {
 
 impl Default for Bash {
     fn default() -> Self {
-        Self { spec: spec("Bash", embedded::BASH) }
+        Self { spec: embedded_spec("Bash", embedded::BASH) }
     }
 }
 
@@ -60,74 +63,74 @@ impl Tool for Bash {
         &self.spec
     }
 
-    fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure> {
-        let args: Args = parse(input)?;
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
+        let args: Args = parse_input(input)?;
         if args.command.trim().is_empty() {
             return Err(Failure::new(ErrorCode::InvalidParam, "command is empty")
-                .hint("send the command to run"));
+                .with_hint("send the command to run"));
         }
         let checked_path = cx.workspace.locate(&args.directory)?;
         let directory = checked_path.path().relative().to_owned();
-        let line = Line::read(&args.command);
+        let line = CommandLine::parse(&args.command);
         let reads_only = !args.background && line.is_read_only();
         let effect = Effect::Command {
             directory,
             reads_only,
             programs: line.programs(),
-            unproven: line.unproven(),
+            unproven: line.unproven_programs(),
             command: args.command,
             background: args.background,
         };
-        Ok(Target { effect, checked_path: Some(checked_path) })
+        Ok(CallTarget { effect, checked_path: Some(checked_path) })
     }
 
     /// The description has no effect on the call.
-    fn canonical(&self, input: &Object) -> Object {
-        filled_in::<Args>(input)
+    fn canonical_input(&self, input: &Object) -> Object {
+        fill_defaults::<Args>(input)
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
-        Box::pin(run(input, cx))
+        Box::pin(run_bash(input, cx))
     }
 }
 
-async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
-    let args: Args = parse(&input)?;
+async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
+    let args: Args = parse_input(&input)?;
     let directory = cx.checked_path()?.path();
-    let line = Line::read(&args.command);
+    let line = CommandLine::parse(&args.command);
     let spill = Arc::clone(&cx.spill);
     let redactor = cx.secrets.redactor(&cx.workspace);
     let for_file = Arc::clone(&redactor);
-    let whole_output: WholeOutput<'static> = Box::new(move || {
+    let whole_output: OutputFileOpener<'static> = Box::new(move || {
         let (file, name) = spill.create("Bash")?;
-        Ok((Box::new(Redacting::new(file, for_file)) as Box<dyn Write + Send>, name))
+        Ok((Box::new(RedactingWriter::new(file, for_file)) as Box<dyn Write + Send>, name))
     });
     let timeout = args.timeout_ms.map(Duration::from_millis);
     let command = Command {
         whole_output: Some(whole_output),
         rights: cx.rights,
         statuses: if line.has_inner_pipelines() {
-            Statuses::BeforeEach
+            ReportedPipelines::Each
         } else {
-            Statuses::AtTheEnd
+            ReportedPipelines::Last
         },
-        watcher: cx.watcher.clone().map(|watcher| -> Watcher<'static> {
+        watcher: cx.output_watcher.clone().map(|watcher| -> OutputListener<'static> {
             let redactor = Arc::clone(&redactor);
             Box::new(move |text| watcher(&redactor.redact(text)))
         }),
         ..Command::new(
             args.command.clone(),
             directory.absolute().to_path_buf(),
-            timeout.unwrap_or(TIMEOUT),
+            timeout.unwrap_or(DEFAULT_TIMEOUT),
         )
     };
-    let failed = |error: exec::Error| could_not_run(&error, &args.directory);
+    let failed = |error: exec::Error| start_failure(&error, &args.directory);
     if args.background {
         let id = cx.exec.start_background(command, timeout, &cx.cancel).await;
         let id = id.map_err(failed)?;
-        return Ok(background::started(&id, &args.command));
+        return Ok(background::started_report(&id, &args.command));
     }
-    let changed_before = cx.workspace.changed_since_seen();
+    let changed_before = cx.workspace.files_changed_since_read();
     let outcome = cx.exec.run(command, &cx.cancel).await;
     let mut outcome = outcome.map_err(failed)?;
     // (The command may have changed the files.)
@@ -135,58 +138,57 @@ async fn run(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         redactor.redact_in(&mut outcome.stdout.text);
         redactor.redact_in(&mut outcome.stderr.text);
     }
-    let mut stale = cx.workspace.changed_since_seen();
+    let mut stale = cx.workspace.files_changed_since_read();
     stale.retain(|path| !changed_before.contains(path));
-    let pipelines = Pipelines::read(&line, &outcome.statuses);
-    answer(&args.command, outcome, &pipelines, &stale)
-        .map_err(|failure| failure.at(directory.relative()))
+    let pipelines = Pipelines::from_statuses(&line, &outcome.statuses);
+    report_outcome(&args.command, outcome, &pipelines, &stale)
+        .map_err(|failure| failure.with_path(directory.relative()))
 }
 
-fn could_not_run(error: &exec::Error, directory: &str) -> Failure {
+fn start_failure(error: &exec::Error, directory: &str) -> Failure {
     match error {
         exec::Error::NoDirectory(_) => {
             Failure::new(ErrorCode::NotFound, format!("the directory {directory} does not exist"))
-                .hint("create it, or name one that exists")
+                .with_hint("create it, or name one that exists")
         }
         exec::Error::NotADirectory(_) => {
             Failure::new(ErrorCode::NotADirectory, format!("{directory} is a file"))
-                .hint("name the directory to run in")
+                .with_hint("name the directory to run in")
         }
         exec::Error::Link(_) => Failure::new(ErrorCode::AccessDenied, error.to_string())
-            .hint("it changed meanwhile: list the directory with LS"),
+            .with_hint("it changed meanwhile: list the directory with LS"),
         exec::Error::Cancelled => Failure::new(ErrorCode::Cancelled, error.to_string()),
         exec::Error::NulByte | exec::Error::TooLong(_) => {
             Failure::new(ErrorCode::InvalidParam, error.to_string())
-                .hint("put the text into a file with Write, and name the file in the command")
+                .with_hint("put the text into a file with Write, and name the file in the command")
         }
-        exec::Error::TooMany(_) => {
-            Failure::new(ErrorCode::ExecutionError, error.to_string()).hint("BashKill ends one")
-        }
+        exec::Error::TooMany(_) => Failure::new(ErrorCode::ExecutionError, error.to_string())
+            .with_hint("BashKill ends one"),
         exec::Error::NoBash | exec::Error::Io(_) => {
             Failure::new(ErrorCode::ExecutionError, error.to_string())
-                .hint("continue with the file tools, and report that commands cannot be run")
+                .with_hint("continue with the file tools, and report that commands cannot be run")
         }
     }
 }
 
 /// The result of an outcome.
-fn answer(
+fn report_outcome(
     command: &str,
-    outcome: Outcome,
+    outcome: CommandOutcome,
     pipelines: &Pipelines,
     stale: &[String],
 ) -> Result<Report, Failure> {
-    let shown = shown(command);
-    let notes = in_words(&outcome, stale);
+    let shown = shorten_command(command);
+    let notes = format_notes(&outcome, stale);
     let failed_stages = pipelines.failed_stages();
-    let how = outcome.how();
-    let (ended, exit_code) = (outcome.ended, outcome.exit_code);
+    let how = outcome.describe_end();
+    let (ended, exit_code) = (outcome.end_reason, outcome.exit_code);
     let missing = missing_program(&outcome);
     let is_silent = outcome.stdout.total_bytes + outcome.stderr.total_bytes == 0;
-    let stats = stats(&outcome.stdout, &outcome.stderr);
-    let data = data(outcome, pipelines);
+    let stats = output_stats(&outcome.stdout, &outcome.stderr);
+    let data = outcome_data(outcome, pipelines);
     let (code, message, hint) = match (ended, exit_code) {
-        (Ended::Exited, Some(0)) => {
+        (EndReason::Exited, Some(0)) => {
             let conclusion = match &failed_stages {
                 Some(stages) => format!("Exited 0, but {stages}."),
                 None if is_silent => "Exited 0, without output.".to_owned(),
@@ -195,7 +197,7 @@ fn answer(
             let partial = failed_stages.is_some();
             return Ok(Report { partial, data, text: conclusion + &notes, stats, path: None });
         }
-        (Ended::Exited, _) => {
+        (EndReason::Exited, _) => {
             let hint = match (exit_code, missing) {
                 (Some(127), Some(program)) => Some(format!(
                     "{program} is not in PATH: use another program, or report that it is missing"
@@ -211,7 +213,7 @@ fn answer(
             let stages = failed_stages.map(|stages| format!(": {stages}")).unwrap_or_default();
             (ErrorCode::CommandFailed, format!("`{shown}` {how}{stages}"), hint)
         }
-        (Ended::TimedOut, _) => (
+        (EndReason::TimedOut, _) => (
             ErrorCode::Timeout,
             format!("`{shown}` {how}; all of its processes were ended"),
             Some(
@@ -220,25 +222,25 @@ fn answer(
                     .to_owned(),
             ),
         ),
-        (Ended::Cancelled, _) => (ErrorCode::Cancelled, format!("`{shown}` {how}"), None),
+        (EndReason::Cancelled, _) => (ErrorCode::Cancelled, format!("`{shown}` {how}"), None),
     };
     let mut failure = Failure { data, stats, ..Failure::new(code, message) };
     failure.hint = hint;
     if !notes.is_empty() {
-        failure.note(&notes);
+        failure.append_note(&notes);
     }
     Err(failure)
 }
 
-fn data(outcome: Outcome, pipelines: &Pipelines) -> Object {
+fn outcome_data(outcome: CommandOutcome, pipelines: &Pipelines) -> Object {
     let mut data = Object::new();
     let truncated = outcome.stdout.truncated || outcome.stderr.truncated;
     data.insert("stdout".to_owned(), outcome.stdout.text.into());
     data.insert("stderr".to_owned(), outcome.stderr.text.into());
     data.insert("exit_code".to_owned(), outcome.exit_code.into());
     data.insert("signal".to_owned(), outcome.signal.into());
-    data.insert("stages".to_owned(), pipelines.last().into());
-    if let Some(pipelines) = pipelines.all() {
+    data.insert("stages".to_owned(), pipelines.last_stages().into());
+    if let Some(pipelines) = pipelines.all_stages() {
         data.insert("pipelines".to_owned(), pipelines);
     }
     data.insert("truncated".to_owned(), truncated.into());
@@ -251,7 +253,7 @@ fn data(outcome: Outcome, pipelines: &Pipelines) -> Object {
     if let Some(name) = outcome.full_output {
         data.insert("full_output".to_owned(), name.into());
     }
-    insert_notes(&mut data, outcome.refused.iter().chain(&outcome.notices));
+    insert_notes(&mut data, outcome.refusal.iter().chain(&outcome.notices));
     data
 }
 
@@ -264,7 +266,7 @@ fn insert_notes<'a>(data: &mut Object, notes: impl Iterator<Item = &'a String>) 
 }
 
 /// The size of all output, also of what `data` does not contain.
-fn stats(stdout: &Captured, stderr: &Captured) -> Object {
+fn output_stats(stdout: &CapturedOutput, stderr: &CapturedOutput) -> Object {
     let mut stats = Object::new();
     stats.insert("stdout_bytes".to_owned(), stdout.total_bytes.into());
     stats.insert("stderr_bytes".to_owned(), stderr.total_bytes.into());
@@ -274,9 +276,11 @@ fn stats(stdout: &Captured, stderr: &Captured) -> Object {
 }
 
 /// Further notes for the reader, each as ` Note: ….`
-fn in_words(outcome: &Outcome, stale: &[String]) -> String {
+fn format_notes(outcome: &CommandOutcome, stale: &[String]) -> String {
     let mut notes = Vec::new();
-    if let Some(rest) = whole(outcome.full_output.as_ref(), outcome.full_output_error.as_ref()) {
+    if let Some(rest) =
+        full_output_note(outcome.full_output.as_ref(), outcome.full_output_error.as_ref())
+    {
         notes.push(format!("Output too large, cut{rest}"));
     }
     if !outcome.left_running.is_empty() {
@@ -285,7 +289,7 @@ fn in_words(outcome: &Outcome, stale: &[String]) -> String {
             left.map(|left| format!("{} (`{}`)", left.pid, left.name)).collect();
         notes.push(format!("still running, until the session ends: {}", left.join(", ")));
     }
-    if let Some(refused) = &outcome.refused {
+    if let Some(refused) = &outcome.refusal {
         notes.push(refused.clone());
     }
     notes.extend(outcome.notices.iter().cloned());
@@ -297,7 +301,7 @@ fn in_words(outcome: &Outcome, stale: &[String]) -> String {
 }
 
 /// The note about the file with the complete output.
-fn whole(name: Option<&String>, error: Option<&String>) -> Option<String> {
+fn full_output_note(name: Option<&String>, error: Option<&String>) -> Option<String> {
     match (name, error) {
         (Some(name), None) => Some(format!(": all of it is in {name}")),
         (Some(name), Some(error)) => Some(format!(": its beginning is in {name} ({error})")),
@@ -307,17 +311,17 @@ fn whole(name: Option<&String>, error: Option<&String>) -> Option<String> {
 }
 
 /// The program that bash did not find, according to stderr.
-fn missing_program(outcome: &Outcome) -> Option<String> {
+fn missing_program(outcome: &CommandOutcome) -> Option<String> {
     let stderr = outcome.stderr.text.lines();
     let before = stderr.rev().find_map(|line| line.strip_suffix(": command not found"))?;
     Some(before.rsplit(": ").next().unwrap_or(before).to_owned())
 }
 
 /// The command, shortened for a message.
-fn shown(command: &str) -> String {
+fn shorten_command(command: &str) -> String {
     let command = command.trim();
     match command.split_once('\n') {
-        Some((first, _)) => format!("{} …", shorten(first, SHOWN)),
-        None => shorten(command, SHOWN),
+        Some((first, _)) => format!("{} …", shorten(first, MAX_COMMAND_BYTES)),
+        None => shorten(command, MAX_COMMAND_BYTES),
     }
 }

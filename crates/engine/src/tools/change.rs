@@ -7,61 +7,61 @@ use similar::ChangeTag;
 use tokio_util::sync::CancellationToken;
 
 use super::ToolCx;
-use super::files::{cancelled, object};
-use super::nearest;
+use super::files::{cancelled_failure, json_object};
+use super::nearest_passage;
 use agent_host::workspace::{
-    Change, CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, Workspace, plain,
+    CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, Workspace, WriteResult, plain,
 };
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::line_diff::LineDiff;
-use agent_protocol::mask::{MASK, masks_in};
+use agent_protocol::mask::{MASK, find_masks};
 
 /// An existing file that is to be changed.
-pub(super) struct Existing {
+pub(super) struct ExistingFile {
     pub(super) path: ProjectPath,
     /// The current snapshot; the bytes are those that were read before.
     pub(super) snapshot: Snapshot,
     pub(super) text: Text,
 }
 
-impl Existing {
+impl ExistingFile {
     /// Reads the file and checks the lock.
     pub(super) fn open(
         workspace: &Workspace,
         path: ProjectPath,
         seen: Option<&Snapshot>,
     ) -> Result<Self, Failure> {
-        let content = workspace.content(&path, seen)?;
+        let content = workspace.read_unchanged(&path, seen)?;
         let text = Text::decode(content.bytes, path.relative())?;
         Ok(Self { path, snapshot: content.snapshot, text })
     }
 }
 
 /// A change that could be made.
-pub(super) struct Draft {
+pub(super) struct ChangeDraft {
     pub(super) path: ProjectPath,
     /// The file to be replaced; `None` if the file is new.
-    pub(super) old: Option<Snapshot>,
-    pub(super) new: NewBytes,
+    pub(super) old_snapshot: Option<Snapshot>,
+    pub(super) new_content: NewContent,
     pub(super) diff: Diff,
     /// The first line of each replaced passage in the new text, from 1.
-    pub(super) lines: Vec<usize>,
+    pub(super) changed_lines: Vec<usize>,
 }
 
 /// The new bytes of the file.
-pub(super) enum NewBytes {
+pub(super) enum NewContent {
     /// All of them.
     Whole(Vec<u8>),
     /// The old text, and the replacement of this range.
-    Within { old: Text, place: Range<usize>, new: String },
+    Region { old: Text, range: Range<usize>, new: String },
 }
 
-impl NewBytes {
+impl NewContent {
     fn pieces(&self) -> [&[u8]; 3] {
         match self {
             Self::Whole(bytes) => [&[], bytes, &[]],
-            Self::Within { old, place, new } => {
+            Self::Region { old, range: place, new } => {
                 let old = old.plain().as_bytes();
                 [&old[..place.start], new.as_bytes(), &old[place.end..]]
             }
@@ -69,20 +69,20 @@ impl NewBytes {
     }
 }
 
-impl Draft {
+impl ChangeDraft {
     /// Replaces passages (sorted and disjoint) of an existing file.
-    pub(super) fn editing(
-        existing: Existing,
+    pub(super) fn from_edits(
+        existing: ExistingFile,
         edits: &[(Range<usize>, &str)],
         diff: DiffSize,
     ) -> Result<Self, Failure> {
-        let lines = new_lines(existing.text.plain(), edits);
+        let lines = new_line_numbers(existing.text.plain(), edits);
         // Of a large file only the lines that the diff shows are compared.
-        let Some(place) = existing.text.region(edits, Diff::CONTEXT) else {
+        let Some(place) = existing.text.changed_region(edits, Diff::CONTEXT) else {
             let new = existing.text.splice(edits);
-            return Ok(Self { lines, ..Self::replacing(existing, new, diff)? });
+            return Ok(Self { changed_lines: lines, ..Self::from_text(existing, new, diff)? });
         };
-        let Existing { path, snapshot, text: old } = existing;
+        let ExistingFile { path, snapshot, text: old } = existing;
         let mut new = String::new();
         let mut at = place.start;
         for (passage, text) in edits {
@@ -95,25 +95,37 @@ impl Draft {
         refuse_masks(before, &new, &path)?;
         let n_lines = memchr::memchr_iter(b'\n', &old.plain().as_bytes()[..place.start]).count();
         let diff = Diff::of_change(n_lines, before, &new, path.relative(), diff);
-        let new = NewBytes::Within { old, place, new };
-        Ok(Self { path, old: Some(snapshot), new, diff, lines })
+        let new = NewContent::Region { old, range: place, new };
+        Ok(Self {
+            path,
+            old_snapshot: Some(snapshot),
+            new_content: new,
+            diff,
+            changed_lines: lines,
+        })
     }
 
     /// Replaces an existing file. A redaction mark never replaces the text it stands for.
-    pub(super) fn replacing(
-        existing: Existing,
+    pub(super) fn from_text(
+        existing: ExistingFile,
         new: Text,
         diff: DiffSize,
     ) -> Result<Self, Failure> {
-        let Existing { path, snapshot, text: old } = existing;
+        let ExistingFile { path, snapshot, text: old } = existing;
         refuse_masks(old.plain(), new.plain(), &path)?;
         let diff = Diff::of_change(0, old.plain(), new.plain(), path.relative(), diff);
-        let new = NewBytes::Whole(new.into_bytes(path.relative())?);
-        Ok(Self { path, old: Some(snapshot), new, diff, lines: Vec::new() })
+        let new = NewContent::Whole(new.into_bytes(path.relative())?);
+        Ok(Self {
+            path,
+            old_snapshot: Some(snapshot),
+            new_content: new,
+            diff,
+            changed_lines: Vec::new(),
+        })
     }
 
     /// Makes the change, unless it is a dry run. `data` holds the tool's own fields.
-    pub(super) fn report(
+    pub(super) fn apply_and_report(
         self,
         workspace: &Workspace,
         dry_run: bool,
@@ -121,13 +133,13 @@ impl Draft {
         done: &str,
     ) -> Result<Report, Failure> {
         if cancel.is_cancelled() {
-            return Err(cancelled());
+            return Err(cancelled_failure());
         }
-        let change = if dry_run { None } else { Some(self.apply(workspace)?) };
+        let change = if dry_run { None } else { Some(self.write_file(workspace)?) };
         let at = self.path.relative().to_owned();
         let mut lines = format!("+{} -{} lines", self.diff.added, self.diff.removed);
-        if !self.lines.is_empty() {
-            lines.push_str(&at_lines(&self.lines));
+        if !self.changed_lines.is_empty() {
+            lines.push_str(&line_list_text(&self.changed_lines));
         }
         let mut text = match &change {
             Some(_) => format!("{done} {at}: {lines}."),
@@ -136,8 +148,8 @@ impl Draft {
         if change.as_ref().is_some_and(|change| change.split_hard_link) {
             text.push_str(" It had other names (hard links): they still lead to the old content.");
         }
-        let n_bytes: usize = self.new.pieces().iter().map(|piece| piece.len()).sum();
-        let mut data = object(json!({
+        let n_bytes: usize = self.new_content.pieces().iter().map(|piece| piece.len()).sum();
+        let mut data = json_object(json!({
             "applied": change.is_some(),
             "diff_preview": self.diff.text,
         }));
@@ -151,7 +163,7 @@ impl Draft {
             partial: dry_run,
             data,
             text,
-            stats: object(json!({
+            stats: json_object(json!({
                 "bytes_written": if change.is_some() { n_bytes } else { 0 },
                 "lines_added": self.diff.added,
                 "lines_removed": self.diff.removed,
@@ -160,10 +172,10 @@ impl Draft {
         })
     }
 
-    fn apply(&self, workspace: &Workspace) -> Result<Change, Failure> {
-        match &self.old {
-            Some(old) => workspace.replace(&self.path, old, &self.new.pieces()),
-            None => workspace.create(&self.path, &self.new.pieces().concat()),
+    fn write_file(&self, workspace: &Workspace) -> Result<WriteResult, Failure> {
+        match &self.old_snapshot {
+            Some(old) => workspace.replace(&self.path, old, &self.new_content.pieces()),
+            None => workspace.create(&self.path, &self.new_content.pieces().concat()),
         }
     }
 }
@@ -172,30 +184,30 @@ impl Draft {
 pub(super) struct Replacement<'a> {
     pub(super) old: &'a str,
     pub(super) new: &'a str,
-    pub(super) all: bool,
+    pub(super) replace_all: bool,
 }
 
 impl Replacement<'_> {
     /// Its ranges in a text with `\n` line ends, sorted and disjoint.
-    pub(super) fn places(&self, text: &str, path: &str) -> Result<Vec<Range<usize>>, Failure> {
+    pub(super) fn find_ranges(&self, text: &str, path: &str) -> Result<Vec<Range<usize>>, Failure> {
         if self.old.is_empty() {
             return Err(Failure::new(ErrorCode::InvalidParam, "old_string is empty")
-                .hint("give the passage to replace; to create a file, use Write")
-                .at(path));
+                .with_hint("give the passage to replace; to create a file, use Write")
+                .with_path(path));
         }
         let (old, new) = (plain(self.old), plain(self.new));
         if old == new {
             let message = "old_string and new_string are the same";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
-                .hint("if the file already has the text you want, continue; otherwise change new_string")
-                .at(path));
+                .with_hint("if the file already has the text you want, continue; otherwise change new_string")
+                .with_path(path));
         }
         let found = occurrences(text, &old);
         match found.len() {
-            0 => Err(nearest::no_match(text, &old, &new, path)),
-            n if n == 1 || self.all => Ok(apart(&found, old.len())),
+            0 => Err(nearest_passage::no_match_failure(text, &old, &new, path)),
+            n if n == 1 || self.replace_all => Ok(disjoint_ranges(&found, old.len())),
             n => {
-                let lines = lines_of(text, &found);
+                let lines = line_numbers(text, &found);
                 let shown = lines.iter().take(20).map(ToString::to_string).collect::<Vec<_>>();
                 let more = if lines.len() > shown.len() { ", …" } else { "" };
                 let word = if lines.len() == 1 { "line" } else { "lines" };
@@ -204,9 +216,9 @@ impl Replacement<'_> {
                     shown.join(", ")
                 );
                 Err(Failure::new(ErrorCode::MultipleMatches, message)
-                    .hint("add lines around it until it is unique, or set replace_all: true")
-                    .datum("lines", lines.into_iter().take(100).collect::<Vec<_>>())
-                    .at(path))
+                    .with_hint("add lines around it until it is unique, or set replace_all: true")
+                    .with_data("lines", lines.into_iter().take(100).collect::<Vec<_>>())
+                    .with_path(path))
             }
         }
     }
@@ -226,7 +238,7 @@ fn occurrences(text: &str, wanted: &str) -> Vec<usize> {
     found
 }
 
-fn apart(found: &[usize], length: usize) -> Vec<Range<usize>> {
+fn disjoint_ranges(found: &[usize], length: usize) -> Vec<Range<usize>> {
     let mut end = 0;
     let mut places = Vec::new();
     for &start in found {
@@ -238,7 +250,7 @@ fn apart(found: &[usize], length: usize) -> Vec<Range<usize>> {
     places
 }
 
-fn lines_of(text: &str, found: &[usize]) -> Vec<usize> {
+fn line_numbers(text: &str, found: &[usize]) -> Vec<usize> {
     let mut lines = Vec::with_capacity(found.len());
     let (mut line, mut from) = (1, 0);
     for &at in found {
@@ -251,25 +263,25 @@ fn lines_of(text: &str, found: &[usize]) -> Vec<usize> {
 }
 
 fn refuse_masks(old: &str, new: &str, path: &ProjectPath) -> Result<(), Failure> {
-    let Some(mask) = masks_something(old, new) else { return Ok(()) };
+    let Some(mask) = find_replaced_mask(old, new) else { return Ok(()) };
     let message = format!("{mask} in the new text would replace what it stands for");
     Err(Failure::new(ErrorCode::InvalidParam, message)
-        .hint("a mask is what you were shown instead of a secret; leave that line as it is")
-        .at(path.relative()))
+        .with_hint("a mask is what you were shown instead of a secret; leave that line as it is")
+        .with_path(path.relative()))
 }
 
 /// A redaction mark (`[redacted:KIND]`) in a new line, if the old line has other text in its place.
-fn masks_something(old: &str, new: &str) -> Option<String> {
+fn find_replaced_mask(old: &str, new: &str) -> Option<String> {
     memchr::memmem::find(new.as_bytes(), MASK.as_bytes())?;
-    let diff = LineDiff::of_texts(old, new);
+    let diff = LineDiff::from_texts(old, new);
     let of_kind = |kind: ChangeTag| {
         diff.changes().filter(move |change| change.tag() == kind).map(|c| c.value())
     };
     let removed: Vec<&str> = of_kind(ChangeTag::Delete).collect();
     of_kind(ChangeTag::Insert).find_map(|line| {
-        let mask = masks_in(line).next()?;
+        let mask = find_masks(line).next()?;
         let begin = &line[..mask.start];
-        let end = &line[masks_in(line).last()?.end..];
+        let end = &line[find_masks(line).last()?.end..];
         let is_replaced = removed.iter().any(|old| {
             old.len() > begin.len() + end.len()
                 && old.starts_with(begin)
@@ -281,7 +293,7 @@ fn masks_something(old: &str, new: &str) -> Option<String> {
 }
 
 /// The line of the new text at which each replaced passage begins.
-fn new_lines(old: &str, edits: &[(Range<usize>, &str)]) -> Vec<usize> {
+fn new_line_numbers(old: &str, edits: &[(Range<usize>, &str)]) -> Vec<usize> {
     let newlines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
     let (mut line, mut at) = (1, 0);
     let mut lines = Vec::with_capacity(edits.len());
@@ -295,7 +307,7 @@ fn new_lines(old: &str, edits: &[(Range<usize>, &str)]) -> Vec<usize> {
 }
 
 /// ` at line 3`, ` at lines 3, 17`.
-fn at_lines(lines: &[usize]) -> String {
+fn line_list_text(lines: &[usize]) -> String {
     const SHOWN: usize = 8;
     let shown: Vec<String> = lines.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = if lines.len() > SHOWN { ", …" } else { "" };
@@ -318,29 +330,29 @@ pub(super) fn with_current_text(
         _ => return failure,
     };
     let path = checked_path.path();
-    if cx.withheld.why("Read", path.relative()).is_some() {
+    if cx.read_restrictions.hidden_reason("Read", path.relative()).is_some() {
         failure.data = Object::new();
         failure.hint.get_or_insert_with(|| "Read it, then send the change again".to_owned());
         return failure;
     }
     let stop = || cx.cancel.is_cancelled();
-    let from = if passages.is_empty() { cx.workspace.first_not_shown(path) } else { 1 };
+    let from = if passages.is_empty() { cx.workspace.first_unshown_line(path) } else { 1 };
     let from = i64::try_from(from).unwrap_or(1);
     // (It records the snapshot.)
-    let Ok(mut page) = cx.workspace.page(checked_path, from, READ_LINES, &stop) else {
+    let Ok(mut page) = cx.workspace.read_page(checked_path, from, READ_LINES, &stop) else {
         return failure;
     };
     if is_conflict
         && page.more
-        && let Some((from, limit)) = around(cx, path, passages, &failure)
+        && let Some((from, limit)) = lines_around(cx, path, passages, &failure)
     {
-        cx.workspace.set_not_shown(path, None);
-        match cx.workspace.page(checked_path, from, limit, &stop) {
+        cx.workspace.mark_unshown(path, None);
+        match cx.workspace.read_page(checked_path, from, limit, &stop) {
             Ok(around) => page = around,
             Err(_) => return failure,
         }
     }
-    let hint = if !passages.is_empty() || cx.workspace.is_shown(path) {
+    let hint = if !passages.is_empty() || cx.workspace.is_fully_shown(path) {
         "its text is below, which counts as reading it: send the change again, adjusted if needed"
             .to_owned()
     } else if page.lines.n_cut > 0 {
@@ -357,11 +369,11 @@ pub(super) fn with_current_text(
 /// The number of lines that Read shows.
 const READ_LINES: u64 = 500;
 /// The number of lines that are shown before and after a passage.
-const AROUND: usize = 10;
+const CONTEXT_LINES: usize = 10;
 
 /// The lines around the first passage that the file contains, or else around the first change in the diff: the first
 /// line and the number of lines.
-fn around(
+fn lines_around(
     cx: &ToolCx,
     path: &ProjectPath,
     passages: &[&str],
@@ -371,7 +383,7 @@ fn around(
         return None;
     }
     let snapshot = cx.workspace.snapshot(path)?;
-    let content = cx.workspace.content(path, Some(&snapshot)).ok()?;
+    let content = cx.workspace.read_unchanged(path, Some(&snapshot)).ok()?;
     let text = Text::decode(content.bytes, path.relative()).ok()?;
     let newlines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
     let passage = passages.iter().find_map(|passage| {
@@ -381,8 +393,8 @@ fn around(
     });
     let diff = failure.data.get("diff_preview").and_then(Value::as_str);
     let (first, n) = passage.or_else(|| first_hunk(diff?))?;
-    let from = first.saturating_sub(AROUND).max(1);
-    Some((i64::try_from(from).ok()?, (first - from + n + AROUND) as u64))
+    let from = first.saturating_sub(CONTEXT_LINES).max(1);
+    Some((i64::try_from(from).ok()?, (first - from + n + CONTEXT_LINES) as u64))
 }
 
 /// The first line of a diff's first hunk in the new text, and how many lines it has there.

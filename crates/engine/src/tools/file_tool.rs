@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::files::cancelled;
-use super::{Target, Tool, ToolCx, blocking, filled_in, parse};
+use super::files::cancelled_failure;
+use super::{CallTarget, Tool, ToolCx, fill_defaults, parse_input, run_blocking};
 use agent_host::workspace::CheckedPath;
 use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
@@ -16,13 +16,13 @@ use agent_protocol::tool::{Effect, ToolSpec};
 /// How a call accesses the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    Looks,
-    Changes,
+    Read,
+    Write,
 }
 
 /// Returns a result without blocking work, if that is possible.
-type AtOnce<A> = fn(&A, &ToolCx, &CheckedPath) -> Option<Result<Report, Failure>>;
-type Work<A> = dyn Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync;
+type FastPath<A> = fn(&A, &ToolCx, &CheckedPath) -> Option<Result<Report, Failure>>;
+type BlockingWork<A> = dyn Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync;
 
 /// A tool whose input is `A`.
 pub(super) struct FileTool<A> {
@@ -30,33 +30,33 @@ pub(super) struct FileTool<A> {
     access: Access,
     path: fn(&A) -> &str,
     /// Fast path for work that takes less time than switching threads.
-    at_once: AtOnce<A>,
-    work: Arc<Work<A>>,
+    fast_path: FastPath<A>,
+    work: Arc<BlockingWork<A>>,
 }
 
 impl<A> FileTool<A> {
     /// A tool that reads the path which `path` returns.
-    pub(super) fn looking(
+    pub(super) fn new_reader(
         spec: ToolSpec,
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, access: Access::Looks, path, at_once: |_, _, _| None, work: Arc::new(work) }
+        Self { spec, access: Access::Read, path, fast_path: |_, _, _| None, work: Arc::new(work) }
     }
 
     /// Adds a fast path.
-    pub(super) fn at_once(mut self, at_once: AtOnce<A>) -> Self {
-        self.at_once = at_once;
+    pub(super) fn with_fast_path(mut self, at_once: FastPath<A>) -> Self {
+        self.fast_path = at_once;
         self
     }
 
     /// A tool that changes the file which `path` returns.
-    pub(super) fn changing(
+    pub(super) fn new_writer(
         spec: ToolSpec,
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, access: Access::Changes, path, at_once: |_, _, _| None, work: Arc::new(work) }
+        Self { spec, access: Access::Write, path, fast_path: |_, _, _| None, work: Arc::new(work) }
     }
 }
 
@@ -65,40 +65,42 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
         &self.spec
     }
 
-    fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure> {
-        let args: A = parse(input)?;
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
+        let args: A = parse_input(input)?;
         let checked_path = cx.workspace.locate((self.path)(&args))?;
         let path = checked_path.path().relative().to_owned();
         let effect = match self.access {
-            Access::Looks => Effect::Read { path },
-            Access::Changes => {
+            Access::Read => Effect::Read { path },
+            Access::Write => {
                 cx.workspace.check_writable(checked_path.path())?;
                 Effect::Write { path }
             }
         };
-        Ok(Target { effect, checked_path: Some(checked_path) })
+        Ok(CallTarget { effect, checked_path: Some(checked_path) })
     }
 
-    fn canonical(&self, input: &Object) -> Object {
-        filled_in::<A>(input)
+    fn canonical_input(&self, input: &Object) -> Object {
+        fill_defaults::<A>(input)
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         Box::pin(async move {
-            let args: A = parse(&input)?;
-            if let Some(answer) = (self.at_once)(&args, cx, cx.checked_path()?) {
+            let args: A = parse_input(&input)?;
+            if let Some(answer) = (self.fast_path)(&args, cx, cx.checked_path()?) {
                 return answer;
             }
             let (work, inner) = (Arc::clone(&self.work), cx.clone());
-            let work = blocking(move || work(&args, &inner, inner.checked_path()?));
+            let work = run_blocking(move || work(&args, &inner, inner.checked_path()?));
             match self.access {
                 // Cancelled immediately; the work checks the token itself and ends soon after.
-                Access::Looks => {
-                    cx.cancel.run_until_cancelled(work).await.unwrap_or_else(|| Err(cancelled()))
-                }
+                Access::Read => cx
+                    .cancel
+                    .run_until_cancelled(work)
+                    .await
+                    .unwrap_or_else(|| Err(cancelled_failure())),
                 // A change is not interrupted halfway: the work checks the token itself, up to the last
                 // moment.
-                Access::Changes => work.await,
+                Access::Write => work.await,
             }
         })
     }

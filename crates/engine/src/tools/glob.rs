@@ -12,19 +12,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::file_tool::FileTool;
 use super::files::{
-    Aborted, HINT_TIME, Stop, cancelled, elsewhere, hint_entries, matching, object, place,
+    AbortReason, HINT_TIME_LIMIT, SearchLimits, cancelled_failure, display_path, hint_entry_limit,
+    json_object, matching_files_text, skipped_matches_hint,
 };
-use super::{Tool, ToolCx, pattern, spec};
-use agent_host::workspace::{Base, Kind, Met, Part, ProjectPath, Rules, Walk, Workspace};
-use agent_protocol::counted;
+use super::{Tool, ToolCx, embedded_spec, glob_pattern};
+use agent_host::workspace::{
+    FileKind, ProjectPath, ThreadResults, Walk, WalkBase, WalkRules, WalkedPath, Workspace,
+};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::pluralize;
 
 /// Limits of a search.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct GlobLimits {
     time: Duration,
-    visited: u64,
+    max_entries: u64,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -55,21 +58,26 @@ pub(super) fn tool() -> impl Tool {
 
 /// The tool with these limits of time and entries.
 fn with_limits(time: Duration, visited: u64) -> impl Tool {
-    let spec = spec("Glob", embedded::GLOB);
-    let limits = Limits { time, visited };
-    FileTool::looking(
+    let spec = embedded_spec("Glob", embedded::GLOB);
+    let limits = GlobLimits { time, max_entries: visited };
+    FileTool::new_reader(
         spec,
         |args: &Args| &args.path,
         move |args, cx, checked_path| {
-            find(args, cx, &cx.workspace.directory(checked_path)?, limits)
+            find_files(args, cx, &cx.workspace.existing_directory(checked_path)?, limits)
         },
     )
 }
 
-fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<Report, Failure> {
+fn find_files(
+    args: &Args,
+    cx: &ToolCx,
+    base: &ProjectPath,
+    limits: GlobLimits,
+) -> Result<Report, Failure> {
     let workspace = &*cx.workspace;
     // Distinguishes an unreadable folder from an empty one.
-    workspace.entries_like(base, 1, &|_, _| false)?;
+    workspace.list_matching_entries(base, 1, &|_, _| false)?;
     // A pattern may contain an absolute path.
     let prefix = format!("{}/", base.absolute().display());
     let glob = args.pattern.strip_prefix(&prefix).map_or_else(
@@ -77,46 +85,47 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
         |inside| if inside.contains('/') { inside.to_owned() } else { format!("./{inside}") },
     );
     let rules =
-        Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
-    let stop = Stop::after(limits.time, cx.cancel.clone()).with_max_entries(limits.visited);
-    let search = Search {
+        WalkRules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
+    let stop = SearchLimits::with_time_limit(limits.time, cx.cancel.clone())
+        .with_max_entries(limits.max_entries);
+    let search = GlobSearch {
         workspace,
         base,
-        exact: pattern::compile(&glob, true)?,
-        near: pattern::compile(&anywhere(&glob), false)?,
-        stop,
+        exact_pattern: glob_pattern::compile_glob(&glob, true)?,
+        near_pattern: glob_pattern::compile_glob(&in_any_folder(&glob), false)?,
+        limits: stop,
     };
-    let mut found = search.run(rules)?;
+    let mut found = search.run_walk(rules)?;
     let matched = found.paths.len();
-    let aborted = search.stop.reason();
-    if aborted == Some(Aborted::Cancelled) {
-        return Err(cancelled());
+    let aborted = search.limits.reason();
+    if aborted == Some(AbortReason::Cancelled) {
+        return Err(cancelled_failure());
     }
-    let (at, shown) = (base.relative(), place(base.relative()));
+    let (at, shown) = (base.relative(), display_path(base.relative()));
     if let (Some(aborted), 0) = (aborted, matched) {
         let message = format!(
             "no file matching {:?} was found among the first {} entries in {shown}, then the {} was reached",
             args.pattern,
-            search.stop.visited(),
+            search.limits.visited(),
             limit_word(aborted)
         );
         return Err(Failure::new(ErrorCode::Timeout, message)
-            .hint("name a smaller folder in `path`")
-            .at(at));
+            .with_hint("name a smaller folder in `path`")
+            .with_path(at));
     }
     let truncated = matched > args.limit;
-    let there = found.newest(args.limit).filter(|path| workspace.is_still_there(path));
+    let there = found.newest_paths(args.limit).filter(|path| workspace.still_exists(path));
     let paths: Vec<String> = there.map(|path| path.relative().to_owned()).collect();
 
     let mut text = if matched == 0 {
         let mut text = format!("No files matching {:?} in {shown}.", args.pattern);
-        if let Some(hint) = search.elsewhere(&glob, rules, &found, cx.cancel.clone()) {
+        if let Some(hint) = search.location_hint(&glob, rules, &found, cx.cancel.clone()) {
             text.push(' ');
             text.push_str(&hint);
         }
         text
     } else {
-        format!("{} matching {:?}, newest first.", counted(matched as u64, "file"), args.pattern)
+        format!("{} matching {:?}, newest first.", pluralize(matched as u64, "file"), args.pattern)
     };
     if truncated {
         text.push_str(&format!(
@@ -124,7 +133,7 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
             args.limit
         ));
     }
-    let mut data = object(json!({ "paths": paths }));
+    let mut data = json_object(json!({ "paths": paths }));
     if let Some(aborted) = aborted {
         data.insert("aborted_reason".to_owned(), aborted.as_str().into());
         text.push_str(&format!(
@@ -135,7 +144,7 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
     if truncated || aborted.is_some() {
         data.insert("truncated".to_owned(), true.into());
     }
-    let mut stats = object(json!({ "matched": matched, "visited": search.stop.visited() }));
+    let mut stats = json_object(json!({ "matched": matched, "visited": search.limits.visited() }));
     for (name, n) in [("links", found.links), ("unreadable", found.unreadable)] {
         if n > 0 {
             stats.insert(name.to_owned(), n.into());
@@ -150,24 +159,24 @@ fn find(args: &Args, cx: &ToolCx, base: &ProjectPath, limits: Limits) -> Result<
     })
 }
 
-fn limit_word(aborted: Aborted) -> &'static str {
+fn limit_word(aborted: AbortReason) -> &'static str {
     match aborted {
-        Aborted::Cancelled | Aborted::TimeLimit => "time limit",
-        Aborted::CountLimit => "limit of entries",
+        AbortReason::Cancelled | AbortReason::TimeLimit => "time limit",
+        AbortReason::CountLimit => "limit of entries",
     }
 }
 
-struct Search<'a> {
+struct GlobSearch<'a> {
     workspace: &'a Workspace,
     base: &'a ProjectPath,
-    exact: GlobMatcher,
+    exact_pattern: GlobMatcher,
     /// A more tolerant pattern for suggestions: case-insensitive, below any folder.
-    near: GlobMatcher,
-    stop: Stop,
+    near_pattern: GlobMatcher,
+    limits: SearchLimits,
 }
 
 /// The same pattern below any folder.
-fn anywhere(glob: &str) -> String {
+fn in_any_folder(glob: &str) -> String {
     match glob.trim_start_matches("./").trim_start_matches('/') {
         glob if glob.starts_with("**") => glob.to_owned(),
         glob => format!("**/{glob}"),
@@ -175,90 +184,91 @@ fn anywhere(glob: &str) -> String {
 }
 
 /// Keeps a few, of which one will be shown.
-fn keep(some: &mut Vec<ProjectPath>, path: ProjectPath) {
+fn keep_example(some: &mut Vec<ProjectPath>, path: ProjectPath) {
     if some.len() < 1000 {
         some.push(path);
     }
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct GlobMatches<'a> {
     /// Unsorted.
-    paths: Vec<(Changed, Met<'a>)>,
+    paths: Vec<(ModificationOrder, WalkedPath<'a>)>,
     /// Files that match only the tolerant pattern; collected until one matches exactly.
-    near: Vec<ProjectPath>,
+    near_matches: Vec<ProjectPath>,
     /// Folders that match.
-    folders: Vec<ProjectPath>,
+    matching_folders: Vec<ProjectPath>,
     /// Number of symlinks among `paths`.
     links: u64,
     unreadable: u64,
 }
 
 /// Modification time; the newest are sorted first.
-type Changed = Reverse<(i64, i64)>;
+type ModificationOrder = Reverse<(i64, i64)>;
 
-impl Found<'_> {
-    fn add(&mut self, part: Self) {
+impl GlobMatches<'_> {
+    fn merge(&mut self, part: Self) {
         self.paths.extend(part.paths);
-        self.near.extend(part.near);
-        self.folders.extend(part.folders);
+        self.near_matches.extend(part.near_matches);
+        self.matching_folders.extend(part.matching_folders);
         self.links += part.links;
     }
 
     /// The newest files, in order, up to the limit.
-    fn newest(&mut self, limit: usize) -> impl Iterator<Item = ProjectPath> {
-        let in_order = |(time, met): &(Changed, Met<'_>),
-                        (other_time, other): &(Changed, Met<'_>)| {
-            let by_name = || met.absolute().as_os_str().cmp(other.absolute().as_os_str());
-            time.cmp(other_time).then_with(by_name)
-        };
+    fn newest_paths(&mut self, limit: usize) -> impl Iterator<Item = ProjectPath> {
+        let in_order =
+            |(time, met): &(ModificationOrder, WalkedPath<'_>),
+             (other_time, other): &(ModificationOrder, WalkedPath<'_>)| {
+                let by_name = || met.absolute().as_os_str().cmp(other.absolute().as_os_str());
+                time.cmp(other_time).then_with(by_name)
+            };
         let limit = limit.min(self.paths.len());
         if limit < self.paths.len() {
             self.paths.select_nth_unstable_by(limit, in_order);
         }
         let newest = &mut self.paths[..limit];
         newest.sort_unstable_by(in_order);
-        newest.iter().map(|(_, met)| met.path())
+        newest.iter().map(|(_, met)| met.to_project_path())
     }
 }
 
-impl Search<'_> {
-    fn run(&self, rules: Rules) -> Result<Found<'_>, Failure> {
-        let opened = Base::open(self.base)?;
+impl GlobSearch<'_> {
+    fn run_walk(&self, rules: WalkRules) -> Result<GlobMatches<'_>, Failure> {
+        let opened = WalkBase::open(self.base)?;
         let parts = Mutex::default();
         let walk = Walk { base: self.base.clone(), rules, depth: None };
         let skipped = self.workspace.walk(&walk, || {
-            let mut part = Part::<Found<'_>>::of(&parts);
+            let mut part = ThreadResults::<GlobMatches<'_>>::of(&parts);
             // (A copy for each thread avoids waiting for their caches.)
-            let (exact, near) = (self.exact.clone(), self.near.clone());
+            let (exact, near) = (self.exact_pattern.clone(), self.near_pattern.clone());
             let opened = &opened;
             Box::new(move |met| {
-                if self.stop.visit() {
+                if self.limits.count_entry() {
                     return false;
                 }
-                let inside = met.below(self.base.absolute());
+                let inside = met.relative_to(self.base.absolute());
                 let found = &mut part.own;
                 if exact.is_match(inside) {
-                    if met.kind() == Kind::Directory {
-                        keep(&mut found.folders, met.path());
+                    if met.kind() == FileKind::Directory {
+                        keep_example(&mut found.matching_folders, met.to_project_path());
                     } else if let Some(time) = self.time_of(opened, &met) {
-                        found.links += u64::from(met.kind() == Kind::Link);
+                        found.links += u64::from(met.kind() == FileKind::Link);
                         found.paths.push((Reverse(time), met));
                     }
                 } else if found.paths.is_empty()
-                    && met.kind() == Kind::File
+                    && met.kind() == FileKind::File
                     && near.is_match(inside)
                 {
-                    keep(&mut found.near, met.path());
+                    keep_example(&mut found.near_matches, met.to_project_path());
                 }
                 true
             })
         });
-        let mut found = Found::default();
+        let mut found = GlobMatches::default();
         for part in parts.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            found.add(part);
+            found.merge(part);
         }
-        for paths in [&mut found.near, &mut found.folders] {
+        for paths in [&mut found.near_matches, &mut found.matching_folders] {
             paths.sort_unstable_by(|path, other| path.relative().cmp(other.relative()));
         }
         found.unreadable = skipped.unreadable as u64;
@@ -266,42 +276,42 @@ impl Search<'_> {
     }
 
     /// Modification time; `None` if it is not a file, or is outside the project.
-    fn time_of(&self, opened: &Base<'_>, met: &Met<'_>) -> Option<(i64, i64)> {
+    fn time_of(&self, opened: &WalkBase<'_>, met: &WalkedPath<'_>) -> Option<(i64, i64)> {
         match met.kind() {
-            Kind::File => opened.modified(met).ok(),
-            Kind::Link => {
+            FileKind::File => opened.modification_time(met).ok(),
+            FileKind::Link => {
                 let target = self.workspace.link_target(met.absolute())?;
                 let data = self.workspace.metadata(&target).ok()?;
                 data.is_file().then(|| (data.mtime(), data.mtime_nsec()))
             }
-            Kind::Directory | Kind::Other => None,
+            FileKind::Directory | FileKind::Other => None,
         }
     }
 
     /// Where the file probably is, if nothing was found.
-    fn elsewhere(
+    fn location_hint(
         &self,
         glob: &str,
-        rules: Rules,
-        found: &Found<'_>,
+        rules: WalkRules,
+        found: &GlobMatches<'_>,
         cancel: CancellationToken,
     ) -> Option<String> {
-        let is_there = |path: &&ProjectPath| self.workspace.is_still_there(path);
+        let is_there = |path: &&ProjectPath| self.workspace.still_exists(path);
         // (For a pattern that ends in `*` the hint would be useless: no file matched, so the folder has none.)
         let is_name = !glob.ends_with('*');
-        if let Some(folder) = found.folders.iter().find(|path| is_name && is_there(path)) {
+        if let Some(folder) = found.matching_folders.iter().find(|path| is_name && is_there(path)) {
             let folder = folder.relative();
             return Some(format!(
                 "Glob finds files, and {folder} is a directory: list it with LS, or search for {glob}/**."
             ));
         }
-        let is_caseless = pattern::compile(glob, false).ok()?;
+        let is_caseless = glob_pattern::compile_glob(glob, false).ok()?;
         let only_in_case = |path: &&ProjectPath| {
             path.absolute()
                 .strip_prefix(self.base.absolute())
                 .is_ok_and(|inside| is_caseless.is_match(inside))
         };
-        let mut near = found.near.iter().filter(is_there);
+        let mut near = found.near_matches.iter().filter(is_there);
         if let Some(example) = near.clone().find(only_in_case) {
             let example = example.relative();
             return Some(format!("Patterns are case-sensitive: {example} would match without."));
@@ -309,27 +319,28 @@ impl Search<'_> {
         if let Some(example) = near.next() {
             return Some(format!(
                 "A pattern with `/` begins at `path`: {} would match {}.",
-                anywhere(glob),
+                in_any_folder(glob),
                 example.relative()
             ));
         }
         if rules.include_hidden && rules.include_ignored {
             return None;
         }
-        let everything = Rules { include_hidden: true, include_ignored: true };
-        let again = Search {
+        let everything = WalkRules { include_hidden: true, include_ignored: true };
+        let again = GlobSearch {
             workspace: self.workspace,
             base: self.base,
-            exact: self.exact.clone(),
-            near: self.exact.clone(),
-            stop: Stop::after(HINT_TIME, cancel)
-                .with_max_entries(hint_entries(self.stop.visited())),
+            exact_pattern: self.exact_pattern.clone(),
+            near_pattern: self.exact_pattern.clone(),
+            limits: SearchLimits::with_time_limit(HINT_TIME_LIMIT, cancel)
+                .with_max_entries(hint_entry_limit(self.limits.visited())),
         };
-        let mut found = again.run(everything).ok()?;
+        let mut found = again.run_walk(everything).ok()?;
         let n_files = found.paths.len();
-        let example = found.newest(n_files).find(|path| is_there(&path))?;
-        let files = format!("{}{}", again.stop.at_least(), matching(n_files as u64));
-        Some(elsewhere(&files, example.relative(), rules.include_hidden))
+        let example = found.newest_paths(n_files).find(|path| is_there(&path))?;
+        let files =
+            format!("{}{}", again.limits.lower_bound_prefix(), matching_files_text(n_files as u64));
+        Some(skipped_matches_hint(&files, example.relative(), rules.include_hidden))
     }
 }
 

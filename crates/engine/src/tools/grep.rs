@@ -8,20 +8,21 @@ use serde_json::json;
 
 use super::file_tool::FileTool;
 use super::files::{
-    Aborted, HINT_TIME, Stop, cancelled, elsewhere, hint_entries, matching, object, place,
+    AbortReason, HINT_TIME_LIMIT, SearchLimits, cancelled_failure, display_path, hint_entry_limit,
+    json_object, matching_files_text, skipped_matches_hint,
 };
-use super::{Tool, ToolCx, pattern, spec};
-use agent_host::workspace::{CheckedPath, ProjectPath, Rules};
+use super::{Tool, ToolCx, embedded_spec, glob_pattern};
+use agent_host::workspace::{CheckedPath, ProjectPath, WalkRules};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::{Object, counted};
+use agent_protocol::{Object, pluralize};
 
+mod hit_collector;
 mod matcher;
 mod search;
-mod sink;
 
 use matcher::LineMatcher;
-use search::{Found, Search};
+use search::{GrepMatches, GrepSearch};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the tool's parameters")]
@@ -40,7 +41,7 @@ struct Args {
     #[serde(default)]
     context: usize,
     #[serde(default)]
-    output: Output,
+    output: OutputMode,
     #[serde(default = "hundred")]
     limit: usize,
     #[serde(default)]
@@ -52,7 +53,7 @@ struct Args {
 /// The fields of a match that are returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Output {
+enum OutputMode {
     #[default]
     Matches,
     Files,
@@ -78,8 +79,8 @@ pub(super) fn tool() -> impl Tool {
 
 /// The tool with this limit of time.
 fn with_limit(time: Duration) -> impl Tool {
-    let spec = spec("Grep", embedded::GREP);
-    FileTool::looking(
+    let spec = embedded_spec("Grep", embedded::GREP);
+    FileTool::new_reader(
         spec,
         |args: &Args| &args.path,
         move |args, cx, checked_path| grep(args, cx, checked_path, time),
@@ -93,65 +94,65 @@ fn grep(
     time: Duration,
 ) -> Result<Report, Failure> {
     let (workspace, path) = (&*cx.workspace, checked_path.path());
-    let one_file = !workspace.look(checked_path)?.is_dir();
+    let one_file = !workspace.metadata_with_suggestions(checked_path)?.is_dir();
     if one_file {
         // Distinguishes an unreadable file from one without a match.
         workspace.open_file(path)?;
     } else {
         // Distinguishes an unreadable folder from an empty one.
-        workspace.entries_like(path, 1, &|_, _| false)?;
+        workspace.list_matching_entries(path, 1, &|_, _| false)?;
     }
-    let search = Search {
+    let search = GrepSearch {
         workspace,
-        matcher: matcher(args)?,
+        matcher: build_matcher(args)?,
         file_pattern: match &args.file_pattern {
-            Some(glob) => Some(pattern::compile(glob, true)?),
+            Some(glob) => Some(glob_pattern::compile_glob(glob, true)?),
             None => None,
         },
         multiline: args.multiline,
         context: args.context,
         output: args.output,
         limit: args.limit,
-        withheld: &cx.withheld,
-        stop: Stop::after(time, cx.cancel.clone()),
+        read_restrictions: &cx.read_restrictions,
+        limits: SearchLimits::with_time_limit(time, cx.cancel.clone()),
     };
     let rules =
-        Rules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
-    let look = |search: &Search<'_>, rules: Rules| {
-        if one_file { Ok(search.file(path)) } else { search.folder(path, rules) }
+        WalkRules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
+    let look = |search: &GrepSearch<'_>, rules: WalkRules| {
+        if one_file { Ok(search.search_file(path)) } else { search.search_folder(path, rules) }
     };
     let found = look(&search, rules)?;
-    let aborted = search.stop.reason();
-    if aborted == Some(Aborted::Cancelled) {
-        return Err(cancelled());
+    let aborted = search.limits.reason();
+    if aborted == Some(AbortReason::Cancelled) {
+        return Err(cancelled_failure());
     }
     if aborted.is_some() && found.files.is_empty() {
         let message = format!(
             "no match for {:?} was found in the {} searched before the time limit was reached",
             args.pattern,
-            counted(found.searched, "file")
+            pluralize(found.searched_files, "file")
         );
         return Err(Failure::new(ErrorCode::Timeout, message)
-            .hint("name a smaller folder in `path`, or a file_pattern")
-            .at(path.relative()));
+            .with_hint("name a smaller folder in `path`, or a file_pattern")
+            .with_path(path.relative()));
     }
-    let mut report = report(args, path, &found, aborted);
+    let mut report = build_report(args, path, &found, aborted);
     if found.matched_files == 0 && aborted.is_none() {
         let again = || {
-            let stop = Stop::after(HINT_TIME / 2, cx.cancel.clone())
-                .with_max_entries(hint_entries(search.stop.visited()) / 2);
-            Search { limit: 1, context: 0, stop, ..search.clone() }
+            let stop = SearchLimits::with_time_limit(HINT_TIME_LIMIT / 2, cx.cancel.clone())
+                .with_max_entries(hint_entry_limit(search.limits.visited()) / 2);
+            GrepSearch { limit: 1, context: 0, limits: stop, ..search.clone() }
         };
-        if let (Some(matcher), 1..) = (caseless(args), found.searched) {
-            let search = Search { matcher, output: Output::Matches, ..again() };
+        if let (Some(matcher), 1..) = (caseless_matcher(args), found.searched_files) {
+            let search = GrepSearch { matcher, output: OutputMode::Matches, ..again() };
             let found = look(&search, rules)?;
-            report.text.push_str(&without_case(&found, &search.stop).unwrap_or_default());
+            report.text.push_str(&caseless_hint(&found, &search.limits).unwrap_or_default());
         }
-        let everything = Rules { include_hidden: true, include_ignored: true };
+        let everything = WalkRules { include_hidden: true, include_ignored: true };
         if !one_file && rules != everything {
-            let search = Search { output: Output::Files, ..again() };
+            let search = GrepSearch { output: OutputMode::Files, ..again() };
             let found = look(&search, everything)?;
-            let hint = left_out(&found, &search.stop, rules);
+            let hint = skipped_files_hint(&found, &search.limits, rules);
             report.text.push_str(&hint.unwrap_or_default());
         }
     }
@@ -159,7 +160,7 @@ fn grep(
 }
 
 /// The hint about case-insensitive matches, if nothing was found.
-fn without_case(found: &Found, stop: &Stop) -> Option<String> {
+fn caseless_hint(found: &GrepMatches, stop: &SearchLimits) -> Option<String> {
     let newest = found.files.first()?;
     let line = newest.hits.first()?.line;
     let lines = match found.matched_lines {
@@ -168,26 +169,31 @@ fn without_case(found: &Found, stop: &Stop) -> Option<String> {
     };
     Some(format!(
         " Without regard to case {}{lines}, for instance {}:{line}: set case_sensitive to false.",
-        stop.at_least(),
+        stop.lower_bound_prefix(),
         newest.path
     ))
 }
 
 /// The same search ignoring case, if that makes a difference.
-fn caseless(args: &Args) -> Option<LineMatcher> {
+fn caseless_matcher(args: &Args) -> Option<LineMatcher> {
     let makes_a_difference = args.case_sensitive && args.pattern.contains(char::is_alphabetic);
-    let wanted = || matcher(&Args { case_sensitive: false, ..args.clone() }).ok();
+    let wanted = || build_matcher(&Args { case_sensitive: false, ..args.clone() }).ok();
     makes_a_difference.then(wanted).flatten()
 }
 
 /// The hint about matches in skipped files, if nothing was found.
-fn left_out(found: &Found, stop: &Stop, rules: Rules) -> Option<String> {
+fn skipped_files_hint(
+    found: &GrepMatches,
+    stop: &SearchLimits,
+    rules: WalkRules,
+) -> Option<String> {
     let example = &found.files.first()?.path;
-    let files = format!("{}{}", stop.at_least(), matching(found.matched_files));
-    Some(format!(" {}", elsewhere(&files, example, rules.include_hidden)))
+    let files =
+        format!("{}{}", stop.lower_bound_prefix(), matching_files_text(found.matched_files));
+    Some(format!(" {}", skipped_matches_hint(&files, example, rules.include_hidden)))
 }
 
-fn matcher(args: &Args) -> Result<LineMatcher, Failure> {
+fn build_matcher(args: &Args) -> Result<LineMatcher, Failure> {
     let mut builder = RegexMatcherBuilder::new();
     builder
         .case_insensitive(!args.case_sensitive)
@@ -208,9 +214,9 @@ fn matcher(args: &Args) -> Result<LineMatcher, Failure> {
     };
     let of_lines = |regex| {
         if args.multiline || args.fixed_string {
-            LineMatcher::of_text(regex)
+            LineMatcher::for_text(regex)
         } else {
-            LineMatcher::of_lines(regex, &args.pattern, args.case_sensitive)
+            LineMatcher::for_lines(regex, &args.pattern, args.case_sensitive)
         }
     };
     matcher.map(of_lines).map_err(|error| {
@@ -227,36 +233,43 @@ fn matcher(args: &Args) -> Result<LineMatcher, Failure> {
             format!("the pattern is not a regular expression: {why}"),
         );
         if message.contains("literal") && message.contains("not allowed") {
-            return failure.hint("set multiline: true to match over line ends");
+            return failure.with_hint("set multiline: true to match over line ends");
         }
         if message.contains("look-around") || message.contains("backreferences") {
-            return failure.hint(
+            return failure.with_hint(
                 "write it without look-around and backreferences: search for more, and use what fits",
             );
         }
-        failure.hint("to search for exactly this text, set fixed_string: true")
+        failure.with_hint("to search for exactly this text, set fixed_string: true")
     })
 }
 
-fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborted>) -> Report {
+fn build_report(
+    args: &Args,
+    path: &ProjectPath,
+    found: &GrepMatches,
+    aborted: Option<AbortReason>,
+) -> Report {
     let at = path.relative();
     let n_files = found.matched_files;
     let mut data = Object::new();
     let shown = match args.output {
-        Output::Matches => {
-            let hits =
-                found.files.iter().flat_map(|file| file.hits.iter().map(|hit| hit.row(&file.path)));
+        OutputMode::Matches => {
+            let hits = found
+                .files
+                .iter()
+                .flat_map(|file| file.hits.iter().map(|hit| hit.to_row(&file.path)));
             let rows: Vec<_> = hits.take(args.limit).collect();
             let shown = rows.len() as u64;
             data.insert("matches".to_owned(), rows.into());
             shown
         }
-        Output::Files => {
+        OutputMode::Files => {
             let files: Vec<_> = found.files.iter().map(|file| file.path.as_str()).collect();
             data.insert("files".to_owned(), json!(files));
             files.len() as u64
         }
-        Output::Count => {
+        OutputMode::Count => {
             let rows = found
                 .files
                 .iter()
@@ -268,8 +281,8 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
         }
     };
     let all = match args.output {
-        Output::Matches => found.n_hits,
-        Output::Files | Output::Count => n_files,
+        OutputMode::Matches => found.n_hits,
+        OutputMode::Files | OutputMode::Count => n_files,
     };
     let truncated = all > shown;
     let mut text = headline(args, at, found);
@@ -286,7 +299,7 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
         (found.withheld, "skipped because a rule denies reading"),
     ] {
         if n > 0 {
-            text.push_str(&format!(" {} {what}.", counted(n, "file")));
+            text.push_str(&format!(" {} {what}.", pluralize(n, "file")));
         }
     }
     if let Some(aborted) = aborted {
@@ -295,12 +308,12 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
     if truncated || aborted.is_some() {
         data.insert("truncated".to_owned(), true.into());
     }
-    let mut stats = object(json!({
+    let mut stats = json_object(json!({
         "matched_files": n_files,
-        "files_searched": found.searched,
+        "files_searched": found.searched_files,
         "binary_skipped": found.binary_skipped,
     }));
-    if args.output != Output::Files {
+    if args.output != OutputMode::Files {
         stats.insert("matched_lines".to_owned(), found.matched_lines.into());
     }
     if aborted.is_some() {
@@ -321,27 +334,30 @@ fn report(args: &Args, path: &ProjectPath, found: &Found, aborted: Option<Aborte
     Report { partial: truncated || aborted.is_some(), data, text, stats, path: Some(at.to_owned()) }
 }
 
-fn headline(args: &Args, at: &str, found: &Found) -> String {
-    let at = place(at);
-    let searched = counted(found.searched, "file");
+fn headline(args: &Args, at: &str, found: &GrepMatches) -> String {
+    let at = display_path(at);
+    let searched = pluralize(found.searched_files, "file");
     if found.matched_files > 0 {
-        let files = counted(found.matched_files, "file");
+        let files = pluralize(found.matched_files, "file");
         return match args.output {
-            Output::Files => format!("{files} of {searched} match, newest first."),
-            Output::Matches | Output::Count => format!(
+            OutputMode::Files => format!("{files} of {searched} match, newest first."),
+            OutputMode::Matches | OutputMode::Count => format!(
                 "{} in {files} of {searched}, newest first.",
-                counted(found.matched_lines, "matching line")
+                pluralize(found.matched_lines, "matching line")
             ),
         };
     }
-    if found.searched > 0 {
+    if found.searched_files > 0 {
         return format!("No match for {:?} in {searched} in {at}.", args.pattern);
     }
     // Skipping all files is different from finding nothing.
     let why = if found.binary_skipped > 0 {
-        format!("{} binary", counted(found.binary_skipped, "file"))
-    } else if let (Some(glob), true) = (&args.file_pattern, found.met > 0) {
-        format!("none of {} in {at} fits file_pattern {glob:?}", counted(found.met, "file"))
+        format!("{} binary", pluralize(found.binary_skipped, "file"))
+    } else if let (Some(glob), true) = (&args.file_pattern, found.candidate_files > 0) {
+        format!(
+            "none of {} in {at} fits file_pattern {glob:?}",
+            pluralize(found.candidate_files, "file")
+        )
     } else if args.include_hidden && args.include_ignored {
         format!("there is none in {at}")
     } else {

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
-use super::files::object;
-use super::{Tool, pattern, spec};
-use agent_host::workspace::{Entry, Kind, ProjectPath, Rules, Walk, Workspace};
-use agent_protocol::counted;
+use super::files::json_object;
+use super::{Tool, embedded_spec, glob_pattern};
+use agent_host::workspace::{FileKind, ProjectPath, Walk, WalkEntry, WalkRules, Workspace};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::pluralize;
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -38,32 +38,38 @@ fn hundred() -> usize {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = spec("LS", embedded::LS);
-    FileTool::looking(
+    let spec = embedded_spec("LS", embedded::LS);
+    FileTool::new_reader(
         spec,
         |args: &Args| &args.path,
-        |args, cx, checked_path| list(&cx.workspace, args, &cx.workspace.directory(checked_path)?),
+        |args, cx, checked_path| {
+            list_directory(&cx.workspace, args, &cx.workspace.existing_directory(checked_path)?)
+        },
     )
 }
 
-fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Report, Failure> {
-    let unwanted = args.ignore.iter().map(|glob| pattern::compile(glob, true));
+fn list_directory(
+    workspace: &Workspace,
+    args: &Args,
+    folder: &ProjectPath,
+) -> Result<Report, Failure> {
+    let unwanted = args.ignore.iter().map(|glob| glob_pattern::compile_glob(glob, true));
     let unwanted = unwanted.collect::<Result<Vec<_>, _>>()?;
     let (mut entries, n_everything) = if args.include_hidden {
-        let everything = workspace.entries(folder)?;
+        let everything = workspace.list_entries(folder)?;
         let n = everything.len();
         (everything, n)
     } else {
         // Two reads of the folder, in parallel.
         std::thread::scope(|scope| {
             let count = std::thread::Builder::new()
-                .spawn_scoped(scope, || workspace.n_entries(folder))
+                .spawn_scoped(scope, || workspace.count_entries(folder))
                 .ok();
-            let visible = visible(workspace, folder);
+            let visible = visible_entries(workspace, folder);
             let counted = match count.map(std::thread::ScopedJoinHandle::join) {
                 Some(Ok(counted)) => counted,
                 Some(Err(panic)) => std::panic::resume_unwind(panic),
-                None => workspace.n_entries(folder),
+                None => workspace.count_entries(folder),
             };
             Ok::<_, Failure>((visible, counted?))
         })?
@@ -83,22 +89,22 @@ fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Repo
             "offset {} is past the end: {} has {}",
             args.offset,
             folder.relative(),
-            counted(total as u64, "entry")
+            pluralize(total as u64, "entry")
         );
         return Err(Failure::new(ErrorCode::InvalidParam, message)
-            .hint("offset starts at 0")
-            .at(folder.relative()));
+            .with_hint("offset starts at 0")
+            .with_path(folder.relative()));
     }
-    let of_kind = |kind: Kind| entries.iter().filter(|entry| entry.kind == kind).count();
-    let (dirs, links) = (of_kind(Kind::Directory), of_kind(Kind::Link));
+    let of_kind = |kind: FileKind| entries.iter().filter(|entry| entry.kind == kind).count();
+    let (dirs, links) = (of_kind(FileKind::Directory), of_kind(FileKind::Link));
     let files = total - dirs - links;
     let end = args.offset.saturating_add(args.limit).min(total);
     let truncated = end < total;
     if truncated {
         // Only the entries that are shown are sorted.
-        entries.select_nth_unstable_by(end, in_order);
+        entries.select_nth_unstable_by(end, compare_entries);
     }
-    entries[..end].sort_unstable_by(in_order);
+    entries[..end].sort_unstable_by(compare_entries);
     let shown = &entries[args.offset..end];
 
     let at = folder.relative();
@@ -106,7 +112,8 @@ fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Repo
         format!("{at} is empty.")
     } else {
         let kinds = [(dirs, "directory"), (files, "file"), (links, "link")];
-        let kinds = kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| counted(*n as u64, what));
+        let kinds =
+            kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| pluralize(*n as u64, what));
         format!("{at} has {}.", kinds.collect::<Vec<_>>().join(", "))
     };
     if n_unwanted > 0 {
@@ -126,10 +133,10 @@ fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Repo
             args.offset + 1
         ));
     }
-    let there = shown.iter().filter(|entry| workspace.is_still_there(&entry.path));
-    let rows: Vec<_> = there.map(|entry| row(workspace, entry)).collect();
+    let there = shown.iter().filter(|entry| workspace.still_exists(&entry.path));
+    let rows: Vec<_> = there.map(|entry| entry_row(workspace, entry)).collect();
     let n_rows = rows.len();
-    let mut data = object(json!({ "entries": rows }));
+    let mut data = json_object(json!({ "entries": rows }));
     if truncated {
         data.insert("truncated".to_owned(), true.into());
     }
@@ -137,7 +144,7 @@ fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Repo
         partial: truncated,
         data,
         text,
-        stats: object(json!({
+        stats: json_object(json!({
             "total_entries": total,
             "dirs": dirs,
             "files": files,
@@ -149,12 +156,12 @@ fn list(workspace: &Workspace, args: &Args, folder: &ProjectPath) -> Result<Repo
     })
 }
 
-fn visible(workspace: &Workspace, folder: &ProjectPath) -> Vec<Entry> {
+fn visible_entries(workspace: &Workspace, folder: &ProjectPath) -> Vec<WalkEntry> {
     let visible = Mutex::new(Vec::new());
-    let walk = Walk { base: folder.clone(), rules: Rules::default(), depth: Some(1) };
+    let walk = Walk { base: folder.clone(), rules: WalkRules::default(), depth: Some(1) };
     workspace.walk(&walk, || {
         Box::new(|met| {
-            visible.lock().unwrap_or_else(PoisonError::into_inner).push(met.entry());
+            visible.lock().unwrap_or_else(PoisonError::into_inner).push(met.to_entry());
             true
         })
     });
@@ -162,7 +169,7 @@ fn visible(workspace: &Workspace, folder: &ProjectPath) -> Vec<Entry> {
 }
 
 /// Directories first, then by name without regard to case.
-fn in_order(a: &Entry, b: &Entry) -> Ordering {
+fn compare_entries(a: &WalkEntry, b: &WalkEntry) -> Ordering {
     let (one, other) = (a.path.relative(), b.path.relative());
     let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<String>();
     let by_name = if one.is_ascii() && other.is_ascii() {
@@ -171,21 +178,21 @@ fn in_order(a: &Entry, b: &Entry) -> Ordering {
     } else {
         lower(one).cmp(&lower(other))
     };
-    let is_file = |entry: &Entry| entry.kind != Kind::Directory;
+    let is_file = |entry: &WalkEntry| entry.kind != FileKind::Directory;
     is_file(a).cmp(&is_file(b)).then(by_name).then_with(|| one.cmp(other))
 }
 
-fn row(workspace: &Workspace, entry: &Entry) -> serde_json::Value {
+fn entry_row(workspace: &Workspace, entry: &WalkEntry) -> serde_json::Value {
     let path = entry.path.relative();
     match entry.kind {
-        Kind::Directory => json!({ "path": path, "type": "dir" }),
-        Kind::File => match workspace.metadata(&entry.path) {
+        FileKind::Directory => json!({ "path": path, "type": "dir" }),
+        FileKind::File => match workspace.metadata(&entry.path) {
             Ok(data) => json!({ "path": path, "type": "file", "size": data.len() }),
             Err(_) => json!({ "path": path, "type": "file" }),
         },
         // FIFOs, sockets and devices: the schema has no type for them, and they have no size.
-        Kind::Other => json!({ "path": path, "type": "file" }),
-        Kind::Link => match workspace.link_target(entry.path.absolute()) {
+        FileKind::Other => json!({ "path": path, "type": "file" }),
+        FileKind::Link => match workspace.link_target(entry.path.absolute()) {
             Some(target) => json!({ "path": path, "type": "link", "target": target.relative() }),
             None => json!({ "path": path, "type": "link" }),
         },

@@ -10,12 +10,12 @@ mod edit;
 mod file_tool;
 mod files;
 mod glob;
+mod glob_pattern;
 mod grep;
 mod ls;
 mod multi_edit;
-mod nearest;
+mod nearest_passage;
 mod path_facts;
-mod pattern;
 mod read;
 mod secrets;
 mod skill;
@@ -34,18 +34,18 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use agent_host::exec::Exec;
-use agent_host::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, Spill, Workspace};
-use agent_permission::Withheld;
+use agent_host::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, SpillFolder, Workspace};
+use agent_permission::HiddenFiles;
 use agent_protocol::Object;
 use agent_protocol::embedded::ToolText;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::question::Inquirer;
-use agent_protocol::tool::{Effect, Rights, ToolSpec};
+use agent_protocol::tool::{CommandRights, Effect, ToolSpec};
 
 pub use path_facts::WorkspaceFacts;
 pub use secrets::Secrets;
-pub use skill::Skill;
-pub use task::Task;
+pub use skill::SkillTool;
+pub use task::TaskTool;
 
 /// A tool that the model can call.
 pub trait Tool: Send + Sync {
@@ -54,11 +54,11 @@ pub trait Tool: Send + Sync {
 
     /// The effect of a call with this input, which matches the schema. Accesses the file system only to
     /// resolve paths.
-    fn target(&self, input: &Object, cx: &ToolCx) -> Result<Target, Failure>;
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure>;
 
     /// The canonical input, by which calls are compared: defaults are filled in, fields without effect are
     /// removed.
-    fn canonical(&self, input: &Object) -> Object {
+    fn canonical_input(&self, input: &Object) -> Object {
         input.clone()
     }
 
@@ -74,14 +74,14 @@ pub trait Tool: Send + Sync {
 
 /// The target of a call.
 #[derive(Debug)]
-pub struct Target {
+pub struct CallTarget {
     /// The effect, for the permission check.
     pub effect: Effect,
     /// The resolved path; `None` if the call names none.
     pub checked_path: Option<CheckedPath>,
 }
 
-impl From<Effect> for Target {
+impl From<Effect> for CallTarget {
     fn from(effect: Effect) -> Self {
         Self { effect, checked_path: None }
     }
@@ -98,7 +98,7 @@ pub struct ToolCx {
     /// Processes.
     pub exec: Arc<Exec>,
     /// Storage for output that is too large to be shown.
-    pub spill: Arc<Spill>,
+    pub spill: Arc<SpillFolder>,
     /// Storage for images.
     pub images: Arc<ImageStore>,
     /// The model accepts images.
@@ -106,24 +106,24 @@ pub struct ToolCx {
     /// The secrets of the project, which command output does not show.
     pub secrets: Arc<Secrets>,
     /// How a command differs from the session's sandbox profile.
-    pub rights: Rights,
+    pub rights: CommandRights,
     /// Files that must not be shown in searches.
-    pub withheld: Withheld,
+    pub read_restrictions: HiddenFiles,
     /// Receives the latest output of a running command.
-    pub watcher: Option<OutputWatcher>,
+    pub output_watcher: Option<OutputWatcher>,
     /// Asks the user on behalf of the call; `None` if no user can be asked.
     pub inquirer: Option<Inquirer>,
     /// The path that the permission check used: the tool works on this path only.
     pub checked_path: Option<CheckedPath>,
     /// The id of the call.
-    pub call: String,
+    pub call_id: String,
     /// Cancelled when the call should stop.
     pub cancel: CancellationToken,
     /// The lock: the snapshot of the file to be changed, from its last read in this session. Injected by the
     /// registry; `None` if it was not read.
-    pub seen: Option<Snapshot>,
+    pub expected_snapshot: Option<Snapshot>,
     /// How much of the diff a result of Write, Edit and MultiEdit holds.
-    pub diff: DiffSize,
+    pub diff_size: DiffSize,
 }
 
 impl ToolCx {
@@ -134,9 +134,9 @@ impl ToolCx {
     }
 }
 
-/// The names of all tools, in the order of [`all`]: for code that needs no descriptions, whose schemas take long to
+/// The names of all tools, in the order of [`all_tools`]: for code that needs no descriptions, whose schemas take long to
 /// parse.
-pub const NAMES: [&str; 12] = [
+pub const TOOL_NAMES: [&str; 12] = [
     "LS",
     "Glob",
     "Grep",
@@ -152,7 +152,7 @@ pub const NAMES: [&str; 12] = [
 ];
 
 /// All tools, in the order in which they are described to the model: reading, changing, running.
-pub fn all() -> Vec<Box<dyn Tool>> {
+pub fn all_tools() -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(ls::tool()),
         Box::new(glob::tool()),
@@ -162,15 +162,15 @@ pub fn all() -> Vec<Box<dyn Tool>> {
         Box::new(edit::tool()),
         Box::new(multi_edit::tool()),
         Box::new(bash::Bash::default()),
-        Box::new(bash::background::Job::output()),
-        Box::new(bash::background::Job::kill()),
+        Box::new(bash::background::JobTool::bash_output()),
+        Box::new(bash::background::JobTool::bash_kill()),
         Box::new(todo_write::TodoWrite::default()),
         Box::new(ask_user::AskUser::default()),
     ]
 }
 
 /// A [`ToolSpec`] from the two prompt files of a tool.
-pub(crate) fn spec(name: &'static str, text: ToolText) -> ToolSpec {
+pub(crate) fn embedded_spec(name: &'static str, text: ToolText) -> ToolSpec {
     // The file is embedded, and a test parses each.
     let schema = serde_json::from_str(text.schema).unwrap_or(Value::Null);
     let description = text.description.trim_end().into();
@@ -178,13 +178,13 @@ pub(crate) fn spec(name: &'static str, text: ToolText) -> ToolSpec {
 }
 
 /// The input as a type. It matches the schema; further restrictions of the type give `INVALID_PARAM` too.
-pub(crate) fn parse<T: DeserializeOwned>(input: &Object) -> Result<T, Failure> {
+pub(crate) fn parse_input<T: DeserializeOwned>(input: &Object) -> Result<T, Failure> {
     T::deserialize(input).map_err(|error| Failure::new(ErrorCode::InvalidParam, error.to_string()))
 }
 
 /// The input with the defaults of its type.
-pub(crate) fn filled_in<T: DeserializeOwned + Serialize>(input: &Object) -> Object {
-    match parse::<T>(input).map(serde_json::to_value) {
+pub(crate) fn fill_defaults<T: DeserializeOwned + Serialize>(input: &Object) -> Object {
+    match parse_input::<T>(input).map(serde_json::to_value) {
         Ok(Ok(Value::Object(object))) => object,
         Ok(Ok(_) | Err(_)) | Err(_) => input.clone(),
     }
@@ -192,7 +192,7 @@ pub(crate) fn filled_in<T: DeserializeOwned + Serialize>(input: &Object) -> Obje
 
 /// Runs blocking work on another thread. Cancellation does not abort it: long work checks its token itself. A
 /// panic is passed on to the registry.
-pub(crate) async fn blocking<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     match tokio::task::spawn_blocking(work).await {

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::change::{Draft, Existing, Replacement, with_current_text};
+use super::change::{ChangeDraft, ExistingFile, Replacement, with_current_text};
 use super::file_tool::FileTool;
-use super::{Tool, ToolCx, spec};
+use super::{Tool, ToolCx, embedded_spec};
 use agent_host::workspace::ProjectPath;
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -13,13 +13,13 @@ use agent_protocol::envelope::{ErrorCode, Failure, Report};
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
     path: String,
-    edits: Vec<One>,
+    edits: Vec<SingleEdit>,
     #[serde(default)]
     dry_run: bool,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
-struct One {
+struct SingleEdit {
     old_string: String,
     new_string: String,
     #[serde(default)]
@@ -28,12 +28,12 @@ struct One {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = spec("MultiEdit", embedded::MULTI_EDIT);
-    FileTool::changing(
+    let spec = embedded_spec("MultiEdit", embedded::MULTI_EDIT);
+    FileTool::new_writer(
         spec,
         |args: &Args| &args.path,
         |args, cx, checked_path| {
-            let done = edit_all(args, cx, cx.workspace.file(checked_path)?);
+            let done = edit_all(args, cx, cx.workspace.existing_file(checked_path)?);
             let passages: Vec<&str> =
                 args.edits.iter().map(|one| one.old_string.as_str()).collect();
             done.map_err(|failure| with_current_text(failure, cx, checked_path, &passages))
@@ -44,15 +44,18 @@ pub(super) fn tool() -> impl Tool {
 fn edit_all(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> {
     let workspace = &cx.workspace;
     workspace.check_writable(&path)?;
-    let existing = Existing::open(workspace, path, cx.seen.as_ref())?;
+    let existing = ExistingFile::open(workspace, path, cx.expected_snapshot.as_ref())?;
     let at = existing.path.relative();
     let mut places = Vec::new();
     for (index, one) in args.edits.iter().enumerate() {
-        let replacement =
-            Replacement { old: &one.old_string, new: &one.new_string, all: one.replace_all };
-        let found = replacement.places(existing.text.plain(), at).map_err(|failure| {
+        let replacement = Replacement {
+            old: &one.old_string,
+            new: &one.new_string,
+            replace_all: one.replace_all,
+        };
+        let found = replacement.find_ranges(existing.text.plain(), at).map_err(|failure| {
             let message = format!("edits[{index}]: {}; nothing was changed", failure.message);
-            Failure { message, ..failure }.datum("failed_index", index)
+            Failure { message, ..failure }.with_data("failed_index", index)
         })?;
         places.extend(found.into_iter().map(|place| (place, index)));
     }
@@ -63,10 +66,10 @@ fn edit_all(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failu
             let (i, j) = (i.min(j), i.max(j));
             let message = format!("edits[{i}] and edits[{j}] overlap; nothing was changed");
             return Err(Failure::new(ErrorCode::InvalidParam, message)
-                .hint("make one edit of the two")
-                .datum("overlapping", json!([i, j]))
-                .datum("failed_index", *j)
-                .at(at));
+                .with_hint("make one edit of the two")
+                .with_data("overlapping", json!([i, j]))
+                .with_data("failed_index", *j)
+                .with_path(at));
         }
     }
     let n = places.len();
@@ -74,8 +77,8 @@ fn edit_all(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failu
         .into_iter()
         .map(|(place, index)| (place, args.edits[index].new_string.as_str()))
         .collect();
-    let draft = Draft::editing(existing, &edits, cx.diff)?;
-    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Edited")?;
+    let draft = ChangeDraft::from_edits(existing, &edits, cx.diff_size)?;
+    let mut report = draft.apply_and_report(workspace, args.dry_run, &cx.cancel, "Edited")?;
     report.data.insert("replacements".to_owned(), n.into());
     Ok(report)
 }

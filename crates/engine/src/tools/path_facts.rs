@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::pattern;
+use super::glob_pattern;
 use agent_host::exec::sandbox;
 use agent_host::workspace::{ProjectPath, Workspace, expand_home};
 use agent_permission::{PathFacts, PathKind, is_build_output};
@@ -20,9 +20,9 @@ impl PathFacts for WorkspaceFacts<'_> {
             return PathKind::HomeOrAbove;
         }
         let Ok(found) = self.0.resolve(&full) else {
-            return if self.0.is_in(Path::new(&*full)) {
+            return if self.0.has_root_in(Path::new(&*full)) {
                 PathKind::HomeOrAbove
-            } else if sandbox::is_temporary(&self.0.without_links(&full)) {
+            } else if sandbox::is_private_temporary(&self.0.path_without_links(&full)) {
                 PathKind::Temporary
             } else {
                 PathKind::Elsewhere
@@ -40,7 +40,11 @@ impl PathFacts for WorkspaceFacts<'_> {
         if !self.0.exists(&found) {
             return PathKind::Missing;
         }
-        if self.0.has_uncovered(found.absolute(), &|path| is_spare(self.0, path), &|_, _| true) {
+        if self.0.has_uncovered(
+            found.absolute(),
+            &|path| is_known_build_output(self.0, path),
+            &|_, _| true,
+        ) {
             PathKind::Uncovered
         } else {
             PathKind::Covered
@@ -52,10 +56,11 @@ impl PathFacts for WorkspaceFacts<'_> {
         found.is_ok_and(|data| data.is_file())
     }
 
-    fn matches(&self, directory: &str, pattern: &str) -> Vec<String> {
+    fn expand_pattern(&self, directory: &str, pattern: &str) -> Vec<String> {
         let directory = expand_home(directory);
         let named = if directory.is_empty() { "." } else { &*directory };
-        let (Ok(found), Ok(matcher)) = (self.0.resolve(named), pattern::compile(pattern, true))
+        let (Ok(found), Ok(matcher)) =
+            (self.0.resolve(named), glob_pattern::compile_glob(pattern, true))
         else {
             return Vec::new();
         };
@@ -63,31 +68,36 @@ impl PathFacts for WorkspaceFacts<'_> {
             // `*` does not match a leading dot.
             name.starts_with('.') == pattern.starts_with('.') && matcher.is_match(name)
         };
-        let entries = self.0.entries_like(&found, usize::MAX, &is_wanted).unwrap_or_default();
+        let entries =
+            self.0.list_matching_entries(&found, usize::MAX, &is_wanted).unwrap_or_default();
         let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
         entries.iter().filter_map(|entry| name(entry.path.absolute())).collect()
     }
 
     fn has_uncovered(&self, directory: &str, is_selected: &dyn Fn(&str, bool) -> bool) -> bool {
-        let Some(found) = resolved(self.0, directory) else { return false };
+        let Some(found) = resolve_path(self.0, directory) else { return false };
         let is_selected = |path: &Path, is_directory| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             is_selected(&name, is_directory)
         };
-        self.0.has_uncovered(found.absolute(), &|path| is_spare(self.0, path), &is_selected)
+        self.0.has_uncovered(
+            found.absolute(),
+            &|path| is_known_build_output(self.0, path),
+            &is_selected,
+        )
     }
 
     fn has_unsaved(&self, paths: &[String], is_tracked: bool) -> bool {
-        let found = paths.iter().filter_map(|path| resolved(self.0, path));
+        let found = paths.iter().filter_map(|path| resolve_path(self.0, path));
         let found: Vec<PathBuf> = found.map(|found| found.absolute().to_owned()).collect();
         self.0.has_unsaved(&found, is_tracked)
     }
 
-    fn real(&self, path: &str) -> String {
+    fn resolve_links(&self, path: &str) -> String {
         let full = expand_home(path);
         match self.0.resolve(&full) {
             Ok(found) => found.relative().to_owned(),
-            Err(_) => match self.0.closed_at(&full) {
+            Err(_) => match self.0.resolve_closed(&full) {
                 Some(closed) => closed.relative().to_owned(),
                 None => path.to_owned(),
             },
@@ -96,11 +106,11 @@ impl PathFacts for WorkspaceFacts<'_> {
 }
 
 /// It is well-known build output.
-fn is_spare(workspace: &Workspace, path: &Path) -> bool {
+fn is_known_build_output(workspace: &Workspace, path: &Path) -> bool {
     path.strip_prefix(workspace.root()).is_ok_and(is_build_output)
 }
 
-fn resolved(workspace: &Workspace, path: &str) -> Option<ProjectPath> {
+fn resolve_path(workspace: &Workspace, path: &str) -> Option<ProjectPath> {
     let path = if path.is_empty() { "." } else { path };
     workspace.resolve(&expand_home(path)).ok()
 }

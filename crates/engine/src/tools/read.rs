@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
-use super::files::object;
-use super::{Tool, ToolCx, spec};
-use agent_host::workspace::{CheckedPath, Lines, Page, ProjectPath, io_failure};
+use super::files::json_object;
+use super::{Tool, ToolCx, embedded_spec};
+use agent_host::workspace::{CheckedPath, NumberedLines, Page, ProjectPath, io_failure};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::{Object, counted, thousands};
+use agent_protocol::{Object, format_thousands, pluralize};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -30,50 +30,59 @@ fn five_hundred() -> u64 {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = spec("Read", embedded::READ);
-    FileTool::looking(spec, |args: &Args| &args.path, read).at_once(read_at_once)
+    let spec = embedded_spec("Read", embedded::READ);
+    FileTool::new_reader(spec, |args: &Args| &args.path, read).with_fast_path(read_small_file)
 }
 
 /// Size up to which a file is read faster than another thread is started.
-const SMALL: u64 = 64 * 1024;
+const MAX_FAST_READ_BYTES: u64 = 64 * 1024;
 
-fn read_at_once(
+fn read_small_file(
     args: &Args,
     cx: &ToolCx,
     checked_path: &CheckedPath,
 ) -> Option<Result<Report, Failure>> {
-    checked_path.file_size().filter(|size| *size <= SMALL).map(|_| read(args, cx, checked_path))
+    checked_path
+        .file_size()
+        .filter(|size| *size <= MAX_FAST_READ_BYTES)
+        .map(|_| read(args, cx, checked_path))
 }
 
 fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, Failure> {
     if args.start_line == 0 {
         return Err(Failure::new(ErrorCode::InvalidParam, "start_line is 0")
-            .hint("the first line is 1; -1 is the last"));
+            .with_hint("the first line is 1; -1 is the last"));
     }
     let stop = || cx.cancel.is_cancelled();
-    match cx.workspace.page(checked_path, args.start_line, args.limit, &stop) {
-        Ok(page) => Ok(report(checked_path.path(), page)),
+    match cx.workspace.read_page(checked_path, args.start_line, args.limit, &stop) {
+        Ok(page) => Ok(text_report(checked_path.path(), page)),
         // (No image is text: each has zero bytes near its beginning.)
-        Err(failure) if failure.code == ErrorCode::BinaryFile => image(cx, checked_path, failure),
+        Err(failure) if failure.code == ErrorCode::BinaryFile => {
+            image_report(cx, checked_path, failure)
+        }
         Err(failure) => Err(failure),
     }
 }
 
 /// The image in a file that is not text.
-fn image(cx: &ToolCx, checked_path: &CheckedPath, not_text: Failure) -> Result<Report, Failure> {
-    let Some(picture) = cx.workspace.picture(checked_path.path())? else { return Err(not_text) };
+fn image_report(
+    cx: &ToolCx,
+    checked_path: &CheckedPath,
+    not_text: Failure,
+) -> Result<Report, Failure> {
+    let Some(picture) = cx.workspace.read_image(checked_path.path())? else { return Err(not_text) };
     if !cx.takes_images {
-        return Err(not_text.hint(
+        return Err(not_text.with_hint(
             "you receive no images: look at it with a command that knows the format, or ask the user to describe it",
         ));
     }
     let at = checked_path.path().relative();
     let (width, height) = (picture.width, picture.height);
-    let image = cx.images.keep(picture).map_err(|error| io_failure(&error, "store", at))?;
-    let size = thousands(image.bytes);
+    let image = cx.images.store(picture).map_err(|error| io_failure(&error, "store", at))?;
+    let size = format_thousands(image.bytes);
     Ok(Report {
         text: format!("Read {at}: {}, {width} x {height}, {size} bytes.", image.media_type),
-        data: object(json!({
+        data: json_object(json!({
             "type": "image",
             "hash": image.hash,
             "media_type": image.media_type,
@@ -86,8 +95,8 @@ fn image(cx: &ToolCx, checked_path: &CheckedPath, not_text: Failure) -> Result<R
     })
 }
 
-fn report(path: &ProjectPath, page: Page) -> Report {
-    let Lines { content, count: n, n_cut } = page.lines;
+fn text_report(path: &ProjectPath, page: Page) -> Report {
+    let NumberedLines { content, count: n, n_cut } = page.lines;
     let end = page.start_line.saturating_add_unsigned(n).saturating_sub(1);
     let truncated = page.more || n_cut > 0;
 
@@ -95,7 +104,7 @@ fn report(path: &ProjectPath, page: Page) -> Report {
     let mut text = match (n, page.total_lines) {
         (0, _) => format!("{at} is empty."),
         (_, Some(total)) if page.start_line == 1 && end.unsigned_abs() == total => {
-            format!("Read all of {at} ({}).", counted(total, "line"))
+            format!("Read all of {at} ({}).", pluralize(total, "line"))
         }
         (_, Some(total)) => format!("Read lines {}-{end} of {total} of {at}.", page.start_line),
         (_, None) if page.start_line < 0 => format!(
@@ -135,7 +144,7 @@ fn report(path: &ProjectPath, page: Page) -> Report {
     if page.modified_externally {
         data.insert("modified_externally".to_owned(), true.into());
     }
-    let mut stats = object(json!({
+    let mut stats = json_object(json!({
         "file_size_bytes": page.stat.size,
         "file_mtime_ms": page.stat.mtime_ms(),
         "encoding": page.charset.name(),

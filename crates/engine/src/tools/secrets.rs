@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use agent_host::workspace::{Kind, ProjectPath, Workspace};
-use agent_permission::is_secret;
-use agent_protocol::secrets::Redactor;
+use agent_host::workspace::{FileKind, ProjectPath, Workspace};
+use agent_permission::is_secret_file;
+use agent_protocol::redactor::Redactor;
 
 /// Limits of the search for files: directories, their depth, and the entries of one.
 const MAX_DIRECTORIES: usize = 100;
@@ -20,43 +20,43 @@ const MAX_SIZE: u64 = 256 * 1024;
 /// A longer line is redacted in pieces.
 const MAX_LINE: usize = 256 * 1024;
 /// Generated directories.
-const NOT_SEARCHED: &[&str] =
+const SKIPPED_DIRECTORIES: &[&str] =
     &[".git", ".agent", "node_modules", "target", ".venv", "venv", "__pycache__", "vendor"];
 
 /// The secrets of a session's project. Files are read again when they change.
 #[derive(Debug, Default)]
-pub struct Secrets(Mutex<Found>);
+pub struct Secrets(Mutex<SecretFileIndex>);
 
 #[derive(Debug, Default)]
-struct Found {
+struct SecretFileIndex {
     /// Each directory that was searched: its secret files and its directories.
-    directories: HashMap<PathBuf, Directory>,
+    directories: HashMap<PathBuf, SecretDirectory>,
     /// The texts of the files.
-    files: HashMap<PathBuf, (Version, String)>,
+    files: HashMap<PathBuf, (FileVersion, String)>,
     redactor: Arc<Redactor>,
 }
 
 #[derive(Clone, Debug)]
-struct Directory {
+struct SecretDirectory {
     modified: Option<SystemTime>,
     files: Vec<ProjectPath>,
     directories: Vec<ProjectPath>,
 }
 
-type Version = (Option<SystemTime>, u64);
+type FileVersion = (Option<SystemTime>, u64);
 
 impl Secrets {
     /// The current secret values.
     pub fn redactor(&self, workspace: &Workspace) -> Arc<Redactor> {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let files = found.search(workspace);
+        let files = found.find_secret_files(workspace);
         let mut changed = false;
         let n_known = found.files.len();
         found.files.retain(|path, _| files.iter().any(|file| file.absolute() == path));
         changed |= found.files.len() != n_known;
         for file in files {
             let Ok(data) = workspace.metadata(&file) else { continue };
-            let version = version(&data);
+            let version = file_version(&data);
             if found.files.get(file.absolute()).is_some_and(|(known, _)| *known == version) {
                 continue;
             }
@@ -72,7 +72,8 @@ impl Secrets {
             changed = true;
         }
         if changed {
-            let redactor = Redactor::of(found.files.values().map(|(_, text)| text.as_str()));
+            let redactor =
+                Redactor::from_texts(found.files.values().map(|(_, text)| text.as_str()));
             found.redactor = Arc::new(redactor);
         }
         Arc::clone(&found.redactor)
@@ -81,17 +82,21 @@ impl Secrets {
     /// The files, which `sandbox.hide_secrets` hides from commands.
     pub fn files(&self, workspace: &Workspace) -> Vec<PathBuf> {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        found.search(workspace).iter().map(|file| file.absolute().to_path_buf()).collect()
+        found
+            .find_secret_files(workspace)
+            .iter()
+            .map(|file| file.absolute().to_path_buf())
+            .collect()
     }
 }
 
-fn version(data: &Metadata) -> Version {
+fn file_version(data: &Metadata) -> FileVersion {
     (data.modified().ok(), data.len())
 }
 
-impl Found {
+impl SecretFileIndex {
     /// The secret files near the root, ignored or not. A directory that did not change is not listed again.
-    fn search(&mut self, workspace: &Workspace) -> Vec<ProjectPath> {
+    fn find_secret_files(&mut self, workspace: &Workspace) -> Vec<ProjectPath> {
         let mut files = Vec::new();
         let mut left = MAX_DIRECTORIES;
         let mut level: Vec<ProjectPath> = workspace.resolve(".").into_iter().collect();
@@ -102,7 +107,7 @@ impl Found {
                     return files;
                 }
                 left -= 1;
-                let Some(directory) = self.directory(workspace, &path) else { continue };
+                let Some(directory) = self.scan_directory(workspace, &path) else { continue };
                 files.extend(directory.files.iter().cloned());
                 deeper.extend(directory.directories.iter().cloned());
             }
@@ -111,21 +116,28 @@ impl Found {
         files
     }
 
-    fn directory(&mut self, workspace: &Workspace, path: &ProjectPath) -> Option<&Directory> {
+    fn scan_directory(
+        &mut self,
+        workspace: &Workspace,
+        path: &ProjectPath,
+    ) -> Option<&SecretDirectory> {
         let modified = workspace.metadata(path).ok()?.modified().ok();
         let known = self.directories.get(path.absolute());
         if modified.is_none() || known.is_none_or(|known| known.modified != modified) {
-            let mut directory = Directory { modified, files: Vec::new(), directories: Vec::new() };
-            let is_wanted = |name: &str, kind: Kind| match kind {
-                Kind::File => is_secret(name),
-                Kind::Directory => !NOT_SEARCHED.contains(&name),
-                Kind::Link | Kind::Other => false,
+            let mut directory =
+                SecretDirectory { modified, files: Vec::new(), directories: Vec::new() };
+            let is_wanted = |name: &str, kind: FileKind| match kind {
+                FileKind::File => is_secret_file(name),
+                FileKind::Directory => !SKIPPED_DIRECTORIES.contains(&name),
+                FileKind::Link | FileKind::Other => false,
             };
-            let entries = workspace.entries_like(path, MAX_ENTRIES, &is_wanted);
+            let entries = workspace.list_matching_entries(path, MAX_ENTRIES, &is_wanted);
             for entry in entries.unwrap_or_default() {
                 match entry.kind {
-                    Kind::Directory => directory.directories.push(entry.path),
-                    Kind::File | Kind::Link | Kind::Other => directory.files.push(entry.path),
+                    FileKind::Directory => directory.directories.push(entry.path),
+                    FileKind::File | FileKind::Link | FileKind::Other => {
+                        directory.files.push(entry.path);
+                    }
                 }
             }
             directory.directories.sort_by(|a, b| a.relative().cmp(b.relative()));
@@ -136,18 +148,18 @@ impl Found {
 }
 
 /// Redacts what is written, line by line.
-pub(super) struct Redacting<W: Write> {
+pub(super) struct RedactingWriter<W: Write> {
     inner: W,
     redactor: Arc<Redactor>,
     pending: Vec<u8>,
 }
 
-impl<W: Write> Redacting<W> {
+impl<W: Write> RedactingWriter<W> {
     pub(super) fn new(inner: W, redactor: Arc<Redactor>) -> Self {
         Self { inner, redactor, pending: Vec::new() }
     }
 
-    fn write_out(&mut self, n_bytes: usize) -> io::Result<()> {
+    fn write_redacted(&mut self, n_bytes: usize) -> io::Result<()> {
         let bytes: Vec<u8> = self.pending.drain(..n_bytes).collect();
         match std::str::from_utf8(&bytes) {
             Ok(text) => self.inner.write_all(self.redactor.redact(text).as_bytes()),
@@ -162,13 +174,13 @@ impl<W: Write> Redacting<W> {
     }
 }
 
-impl<W: Write> Write for Redacting<W> {
+impl<W: Write> Write for RedactingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.pending.extend_from_slice(bytes);
         let end = self.pending.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
         let end = end.or((self.pending.len() > MAX_LINE).then_some(self.pending.len()));
         if let Some(end) = end {
-            self.write_out(end)?;
+            self.write_redacted(end)?;
         }
         Ok(bytes.len())
     }
@@ -178,9 +190,9 @@ impl<W: Write> Write for Redacting<W> {
     }
 }
 
-impl<W: Write> Drop for Redacting<W> {
+impl<W: Write> Drop for RedactingWriter<W> {
     fn drop(&mut self) {
         // An error was or will be reported by the inner writer.
-        let _ = self.write_out(self.pending.len());
+        let _ = self.write_redacted(self.pending.len());
     }
 }

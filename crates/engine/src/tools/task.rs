@@ -5,18 +5,20 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
-use super::{Target, Tool, ToolCx, parse, spec};
+use super::{CallTarget, Tool, ToolCx, embedded_spec, parse_input};
 use agent_protocol::Object;
-use agent_protocol::counted;
-use agent_protocol::delegate::{Delegate, Delegated, ModelChoice, Order, RoleFacts};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::pluralize;
+use agent_protocol::subagent::{
+    ModelChoice, RoleFacts, SubagentResult, SubagentRunner, SubagentTask,
+};
 use agent_protocol::tool::{Effect, ToolSpec};
 
 /// Gives a task to a sub-agent.
-pub struct Task {
+pub struct TaskTool {
     spec: ToolSpec,
-    delegate: Arc<dyn Delegate>,
+    delegate: Arc<dyn SubagentRunner>,
 }
 
 #[derive(Deserialize)]
@@ -33,11 +35,11 @@ fn general() -> String {
     "general".to_owned()
 }
 
-impl Task {
+impl TaskTool {
     /// The tool, whose sub-agents this runs.
-    pub fn new(delegate: Arc<dyn Delegate>) -> Self {
-        let mut spec = spec("Task", embedded::TASK);
-        let roles = delegate.roles();
+    pub fn new(delegate: Arc<dyn SubagentRunner>) -> Self {
+        let mut spec = embedded_spec("Task", embedded::TASK);
+        let roles = delegate.role_descriptions();
         if !roles.is_empty() {
             spec.description = format!("{}\n{roles}", spec.description).into();
         }
@@ -45,35 +47,36 @@ impl Task {
     }
 }
 
-impl Tool for Task {
+impl Tool for TaskTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn target(&self, input: &Object, _: &ToolCx) -> Result<Target, Failure> {
-        let Args { role, .. } = parse(input)?;
-        let RoleFacts { name: role, reads_only } = self.delegate.role(&role).map_err(|known| {
-            let message = format!("there is no sub-agent {role:?}");
-            Failure::new(ErrorCode::InvalidParam, message)
-                .hint(format!("subagent_type is one of {}", known.join(", ")))
-        })?;
+    fn target(&self, input: &Object, _: &ToolCx) -> Result<CallTarget, Failure> {
+        let Args { role, .. } = parse_input(input)?;
+        let RoleFacts { name: role, reads_only } =
+            self.delegate.find_role(&role).map_err(|known| {
+                let message = format!("there is no sub-agent {role:?}");
+                Failure::new(ErrorCode::InvalidParam, message)
+                    .with_hint(format!("subagent_type is one of {}", known.join(", ")))
+            })?;
         Ok(Effect::Agent { role, reads_only }.into())
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         Box::pin(async move {
-            let Args { description, prompt, role, model } = parse(&input)?;
-            let order = Order { call: cx.call.clone(), description, prompt, role, model };
-            let delegated = self.delegate.carry_out(order).await;
+            let Args { description, prompt, role, model } = parse_input(&input)?;
+            let order = SubagentTask { call: cx.call_id.clone(), description, prompt, role, model };
+            let delegated = self.delegate.run_subagent(order).await;
             let delegated = delegated.map_err(|why| Failure::new(ErrorCode::Cancelled, why))?;
-            result(&cx.call, delegated)
+            delegation_result(&cx.call_id, delegated)
         })
     }
 }
 
 /// The final answer of a sub-agent; a failure with its report if it did not finish its task.
-fn result(id: &str, delegated: Delegated) -> Result<Report, Failure> {
-    let Delegated { finished, calls } = delegated;
+fn delegation_result(id: &str, delegated: SubagentResult) -> Result<Report, Failure> {
+    let SubagentResult { turn: finished, calls } = delegated;
     let n_calls: u32 = calls.values().sum();
     let mut data = Object::new();
     data.insert("agent".to_owned(), id.into());
@@ -87,7 +90,7 @@ fn result(id: &str, delegated: Delegated) -> Result<Report, Failure> {
     stats.insert("cost_usd".to_owned(), finished.cost_usd.into());
     let by_tool: Vec<String> = calls.iter().map(|(tool, n)| format!("{tool} {n}")).collect();
     let by_tool = if by_tool.is_empty() { "none".to_owned() } else { by_tool.join(", ") };
-    let model_calls = counted(finished.rounds.into(), "model call");
+    let model_calls = pluralize(finished.rounds.into(), "model call");
     if finished.ending.is_success() {
         let text = format!("The sub-agent's answer ({model_calls}; calls: {by_tool}):");
         return Ok(Report { data, text, stats, ..Report::default() });
@@ -96,7 +99,7 @@ fn result(id: &str, delegated: Delegated) -> Result<Report, Failure> {
     let ending = finished.ending.as_str().replace('_', " ");
     let message = format!("the sub-agent did not finish its task ({ending}): {why}");
     let mut failure = Failure::new(ErrorCode::SubagentFailed, message)
-        .hint("use what it found; do the rest yourself, or give a smaller task");
-    failure.note(&format!(" It made {model_calls}; calls: {by_tool}. Its report is below."));
+        .with_hint("use what it found; do the rest yourself, or give a smaller task");
+    failure.append_note(&format!(" It made {model_calls}; calls: {by_tool}. Its report is below."));
     Err(Failure { data, stats, ..failure })
 }

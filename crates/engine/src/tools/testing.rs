@@ -12,56 +12,56 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Tool, ToolCx};
 use agent_host::exec::Exec;
-use agent_host::workspace::{DiffSize, ImageStore, Spill, Workspace};
+use agent_host::workspace::{DiffSize, ImageStore, SpillFolder, Workspace};
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::tool::Rights;
+use agent_protocol::tool::CommandRights;
 
 /// This many lines.
-pub(super) fn numbered(n: usize, line: impl Fn(usize) -> String) -> String {
+pub(super) fn numbered_lines(n: usize, line: impl Fn(usize) -> String) -> String {
     (0..n).map(line).collect::<Vec<_>>().concat()
 }
 
-pub(super) struct Desk {
+pub(super) struct TestProject {
     dir: TempDir,
     pub(super) cx: ToolCx,
 }
 
-impl Desk {
+impl TestProject {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let cx = ToolCx {
-            call: String::new(),
+            call_id: String::new(),
             workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
             exec: Arc::new(Exec::new(&[])),
-            spill: Arc::new(Spill::none(&[])),
+            spill: Arc::new(SpillFolder::temporary(&[])),
             images: Arc::new(ImageStore::in_memory()),
             takes_images: true,
             cancel: CancellationToken::new(),
             secrets: Arc::default(),
-            rights: Rights::default(),
-            withheld: agent_permission::Withheld::default(),
-            watcher: None,
+            rights: CommandRights::default(),
+            read_restrictions: agent_permission::HiddenFiles::default(),
+            output_watcher: None,
             inquirer: None,
             checked_path: None,
-            seen: None,
-            diff: DiffSize::Preview,
+            expected_snapshot: None,
+            diff_size: DiffSize::Preview,
         };
         Self { dir, cx }
     }
 
-    pub(super) fn at(&self, path: &str) -> PathBuf {
+    pub(super) fn path_of(&self, path: &str) -> PathBuf {
         self.dir.path().join(path)
     }
 
     pub(super) fn file(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
-        let path = self.at(path);
+        let path = self.path_of(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
         self
     }
 
     pub(super) fn bytes(&self, path: &str) -> Vec<u8> {
-        fs::read(self.at(path)).unwrap()
+        fs::read(self.path_of(path)).unwrap()
     }
 
     pub(super) fn text(&self, path: &str) -> String {
@@ -84,15 +84,20 @@ impl Desk {
         let seen = checked_path
             .as_ref()
             .and_then(|checked_path| self.cx.workspace.snapshot(checked_path.path()));
-        let cx = ToolCx { checked_path, seen, ..self.cx.clone() };
+        let cx = ToolCx { checked_path, expected_snapshot: seen, ..self.cx.clone() };
         tool.run(input, &cx).await
     }
 
-    pub(super) async fn ok(&self, tool: &dyn Tool, input: Value) -> Report {
+    pub(super) async fn call_ok(&self, tool: &dyn Tool, input: Value) -> Report {
         self.call(tool, input).await.unwrap()
     }
 
-    pub(super) async fn fails(&self, tool: &dyn Tool, input: Value, code: ErrorCode) -> Failure {
+    pub(super) async fn call_fails(
+        &self,
+        tool: &dyn Tool,
+        input: Value,
+        code: ErrorCode,
+    ) -> Failure {
         let failure = self.call(tool, input).await.unwrap_err();
         assert_eq!(failure.code, code, "{failure:?}");
         failure
@@ -101,7 +106,7 @@ impl Desk {
 
 #[test]
 fn names_are_those_of_all_tools() {
-    let all = super::all();
+    let all = super::all_tools();
     let names: Vec<&str> = all.iter().map(|tool| &*tool.spec().name).collect();
-    assert_eq!(names, super::NAMES);
+    assert_eq!(names, super::TOOL_NAMES);
 }

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
-use super::{Target, Tool, ToolCx, parse, spec};
+use super::{CallTarget, Tool, ToolCx, embedded_spec, parse_input};
 use agent_protocol::Object;
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -22,7 +22,7 @@ pub(super) struct TodoWrite {
 
 impl Default for TodoWrite {
     fn default() -> Self {
-        Self { spec: spec("TodoWrite", embedded::TODO_WRITE) }
+        Self { spec: embedded_spec("TodoWrite", embedded::TODO_WRITE) }
     }
 }
 
@@ -31,18 +31,18 @@ impl Tool for TodoWrite {
         &self.spec
     }
 
-    fn target(&self, _: &Object, _: &ToolCx) -> Result<Target, Failure> {
+    fn target(&self, _: &Object, _: &ToolCx) -> Result<CallTarget, Failure> {
         Ok(Effect::Plan.into())
     }
 
     fn run<'a>(&'a self, input: Object, _: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
-        Box::pin(async move { write(&input) })
+        Box::pin(async move { write_plan(&input) })
     }
 }
 
-fn write(input: &Object) -> Result<Report, Failure> {
-    let plan: Plan = parse(input)?;
-    check(&plan).map_err(|why| Failure::new(ErrorCode::InvalidParam, why))?;
+fn write_plan(input: &Object) -> Result<Report, Failure> {
+    let plan: Plan = parse_input(input)?;
+    check_plan(&plan).map_err(|why| Failure::new(ErrorCode::InvalidParam, why))?;
     let recap = plan.recap();
     let text = match &recap {
         Some(recap) => recap.clone(),
@@ -54,11 +54,11 @@ fn write(input: &Object) -> Result<Report, Failure> {
     data.insert("recap".to_owned(), recap.unwrap_or_default().into());
     let mut stats = Object::new();
     stats.insert("total".to_owned(), plan.todos.len().into());
-    stats.insert("open".to_owned(), plan.open().count().into());
+    stats.insert("open".to_owned(), plan.open_todos().count().into());
     Ok(Report { data, text, stats, ..Report::default() })
 }
 
-fn check(plan: &Plan) -> Result<(), String> {
+fn check_plan(plan: &Plan) -> Result<(), String> {
     if plan.todos.len() > MAX_TODOS {
         let n = plan.todos.len();
         return Err(format!("{n} todos are too many; keep at most {MAX_TODOS}, in larger steps"));
@@ -92,7 +92,7 @@ mod tests {
 
     fn answer(todos: &Value) -> Result<Report, Failure> {
         let Value::Object(input) = json!({"summary": "why", "todos": todos}) else { panic!() };
-        write(&input)
+        write_plan(&input)
     }
 
     #[test]

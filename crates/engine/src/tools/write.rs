@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::change::{Draft, Existing, NewBytes, with_current_text};
+use super::change::{ChangeDraft, ExistingFile, NewContent, with_current_text};
 use super::file_tool::FileTool;
-use super::files::object;
-use super::{Tool, ToolCx, spec};
+use super::files::json_object;
+use super::{Tool, ToolCx, embedded_spec};
 use agent_host::workspace::{Diff, ProjectPath, plain};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -21,56 +21,58 @@ struct Args {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = spec("Write", embedded::WRITE);
-    FileTool::changing(
+    let spec = embedded_spec("Write", embedded::WRITE);
+    FileTool::new_writer(
         spec,
         |args: &Args| &args.path,
         |args, cx, checked_path| {
-            let done = write(args, cx, checked_path.path().clone());
+            let done = write_file(args, cx, checked_path.path().clone());
             done.map_err(|failure| with_current_text(failure, cx, checked_path, &[]))
         },
     )
 }
 
-fn write(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> {
+fn write_file(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> {
     let workspace = &cx.workspace;
     workspace.check_writable(&path)?;
     if !workspace.exists(&path) {
-        if let Some(seen) = &cx.seen {
-            return Err(workspace.deleted(&path, seen));
+        if let Some(seen) = &cx.expected_snapshot {
+            return Err(workspace.deletion_conflict(&path, seen));
         }
         let content = plain(&args.content);
         let names = ("/dev/null", format!("b/{}", path.relative()));
-        let draft = Draft {
-            diff: Diff::after_lines(0, "", &content, (names.0, &names.1), cx.diff),
+        let draft = ChangeDraft {
+            diff: Diff::after_lines(0, "", &content, (names.0, &names.1), cx.diff_size),
             path,
-            old: None,
-            new: NewBytes::Whole(args.content.clone().into_bytes()),
-            lines: Vec::new(),
+            old_snapshot: None,
+            new_content: NewContent::Whole(args.content.clone().into_bytes()),
+            changed_lines: Vec::new(),
         };
-        let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Created")?;
+        let mut report = draft.apply_and_report(workspace, args.dry_run, &cx.cancel, "Created")?;
         report.data.insert("operation".to_owned(), "create".into());
         return Ok(report);
     }
-    let existing = Existing::open(workspace, path, cx.seen.as_ref())?;
+    let existing = ExistingFile::open(workspace, path, cx.expected_snapshot.as_ref())?;
     let new = existing.text.rewrite(&args.content);
-    if new.is(&existing.text) || plain(&args.content) == existing.text.plain() {
+    if new.is_same_as(&existing.text) || plain(&args.content) == existing.text.plain() {
         return Ok(Report {
-            data: object(json!({ "applied": false, "operation": "update", "diff_preview": "" })),
+            data: json_object(
+                json!({ "applied": false, "operation": "update", "diff_preview": "" }),
+            ),
             text: format!("{} has this content already: unchanged.", existing.path.relative()),
-            stats: object(json!({ "bytes_written": 0, "lines_added": 0, "lines_removed": 0 })),
+            stats: json_object(json!({ "bytes_written": 0, "lines_added": 0, "lines_removed": 0 })),
             path: Some(existing.path.relative().to_owned()),
             partial: false,
         });
     }
-    if cx.seen.is_some() && !workspace.is_shown(&existing.path) {
+    if cx.expected_snapshot.is_some() && !workspace.is_fully_shown(&existing.path) {
         let at = existing.path.relative();
-        let first = workspace.first_not_shown(&existing.path);
+        let first = workspace.first_unshown_line(&existing.path);
         let message = format!("line {first} of {at} was not shown: Write needs all lines");
-        return Err(Failure::new(ErrorCode::NotRead, message).at(at));
+        return Err(Failure::new(ErrorCode::NotRead, message).with_path(at));
     }
-    let draft = Draft::replacing(existing, new, cx.diff)?;
-    let mut report = draft.report(workspace, args.dry_run, &cx.cancel, "Updated")?;
+    let draft = ChangeDraft::from_text(existing, new, cx.diff_size)?;
+    let mut report = draft.apply_and_report(workspace, args.dry_run, &cx.cancel, "Updated")?;
     report.data.insert("operation".to_owned(), "update".into());
     Ok(report)
 }

@@ -16,11 +16,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::capture::{Capture, Kept};
-use super::running::Running;
+use super::capture::{CapturedStreams, OutputCapture};
+use super::running_command::RunningCommand;
 use super::sandbox::Guard;
-use super::{Captured, Ended, LeftRunning, exit_of};
-use agent_protocol::tool::Rights;
+use super::{CapturedOutput, EndReason, RemainingProcess, exit_code_and_signal};
+use agent_protocol::tool::CommandRights;
 
 /// Limit: running commands.
 pub(super) const MAX_JOBS: usize = 16;
@@ -29,32 +29,32 @@ const MAX_ENDED: usize = 32;
 /// Output that arrives within this time is returned together.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Practically unlimited.
-const LONG: Duration = Duration::from_hours(24 * 365);
+const UNLIMITED: Duration = Duration::from_hours(24 * 365);
 
 /// New output of a background command, and its state.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct BackgroundOutput {
     /// New output on stdout.
-    pub stdout: Captured,
+    pub stdout: CapturedOutput,
     /// New output on stderr.
-    pub stderr: Captured,
+    pub stderr: CapturedOutput,
     /// The file with all output; `None` if there is none or it could not be kept.
     pub full_output: Option<String>,
     /// Why the file is missing or incomplete.
     pub full_output_error: Option<String>,
     /// Which path or right the sandbox refused, and how to allow it.
-    pub refused: Option<String>,
+    pub refusal: Option<String>,
     /// The end of the command; `None` while it runs.
-    pub end: Option<End>,
+    pub end: Option<CommandEnd>,
     /// Time since the start; after the end, the running time.
     pub time: Duration,
 }
 
 /// The end of a background command.
 #[derive(Clone, Debug)]
-pub struct End {
+pub struct CommandEnd {
     /// Why it ended.
-    pub ended: Ended,
+    pub reason: EndReason,
     /// The shell's exit status, if it exited.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -62,7 +62,7 @@ pub struct End {
     /// Changes to a repository that were reverted.
     pub notices: Vec<String>,
     /// Processes that outlived the shell; they end with the session, or when the command is killed.
-    pub left_running: Vec<LeftRunning>,
+    pub left_running: Vec<RemainingProcess>,
     /// Why it could not be run or monitored.
     pub error: Option<String>,
 }
@@ -79,26 +79,26 @@ pub struct BackgroundCommand {
 }
 
 /// Receives the running commands when one starts or ends.
-type Notify = Box<dyn Fn(Vec<BackgroundCommand>) + Send + Sync>;
+type RunningCommandsObserver = Box<dyn Fn(Vec<BackgroundCommand>) + Send + Sync>;
 
 /// The background commands of one [`Exec`](super::Exec).
 #[derive(Debug, Default)]
-pub(super) struct Background(Arc<Shared>);
+pub(super) struct BackgroundJobs(Arc<SharedJobs>);
 
 #[derive(Default)]
-struct Shared {
-    jobs: Mutex<Jobs>,
-    notify: OnceLock<Notify>,
+struct SharedJobs {
+    jobs: Mutex<JobTable>,
+    notify: OnceLock<RunningCommandsObserver>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedJobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.jobs.fmt(f)
     }
 }
 
 #[derive(Debug, Default)]
-struct Jobs {
+struct JobTable {
     last: u32,
     by_id: BTreeMap<String, Job>,
     tasks: JoinSet<()>,
@@ -106,69 +106,72 @@ struct Jobs {
 
 #[derive(Clone, Debug)]
 struct Job {
-    questions: mpsc::Sender<Question>,
+    requests: mpsc::Sender<OutputRequest>,
     cancel: CancellationToken,
     state: Arc<AtomicU8>,
     line: String,
     begun: Instant,
-    place: (PathBuf, Rights),
+    directory_and_rights: (PathBuf, CommandRights),
 }
 
 /// The state of a job: running; ended, with or without remaining processes.
-const RUNS: u8 = 0;
-const LEFT: u8 = 1;
+const RUNNING: u8 = 0;
+const PROCESSES_REMAIN: u8 = 1;
 const ENDED: u8 = 2;
 
 #[derive(Debug)]
-struct Question {
+struct OutputRequest {
     /// Until when new output is waited for.
     until: Instant,
     /// End the command and its remaining processes; new output does not answer the request.
-    kills: bool,
-    answer: oneshot::Sender<Piece>,
+    is_kill: bool,
+    answer: oneshot::Sender<BackgroundOutput>,
 }
 
-impl Question {
+impl OutputRequest {
     /// There is new output: the answer waits only for output that belongs to it.
-    fn hurry(&mut self) {
-        if !self.kills {
+    fn shorten_wait(&mut self) {
+        if !self.is_kill {
             self.until = self.until.min(Instant::now() + PAUSE);
         }
     }
 }
 
 /// A started command with everything that its task needs.
-pub(super) struct Started {
-    pub(super) running: Running,
-    pub(super) capture: Capture<'static>,
+pub(super) struct NewJob {
+    pub(super) running: RunningCommand,
+    pub(super) capture: OutputCapture<'static>,
     pub(super) timeout: Option<Duration>,
     pub(super) guard: Option<Guard>,
     pub(super) line: String,
     /// Its working directory and rights.
-    pub(super) place: (PathBuf, Rights),
+    pub(super) directory_and_rights: (PathBuf, CommandRights),
 }
 
-impl Background {
+impl BackgroundJobs {
     /// The limit of running commands is reached.
     pub(super) fn is_full(&self) -> bool {
         let jobs = self.jobs();
-        jobs.by_id.values().filter(|job| job.state() == RUNS).count() >= MAX_JOBS
+        jobs.by_id.values().filter(|job| job.state() == RUNNING).count() >= MAX_JOBS
     }
 
     /// Takes over a started command; returns its id.
-    pub(super) fn add(&self, started: Started) -> String {
+    pub(super) fn add(&self, started: NewJob) -> String {
         let mut jobs = self.jobs();
         jobs.last += 1;
         let id = format!("bg_{}", jobs.last);
         let (questions, asked) = mpsc::channel(8);
         let cancel = CancellationToken::new();
-        let state = Arc::new(AtomicU8::new(RUNS));
-        let (line, place) = (started.line.clone(), started.place.clone());
+        let state = Arc::new(AtomicU8::new(RUNNING));
+        let (line, place) = (started.line.clone(), started.directory_and_rights.clone());
         let shared = Arc::downgrade(&self.0);
-        let ends = Ends { state: Arc::clone(&state), shared };
-        jobs.tasks.spawn(attend(started, asked, cancel.clone(), ends));
+        let ends = JobStatus { state: Arc::clone(&state), shared };
+        jobs.tasks.spawn(run_job(started, asked, cancel.clone(), ends));
         let begun = Instant::now();
-        jobs.by_id.insert(id.clone(), Job { questions, cancel, state, line, begun, place });
+        jobs.by_id.insert(
+            id.clone(),
+            Job { requests: questions, cancel, state, line, begun, directory_and_rights: place },
+        );
         // The oldest ended commands are dropped.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
@@ -181,7 +184,7 @@ impl Background {
     }
 
     /// Passes the running commands to `notify` whenever one starts or ends.
-    pub(super) fn watch(&self, notify: Notify) {
+    pub(super) fn watch(&self, notify: RunningCommandsObserver) {
         // A session has one screen.
         _ = self.0.notify.set(notify);
     }
@@ -192,8 +195,8 @@ impl Background {
     }
 
     /// The commands that are still running, or whose processes are, the oldest first.
-    pub(super) fn running(&self) -> Vec<BackgroundCommand> {
-        self.jobs().running()
+    pub(super) fn running_commands(&self) -> Vec<BackgroundCommand> {
+        self.jobs().running_commands()
     }
 
     /// Ends the command, whose output can still be read; false if there is no such running command.
@@ -201,15 +204,15 @@ impl Background {
         let job = self.jobs().by_id.get(id).filter(|job| job.state() != ENDED).cloned();
         let Some(job) = job else { return false };
         job.cancel.cancel();
-        if job.state() == LEFT {
-            job.ask(LONG, true).await;
+        if job.state() == PROCESSES_REMAIN {
+            job.request_output(UNLIMITED, true).await;
         }
         true
     }
 
     /// Its working directory and rights.
-    pub(super) fn place(&self, id: &str) -> Option<(PathBuf, Rights)> {
-        Some(self.jobs().by_id.get(id)?.place.clone())
+    pub(super) fn directory_and_rights(&self, id: &str) -> Option<(PathBuf, CommandRights)> {
+        Some(self.jobs().by_id.get(id)?.directory_and_rights.clone())
     }
 
     /// The ids of all commands.
@@ -218,16 +221,16 @@ impl Background {
     }
 
     /// The new output; waits this long for output or the end. `None`: there is no such command.
-    pub(super) async fn output(&self, id: &str, wait: Duration) -> Option<Piece> {
+    pub(super) async fn output(&self, id: &str, wait: Duration) -> Option<BackgroundOutput> {
         let job = self.jobs().by_id.get(id)?.clone();
-        job.ask(wait, false).await
+        job.request_output(wait, false).await
     }
 
     /// Ends the command with all of its processes; returns the remaining output.
-    pub(super) async fn kill(&self, id: &str) -> Option<Piece> {
+    pub(super) async fn kill(&self, id: &str) -> Option<BackgroundOutput> {
         let job = self.jobs().by_id.get(id)?.clone();
         job.cancel.cancel();
-        job.ask(LONG, true).await
+        job.request_output(UNLIMITED, true).await
     }
 
     /// Ends all commands; the returned tasks finish when they have ended.
@@ -239,26 +242,26 @@ impl Background {
         std::mem::take(&mut jobs.tasks)
     }
 
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+    fn jobs(&self) -> MutexGuard<'_, JobTable> {
         self.0.jobs()
     }
 }
 
-impl Shared {
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
+impl SharedJobs {
+    fn jobs(&self) -> MutexGuard<'_, JobTable> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn notify(&self) {
         if let Some(notify) = self.notify.get() {
-            let running = self.jobs().running();
+            let running = self.jobs().running_commands();
             notify(running);
         }
     }
 }
 
-impl Jobs {
-    fn running(&self) -> Vec<BackgroundCommand> {
+impl JobTable {
+    fn running_commands(&self) -> Vec<BackgroundCommand> {
         let running = self.by_id.iter().filter(|(_, job)| job.state() != ENDED);
         let mut running: Vec<_> = running.collect();
         running.sort_by_key(|(_, job)| job.begun);
@@ -272,12 +275,12 @@ impl Jobs {
 }
 
 /// Keeps the state of a command.
-struct Ends {
+struct JobStatus {
     state: Arc<AtomicU8>,
-    shared: Weak<Shared>,
+    shared: Weak<SharedJobs>,
 }
 
-impl Ends {
+impl JobStatus {
     fn set(&self, state: u8) {
         self.state.store(state, Ordering::Relaxed);
         if let Some(shared) = self.shared.upgrade() {
@@ -291,81 +294,81 @@ impl Job {
         self.state.load(Ordering::Relaxed)
     }
 
-    async fn ask(&self, wait: Duration, kills: bool) -> Option<Piece> {
+    async fn request_output(&self, wait: Duration, kills: bool) -> Option<BackgroundOutput> {
         let (answer, answered) = oneshot::channel();
         let until = Instant::now() + wait;
-        self.questions.send(Question { until, kills, answer }).await.ok()?;
+        self.requests.send(OutputRequest { until, is_kill: kills, answer }).await.ok()?;
         answered.await.ok()
     }
 }
 
 /// Reads the command's output and answers requests, until no more can come.
-async fn attend(
-    started: Started,
-    mut asked: mpsc::Receiver<Question>,
+async fn run_job(
+    started: NewJob,
+    mut asked: mpsc::Receiver<OutputRequest>,
     cancel: CancellationToken,
-    ends: Ends,
+    ends: JobStatus,
 ) {
-    let Started { mut running, mut capture, timeout, guard, .. } = started;
+    let NewJob { mut running, mut capture, timeout, guard, .. } = started;
     let begun = Instant::now();
-    let deadline = begun + timeout.unwrap_or(LONG);
-    let mut question: Option<Question> = None;
+    let deadline = begun + timeout.unwrap_or(UNLIMITED);
+    let mut question: Option<OutputRequest> = None;
     let mut error = None;
     let (ended, status) = loop {
-        let until = question.as_ref().map_or(begun + LONG, |question| question.until);
+        let until = question.as_ref().map_or(begun + UNLIMITED, |question| question.until);
         let is_asked = question.is_some();
         tokio::select! {
             biased;
-            () = cancel.cancelled() => break (Ended::Cancelled, None),
-            () = sleep_until(deadline) => break (Ended::TimedOut, None),
+            () = cancel.cancelled() => break (EndReason::Cancelled, None),
+            () = sleep_until(deadline) => break (EndReason::TimedOut, None),
             next = asked.recv(), if !is_asked => match next {
                 Some(mut next) => {
-                    if capture.has_news() {
-                        next.hurry();
+                    if capture.has_output() {
+                        next.shorten_wait();
                     }
                     question = Some(next);
                 }
-                None => break (Ended::Cancelled, None),
+                None => break (EndReason::Cancelled, None),
             },
             // A request that nobody waits for any more takes no output.
-            () = gone(question.as_mut()), if is_asked => question = None,
+            () = wait_until_abandoned(question.as_mut()), if is_asked => question = None,
             () = sleep_until(until), if is_asked => {
                 if let Some(question) = question.take() {
-                    _ = question.answer.send(piece(&mut capture, begun.elapsed(), None));
+                    _ = question.answer.send(take_output(&mut capture, begun.elapsed(), None));
                 }
             }
-            step = running.step(&mut capture) => match step {
-                Ok(Some(status)) => break (Ended::Exited, Some(status)),
+            step = running.read_or_wait(&mut capture) => match step {
+                Ok(Some(status)) => break (EndReason::Exited, Some(status)),
                 Ok(None) => {
                     if let Some(question) = question.as_mut() {
-                        question.hurry();
+                        question.shorten_wait();
                     }
                 }
                 Err(failed) => {
                     error = Some(failed.to_string());
-                    break (Ended::Cancelled, None);
+                    break (EndReason::Cancelled, None);
                 }
             }
         }
     };
-    if ended != Ended::Exited {
-        running.end().await;
+    if ended != EndReason::Exited {
+        running.kill().await;
     }
-    let left_running = running.settle(&mut capture).await;
-    let mut left = if left_running.is_empty() { None } else { running.leave() };
+    let left_running = running.drain_output(&mut capture).await;
+    let mut left = if left_running.is_empty() { None } else { running.into_remaining() };
     capture.close();
-    let mut end = end(ended, status, guard);
+    let mut end = command_end(ended, status, guard);
     (end.error, end.left_running) = (error, left_running);
     let time = begun.elapsed();
-    ends.set(if left.is_some() { LEFT } else { ENDED });
+    ends.set(if left.is_some() { PROCESSES_REMAIN } else { ENDED });
     let mut next = question;
     loop {
         if let Some(question) = next.take().filter(|question| !question.answer.is_closed()) {
-            if question.kills && left.take().is_some() {
+            if question.is_kill && left.take().is_some() {
                 end.left_running.clear();
                 ends.set(ENDED);
             }
-            _ = question.answer.send(piece(&mut capture, time, Some(end.clone())));
+            _ = question.answer.send(take_output(&mut capture, time, Some(end.clone())));
         }
         match asked.recv().await {
             Some(asked) => next = Some(asked),
@@ -374,21 +377,25 @@ async fn attend(
     }
 }
 
-async fn gone(question: Option<&mut Question>) {
+async fn wait_until_abandoned(question: Option<&mut OutputRequest>) {
     if let Some(question) = question {
         question.answer.closed().await;
     }
 }
 
-fn piece(capture: &mut Capture<'_>, time: Duration, end: Option<End>) -> Piece {
+fn take_output(
+    capture: &mut OutputCapture<'_>,
+    time: Duration,
+    end: Option<CommandEnd>,
+) -> BackgroundOutput {
     let taken = capture.take();
-    let Kept { stdout, stderr, full_output, full_output_error } = taken;
-    Piece { stdout, stderr, full_output, full_output_error, refused: None, end, time }
+    let CapturedStreams { stdout, stderr, full_output, full_output_error } = taken;
+    BackgroundOutput { stdout, stderr, full_output, full_output_error, refusal: None, end, time }
 }
 
-fn end(ended: Ended, status: Option<ExitStatus>, guard: Option<Guard>) -> End {
-    let (exit_code, signal) = exit_of(status);
-    let notices = guard.map(|guard| guard.after()).unwrap_or_default();
+fn command_end(ended: EndReason, status: Option<ExitStatus>, guard: Option<Guard>) -> CommandEnd {
+    let (exit_code, signal) = exit_code_and_signal(status);
+    let notices = guard.map(|guard| guard.revert_changes()).unwrap_or_default();
     let (error, left_running) = (None, Vec::new());
-    End { ended, exit_code, signal, notices, left_running, error }
+    CommandEnd { reason: ended, exit_code, signal, notices, left_running, error }
 }

@@ -5,21 +5,21 @@ use std::io::{self, Write};
 
 use tokio::time::Instant;
 
-use super::live::Live;
+use super::live_output::LiveOutput;
 
 /// The file for the complete output, and its path for the reader.
-pub type WholeOutput<'a> =
+pub type OutputFileOpener<'a> =
     Box<dyn FnOnce() -> io::Result<(Box<dyn Write + Send>, String)> + Send + 'a>;
 
 /// Size of each stream's beginning, and of its end, that is kept in memory.
-pub(super) const KEPT: usize = 64 * 1024;
+pub(super) const KEPT_BYTES: usize = 64 * 1024;
 
 /// Limit of the file, so that endless output (`yes`) does not fill the disk.
-const MAX_KEPT: u64 = 2 * 1024 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// One stream of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedOutput {
     /// The output, or its beginning and end if it is long. Invalid UTF-8 is shown as `�`.
     pub text: String,
     /// Total size in bytes.
@@ -32,70 +32,73 @@ pub struct Captured {
 
 /// The stream that a chunk came from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
+pub(super) enum StreamKind {
     Stdout,
     Stderr,
 }
 
 /// Both streams while they are read.
-pub(super) struct Capture<'a> {
+pub(super) struct OutputCapture<'a> {
     stdout: Stream,
     stderr: Stream,
-    whole: Whole<'a>,
+    file: OutputFile<'a>,
     /// All output goes to the file, however short it is.
     keeps_all: bool,
-    live: Option<Live<'a>>,
+    live: Option<LiveOutput<'a>>,
 }
 
 /// The result for both streams.
-pub(super) struct Kept {
-    pub(super) stdout: Captured,
-    pub(super) stderr: Captured,
+pub(super) struct CapturedStreams {
+    pub(super) stdout: CapturedOutput,
+    pub(super) stderr: CapturedOutput,
     pub(super) full_output: Option<String>,
     pub(super) full_output_error: Option<String>,
 }
 
-impl<'a> Capture<'a> {
-    pub(super) fn new(whole_output: Option<WholeOutput<'a>>, live: Option<Live<'a>>) -> Self {
+impl<'a> OutputCapture<'a> {
+    pub(super) fn new(
+        whole_output: Option<OutputFileOpener<'a>>,
+        live: Option<LiveOutput<'a>>,
+    ) -> Self {
         let whole = match whole_output {
-            Some(factory) => Whole::Pending { factory, so_far: Vec::new() },
-            None => Whole::Unwanted,
+            Some(factory) => OutputFile::Pending { factory, so_far: Vec::new() },
+            None => OutputFile::Disabled,
         };
         let (stdout, stderr) = (Stream::default(), Stream::default());
-        Self { stdout, stderr, whole, keeps_all: false, live }
+        Self { stdout, stderr, file: whole, keeps_all: false, live }
     }
 
     /// For output that is taken while the command runs: all of it goes to the file immediately.
-    pub(super) fn keeping_all(whole_output: Option<WholeOutput<'a>>) -> Self {
+    pub(super) fn new_keeping_all(whole_output: Option<OutputFileOpener<'a>>) -> Self {
         Self { keeps_all: true, ..Self::new(whole_output, None) }
     }
 
     /// Closes the file after the end of the output.
     pub(super) fn close(&mut self) {
-        self.whole = match std::mem::replace(&mut self.whole, Whole::Unwanted) {
-            Whole::Open { name, .. } => Whole::Closed { name },
+        self.file = match std::mem::replace(&mut self.file, OutputFile::Disabled) {
+            OutputFile::Open { name, .. } => OutputFile::Closed { name },
             whole => whole,
         };
     }
 
     /// There is output that was not taken yet.
-    pub(super) fn has_news(&self) -> bool {
+    pub(super) fn has_output(&self) -> bool {
         self.stdout.total + self.stderr.total > 0
     }
 
     /// Takes the output since the last call.
-    pub(super) fn take(&mut self) -> Kept {
-        let (full_output, full_output_error) = match &mut self.whole {
-            Whole::Unwanted | Whole::Pending { .. } => (None, None),
-            Whole::Open { file, name, .. } => match file.flush() {
+    pub(super) fn take(&mut self) -> CapturedStreams {
+        let (full_output, full_output_error) = match &mut self.file {
+            OutputFile::Disabled | OutputFile::Pending { .. } => (None, None),
+            OutputFile::Open { file, name, .. } => match file.flush() {
                 Ok(()) => (Some(name.clone()), None),
                 Err(error) => (Some(name.clone()), Some(error.to_string())),
             },
-            Whole::Closed { name } => (Some(name.clone()), None),
-            Whole::Cut { name, why } => (Some(name.clone()), Some(why.clone())),
-            Whole::Failed(error) => (None, Some(error.clone())),
+            OutputFile::Closed { name } => (Some(name.clone()), None),
+            OutputFile::Cut { name, why } => (Some(name.clone()), Some(why.clone())),
+            OutputFile::Failed(error) => (None, Some(error.clone())),
         };
-        Kept {
+        CapturedStreams {
             stdout: std::mem::take(&mut self.stdout).finish(),
             stderr: std::mem::take(&mut self.stderr).finish(),
             full_output,
@@ -103,43 +106,43 @@ impl<'a> Capture<'a> {
         }
     }
 
-    pub(super) fn push(&mut self, source: Source, piece: &[u8]) {
+    pub(super) fn push(&mut self, source: StreamKind, piece: &[u8]) {
         if piece.is_empty() {
             return;
         }
         match source {
-            Source::Stdout => self.stdout.push(piece),
-            Source::Stderr => self.stderr.push(piece),
+            StreamKind::Stdout => self.stdout.push(piece),
+            StreamKind::Stderr => self.stderr.push(piece),
         }
         if let Some(live) = &mut self.live {
             live.push(piece);
         }
         let is_long = self.keeps_all || self.stdout.is_long() || self.stderr.is_long();
-        self.whole = std::mem::replace(&mut self.whole, Whole::Unwanted).push(piece, is_long);
+        self.file = std::mem::replace(&mut self.file, OutputFile::Disabled).push(piece, is_long);
     }
 
     /// When the watcher is next notified.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.live.as_ref().and_then(Live::due)
+    pub(super) fn next_notification(&self) -> Option<Instant> {
+        self.live.as_ref().and_then(LiveOutput::next_notification)
     }
 
     /// Notifies the watcher.
-    pub(super) fn tell(&mut self) {
+    pub(super) fn notify_watcher(&mut self) {
         if let Some(live) = &mut self.live {
-            live.tell();
+            live.notify_watcher();
         }
     }
 
-    pub(super) fn finish(mut self) -> Kept {
+    pub(super) fn finish(mut self) -> CapturedStreams {
         self.take()
     }
 }
 
 /// Both streams in order of arrival, once one of them is too long for memory.
-enum Whole<'a> {
-    Unwanted,
+enum OutputFile<'a> {
+    Disabled,
     Pending {
-        factory: WholeOutput<'a>,
+        factory: OutputFileOpener<'a>,
         so_far: Vec<u8>,
     },
     Open {
@@ -158,7 +161,7 @@ enum Whole<'a> {
     Failed(String),
 }
 
-impl Whole<'_> {
+impl OutputFile<'_> {
     fn push(self, piece: &[u8], is_long: bool) -> Self {
         match self {
             Self::Pending { factory, mut so_far } => {
@@ -168,7 +171,7 @@ impl Whole<'_> {
                 }
                 match factory() {
                     Ok((file, name)) => {
-                        Self::Open { file, name, room: MAX_KEPT }.push(&so_far, is_long)
+                        Self::Open { file, name, room: MAX_FILE_BYTES }.push(&so_far, is_long)
                     }
                     Err(error) => Self::Failed(error.to_string()),
                 }
@@ -183,7 +186,7 @@ impl Whole<'_> {
                     Err(error) => Self::Cut { name, why: error.to_string() },
                 }
             }
-            unchanged @ (Self::Unwanted
+            unchanged @ (Self::Disabled
             | Self::Cut { .. }
             | Self::Closed { .. }
             | Self::Failed(_)) => unchanged,
@@ -203,24 +206,24 @@ impl Stream {
     fn push(&mut self, piece: &[u8]) {
         self.total += piece.len() as u64;
         self.line_breaks += memchr::memchr_iter(b'\n', piece).count() as u64;
-        let (head, rest) = piece.split_at(piece.len().min(KEPT - self.head.len()));
+        let (head, rest) = piece.split_at(piece.len().min(KEPT_BYTES - self.head.len()));
         self.head.extend_from_slice(head);
-        let rest = &rest[rest.len().saturating_sub(KEPT)..];
-        let surplus = (self.tail.len() + rest.len()).saturating_sub(KEPT);
+        let rest = &rest[rest.len().saturating_sub(KEPT_BYTES)..];
+        let surplus = (self.tail.len() + rest.len()).saturating_sub(KEPT_BYTES);
         self.tail.drain(..surplus);
         self.tail.extend(rest);
     }
 
     /// Longer than what is kept in memory.
     fn is_long(&self) -> bool {
-        self.left_out() > 0
+        self.n_bytes_left_out() > 0
     }
 
-    fn left_out(&self) -> u64 {
+    fn n_bytes_left_out(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    fn finish(self) -> Captured {
+    fn finish(self) -> CapturedOutput {
         let truncated = self.is_long();
         let (total_bytes, mut head) = (self.total, self.head);
         let mut tail = Vec::from(self.tail);
@@ -248,7 +251,7 @@ impl Stream {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         };
-        Captured { text, total_bytes, total_lines, truncated }
+        CapturedOutput { text, total_bytes, total_lines, truncated }
     }
 }
 
@@ -268,7 +271,7 @@ fn cut_character_at_end(bytes: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn captured(pieces: &[&[u8]]) -> Captured {
+    fn captured(pieces: &[&[u8]]) -> CapturedOutput {
         let mut stream = Stream::default();
         for piece in pieces {
             stream.push(piece);
@@ -279,11 +282,15 @@ mod tests {
     #[test]
     fn short_output_is_unchanged() {
         let short = captured(&[b"a\nb", "ä\n".as_bytes()]);
-        let expected =
-            Captured { text: "a\nbä\n".into(), total_bytes: 6, total_lines: 2, truncated: false };
+        let expected = CapturedOutput {
+            text: "a\nbä\n".into(),
+            total_bytes: 6,
+            total_lines: 2,
+            truncated: false,
+        };
         assert_eq!(short, expected);
-        let exact = captured(&[&vec![b'x'; KEPT], &vec![b'y'; KEPT]]);
-        assert_eq!((exact.text.len(), exact.truncated), (2 * KEPT, false));
+        let exact = captured(&[&vec![b'x'; KEPT_BYTES], &vec![b'y'; KEPT_BYTES]]);
+        assert_eq!((exact.text.len(), exact.truncated), (2 * KEPT_BYTES, false));
     }
 
     #[test]
@@ -321,13 +328,13 @@ mod tests {
         }
         let disk = Disk::default();
         let file = Box::new(disk.clone());
-        let mut capture = Capture::new(Some(Box::new(|| Ok((file, "x".to_owned())))), None);
+        let mut capture = OutputCapture::new(Some(Box::new(|| Ok((file, "x".to_owned())))), None);
         let piece = vec![b'y'; 1_000_000];
         for _ in 0..2_200 {
-            capture.push(Source::Stdout, &piece);
+            capture.push(StreamKind::Stdout, &piece);
         }
         let kept = capture.finish();
-        assert_eq!(disk.0.load(std::sync::atomic::Ordering::Relaxed), MAX_KEPT);
+        assert_eq!(disk.0.load(std::sync::atomic::Ordering::Relaxed), MAX_FILE_BYTES);
         assert_eq!(kept.stdout.total_bytes, 2_200_000_000);
         assert_eq!(kept.full_output.as_deref(), Some("x"));
         assert!(kept.full_output_error.expect("why").contains("2 GiB"));

@@ -8,7 +8,7 @@ use agent_protocol::disk;
 use agent_protocol::mask::{Masker, is_secret_name};
 
 /// Added for every command: no colours, no prompts, no pager.
-const ADDED: &[(&str, &str)] = &[
+const ADDED_VARIABLES: &[(&str, &str)] = &[
     ("NO_COLOR", "1"),
     ("CI", "true"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -20,11 +20,11 @@ const ADDED: &[(&str, &str)] = &[
 const STARTUP_FILES: &[&str] = &["BASH_ENV", "ENV"];
 
 /// Names that look like secrets but are not.
-const HARMLESS: &[&str] =
+const HARMLESS_NAMES: &[&str] =
     &["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "SSH_AUTH_SOCK", "XAUTHORITY"];
 
 /// Identifies the command that a process belongs to; a nested command appends its own mark.
-pub(super) const MARK: &str = "AGENT_COMMAND";
+pub(super) const MARK_VARIABLE: &str = "AGENT_COMMAND";
 
 /// The variables of every command.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ impl Environment {
         };
         let is_removed = |name: &OsStr, value: &OsStr| {
             let name = &*name.to_string_lossy();
-            let is_secret = is_secret_name(name) && !HARMLESS.contains(&name) && !is_path(value);
+            let is_secret =
+                is_secret_name(name) && !HARMLESS_NAMES.contains(&name) && !is_path(value);
             let is_proxy = name.to_ascii_lowercase().ends_with("_proxy");
             is_secret
                 || (!is_proxy && (has_password(value) || has_shape(value)))
@@ -51,7 +52,7 @@ impl Environment {
         };
         let mut kept: Vec<_> =
             variables.into_iter().filter(|(name, value)| !is_removed(name, value)).collect();
-        for (name, value) in ADDED {
+        for (name, value) in ADDED_VARIABLES {
             kept.retain(|(kept, _)| kept != name);
             kept.push((name.into(), value.into()));
         }
@@ -62,21 +63,21 @@ impl Environment {
     pub(super) fn variables(&self, mark: &str) -> Vec<(OsString, OsString)> {
         let mut variables = self.0.clone();
         let mut marks = OsString::new();
-        if let Some(outer) = self.get(MARK) {
+        if let Some(outer) = self.get(MARK_VARIABLE) {
             marks.push(outer);
             marks.push(":");
         }
         marks.push(mark);
-        variables.retain(|(name, _)| name != MARK);
-        variables.push((MARK.into(), marks));
+        variables.retain(|(name, _)| name != MARK_VARIABLE);
+        variables.push((MARK_VARIABLE.into(), marks));
         variables
     }
 
     /// The program of this name in PATH, skipping directories in these places (`.venv/bin`).
     pub(super) fn find(&self, program: &str, but_not: &[PathBuf]) -> Option<PathBuf> {
-        std::env::split_paths(self.get("PATH")?)
-            .map(|folder| folder.join(program))
-            .find(|path| path.is_absolute() && path.is_file() && !disk::is_below(path, but_not))
+        std::env::split_paths(self.get("PATH")?).map(|folder| folder.join(program)).find(|path| {
+            path.is_absolute() && path.is_file() && !disk::passes_through(path, but_not)
+        })
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&OsStr> {
@@ -121,7 +122,7 @@ mod tests {
         let given = given.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let kept = Environment::new(given, &[]);
         let names: Vec<_> = kept.0.iter().map(|(name, _)| name.to_string_lossy()).collect();
-        let own = ADDED.iter().map(|(name, _)| *name);
+        let own = ADDED_VARIABLES.iter().map(|(name, _)| *name);
         let expected: Vec<_> =
             ["EDITOR", "SESSION", "https_proxy"].into_iter().chain(own).collect();
         assert_eq!(names, expected);

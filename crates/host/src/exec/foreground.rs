@@ -9,7 +9,7 @@ use super::new_command;
 
 /// Runs the user's program on this file, with the user's terminal and this environment, until it exits.
 /// `program` may contain options: `code --wait`.
-pub async fn foreground(
+pub async fn run_in_foreground(
     program: &str,
     file: &Path,
     directory: &Path,

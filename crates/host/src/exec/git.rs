@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Variables that select another repository than the one around the directory.
-const OF_A_REPOSITORY: [&str; 6] = [
+const REPOSITORY_VARIABLES: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_COMMON_DIR",
@@ -17,8 +17,9 @@ const OF_A_REPOSITORY: [&str; 6] = [
 
 /// The contents of these blobs by id, as far as the repository around a directory has them. Runs nothing that
 /// the repository configures: no filter, hook or monitor.
-pub fn blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec<u8>>> {
-    let mut git = git(directory).args(["cat-file", "--batch"]).stdin(Stdio::piped()).spawn()?;
+pub fn read_blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec<u8>>> {
+    let mut git =
+        git_command(directory).args(["cat-file", "--batch"]).stdin(Stdio::piped()).spawn()?;
     let (Some(mut stdin), Some(stdout)) = (git.stdin.take(), git.stdout.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
@@ -49,35 +50,35 @@ pub fn blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec
 }
 
 /// The id of the commit that a revision names; `None` if there is none, or no repository around the directory.
-pub fn commit(directory: &Path, revision: &str) -> io::Result<Option<String>> {
+pub fn commit_id(directory: &Path, revision: &str) -> io::Result<Option<String>> {
     let commit = format!("{revision}^{{commit}}");
-    line(directory, &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
+    first_line(directory, &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
 }
 
 /// The best common ancestor of two commits; `None` if there is none.
 pub fn merge_base(directory: &Path, one: &str, other: &str) -> io::Result<Option<String>> {
-    line(directory, &["merge-base", one, other])
+    first_line(directory, &["merge-base", one, other])
 }
 
 /// The directory is in the working tree of a repository.
 pub fn is_work_tree(directory: &Path) -> io::Result<bool> {
-    let answer = line(directory, &["rev-parse", "--is-inside-work-tree"])?;
+    let answer = first_line(directory, &["rev-parse", "--is-inside-work-tree"])?;
     Ok(answer.as_deref() == Some("true"))
 }
 
 /// The first line that git prints; `None` if it fails.
-fn line(directory: &Path, arguments: &[&str]) -> io::Result<Option<String>> {
-    let output = git(directory).args(arguments).stdin(Stdio::null()).output()?;
+fn first_line(directory: &Path, arguments: &[&str]) -> io::Result<Option<String>> {
+    let output = git_command(directory).args(arguments).stdin(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().filter(|_| output.status.success()).map(str::to_owned))
 }
 
 /// Git, for subcommands that run nothing of the repository.
-fn git(directory: &Path) -> Command {
+fn git_command(directory: &Path) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
     let mut git = Command::new("git");
     // A hook of another repository may have started the agent.
-    for name in OF_A_REPOSITORY {
+    for name in REPOSITORY_VARIABLES {
         git.env_remove(name);
     }
     // (Repositories of other users are read as well.)

@@ -7,15 +7,15 @@ mod background;
 mod capture;
 mod environment;
 mod foreground;
-mod forward;
 pub mod git;
-mod itself;
-mod live;
+mod live_output;
+mod port_forwards;
 mod process;
-mod running;
+mod running_command;
 pub mod sandbox;
+mod self_command;
 mod service;
-mod stages;
+mod status_report;
 #[cfg(test)]
 mod tests;
 
@@ -33,30 +33,30 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use tokio_util::sync::CancellationToken;
 
-use background::Background;
-use capture::Capture;
+use background::BackgroundJobs;
+use capture::OutputCapture;
 use environment::Environment;
-use forward::Forwards;
-use live::Live;
-use running::{Left, Running};
+use live_output::LiveOutput;
+use port_forwards::PortForwards;
+use running_command::{RemainingProcesses, RunningCommand};
 use sandbox::{Guard, Sandbox};
-use stages::Report;
+use status_report::StatusReport;
 
-use agent_protocol::disk::{canonical_prefix, without_links};
-use agent_protocol::tool::Rights;
+use agent_protocol::disk::{canonical_prefix, nofollow};
+use agent_protocol::tool::CommandRights;
 
-pub use background::{BackgroundCommand, End, Piece};
-pub use capture::{Captured, WholeOutput};
-pub use foreground::foreground;
-pub use itself::Itself;
-pub use live::Watcher;
+pub use background::{BackgroundCommand, BackgroundOutput, CommandEnd};
+pub use capture::{CapturedOutput, OutputFileOpener};
+pub use foreground::run_in_foreground;
+pub use live_output::OutputListener;
+pub use self_command::SelfCommand;
 pub use service::{Service, ServiceCommand};
-pub use stages::Statuses;
+pub use status_report::ReportedPipelines;
 
 /// How a command's directory is opened.
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// The maximum length of an argument on Linux (`MAX_ARG_STRLEN`, including its NUL).
-const LONGEST_WORD: usize = 128 * 1024;
+const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
 
 /// The note about a failed command whose connection to a service of the user's localhost may have been refused.
 const PRIVATE_LOCALHOST: &str = "a connection to localhost was refused: localhost is private to this session, and \
@@ -73,13 +73,13 @@ pub struct Command<'a> {
     /// Variables besides those of every command.
     pub environment: Vec<(String, String)>,
     /// Called when the output exceeds the part that is kept in memory.
-    pub whole_output: Option<WholeOutput<'a>>,
+    pub whole_output: Option<OutputFileOpener<'a>>,
     /// How it differs from the session's sandbox profile.
-    pub rights: Rights,
+    pub rights: CommandRights,
     /// The pipelines whose statuses are reported.
-    pub statuses: Statuses,
+    pub statuses: ReportedPipelines,
     /// Receives the latest output at intervals while it runs.
-    pub watcher: Option<Watcher<'a>>,
+    pub watcher: Option<OutputListener<'a>>,
 }
 
 impl Command<'_> {
@@ -91,8 +91,8 @@ impl Command<'_> {
             timeout,
             environment: Vec::new(),
             whole_output: None,
-            rights: Rights::default(),
-            statuses: Statuses::AtTheEnd,
+            rights: CommandRights::default(),
+            statuses: ReportedPipelines::Last,
             watcher: None,
         }
     }
@@ -107,28 +107,28 @@ struct ClosedPath {
 
 /// The result of a command.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct CommandOutcome {
     /// Why it ended. Exit code, signal and stages exist only if the shell exited.
-    pub ended: Ended,
+    pub end_reason: EndReason,
     /// The shell's exit status: 128 + n if its last program was killed by signal n.
     pub exit_code: Option<i32>,
     /// The signal that killed the shell or, according to its status, its last program: `SIGSEGV`.
     pub signal: Option<String>,
     /// Its output on stdout.
-    pub stdout: Captured,
+    pub stdout: CapturedOutput,
     /// Its output on stderr.
-    pub stderr: Captured,
+    pub stderr: CapturedOutput,
     /// The stage statuses of the last pipeline that ran; empty if unknown. Before them, if requested, those
     /// of the pipeline before each command.
     pub statuses: Vec<Vec<i32>>,
     /// Processes that outlived the shell. They end with [`Exec::shutdown`].
-    pub left_running: Vec<LeftRunning>,
+    pub left_running: Vec<RemainingProcess>,
     /// The file with all output, if it exceeds the part that is kept in memory.
     pub full_output: Option<String>,
     /// Why the file is missing or incomplete.
     pub full_output_error: Option<String>,
     /// Which path or right the sandbox refused, and how to allow it.
-    pub refused: Option<String>,
+    pub refusal: Option<String>,
     /// Changes to a repository that were reverted.
     pub notices: Vec<String>,
     /// Running time.
@@ -137,24 +137,24 @@ pub struct Outcome {
     pub timeout: Duration,
 }
 
-impl Outcome {
+impl CommandOutcome {
     /// How it ended: `exited 1`, `was ended by SIGSEGV`, `did not end within 120 s`.
-    pub fn how(&self) -> String {
+    pub fn describe_end(&self) -> String {
         let code = self.exit_code.map(|code| format!("exited {code}"));
-        match (self.ended, code, &self.signal) {
-            (Ended::TimedOut, ..) => format!("did not end within {}", seconds(self.timeout)),
-            (Ended::Cancelled, ..) => "was cancelled".to_owned(),
-            (Ended::Exited, Some(code), None) => code,
-            (Ended::Exited, Some(code), Some(signal)) => format!("{code} ({signal})"),
-            (Ended::Exited, None, Some(signal)) => format!("was ended by {signal}"),
-            (Ended::Exited, None, None) => "was ended by a signal".to_owned(),
+        match (self.end_reason, code, &self.signal) {
+            (EndReason::TimedOut, ..) => format!("did not end within {}", seconds(self.timeout)),
+            (EndReason::Cancelled, ..) => "was cancelled".to_owned(),
+            (EndReason::Exited, Some(code), None) => code,
+            (EndReason::Exited, Some(code), Some(signal)) => format!("{code} ({signal})"),
+            (EndReason::Exited, None, Some(signal)) => format!("was ended by {signal}"),
+            (EndReason::Exited, None, None) => "was ended by a signal".to_owned(),
         }
     }
 }
 
 /// Why a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum EndReason {
     /// The shell exited.
     Exited,
     /// Its time limit was reached.
@@ -165,7 +165,7 @@ pub enum Ended {
 
 /// A process that outlived its shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftRunning {
+pub struct RemainingProcess {
     /// Its id.
     pub pid: i32,
     /// Its command line.
@@ -213,16 +213,16 @@ pub struct Exec {
     environment: Environment,
     bash: OnceLock<Option<PathBuf>>,
     sandbox: Option<Arc<Sandbox>>,
-    left: Arc<Mutex<Vec<Left>>>,
-    background: Background,
-    forwards: Forwards,
+    remaining: Arc<Mutex<Vec<RemainingProcesses>>>,
+    background: BackgroundJobs,
+    forwards: PortForwards,
     closed: Mutex<Vec<ClosedPath>>,
 }
 
 /// The resources of a started command.
-struct Started {
-    running: Running,
-    report: Option<Report>,
+struct StartedCommand {
+    running: RunningCommand,
+    report: Option<StatusReport>,
     guard: Option<Guard>,
 }
 
@@ -242,9 +242,9 @@ impl Exec {
             environment: Environment::new(variables, secret_names),
             bash: OnceLock::new(),
             sandbox: None,
-            left: Arc::default(),
-            background: Background::default(),
-            forwards: Forwards::default(),
+            remaining: Arc::default(),
+            background: BackgroundJobs::default(),
+            forwards: PortForwards::default(),
             closed: Mutex::default(),
         }
     }
@@ -252,7 +252,7 @@ impl Exec {
     /// Excludes these directories from the search for bash, whatever PATH is: a command could have created
     /// one there.
     #[must_use]
-    pub fn clear_of(mut self, places: &[PathBuf]) -> Self {
+    pub fn with_excluded_folders(mut self, places: &[PathBuf]) -> Self {
         // (Only `/` contains everything.)
         let places: Vec<PathBuf> =
             places.iter().filter(|place| place.parent().is_some()).cloned().collect();
@@ -286,57 +286,63 @@ impl Exec {
         &self,
         mut command: Command<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<CommandOutcome, Error> {
         let begun = Instant::now();
         let watcher = command.watcher.take();
-        let mut capture = Capture::new(command.whole_output.take(), watcher.map(Live::new));
+        let mut capture =
+            OutputCapture::new(command.whole_output.take(), watcher.map(LiveOutput::new));
         let (directory, timeout, rights) =
             (command.directory.clone(), command.timeout, command.rights);
         let private_localhost =
             self.sandbox_of(rights).filter(|it| it.has_private_localhost(rights));
         let refused_before = private_localhost.map_or(0, Sandbox::refused_connections);
-        let Some(started) = cancel.run_until_cancelled(self.start(command)).await else {
-            return Ok(outcome(Ended::Cancelled, None, capture, begun));
+        let Some(started) = cancel.run_until_cancelled(self.start_command(command)).await else {
+            return Ok(outcome(EndReason::Cancelled, None, capture, begun));
         };
-        let Started { mut running, report, guard } = started?;
-        let (ended, status) = running.follow(&mut capture, timeout, cancel).await?;
-        let left = running.settle(&mut capture).await;
+        let StartedCommand { mut running, report, guard } = started?;
+        let (ended, status) = running.read_until_end(&mut capture, timeout, cancel).await?;
+        let left = running.drain_output(&mut capture).await;
         let mut outcome = outcome(ended, status, capture, begun);
-        if let (Some(report), Ended::Exited) = (report, ended) {
-            outcome.statuses = report.statuses(running.root());
+        if let (Some(report), EndReason::Exited) = (report, ended) {
+            outcome.statuses = report.statuses(running.shell_pid());
         }
         if !left.is_empty() {
-            let mut others = self.left();
-            others.retain_mut(|other| !other.is_over());
-            others.extend(running.leave());
+            let mut others = self.lock_remaining();
+            others.retain_mut(|other| !other.has_ended());
+            others.extend(running.into_remaining());
             drop(others);
         }
         outcome.left_running = left;
         outcome.timeout = timeout;
-        outcome.notices = guard.map(|guard| guard.after()).unwrap_or_default();
+        outcome.notices = guard.map(|guard| guard.revert_changes()).unwrap_or_default();
         let sandbox = self.sandbox_of(rights);
         outcome.notices.extend(sandbox.and_then(|sandbox| sandbox.notice_of_temporary_files()));
         let refused = private_localhost.map_or(0, Sandbox::refused_connections);
         if refused > refused_before && outcome.exit_code != Some(0) {
             outcome.notices.push(PRIVATE_LOCALHOST.to_owned());
         }
-        outcome.refused = self.refused(&outcome.stderr.text, &directory, rights);
+        outcome.refusal = self.explain_refusal(&outcome.stderr.text, &directory, rights);
         Ok(outcome)
     }
 
     /// The sandbox of a command with these rights.
-    fn sandbox_of(&self, rights: Rights) -> Option<&Sandbox> {
-        self.sandbox.as_deref().filter(|_| !rights.outside)
+    fn sandbox_of(&self, rights: CommandRights) -> Option<&Sandbox> {
+        self.sandbox.as_deref().filter(|_| !rights.unsandboxed)
     }
 
     /// Which path or right the sandbox refused to a command with this error output, and how to allow it.
-    fn refused(&self, stderr: &str, directory: &Path, rights: Rights) -> Option<String> {
+    fn explain_refusal(
+        &self,
+        stderr: &str,
+        directory: &Path,
+        rights: CommandRights,
+    ) -> Option<String> {
         let sandbox = self.sandbox_of(rights)?;
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        sandbox.explain(stderr, directory, rights, &closed)
+        sandbox.explain_refusal(stderr, directory, rights, &closed)
     }
 
-    /// Starts a command and returns; [`Exec::output`] reads its output by id. Without a `timeout` its time is
+    /// Starts a command and returns; [`Exec::read_output`] reads its output by id. Without a `timeout` its time is
     /// not limited.
     ///
     /// To be awaited on the main thread, like [`Exec::run`].
@@ -349,29 +355,36 @@ impl Exec {
         if self.background.is_full() {
             return Err(Error::TooMany(background::MAX_JOBS));
         }
-        let capture = Capture::keeping_all(command.whole_output.take());
+        let capture = OutputCapture::new_keeping_all(command.whole_output.take());
         let place = (command.directory.clone(), command.rights);
         let line = command.line.clone();
-        let started = cancel.run_until_cancelled(self.start(command)).await;
-        let Started { running, guard, .. } = started.ok_or(Error::Cancelled)??;
+        let started = cancel.run_until_cancelled(self.start_command(command)).await;
+        let StartedCommand { running, guard, .. } = started.ok_or(Error::Cancelled)??;
         if let Some(sandbox) = &self.sandbox {
-            self.forwards.watch(sandbox);
+            self.forwards.watch_listeners(sandbox);
         }
-        let started = background::Started { running, capture, timeout, guard, line, place };
+        let started = background::NewJob {
+            running,
+            capture,
+            timeout,
+            guard,
+            line,
+            directory_and_rights: place,
+        };
         Ok(self.background.add(started))
     }
 
     /// The output of a background command since the last call; waits this long for output or the end. `None`:
     /// there is no such command.
-    pub async fn output(&self, id: &str, wait: Duration) -> Option<Piece> {
-        let (directory, rights) = self.background.place(id)?;
+    pub async fn read_output(&self, id: &str, wait: Duration) -> Option<BackgroundOutput> {
+        let (directory, rights) = self.background.directory_and_rights(id)?;
         let mut piece = self.background.output(id, wait).await?;
-        piece.refused = self.refused(&piece.stderr.text, &directory, rights);
+        piece.refusal = self.explain_refusal(&piece.stderr.text, &directory, rights);
         Some(piece)
     }
 
     /// Ends a background command with all of its processes.
-    pub async fn kill(&self, id: &str) -> Option<Piece> {
+    pub async fn kill_background(&self, id: &str) -> Option<BackgroundOutput> {
         self.background.kill(id).await
     }
 
@@ -382,7 +395,7 @@ impl Exec {
         let paths = |all: &[(PathBuf, String)]| -> Vec<PathBuf> {
             all.iter().map(|(path, _)| path.clone()).collect()
         };
-        sandbox.close(&paths(&hidden), &paths(&read_only));
+        sandbox.close_paths(&paths(&hidden), &paths(&read_only));
         let closed = hidden.into_iter().chain(read_only);
         let closed =
             closed.map(|(path, reason)| ClosedPath { path: canonical_prefix(&path), reason });
@@ -390,20 +403,22 @@ impl Exec {
     }
 
     /// The background command of this id, or a process that it left, is still running.
-    pub fn is_running(&self, id: &str) -> bool {
+    pub fn is_background_running(&self, id: &str) -> bool {
         self.background.is_running(id)
     }
 
     /// What runs without being waited for: background commands, the oldest first, and processes that other commands
     /// left.
-    pub fn running(&self) -> Vec<BackgroundCommand> {
-        let mut running = self.background.running();
-        let mut left = self.left();
-        running.extend(left.iter_mut().flat_map(Left::living).map(|process| BackgroundCommand {
-            id: process.pid.to_string(),
-            line: process.name,
-            time: None,
-        }));
+    pub fn running_commands(&self) -> Vec<BackgroundCommand> {
+        let mut running = self.background.running_commands();
+        let mut left = self.lock_remaining();
+        running.extend(left.iter_mut().flat_map(RemainingProcesses::running_processes).map(
+            |process| BackgroundCommand {
+                id: process.pid.to_string(),
+                line: process.name,
+                time: None,
+            },
+        ));
         running
     }
 
@@ -415,11 +430,14 @@ impl Exec {
         self.background.watch(Box::new(notify));
     }
 
-    /// Ends what [`Exec::running`] lists under this id; false if there is no such thing. The output of a background
+    /// Ends what [`Exec::running_commands`] lists under this id; false if there is no such thing. The output of a background
     /// command can still be read. With a process that a command left, its other processes end.
     pub async fn stop(&self, id: &str) -> bool {
-        let is_it = |process: &LeftRunning| process.pid.to_string() == id;
-        let of_command = self.left().extract_if(.., |left| left.living().iter().any(is_it)).next();
+        let is_it = |process: &RemainingProcess| process.pid.to_string() == id;
+        let of_command = self
+            .lock_remaining()
+            .extract_if(.., |left| left.running_processes().iter().any(is_it))
+            .next();
         of_command.is_some() || self.background.stop(id).await
     }
 
@@ -432,45 +450,45 @@ impl Exec {
     pub fn shutdown(&self) {
         self.forwards.shutdown();
         drop(self.background.shutdown());
-        let left = std::mem::take(&mut *self.left());
+        let left = std::mem::take(&mut *self.lock_remaining());
         drop(left);
     }
 
     /// The same; returns when they have ended.
-    pub async fn close(&self) {
+    pub async fn shutdown_and_wait(&self) {
         let mut tasks = self.background.shutdown();
         while tasks.join_next().await.is_some() {}
         self.shutdown();
     }
 
-    fn left(&self) -> MutexGuard<'_, Vec<Left>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_remaining(&self) -> MutexGuard<'_, Vec<RemainingProcesses>> {
+        self.remaining.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn start(&self, wanted: Command<'_>) -> Result<Started, Error> {
+    async fn start_command(&self, wanted: Command<'_>) -> Result<StartedCommand, Error> {
         let (line, directory) = (&wanted.line, &wanted.directory);
         let bash = self.bash.get_or_init(|| self.environment.find("bash", &[]));
         let bash = bash.as_ref().ok_or(Error::NoBash)?;
         if line.contains('\0') {
             return Err(Error::NulByte);
         }
-        let folder = without_links::open(directory, FOLDER).map_err(|error| match error {
+        let folder = nofollow::open(directory, FOLDER_FLAGS).map_err(|error| match error {
             Errno::NOENT => Error::NoDirectory(directory.to_owned()),
             Errno::NOTDIR => Error::NotADirectory(directory.to_owned()),
             Errno::LOOP => Error::Link(directory.to_owned()),
             _ => Error::Io(error.into()),
         })?;
-        if line.len() >= LONGEST_WORD {
+        if line.len() >= MAX_ARGUMENT_BYTES {
             return Err(Error::TooLong(line.len()));
         }
-        let report = Report::new(wanted.statuses).ok();
+        let report = StatusReport::new(wanted.statuses).ok();
         let mark = uuid::Uuid::now_v7().to_string();
         let words = ["--noprofile", "--norc", "-c", "--", line];
         let mut variables = self.environment.variables(&mark);
-        let sandbox = self.sandbox.as_ref().filter(|_| !wanted.rights.outside);
+        let sandbox = self.sandbox.as_ref().filter(|_| !wanted.rights.unsandboxed);
         if let Some(sandbox) = sandbox {
-            sandbox.prepare().await.map_err(no_sandbox)?;
-            self.forwards.open_host_ports(sandbox).map_err(no_sandbox)?;
+            sandbox.prepare().await.map_err(sandbox_error)?;
+            self.forwards.open_host_ports(sandbox).map_err(sandbox_error)?;
             variables.extend(sandbox.variables());
         }
         let wanted_ones = wanted.environment.iter();
@@ -479,20 +497,20 @@ impl Exec {
             variables.push(("BASH_ENV".into(), report.path().into()));
         }
         if let Some(sandbox) = sandbox {
-            let run = sandbox::Run {
+            let run = sandbox::ProgramInvocation {
                 program: bash.into(),
                 words: words.map(str::to_owned).into(),
                 variables,
                 directory: directory.into(),
-                report: report.as_ref().map(Report::number),
+                report: report.as_ref().map(StatusReport::descriptor_number),
             };
-            let descriptor = report.as_ref().map(Report::descriptor);
+            let descriptor = report.as_ref().map(StatusReport::descriptor);
             let descriptor = descriptor.as_ref().map(|report| report.as_fd());
-            let guard = (!wanted.rights.read_only).then(|| sandbox.guard());
+            let guard = (!wanted.rights.read_only).then(|| sandbox.capture_git_state());
             let started = sandbox.start(run, wanted.rights, descriptor).await;
-            let (supervisor, stdout, stderr) = started.map_err(no_sandbox)?;
-            let running = Running::supervised(supervisor, mark, stdout, stderr)?;
-            return Ok(Started { running, report, guard });
+            let (supervisor, stdout, stderr) = started.map_err(sandbox_error)?;
+            let running = RunningCommand::from_supervisor(supervisor, mark, stdout, stderr)?;
+            return Ok(StartedCommand { running, report, guard });
         }
         let mut command = new_command(bash);
         command
@@ -502,12 +520,12 @@ impl Exec {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        start_in_a_session(&mut command, folder, report.as_ref().map(Report::descriptor));
+        start_in_new_session(&mut command, folder, report.as_ref().map(StatusReport::descriptor));
         let child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
         })?;
-        Ok(Started { running: Running::unboxed(child, mark), report, guard: None })
+        Ok(StartedCommand { running: RunningCommand::from_child(child, mark), report, guard: None })
     }
 }
 
@@ -519,7 +537,7 @@ fn new_command(program: &Path) -> tokio::process::Command {
 /// Prepares the child before it executes its program: changes the directory, starts a new session, sets a
 /// signal for the death of its parent, and passes on the report's descriptor. (A supervisor starts its own
 /// session and watches its channel, which closes with this process, not with a thread.)
-fn start_in_a_session(
+fn start_in_new_session(
     command: &mut tokio::process::Command,
     folder: OwnedFd,
     report: Option<Arc<OwnedFd>>,
@@ -554,7 +572,7 @@ impl Drop for Exec {
 
 /// Setting up the sandbox failed.
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
-fn no_sandbox(error: io::Error) -> Error {
+fn sandbox_error(error: io::Error) -> Error {
     let message = format!("the sandbox could not be set up: {error}");
     Error::Io(io::Error::new(error.kind(), message))
 }
@@ -570,15 +588,15 @@ pub fn seconds(time: Duration) -> String {
 }
 
 fn outcome(
-    ended: Ended,
+    ended: EndReason,
     status: Option<ExitStatus>,
-    capture: Capture<'_>,
+    capture: OutputCapture<'_>,
     begun: Instant,
-) -> Outcome {
+) -> CommandOutcome {
     let kept = capture.finish();
-    let (exit_code, signal) = exit_of(status);
-    Outcome {
-        ended,
+    let (exit_code, signal) = exit_code_and_signal(status);
+    CommandOutcome {
+        end_reason: ended,
         exit_code,
         signal,
         stdout: kept.stdout,
@@ -587,7 +605,7 @@ fn outcome(
         left_running: Vec::new(),
         full_output: kept.full_output,
         full_output_error: kept.full_output_error,
-        refused: None,
+        refusal: None,
         notices: Vec::new(),
         time: begun.elapsed(),
         timeout: Duration::ZERO,
@@ -595,7 +613,7 @@ fn outcome(
 }
 
 /// The exit status, and the signal that killed the shell or, according to its status, its last program.
-fn exit_of(status: Option<ExitStatus>) -> (Option<i32>, Option<String>) {
+fn exit_code_and_signal(status: Option<ExitStatus>) -> (Option<i32>, Option<String>) {
     let exit_code = status.and_then(|status| status.code());
     let signal = status.and_then(|status| match (status.signal(), status.code()) {
         (Some(signal), _) => Some(signal),

@@ -16,7 +16,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
 };
 
-use super::LeftRunning;
+use super::RemainingProcess;
 use agent_protocol::shorten;
 
 /// Time limit for stopping all processes before the first is killed: a stopped process starts no other, and
@@ -29,23 +29,29 @@ const NAME_LENGTH: usize = 100;
 
 /// The processes of a command.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(super) struct CommandProcesses {
     /// The shell, while it or its session may exist; its process id may be reused later.
     root: Option<i32>,
     /// Start time of the shell in clock ticks.
-    since: u64,
+    start_time: u64,
     /// In the environment of each process, unless the process cleared it.
     mark: String,
     /// Processes that outlived the shell: process id and start time.
     known: HashSet<(i32, u64)>,
     /// Processes that were checked and do not belong to the command.
-    strangers: HashSet<(i32, u64)>,
+    non_members: HashSet<(i32, u64)>,
 }
 
-impl Family {
+impl CommandProcesses {
     pub(super) fn new(root: i32, mark: String) -> Self {
-        let since = read(root).map_or(0, |process| process.since);
-        Self { root: Some(root), since, mark, known: HashSet::new(), strangers: HashSet::new() }
+        let since = read_process(root).map_or(0, |process| process.start_time);
+        Self {
+            root: Some(root),
+            start_time: since,
+            mark,
+            known: HashSet::new(),
+            non_members: HashSet::new(),
+        }
     }
 
     /// The processes of a supervised command. They are identified only by their mark, because the supervisor
@@ -55,22 +61,24 @@ impl Family {
     }
 
     /// The running processes.
-    pub(super) fn living(&mut self) -> Vec<Process> {
+    pub(super) fn running_processes(&mut self) -> Vec<Process> {
         let own = i32::try_from(std::process::id()).unwrap_or_default();
-        let mut others: Vec<Process> = all()
-            .filter(|process| process.pid != own && process.since >= self.since && process.lives)
+        let mut others: Vec<Process> = all_processes()
+            .filter(|process| {
+                process.pid != own && process.start_time >= self.start_time && process.is_alive
+            })
             .collect();
-        let members = others.extract_if(.., |process| self.claims(process)).collect();
+        let members = others.extract_if(.., |process| self.is_member(process)).collect();
         with_descendants(members, others)
     }
 
     /// The running processes after the shell has exited; they are identified by process id and start time
     /// from then on.
-    pub(super) fn outlived(&mut self) -> Vec<LeftRunning> {
-        let members = self.living();
+    pub(super) fn keep_remaining(&mut self) -> Vec<RemainingProcess> {
+        let members = self.running_processes();
         self.root = None;
-        self.known = members.iter().map(|process| (process.pid, process.since)).collect();
-        members.iter().map(Process::left_running).collect()
+        self.known = members.iter().map(|process| (process.pid, process.start_time)).collect();
+        members.iter().map(Process::to_remaining).collect()
     }
 
     /// Ends all processes.
@@ -79,11 +87,11 @@ impl Family {
         if let Some(group) = self.root.and_then(Pid::from_raw) {
             _ = kill_process_group(group, Signal::STOP);
         }
-        end(|| self.living());
+        kill_all(|| self.running_processes());
     }
 
-    fn claims(&mut self, process: &Process) -> bool {
-        let id = (process.pid, process.since);
+    fn is_member(&mut self, process: &Process) -> bool {
+        let id = (process.pid, process.start_time);
         if self
             .root
             .is_some_and(|root| [process.pid, process.session, process.group].contains(&root))
@@ -91,12 +99,12 @@ impl Family {
         {
             return true;
         }
-        if self.strangers.contains(&id) {
+        if self.non_members.contains(&id) {
             return false;
         }
         let mark = process.has_mark(&self.mark);
         if mark == Some(false) {
-            self.strangers.insert(id);
+            self.non_members.insert(id);
         }
         mark == Some(true)
     }
@@ -105,8 +113,8 @@ impl Family {
 /// Ends all descendants of this process, which has to be a subreaper and to reap them.
 pub(super) fn end_descendants() {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    end(|| {
-        let mut others: Vec<Process> = all().filter(|process| process.lives).collect();
+    kill_all(|| {
+        let mut others: Vec<Process> = all_processes().filter(|process| process.is_alive).collect();
         let children = others.extract_if(.., |process| process.parent == own).collect();
         with_descendants(children, others)
     });
@@ -115,13 +123,13 @@ pub(super) fn end_descendants() {
 /// A process whose children supervise others. It is not a child of this process, so its process id may be
 /// reused as soon as it ends.
 #[derive(Debug)]
-pub(super) struct Watcher {
+pub(super) struct SupervisorProcess {
     pid: i32,
     /// A handle that stays valid if the process id is reused.
     handle: OwnedFd,
 }
 
-impl Watcher {
+impl SupervisorProcess {
     /// The process with this id; the caller ensures that it has not ended.
     pub(super) fn new(pid: i32) -> io::Result<Self> {
         let number = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
@@ -134,8 +142,8 @@ impl Watcher {
     }
 
     /// The descendants that are not its children: the processes that its children supervise.
-    pub(super) fn watched(&self) -> Vec<LeftRunning> {
-        self.grandchildren().iter().map(Process::left_running).collect()
+    pub(super) fn supervised_processes(&self) -> Vec<RemainingProcess> {
+        self.grandchildren().iter().map(Process::to_remaining).collect()
     }
 
     /// Ends the process itself.
@@ -158,14 +166,14 @@ impl Watcher {
 }
 
 fn grandchildren(pid: i32) -> Vec<Process> {
-    let mut others: Vec<Process> = all().filter(|process| process.lives).collect();
+    let mut others: Vec<Process> = all_processes().filter(|process| process.is_alive).collect();
     let children: Vec<Process> = others.extract_if(.., |process| process.parent == pid).collect();
     let n_children = children.len();
     with_descendants(children, others).split_off(n_children)
 }
 
 /// First stops all processes, so that none can start another; then kills them.
-fn end(mut members: impl FnMut() -> Vec<Process>) {
+fn kill_all(mut members: impl FnMut() -> Vec<Process>) {
     let begun = Instant::now();
     let mut stopped = HashSet::new();
     let mut last_change = begun;
@@ -177,7 +185,7 @@ fn end(mut members: impl FnMut() -> Vec<Process>) {
         }
         let mut n_new = 0;
         for process in &members {
-            if stopped.insert((process.pid, process.since)) {
+            if stopped.insert((process.pid, process.start_time)) {
                 n_new += 1;
                 process.signal(Signal::STOP);
             }
@@ -218,9 +226,9 @@ pub(super) struct Process {
     parent: i32,
     group: i32,
     session: i32,
-    since: u64,
+    start_time: u64,
     /// Neither a zombie nor dead.
-    lives: bool,
+    is_alive: bool,
 }
 
 impl Process {
@@ -233,7 +241,7 @@ impl Process {
 
     /// `None` if unknown: while a program is being executed, its environment is empty.
     fn has_mark(&self, mark: &str) -> Option<bool> {
-        let Some(environment) = self.tells("environ") else {
+        let Some(environment) = self.read_proc_file("environ") else {
             // Not readable: it belongs to another user.
             return Some(false);
         };
@@ -242,22 +250,22 @@ impl Process {
     }
 
     /// The content of this file of the process; that of another thread if the main thread has ended.
-    fn tells(&self, file: &str) -> Option<Vec<u8>> {
+    fn read_proc_file(&self, file: &str) -> Option<Vec<u8>> {
         let text = fs::read(format!("/proc/{}/{file}", self.pid)).ok()?;
         if !text.is_empty() {
             return Some(text);
         }
-        let of_threads = threads(self.pid)
+        let of_threads = thread_ids(self.pid)
             .filter_map(|thread| fs::read(format!("/proc/{}/task/{thread}/{file}", self.pid)).ok());
         Some(of_threads.into_iter().find(|text| !text.is_empty()).unwrap_or(text))
     }
 
-    pub(super) fn left_running(&self) -> LeftRunning {
-        LeftRunning { pid: self.pid, name: self.name() }
+    pub(super) fn to_remaining(&self) -> RemainingProcess {
+        RemainingProcess { pid: self.pid, name: self.name() }
     }
 
     fn name(&self) -> String {
-        let line = self.tells("cmdline").unwrap_or_default();
+        let line = self.read_proc_file("cmdline").unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
         shorten(line.trim_end(), NAME_LENGTH)
     }
@@ -274,23 +282,23 @@ pub(super) fn signal_name(signal: i32) -> Option<String> {
     Some(format!("SIG{name}"))
 }
 
-fn all() -> impl Iterator<Item = Process> {
+fn all_processes() -> impl Iterator<Item = Process> {
     fs::read_dir("/proc")
         .into_iter()
         .flatten()
-        .filter_map(|entry| read(entry.ok()?.file_name().to_str()?.parse().ok()?))
+        .filter_map(|entry| read_process(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
 /// The fields of `/proc/PID/stat` from the state on.
-fn stat(pid: impl Display) -> Option<String> {
+fn read_stat(pid: impl Display) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     // The name is in parentheses and may contain any character, including parentheses.
     Some(stat.get(stat.rfind(')')? + 1..)?.trim_start().to_owned())
 }
 
-fn read(pid: i32) -> Option<Process> {
-    let stat = stat(pid)?;
+fn read_process(pid: i32) -> Option<Process> {
+    let stat = read_stat(pid)?;
     let mut fields = stat.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
@@ -300,14 +308,14 @@ fn read(pid: i32) -> Option<Process> {
     let since = fields.nth(1)?.parse().ok()?;
     // The main thread may have ended while others run.
     let lives = !has_ended(state) || n_threads > 1;
-    Some(Process { pid, parent, group, session, since, lives })
+    Some(Process { pid, parent, group, session, start_time: since, is_alive: lives })
 }
 
 fn has_ended(state: &str) -> bool {
     matches!(state, "Z" | "X" | "x")
 }
 
-fn threads(pid: i32) -> impl Iterator<Item = String> {
+fn thread_ids(pid: i32) -> impl Iterator<Item = String> {
     fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten()
@@ -341,19 +349,19 @@ mod tests {
         }
         let grandchild: i32 = String::from_utf8(said).unwrap().trim().parse().unwrap();
         let pid = i32::try_from(other.id()).unwrap();
-        let mut watcher = Watcher::new(pid).unwrap();
-        let seen: Vec<i32> = watcher.watched().iter().map(|left| left.pid).collect();
+        let mut watcher = SupervisorProcess::new(pid).unwrap();
+        let seen: Vec<i32> = watcher.supervised_processes().iter().map(|left| left.pid).collect();
         assert_eq!(seen, [grandchild]);
 
         // The PID of a process that has ended, reused by another one.
         let mut ended = Command::new("true").spawn().unwrap();
-        let handle = Watcher::new(i32::try_from(ended.id()).unwrap()).unwrap().handle;
+        let handle = SupervisorProcess::new(i32::try_from(ended.id()).unwrap()).unwrap().handle;
         ended.wait().unwrap();
         watcher.handle = handle;
-        assert_eq!(watcher.watched(), []);
+        assert_eq!(watcher.supervised_processes(), []);
         watcher.kill();
-        let grandchild = read(grandchild).unwrap();
-        assert!(grandchild.lives);
+        let grandchild = read_process(grandchild).unwrap();
+        assert!(grandchild.is_alive);
         assert!(other.try_wait().unwrap().is_none());
 
         grandchild.signal(Signal::KILL);

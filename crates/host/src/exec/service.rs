@@ -24,7 +24,7 @@ use super::sandbox::{can_supervise, has_children, is_readable, kill_children, sy
 use super::{Exec, new_command};
 
 /// The argument that makes this binary a guard.
-const WORD: &str = "__guard";
+const GUARD_ARGUMENT: &str = "__guard";
 /// How often a guard reaps orphans of its program.
 const REAP_TIME: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// A guard needs a few milliseconds to end everything.
@@ -59,11 +59,11 @@ pub struct Service {
 
 impl Exec {
     /// Starts a program. Must be called in a runtime.
-    pub fn serve(&self, wanted: &ServiceCommand) -> io::Result<Service> {
+    pub fn start_service(&self, wanted: &ServiceCommand) -> io::Result<Service> {
         if !can_supervise() {
             return Err(io::Error::other("this program cannot supervise others"));
         }
-        let program = self.program(wanted).ok_or_else(|| {
+        let program = self.find_program(wanted).ok_or_else(|| {
             let program = &wanted.program;
             let where_to = if program.contains('/') { "" } else { " in PATH" };
             let message = format!("there is no program {program}{where_to}");
@@ -75,7 +75,7 @@ impl Exec {
         let wanted_ones = wanted.environment.iter().map(|(name, value)| (name, value));
         let mut command = new_command(Path::new("/proc/self/exe"));
         command
-            .arg(WORD)
+            .arg(GUARD_ARGUMENT)
             .arg(theirs.as_raw_fd().to_string())
             .arg(program)
             .args(&wanted.arguments)
@@ -86,7 +86,7 @@ impl Exec {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        inherit(&mut command, theirs);
+        inherit_descriptor(&mut command, theirs);
         let mut guard = command.spawn()?;
         Ok(Service {
             stdin: guard.stdin.take(),
@@ -97,7 +97,7 @@ impl Exec {
         })
     }
 
-    fn program(&self, wanted: &ServiceCommand) -> Option<PathBuf> {
+    fn find_program(&self, wanted: &ServiceCommand) -> Option<PathBuf> {
         if wanted.program.contains('/') {
             let path = wanted.directory.join(&wanted.program);
             return path.is_file().then_some(path);
@@ -113,7 +113,7 @@ impl Exec {
 }
 
 /// The child keeps this descriptor, and leaves the terminal and the process group of the agent.
-fn inherit(command: &mut tokio::process::Command, descriptor: OwnedFd) {
+fn inherit_descriptor(command: &mut tokio::process::Command, descriptor: OwnedFd) {
     let in_child = move || {
         setsid()?;
         rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::empty())?;
@@ -128,12 +128,12 @@ fn inherit(command: &mut tokio::process::Command, descriptor: OwnedFd) {
 
 impl Service {
     /// Waits for its end: the exit status, 128 + n after signal n.
-    pub async fn ended(&mut self) -> Option<i32> {
+    pub async fn wait_for_exit(&mut self) -> Option<i32> {
         self.guard.wait().await.ok()?.code()
     }
 
     /// Closes its input, and ends it after this time if it still runs.
-    pub async fn end(mut self, patience: Duration) {
+    pub async fn shutdown(mut self, patience: Duration) {
         self.stdin = None;
         if timeout(patience, self.guard.wait()).await.is_err() {
             self.lifeline = None;
@@ -145,21 +145,21 @@ impl Service {
 /// Runs the guard if this process was started as one; then its exit code.
 pub(super) fn main() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != WORD {
+    if arguments.next()? != GUARD_ARGUMENT {
         return None;
     }
     let number: RawFd = arguments.next()?.to_str()?.parse().ok()?;
-    if number < 3 || rustix::io::fcntl_getfd(borrowed(number)).is_err() {
+    if number < 3 || rustix::io::fcntl_getfd(borrow_descriptor(number)).is_err() {
         return Some(2);
     }
     #[expect(unsafe_code, reason = "the number of an inherited descriptor")]
     // SAFETY: it is open, as just checked, and nothing else in this process knows it.
     let lifeline = unsafe { OwnedFd::from_raw_fd(number) };
     let program = PathBuf::from(arguments.next()?);
-    Some(guard(&lifeline, &program, arguments.collect()).unwrap_or(2))
+    Some(run_guard(&lifeline, &program, arguments.collect()).unwrap_or(2))
 }
 
-fn borrowed(number: RawFd) -> BorrowedFd<'static> {
+fn borrow_descriptor(number: RawFd) -> BorrowedFd<'static> {
     #[expect(unsafe_code, reason = "only to ask whether it is open")]
     // SAFETY: it is used for one system call, which fails if the descriptor is not open.
     unsafe {
@@ -167,7 +167,7 @@ fn borrowed(number: RawFd) -> BorrowedFd<'static> {
     }
 }
 
-fn guard(lifeline: &OwnedFd, program: &Path, arguments: Vec<OsString>) -> io::Result<u8> {
+fn run_guard(lifeline: &OwnedFd, program: &Path, arguments: Vec<OsString>) -> io::Result<u8> {
     rustix::io::fcntl_setfd(lifeline, rustix::io::FdFlags::CLOEXEC)?;
     let own = getpid();
     set_child_subreaper(Some(own))?;

@@ -16,20 +16,20 @@ fn command(line: &str, directory: &Path) -> Command<'static> {
     Command::new(line.to_owned(), directory.to_owned(), Duration::from_mins(1))
 }
 
-async fn run(line: &str) -> Outcome {
+async fn run(line: &str) -> CommandOutcome {
     let dir = TempDir::new().unwrap();
     Exec::new(&[]).run(command(line, dir.path()), &CancellationToken::new()).await.unwrap()
 }
 
 /// Exit codes of the last pipeline's stages, if it has several.
-fn stages(outcome: &Outcome) -> &[i32] {
+fn stages(outcome: &CommandOutcome) -> &[i32] {
     outcome.statuses.last().filter(|codes| codes.len() > 1).map_or(&[], Vec::as_slice)
 }
 
 /// Asserts the result of a line, and that it is equal to that of plain bash.
 async fn check(line: &str, exit_code: i32, stdout: &str, expected: &[i32]) {
     let outcome = run(line).await;
-    assert_eq!(outcome.ended, Ended::Exited, "{line}");
+    assert_eq!(outcome.end_reason, EndReason::Exited, "{line}");
     assert_eq!(outcome.exit_code, Some(exit_code), "{line}: {}", outcome.stderr.text);
     assert_eq!(outcome.stdout.text, stdout, "{line}");
     assert_eq!(stages(&outcome), expected, "{line}");
@@ -125,9 +125,9 @@ async fn signals_are_reported_by_name() {
     assert_eq!(run("bash -c 'kill -SEGV $$'").await.signal.as_deref(), Some("SIGSEGV"));
     let shell = run("kill -KILL $$").await;
     assert_eq!((shell.exit_code, shell.signal.as_deref()), (None, Some("SIGKILL")));
-    assert_eq!(shell.how(), "was ended by SIGKILL");
+    assert_eq!(shell.describe_end(), "was ended by SIGKILL");
     let plain = run("exit 1").await;
-    assert_eq!((plain.how().as_str(), plain.signal), ("exited 1", None));
+    assert_eq!((plain.describe_end().as_str(), plain.signal), ("exited 1", None));
 }
 
 #[tokio::test]
@@ -178,8 +178,12 @@ async fn timeout_kills_the_whole_process_tree() {
     let mut command = command(line, dir.path());
     command.timeout = Duration::from_millis(1500);
     let outcome = Exec::new(&[]).run(command, &CancellationToken::new()).await.unwrap();
-    assert_eq!(outcome.ended, Ended::TimedOut);
-    assert!(outcome.how().starts_with("did not end within "), "{}", outcome.how());
+    assert_eq!(outcome.end_reason, EndReason::TimedOut);
+    assert!(
+        outcome.describe_end().starts_with("did not end within "),
+        "{}",
+        outcome.describe_end()
+    );
     assert_eq!((outcome.exit_code, outcome.stdout.text.as_str()), (None, "before\n"));
     let pids = pids(&dir.path().join("pids"));
     assert_eq!(pids.len(), 3);
@@ -211,7 +215,7 @@ async fn tree_of_200_processes_is_killed_in_every_ending() {
             "timeout" => {
                 command.timeout = Duration::from_secs(5);
                 let (outcome, ()) = tokio::join!(exec.run(command, &cancel), all);
-                assert_eq!(outcome.unwrap().ended, Ended::TimedOut);
+                assert_eq!(outcome.unwrap().end_reason, EndReason::TimedOut);
             }
             "cancel" => {
                 let cancelled = async {
@@ -219,7 +223,7 @@ async fn tree_of_200_processes_is_killed_in_every_ending() {
                     cancel.cancel();
                 };
                 let (outcome, ()) = tokio::join!(exec.run(command, &cancel), cancelled);
-                assert_eq!(outcome.unwrap().ended, Ended::Cancelled);
+                assert_eq!(outcome.unwrap().end_reason, EndReason::Cancelled);
             }
             "drop" => tokio::select! {
                 _ = exec.run(command, &cancel) => panic!("it ended"),
@@ -253,11 +257,11 @@ async fn cancellation_kills_the_process_tree() {
         cancel.cancel();
     };
     let (outcome, ()) = tokio::join!(exec.run(command(line, dir.path()), &cancel), started);
-    assert_eq!(outcome.unwrap().ended, Ended::Cancelled);
+    assert_eq!(outcome.unwrap().end_reason, EndReason::Cancelled);
     assert!(gone(&pids(&file)).await);
 
     let never = exec.run(command("touch never", dir.path()), &cancel).await.unwrap();
-    assert_eq!(never.ended, Ended::Cancelled);
+    assert_eq!(never.end_reason, EndReason::Cancelled);
     assert!(!dir.path().join("never").exists());
 }
 
@@ -288,7 +292,7 @@ async fn child_holding_the_pipe_does_not_delay_the_result() {
         (until [ -e answered ]; do sleep 0.01; done; yes | head -c 1000000; echo done > written) &
         echo a";
     let outcome = exec.run(command(line, dir.path()), &CancellationToken::new()).await.unwrap();
-    assert_eq!((outcome.ended, outcome.stdout.text.as_str()), (Ended::Exited, "a\n"));
+    assert_eq!((outcome.end_reason, outcome.stdout.text.as_str()), (EndReason::Exited, "a\n"));
     let left = &outcome.left_running;
     assert!(left.iter().any(|left| left.name == "sleep 1000") && left.len() >= 2, "{left:?}");
     std::fs::write(dir.path().join("answered"), "").unwrap();
@@ -338,7 +342,7 @@ async fn long_output_is_truncated_in_memory_and_complete_in_its_file() {
     assert_eq!(outcome.stdout.total_bytes, whole.len() as u64 - 5);
     assert!(whole.len() > 18_000_000 && whole.starts_with(b"oops\n1\n2\n"));
     assert!(whole.ends_with(b"\n2499999\n2500000\n"));
-    assert!(outcome.stdout.truncated && outcome.stdout.text.len() <= 2 * capture::KEPT + 100);
+    assert!(outcome.stdout.truncated && outcome.stdout.text.len() <= 2 * capture::KEPT_BYTES + 100);
     assert!(outcome.stdout.text.starts_with("1\n2\n"));
     assert!(outcome.stdout.text.ends_with("\n2500000\n"));
     assert_eq!(outcome.stderr.text, "oops\n");
@@ -348,7 +352,7 @@ async fn long_output_is_truncated_in_memory_and_complete_in_its_file() {
 #[tokio::test]
 async fn short_output_has_no_file_and_file_errors_are_reported() {
     let dir = TempDir::new().unwrap();
-    let full = || -> Option<WholeOutput<'static>> {
+    let full = || -> Option<OutputFileOpener<'static>> {
         Some(Box::new(|| Err(io::Error::other("no space left"))))
     };
     let (exec, cancel) = (Exec::new(&[]), CancellationToken::new());
@@ -415,11 +419,11 @@ async fn status_reports_do_not_change_behaviour() {
         ("false | true; kill -TERM $$; echo a", &[]),
         ("head -1 a | cat; echo \"$BASH_ENV\"; echo $SHLVL; times | wc -l; hash", &[]),
     ] {
-        let tell = Command { statuses: Statuses::BeforeEach, ..command(line, dir.path()) };
+        let tell = Command { statuses: ReportedPipelines::Each, ..command(line, dir.path()) };
         let exec = Exec::new(&[]);
         let told = exec.run(tell, &CancellationToken::new()).await.unwrap();
         let plain = exec.run(command(line, dir.path()), &CancellationToken::new()).await.unwrap();
-        let seen = |outcome: &Outcome| {
+        let seen = |outcome: &CommandOutcome| {
             let (stdout, stderr) = (outcome.stdout.text.clone(), outcome.stderr.text.clone());
             (stdout, stderr, outcome.exit_code, outcome.signal.clone())
         };

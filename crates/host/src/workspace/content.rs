@@ -13,7 +13,7 @@ pub(super) const MAX_CHANGED: u64 = 256 * 1024 * 1024;
 
 /// The current content of a file.
 #[derive(Clone, Debug)]
-pub struct Content {
+pub struct FileContent {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// The current snapshot.
@@ -24,15 +24,19 @@ impl Workspace {
     /// The bytes of an existing file that is to be changed. `NOT_READ` if it was not `seen` (an empty file
     /// need not be: nothing can be lost), `CONFLICT` if its bytes have changed; then its snapshot is dropped,
     /// so that it must be read again.
-    pub fn content(&self, path: &ProjectPath, seen: Option<&Snapshot>) -> Result<Content, Failure> {
+    pub fn read_unchanged(
+        &self,
+        path: &ProjectPath,
+        seen: Option<&Snapshot>,
+    ) -> Result<FileContent, Failure> {
         let (mut file, data) = self.open_file(path)?;
         let stat = FileStat::of(&data);
         let Some(seen) = seen else {
             if stat.size == 0 {
-                return Ok(Content { bytes: Vec::new(), snapshot: Snapshot::new(stat, &[]) });
+                return Ok(FileContent { bytes: Vec::new(), snapshot: Snapshot::new(stat, &[]) });
             }
             let message = "File not read. You must read before editing.";
-            return Err(Failure::new(ErrorCode::NotRead, message).at(path.relative()));
+            return Err(Failure::new(ErrorCode::NotRead, message).with_path(path.relative()));
         };
         if stat.size > MAX_CHANGED {
             let message = format!(
@@ -41,26 +45,26 @@ impl Workspace {
                 stat.size
             );
             return Err(Failure::new(ErrorCode::TooLarge, message)
-                .hint("use a command that works on streams, such as sed")
-                .at(path.relative()));
+                .with_hint("use a command that works on streams, such as sed")
+                .with_path(path.relative()));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(stat.size).unwrap_or(0));
         file.read_to_end(&mut bytes)
             .map_err(|error| io_failure(&error, "read", path.relative()))?;
         let snapshot = Snapshot::new(stat, &bytes);
         if snapshot.hash == seen.hash {
-            return Ok(Content { bytes, snapshot });
+            return Ok(FileContent { bytes, snapshot });
         }
-        Err(self.conflict(path, seen, Some((&stat, &bytes))))
+        Err(self.change_conflict(path, seen, Some((&stat, &bytes))))
     }
 
     /// The file that was read is gone: `CONFLICT`, once.
-    pub fn deleted(&self, path: &ProjectPath, seen: &Snapshot) -> Failure {
-        self.conflict(path, seen, None)
+    pub fn deletion_conflict(&self, path: &ProjectPath, seen: &Snapshot) -> Failure {
+        self.change_conflict(path, seen, None)
     }
 
     /// `CONFLICT`, with the changes since the read if the old bytes are still known. Drops the snapshot.
-    pub(super) fn conflict(
+    pub(super) fn change_conflict(
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
@@ -75,28 +79,28 @@ impl Workspace {
                 path.relative()
             );
             return Failure::new(ErrorCode::Conflict, message)
-                .hint("if it is to be there again, create it with Write")
-                .at(path.relative());
+                .with_hint("if it is to be there again, create it with Write")
+                .with_path(path.relative());
         };
         let message = format!(
             "File changed since last read. Expected mtime: {expected}, actual: {}",
             stat.mtime_ms()
         );
-        let mut failure = Failure::new(ErrorCode::Conflict, message).at(path.relative());
+        let mut failure = Failure::new(ErrorCode::Conflict, message).with_path(path.relative());
         let old = old.filter(|old| super::snapshot::hash(&[old]) == seen.hash);
         if let Some(old) = old {
             let names = ("as you read it", "as it is now");
-            let diff = Diff::between(&lossy(&old), &lossy(new), names);
-            failure = failure.datum("diff_preview", diff.text);
+            let diff = Diff::between(&decode_lossily(&old), &decode_lossily(new), names);
+            failure = failure.with_data("diff_preview", diff.text);
             if diff.truncated {
-                failure = failure.datum("diff_truncated", true);
+                failure = failure.with_data("diff_truncated", true);
             }
         }
         failure
     }
 }
 
-fn lossy(bytes: &[u8]) -> String {
+fn decode_lossily(bytes: &[u8]) -> String {
     match super::Text::decode(bytes.to_vec(), "") {
         Ok(text) => text.plain().to_owned(),
         Err(_) => plain(&String::from_utf8_lossy(bytes)).into_owned(),

@@ -49,10 +49,10 @@ impl Diff {
         names: (&str, &str),
         size: DiffSize,
     ) -> Self {
-        let mut middle = Middle::of(old, new);
+        let mut middle = ChangedRegion::of(old, new);
         middle.n_before += n_lines;
         let (old, new) = (&old[middle.old.clone()], &new[middle.new.clone()]);
-        let diff = LineDiff::of_texts(old, new);
+        let diff = LineDiff::from_texts(old, new);
         let mut result = Self::default();
         for change in diff.changes() {
             match change.tag() {
@@ -70,7 +70,7 @@ impl Diff {
             };
             let old = first.old_range().start..last.old_range().end;
             let new = first.new_range().start..last.new_range().end;
-            let head = format!("@@ -{} +{} @@\n", middle.lines(&old), middle.lines(&new));
+            let head = format!("@@ -{} +{} @@\n", middle.hunk_range(&old), middle.hunk_range(&new));
             let changes = hunk.iter().flat_map(|op| diff.changes_of(op)).map(|change| {
                 let missing = if change.value().ends_with('\n') { "" } else { NO_NEWLINE };
                 format!("{}{}{missing}", change.tag(), change.value())
@@ -104,14 +104,14 @@ impl Diff {
 
 /// The part in which two texts differ, with context lines: in a large file only this part is compared line by
 /// line.
-struct Middle {
+struct ChangedRegion {
     old: Range<usize>,
     new: Range<usize>,
     /// Number of lines before it, in both texts.
     n_before: usize,
 }
 
-impl Middle {
+impl ChangedRegion {
     fn of(old: &str, new: &str) -> Self {
         let (old, new) = (old.as_bytes(), new.as_bytes());
         let same = equal_at_start(old, new);
@@ -134,7 +134,7 @@ impl Middle {
     }
 
     /// A range of its lines in the format of a hunk header.
-    fn lines(&self, range: &Range<usize>) -> String {
+    fn hunk_range(&self, range: &Range<usize>) -> String {
         let start = range.start + self.n_before;
         match range.len() {
             0 => format!("{start},0"),

@@ -23,13 +23,15 @@ pub fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure {
         // The path was resolved before: a link that occurs now was created since then.
         _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             let message = format!("could not {doing} {path}: a symlink appeared in its path");
-            return Failure::new(ErrorCode::AccessDenied, message).hint(LIST).at(path);
+            return Failure::new(ErrorCode::AccessDenied, message).with_hint(LIST).with_path(path);
         }
         _ => {
             let message = format!("could not {doing} {path}: {error}");
-            return Failure::new(ErrorCode::ExecutionError, message).hint(ANOTHER_PATH).at(path);
+            return Failure::new(ErrorCode::ExecutionError, message)
+                .with_hint(ANOTHER_PATH)
+                .with_path(path);
         }
     };
     let why = disk::in_words(error);
-    Failure::new(code, format!("could not {doing} {path}: {why}")).hint(hint).at(path)
+    Failure::new(code, format!("could not {doing} {path}: {why}")).with_hint(hint).with_path(path)
 }

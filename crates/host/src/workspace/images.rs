@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use super::{ProjectPath, Workspace, io_failure};
 use agent_protocol::disk;
 use agent_protocol::envelope::{ErrorCode, Failure};
-use agent_protocol::message::{Image, Images};
-use agent_protocol::thousands;
+use agent_protocol::format_thousands;
+use agent_protocol::message::{Image, ImageSource};
 
 /// Size limit of an image: providers accept no larger ones.
 const MAX_BYTES: u64 = 5 * 1024 * 1024;
@@ -19,7 +19,7 @@ const HEAD: usize = 12;
 
 /// An image that was read from a file.
 #[derive(Clone, Debug)]
-pub struct Picture {
+pub struct ImageData {
     /// Its content.
     pub bytes: Vec<u8>,
     /// Its type.
@@ -84,18 +84,18 @@ impl ImageKind {
     }
 }
 
-impl Picture {
+impl ImageData {
     /// An image that did not come from a file; the error says why it cannot be shown.
-    pub fn of_bytes(bytes: Vec<u8>) -> Result<Self, String> {
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, String> {
         if bytes.len() as u64 > MAX_BYTES {
-            let size = thousands(bytes.len() as u64);
+            let size = format_thousands(bytes.len() as u64);
             return Err(format!("it has {size} bytes, and models accept at most 5 MB"));
         }
         let kind = ImageKind::of(&bytes).ok_or("models accept PNG, JPEG and WebP")?;
-        Self::checked(bytes, kind).map_err(str::to_owned)
+        Self::new_checked(bytes, kind).map_err(str::to_owned)
     }
 
-    fn checked(bytes: Vec<u8>, kind: ImageKind) -> Result<Self, &'static str> {
+    fn new_checked(bytes: Vec<u8>, kind: ImageKind) -> Result<Self, &'static str> {
         let size = imagesize::blob_size(&bytes).map_err(|_| "its header is broken")?;
         if size.width == 0 || size.height == 0 {
             return Err("its header is broken");
@@ -109,23 +109,23 @@ impl Picture {
 
 impl Workspace {
     /// The image in a file; `None`: the file is no image that models accept.
-    pub fn picture(&self, path: &ProjectPath) -> Result<Option<Picture>, Failure> {
+    pub fn read_image(&self, path: &ProjectPath) -> Result<Option<ImageData>, Failure> {
         let (file, data) = self.open_file(path)?;
-        read_picture(&file, data.len(), path.relative())
+        read_image_file(&file, data.len(), path.relative())
     }
 
     /// The image in a file anywhere, which the user names by its absolute path.
-    pub fn picture_of_user(&self, path: &Path) -> Result<Option<Picture>, Failure> {
+    pub fn read_user_image(&self, path: &Path) -> Result<Option<ImageData>, Failure> {
         let at = path.display().to_string();
         let failed = |error: io::Error| io_failure(&error, "read", &at);
         let file = disk::open_file(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
-        read_picture(&file, length, &at)
+        read_image_file(&file, length, &at)
     }
 }
 
 /// The image in this file, which messages call `at`.
-fn read_picture(file: &File, length: u64, at: &str) -> Result<Option<Picture>, Failure> {
+fn read_image_file(file: &File, length: u64, at: &str) -> Result<Option<ImageData>, Failure> {
     let failed = |error: io::Error| io_failure(&error, "read", at);
     let mut bytes = Vec::new();
     file.take(HEAD as u64).read_to_end(&mut bytes).map_err(failed)?;
@@ -133,28 +133,28 @@ fn read_picture(file: &File, length: u64, at: &str) -> Result<Option<Picture>, F
     // (It may grow meanwhile.)
     file.take(MAX_BYTES + 1 - bytes.len() as u64).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
-        let size = thousands(length.max(bytes.len() as u64));
+        let size = format_thousands(length.max(bytes.len() as u64));
         let message =
             format!("{at} has {size} bytes; models accept images of at most 5 MB (5,242,880)");
         return Err(Failure::new(ErrorCode::TooLarge, message)
-            .hint("make a smaller copy with a command, and use that one")
-            .at(at));
+            .with_hint("make a smaller copy with a command, and use that one")
+            .with_path(at));
     }
-    let picture = Picture::checked(bytes, kind).map_err(|why| {
+    let picture = ImageData::new_checked(bytes, kind).map_err(|why| {
         let name = kind.name();
         Failure::new(ErrorCode::BinaryFile, format!("{at} is no valid {name} image: {why}"))
-            .hint("check the file with a command that knows the format")
-            .at(at)
+            .with_hint("check the file with a command that knows the format")
+            .with_path(at)
     });
     picture.map(Some)
 }
 
 /// The images of a session, each once.
 #[derive(Debug)]
-pub struct ImageStore(Place);
+pub struct ImageStore(ImageLocation);
 
 #[derive(Debug)]
-enum Place {
+enum ImageLocation {
     /// The folder `images/` of a session, created with its first image.
     Folder(PathBuf),
     /// For a session that is not recorded.
@@ -164,33 +164,33 @@ enum Place {
 impl ImageStore {
     /// The images in this folder.
     pub fn in_folder(folder: PathBuf) -> Self {
-        Self(Place::Folder(folder))
+        Self(ImageLocation::Folder(folder))
     }
 
     /// Images that are not kept after the session.
     pub fn in_memory() -> Self {
-        Self(Place::Memory(Mutex::default()))
+        Self(ImageLocation::Memory(Mutex::default()))
     }
 
     /// Keeps an image.
-    pub fn keep(&self, picture: Picture) -> io::Result<Image> {
-        let Picture { bytes, kind, .. } = picture;
+    pub fn store(&self, picture: ImageData) -> io::Result<Image> {
+        let ImageData { bytes, kind, .. } = picture;
         let image = Image {
             hash: blake3::hash(&bytes).to_hex().to_string(),
             media_type: kind.media_type().to_owned(),
             bytes: bytes.len() as u64,
         };
         match &self.0 {
-            Place::Folder(folder) => {
+            ImageLocation::Folder(folder) => {
                 if self.content(&image).is_none() {
-                    let folder = disk::make_folder(folder, 0o700)?;
+                    let folder = disk::create_folder_all(folder, 0o700)?;
                     // A file under its final name is complete.
                     let half = format!("{}.new", uuid::Uuid::now_v7());
-                    disk::create_in(&folder, &half)?.write_all(&bytes)?;
+                    disk::create_file_in(&folder, &half)?.write_all(&bytes)?;
                     rustix::fs::renameat(&folder, half, &folder, &image.hash)?;
                 }
             }
-            Place::Memory(kept) => {
+            ImageLocation::Memory(kept) => {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.insert(image.hash.clone(), bytes);
             }
@@ -199,16 +199,16 @@ impl ImageStore {
     }
 }
 
-impl Images for ImageStore {
+impl ImageSource for ImageStore {
     fn content(&self, image: &Image) -> Option<Vec<u8>> {
         match &self.0 {
-            Place::Folder(folder) => {
+            ImageLocation::Folder(folder) => {
                 // The hash may come from a record: it could be a path.
                 let hash = blake3::Hash::from_hex(&image.hash).ok()?;
-                let bytes = disk::read(&folder.join(hash.to_hex().as_str())).ok()?;
+                let bytes = disk::read_file(&folder.join(hash.to_hex().as_str())).ok()?;
                 (blake3::hash(&bytes) == hash).then_some(bytes)
             }
-            Place::Memory(kept) => {
+            ImageLocation::Memory(kept) => {
                 let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.get(&image.hash).cloned()
             }
@@ -222,16 +222,16 @@ mod tests {
 
     use super::*;
 
-    fn picture(bytes: &[u8]) -> Picture {
-        Picture { bytes: bytes.to_vec(), kind: ImageKind::Png, width: 1, height: 1 }
+    fn picture(bytes: &[u8]) -> ImageData {
+        ImageData { bytes: bytes.to_vec(), kind: ImageKind::Png, width: 1, height: 1 }
     }
 
     #[test]
     fn images_are_kept_once_and_found_by_their_hash() {
         let dir = tempfile::tempdir().unwrap();
         for store in [ImageStore::in_folder(dir.path().join("s/images")), ImageStore::in_memory()] {
-            let image = store.keep(picture(b"one")).unwrap();
-            assert_eq!(store.keep(picture(b"one")).unwrap(), image);
+            let image = store.store(picture(b"one")).unwrap();
+            assert_eq!(store.store(picture(b"one")).unwrap(), image);
             assert_eq!((image.bytes, image.media_type.as_str()), (3, "image/png"));
             assert_eq!(store.content(&image).as_deref(), Some(&b"one"[..]));
             let other = Image { hash: blake3::hash(b"two").to_hex().to_string(), ..image };
@@ -246,7 +246,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("secret"), "x").unwrap();
         let store = ImageStore::in_folder(dir.path().join("images"));
-        let image = store.keep(picture(b"one")).unwrap();
+        let image = store.store(picture(b"one")).unwrap();
         let path = Image { hash: "../secret".to_owned(), ..image.clone() };
         assert_eq!(store.content(&path), None);
         std::fs::write(dir.path().join("images").join(&image.hash), "two").unwrap();

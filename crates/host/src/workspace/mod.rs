@@ -9,8 +9,8 @@ mod checkpoint;
 mod content;
 mod diff;
 mod failure;
-mod hints;
 mod images;
+mod leftovers;
 mod open;
 mod page;
 mod path;
@@ -18,7 +18,7 @@ mod replace;
 mod repository;
 mod snapshot;
 mod spill;
-mod sweep;
+mod suggestions;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -33,24 +33,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use charset::Charset;
 pub use checkpoint::{
-    Begun, Changed, Checkpoints, History, LeavesGit, Limits, OutsideChange, Placed, ReadBlobs,
-    Scope, Settings, USER_PROGRAMS, Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo,
-    copy_journal,
+    ChangedFiles, CheckpointLimits, CheckpointSettings, Checkpoints, FileHistory, GitSkipReason,
+    OpenOperation, OperationScope, OutsideChange, ReadBlobs, ScratchCopy, USER_PROGRAMS, UndoError,
+    UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo, copy_journal,
 };
-pub use content::Content;
+pub use content::FileContent;
 pub use diff::{Diff, DiffSize};
 pub use failure::io_failure;
-pub use images::{ImageKind, ImageStore, Picture};
-pub use open::Base;
-pub use page::{Lines, Page};
-pub use path::{CheckedPath, Guarded, ProjectPath, expand_home};
-pub use replace::Change;
+pub use images::{ImageData, ImageKind, ImageStore};
+pub use leftovers::FileStamp;
+pub use open::WalkBase;
+pub use page::{NumberedLines, Page};
+pub use path::{CheckedPath, GuardedPaths, ProjectPath, expand_home};
+pub use replace::WriteResult;
 pub use snapshot::{FileStat, Snapshot};
-pub use spill::{Spill, SpillFile};
-pub use sweep::Seen;
+pub use spill::{SpillFile, SpillFolder};
 pub use text::{LineEnding, Text, plain};
-pub use walk::Part;
-pub use walk::{Entry, Kind, Met, Rules, Skipped, Walk};
+pub use walk::ThreadResults;
+pub use walk::{FileKind, SkippedCounts, Walk, WalkEntry, WalkRules, WalkedPath};
 
 use agent_protocol::envelope::{ErrorCode, Failure};
 use snapshot::Snapshots;
@@ -61,35 +61,35 @@ pub struct Workspace {
     /// Canonical.
     root: PathBuf,
     /// Added folders outside the root that may be read and written (`--add-dir`). Canonical.
-    extra: Vec<PathBuf>,
+    extra_folders: Vec<PathBuf>,
     /// The same, as the user named them.
-    named: Vec<PathBuf>,
+    extra_folders_as_named: Vec<PathBuf>,
     /// Folders that may only be read: the session's `tool-output/`.
     readable: Vec<PathBuf>,
     snapshots: Snapshots,
     /// Records changes; `None`: nothing can be undone.
     checkpoints: Option<Arc<Checkpoints>>,
     /// Protected paths inside these folders.
-    guarded: Guarded,
+    guarded: GuardedPaths,
     /// Folders that were searched for temporary files of dead processes.
-    swept: Mutex<HashSet<PathBuf>>,
+    searched_folders: Mutex<HashSet<PathBuf>>,
 }
 
 impl Workspace {
     /// Opens the project at `root`, with the folders that the user added.
     pub fn open(root: &Path, extra: &[PathBuf]) -> Result<Self, Failure> {
-        let root = folder(root)?;
+        let root = canonical_folder(root)?;
         let named = extra.to_vec();
-        let extra = extra.iter().map(|path| folder(path)).collect::<Result<_, _>>()?;
+        let extra = extra.iter().map(|path| canonical_folder(path)).collect::<Result<_, _>>()?;
         Ok(Self {
             root,
-            extra,
-            named,
+            extra_folders: extra,
+            extra_folders_as_named: named,
             readable: Vec::new(),
             snapshots: Snapshots::default(),
             checkpoints: None,
-            guarded: Guarded::default(),
-            swept: Mutex::default(),
+            guarded: GuardedPaths::default(),
+            searched_folders: Mutex::default(),
         })
     }
 
@@ -105,30 +105,30 @@ impl Workspace {
     /// changes have the same checkpoints.
     #[must_use]
     pub fn of_agent(&self) -> Self {
-        let swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let swept = self.searched_folders.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Self {
             root: self.root.clone(),
-            extra: self.extra.clone(),
-            named: self.named.clone(),
+            extra_folders: self.extra_folders.clone(),
+            extra_folders_as_named: self.extra_folders_as_named.clone(),
             readable: self.readable.clone(),
             snapshots: Snapshots::default(),
             checkpoints: self.checkpoints.clone(),
             guarded: self.guarded.clone(),
-            swept: Mutex::new(swept),
+            searched_folders: Mutex::new(swept),
         }
     }
 
     /// Protects these paths.
     #[must_use]
-    pub fn guarding(mut self, guarded: Guarded) -> Self {
+    pub fn with_guarded_paths(mut self, guarded: GuardedPaths) -> Self {
         self.guarded = guarded;
         self
     }
 
     /// Enables checkpoints, so that changes can be undone.
     #[must_use]
-    pub fn with_checkpoints(mut self, settings: Settings) -> Self {
-        let closed = self.closed_places();
+    pub fn with_checkpoints(mut self, settings: CheckpointSettings) -> Self {
+        let closed = self.closed_paths();
         self.checkpoints = Some(Arc::new(Checkpoints::new(&self.root, closed, settings)));
         self
     }
@@ -144,19 +144,19 @@ impl Workspace {
     }
 
     /// The root and the added folders.
-    pub fn places(&self) -> Vec<PathBuf> {
-        std::iter::once(&self.root).chain(&self.extra).cloned().collect()
+    pub fn roots(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.root).chain(&self.extra_folders).cloned().collect()
     }
 
     /// Each added folder as the user named it, and canonical.
-    pub fn added(&self) -> impl Iterator<Item = (&Path, &Path)> {
-        let named = self.named.iter().map(PathBuf::as_path);
-        named.zip(self.extra.iter().map(PathBuf::as_path))
+    pub fn named_extra_folders(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        let named = self.extra_folders_as_named.iter().map(PathBuf::as_path);
+        named.zip(self.extra_folders.iter().map(PathBuf::as_path))
     }
 
     /// The added folders, canonical.
-    pub fn extra(&self) -> &[PathBuf] {
-        &self.extra
+    pub fn extra_folders(&self) -> &[PathBuf] {
+        &self.extra_folders
     }
 
     /// The snapshot of a file that was read or written in this session. May wait for the hash of a large
@@ -166,32 +166,32 @@ impl Workspace {
     }
 
     /// Whether all lines of a file that was read were shown.
-    pub fn is_shown(&self, path: &ProjectPath) -> bool {
+    pub fn is_fully_shown(&self, path: &ProjectPath) -> bool {
         self.snapshots.is_shown(path.absolute()) == Some(true)
     }
 
     /// The first line of a file that was not shown, if there is one.
-    pub fn first_not_shown(&self, path: &ProjectPath) -> u64 {
+    pub fn first_unshown_line(&self, path: &ProjectPath) -> u64 {
         self.snapshots.first_missing(path.absolute())
     }
 
     /// Marks lines of a file as not shown, or all lines without a range: the file still counts as read.
     /// Earlier reads of the same lines are kept.
-    pub fn set_not_shown(&self, path: &ProjectPath, lines: Option<Range<u64>>) {
+    pub fn mark_unshown(&self, path: &ProjectPath, lines: Option<Range<u64>>) {
         match lines {
-            Some(lines) => self.snapshots.hide(path.absolute(), &lines),
+            Some(lines) => self.snapshots.mark_hidden(path.absolute(), &lines),
             None => self.snapshots.set_shown(path.absolute(), false),
         }
     }
 
     /// Restores a snapshot on resume.
-    pub fn restore(&self, path: &ProjectPath, snapshot: Snapshot) {
+    pub fn restore_snapshot(&self, path: &ProjectPath, snapshot: Snapshot) {
         self.snapshots.record(path.absolute(), snapshot, None);
     }
 
     /// The texts of the files in a folder with one of these names, ignoring case, sorted by name: path and
     /// text. Skips files that are outside the project, not to be shown, not text, or not readable.
-    pub fn texts_in(
+    pub fn read_texts_in(
         &self,
         folder: &ProjectPath,
         names: &[&str],
@@ -224,10 +224,10 @@ impl Workspace {
 
     /// Files whose bytes changed since they were read in this session, or that are gone; relative paths,
     /// sorted. Bytes are compared only if size or times changed.
-    pub fn changed_since_seen(&self) -> Vec<String> {
+    pub fn files_changed_since_read(&self) -> Vec<String> {
         let mut changed: Vec<String> = self
             .snapshots
-            .all()
+            .known_snapshots()
             .into_iter()
             .filter(|(path, snapshot)| !snapshot.still_describes(path))
             .map(|(path, _)| self.display(&path))
@@ -237,7 +237,7 @@ impl Workspace {
     }
 }
 
-fn folder(path: &Path) -> Result<PathBuf, Failure> {
+fn canonical_folder(path: &Path) -> Result<PathBuf, Failure> {
     let shown = path.display().to_string();
     let folder = fs::canonicalize(path).map_err(|error| io_failure(&error, "open", &shown))?;
     // Listing distinguishes a file from a folder, and whether it is readable.
@@ -247,7 +247,7 @@ fn folder(path: &Path) -> Result<PathBuf, Failure> {
             ErrorCode::NotADirectory,
             format!("{shown} is a file, not a directory"),
         )
-        .hint("use its directory")),
+        .with_hint("use its directory")),
         Err(error) => Err(io_failure(&error, "open", &shown)),
     }
 }

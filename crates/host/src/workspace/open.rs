@@ -10,17 +10,17 @@ use rustix::fs::{AtFlags, CWD, OFlags};
 use rustix::io::Errno;
 
 use super::charset::{Charset, SNIFFED};
-use super::path::regular;
-use super::text::binary;
-use super::{Met, ProjectPath, Workspace, io_failure};
-use agent_protocol::disk::without_links;
+use super::path::check_is_regular;
+use super::text::binary_failure;
+use super::{ProjectPath, WalkedPath, Workspace, io_failure};
+use agent_protocol::disk::nofollow;
 use agent_protocol::envelope::Failure;
 
 impl Workspace {
     /// Opens a regular file for reading. Its type was checked before.
     pub fn open_file(&self, path: &ProjectPath) -> Result<(File, Metadata), Failure> {
-        regular(path, &self.metadata(path)?)?;
-        Self::open_seen(path)
+        check_is_regular(path, &self.metadata(path)?)?;
+        Self::open_checked(path)
     }
 
     /// Fails if a file cannot be opened, or if its beginning shows that it is not text.
@@ -31,55 +31,55 @@ impl Workspace {
             .read_to_end(&mut head)
             .map_err(|error| io_failure(&error, "read", path.relative()))?;
         let is_text = Charset::of_bom(&head).is_some() || !head.contains(&0);
-        if is_text { Ok(()) } else { Err(binary(&head, path.relative())) }
+        if is_text { Ok(()) } else { Err(binary_failure(&head, path.relative())) }
     }
 
     /// Opens a file whose type was just checked.
-    pub(super) fn open_seen(path: &ProjectPath) -> Result<(File, Metadata), Failure> {
+    pub(super) fn open_checked(path: &ProjectPath) -> Result<(File, Metadata), Failure> {
         // NONBLOCK: does not wait if a FIFO replaced the file since the check.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let file = without_links::open(path.absolute(), flags)
+        let file = nofollow::open(path.absolute(), flags)
             .map(File::from)
             .map_err(|error| io_failure(&error.into(), "open", path.relative()))?;
         let data =
             file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
-        regular(path, &data)?;
+        check_is_regular(path, &data)?;
         Ok((file, data))
     }
 }
 
 /// The base folder of a walk, held open: its path is resolved once, not for each file below it.
 #[derive(Debug)]
-pub struct Base<'a> {
+pub struct WalkBase<'a> {
     path: &'a Path,
     folder: OwnedFd,
 }
 
-impl<'a> Base<'a> {
+impl<'a> WalkBase<'a> {
     /// Opens the folder.
     pub fn open(path: &'a ProjectPath) -> Result<Self, Failure> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let folder = without_links::open(path.absolute(), flags)
+        let folder = nofollow::open(path.absolute(), flags)
             .map_err(|error| io_failure(&error.into(), "open", path.relative()))?;
         Ok(Self { path: path.absolute(), folder })
     }
 
     /// Opens a file that a walk just found to be a regular file. Does not block if it has been replaced; the
     /// caller checks the type before using the content.
-    pub fn file(&self, met: &Met<'_>) -> io::Result<File> {
+    pub fn open_file(&self, met: &WalkedPath<'_>) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let opened = match without_links::open_below(&self.folder, met.below(self.path), flags) {
+        let opened = match nofollow::open_below(&self.folder, met.relative_to(self.path), flags) {
             // Old kernels and some containers do not have it.
-            Err(Errno::NOSYS | Errno::PERM) => without_links::open(met.absolute(), flags),
+            Err(Errno::NOSYS | Errno::PERM) => nofollow::open(met.absolute(), flags),
             opened => opened,
         };
         Ok(opened?.into())
     }
 
     /// Modification time in seconds and nanoseconds; of a link itself. It may be that of another file if a
-    /// link was created in the path meanwhile: see [`Workspace::is_still_there`].
-    pub fn modified(&self, met: &Met<'_>) -> io::Result<(i64, i64)> {
-        let inside = met.below(self.path);
+    /// link was created in the path meanwhile: see [`Workspace::still_exists`].
+    pub fn modification_time(&self, met: &WalkedPath<'_>) -> io::Result<(i64, i64)> {
+        let inside = met.relative_to(self.path);
         let data = rustix::fs::statat(&self.folder, inside, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((data.st_mtime, data.st_mtime_nsec.try_into().unwrap_or(0)))
     }
@@ -88,8 +88,8 @@ impl<'a> Base<'a> {
 impl Workspace {
     /// The path still exists without a symlink in it. A walk resolves names, so a symlink that replaces a
     /// folder during the walk could reveal files outside.
-    pub fn is_still_there(&self, path: &ProjectPath) -> bool {
-        match without_links::open(path.absolute(), OFlags::PATH | OFlags::NOFOLLOW) {
+    pub fn still_exists(&self, path: &ProjectPath) -> bool {
+        match nofollow::open(path.absolute(), OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(_) => true,
             // (A path that we may not access, or have no descriptor left for, exists.)
             Err(error) => !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP),

@@ -4,28 +4,28 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use super::charset::{Charset, GUESSED_FROM, SNIFFED};
-use super::path::regular;
+use super::path::check_is_regular;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
-use super::text::{LineEnding, binary};
+use super::text::{LineEnding, binary_failure};
 use super::{CheckedPath, ProjectPath, Workspace, io_failure};
 use agent_protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
 
-pub use pager::Lines;
+pub use pager::NumberedLines;
 use pager::Pager;
 
 const CHUNK: usize = 128 * 1024;
 /// Size above which the hash is computed in the background and lines are not all counted.
-const FOREGROUND: u64 = 32 * 1024 * 1024;
+const MAX_FOREGROUND_BYTES: u64 = 32 * 1024 * 1024;
 /// Limit: reads of a file that changes while it is read.
-const TRIES: usize = 3;
+const MAX_TRIES: usize = 3;
 
 /// Lines of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The requested lines, as far as they exist and fit the page.
-    pub lines: Lines,
+    pub lines: NumberedLines,
     /// Number of the first line, from 1. If the last lines of a large file were requested, lines are counted
     /// from the end: the last one is -1.
     pub start_line: i64,
@@ -46,18 +46,18 @@ pub struct Page {
 }
 
 /// The result of one pass over a file's bytes.
-struct Survey {
+struct FileScan {
     charset: Charset,
     bom: usize,
     hash: Option<String>,
     /// All bytes of a small file.
     bytes: Option<Vec<u8>>,
-    ends: Ends,
+    line_ends: LineEndCounts,
 }
 
 /// Counts line ends of each kind in a stream of bytes.
 #[derive(Clone, Copy, Default)]
-struct Ends {
+struct LineEndCounts {
     lf: u64,
     crlf: u64,
     cr: u64,
@@ -65,7 +65,7 @@ struct Ends {
     after_cr: bool,
 }
 
-impl Ends {
+impl LineEndCounts {
     fn count(&mut self, bytes: &[u8]) {
         self.lf += memchr::memchr_iter(b'\n', bytes).count() as u64;
         self.crlf += u64::from(self.after_cr && bytes.first() == Some(&b'\n'));
@@ -82,29 +82,29 @@ impl Ends {
 impl Workspace {
     /// At most `limit` lines from line `from`; a negative `from` counts from the end. Records the snapshot.
     /// `stop` is polled for cancellation (CANCELLED).
-    pub fn page(
+    pub fn read_page(
         &self,
         checked_path: &CheckedPath,
         from: i64,
         limit: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Page, Failure> {
-        regular(checked_path.path(), &self.look(checked_path)?)?;
+        check_is_regular(checked_path.path(), &self.metadata_with_suggestions(checked_path)?)?;
         let path = checked_path.path();
         let before = self.snapshots.peek(path.absolute());
         let mut tries = 0;
         loop {
             tries += 1;
-            let opened = if tries == 1 { Self::open_seen(path) } else { self.open_file(path) };
+            let opened = if tries == 1 { Self::open_checked(path) } else { self.open_file(path) };
             let (file, data) = opened?;
             let stat = FileStat::of(&data);
-            let mut reading = Reading { file, path, stop };
-            let survey = reading.survey(&stat)?;
-            let mut page = reading.page(&survey, stat, from, limit)?;
+            let mut reading = PageReader { file, path, stop };
+            let survey = reading.scan_file(&stat)?;
+            let mut page = reading.read_page(&survey, stat, from, limit)?;
             let after = reading.file.metadata();
             let after = after.map_err(|error| io_failure(&error, "look at", path.relative()))?;
             if FileStat::of(&after) != stat {
-                if tries < TRIES {
+                if tries < MAX_TRIES {
                     continue;
                 }
                 self.snapshots.forget(path.absolute());
@@ -120,37 +120,37 @@ impl Workspace {
                     let snapshot = Snapshot { stat, hash };
                     self.snapshots.record(path.absolute(), snapshot, survey.bytes);
                 }
-                None => self.snapshots.promise(path.absolute(), reading.file, stat),
+                None => self.snapshots.record_in_background(path.absolute(), reading.file, stat),
             }
             // (A shortened line was not shown completely.)
             if let (Ok(first), 0) = (u64::try_from(page.start_line), page.lines.n_cut) {
                 let lines = first..first.saturating_add(page.lines.count);
-                self.snapshots.show(path.absolute(), lines, page.total_lines);
+                self.snapshots.mark_shown(path.absolute(), lines, page.total_lines);
             }
             return Ok(page);
         }
     }
 }
 
-struct Reading<'a> {
+struct PageReader<'a> {
     file: File,
     path: &'a ProjectPath,
     stop: &'a dyn Fn() -> bool,
 }
 
-impl Reading<'_> {
+impl PageReader<'_> {
     /// Reads the whole file, or only its beginning if it is too large.
-    fn survey(&mut self, stat: &FileStat) -> Result<Survey, Failure> {
-        let whole = stat.size <= FOREGROUND;
+    fn scan_file(&mut self, stat: &FileStat) -> Result<FileScan, Failure> {
+        let whole = stat.size <= MAX_FOREGROUND_BYTES;
         let mut hasher = blake3::Hasher::new();
         let mut kept = Vec::new();
         let mut validity = Utf8Check::default();
-        let mut survey = Survey {
+        let mut survey = FileScan {
             charset: Charset::UTF_8,
             bom: 0,
             hash: None,
             bytes: None,
-            ends: Ends::default(),
+            line_ends: LineEndCounts::default(),
         };
         let mut sample = Vec::new();
         let mut read = 0usize;
@@ -167,7 +167,7 @@ impl Reading<'_> {
                 if let Some((charset, bom)) = Charset::of_bom(head) {
                     (survey.charset, survey.bom) = (charset, bom);
                 } else if memchr::memchr(0, head).is_some() {
-                    return Err(binary(head, self.path.relative()));
+                    return Err(binary_failure(head, self.path.relative()));
                 }
             }
             read += n;
@@ -189,7 +189,7 @@ impl Reading<'_> {
                 let room = GUESSED_FROM - sample.len();
                 sample.extend(bytes[from..].iter().take(room));
             }
-            survey.ends.count(bytes);
+            survey.line_ends.count(bytes);
             let ended = n < chunk.len();
             if whole && ended && kept.is_empty() {
                 // The bytes are unchanged.
@@ -200,7 +200,7 @@ impl Reading<'_> {
             if whole && read <= MAX_KEPT {
                 kept.extend_from_slice(bytes);
             }
-            if ended || (!whole && survey.ends.lf > 0) {
+            if ended || (!whole && survey.line_ends.lf > 0) {
                 break;
             }
         }
@@ -218,42 +218,42 @@ impl Reading<'_> {
     }
 
     /// Line ends of UTF-16 are counted in the decoded text, not in the bytes.
-    fn count_utf_16(&mut self, survey: &mut Survey, whole: bool) -> Result<(), Failure> {
-        let mut ends = Ends::default();
-        self.decoded(survey, |text| {
+    fn count_utf_16(&mut self, survey: &mut FileScan, whole: bool) -> Result<(), Failure> {
+        let mut ends = LineEndCounts::default();
+        self.decode(survey, |text| {
             ends.count(text);
             whole || ends.lf == 0
         })?;
-        survey.ends = ends;
+        survey.line_ends = ends;
         Ok(())
     }
 
-    fn page(
+    fn read_page(
         &mut self,
-        survey: &Survey,
+        survey: &FileScan,
         stat: FileStat,
         from: i64,
         limit: u64,
     ) -> Result<Page, Failure> {
-        let Ends { lf, crlf, cr, .. } = survey.ends;
+        let LineEndCounts { lf, crlf, cr, .. } = survey.line_ends;
         let line_ending = LineEnding::of_counts(lf, crlf, cr);
         let end = if line_ending == LineEnding::Cr { b'\r' } else { b'\n' };
         let is_counted = survey.hash.is_some() || lf == 0 || survey.charset.is_utf_16();
         let first = match u64::try_from(from) {
             Ok(first) => first,
             Err(_) if !is_counted => {
-                let last = self.last_lines(survey, &stat, from.unsigned_abs(), limit)?;
+                let last = self.read_last_lines(survey, &stat, from.unsigned_abs(), limit)?;
                 return Ok(Page { line_ending, ..last });
             }
             Err(_) => {
                 let mut counter = Pager::new(end, u64::MAX, 0, true);
-                self.decoded(survey, |text| counter.feed(text))?;
+                self.decode(survey, |text| counter.feed(text))?;
                 counter.finish();
                 (counter.total() + 1).saturating_sub(from.unsigned_abs()).max(1)
             }
         };
         let mut pager = Pager::new(end, first, limit, survey.hash.is_some());
-        let to_the_end = self.decoded(survey, |text| pager.feed(text))?;
+        let to_the_end = self.decode(survey, |text| pager.feed(text))?;
         if to_the_end {
             pager.finish();
         }
@@ -267,9 +267,9 @@ impl Reading<'_> {
                 self.path.relative()
             );
             return Err(Failure::new(ErrorCode::InvalidParam, message)
-                .hint("-1 is the last line, -50 starts 50 lines before the end")
-                .datum("total_lines", total)
-                .at(self.path.relative()));
+                .with_hint("-1 is the last line, -50 starts 50 lines before the end")
+                .with_data("total_lines", total)
+                .with_path(self.path.relative()));
         }
         let lines = pager.into_lines();
         Ok(Page {
@@ -287,9 +287,9 @@ impl Reading<'_> {
 
     /// A page that begins this many lines before the end of a large file. It is read backwards: the lines
     /// before it are neither read nor counted.
-    fn last_lines(
+    fn read_last_lines(
         &mut self,
-        survey: &Survey,
+        survey: &FileScan,
         stat: &FileStat,
         wanted: u64,
         limit: u64,
@@ -318,8 +318,8 @@ impl Reading<'_> {
         let n_lines = if is_first { n_lines + 1 } else { n_lines };
         let from_end = i64::try_from(n_lines).unwrap_or(i64::MAX);
         let start_line = if is_first { 1 } else { -from_end };
-        let mut pager = Pager::new(b'\n', 1, limit, false).numbered_from(start_line);
-        if self.decoded_from(survey, begin, |text| pager.feed(text))? {
+        let mut pager = Pager::new(b'\n', 1, limit, false).with_first_number(start_line);
+        if self.decode_from(survey, begin, |text| pager.feed(text))? {
             pager.finish();
         }
         let lines = pager.into_lines();
@@ -337,18 +337,18 @@ impl Reading<'_> {
     }
 
     /// Passes the file's text as UTF-8 to `take` in chunks, until that returns false. True: up to the end.
-    fn decoded(
+    fn decode(
         &mut self,
-        survey: &Survey,
+        survey: &FileScan,
         take: impl FnMut(&[u8]) -> bool,
     ) -> Result<bool, Failure> {
-        self.decoded_from(survey, survey.bom as u64, take)
+        self.decode_from(survey, survey.bom as u64, take)
     }
 
     /// The same from the line that begins at this byte.
-    fn decoded_from(
+    fn decode_from(
         &mut self,
-        survey: &Survey,
+        survey: &FileScan,
         begin: u64,
         mut take: impl FnMut(&[u8]) -> bool,
     ) -> Result<bool, Failure> {
@@ -393,7 +393,9 @@ impl Reading<'_> {
     /// Fills the chunk, unless the file ends before, or `expected` bytes were read.
     fn fill(&mut self, chunk: &mut [u8], expected: usize) -> Result<usize, Failure> {
         if (self.stop)() {
-            return Err(Failure::new(ErrorCode::Cancelled, "interrupted").at(self.path.relative()));
+            return Err(
+                Failure::new(ErrorCode::Cancelled, "interrupted").with_path(self.path.relative())
+            );
         }
         let mut n = 0;
         while n < chunk.len() && (n == 0 || n != expected) {
@@ -413,23 +415,23 @@ struct Utf8Check {
     ascii: bool,
     valid: bool,
     /// The incomplete character at the end of the last chunk.
-    begun: Vec<u8>,
+    incomplete: Vec<u8>,
 }
 
 impl Default for Utf8Check {
     fn default() -> Self {
-        Self { ascii: true, valid: true, begun: Vec::new() }
+        Self { ascii: true, valid: true, incomplete: Vec::new() }
     }
 }
 
 impl Utf8Check {
     fn feed(&mut self, mut bytes: &[u8]) {
         self.ascii &= bytes.is_ascii();
-        while self.valid && !self.begun.is_empty() && !bytes.is_empty() {
-            self.begun.push(bytes[0]);
+        while self.valid && !self.incomplete.is_empty() && !bytes.is_empty() {
+            self.incomplete.push(bytes[0]);
             bytes = &bytes[1..];
-            match std::str::from_utf8(&self.begun) {
-                Ok(_) => self.begun.clear(),
+            match std::str::from_utf8(&self.incomplete) {
+                Ok(_) => self.incomplete.clear(),
                 Err(error) => self.valid = error.error_len().is_none(),
             }
         }
@@ -437,12 +439,12 @@ impl Utf8Check {
             && self.valid
         {
             self.valid = error.error_len().is_none();
-            self.begun.extend_from_slice(&bytes[error.valid_up_to()..]);
+            self.incomplete.extend_from_slice(&bytes[error.valid_up_to()..]);
         }
     }
 
     /// The beginning of a file may end within a character.
     fn is_valid(&self, whole: bool) -> bool {
-        self.valid && (!whole || self.begun.is_empty())
+        self.valid && (!whole || self.incomplete.is_empty())
     }
 }

@@ -11,36 +11,36 @@ use std::path::{Component, Path, PathBuf};
 use super::Workspace;
 use super::failure::io_failure;
 use super::repository;
-use agent_protocol::disk::{Resolver, canonical_prefix, metadata_without_links};
+use agent_protocol::disk::{LinkResolver, canonical_prefix, metadata_without_links};
 use agent_protocol::envelope::{ErrorCode, Failure};
-use agent_protocol::unescape;
+use agent_protocol::unescape_path;
 
 /// The remedy for a guarded path.
-const IN_ITS_FOLDER: &str = "ask the user to add its folder by name: /add-dir or --add-dir";
+const ADD_FOLDER_HINT: &str = "ask the user to add its folder by name: /add-dir or --add-dir";
 
 /// Why files of a repository are not written.
-const GITS_OWN: &str = "it belongs to git; use git commands";
+const BELONGS_TO_GIT: &str = "it belongs to git; use git commands";
 
 /// Paths inside the project that file tools must not use.
 #[derive(Clone, Debug, Default)]
-pub struct Guarded {
-    closed: Vec<GuardedPlace>,
-    unchanged: Vec<GuardedPlace>,
+pub struct GuardedPaths {
+    closed: Vec<GuardedPath>,
+    unchanged: Vec<GuardedPath>,
 }
 
 /// By its own path, and by the path that it leads to.
 #[derive(Clone, Debug)]
-struct GuardedPlace {
+struct GuardedPath {
     path: PathBuf,
     real: PathBuf,
     /// The target of the link is guarded only within the root or added folder that also contains the link.
     by_name: bool,
 }
 
-impl GuardedPlace {
+impl GuardedPath {
     /// The part that is guarded in this root or added folder: a folder that the user added by name is
     /// available with all that is in it.
-    fn below<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
+    fn paths_below<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
         let is_below = move |path: &PathBuf| path != root && path.starts_with(root);
         let by_real = is_below(&self.real) && (!self.by_name || is_below(&self.path));
         let real = Some(&self.real).filter(|_| by_real);
@@ -48,18 +48,18 @@ impl GuardedPlace {
     }
 }
 
-impl Guarded {
+impl GuardedPaths {
     /// `closed` paths are neither read nor changed, `unchanged` paths are not changed. Targets of
     /// `unchanged` links in another folder can be changed: users work on such files (dotfiles).
     pub fn new(closed: &[PathBuf], unchanged: &[PathBuf]) -> Self {
-        let mut resolver = Resolver::default();
+        let mut resolver = LinkResolver::default();
         let mut place = |path: &PathBuf, by_name| {
             // The path of the entry itself, not of its target.
             let path = match (path.parent(), path.file_name()) {
                 (Some(parent), Some(name)) => resolver.resolve(parent).join(name),
                 _ => path.clone(),
             };
-            GuardedPlace { real: resolver.resolve(&path), path, by_name }
+            GuardedPath { real: resolver.resolve(&path), path, by_name }
         };
         Self {
             closed: closed.iter().map(|path| place(path, false)).collect(),
@@ -77,7 +77,7 @@ pub struct ProjectPath {
     absolute: PathBuf,
     relative: String,
     /// The path was reached through a link called `.git`.
-    by_git: bool,
+    through_git_link: bool,
 }
 
 impl ProjectPath {
@@ -121,7 +121,7 @@ impl CheckedPath {
     }
 
     /// Discards the metadata, so that they are read again.
-    pub fn forget(&mut self) {
+    pub fn forget_metadata(&mut self) {
         self.data = None;
     }
 }
@@ -134,32 +134,35 @@ impl Workspace {
     }
 
     /// The metadata of a path; `NOT_FOUND` with the three most similar existing names if there is nothing.
-    pub fn look(&self, checked_path: &CheckedPath) -> Result<Metadata, Failure> {
+    pub fn metadata_with_suggestions(
+        &self,
+        checked_path: &CheckedPath,
+    ) -> Result<Metadata, Failure> {
         if let Some(data) = &checked_path.data {
             return Ok(data.clone());
         }
         self.metadata(&checked_path.path).map_err(|failure| match failure.code {
-            ErrorCode::NotFound => self.not_found(&checked_path.path),
+            ErrorCode::NotFound => self.not_found_failure(&checked_path.path),
             _ => failure,
         })
     }
 
     /// The path of an existing directory.
-    pub fn directory(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
+    pub fn existing_directory(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
         let path = &checked_path.path;
-        if self.look(checked_path)?.is_dir() {
+        if self.metadata_with_suggestions(checked_path)?.is_dir() {
             return Ok(path.clone());
         }
         let message = format!("{} is a file, not a directory", path.relative);
         Err(Failure::new(ErrorCode::NotADirectory, message)
-            .hint("use its directory")
-            .at(&path.relative))
+            .with_hint("use its directory")
+            .with_path(&path.relative))
     }
 
     /// The path of an existing regular file. Anything else is refused before it is opened: opening a FIFO
     /// blocks, and opening a device may have side effects.
-    pub fn file(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
-        regular(&checked_path.path, &self.look(checked_path)?)?;
+    pub fn existing_file(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
+        check_is_regular(&checked_path.path, &self.metadata_with_suggestions(checked_path)?)?;
         Ok(checked_path.path.clone())
     }
 
@@ -170,19 +173,20 @@ impl Workspace {
     }
 
     /// Whether the project, or an added folder, is this folder or inside it, also through links.
-    pub fn is_in(&self, folder: &Path) -> bool {
+    pub fn has_root_in(&self, folder: &Path) -> bool {
         fs::canonicalize(self.root.join(folder)).is_ok_and(|real| {
-            self.root.starts_with(&real) || self.extra.iter().any(|extra| extra.starts_with(&real))
+            self.root.starts_with(&real)
+                || self.extra_folders.iter().any(|extra| extra.starts_with(&real))
         })
     }
 
     /// A path anywhere as it is without links, as far as it exists.
-    pub fn without_links(&self, path: &str) -> PathBuf {
+    pub fn path_without_links(&self, path: &str) -> PathBuf {
         canonical_prefix(&self.root.join(path))
     }
 
     /// The path from this folder down to the project, also through links, if the project is inside.
-    pub fn way_down(&self, folder: &str) -> Option<&Path> {
+    pub fn root_relative_to(&self, folder: &str) -> Option<&Path> {
         let real = fs::canonicalize(self.root.join(folder)).ok()?;
         self.root.strip_prefix(real).ok()
     }
@@ -200,28 +204,28 @@ impl Workspace {
         let refused = |reason: &str| {
             let message = format!("{} is protected: {reason}", path.relative);
             Failure::new(ErrorCode::AccessDenied, message)
-                .hint("leave it as it is, or use another path")
-                .at(&path.relative)
+                .with_hint("leave it as it is, or use another path")
+                .with_path(&path.relative)
         };
         let Some(root) = self.writable_root(&path.absolute) else {
             return Err(refused("its folder is read-only"));
         };
         let inside = path.absolute.strip_prefix(root).unwrap_or(&path.absolute);
-        if let Some(reason) = protection(inside.iter()) {
+        if let Some(reason) = protection_reason(inside.iter()) {
             return Err(refused(reason));
         }
-        if path.by_git || repository::is_named(&path.absolute, root) {
-            return Err(refused(GITS_OWN));
+        if path.through_git_link || repository::is_git_link_target(&path.absolute, root) {
+            return Err(refused(BELONGS_TO_GIT));
         }
-        if let Some(folder) = repository::keeping(&path.absolute, root) {
+        if let Some(folder) = repository::repository_owning(&path.absolute, root) {
             let folder = self.display(folder);
-            return Err(refused(GITS_OWN).hint(format!(
+            return Err(refused(BELONGS_TO_GIT).with_hint(format!(
                 "the folder {folder} looks like a git repository; if it is a fixture, use a command to change it, or ask the user"
             )));
         }
         if self.is_guarded(&self.guarded.unchanged, &path.absolute) {
             return Err(refused("it runs or counts the next time the user does something")
-                .hint(format!("tell the user what to write there, or {IN_ITS_FOLDER}")));
+                .with_hint(format!("tell the user what to write there, or {ADD_FOLDER_HINT}")));
         }
         Ok(())
     }
@@ -244,21 +248,25 @@ impl Workspace {
     }
 
     /// A path that a walk found: it is inside, and contains no symlink except possibly the last component.
-    pub(super) fn inside(&self, path: &Path) -> ProjectPath {
-        ProjectPath { absolute: path.to_owned(), relative: self.display(path), by_git: false }
+    pub(super) fn project_path(&self, path: &Path) -> ProjectPath {
+        ProjectPath {
+            absolute: path.to_owned(),
+            relative: self.display(path),
+            through_git_link: false,
+        }
     }
 
     /// The target of a symlink, if it exists and is inside the project.
     pub fn link_target(&self, link: &Path) -> Option<ProjectPath> {
         let target = fs::canonicalize(link).ok()?;
-        self.contains(&target).then(|| self.inside(&target))
+        self.contains(&target).then(|| self.project_path(&target))
     }
 
     /// The root or added folder that contains the path.
     pub(super) fn writable_root(&self, path: &Path) -> Option<&Path> {
         // The innermost: an added folder may be inside the root.
         std::iter::once(&self.root)
-            .chain(&self.extra)
+            .chain(&self.extra_folders)
             .filter(|root| path.starts_with(root))
             .max_by_key(|root| root.as_os_str().len())
             .map(PathBuf::as_path)
@@ -272,29 +280,29 @@ impl Workspace {
     }
 
     /// The resolved path, if it is closed.
-    pub fn closed_at(&self, path: &str) -> Option<ProjectPath> {
+    pub fn resolve_closed(&self, path: &str) -> Option<ProjectPath> {
         let at = canonical_prefix(&self.root.join(path));
-        self.is_closed(&at).then(|| self.inside(&at))
+        self.is_closed(&at).then(|| self.project_path(&at))
     }
 
     /// The closed paths in the project and in the added folders.
-    pub fn closed_places(&self) -> Vec<PathBuf> {
-        let roots = std::iter::once(&self.root).chain(&self.extra);
-        roots.flat_map(|root| self.closed_below(root)).collect()
+    pub fn closed_paths(&self) -> Vec<PathBuf> {
+        let roots = std::iter::once(&self.root).chain(&self.extra_folders);
+        roots.flat_map(|root| self.closed_paths_below(root)).collect()
     }
 
     /// The closed paths that a walk from this root skips.
-    pub(super) fn closed_below(&self, root: &Path) -> Vec<PathBuf> {
+    pub(super) fn closed_paths_below(&self, root: &Path) -> Vec<PathBuf> {
         let places = self.guarded.closed.iter().flat_map(|place| [&place.path, &place.real]);
         places.filter(|path| path.starts_with(root) && self.is_closed(path)).cloned().collect()
     }
 
     /// Whether the path is in a guarded place.
-    fn is_guarded(&self, places: &[GuardedPlace], path: &Path) -> bool {
+    fn is_guarded(&self, places: &[GuardedPath], path: &Path) -> bool {
         let Some(root) = (!places.is_empty()).then(|| self.writable_root(path)).flatten() else {
             return false;
         };
-        places.iter().any(|place| place.below(root).any(|guarded| path.starts_with(guarded)))
+        places.iter().any(|place| place.paths_below(root).any(|guarded| path.starts_with(guarded)))
     }
 
     fn contains(&self, path: &Path) -> bool {
@@ -306,17 +314,17 @@ impl Workspace {
         if given.contains('\0') {
             let message = "the path contains a NUL character";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
-                .hint("leave it out; a path is plain text"));
+                .with_hint("leave it out; a path is plain text"));
         }
         // Escapes are decoded if the decoded path exists: a name that itself contains `\\x` is shown escaped.
-        match unescape(given).map(|raw| self.follow(given, Path::new(&raw))) {
+        match unescape_path(given).map(|raw| self.resolve_components(given, Path::new(&raw))) {
             Some(Ok(checked_path)) if self.exists(&checked_path.path) => Ok(checked_path),
-            Some(_) | None => self.follow(given, Path::new(given)),
+            Some(_) | None => self.resolve_components(given, Path::new(given)),
         }
     }
 
     /// Resolves a path component by component, as the kernel does.
-    fn follow(&self, given: &str, raw: &Path) -> Result<CheckedPath, Failure> {
+    fn resolve_components(&self, given: &str, raw: &Path) -> Result<CheckedPath, Failure> {
         let mut at = self.root.clone();
         let mut todo: Vec<OsString> = Vec::new();
         let mut links = 0;
@@ -325,7 +333,7 @@ impl Workspace {
         // The metadata of `at`.
         let mut end = None;
         let mut by_git = false;
-        start(raw, &mut at, &mut todo);
+        push_components(raw, &mut at, &mut todo);
         let found = loop {
             let Some(part) = todo.pop() else { break Ok(()) };
             end = None;
@@ -342,18 +350,18 @@ impl Workspace {
             match fs::symlink_metadata(&at) {
                 Ok(data) if data.is_symlink() => {
                     links += 1;
-                    by_git |= is_git(&part);
+                    by_git |= is_git_name(&part);
                     if links > MAX_LINKS {
                         break Err(Failure::new(
                             ErrorCode::InvalidParam,
                             format!("{given} leads into a loop of symlinks"),
                         )
-                        .hint("list its directory with LS, and use another path"));
+                        .with_hint("list its directory with LS, and use another path"));
                     }
                     match fs::read_link(&at) {
                         Ok(target) => {
                             at.pop();
-                            start(&target, &mut at, &mut todo);
+                            push_components(&target, &mut at, &mut todo);
                         }
                         // It is no longer a link, or is gone: read again.
                         Err(error)
@@ -374,7 +382,7 @@ impl Workspace {
                         ErrorCode::NotADirectory,
                         format!("{given} runs through {file}, which is a file"),
                     )
-                    .hint("list the directory of that file with LS"));
+                    .with_hint("list the directory of that file with LS"));
                 }
                 Ok(data) => end = Some(data),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => missing = 1,
@@ -384,7 +392,7 @@ impl Workspace {
         if !self.contains(&at) {
             // Outside the project nothing else is revealed.
             let message = format!("{given} is outside the project");
-            return Err(Failure::new(ErrorCode::AccessDenied, message).hint(
+            return Err(Failure::new(ErrorCode::AccessDenied, message).with_hint(
                 "only paths inside the project can be used; the user can add a folder with /add-dir or --add-dir",
             ));
         }
@@ -393,11 +401,11 @@ impl Workspace {
                 "{given} is protected: it contains secrets of the user, or belongs to the agent"
             );
             return Err(Failure::new(ErrorCode::AccessDenied, message)
-                .hint(format!("continue without it, or {IN_ITS_FOLDER}"))
-                .at(given));
+                .with_hint(format!("continue without it, or {ADD_FOLDER_HINT}"))
+                .with_path(given));
         }
-        found.map_err(|failure| failure.at(given))?;
-        let path = ProjectPath { by_git, ..self.inside(&at) };
+        found.map_err(|failure| failure.with_path(given))?;
+        let path = ProjectPath { through_git_link: by_git, ..self.project_path(&at) };
         Ok(CheckedPath { path, is_link: links > 0, data: end })
     }
 }
@@ -413,7 +421,7 @@ pub fn expand_home(path: &str) -> Cow<'_, str> {
 }
 
 /// Only regular files are read or replaced.
-pub(super) fn regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure> {
+pub(super) fn check_is_regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure> {
     let kind = data.file_type();
     if kind.is_file() {
         return Ok(());
@@ -421,8 +429,8 @@ pub(super) fn regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure
     if kind.is_dir() {
         let message = format!("{} is a directory", path.relative);
         return Err(Failure::new(ErrorCode::IsDirectory, message)
-            .hint("list it with LS")
-            .at(&path.relative));
+            .with_hint("list it with LS")
+            .with_path(&path.relative));
     }
     let what = if kind.is_fifo() {
         "a FIFO"
@@ -435,16 +443,16 @@ pub(super) fn regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure
     };
     let message = format!("{} is {what}, no regular file; it is not opened", path.relative);
     Err(Failure::new(ErrorCode::InvalidParam, message)
-        .hint("use another path, or a command that works with it")
-        .at(&path.relative))
+        .with_hint("use another path, or a command that works with it")
+        .with_path(&path.relative))
 }
 
 /// Why this path is not written, if it is protected.
-fn protection<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str> {
+fn protection_reason<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str> {
     let mut parts = parts.peekable();
     while let Some(part) = parts.next() {
-        if is_git(part) {
-            return Some(GITS_OWN);
+        if is_git_name(part) {
+            return Some(BELONGS_TO_GIT);
         }
         let free = ["agents", "commands", "prompts", "skills"];
         if part.eq_ignore_ascii_case(".agent")
@@ -457,12 +465,12 @@ fn protection<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str
 }
 
 /// Some file systems do not distinguish case.
-fn is_git(name: &OsStr) -> bool {
+fn is_git_name(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".git")
 }
 
 /// Starts a path: an absolute one begins at the root directory.
-fn start(path: &Path, at: &mut PathBuf, todo: &mut Vec<OsString>) {
+fn push_components(path: &Path, at: &mut PathBuf, todo: &mut Vec<OsString>) {
     if path.is_absolute() {
         at.clear();
         at.push("/");

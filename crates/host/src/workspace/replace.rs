@@ -25,7 +25,7 @@ mod target_folder;
 mod tests;
 mod writers;
 
-use target_folder::{Held, TargetFolder, Temporary, WrittenInto};
+use target_folder::{ConcurrentWrite, ExchangedFile, TargetFolder, TemporaryFile};
 
 /// Limit: files of another process that are exchanged while its last one is restored.
 const MAX_SWAPS: usize = 1000;
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The result of a successful change.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct WriteResult {
     /// The new snapshot, which is recorded already.
     pub snapshot: Snapshot,
     /// The old file had other names (hard links), which still have the old content.
@@ -43,12 +43,12 @@ pub struct Change {
 
 /// The content of a new file as consecutive pieces, so that a large file that changes in one place is not
 /// copied.
-pub(super) struct New<'a> {
+pub(super) struct NewContent<'a> {
     pub(super) pieces: &'a [&'a [u8]],
     hash: OnceLock<String>,
 }
 
-impl<'a> New<'a> {
+impl<'a> NewContent<'a> {
     pub(super) fn of(pieces: &'a [&'a [u8]]) -> Self {
         Self { pieces, hash: OnceLock::new() }
     }
@@ -71,84 +71,91 @@ impl Workspace {
         path: &ProjectPath,
         seen: &Snapshot,
         pieces: &[&[u8]],
-    ) -> Result<Change, Failure> {
+    ) -> Result<WriteResult, Failure> {
         self.check_writable(path)?;
-        self.swap(path, seen, &New::of(pieces))
+        self.replace_file(path, seen, &NewContent::of(pieces))
     }
 
     /// Creates a file with its missing parent folders; `CONFLICT` if it exists.
-    pub fn create(&self, path: &ProjectPath, bytes: &[u8]) -> Result<Change, Failure> {
+    pub fn create(&self, path: &ProjectPath, bytes: &[u8]) -> Result<WriteResult, Failure> {
         self.check_writable(path)?;
-        self.place(path, &New::of(&[bytes]))
+        self.create_file(path, &NewContent::of(&[bytes]))
     }
 
     /// Performs the replacement.
-    pub(super) fn swap(
+    pub(super) fn replace_file(
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
-        new: &New<'_>,
-    ) -> Result<Change, Failure> {
+        new: &NewContent<'_>,
+    ) -> Result<WriteResult, Failure> {
         let failed = |error: io::Error| io_failure(&error, "write", path.relative());
         let target_folder = TargetFolder::open(path.absolute()).map_err(failed)?;
         if let Some(folder) = path.absolute().parent() {
-            self.sweep_once(folder);
+            self.remove_leftovers_once(folder);
         }
         // Under the lock, so that several agents write one after the other.
         let (old, data) = self.open_file(path)?;
         if is_read_only(path.absolute(), &data) {
             let message = format!("{} is read-only", path.relative());
             return Err(Failure::new(ErrorCode::PermissionDenied, message)
-                .hint("leave it as it is, or ask the user before you make it writable")
-                .at(path.relative()));
+                .with_hint("leave it as it is, or ask the user before you make it writable")
+                .with_path(path.relative()));
         }
         // Only the metadata changed, or also the bytes? (If neither seems changed, the check follows the
         // exchange.)
         if FileStat::of(&data) != seen.stat {
-            self.content(path, Some(seen))?;
+            self.read_unchanged(path, Some(seen))?;
         }
-        let mut file = target_folder.write(new, &seen.hash, Some((&old, &data))).map_err(failed)?;
+        let mut file =
+            target_folder.write_temporary(new, &seen.hash, Some((&old, &data))).map_err(failed)?;
         match target_folder.exchange(&file) {
             Ok(true) => {
-                self.settle(path, seen, &target_folder, &mut file, new)?;
+                self.verify_exchange(path, seen, &target_folder, &mut file, new)?;
             }
             // Without an exchange: one more check, then a rename.
             Ok(false) => {
-                self.content(path, Some(seen))?;
+                self.read_unchanged(path, Some(seen))?;
                 target_folder.rename_over(&mut file).map_err(failed)?;
-                target_folder.sync();
+                target_folder.sync_folder();
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(self.deleted(path, seen));
+                return Err(self.deletion_conflict(path, seen));
             }
             Err(error) => return Err(failed(error)),
         }
-        self.changed(path, &file.file, new, data.nlink() > 1)
+        self.record_write(path, &file.file, new, data.nlink() > 1)
     }
 
     /// Performs the creation.
-    pub(super) fn place(&self, path: &ProjectPath, new: &New<'_>) -> Result<Change, Failure> {
+    pub(super) fn create_file(
+        &self,
+        path: &ProjectPath,
+        new: &NewContent<'_>,
+    ) -> Result<WriteResult, Failure> {
         let mut made = Vec::new();
         let created = make_parents(path.absolute(), &mut made).and_then(|()| {
             let target_folder = TargetFolder::open(path.absolute())?;
             if let Some(folder) = path.absolute().parent() {
-                self.sweep_once(folder);
+                self.remove_leftovers_once(folder);
             }
-            let mut file = target_folder.write(new, "", None)?;
-            target_folder.place(&mut file)?;
-            target_folder.sync();
+            let mut file = target_folder.write_temporary(new, "", None)?;
+            target_folder.rename_if_absent(&mut file)?;
+            target_folder.sync_folder();
             file.file.try_clone()
         });
         match created {
-            Ok(file) => self.changed(path, &file, new, false),
+            Ok(file) => self.record_write(path, &file, new, false),
             Err(error) => {
                 for folder in made.iter().rev() {
-                    unmake(folder);
+                    remove_created_folder(folder);
                 }
                 if error.kind() == io::ErrorKind::AlreadyExists {
                     let message =
                         format!("{} appeared meanwhile; it was not replaced", path.relative());
-                    return Err(Failure::new(ErrorCode::Conflict, message).at(path.relative()));
+                    return Err(
+                        Failure::new(ErrorCode::Conflict, message).with_path(path.relative())
+                    );
                 }
                 Err(io_failure(&error, "create", path.relative()))
             }
@@ -157,95 +164,100 @@ impl Workspace {
 
     /// After the exchange: checks the old file. If it is not the one that was seen, it is put back, and so is
     /// whatever that exchange returns, until no file of another process is left in the temporary place.
-    fn settle(
+    fn verify_exchange(
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
         target_folder: &TargetFolder,
-        new: &mut Temporary<'_>,
-        wanted: &New<'_>,
+        new: &mut TemporaryFile<'_>,
+        wanted: &NewContent<'_>,
     ) -> Result<(), Failure> {
         // The temporary name now belongs to a file of another process.
-        new.keep();
+        new.keep_file();
         let until = Instant::now() + PATIENCE;
-        let mut exchanged = target_folder.look(new, until);
+        let mut exchanged = target_folder.inspect_after_writes(new, until);
         if exchanged.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
-            new.give_up();
+            new.remove_file();
             return Ok(());
         }
         let ours = new.identity();
-        let mut held_before: Vec<Held> = Vec::new();
+        let mut held_before: Vec<ExchangedFile> = Vec::new();
         for _ in 0..MAX_SWAPS {
             match target_folder.exchange(new) {
                 Ok(_) => {}
                 // The target was deleted: the file in the temporary place becomes the target.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if target_folder.place(new).is_ok() {
+                    if target_folder.rename_if_absent(new).is_ok() {
                         break;
                     }
                 }
-                Err(error) => return Err(self.left_behind(path, new, &error)),
+                Err(error) => return Err(self.left_behind_failure(path, new, &error)),
             }
             held_before.extend(exchanged.ok());
-            exchanged = target_folder.look(new, until);
+            exchanged = target_folder.inspect_after_writes(new, until);
             let Ok(held) = &exchanged else { continue };
             let is_ours = Some(held.identity) == ours;
             if is_ours && held.hash.as_deref() != Some(wanted.hash()) {
-                return Err(self.written_into(path, seen, target_folder, new, wanted));
+                return Err(self.recover_concurrent_write(path, seen, target_folder, new, wanted));
             }
             // It was in the temporary place before, so it came from the target: its own author has replaced it.
             if is_ours || held_before.contains(held) {
-                new.give_up();
-                target_folder.sync();
-                return Err(self.lost_race(path, seen));
+                new.remove_file();
+                target_folder.sync_folder();
+                return Err(self.lost_race_failure(path, seen));
             }
         }
         if new.is_gone() {
-            return Err(self.lost_race(path, seen));
+            return Err(self.lost_race_failure(path, seen));
         }
-        Err(self.left_behind(path, new, &io::Error::other("it keeps changing")))
+        Err(self.left_behind_failure(path, new, &io::Error::other("it keeps changing")))
     }
 
     /// The other process's file is back; our file, which was written to meanwhile, is in the temporary place.
-    fn written_into(
+    fn recover_concurrent_write(
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
         target_folder: &TargetFolder,
-        new: &mut Temporary<'_>,
-        wanted: &New<'_>,
+        new: &mut TemporaryFile<'_>,
+        wanted: &NewContent<'_>,
     ) -> Failure {
-        let result = match new.written_into(wanted) {
+        let result = match new.detect_concurrent_write(wanted) {
             // The appended bytes are moved to the other file.
-            Ok(WrittenInto::Appended(more)) => target_folder.append(&more),
+            Ok(ConcurrentWrite::Appended(more)) => target_folder.append(&more),
             // Its author replaced the whole content.
-            Ok(WrittenInto::Replaced) => target_folder.exchange(new).map(drop),
-            Ok(WrittenInto::Changed) => Err(io::Error::other("it was changed twice")),
+            Ok(ConcurrentWrite::Replaced) => target_folder.exchange(new).map(drop),
+            Ok(ConcurrentWrite::Changed) => Err(io::Error::other("it was changed twice")),
             Err(error) => Err(error),
         };
         match result {
             Ok(()) => {
-                new.give_up();
-                target_folder.sync();
-                self.lost_race(path, seen)
+                new.remove_file();
+                target_folder.sync_folder();
+                self.lost_race_failure(path, seen)
             }
-            Err(error) => self.left_behind(path, new, &error),
+            Err(error) => self.left_behind_failure(path, new, &error),
         }
     }
 
-    fn lost_race(&self, path: &ProjectPath, seen: &Snapshot) -> Failure {
-        match self.content(path, Some(seen)) {
+    fn lost_race_failure(&self, path: &ProjectPath, seen: &Snapshot) -> Failure {
+        match self.read_unchanged(path, Some(seen)) {
             Err(failure) => failure,
             Ok(content) => {
                 let now = Some((&content.snapshot.stat, content.bytes.as_slice()));
-                let failure = self.conflict(path, seen, now);
+                let failure = self.change_conflict(path, seen, now);
                 let message = format!("{}; a program has it open for writing", failure.message);
                 Failure { message, ..failure }
             }
         }
     }
 
-    fn left_behind(&self, path: &ProjectPath, new: &Temporary<'_>, error: &io::Error) -> Failure {
+    fn left_behind_failure(
+        &self,
+        path: &ProjectPath,
+        new: &TemporaryFile<'_>,
+        error: &io::Error,
+    ) -> Failure {
         self.snapshots.forget(path.absolute());
         let shown = self.display(&path.absolute().with_file_name(new.name()));
         let message = format!(
@@ -253,17 +265,17 @@ impl Workspace {
             path.relative()
         );
         Failure::new(ErrorCode::Conflict, message)
-            .hint("Read both, and report it to the user")
-            .at(path.relative())
+            .with_hint("Read both, and report it to the user")
+            .with_path(path.relative())
     }
 
-    fn changed(
+    fn record_write(
         &self,
         path: &ProjectPath,
         file: &File,
-        new: &New<'_>,
+        new: &NewContent<'_>,
         split_hard_link: bool,
-    ) -> Result<Change, Failure> {
+    ) -> Result<WriteResult, Failure> {
         let data =
             file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
         let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash().to_owned() };
@@ -272,7 +284,7 @@ impl Workspace {
         let is_shown = self.snapshots.is_shown(path.absolute()).unwrap_or(true);
         self.snapshots.record(path.absolute(), snapshot.clone(), kept);
         self.snapshots.set_shown(path.absolute(), is_shown);
-        Ok(Change { snapshot, split_hard_link })
+        Ok(WriteResult { snapshot, split_hard_link })
     }
 }
 
@@ -297,7 +309,7 @@ fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
 }
 
 /// Removes a folder that was created but is not needed, unless it is no longer empty.
-fn unmake(folder: &Path) {
+fn remove_created_folder(folder: &Path) {
     if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name())
         && let Ok(parent) = disk::open_folder(parent)
     {

@@ -4,30 +4,31 @@ use std::fs;
 use std::path::Path;
 
 use agent_protocol::disk::repository::{
-    FOLDERS, FOLDERS_AT_TIMES, FOLDERS_WITH_TREES, is_file, is_one_of, looks_like_one,
+    FOLDERS_WITH_WORKTREES, GIT_FOLDERS, TEMPORARY_FOLDERS, is_git_file, is_one_of,
+    looks_like_repository,
 };
 
 /// The repository in this root that keeps this path for git itself. User files inside a repository's folder,
 /// such as worktrees or a README, are not included. Most folders need no file access.
-pub(super) fn keeping<'a>(path: &'a Path, root: &Path) -> Option<&'a Path> {
+pub(super) fn repository_owning<'a>(path: &'a Path, root: &Path) -> Option<&'a Path> {
     // A `.git` next to `HEAD` does not change this: git still uses the repository for the worktrees that name
     // it.
     let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
-    folders.find(|folder| keeps(folder, path) && looks_like_one(folder))
+    folders.find(|folder| owns_path(folder, path) && looks_like_repository(folder))
 }
 
 /// If the folder is a repository, the path belongs to git: it names programs or remotes, or its change breaks
 /// the repository.
-fn keeps(folder: &Path, path: &Path) -> bool {
+fn owns_path(folder: &Path, path: &Path) -> bool {
     let Ok(inside) = path.strip_prefix(folder) else { return false };
     let Some(name) = inside.iter().next() else { return false };
     let name = name.to_string_lossy();
     let name = name.as_ref();
     // (A folder has a lock file, too.)
     let of_folder = name.strip_suffix(".lock").unwrap_or(name);
-    is_file(name)
-        || is_one_of(of_folder, &[FOLDERS, FOLDERS_AT_TIMES])
-        || is_one_of(of_folder, &[FOLDERS_WITH_TREES]) && !is_in_worktree(folder, path)
+    is_git_file(name)
+        || is_one_of(of_folder, &[GIT_FOLDERS, TEMPORARY_FOLDERS])
+        || is_one_of(of_folder, &[FOLDERS_WITH_WORKTREES]) && !is_in_worktree(folder, path)
 }
 
 /// A folder between the two is a worktree, not part of git's own folders.
@@ -42,7 +43,7 @@ fn is_in_worktree(repository: &Path, path: &Path) -> bool {
 }
 
 /// The file that names a folder's repository, if `.git` in it is a link to that file.
-pub(super) fn is_named(path: &Path, root: &Path) -> bool {
+pub(super) fn is_git_link_target(path: &Path, root: &Path) -> bool {
     let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
     folders.any(|folder| {
         let link = folder.join(".git");

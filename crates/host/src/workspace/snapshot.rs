@@ -91,7 +91,7 @@ impl Snapshot {
         data.is_file()
             && stat.size == self.stat.size
             && File::open(path)
-                .and_then(|mut file| hash_of(&mut file, &AtomicBool::new(false)))
+                .and_then(|mut file| hash_file(&mut file, &AtomicBool::new(false)))
                 .is_ok_and(|hash| hash == self.hash)
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn hash(pieces: &[&[u8]]) -> String {
 }
 
 /// The hash of a whole file, in little memory.
-pub(super) fn hash_of(file: &mut (impl Read + Seek), stop: &AtomicBool) -> io::Result<String> {
+pub(super) fn hash_file(file: &mut (impl Read + Seek), stop: &AtomicBool) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     let mut chunk = vec![0; CHUNK];
     file.rewind()?;
@@ -122,8 +122,8 @@ pub(super) fn hash_of(file: &mut (impl Read + Seek), stop: &AtomicBool) -> io::R
 }
 
 /// The snapshot of a large file; `None` if it changed meanwhile.
-fn steady_snapshot(mut file: &File, stat: FileStat, stop: &AtomicBool) -> Option<Snapshot> {
-    let hash = hash_of(&mut file, stop).ok()?;
+fn snapshot_if_unchanged(mut file: &File, stat: FileStat, stop: &AtomicBool) -> Option<Snapshot> {
+    let hash = hash_file(&mut file, stop).ok()?;
     let after = FileStat::of(&file.metadata().ok()?);
     (after == stat).then_some(Snapshot { stat, hash })
 }
@@ -131,14 +131,14 @@ fn steady_snapshot(mut file: &File, stat: FileStat, stop: &AtomicBool) -> Option
 /// Snapshots by resolved path.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<SnapshotTable>,
     /// Set on drop: stops the computation of hashes.
     stop: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
-struct Ledger {
-    entries: HashMap<PathBuf, Entry>,
+struct SnapshotTable {
+    entries: HashMap<PathBuf, SnapshotEntry>,
     /// The paths whose bytes are kept, oldest first.
     kept: BTreeMap<u64, PathBuf>,
     next: u64,
@@ -147,17 +147,17 @@ struct Ledger {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct SnapshotEntry {
     stat: FileStat,
-    snapshot: Promised,
-    shown: Shown,
+    snapshot: PendingSnapshot,
+    shown: ShownLines,
     /// Its bytes, and their key in `kept`.
     bytes: Option<(u64, Arc<Vec<u8>>)>,
 }
 
 /// The lines of a file that were shown since its bytes last changed.
 #[derive(Clone, Debug, Default)]
-struct Shown {
+struct ShownLines {
     /// The model wrote the file, so that all of it counts as shown.
     is_known: bool,
     /// Each read separately, by its first line.
@@ -165,7 +165,7 @@ struct Shown {
     total: Option<u64>,
 }
 
-impl Shown {
+impl ShownLines {
     fn add(&mut self, lines: Range<u64>, total: Option<u64>) {
         self.lines.push(lines);
         self.lines.sort_by_key(|lines| lines.start);
@@ -179,7 +179,7 @@ impl Shown {
         }
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.is_known || self.total.is_some_and(|total| self.first_missing() > total)
     }
 
@@ -194,17 +194,17 @@ impl Shown {
 }
 
 /// A snapshot whose hash may still be computed; `None` in it if the file changed meanwhile.
-type Promised = Arc<OnceLock<Option<Snapshot>>>;
+type PendingSnapshot = Arc<OnceLock<Option<Snapshot>>>;
 
 impl Snapshots {
     /// Records a snapshot.
     pub(super) fn record(&self, path: &Path, snapshot: Snapshot, bytes: Option<Vec<u8>>) {
         let stat = snapshot.stat;
-        self.insert(path, stat, Promised::new(OnceLock::from(Some(snapshot))), bytes);
+        self.insert(path, stat, PendingSnapshot::new(OnceLock::from(Some(snapshot))), bytes);
     }
 
     /// Records metadata; the hash is computed in the background, unless it is known or being computed.
-    pub(super) fn promise(&self, path: &Path, file: File, stat: FileStat) {
+    pub(super) fn record_in_background(&self, path: &Path, file: File, stat: FileStat) {
         let known =
             self.lock().entries.get(path).is_some_and(|entry| {
                 entry.stat == stat && !matches!(entry.snapshot.get(), Some(None))
@@ -212,18 +212,18 @@ impl Snapshots {
         if known {
             return;
         }
-        let promised = Promised::default();
+        let promised = PendingSnapshot::default();
         self.insert(path, stat, Arc::clone(&promised), None);
         let file = Arc::new(file);
         let (stop, in_thread) = (Arc::clone(&self.stop), Arc::clone(&file));
         let result = Arc::clone(&promised);
         // Whoever needs the snapshot waits for it; it ends with the workspace.
         let thread = std::thread::Builder::new().name("hash".to_owned()).spawn(move || {
-            result.get_or_init(|| steady_snapshot(&in_thread, stat, &stop));
+            result.get_or_init(|| snapshot_if_unchanged(&in_thread, stat, &stop));
         });
         if thread.is_err() {
             // No thread is available: compute it now.
-            promised.get_or_init(|| steady_snapshot(&file, stat, &self.stop));
+            promised.get_or_init(|| snapshot_if_unchanged(&file, stat, &self.stop));
         }
     }
 
@@ -244,14 +244,14 @@ impl Snapshots {
     }
 
     /// Marks lines of the file as shown; `total`: its number of lines, if known.
-    pub(super) fn show(&self, path: &Path, lines: Range<u64>, total: Option<u64>) {
+    pub(super) fn mark_shown(&self, path: &Path, lines: Range<u64>, total: Option<u64>) {
         if let Some(entry) = self.lock().entries.get_mut(path) {
             entry.shown.add(lines, total);
         }
     }
 
     /// Marks lines as read but not shown.
-    pub(super) fn hide(&self, path: &Path, lines: &Range<u64>) {
+    pub(super) fn mark_hidden(&self, path: &Path, lines: &Range<u64>) {
         if let Some(entry) = self.lock().entries.get_mut(path) {
             entry.shown.remove(lines);
         }
@@ -260,13 +260,13 @@ impl Snapshots {
     /// Sets whether all lines of the file were shown; if not, none count as shown.
     pub(super) fn set_shown(&self, path: &Path, is_whole: bool) {
         if let Some(entry) = self.lock().entries.get_mut(path) {
-            entry.shown = Shown { is_known: is_whole, ..Shown::default() };
+            entry.shown = ShownLines { is_known: is_whole, ..ShownLines::default() };
         }
     }
 
     /// Whether all lines of the file were shown; `None` if it was not read.
     pub(super) fn is_shown(&self, path: &Path) -> Option<bool> {
-        Some(self.lock().entries.get(path)?.shown.is_whole())
+        Some(self.lock().entries.get(path)?.shown.is_complete())
     }
 
     /// The first line of the file that was not shown.
@@ -280,7 +280,7 @@ impl Snapshots {
     }
 
     /// Every snapshot whose hash is known.
-    pub(super) fn all(&self) -> Vec<(PathBuf, Snapshot)> {
+    pub(super) fn known_snapshots(&self) -> Vec<(PathBuf, Snapshot)> {
         let ledger = self.lock();
         let known = ledger.entries.iter().filter_map(|(path, entry)| {
             let snapshot = entry.snapshot.get()?.clone()?;
@@ -289,13 +289,19 @@ impl Snapshots {
         known.collect()
     }
 
-    fn insert(&self, path: &Path, stat: FileStat, snapshot: Promised, bytes: Option<Vec<u8>>) {
+    fn insert(
+        &self,
+        path: &Path,
+        stat: FileStat,
+        snapshot: PendingSnapshot,
+        bytes: Option<Vec<u8>>,
+    ) {
         let bytes = bytes.filter(|bytes| bytes.len() <= MAX_KEPT).map(|mut bytes| {
             bytes.shrink_to_fit();
             Arc::new(bytes)
         });
         let mut ledger = self.lock();
-        let is_same = |known: &Entry| match (known.snapshot.get(), snapshot.get()) {
+        let is_same = |known: &SnapshotEntry| match (known.snapshot.get(), snapshot.get()) {
             (Some(Some(known)), Some(Some(new))) => known.hash == new.hash,
             (Some(_) | None, _) => false,
         };
@@ -303,7 +309,7 @@ impl Snapshots {
         let shown = known.map(|known| known.shown.clone()).unwrap_or_default();
         ledger.remove(path);
         let bytes = bytes.map(|bytes| (ledger.keep(path, bytes.len()), bytes));
-        ledger.entries.insert(path.to_owned(), Entry { stat, snapshot, shown, bytes });
+        ledger.entries.insert(path.to_owned(), SnapshotEntry { stat, snapshot, shown, bytes });
         while ledger.n_kept > MAX_KEPT_IN_ALL
             && let Some((_, oldest)) = ledger.kept.pop_first()
         {
@@ -311,13 +317,13 @@ impl Snapshots {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
+    fn lock(&self) -> MutexGuard<'_, SnapshotTable> {
         // Every change of the ledger is atomic: a panic elsewhere does not corrupt it.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Ledger {
+impl SnapshotTable {
     fn keep(&mut self, path: &Path, n_bytes: usize) -> u64 {
         self.next += 1;
         self.kept.insert(self.next, path.to_owned());

@@ -20,18 +20,18 @@ const MAX_LINE: usize = 256 * 1024;
 const MAX_KEY: usize = 64 * 1024;
 
 /// Number of bytes between two checks of the free disk space.
-const LOOKED: u64 = 64 * 1024 * 1024;
+const SPACE_CHECK_BYTES: u64 = 64 * 1024 * 1024;
 /// Disk space that is left free.
-const LEFT_FREE: u64 = 1024 * 1024 * 1024;
+const MIN_FREE_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// Prefix of the folder of a call without a session.
-const OF_A_CALL: &str = "agent-tool-output-";
+const CALL_FOLDER_PREFIX: &str = "agent-tool-output-";
 /// How long the output of such a call is kept.
 const DAY: Duration = Duration::from_hours(24);
 
 /// The folder `tool-output/` of a session, created with its first file.
 #[derive(Debug)]
-pub struct Spill {
+pub struct SpillFolder {
     folder: PathBuf,
     /// Paths below it are displayed relative to it.
     root: PathBuf,
@@ -40,31 +40,31 @@ pub struct Spill {
     /// Removed on drop.
     temporary: bool,
     /// Old folders of the same kind are removed when this one is created.
-    sweeps: bool,
+    removes_old_folders: bool,
 }
 
-impl Spill {
+impl SpillFolder {
     /// A permanent folder. `root` is the project's root.
     pub fn new(folder: PathBuf, root: &Path, masker: Arc<Masker>) -> Self {
         let root = canonical_prefix(root);
         let (number, temporary, sweeps) = (AtomicU64::new(1), false, false);
-        Self { folder, root, masker: Some(masker), number, temporary, sweeps }
+        Self { folder, root, masker: Some(masker), number, temporary, removes_old_folders: sweeps }
     }
 
     /// A folder in the system's temporary directory that outlives this program: for calls of the user without
     /// a session. Folders older than a day are removed when it is created.
-    pub fn for_a_day(masker: Arc<Masker>, places: &[PathBuf]) -> Self {
-        let name = format!("{OF_A_CALL}{}", uuid::Uuid::now_v7());
+    pub fn kept_for_a_day(masker: Arc<Masker>, places: &[PathBuf]) -> Self {
+        let name = format!("{CALL_FOLDER_PREFIX}{}", uuid::Uuid::now_v7());
         let folder = disk::temporary_folder(places).join(name);
         let mut spill = Self::new(folder, Path::new("/"), masker);
         // (It is in no project: paths are absolute.)
         spill.root = PathBuf::new();
-        spill.sweeps = true;
+        spill.removes_old_folders = true;
         spill
     }
 
     /// A folder in the system's temporary directory that is removed on drop: for calls without a session.
-    pub fn none(places: &[PathBuf]) -> Self {
+    pub fn temporary(places: &[PathBuf]) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("agent-output-{}-{number}", std::process::id());
@@ -74,7 +74,7 @@ impl Spill {
             masker: None,
             number: AtomicU64::new(1),
             temporary: true,
-            sweeps: false,
+            removes_old_folders: false,
         }
     }
 
@@ -98,15 +98,15 @@ impl Spill {
         loop {
             let number = self.number.fetch_add(1, Ordering::Relaxed);
             let name = format!("tool_{time}_{number:03}_{tool}.txt");
-            match disk::create_in(&folder, &name) {
+            match disk::create_file_in(&folder, &name) {
                 Ok(file) => {
                     let file = SpillFile {
                         file: BufWriter::new(file),
-                        masker: self.masker.clone().or_else(well_known),
+                        masker: self.masker.clone().or_else(default_masker),
                         pending: Vec::new(),
-                        until_look: LOOKED,
+                        until_space_check: SPACE_CHECK_BYTES,
                     };
-                    return Ok((file, self.shown(&self.folder.join(name))));
+                    return Ok((file, self.display_path(&self.folder.join(name))));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -116,14 +116,14 @@ impl Spill {
 
     /// Creates and opens the folder without following links, which a command may have created.
     fn make_folder(&self) -> io::Result<OwnedFd> {
-        if self.sweeps
+        if self.removes_old_folders
             && !self.folder.exists()
             && let Some(parent) = self.folder.parent()
         {
-            sweep(parent);
+            remove_old_folders(parent);
         }
         if !self.temporary {
-            return disk::make_folder(&self.folder, 0o700);
+            return disk::create_folder_all(&self.folder, 0o700);
         }
         match DirBuilder::new().mode(0o700).create(&self.folder) {
             // Created by us before: in a shared directory, a folder of another user is not used.
@@ -139,7 +139,7 @@ impl Spill {
         disk::open_folder(&self.folder)
     }
 
-    fn shown(&self, path: &Path) -> String {
+    fn display_path(&self, path: &Path) -> String {
         let real = canonical_prefix(path);
         match real.strip_prefix(&self.root) {
             Ok(inside) if !self.temporary => escape(inside),
@@ -149,10 +149,10 @@ impl Spill {
 }
 
 /// Removes folders of this user that are older than a day.
-fn sweep(parent: &Path) {
+fn remove_old_folders(parent: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(OF_A_CALL) {
+        if !entry.file_name().to_string_lossy().starts_with(CALL_FOLDER_PREFIX) {
             continue;
         }
         // (Metadata of the link itself.)
@@ -165,7 +165,7 @@ fn sweep(parent: &Path) {
     }
 }
 
-impl Drop for Spill {
+impl Drop for SpillFolder {
     fn drop(&mut self) {
         if self.temporary {
             let _ = disk::remove_folder(&self.folder);
@@ -174,7 +174,7 @@ impl Drop for Spill {
 }
 
 /// Without a session only well-known secrets are masked.
-fn well_known() -> Option<Arc<Masker>> {
+fn default_masker() -> Option<Arc<Masker>> {
     Masker::new([], &[]).ok().map(Arc::new)
 }
 
@@ -186,18 +186,18 @@ pub struct SpillFile {
     /// Bytes that are not masked yet: an incomplete line or private key.
     pending: Vec<u8>,
     /// Number of bytes until the free space is checked again.
-    until_look: u64,
+    until_space_check: u64,
 }
 
 impl SpillFile {
     /// Writes the rest. Dropping the file does so too, but cannot report errors.
     pub fn finish(mut self) -> io::Result<()> {
-        self.drain(true)?;
+        self.write_pending(true)?;
         self.file.flush()
     }
 
     /// Writes the pending bytes that can be masked now.
-    fn drain(&mut self, all: bool) -> io::Result<()> {
+    fn write_pending(&mut self, all: bool) -> io::Result<()> {
         let mut end = match memchr::memrchr(b'\n', &self.pending) {
             _ if all => self.pending.len(),
             Some(last) => last + 1,
@@ -205,7 +205,7 @@ impl SpillFile {
             None => return Ok(()),
         };
         if !all {
-            end = end.min(open_key(&self.pending[..end]).unwrap_or(end));
+            end = end.min(unfinished_key_start(&self.pending[..end]).unwrap_or(end));
         }
         let ready = &self.pending[..end];
         let written = match &self.masker {
@@ -224,14 +224,14 @@ impl SpillFile {
     }
 
     /// Fails if too little disk space would be left: output may be unlimited.
-    fn look_for_room(&mut self, n: u64) -> io::Result<()> {
-        self.until_look = self.until_look.saturating_sub(n);
-        if self.until_look > 0 {
+    fn check_free_space(&mut self, n: u64) -> io::Result<()> {
+        self.until_space_check = self.until_space_check.saturating_sub(n);
+        if self.until_space_check > 0 {
             return Ok(());
         }
-        self.until_look = LOOKED;
+        self.until_space_check = SPACE_CHECK_BYTES;
         let disk = rustix::fs::fstatvfs(self.file.get_ref())?;
-        if disk.f_bavail.saturating_mul(disk.f_frsize) < LEFT_FREE {
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < MIN_FREE_BYTES {
             let why = "less than 1 GiB is free on the disk where output is kept";
             return Err(io::Error::new(io::ErrorKind::StorageFull, why));
         }
@@ -240,7 +240,7 @@ impl SpillFile {
 }
 
 /// The start of a private key whose end is still missing.
-fn open_key(bytes: &[u8]) -> Option<usize> {
+fn unfinished_key_start(bytes: &[u8]) -> Option<usize> {
     const MARK: &[u8] = b"-----BEGIN ";
     // The common case: no key. (Searching forwards is faster than backwards.)
     memchr::memmem::find(bytes, MARK)?;
@@ -255,9 +255,9 @@ fn open_key(bytes: &[u8]) -> Option<usize> {
 
 impl Write for SpillFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.look_for_room(bytes.len() as u64)?;
+        self.check_free_space(bytes.len() as u64)?;
         self.pending.extend_from_slice(bytes);
-        self.drain(false)?;
+        self.write_pending(false)?;
         Ok(bytes.len())
     }
 
@@ -268,7 +268,7 @@ impl Write for SpillFile {
 
 impl Drop for SpillFile {
     fn drop(&mut self) {
-        let _ = self.drain(true);
+        let _ = self.write_pending(true);
         let _ = self.file.flush();
     }
 }

@@ -25,21 +25,21 @@ fn project(files: &[(&str, &str)]) -> (TempDir, Workspace) {
 
 fn read(workspace: &Workspace, path: &str) -> Snapshot {
     let found = workspace.locate(path).unwrap();
-    workspace.page(&found, 1, 10, &|| false).unwrap();
+    workspace.read_page(&found, 1, 10, &|| false).unwrap();
     workspace.snapshot(found.path()).unwrap()
 }
 
-fn walked(workspace: &Workspace, base: &str, rules: Rules) -> Vec<String> {
+fn walked(workspace: &Workspace, base: &str, rules: WalkRules) -> Vec<String> {
     let met = Mutex::new(Vec::new());
     let walk = Walk {
-        base: workspace.directory(&workspace.locate(base).unwrap()).unwrap(),
+        base: workspace.existing_directory(&workspace.locate(base).unwrap()).unwrap(),
         rules,
         depth: None,
     };
     workspace.walk(&walk, || {
         Box::new(|entry| {
-            if entry.kind() == Kind::File {
-                met.lock().unwrap().push(entry.path().relative().to_owned());
+            if entry.kind() == FileKind::File {
+                met.lock().unwrap().push(entry.to_project_path().relative().to_owned());
             }
             true
         })
@@ -108,9 +108,9 @@ fn ignore_files_above_the_project_are_not_used() {
         fs::write(root.join(path), text).unwrap();
     }
     let workspace = Workspace::open(&root, &[]).unwrap();
-    assert_eq!(walked(&workspace, ".", Rules::default()), ["sub/b"]);
-    assert_eq!(walked(&workspace, "sub", Rules::default()), ["sub/b"]);
-    assert_eq!(walked(&workspace, "sub/deep", Rules::default()), ["sub/deep/c.log"]);
+    assert_eq!(walked(&workspace, ".", WalkRules::default()), ["sub/b"]);
+    assert_eq!(walked(&workspace, "sub", WalkRules::default()), ["sub/b"]);
+    assert_eq!(walked(&workspace, "sub/deep", WalkRules::default()), ["sub/deep/c.log"]);
 }
 
 #[test]
@@ -119,16 +119,16 @@ fn restored_snapshots_are_used_and_changes_listed() {
     let (a, b) = (read(&workspace, "a"), read(&workspace, "b"));
     let json = serde_json::to_string(&a).unwrap();
     let later = Workspace::open(dir.path(), &[]).unwrap();
-    let path = later.file(&later.locate("a").unwrap()).unwrap();
-    later.restore(&path, serde_json::from_str(&json).unwrap());
+    let path = later.existing_file(&later.locate("a").unwrap()).unwrap();
+    later.restore_snapshot(&path, serde_json::from_str(&json).unwrap());
     assert_eq!(later.snapshot(&path), Some(a.clone()));
     assert_eq!((a.size(), a.hash.len()), (4, 64));
     assert_ne!(a.hash, b.hash);
 
-    assert!(workspace.changed_since_seen().is_empty());
+    assert!(workspace.files_changed_since_read().is_empty());
     fs::write(dir.path().join("a"), "ONE\n").unwrap();
     fs::remove_file(dir.path().join("b")).unwrap();
-    assert_eq!(workspace.changed_since_seen(), ["a", "b"]);
+    assert_eq!(workspace.files_changed_since_read(), ["a", "b"]);
     let failure = later.replace(&path, &a, &[b"x"]).unwrap_err();
     assert_eq!(failure.code, ErrorCode::Conflict);
     // The old bytes are not known after a resume, so there is no diff.
@@ -142,7 +142,7 @@ fn failed_create_leaves_nothing_behind() {
     let long = format!("x/y/{}", "n".repeat(300));
     let failed = workspace.resolve(&long).and_then(|path| workspace.create(&path, b"x"));
     assert_eq!(failed.unwrap_err().code, ErrorCode::InvalidParam);
-    let path = workspace.file(&workspace.locate("a").unwrap()).unwrap();
+    let path = workspace.existing_file(&workspace.locate("a").unwrap()).unwrap();
     assert_eq!(workspace.create(&path, b"x").unwrap_err().code, ErrorCode::Conflict);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "one\n");
@@ -156,10 +156,10 @@ fn concurrent_replaces_are_serialised() {
         let path = found.path();
         let mut n_done = 0;
         for _ in 0..100 {
-            workspace.page(&found, 1, 1, &|| false).unwrap();
+            workspace.read_page(&found, 1, 1, &|| false).unwrap();
             // It may keep changing while it is read: then there is no snapshot.
             let Some(seen) = workspace.snapshot(path) else { continue };
-            let Ok(content) = workspace.content(path, Some(&seen)) else { continue };
+            let Ok(content) = workspace.read_unchanged(path, Some(&seen)) else { continue };
             let number: u32 = String::from_utf8(content.bytes).unwrap().parse().unwrap();
             let next = (number + 1).to_string();
             n_done += u32::from(workspace.replace(path, &seen, &[next.as_bytes()]).is_ok());
@@ -185,7 +185,11 @@ fn extended_attributes_are_kept() {
     }
     let seen = read(&workspace, "a");
     workspace
-        .replace(&workspace.file(&workspace.locate("a").unwrap()).unwrap(), &seen, &[b"two\n"])
+        .replace(
+            &workspace.existing_file(&workspace.locate("a").unwrap()).unwrap(),
+            &seen,
+            &[b"two\n"],
+        )
         .unwrap();
     let mut value = [0; 16];
     let length = rustix::fs::getxattr(dir.path().join("a"), "user.note", &mut value).unwrap();
@@ -196,7 +200,7 @@ fn extended_attributes_are_kept() {
 fn spilled_output_is_redacted_and_has_a_relative_path() {
     let dir = tempdir().unwrap();
     let masker = Arc::new(Masker::new([], &[]).unwrap());
-    let spill = Spill::new(dir.path().join("state/tool-output"), dir.path(), masker);
+    let spill = SpillFolder::new(dir.path().join("state/tool-output"), dir.path(), masker);
     assert!(!dir.path().join("state").exists());
     let path = spill.write("Bash", "one\nAKIAIOSFODNN7EXAMPLE\n").unwrap();
     assert!(
@@ -218,7 +222,7 @@ fn spilled_output_is_redacted_and_has_a_relative_path() {
 
 #[test]
 fn spilled_output_without_a_session_is_temporary() {
-    let spill = Spill::none(&[]);
+    let spill = SpillFolder::temporary(&[]);
     let path = spill.write("Read", "token ghp_abcdefghijklmnopqrstuvwxyz0123456789\n").unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "token [redacted:github-token]\n");
     drop(spill);

@@ -75,7 +75,7 @@ impl Text {
         let (charset, raw) = if let Some((charset, _)) = Charset::of_bom(head) {
             (charset, charset.decode(&bytes))
         } else if head.contains(&0) {
-            return Err(binary(head, path));
+            return Err(binary_failure(head, path));
         } else {
             match String::from_utf8(bytes) {
                 Ok(text) => (Charset::UTF_8, Some(text)),
@@ -94,8 +94,10 @@ impl Text {
                 ErrorCode::Encoding,
                 format!("{path} contains bytes that are not text in {}", charset.name()),
             )
-            .hint("it was not touched; a change here would damage them. Convert it with a command")
-            .at(path)),
+            .with_hint(
+                "it was not touched; a change here would damage them. Convert it with a command",
+            )
+            .with_path(path)),
         }
     }
 
@@ -145,7 +147,7 @@ impl Text {
     }
 
     /// Both result in the same file.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_as(&self, other: &Self) -> bool {
         self.charset == other.charset && self.raw == other.raw
     }
 
@@ -159,7 +161,11 @@ impl Text {
             new.push_str(&self.raw[at..self.raw_offset(range.start)]);
             let there = self.raw_offset(range.start)..self.raw_offset(range.end);
             at = there.end;
-            new.push_str(&self.with_ends_of(&self.raw[there], &self.plain()[range.clone()], text));
+            new.push_str(&self.with_line_ends_of(
+                &self.raw[there],
+                &self.plain()[range.clone()],
+                text,
+            ));
         }
         new.push_str(&self.raw[at..]);
         if !self.has_cr && edits.iter().all(|(_, text)| !text.contains('\r')) {
@@ -171,7 +177,11 @@ impl Text {
 
     /// The whole lines of [`Text::plain`] that edits of these ranges change, with this many context lines.
     /// `None` if the bytes are not exactly those of the text, or if the edits contain `\r`.
-    pub fn region(&self, edits: &[(Range<usize>, &str)], n_lines: usize) -> Option<Range<usize>> {
+    pub fn changed_region(
+        &self,
+        edits: &[(Range<usize>, &str)],
+        n_lines: usize,
+    ) -> Option<Range<usize>> {
         let is_plain = self.charset == Charset::UTF_8
             && !self.has_cr
             && edits.iter().all(|(_, text)| !text.contains('\r'));
@@ -193,13 +203,13 @@ impl Text {
         if self.ending == LineEnding::None {
             return Self::new(self.charset, content.to_owned());
         }
-        let new = self.with_ends_of(&self.raw, self.plain(), content);
+        let new = self.with_line_ends_of(&self.raw, self.plain(), content);
         Self::new(self.charset, new.into_owned())
     }
 
     /// The replacement of an old text, which is `raw` in the file: with the file's line ends or, if these are
     /// mixed, with those of the unchanged or replaced lines.
-    fn with_ends_of<'a>(&self, raw: &str, old: &str, new: &'a str) -> Cow<'a, str> {
+    fn with_line_ends_of<'a>(&self, raw: &str, old: &str, new: &'a str) -> Cow<'a, str> {
         let new = plain(new);
         if self.ending != LineEnding::Mixed {
             return match self.dominant {
@@ -215,7 +225,7 @@ impl Text {
         let mut text = String::new();
         // The line ends of removed lines, for the lines that replace them.
         let mut free = VecDeque::new();
-        let diff = LineDiff::of_texts(old, &new);
+        let diff = LineDiff::from_texts(old, &new);
         for change in diff.changes() {
             match (change.tag(), change.old_index()) {
                 (ChangeTag::Delete, line) => free.extend(line.and_then(|line| end_of(own[line]))),
@@ -246,8 +256,10 @@ impl Text {
             let name = self.charset.name();
             let message = format!("{path} is in {name}, which has no {character:?}");
             Failure::new(ErrorCode::Encoding, message)
-                .hint("use other characters, or convert the file to UTF-8 first, with a command")
-                .at(path)
+                .with_hint(
+                    "use other characters, or convert the file to UTF-8 first, with a command",
+                )
+                .with_path(path)
         })
     }
 
@@ -262,10 +274,10 @@ pub fn plain(text: &str) -> Cow<'_, str> {
 }
 
 /// `BINARY_FILE`, with the format guessed from the first bytes.
-pub(super) fn binary(head: &[u8], path: &str) -> Failure {
+pub(super) fn binary_failure(head: &[u8], path: &str) -> Failure {
     let kind = binary_kind(head);
     Failure::new(ErrorCode::BinaryFile, format!("{path} is not text but {kind}"))
-        .hint("look at it with a command that knows the format")
-        .datum("kind", kind)
-        .at(path)
+        .with_hint("look at it with a command that knows the format")
+        .with_data("kind", kind)
+        .with_path(path)
 }

@@ -16,14 +16,14 @@ use ignore::{DirEntry, WalkBuilder, WalkState};
 use super::{ProjectPath, Workspace, io_failure};
 use agent_protocol::disk;
 use agent_protocol::envelope::Failure;
-use agent_protocol::nests_too_deep;
+use agent_protocol::has_too_many_braces;
 
 /// Generated folders, which are skipped even without an ignore file.
 const GENERATED: &[&str] = &["node_modules", "__pycache__", "venv", ".venv"];
 
 /// Which of the usually skipped paths to include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct WalkRules {
     /// Names that begin with a dot.
     pub include_hidden: bool,
     /// Ignored paths, and generated folders.
@@ -37,14 +37,14 @@ pub struct Walk {
     /// explicitly.
     pub base: ProjectPath,
     /// What to skip.
-    pub rules: Rules,
+    pub rules: WalkRules,
     /// Maximum depth; 1: only the directory's own entries.
     pub depth: Option<usize>,
 }
 
 /// What a walk skipped although the rules include it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedCounts {
     /// Number of directories that could not be read.
     pub unreadable: usize,
     /// Number of git's own directories.
@@ -53,16 +53,16 @@ pub struct Skipped {
 
 /// A path that the walk found.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct WalkEntry {
     /// The path.
     pub path: ProjectPath,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: FileKind,
 }
 
 /// The kind of a path; symlinks are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// A regular file.
     File,
     /// A directory.
@@ -73,7 +73,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl FileKind {
     fn of(kind: Option<fs::FileType>) -> Self {
         match kind {
             Some(kind) if kind.is_file() => Self::File,
@@ -86,20 +86,20 @@ impl Kind {
 
 /// A path during a walk: most are skipped, so it is converted only on demand.
 #[derive(Debug)]
-pub struct Met<'a> {
+pub struct WalkedPath<'a> {
     workspace: &'a Workspace,
     absolute: PathBuf,
-    kind: Kind,
+    kind: FileKind,
 }
 
-impl Met<'_> {
+impl WalkedPath<'_> {
     /// The absolute path.
     pub fn absolute(&self) -> &Path {
         &self.absolute
     }
 
     /// The path relative to this base.
-    pub fn below(&self, base: &Path) -> &Path {
+    pub fn relative_to(&self, base: &Path) -> &Path {
         // (Compares bytes: splitting so many paths would take longer than reading their names.)
         let bytes = self.absolute.as_os_str().as_bytes();
         match bytes.strip_prefix(base.as_os_str().as_bytes()) {
@@ -116,37 +116,37 @@ impl Met<'_> {
     }
 
     /// The kind; symlinks are not followed.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FileKind {
         self.kind
     }
 
     /// As a path of the project.
-    pub fn path(&self) -> ProjectPath {
-        self.workspace.inside(&self.absolute)
+    pub fn to_project_path(&self) -> ProjectPath {
+        self.workspace.project_path(&self.absolute)
     }
 
     /// As an owned entry.
-    pub fn entry(&self) -> Entry {
-        Entry { path: self.path(), kind: self.kind }
+    pub fn to_entry(&self) -> WalkEntry {
+        WalkEntry { path: self.to_project_path(), kind: self.kind }
     }
 }
 
 /// The callback of one thread: returning false ends the whole walk.
-pub(super) type Visitor<'v, 'w> = Box<dyn FnMut(Met<'w>) -> bool + Send + 'v>;
+pub(super) type Visitor<'v, 'w> = Box<dyn FnMut(WalkedPath<'w>) -> bool + Send + 'v>;
 
 /// The results of one thread, merged with the others at the end of the walk.
-pub struct Part<'a, T: Default> {
+pub struct ThreadResults<'a, T: Default> {
     pub own: T,
     all: &'a Mutex<Vec<T>>,
 }
 
-impl<'a, T: Default> Part<'a, T> {
+impl<'a, T: Default> ThreadResults<'a, T> {
     pub fn of(all: &'a Mutex<Vec<T>>) -> Self {
         Self { own: T::default(), all }
     }
 }
 
-impl<T: Default> Drop for Part<'_, T> {
+impl<T: Default> Drop for ThreadResults<'_, T> {
     fn drop(&mut self) {
         let own = std::mem::take(&mut self.own);
         self.all.lock().unwrap_or_else(PoisonError::into_inner).push(own);
@@ -159,7 +159,7 @@ impl Workspace {
         &'w self,
         walk: &Walk,
         visitor: impl Fn() -> Visitor<'v, 'w> + Sync,
-    ) -> Skipped {
+    ) -> SkippedCounts {
         let base = walk.base.absolute();
         let top = self.writable_root(base).unwrap_or(base);
         let rules = Self::rules_at(walk, top);
@@ -189,7 +189,7 @@ impl Workspace {
         let git = Arc::new(AtomicUsize::new(0));
         let git_met = Arc::clone(&git);
         // (Most projects have none.)
-        let closed = self.closed_below(top);
+        let closed = self.closed_paths_below(top);
         builder.filter_entry(move |entry| {
             if closed.iter().any(|closed| entry.path() == closed) {
                 return false;
@@ -221,55 +221,55 @@ impl Workspace {
                 if entry.depth() <= below {
                     return WalkState::Continue;
                 }
-                let kind = Kind::of(entry.file_type());
-                let met = Met { workspace: self, absolute: entry.into_path(), kind };
+                let kind = FileKind::of(entry.file_type());
+                let met = WalkedPath { workspace: self, absolute: entry.into_path(), kind };
                 if visit(met) { WalkState::Continue } else { WalkState::Quit }
             })
         });
         let count = |n: &AtomicUsize| n.load(Ordering::Relaxed);
-        Skipped { unreadable: count(&unreadable), git: count(&git) }
+        SkippedCounts { unreadable: count(&unreadable), git: count(&git) }
     }
 
     /// The number of entries of a directory, without rules.
-    pub fn n_entries(&self, folder: &ProjectPath) -> Result<usize, Failure> {
+    pub fn count_entries(&self, folder: &ProjectPath) -> Result<usize, Failure> {
         let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
         let entries = fs::read_dir(folder.absolute()).map_err(failed)?;
         entries.map(|entry| entry.map(|_| 1)).sum::<io::Result<usize>>().map_err(failed)
     }
 
     /// All entries of a directory, without rules, in no particular order.
-    pub fn entries(&self, folder: &ProjectPath) -> Result<Vec<Entry>, Failure> {
-        self.entries_like(folder, usize::MAX, &|_, _| true)
+    pub fn list_entries(&self, folder: &ProjectPath) -> Result<Vec<WalkEntry>, Failure> {
+        self.list_matching_entries(folder, usize::MAX, &|_, _| true)
     }
 
     /// Those of the first entries of a directory whose name and kind match.
-    pub fn entries_like(
+    pub fn list_matching_entries(
         &self,
         folder: &ProjectPath,
         n_first: usize,
-        is_wanted: &dyn Fn(&str, Kind) -> bool,
-    ) -> Result<Vec<Entry>, Failure> {
+        is_wanted: &dyn Fn(&str, FileKind) -> bool,
+    ) -> Result<Vec<WalkEntry>, Failure> {
         let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
         let mut entries = Vec::new();
         for entry in fs::read_dir(folder.absolute()).map_err(failed)?.take(n_first) {
             let entry = entry.map_err(failed)?;
-            let kind = Kind::of(entry.file_type().ok());
+            let kind = FileKind::of(entry.file_type().ok());
             if is_wanted(&entry.file_name().to_string_lossy(), kind) {
-                entries.push(Entry { path: self.inside(&entry.path()), kind });
+                entries.push(WalkEntry { path: self.project_path(&entry.path()), kind });
             }
         }
         Ok(entries)
     }
 
     /// The rules below a base that may itself be skipped.
-    fn rules_at(walk: &Walk, top: &Path) -> Rules {
+    fn rules_at(walk: &Walk, top: &Path) -> WalkRules {
         let Ok(inside) = walk.base.absolute().strip_prefix(top) else { return walk.rules };
         if walk.rules.include_ignored || inside.as_os_str().is_empty() {
             return walk.rules;
         }
         let named = inside.iter().any(is_generated);
         if has_deep_ignores(top) {
-            return Rules { include_ignored: named, ..walk.rules };
+            return WalkRules { include_ignored: named, ..walk.rules };
         }
         let mut builder = WalkBuilder::new(top);
         builder.standard_filters(true).hidden(false).require_git(false).parents(false);
@@ -278,7 +278,7 @@ impl Workspace {
             .build_matchers()
             .first_mut()
             .is_some_and(|rules| rules.matched(inside, true).is_ignore());
-        Rules { include_ignored: named || ignored, ..walk.rules }
+        WalkRules { include_ignored: named || ignored, ..walk.rules }
     }
 }
 
@@ -294,15 +294,16 @@ fn has_deep_ignores(folder: &Path) -> bool {
             Err(_) => return false,
         };
         length > HARMLESS
-            && disk::read_small(&path, disk::SMALL).map_or(true, |bytes| {
+            && disk::read_small(&path, disk::SMALL_FILE_LIMIT).map_or(true, |bytes| {
                 bytes.split(|byte| *byte == b'\n').any(|line| {
-                    line.len() as u64 > HARMLESS && nests_too_deep(&String::from_utf8_lossy(line))
+                    line.len() as u64 > HARMLESS
+                        && has_too_many_braces(&String::from_utf8_lossy(line))
                 })
             })
     };
     is_deep(folder.join(".gitignore"))
         || is_deep(folder.join(".ignore"))
-        || match git_of(folder) {
+        || match git_folder_of(folder) {
             Ok(git) => is_deep(git.join("info/exclude")),
             Err(unreadable) => unreadable,
         }
@@ -310,7 +311,7 @@ fn has_deep_ignores(folder: &Path) -> bool {
 
 /// The git folder with further ignore rules, found as git does: a file `.git` names a folder, which names the
 /// common one. Error: true if it cannot be read, false if there is none.
-fn git_of(folder: &Path) -> Result<PathBuf, bool> {
+fn git_folder_of(folder: &Path) -> Result<PathBuf, bool> {
     let git = folder.join(".git");
     let first_line = |path: &Path| match disk::read_small_text(path) {
         Ok(text) => Ok(text.lines().next().unwrap_or_default().to_owned()),
@@ -331,7 +332,7 @@ fn start_depth(start: &Path, base: &Path) -> usize {
     base.strip_prefix(start).map_or(0, |rest| rest.components().count())
 }
 
-fn is_wanted(entry: &DirEntry, rules: Rules) -> bool {
+fn is_wanted(entry: &DirEntry, rules: WalkRules) -> bool {
     let name = entry.file_name();
     (rules.include_hidden || !name.as_encoded_bytes().starts_with(b"."))
         && (rules.include_ignored || !is_generated(name))

@@ -1,12 +1,12 @@
 //! Reviews: statistics about a period's traces and lessons, and the consequences.
 //!
-//! [`review`] only reads; [`carry_out`] sets weights and removes lessons that stopped helping. Both depend
+//! [`review`] only reads; [`apply_review`] sets weights and removes lessons that stopped helping. Both depend
 //! only on the store, so that a second run gives the same result and changes nothing more.
 
-mod page;
+mod render;
 mod report;
-mod suggest;
-mod tally;
+mod statistics;
+mod suggestions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +16,17 @@ use super::lesson::{Lesson, Origin, Scope};
 use super::store::{SqliteStore, StoreError};
 use super::trace::ExecutionTrace;
 
-pub use page::{html, markdown};
-pub use report::short;
-pub use suggest::Suggestion;
-pub use tally::{
-    AlwaysFailing, CallKind, MethodologyUse, RecurringFailure, Totals, UnresolvedFailure,
+pub use render::{render_html, render_markdown};
+pub use report::short_project_name;
+pub use statistics::{
+    CallKindStats, ConsistentFailure, MethodologyUse, PeriodTotals, RecurringFailure,
+    UnresolvedFailure,
 };
+pub use suggestions::Suggestion;
 
 /// The reviewed period and project.
 #[derive(Clone, Debug, Serialize)]
-pub struct Period {
+pub struct ReviewPeriod {
     /// Start, in milliseconds since 1970.
     pub from_ms: i64,
     /// End.
@@ -38,19 +39,19 @@ pub struct Period {
 #[derive(Clone, Debug, Serialize)]
 pub struct Review {
     /// The reviewed period.
-    pub period: Period,
+    pub period: ReviewPeriod,
     /// Totals.
-    pub totals: Totals,
+    pub totals: PeriodTotals,
     /// The previous period of the same length; `None` if nothing was recorded in it.
-    pub before: Option<Totals>,
+    pub before: Option<PeriodTotals>,
     /// Unresolved failures, which the user should check first.
     pub needs_human: Vec<UnresolvedFailure>,
     /// Kinds of calls, those with the highest cost first.
-    pub call_kinds: Vec<CallKind>,
+    pub call_kinds: Vec<CallKindStats>,
     /// Failures, the most frequent first.
     pub failures: Vec<RecurringFailure>,
     /// What always failed under one condition.
-    pub always: Vec<AlwaysFailing>,
+    pub always: Vec<ConsistentFailure>,
     /// Methodologies.
     pub methodologies: Vec<MethodologyUse>,
     /// Lessons learnt in the period, the most helpful first, then the newest.
@@ -65,7 +66,7 @@ pub struct Review {
 
 /// The changes of a review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Changed {
+pub struct AppliedChanges {
     /// Number of changed weights.
     pub weights: usize,
     /// Number of removed lessons.
@@ -75,7 +76,7 @@ pub struct Changed {
 /// Reviews a period; `items`: all lessons in its scopes, also retired ones.
 pub fn review(
     store: &SqliteStore,
-    period: &Period,
+    period: &ReviewPeriod,
     items: &[Lesson],
 ) -> Result<Review, StoreError> {
     let length = period.to_ms.saturating_sub(period.from_ms);
@@ -84,23 +85,25 @@ pub fn review(
     traces.retain(|trace| trace.created_at_ms < period.to_ms);
     let (mut before, mut now): (Vec<ExecutionTrace>, Vec<ExecutionTrace>) =
         traces.into_iter().partition(|trace| trace.created_at_ms < period.from_ms);
-    let weights = tally::weights(&now);
+    let weights = statistics::compute_weights(&now);
     if let Some(project) = &period.project {
         before.retain(|trace| trace.project == *project);
         now.retain(|trace| trace.project == *project);
     }
     let mut review = Review {
         period: period.clone(),
-        totals: tally::totals(&now),
-        before: (!before.is_empty()).then(|| tally::totals(&before)),
-        needs_human: tally::needs_human(&now),
-        call_kinds: tally::call_kinds(&now, &before),
-        failures: tally::failures(&now, items),
-        always: tally::always(&now),
-        methodologies: tally::methodologies(&now),
-        learnt: chosen(items, |item| item.created_at_ms >= period.from_ms && item.is_in_use()),
-        helping: chosen(items, |item| item.helped > 1 && item.is_in_use()),
-        retired: chosen(items, |item| !item.is_in_use() && item.origin != Origin::User),
+        totals: statistics::count_totals(&now),
+        before: (!before.is_empty()).then(|| statistics::count_totals(&before)),
+        needs_human: statistics::unresolved_failures(&now),
+        call_kinds: statistics::count_call_kinds(&now, &before),
+        failures: statistics::recurring_failures(&now, items),
+        always: statistics::consistent_failures(&now),
+        methodologies: statistics::count_methodologies(&now),
+        learnt: select_lessons(items, |item| {
+            item.created_at_ms >= period.from_ms && item.is_in_use()
+        }),
+        helping: select_lessons(items, |item| item.helped > 1 && item.is_in_use()),
+        retired: select_lessons(items, |item| !item.is_in_use() && item.origin != Origin::User),
         suggestions: Vec::new(),
     };
     for kind in &mut review.call_kinds {
@@ -122,17 +125,17 @@ pub fn review(
             .partial_cmp(&(a.helped, a.confidence()))
             .unwrap_or(a.id.cmp(&b.id))
     });
-    review.suggestions = suggest::all(&review, items);
+    review.suggestions = suggestions::build_suggestions(&review, items);
     Ok(review)
 }
 
-fn chosen(items: &[Lesson], fits: impl Fn(&Lesson) -> bool) -> Vec<Lesson> {
+fn select_lessons(items: &[Lesson], fits: impl Fn(&Lesson) -> bool) -> Vec<Lesson> {
     items.iter().filter(|item| fits(item)).cloned().collect()
 }
 
 /// Sets the weights that follow from a review, and removes the lessons that stopped helping.
-pub fn carry_out(store: &SqliteStore, review: &Review) -> Result<Changed, StoreError> {
-    let mut changed = Changed::default();
+pub fn apply_review(store: &SqliteStore, review: &Review) -> Result<AppliedChanges, StoreError> {
+    let mut changed = AppliedChanges::default();
     let kinds = review.call_kinds.iter().map(|m| (m.skill.clone(), m.weight_before, m.weight));
     let methodologies = review
         .methodologies
@@ -145,18 +148,18 @@ pub fn carry_out(store: &SqliteStore, review: &Review) -> Result<Changed, StoreE
         }
     }
     for item in &review.retired {
-        changed.dropped += usize::from(store.forget(&item.id)?);
+        changed.dropped += usize::from(store.forget_lesson(&item.id)?);
     }
     Ok(changed)
 }
 
 /// Number of sessions in which a lesson was learnt.
-fn n_sessions(item: &Lesson) -> usize {
+fn count_sessions(item: &Lesson) -> usize {
     item.sources.iter().map(|source| &source.session).collect::<BTreeSet<_>>().len()
 }
 
 /// The projects of lessons, with the number of lessons of each.
-fn by_project(items: &[Lesson]) -> BTreeMap<&str, usize> {
+fn count_by_project(items: &[Lesson]) -> BTreeMap<&str, usize> {
     let mut projects = BTreeMap::new();
     for item in items {
         if let Scope::Project(project) = &item.scope {

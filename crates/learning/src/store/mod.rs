@@ -2,13 +2,13 @@
 //!
 //! `terms`: how texts are indexed and searched; `sqlite`: the store; `file`: creation, opening, damage.
 
-mod file;
+mod database_file;
 mod sqlite;
 mod terms;
 
-pub use file::FILE_NAME;
-pub use sqlite::{Health, SqliteStore};
-pub use terms::terms;
+pub use database_file::FILE_NAME;
+pub use sqlite::{SqliteStore, StoreHealth};
+pub use terms::index_terms;
 
 use super::credit::Credit;
 use super::lesson::Lesson;
@@ -30,11 +30,11 @@ pub enum StoreError {
 
 /// The result of storing a lesson.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Learned {
+pub enum LearnOutcome {
     /// It is new.
     New,
     /// It was known, and its count was increased.
-    Known,
+    Reinforced,
 }
 
 /// The data of one turn, of a long one its traces in parts; stored completely or not at all.

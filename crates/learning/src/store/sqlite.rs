@@ -7,14 +7,14 @@ use std::time::Duration;
 use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
 
-use super::file::{self, Identity, OpenFailure};
-use super::terms::terms;
-use super::{Batch, Learned, StoreError};
+use super::database_file::{self, FileIdentity, OpenFailure};
+use super::terms::index_terms;
+use super::{Batch, LearnOutcome, StoreError};
 use crate::lesson::{Lesson, Origin, Scope};
 use crate::trace::ExecutionTrace;
 
 /// The weight of an unknown skill or methodology.
-const NO_WEIGHT: f64 = 0.5;
+const DEFAULT_WEIGHT: f64 = 0.5;
 /// Limit: attempts to open a file that is replaced meanwhile.
 const MAX_TRIES: usize = 3;
 /// Limit: lessons that contain the words of a query, each counted once per word.
@@ -26,19 +26,19 @@ const MAX_OCCURRENCES: i64 = 3000;
 pub struct SqliteStore {
     path: PathBuf,
     notify: Box<dyn Fn(String) + Send>,
-    patience: Duration,
-    open: RefCell<Option<Open>>,
+    busy_timeout: Duration,
+    open: RefCell<Option<OpenDatabase>>,
 }
 
 /// An open file with its identity: another process may set it aside.
-struct Open {
+struct OpenDatabase {
     db: Connection,
-    identity: Option<Identity>,
+    identity: Option<FileIdentity>,
 }
 
 /// The state of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
+pub struct StoreHealth {
     /// Number of lessons, including retired ones.
     pub n_lessons: u64,
     /// Number of traces.
@@ -61,13 +61,13 @@ impl SqliteStore {
     /// The store in this file. `notify` is called with what the user should know, one line each.
     pub fn new(path: PathBuf, notify: impl Fn(String) + Send + 'static) -> Self {
         let patience = Duration::from_secs(5);
-        Self { path, notify: Box::new(notify), patience, open: RefCell::new(None) }
+        Self { path, notify: Box::new(notify), busy_timeout: patience, open: RefCell::new(None) }
     }
 
     /// Sets how long it waits for another process.
     #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub fn with_busy_timeout(self, patience: Duration) -> Self {
+        Self { busy_timeout: patience, ..self }
     }
 
     /// The file.
@@ -76,28 +76,28 @@ impl SqliteStore {
     }
 
     /// Reads the whole file and reports its state; `None`: there is no file. Nothing is set aside.
-    pub fn examine(&self) -> Result<Option<Health>, StoreError> {
+    pub fn check_health(&self) -> Result<Option<StoreHealth>, StoreError> {
         let Some(metadata) = std::fs::metadata(&self.path).ok() else { return Ok(None) };
-        let mut health = Health {
+        let mut health = StoreHealth {
             n_lessons: 0,
             n_traces: 0,
             bytes: metadata.len(),
-            is_on_network: file::is_on_network(&self.path),
+            is_on_network: database_file::is_on_network(&self.path),
             damage: Vec::new(),
         };
-        match self.check(&mut health) {
+        match self.run_quick_check(&mut health) {
             Ok(()) => Ok(Some(health)),
             Err(OpenFailure::Refused(error)) => Err(error),
             Err(OpenFailure::Sqlite(error)) if is_damage(&error) => {
                 health.damage.push(error.to_string());
                 Ok(Some(health))
             }
-            Err(OpenFailure::Sqlite(error)) => Err(self.error(&error)),
+            Err(OpenFailure::Sqlite(error)) => Err(self.store_error(&error)),
         }
     }
 
-    fn check(&self, health: &mut Health) -> Result<(), OpenFailure> {
-        let db = file::open(&self.path, self.patience)?;
+    fn run_quick_check(&self, health: &mut StoreHealth) -> Result<(), OpenFailure> {
+        let db = database_file::open_database(&self.path, self.busy_timeout)?;
         let mut check = db.prepare("PRAGMA quick_check(5)")?;
         for line in check.query_map([], |row| row.get::<_, String>(0))? {
             let line = line?;
@@ -115,24 +115,24 @@ impl SqliteStore {
     }
 
     /// Stores the data of a turn; returns the result for each lesson.
-    pub fn commit(&self, batch: &Batch) -> Result<Vec<Learned>, StoreError> {
+    pub fn commit(&self, batch: &Batch) -> Result<Vec<LearnOutcome>, StoreError> {
         self.write(|db| {
             batch.traces.iter().try_for_each(|trace| write_trace(db, trace))?;
             for credit in &batch.credits {
-                if let Some(mut lesson) = by_id(db, &credit.id)? {
+                if let Some(mut lesson) = lesson_by_id(db, &credit.id)? {
                     lesson.recalled = lesson.recalled.saturating_add(1);
-                    lesson.count(credit.helped, credit.hurt);
-                    put(db, &lesson)?;
+                    lesson.record_outcomes(credit.helped, credit.hurt);
+                    replace_lesson(db, &lesson)?;
                 }
             }
-            batch.lessons.iter().map(|lesson| learn(db, lesson)).collect()
+            batch.lessons.iter().map(|lesson| store_lesson(db, lesson)).collect()
         })
     }
 
     /// All lessons of these scopes, including retired ones, the latest first; empty: of all scopes.
     pub fn lessons(&self, scopes: &[Scope]) -> Result<Vec<Lesson>, StoreError> {
         let scopes: Vec<&str> = scopes.iter().map(Scope::project).collect();
-        self.select(
+        self.select_lessons(
             "SELECT body FROM lessons WHERE ?1 = '[]' OR scope IN (SELECT value FROM json_each(?1))
              ORDER BY last_occurred_ms DESC, id",
             params![serde_json::json!(scopes).to_string()],
@@ -140,36 +140,36 @@ impl SqliteStore {
     }
 
     /// The lessons of a scope that are in use: those that the user wrote first, then the latest.
-    pub fn latest(&self, scope: &Scope, limit: usize) -> Result<Vec<Lesson>, StoreError> {
-        self.select(
+    pub fn latest_lessons(&self, scope: &Scope, limit: usize) -> Result<Vec<Lesson>, StoreError> {
+        self.select_lessons(
             "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use = 1 ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
-            params![scope.project(), integer(limit)],
+            params![scope.project(), to_sql_integer(limit)],
         )
     }
 
-    /// The lessons in use about exactly this failure ([`super::super::lesson::key`]).
-    pub fn about(&self, scope: &Scope, failure: &str) -> Result<Vec<Lesson>, StoreError> {
-        self.select(
+    /// The lessons in use about exactly this failure ([`super::super::lesson::failure_key`]).
+    pub fn lessons_about(&self, scope: &Scope, failure: &str) -> Result<Vec<Lesson>, StoreError> {
+        self.select_lessons(
             "SELECT body FROM lessons WHERE failure = ?1 AND scope IN (?2, '') AND is_in_use",
             params![failure, scope.project()],
         )
     }
 
-    fn select(
+    fn select_lessons(
         &self,
         sql: &str,
         values: &[&dyn rusqlite::ToSql],
     ) -> Result<Vec<Lesson>, StoreError> {
         let found = self.read(|db| {
             let mut select = db.prepare_cached(sql)?;
-            select.query_map(values, |row| lesson(row, 0))?.collect::<Result<Vec<_>, _>>()
+            select.query_map(values, |row| lesson_from_row(row, 0))?.collect::<Result<Vec<_>, _>>()
         })?;
         Ok(found.unwrap_or_default())
     }
 
-    /// The lessons in use of these scopes that have terms in common with a query ([`terms`]), the best first,
+    /// The lessons in use of these scopes that have terms in common with a query ([`index_terms`]), the best first,
     /// each with its BM25 score; empty: of all scopes.
-    pub fn matching(
+    pub fn matching_lessons(
         &self,
         scopes: &[Scope],
         query: &str,
@@ -182,7 +182,7 @@ impl SqliteStore {
             return Ok(Vec::new());
         }
         let found = self.read(|db| {
-            let quoted = rarest(db, &words)?.into_iter().map(|word| format!("\"{word}\""));
+            let quoted = rarest_words(db, &words)?.into_iter().map(|word| format!("\"{word}\""));
             let mut query = format!("({})", quoted.collect::<Vec<_>>().join(" OR "));
             if !scopes.is_empty() {
                 let scopes: Vec<String> = scopes.iter().map(scope_term).collect();
@@ -194,18 +194,20 @@ impl SqliteStore {
                  JOIN lessons ON n = found WHERE is_in_use ORDER BY score LIMIT ?2",
             )?;
             // (Some of the first results may be retired.)
-            let values = params![query, integer(limit.min(10_000))];
-            let rows = select.query_map(values, |row| Ok((row.get(0)?, lesson(row, 1)?)))?;
+            let values = params![query, to_sql_integer(limit.min(10_000))];
+            let rows = select.query_map(values, |row| Ok((row.get(0)?, lesson_from_row(row, 1)?)))?;
             rows.collect::<Result<Vec<_>, _>>()
         })?;
         Ok(found.unwrap_or_default())
     }
 
     /// The lesson whose id starts with this, including retired ones; an error if there are several.
-    pub fn lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
+    pub fn find_lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
         // No id contains a character after `~`.
-        let mut found =
-            self.select("SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'", params![id])?;
+        let mut found = self.select_lessons(
+            "SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'",
+            params![id],
+        )?;
         match found.len() {
             0 | 1 => Ok(found.pop()),
             n => match found.into_iter().find(|lesson| lesson.id == id) {
@@ -217,15 +219,15 @@ impl SqliteStore {
 
     /// Changes the current version of a lesson, so that concurrent changes are kept. `None`: there is none
     /// with this id.
-    pub fn change(
+    pub fn update_lesson(
         &self,
         id: &str,
         change: impl Fn(&mut Lesson),
     ) -> Result<Option<Lesson>, StoreError> {
         self.write(|db| {
-            let Some(mut lesson) = by_id(db, id)? else { return Ok(None) };
+            let Some(mut lesson) = lesson_by_id(db, id)? else { return Ok(None) };
             change(&mut lesson);
-            put(db, &lesson)?;
+            replace_lesson(db, &lesson)?;
             Ok(Some(lesson))
         })
     }
@@ -235,8 +237,8 @@ impl SqliteStore {
         self.write(|db| {
             let mut n_new = 0;
             for lesson in lessons {
-                if by_id(db, &lesson.id)?.is_none() {
-                    put(db, lesson)?;
+                if lesson_by_id(db, &lesson.id)?.is_none() {
+                    replace_lesson(db, lesson)?;
                     n_new += 1;
                 }
             }
@@ -245,11 +247,11 @@ impl SqliteStore {
     }
 
     /// Removes a lesson; false if there was none.
-    pub fn forget(&self, id: &str) -> Result<bool, StoreError> {
+    pub fn forget_lesson(&self, id: &str) -> Result<bool, StoreError> {
         if self.read(|_| Ok(()))?.is_none() {
             return Ok(false);
         }
-        self.write(|db| erase(db, id))
+        self.write(|db| delete_lesson(db, id))
     }
 
     /// Removes the traces of a project, or all; returns their number.
@@ -273,7 +275,8 @@ impl SqliteStore {
                 "SELECT body FROM traces WHERE created_at_ms >= ?1 AND (?2 IS NULL OR project = ?2)
                  ORDER BY created_at_ms, id",
             )?;
-            let rows = select.query_map(params![since_ms, project], |row| json(row, 0))?;
+            let rows =
+                select.query_map(params![since_ms, project], |row| parse_json_column(row, 0))?;
             rows.collect::<Result<Vec<_>, _>>()
         })?;
         Ok(found.unwrap_or_default())
@@ -285,7 +288,7 @@ impl SqliteStore {
             let mut select = db.prepare_cached("SELECT weight FROM weights WHERE subject = ?1")?;
             select.query_row([subject], |row| row.get(0)).optional()
         })?;
-        Ok(weight.flatten().unwrap_or(NO_WEIGHT))
+        Ok(weight.flatten().unwrap_or(DEFAULT_WEIGHT))
     }
 
     /// Sets the weight of a skill or methodology.
@@ -306,7 +309,7 @@ impl SqliteStore {
             let mut n_gone =
                 db.execute("DELETE FROM traces WHERE created_at_ms < ?1", [before_ms])?;
             let n: i64 = db.query_row("SELECT count(*) FROM lessons", [], |row| row.get(0))?;
-            let n_over = n.saturating_sub(integer(max_lessons));
+            let n_over = n.saturating_sub(to_sql_integer(max_lessons));
             if n_over > 0 {
                 // Lessons that the user wrote are kept.
                 let mut select = db.prepare(
@@ -316,7 +319,7 @@ impl SqliteStore {
                 )?;
                 let ids = select.query_map([n_over], |row| row.get(0))?;
                 for id in ids.collect::<Result<Vec<String>, _>>()? {
-                    n_gone += usize::from(erase(db, &id)?);
+                    n_gone += usize::from(delete_lesson(db, &id)?);
                 }
             }
             Ok(n_gone)
@@ -327,37 +330,38 @@ impl SqliteStore {
         &self,
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
-        self.with(Access::Read, |db| work(db))
+        self.with_connection(Access::Read, |db| work(db))
     }
 
     fn write<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let done = self.with(Access::Write, |db| {
+        let done = self.with_connection(Access::Write, |db| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&transaction)?;
             transaction.commit()?;
             Ok(done)
         })?;
-        done.ok_or_else(|| self.broken("it was replaced repeatedly while it was written"))
+        done.ok_or_else(|| self.broken_error("it was replaced repeatedly while it was written"))
     }
 
     /// Works on the current file at the path; `None`: there is nothing to read.
-    fn with<T>(
+    fn with_connection<T>(
         &self,
         access: Access,
         work: impl Fn(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
         let mut open = self.open.borrow_mut();
         for _ in 0..MAX_TRIES {
-            let now = Identity::of(&self.path);
+            let now = FileIdentity::from_path(&self.path);
             open.take_if(|open| open.identity != now);
             let done = match (&mut *open, now) {
                 (Some(open), _) => work(&mut open.db),
                 (None, None) if access == Access::Read => return Ok(None),
                 (none, _) => {
-                    file::make(&self.path).map_err(|error| self.broken(&error.to_string()))?;
-                    let identity = Identity::of(&self.path);
-                    match file::open(&self.path, self.patience) {
-                        Ok(db) => work(&mut none.insert(Open { db, identity }).db),
+                    database_file::create_if_missing(&self.path)
+                        .map_err(|error| self.broken_error(&error.to_string()))?;
+                    let identity = FileIdentity::from_path(&self.path);
+                    match database_file::open_database(&self.path, self.busy_timeout) {
+                        Ok(db) => work(&mut none.insert(OpenDatabase { db, identity }).db),
                         Err(OpenFailure::Refused(error)) => return Err(error),
                         Err(OpenFailure::Sqlite(error)) => Err(error),
                     }
@@ -366,38 +370,43 @@ impl SqliteStore {
             let identity = open.as_ref().map_or(now, |open| open.identity);
             match done {
                 // A write into a file that had been set aside is repeated.
-                Ok(done) if access == Access::Read || Identity::of(&self.path) == identity => {
+                Ok(done)
+                    if access == Access::Read
+                        || FileIdentity::from_path(&self.path) == identity =>
+                {
                     return Ok(Some(done));
                 }
                 Ok(_) => {}
                 Err(error) if is_damage(&error) => {
                     *open = None;
-                    self.begin_again(identity, &error)?;
+                    self.replace_damaged(identity, &error)?;
                 }
-                Err(error) => return Err(self.error(&error)),
+                Err(error) => return Err(self.store_error(&error)),
             }
         }
         Ok(None)
     }
 
     /// Sets the damaged file aside and creates a new one with the readable lessons.
-    fn begin_again(
+    fn replace_damaged(
         &self,
-        damaged: Option<Identity>,
+        damaged: Option<FileIdentity>,
         why: &rusqlite::Error,
     ) -> Result<(), StoreError> {
-        let Some(aside) = file::set_aside(&self.path, damaged)? else { return Ok(()) };
-        let bodies = file::salvage(&aside);
+        let Some(aside) = database_file::set_aside(&self.path, damaged)? else { return Ok(()) };
+        let bodies = database_file::salvage(&aside);
         let mut n_saved = 0;
         if !bodies.is_empty() {
-            file::make(&self.path).map_err(|error| self.broken(&error.to_string()))?;
-            if let Ok(mut db) = file::open(&self.path, self.patience)
+            database_file::create_if_missing(&self.path)
+                .map_err(|error| self.broken_error(&error.to_string()))?;
+            if let Ok(mut db) = database_file::open_database(&self.path, self.busy_timeout)
                 && let Ok(transaction) =
                     db.transaction_with_behavior(TransactionBehavior::Immediate)
             {
                 let lessons =
                     bodies.iter().filter_map(|body| serde_json::from_str::<Lesson>(body).ok());
-                n_saved = lessons.filter(|lesson| put(&transaction, lesson).is_ok()).count();
+                n_saved =
+                    lessons.filter(|lesson| replace_lesson(&transaction, lesson).is_ok()).count();
                 if transaction.commit().is_err() {
                     n_saved = 0;
                 }
@@ -411,14 +420,14 @@ impl SqliteStore {
         Ok(())
     }
 
-    fn error(&self, error: &rusqlite::Error) -> StoreError {
+    fn store_error(&self, error: &rusqlite::Error) -> StoreError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked,
-            _ => self.broken(&error.to_string()),
+            _ => self.broken_error(&error.to_string()),
         }
     }
 
-    fn broken(&self, reason: &str) -> StoreError {
+    fn broken_error(&self, reason: &str) -> StoreError {
         StoreError::Broken(format!("{}: {reason}", self.path.display()))
     }
 }
@@ -429,7 +438,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
 
 /// The words that occur in the fewest lessons, within [`MAX_OCCURRENCES`]: BM25 weights a word by its rarity,
 /// and the cost of a query is the number of lessons that contain its words.
-fn rarest<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<&'a str>> {
+fn rarest_words<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<&'a str>> {
     let mut count = db.prepare_cached("SELECT doc FROM term_counts WHERE term = ?1")?;
     let mut counted = Vec::with_capacity(words.len());
     for word in words {
@@ -447,18 +456,18 @@ fn rarest<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<&'a st
 }
 
 /// Stores a lesson; increases the count of an equal one.
-fn learn(db: &Connection, lesson: &Lesson) -> rusqlite::Result<Learned> {
-    match by_id(db, &lesson.id)? {
+fn store_lesson(db: &Connection, lesson: &Lesson) -> rusqlite::Result<LearnOutcome> {
+    match lesson_by_id(db, &lesson.id)? {
         Some(mut known) => {
-            known.learn_again(lesson.clone());
-            put(db, &known).map(|()| Learned::Known)
+            known.merge(lesson.clone());
+            replace_lesson(db, &known).map(|()| LearnOutcome::Reinforced)
         }
-        None => put(db, lesson).map(|()| Learned::New),
+        None => replace_lesson(db, lesson).map(|()| LearnOutcome::New),
     }
 }
 
-fn put(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
-    erase(db, &lesson.id)?;
+fn replace_lesson(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
+    delete_lesson(db, &lesson.id)?;
     let failure = lesson.failure.as_ref();
     db.prepare_cached(
         "INSERT INTO lessons (id, scope, failure, is_in_use, is_users, last_occurred_ms, body)
@@ -474,7 +483,7 @@ fn put(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
         to_json(lesson)?,
     ])?;
     let target = failure.map_or("", |failure| failure.target.as_str());
-    let text = terms(&format!("{} {target} {}", lesson.text, lesson.context));
+    let text = index_terms(&format!("{} {target} {}", lesson.text, lesson.context));
     let text = format!("{} {text}", scope_term(&lesson.scope));
     db.prepare_cached("INSERT INTO terms (rowid, text) VALUES (?1, ?2)")?
         .execute(params![db.last_insert_rowid(), text])
@@ -486,24 +495,24 @@ fn scope_term(scope: &Scope) -> String {
     format!("scope{}", &blake3::hash(scope.project().as_bytes()).to_hex()[..16])
 }
 
-fn erase(db: &Connection, id: &str) -> rusqlite::Result<bool> {
+fn delete_lesson(db: &Connection, id: &str) -> rusqlite::Result<bool> {
     db.prepare_cached("DELETE FROM terms WHERE rowid = (SELECT n FROM lessons WHERE id = ?1)")?
         .execute([id])?;
     let n = db.prepare_cached("DELETE FROM lessons WHERE id = ?1")?.execute([id])?;
     Ok(n > 0)
 }
 
-fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Lesson>> {
+fn lesson_by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Lesson>> {
     db.prepare_cached("SELECT body FROM lessons WHERE id = ?1")?
-        .query_row([id], |row| lesson(row, 0))
+        .query_row([id], |row| lesson_from_row(row, 0))
         .optional()
 }
 
-fn lesson(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Lesson> {
-    json(row, column)
+fn lesson_from_row(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Lesson> {
+    parse_json_column(row, column)
 }
 
-fn json<T: serde::de::DeserializeOwned>(
+fn parse_json_column<T: serde::de::DeserializeOwned>(
     row: &rusqlite::Row<'_>,
     column: usize,
 ) -> rusqlite::Result<T> {
@@ -526,6 +535,6 @@ fn write_trace(db: &Connection, trace: &ExecutionTrace) -> rusqlite::Result<()> 
     .map(drop)
 }
 
-fn integer(n: usize) -> i64 {
+fn to_sql_integer(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }

@@ -7,16 +7,16 @@ const MAX_TERMS: usize = 400;
 
 /// The terms of a text, separated by spaces: its words in lower case, and each pair of neighbouring Chinese, Japanese or
 /// Korean characters. A word with signs inside is split at them.
-pub fn terms(text: &str) -> String {
+pub fn index_terms(text: &str) -> String {
     let mut terms = String::with_capacity(text.len());
     let mut n = 0;
     for run in text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty()) {
-        for word in by_script(run) {
+        for word in split_by_script(run) {
             if n >= MAX_TERMS {
                 return terms;
             }
             let chars: Vec<char> = word.chars().take(MAX_TERMS - n + 1).collect();
-            if chars.len() == 1 || !is_dense(chars[0]) {
+            if chars.len() == 1 || !is_unspaced_script(chars[0]) {
                 _ = write!(terms, "{} ", word.to_lowercase());
                 n += 1;
             } else {
@@ -29,11 +29,11 @@ pub fn terms(text: &str) -> String {
 }
 
 /// Splits the run into parts that are entirely of a script without spaces, or contain none of it.
-fn by_script(run: &str) -> impl Iterator<Item = &str> {
+fn split_by_script(run: &str) -> impl Iterator<Item = &str> {
     let mut rest = run;
     std::iter::from_fn(move || {
-        let first = is_dense(rest.chars().next()?);
-        let end = rest.find(|c| is_dense(c) != first).unwrap_or(rest.len());
+        let first = is_unspaced_script(rest.chars().next()?);
+        let end = rest.find(|c| is_unspaced_script(c) != first).unwrap_or(rest.len());
         let (piece, left) = rest.split_at(end);
         rest = left;
         Some(piece)
@@ -41,7 +41,7 @@ fn by_script(run: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The script of this character has no spaces between words.
-fn is_dense(c: char) -> bool {
+fn is_unspaced_script(c: char) -> bool {
     matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
@@ -51,12 +51,12 @@ mod tests {
 
     #[test]
     fn terms_are_words_and_cjk_bigrams() {
-        assert_eq!(terms("Run `make fmt-check`!"), "run make fmt check ");
-        assert_eq!(terms("读取文件data.csv"), "读取 取文 文件 data csv ");
-        assert_eq!(terms("改 a"), "改 a ");
-        assert_eq!(terms(" \n"), "");
+        assert_eq!(index_terms("Run `make fmt-check`!"), "run make fmt check ");
+        assert_eq!(index_terms("读取文件data.csv"), "读取 取文 文件 data csv ");
+        assert_eq!(index_terms("改 a"), "改 a ");
+        assert_eq!(index_terms(" \n"), "");
         for long in ["改".repeat(2000), "改 ".repeat(2000), "改a".repeat(2000)] {
-            assert_eq!(terms(&long).split_whitespace().count(), MAX_TERMS);
+            assert_eq!(index_terms(&long).split_whitespace().count(), MAX_TERMS);
         }
     }
 }

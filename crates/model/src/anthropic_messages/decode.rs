@@ -5,18 +5,18 @@
 
 use serde_json::Value;
 
-use crate::wire::{Broken, Decode, Ids, filled};
+use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
 use agent_protocol::Object;
 use agent_protocol::model::{Delta, StopReason, Usage};
 
 /// Events in, deltas out.
-pub(crate) struct Decoder<'a> {
+pub(crate) struct AnthropicDecoder<'a> {
     /// `provider/model`, which the thinking belongs to.
     model: &'a str,
-    ids: Ids<'a>,
-    blocks: Vec<Block>,
+    ids: CallIds<'a>,
+    blocks: Vec<BlockState>,
     n_calls: usize,
-    usage: Counts,
+    usage: TokenCounts,
     /// The provider's reason for the end of the answer.
     stop_reason: Option<String>,
     /// The last event was received.
@@ -24,14 +24,14 @@ pub(crate) struct Decoder<'a> {
 }
 
 /// A block of this answer.
-struct Block {
+struct BlockState {
     /// The server's index, if any.
     index: Option<u64>,
-    kind: Kind,
+    kind: BlockKind,
     is_open: bool,
 }
 
-enum Kind {
+enum BlockKind {
     /// Text, or anything that was not requested.
     Plain,
     /// Thinking, which is returned to the provider with its signature.
@@ -53,35 +53,35 @@ enum Kind {
     },
 }
 
-impl<'a> Decoder<'a> {
-    pub(crate) fn new(model: &'a str, ids: Ids<'a>) -> Self {
+impl<'a> AnthropicDecoder<'a> {
+    pub(crate) fn new(model: &'a str, ids: CallIds<'a>) -> Self {
         Self {
             model,
             ids,
             blocks: Vec::new(),
             n_calls: 0,
-            usage: Counts::default(),
+            usage: TokenCounts::default(),
             stop_reason: None,
             done: false,
         }
     }
 }
 
-impl Decode for Decoder<'_> {
-    fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
+impl AnswerDecoder for AnthropicDecoder<'_> {
+    fn push(&mut self, data: &str) -> Result<Vec<Delta>, DecodeError> {
         let data = data.trim();
         // `[DONE]` belongs to another wire format, and some proxies add it.
         if data.is_empty() || data == "[DONE]" {
             return Ok(Vec::new());
         }
-        let garbage = || Broken::Garbage(data.to_owned());
+        let garbage = || DecodeError::Malformed(data.to_owned());
         let event = serde_json::from_str::<Value>(data).map_err(|_| garbage())?;
         let is_error = event["type"] == "error"
             || event["error"].is_object()
             || event["error"].is_string()
             || event.get(0).is_some_and(|first| first["error"].is_object());
         if is_error {
-            return Err(Broken::Error(event));
+            return Err(DecodeError::ServerError(event));
         }
         if !event.is_object() {
             return Err(garbage());
@@ -89,32 +89,34 @@ impl Decode for Decoder<'_> {
         let index = event["index"].as_u64();
         let mut deltas = Vec::new();
         match event["type"].as_str() {
-            Some("message_start") => deltas.extend(self.usage.add(&event["message"]["usage"])),
-            Some("content_block_start") => self.begin(index, &event["content_block"], &mut deltas),
+            Some("message_start") => deltas.extend(self.usage.update(&event["message"]["usage"])),
+            Some("content_block_start") => {
+                self.begin_block(index, &event["content_block"], &mut deltas);
+            }
             Some("content_block_delta") => {
-                let is_lost = !self.fragment(index, &event["delta"], &mut deltas);
+                let is_lost = !self.apply_fragment(index, &event["delta"], &mut deltas);
                 if is_lost {
                     return Err(garbage());
                 }
             }
             Some("content_block_stop") => {
-                if let Some(at) = self.find(index) {
-                    self.end(at, &mut deltas);
+                if let Some(at) = self.find_block(index) {
+                    self.end_block(at, &mut deltas);
                 }
             }
             Some("message_delta") => {
-                self.message_end(&event["delta"], &event["usage"], &mut deltas);
+                self.read_message_end(&event["delta"], &event["usage"], &mut deltas);
             }
             Some("message_stop") => {
-                self.end_all(&mut deltas);
+                self.end_all_blocks(&mut deltas);
                 self.done = true;
             }
             Some("message") | None if event["content"].is_array() => {
                 for block in event["content"].as_array().into_iter().flatten() {
-                    self.begin(None, block, &mut deltas);
-                    self.end_all(&mut deltas);
+                    self.begin_block(None, block, &mut deltas);
+                    self.end_all_blocks(&mut deltas);
                 }
-                self.message_end(&event, &event["usage"], &mut deltas);
+                self.read_message_end(&event, &event["usage"], &mut deltas);
                 self.done = true;
             }
             // `ping`, and events that may be added.
@@ -123,16 +125,16 @@ impl Decode for Decoder<'_> {
         Ok(deltas)
     }
 
-    fn is_done(&self) -> bool {
+    fn is_stream_over(&self) -> bool {
         self.done
     }
 
-    fn is_finished(&self) -> bool {
+    fn is_answer_complete(&self) -> bool {
         self.done || self.stop_reason.is_some()
     }
 
-    fn stop(&self) -> Option<StopReason> {
-        if !self.is_finished() {
+    fn stop_reason(&self) -> Option<StopReason> {
+        if !self.is_answer_complete() {
             return None;
         }
         let complete = if self.n_calls == 0 { StopReason::End } else { StopReason::ToolCalls };
@@ -146,28 +148,28 @@ impl Decode for Decoder<'_> {
     }
 }
 
-impl Decoder<'_> {
+impl AnthropicDecoder<'_> {
     /// A block begins.
-    fn begin(&mut self, index: Option<u64>, start: &Value, deltas: &mut Vec<Delta>) {
-        let known = index.and_then(|_| self.find(index));
+    fn begin_block(&mut self, index: Option<u64>, start: &Value, deltas: &mut Vec<Delta>) {
+        let known = index.and_then(|_| self.find_block(index));
         if known.is_some_and(|at| self.blocks[at].is_repeated_by(start)) {
             return;
         }
         // The end of thinking may be missing: its signature belongs before this block.
         for at in 0..self.blocks.len() {
-            if !matches!(self.blocks[at].kind, Kind::Call { .. }) {
-                self.end(at, deltas);
+            if !matches!(self.blocks[at].kind, BlockKind::Call { .. }) {
+                self.end_block(at, deltas);
             }
         }
         let kind = match (start["type"].as_str(), start.as_object()) {
             (Some("tool_use"), _) => {
-                let id = filled(&start["id"]).map(ToOwned::to_owned);
+                let id = non_empty_str(&start["id"]).map(ToOwned::to_owned);
                 let number = self.n_calls;
                 self.n_calls += 1;
                 deltas.push(Delta::Call {
                     index: number,
-                    id: Some(self.ids.give(id.as_deref())),
-                    name: filled(&start["name"]).map(ToOwned::to_owned),
+                    id: Some(self.ids.assign(id.as_deref())),
+                    name: non_empty_str(&start["name"]).map(ToOwned::to_owned),
                     arguments: String::new(),
                 });
                 let input = match &start["input"] {
@@ -175,7 +177,7 @@ impl Decoder<'_> {
                     Value::Object(input) if !input.is_empty() => start["input"].to_string(),
                     _ => String::new(),
                 };
-                Kind::Call { number, id, input }
+                BlockKind::Call { number, id, input }
             }
             (Some("thinking"), Some(block)) => {
                 let text = start[THINKING].as_str().unwrap_or_default().to_owned();
@@ -183,52 +185,58 @@ impl Decoder<'_> {
                     deltas.push(Delta::Reasoning(text.clone()));
                 }
                 let signature = start[SIGNATURE].as_str().unwrap_or_default().to_owned();
-                Kind::Thinking { block: block.clone(), text, signature }
+                BlockKind::Thinking { block: block.clone(), text, signature }
             }
-            (Some("redacted_thinking"), Some(block)) => Kind::Redacted(block.clone()),
+            (Some("redacted_thinking"), Some(block)) => BlockKind::Redacted(block.clone()),
             (Some("text"), _) => {
-                deltas.extend(filled(&start["text"]).map(|text| Delta::Text(text.to_owned())));
-                Kind::Plain
+                deltas
+                    .extend(non_empty_str(&start["text"]).map(|text| Delta::Text(text.to_owned())));
+                BlockKind::Plain
             }
-            _ => Kind::Plain,
+            _ => BlockKind::Plain,
         };
-        self.blocks.push(Block { index, kind, is_open: true });
+        self.blocks.push(BlockState { index, kind, is_open: true });
     }
 
     /// A fragment of a block; false if it cannot be placed, because an event is lost.
-    fn fragment(&mut self, index: Option<u64>, delta: &Value, deltas: &mut Vec<Delta>) -> bool {
-        let block = self.find(index).map(|at| &mut self.blocks[at].kind);
-        if let Some(text) = filled(&delta["text"]) {
+    fn apply_fragment(
+        &mut self,
+        index: Option<u64>,
+        delta: &Value,
+        deltas: &mut Vec<Delta>,
+    ) -> bool {
+        let block = self.find_block(index).map(|at| &mut self.blocks[at].kind);
+        if let Some(text) = non_empty_str(&delta["text"]) {
             deltas.push(Delta::Text(text.to_owned()));
         }
-        if let Some(text) = filled(&delta[THINKING]) {
+        if let Some(text) = non_empty_str(&delta[THINKING]) {
             deltas.push(Delta::Reasoning(text.to_owned()));
         }
-        let Some(json) = filled(&delta["partial_json"]) else {
-            if let Some(Kind::Thinking { text, signature, .. }) = block {
+        let Some(json) = non_empty_str(&delta["partial_json"]) else {
+            if let Some(BlockKind::Thinking { text, signature, .. }) = block {
                 text.push_str(delta[THINKING].as_str().unwrap_or_default());
                 // It comes at once, as the vendor's SDK expects it.
-                if let Some(given) = filled(&delta[SIGNATURE]) {
+                if let Some(given) = non_empty_str(&delta[SIGNATURE]) {
                     given.clone_into(signature);
                 }
             }
             return true;
         };
         match block {
-            Some(Kind::Call { number, input, .. }) => {
+            Some(BlockKind::Call { number, input, .. }) => {
                 input.clear();
                 let (id, name) = (None, None);
                 deltas.push(Delta::Call { index: *number, id, name, arguments: json.to_owned() });
                 true
             }
             // Arguments of a tool of the server.
-            Some(Kind::Plain) => true,
-            Some(Kind::Thinking { .. } | Kind::Redacted(_)) | None => false,
+            Some(BlockKind::Plain) => true,
+            Some(BlockKind::Thinking { .. } | BlockKind::Redacted(_)) | None => false,
         }
     }
 
     /// The last block with this index; without an index the last one.
-    fn find(&self, index: Option<u64>) -> Option<usize> {
+    fn find_block(&self, index: Option<u64>) -> Option<usize> {
         match index {
             Some(_) => self.blocks.iter().rposition(|block| block.index == index),
             None => self.blocks.len().checked_sub(1),
@@ -236,88 +244,88 @@ impl Decoder<'_> {
     }
 
     /// The block is complete.
-    fn end(&mut self, at: usize, deltas: &mut Vec<Delta>) {
+    fn end_block(&mut self, at: usize, deltas: &mut Vec<Delta>) {
         let block = &mut self.blocks[at];
         if !std::mem::replace(&mut block.is_open, false) {
             return;
         }
         match &mut block.kind {
-            Kind::Plain => {}
-            Kind::Call { number, input, .. } => {
+            BlockKind::Plain => {}
+            BlockKind::Call { number, input, .. } => {
                 let arguments = std::mem::take(input);
                 if !arguments.is_empty() {
                     deltas.push(Delta::Call { index: *number, id: None, name: None, arguments });
                 }
             }
             // Without its signature the API rejects it.
-            Kind::Thinking { signature, .. } if signature.is_empty() => {}
-            Kind::Thinking { block, text, signature } => {
+            BlockKind::Thinking { signature, .. } if signature.is_empty() => {}
+            BlockKind::Thinking { block, text, signature } => {
                 let mut block = std::mem::take(block);
                 block.insert(THINKING.to_owned(), Value::String(std::mem::take(text)));
                 block.insert(SIGNATURE.to_owned(), Value::String(std::mem::take(signature)));
-                deltas.push(self.carried(block));
+                deltas.push(self.opaque_delta(block));
             }
-            Kind::Redacted(block) => {
+            BlockKind::Redacted(block) => {
                 let block = std::mem::take(block);
-                deltas.push(self.carried(block));
+                deltas.push(self.opaque_delta(block));
             }
         }
     }
 
-    fn carried(&self, block: Object) -> Delta {
-        Delta::Carried { model: self.model.to_owned(), data: Value::Object(block) }
+    fn opaque_delta(&self, block: Object) -> Delta {
+        Delta::Opaque { model: self.model.to_owned(), data: Value::Object(block) }
     }
 
-    fn end_all(&mut self, deltas: &mut Vec<Delta>) {
+    fn end_all_blocks(&mut self, deltas: &mut Vec<Delta>) {
         for at in 0..self.blocks.len() {
-            self.end(at, deltas);
+            self.end_block(at, deltas);
         }
     }
 
     /// The reason for the end, and the usage: of a `message_delta`, or of a whole message.
-    fn message_end(&mut self, message: &Value, usage: &Value, deltas: &mut Vec<Delta>) {
-        if let Some(reason) = filled(&message["stop_reason"]) {
-            self.end_all(deltas);
+    fn read_message_end(&mut self, message: &Value, usage: &Value, deltas: &mut Vec<Delta>) {
+        if let Some(reason) = non_empty_str(&message["stop_reason"]) {
+            self.end_all_blocks(deltas);
             self.stop_reason = Some(reason.to_owned());
         }
         // Why the provider withheld the answer.
-        let explanation = filled(&message["stop_details"]["explanation"]);
+        let explanation = non_empty_str(&message["stop_details"]["explanation"]);
         deltas.extend(explanation.map(|text| Delta::Text(text.to_owned())));
-        deltas.extend(self.usage.add(usage));
+        deltas.extend(self.usage.update(usage));
     }
 }
 
 const THINKING: &str = "thinking";
 const SIGNATURE: &str = "signature";
 
-impl Block {
+impl BlockState {
     /// The same begin again, as a duplicate event.
     fn is_repeated_by(&self, start: &Value) -> bool {
         let kind = start["type"].as_str();
         match &self.kind {
-            Kind::Call { id: Some(id), .. } => {
+            BlockKind::Call { id: Some(id), .. } => {
                 kind == Some("tool_use") && start["id"].as_str() == Some(id)
             }
-            Kind::Call { id: None, .. } => false,
-            Kind::Plain => self.is_open && kind == Some("text"),
-            Kind::Thinking { .. } => self.is_open && kind == Some("thinking"),
-            Kind::Redacted(_) => self.is_open && kind == Some("redacted_thinking"),
+            BlockKind::Call { id: None, .. } => false,
+            BlockKind::Plain => self.is_open && kind == Some("text"),
+            BlockKind::Thinking { .. } => self.is_open && kind == Some("thinking"),
+            BlockKind::Redacted(_) => self.is_open && kind == Some("redacted_thinking"),
         }
     }
 }
 
 /// Token counts, which later events repeat or complete.
 #[derive(Default)]
-struct Counts {
+struct TokenCounts {
     input: Option<u64>,
     cache_read: Option<u64>,
     cache_creation: Option<u64>,
     output: Option<u64>,
 }
 
-impl Counts {
+impl TokenCounts {
     /// Adds the counts of an event. They are cumulative; a server that does not know one yet sends 0.
-    fn add(&mut self, usage: &Value) -> Option<Delta> {
+    fn update(&mut self, usage: &Value) -> Option<Delta> {
         let mut is_known = false;
         for (count, key) in [
             (&mut self.input, "input_tokens"),

@@ -11,23 +11,23 @@ use agent_protocol::model::{Purpose, Reply, Request};
 
 const MODEL: &str = "anthropic/claude";
 
-fn ids(next: &AtomicU64) -> Ids<'_> {
-    Ids::new("call_", next, &Request::new(Purpose::Main, "", &[]))
+fn ids(next: &AtomicU64) -> CallIds<'_> {
+    CallIds::new("call_", next, &Request::new(Purpose::Main, "", &[]))
 }
 
 /// The deltas of these events, and the reply assembled from them.
 fn decode_all(events: &[Value]) -> (Vec<Delta>, Reply) {
     let next = AtomicU64::new(1);
-    let mut decoder = Decoder::new(MODEL, ids(&next));
+    let mut decoder = AnthropicDecoder::new(MODEL, ids(&next));
     let mut deltas = Vec::new();
     for event in events {
         let event = event.as_str().map_or_else(|| event.to_string(), ToOwned::to_owned);
         deltas.extend(decoder.push(&event).expect("no error in it"));
     }
-    deltas.extend(decoder.stop().map(Delta::Done));
+    deltas.extend(decoder.stop_reason().map(Delta::Done));
     let mut reply = Reply::default();
     for delta in &deltas {
-        reply.fold(delta);
+        reply.apply_delta(delta);
     }
     (deltas, reply)
 }
@@ -142,7 +142,7 @@ fn answer_with_thinking_text_and_calls() {
         &[("toolu_1", "Read", "{\"path\": \"a\"}"), ("toolu_2", "LS", "")],
     );
 
-    let parts = answer_parts(&reply.text, &reply.calls, &reply.carried);
+    let parts = answer_parts(&reply.text, &reply.calls, &reply.opaque_items);
     let carried = parts.iter().map(|part| match part {
         Part::Carried(carried) => {
             assert_eq!(carried.model, MODEL);
@@ -177,17 +177,17 @@ fn thinking_between_calls_keeps_its_place() {
         message_delta("tool_use"),
     ]);
     // Its text may be omitted, but the signature is needed.
-    assert_eq!(reply.carried.len(), 1);
-    assert_eq!(reply.carried[0].after_calls, 1);
+    assert_eq!(reply.opaque_items.len(), 1);
+    assert_eq!(reply.opaque_items[0].after_calls, 1);
     let expected = json!({"type": "thinking", "thinking": "", "signature": "s"});
-    assert_eq!(reply.carried[0].data, expected);
+    assert_eq!(reply.opaque_items[0].data, expected);
 }
 
 #[test]
 fn thinking_without_signature_is_not_returned() {
     let begin = begin(0, &json!({"type": "thinking", "thinking": ""}));
     let reply = decode(&[begin, thinking(0, "hm"), end(0), message_delta("max_tokens")]);
-    assert_eq!((reply.reasoning.as_str(), reply.carried.len()), ("hm", 0));
+    assert_eq!((reply.reasoning.as_str(), reply.opaque_items.len()), ("hm", 0));
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn missing_and_duplicate_events_are_tolerated() {
     // The signature belongs before the block that follows, also if the end of the thinking is missing.
     let (deltas, _) = decode_all(&sparse);
     let at = |is: fn(&Delta) -> bool| deltas.iter().position(is);
-    let carried = at(|delta| matches!(delta, Delta::Carried { .. }));
+    let carried = at(|delta| matches!(delta, Delta::Opaque { .. }));
     assert!(carried < at(|delta| matches!(delta, Delta::Text(_))), "{deltas:?}");
 }
 
@@ -265,7 +265,7 @@ fn message_without_streaming_is_decoded() {
     check_calls(std::slice::from_ref(&message), &[("a", "Read", "{\"path\":\"a\",\"n\":1}")]);
     let reply = decode(&[message]);
     assert_eq!((reply.reasoning.as_str(), reply.text.as_str()), ("hm", "yes"));
-    assert_eq!(reply.carried[0].data["signature"], "s");
+    assert_eq!(reply.opaque_items[0].data["signature"], "s");
     let usage = Usage { input_tokens: 3, output_tokens: 2, cached_tokens: 0, ..Usage::default() };
     assert_eq!(reply.usage, Some(usage));
 }
@@ -316,9 +316,9 @@ fn refusal_is_explained() {
 fn errors_and_garbage_are_rejected() {
     fn check(data: &str, is_error: bool) {
         let next = AtomicU64::new(1);
-        match Decoder::new(MODEL, ids(&next)).push(data) {
-            Err(Broken::Error(_)) => assert!(is_error, "{data}"),
-            Err(Broken::Garbage(_)) => assert!(!is_error, "{data}"),
+        match AnthropicDecoder::new(MODEL, ids(&next)).push(data) {
+            Err(DecodeError::ServerError(_)) => assert!(is_error, "{data}"),
+            Err(DecodeError::Malformed(_)) => assert!(!is_error, "{data}"),
             Ok(deltas) => panic!("{data} gave {deltas:?}"),
         }
     }
@@ -373,5 +373,5 @@ fn damaged_streams_are_decoded_or_rejected() {
         })
     };
     let next = AtomicU64::new(1);
-    decode_damaged(&streams, is_end, |ids| Box::new(Decoder::new(MODEL, ids)), &next);
+    decode_damaged(&streams, is_end, |ids| Box::new(AnthropicDecoder::new(MODEL, ids)), &next);
 }

@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::schema::enforceable;
+use super::schema::reduce_schema;
 use crate::endpoint::Endpoint;
-use crate::wire::{
-    Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_in_base64,
+use crate::wire_format::{
+    CallIdFormat, EncodedRequest, LOST_IMAGE, call_arguments, call_id, call_name, image_in_base64,
     sends_thinking,
 };
 use agent_protocol::Object;
@@ -25,12 +25,12 @@ use agent_protocol::model::Request;
 const MAX_TOKENS: u64 = 32_000;
 
 /// The request.
-pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
-    Encoded { path: super::PATH.to_owned(), body: body(request, endpoint) }
+pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
+    EncodedRequest { path: super::PATH.to_owned(), body: body(request, endpoint) }
 }
 
 fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
-    let mut body = Body {
+    let mut body = AnthropicRequest {
         model: &endpoint.model,
         stream: true,
         max_tokens: request.max_output_tokens.or(endpoint.max_output_tokens).unwrap_or(MAX_TOKENS),
@@ -43,14 +43,14 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
         tools: request
             .tools
             .iter()
-            .map(|tool| SentTool {
+            .map(|tool| AnthropicTool {
                 name: &tool.name,
                 description: &tool.description,
                 input_schema: tool.parameters(),
                 cache_control: None,
             })
             .collect(),
-        system: system(request),
+        system: system_blocks(request),
         messages: messages(request, endpoint),
     };
     // Only the main conversation grows; for others, writing a cache would cost more than it saves.
@@ -65,7 +65,7 @@ fn output_config(request: &Request<'_>, endpoint: &Endpoint) -> Option<Value> {
     let mut config = Object::new();
     let schema =
         request.answer_schema.filter(|_| endpoint.dialect.structured_outputs == Some(true));
-    if let Some(schema) = schema.and_then(enforceable) {
+    if let Some(schema) = schema.and_then(reduce_schema) {
         config.insert("format".to_owned(), json!({"type": "json_schema", "schema": schema}));
     }
     if let Some(effort) = request.effort {
@@ -75,7 +75,7 @@ fn output_config(request: &Request<'_>, endpoint: &Endpoint) -> Option<Value> {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct AnthropicRequest<'a> {
     model: &'a str,
     stream: bool,
     max_tokens: u64,
@@ -86,14 +86,14 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<SentTool<'a>>,
+    tools: Vec<AnthropicTool<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Block<'a>>,
-    messages: Vec<Sent<'a>>,
+    system: Vec<ContentBlock<'a>>,
+    messages: Vec<AnthropicMessage<'a>>,
 }
 
 #[derive(Serialize)]
-struct SentTool<'a> {
+struct AnthropicTool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: Value,
@@ -103,21 +103,21 @@ struct SentTool<'a> {
 
 /// A message as sent.
 #[derive(Serialize)]
-struct Sent<'a> {
+struct AnthropicMessage<'a> {
     role: &'static str,
-    content: Vec<Block<'a>>,
+    content: Vec<ContentBlock<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+enum ContentBlock<'a> {
     Text {
         text: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
     Image {
-        source: Source<'a>,
+        source: ImageSourceData<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
@@ -130,7 +130,7 @@ enum Block<'a> {
     },
     ToolResult {
         tool_use_id: Cow<'a, str>,
-        content: ResultContent<'a>,
+        content: ToolResultContent<'a>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,14 +143,14 @@ enum Block<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum ResultContent<'a> {
+enum ToolResultContent<'a> {
     Text(&'a str),
-    Blocks(Vec<Block<'a>>),
+    Blocks(Vec<ContentBlock<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "base64")]
-struct Source<'a> {
+struct ImageSourceData<'a> {
     media_type: &'a str,
     data: String,
 }
@@ -160,13 +160,13 @@ struct Source<'a> {
 #[serde(tag = "type", rename = "ephemeral")]
 struct CacheControl {}
 
-impl Body<'_> {
+impl AnthropicRequest<'_> {
     /// Sets at most four breakpoints, which is the limit.
     fn set_breakpoints(&mut self) {
         // The tools precede the system text: its breakpoints include them.
         match self.tools.last_mut() {
             Some(tool) if self.system.is_empty() => tool.cache_control = Some(CacheControl {}),
-            Some(_) | None => self.system.iter_mut().for_each(Block::set_breakpoint),
+            Some(_) | None => self.system.iter_mut().for_each(ContentBlock::set_breakpoint),
         }
         if let Some(last) = self.messages.last_mut() {
             last.set_breakpoint();
@@ -180,7 +180,7 @@ impl Body<'_> {
     }
 }
 
-impl Sent<'_> {
+impl AnthropicMessage<'_> {
     fn set_breakpoint(&mut self) {
         if let Some(block) = self.content.last_mut() {
             block.set_breakpoint();
@@ -188,7 +188,7 @@ impl Sent<'_> {
     }
 }
 
-impl Block<'_> {
+impl ContentBlock<'_> {
     fn set_breakpoint(&mut self) {
         match self {
             Self::Text { cache_control, .. }
@@ -205,16 +205,16 @@ const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
 
 /// L1 and L2, as one block each.
-fn system<'a>(request: &Request<'a>) -> Vec<Block<'a>> {
+fn system_blocks<'a>(request: &Request<'a>) -> Vec<ContentBlock<'a>> {
     let system = request.system;
     let (l1, l2) = system.split_at(system.floor_char_boundary(request.l1_bytes));
-    [l1, l2].into_iter().filter_map(text).collect()
+    [l1, l2].into_iter().filter_map(text_block).collect()
 }
 
 /// The conversation. Messages of one role are joined: all results of an answer are in one message, and before any
 /// text.
-fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
-    let mut sent: Vec<Sent<'a>> = Vec::with_capacity(request.messages.len());
+fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<AnthropicMessage<'a>> {
+    let mut sent: Vec<AnthropicMessage<'a>> = Vec::with_capacity(request.messages.len());
     for message in request.messages {
         let role = match message.role {
             Role::System | Role::User | Role::Tool => USER,
@@ -222,66 +222,70 @@ fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
         };
         let mut content = blocks(message, request, endpoint);
         // Nothing follows the thinking of a cut-off answer: the API rejects that.
-        while let Some(Block::Carried(_)) = content.last() {
+        while let Some(ContentBlock::Carried(_)) = content.last() {
             content.pop();
         }
         match sent.last_mut() {
             _ if content.is_empty() => {}
             Some(last) if last.role == role => last.content.append(&mut content),
-            Some(_) | None => sent.push(Sent { role, content }),
+            Some(_) | None => sent.push(AnthropicMessage { role, content }),
         }
     }
     sent
 }
 
-fn blocks<'a>(message: &'a Message, request: &Request<'a>, endpoint: &Endpoint) -> Vec<Block<'a>> {
+fn blocks<'a>(
+    message: &'a Message,
+    request: &Request<'a>,
+    endpoint: &Endpoint,
+) -> Vec<ContentBlock<'a>> {
     let blocks = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text } => self::text(text),
-        Part::Image(image) => Some(self::image(image, request)),
+        Part::Text { text } => self::text_block(text),
+        Part::Image(image) => Some(self::image_block(image, request)),
         Part::Carried(carried) if carried.model == endpoint.id => {
-            carried.data.as_object().map(Block::Carried)
+            carried.data.as_object().map(ContentBlock::Carried)
         }
         Part::Carried(_) => None,
-        Part::Call(call) => Some(self::call(call)),
-        Part::Result(result) => Some(self::result(result, request)),
+        Part::Call(call) => Some(self::tool_use_block(call)),
+        Part::Result(result) => Some(self::tool_result_block(result, request)),
     });
     blocks.collect()
 }
 
 /// A text; a blank one is left out, because the API rejects it.
-fn text(text: &str) -> Option<Block<'_>> {
-    (!text.trim().is_empty()).then_some(Block::Text { text, cache_control: None })
+fn text_block(text: &str) -> Option<ContentBlock<'_>> {
+    (!text.trim().is_empty()).then_some(ContentBlock::Text { text, cache_control: None })
 }
 
-fn image<'a>(image: &'a Image, request: &Request<'_>) -> Block<'a> {
+fn image_block<'a>(image: &'a Image, request: &Request<'_>) -> ContentBlock<'a> {
     match image_in_base64(image, request) {
         Some(data) => {
-            let source = Source { media_type: &image.media_type, data };
-            Block::Image { source, cache_control: None }
+            let source = ImageSourceData { media_type: &image.media_type, data };
+            ContentBlock::Image { source, cache_control: None }
         }
-        None => Block::Text { text: LOST_IMAGE, cache_control: None },
+        None => ContentBlock::Text { text: LOST_IMAGE, cache_control: None },
     }
 }
 
-fn call(call: &ToolCall) -> Block<'_> {
+fn tool_use_block(call: &ToolCall) -> ContentBlock<'_> {
     let input = RawValue::from_string(call_arguments(call).into_owned());
-    Block::ToolUse {
-        id: call_id(&call.id, IDS),
+    ContentBlock::ToolUse {
+        id: call_id(&call.id, CALL_ID_FORMAT),
         name: call_name(call),
         input: input.expect("call_arguments returns valid JSON"),
         cache_control: None,
     }
 }
 
-fn result<'a>(result: &'a ToolResult, request: &Request<'a>) -> Block<'a> {
+fn tool_result_block<'a>(result: &'a ToolResult, request: &Request<'a>) -> ContentBlock<'a> {
     let content = if result.images.is_empty() {
-        ResultContent::Text(&result.text)
+        ToolResultContent::Text(&result.text)
     } else {
-        let images = result.images.iter().map(|image| self::image(image, request));
-        ResultContent::Blocks(text(&result.text).into_iter().chain(images).collect())
+        let images = result.images.iter().map(|image| self::image_block(image, request));
+        ToolResultContent::Blocks(text_block(&result.text).into_iter().chain(images).collect())
     };
-    Block::ToolResult {
-        tool_use_id: call_id(&result.call, IDS),
+    ContentBlock::ToolResult {
+        tool_use_id: call_id(&result.call, CALL_ID_FORMAT),
         content,
         // The API rejects an error without a text.
         is_error: result.is_error && !result.text.trim().is_empty(),
@@ -290,7 +294,7 @@ fn result<'a>(result: &'a ToolResult, request: &Request<'a>) -> Block<'a> {
 }
 
 /// What the API accepts as the id of a call.
-const IDS: IdForm = IdForm::Word { also: "", longest: usize::MAX };
+const CALL_ID_FORMAT: CallIdFormat = CallIdFormat::Word { also: "", longest: usize::MAX };
 
 #[cfg(test)]
 #[path = "encode_tests.rs"]

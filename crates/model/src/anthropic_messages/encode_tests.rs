@@ -1,9 +1,9 @@
 //! Requests as they are sent.
 
 use super::*;
-use agent_protocol::message::{Carried, Images};
+use agent_protocol::message::{ImageSource, OpaqueItem};
 use agent_protocol::model::Purpose;
-use agent_protocol::provider::Wire;
+use agent_protocol::provider::WireFormat;
 use agent_protocol::tool::ToolSpec;
 
 const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
@@ -14,7 +14,7 @@ fn request(messages: &[Message]) -> Request<'_> {
 
 fn endpoint() -> Endpoint {
     let mut endpoint = Endpoint::new("anthropic/m", "https://api.anthropic.com");
-    endpoint.wire = Wire::AnthropicMessages;
+    endpoint.wire = WireFormat::AnthropicMessages;
     endpoint
 }
 
@@ -27,7 +27,7 @@ fn result(id: &str, text: &str) -> ToolResult {
 }
 
 fn carried(model: &str, data: Value) -> Part {
-    Part::Carried(Carried { model: model.into(), after_bytes: 0, after_calls: 0, data })
+    Part::Carried(OpaqueItem { model: model.into(), after_bytes: 0, after_calls: 0, data })
 }
 
 fn message(role: Role, parts: Vec<Part>) -> Message {
@@ -201,13 +201,13 @@ fn invalid_calls_and_blank_texts_are_repaired_when_encoded() {
     check("c", "Read", "", &call("c", "Read", json!({})));
     check("c", "Read", "{\"a\":", &call("c", "Read", json!({"malformed_arguments": "{\"a\":"})));
     check("c", "a b", "{}", &call("c", "a_b", json!({})));
-    let replaced = call_id("functions.Read:0", IDS);
+    let replaced = call_id("functions.Read:0", CALL_ID_FORMAT);
     check("functions.Read:0", "", "{}", &call(&replaced, "unnamed", json!({})));
 }
 
 struct OneImage;
 
-impl Images for OneImage {
+impl ImageSource for OneImage {
     fn content(&self, image: &Image) -> Option<Vec<u8>> {
         (image.hash == "known").then(|| b"PNG".to_vec())
     }
@@ -281,7 +281,7 @@ fn dialect_and_thinking_are_applied() {
         (body.get("tool_choice").cloned(), body.get("thinking").cloned())
     };
     let mut endpoint = Endpoint::new("p/m", "http://h");
-    endpoint.wire = Wire::AnthropicMessages;
+    endpoint.wire = WireFormat::AnthropicMessages;
     assert_eq!(sent(&endpoint, Purpose::Main), (None, None));
     endpoint.dialect.parallel_calls = Some(false);
     endpoint.thinking = Some(true);

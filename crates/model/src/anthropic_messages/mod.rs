@@ -4,7 +4,7 @@ mod decode;
 mod encode;
 mod schema;
 
-pub(super) use decode::Decoder;
+pub(super) use decode::AnthropicDecoder;
 pub(super) use encode::encode;
 
 const PATH: &str = "messages";

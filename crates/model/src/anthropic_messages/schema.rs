@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use agent_protocol::Object;
 
 /// Keys that are passed on as they are. Bounds and formats are left out: the answer is validated afterwards.
-const KEPT: [&str; 7] = ["type", "enum", "const", "title", "description", "required", "$ref"];
+const PASSED_KEYS: [&str; 7] =
+    ["type", "enum", "const", "title", "description", "required", "$ref"];
 
 /// The schema as the API accepts it; `None` if it cannot express it: each object lists its properties there,
 /// so that an object with arbitrary keys has no equivalent.
-pub(super) fn enforceable(schema: &Value) -> Option<Value> {
+pub(super) fn reduce_schema(schema: &Value) -> Option<Value> {
     let schema = schema.as_object()?;
     let is_typed = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"];
     if !is_typed.iter().any(|key| schema.contains_key(*key)) {
@@ -18,11 +19,11 @@ pub(super) fn enforceable(schema: &Value) -> Option<Value> {
     let mut reduced = Object::new();
     for (key, value) in schema {
         let (key, value) = match key.as_str() {
-            key if KEPT.contains(&key) => (key, value.clone()),
-            key @ ("properties" | "$defs") => (key, each_value(value)?),
-            "items" => ("items", enforceable(value)?),
-            "anyOf" | "oneOf" => ("anyOf", each_item(value)?),
-            "allOf" => ("allOf", each_item(value)?),
+            key if PASSED_KEYS.contains(&key) => (key, value.clone()),
+            key @ ("properties" | "$defs") => (key, reduce_values(value)?),
+            "items" => ("items", reduce_schema(value)?),
+            "anyOf" | "oneOf" => ("anyOf", reduce_items(value)?),
+            "allOf" => ("allOf", reduce_items(value)?),
             "additionalProperties" if value != false => return None,
             _ => continue,
         };
@@ -39,14 +40,14 @@ fn is_object(kind: &Value) -> bool {
     kind == "object" || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object")))
 }
 
-fn each_value(schemas: &Value) -> Option<Value> {
+fn reduce_values(schemas: &Value) -> Option<Value> {
     let schemas = schemas.as_object()?.iter();
-    let reduced = schemas.map(|(name, schema)| Some((name.clone(), enforceable(schema)?)));
+    let reduced = schemas.map(|(name, schema)| Some((name.clone(), reduce_schema(schema)?)));
     Some(Value::Object(reduced.collect::<Option<Object>>()?))
 }
 
-fn each_item(schemas: &Value) -> Option<Value> {
-    schemas.as_array()?.iter().map(enforceable).collect::<Option<Vec<_>>>().map(Value::Array)
+fn reduce_items(schemas: &Value) -> Option<Value> {
+    schemas.as_array()?.iter().map(reduce_schema).collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
 #[cfg(test)]
@@ -66,7 +67,7 @@ mod tests {
             "$defs": {"x": {"oneOf": [{"const": "y"}, {"type": "object", "properties": {}}]}},
         });
         assert_eq!(
-            enforceable(&schema),
+            reduce_schema(&schema),
             Some(json!({
                 "type": "object", "required": ["a"],
                 "properties": {
@@ -88,7 +89,7 @@ mod tests {
             json!({"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}),
             json!({"type": "object", "properties": {"a": {"description": "anything"}}}),
         ] {
-            assert_eq!(enforceable(&free), None, "{free}");
+            assert_eq!(reduce_schema(&free), None, "{free}");
         }
     }
 }

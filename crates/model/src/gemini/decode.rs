@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{SIGNATURE, TEXT_BYTES};
-use crate::wire::{Broken, Decode, Ids, filled};
+use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
 use agent_protocol::model::{Delta, StopReason, Usage};
 
 /// Finish reasons of content filters.
@@ -23,8 +23,8 @@ const FILTERS: [&str; 9] = [
 ];
 
 /// Chunks in, deltas out.
-pub(crate) struct Decoder<'a> {
-    ids: Ids<'a>,
+pub(crate) struct GeminiDecoder<'a> {
+    ids: CallIds<'a>,
     /// `provider/model`.
     model: &'a str,
     n_calls: usize,
@@ -36,14 +36,14 @@ pub(crate) struct Decoder<'a> {
     blocked: bool,
 }
 
-impl<'a> Decoder<'a> {
-    pub(crate) fn new(model: &'a str, ids: Ids<'a>) -> Self {
+impl<'a> GeminiDecoder<'a> {
+    pub(crate) fn new(model: &'a str, ids: CallIds<'a>) -> Self {
         Self { ids, model, n_calls: 0, finish: None, finish_message: None, blocked: false }
     }
 }
 
-impl Decode for Decoder<'_> {
-    fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
+impl AnswerDecoder for GeminiDecoder<'_> {
+    fn push(&mut self, data: &str) -> Result<Vec<Delta>, DecodeError> {
         let data = data.trim();
         // Only gateways send an end marker.
         if data.is_empty() || data == "[DONE]" {
@@ -52,24 +52,24 @@ impl Decode for Decoder<'_> {
         let chunks = match serde_json::from_str(data) {
             Ok(Value::Array(chunks)) => chunks,
             Ok(chunk) => vec![chunk],
-            Err(_) => return Err(Broken::Garbage(data.to_owned())),
+            Err(_) => return Err(DecodeError::Malformed(data.to_owned())),
         };
         let mut deltas = Vec::new();
         for chunk in &chunks {
-            self.chunk(chunk, &mut deltas)?;
+            self.decode_chunk(chunk, &mut deltas)?;
         }
         Ok(deltas)
     }
 
-    fn is_done(&self) -> bool {
+    fn is_stream_over(&self) -> bool {
         false
     }
 
-    fn is_finished(&self) -> bool {
+    fn is_answer_complete(&self) -> bool {
         self.blocked || self.finish.is_some()
     }
 
-    fn stop(&self) -> Option<StopReason> {
+    fn stop_reason(&self) -> Option<StopReason> {
         if self.blocked {
             return Some(StopReason::Refused);
         }
@@ -88,39 +88,39 @@ impl Decode for Decoder<'_> {
     }
 }
 
-impl Decoder<'_> {
-    fn chunk(&mut self, chunk: &Value, deltas: &mut Vec<Delta>) -> Result<(), Broken> {
+impl GeminiDecoder<'_> {
+    fn decode_chunk(&mut self, chunk: &Value, deltas: &mut Vec<Delta>) -> Result<(), DecodeError> {
         if chunk.get("error").is_some_and(|error| !error.is_null()) {
-            return Err(Broken::Error(chunk.clone()));
+            return Err(DecodeError::ServerError(chunk.clone()));
         }
         if !chunk.is_object() {
-            return Err(Broken::Garbage(chunk.to_string()));
+            return Err(DecodeError::Malformed(chunk.to_string()));
         }
         // Further candidates were not requested.
         let candidate = &chunk["candidates"][0];
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
             // A call in fragments was not requested, and would be incomplete.
             if part["functionCall"]["willContinue"] == true {
-                return Err(Broken::Garbage(part.to_string()));
+                return Err(DecodeError::Malformed(part.to_string()));
             }
-            self.part(part, deltas);
+            self.decode_part(part, deltas);
         }
-        let reason = filled(&candidate["finishReason"]);
+        let reason = non_empty_str(&candidate["finishReason"]);
         if let Some(reason) = reason.filter(|&reason| reason != "FINISH_REASON_UNSPECIFIED") {
             self.finish = Some(reason.to_owned());
-            self.finish_message = filled(&candidate["finishMessage"]).map(ToOwned::to_owned);
+            self.finish_message = non_empty_str(&candidate["finishMessage"]).map(ToOwned::to_owned);
         }
-        self.blocked |= filled(&chunk["promptFeedback"]["blockReason"]).is_some();
+        self.blocked |= non_empty_str(&chunk["promptFeedback"]["blockReason"]).is_some();
         deltas.extend(usage(&chunk["usageMetadata"]));
         Ok(())
     }
 
-    fn part(&mut self, part: &Value, deltas: &mut Vec<Delta>) {
-        let signature = filled(&part[SIGNATURE]);
+    fn decode_part(&mut self, part: &Value, deltas: &mut Vec<Delta>) {
+        let signature = non_empty_str(&part[SIGNATURE]);
         if let Some(call) = part["functionCall"].as_object() {
-            deltas.push(self.call(call));
+            deltas.push(self.decode_call(call));
             let data = signature.map(|signature| json!({ SIGNATURE: signature }));
-            deltas.extend(data.map(|data| self.carried(data)));
+            deltas.extend(data.map(|data| self.opaque_delta(data)));
             return;
         }
         let text = part["text"].as_str();
@@ -133,18 +133,18 @@ impl Decoder<'_> {
             Some(text) if !is_thought => json!({ SIGNATURE: signature, TEXT_BYTES: text.len() }),
             _ => part.clone(),
         };
-        deltas.push(self.carried(data));
+        deltas.push(self.opaque_delta(data));
     }
 
     /// A call, which is never split.
-    fn call(&mut self, call: &Map<String, Value>) -> Delta {
+    fn decode_call(&mut self, call: &Map<String, Value>) -> Delta {
         let field = |name: &str| call.get(name).unwrap_or(&Value::Null);
         let index = self.n_calls;
         self.n_calls += 1;
         Delta::Call {
             index,
-            id: Some(self.ids.give(filled(field("id")))),
-            name: filled(field("name")).map(ToOwned::to_owned),
+            id: Some(self.ids.assign(non_empty_str(field("id")))),
+            name: non_empty_str(field("name")).map(ToOwned::to_owned),
             arguments: match field("args") {
                 Value::Null => "{}".to_owned(),
                 Value::String(text) => text.clone(),
@@ -153,8 +153,8 @@ impl Decoder<'_> {
         }
     }
 
-    fn carried(&self, data: Value) -> Delta {
-        Delta::Carried { model: self.model.to_owned(), data }
+    fn opaque_delta(&self, data: Value) -> Delta {
+        Delta::Opaque { model: self.model.to_owned(), data }
     }
 }
 

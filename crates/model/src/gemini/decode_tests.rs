@@ -4,25 +4,25 @@ use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::fuzzing::decode_damaged;
-use agent_protocol::message::Carried;
+use agent_protocol::message::OpaqueItem;
 use agent_protocol::model::{Purpose, Reply, Request};
 
 const MODEL: &str = "google/gemini-3-pro";
 
 /// The reply assembled from these texts.
-fn decode_texts(texts: &[String]) -> Result<Reply, Broken> {
+fn decode_texts(texts: &[String]) -> Result<Reply, DecodeError> {
     let next = AtomicU64::new(1);
     let request = Request::new(Purpose::Main, "", &[]);
-    let mut decoder = Decoder::new(MODEL, Ids::new("call_", &next, &request));
+    let mut decoder = GeminiDecoder::new(MODEL, CallIds::new("call_", &next, &request));
     let mut reply = Reply::default();
     for text in texts {
         for delta in decoder.push(text)? {
-            reply.fold(&delta);
+            reply.apply_delta(&delta);
         }
     }
-    if let Some(stop) = decoder.stop() {
-        assert!(decoder.is_finished());
-        reply.fold(&Delta::Done(stop));
+    if let Some(stop) = decoder.stop_reason() {
+        assert!(decoder.is_answer_complete());
+        reply.apply_delta(&Delta::Done(stop));
     }
     Ok(reply)
 }
@@ -42,8 +42,8 @@ fn finish(reason: &str) -> Value {
                            "finishReason": reason, "index": 0}]})
 }
 
-fn carried(after_bytes: usize, after_calls: usize, data: Value) -> Carried {
-    Carried { model: MODEL.to_owned(), after_bytes, after_calls, data }
+fn carried(after_bytes: usize, after_calls: usize, data: Value) -> OpaqueItem {
+    OpaqueItem { model: MODEL.to_owned(), after_bytes, after_calls, data }
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn text_thoughts_and_usage() {
     let usage = Usage { input_tokens: 7, output_tokens: 42, cached_tokens: 3, ..Usage::default() };
     assert_eq!(reply.usage, Some(usage));
     assert_eq!(reply.stop, Some(StopReason::End));
-    assert_eq!(reply.carried, []);
+    assert_eq!(reply.opaque_items, []);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn calls_are_whole_and_have_ids() {
             ["call_2", "Read", "{}"]
         ]
     );
-    assert_eq!(reply.carried, [carried(0, 1, json!({"thoughtSignature": "s1"}))]);
+    assert_eq!(reply.opaque_items, [carried(0, 1, json!({"thoughtSignature": "s1"}))]);
     assert_eq!(reply.stop, Some(StopReason::ToolCalls));
 }
 
@@ -99,7 +99,7 @@ fn signatures_follow_the_parts_that_they_belong_to() {
     ]);
     assert_eq!((reply.reasoning.as_str(), reply.text.as_str()), ("hm", "Goodé!"));
     assert_eq!(
-        reply.carried,
+        reply.opaque_items,
         [
             carried(0, 0, thought),
             carried(6, 0, json!({"thoughtSignature": "s1", "textBytes": 2})),
@@ -146,8 +146,8 @@ fn reasons_to_stop() {
 fn errors_and_failed_answers_are_rejected() {
     fn check(data: &str, is_error: bool) {
         match decode_texts(&[data.to_owned()]) {
-            Err(Broken::Error(_)) => assert!(is_error, "{data}"),
-            Err(Broken::Garbage(_)) => assert!(!is_error, "{data}"),
+            Err(DecodeError::ServerError(_)) => assert!(is_error, "{data}"),
+            Err(DecodeError::Malformed(_)) => assert!(!is_error, "{data}"),
             Ok(reply) => panic!("{data} gave {reply:?}"),
         }
     }
@@ -196,7 +196,7 @@ fn damaged_streams_are_decoded_or_rejected() {
     decode_damaged(
         &streams,
         |text| text.contains("\"STOP\""),
-        |ids| Box::new(Decoder::new(MODEL, ids)),
+        |ids| Box::new(GeminiDecoder::new(MODEL, ids)),
         &next,
     );
 }

@@ -9,13 +9,14 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{SIGNATURE, TEXT_BYTES, resource};
+use super::{SIGNATURE, TEXT_BYTES, model_resource};
 use crate::endpoint::Endpoint;
-use crate::wire::{
-    Encoded, LOST_IMAGE, call_arguments, call_name, filled, image_in_base64, sends_thinking,
+use crate::wire_format::{
+    EncodedRequest, LOST_IMAGE, call_arguments, call_name, image_in_base64, non_empty_str,
+    sends_thinking,
 };
 use agent_protocol::Object;
-use agent_protocol::message::{Carried, Image, Message, Part, Role, ToolCall, ToolResult};
+use agent_protocol::message::{Image, Message, OpaqueItem, Part, Role, ToolCall, ToolResult};
 use agent_protocol::model::Request;
 use agent_protocol::provider::Effort;
 
@@ -24,35 +25,38 @@ use agent_protocol::provider::Effort;
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The request.
-pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
-    let path = format!("{}:streamGenerateContent?alt=sse", resource(&endpoint.model));
-    Encoded { path, body: body(request, endpoint) }
+pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
+    let path = format!("{}:streamGenerateContent?alt=sse", model_resource(&endpoint.model));
+    EncodedRequest { path, body: body(request, endpoint) }
 }
 
 fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     // Together with tools, only some models accept it.
     let has_schemas = endpoint.dialect.structured_outputs != Some(false);
     let answer_schema = request.answer_schema.filter(|_| has_schemas && request.tools.is_empty());
-    let tools = request.tools.iter().map(|tool| Declaration {
+    let tools = request.tools.iter().map(|tool| FunctionDeclaration {
         name: &tool.name,
         description: &tool.description,
-        parameters_json_schema: accepted(tool.parameters()),
+        parameters_json_schema: strip_ref_siblings(tool.parameters()),
     });
     let tools = tools.collect::<Vec<_>>();
-    let body = Body {
-        system_instruction: (!request.system.is_empty()).then(|| Instruction {
-            parts: [Sent::Text { text: Cow::Borrowed(request.system), thought_signature: None }],
+    let body = GeminiRequest {
+        system_instruction: (!request.system.is_empty()).then(|| SystemInstruction {
+            parts: [GeminiPart::Text {
+                text: Cow::Borrowed(request.system),
+                thought_signature: None,
+            }],
         }),
         tools: if tools.is_empty() {
             Vec::new()
         } else {
-            vec![Tools { function_declarations: tools }]
+            vec![GeminiTools { function_declarations: tools }]
         },
         generation_config: GenerationConfig {
             max_output_tokens: request.max_output_tokens,
             temperature: request.temperature,
             response_mime_type: answer_schema.map(|_| "application/json"),
-            response_json_schema: answer_schema.map(|schema| accepted(schema.clone())),
+            response_json_schema: answer_schema.map(|schema| strip_ref_siblings(schema.clone())),
             thinking_config: sends_thinking(request, endpoint).then(|| ThinkingConfig {
                 include_thoughts: true,
                 thinking_level: request.effort.map(Effort::as_str),
@@ -65,29 +69,29 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'a> {
+struct GeminiRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    system_instruction: Option<Instruction<'a>>,
+    system_instruction: Option<SystemInstruction<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tools<'a>>,
+    tools: Vec<GeminiTools<'a>>,
     generation_config: GenerationConfig,
-    contents: Vec<Content<'a>>,
+    contents: Vec<GeminiContent<'a>>,
 }
 
 #[derive(Serialize)]
-struct Instruction<'a> {
-    parts: [Sent<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Tools<'a> {
-    function_declarations: Vec<Declaration<'a>>,
+struct SystemInstruction<'a> {
+    parts: [GeminiPart<'a>; 1],
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Declaration<'a> {
+struct GeminiTools<'a> {
+    function_declarations: Vec<FunctionDeclaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionDeclaration<'a> {
     name: &'a str,
     description: &'a str,
     /// `parameters` would be a schema of `OpenAPI`, which rejects most keywords.
@@ -119,27 +123,27 @@ struct ThinkingConfig {
 }
 
 #[derive(Serialize)]
-struct Content<'a> {
+struct GeminiContent<'a> {
     role: &'static str,
-    parts: Vec<Sent<'a>>,
+    parts: Vec<GeminiPart<'a>>,
 }
 
 /// A part as sent.
 #[derive(Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
-enum Sent<'a> {
+enum GeminiPart<'a> {
     Text {
         text: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         thought_signature: Option<&'a str>,
     },
     Call {
-        function_call: SentCall<'a>,
+        function_call: GeminiFunctionCall<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         thought_signature: Option<&'a str>,
     },
     Result {
-        function_response: SentResult<'a>,
+        function_response: GeminiFunctionResponse<'a>,
     },
     Image {
         inline_data: InlineData<'a>,
@@ -148,23 +152,23 @@ enum Sent<'a> {
 }
 
 #[derive(Serialize)]
-struct SentCall<'a> {
+struct GeminiFunctionCall<'a> {
     id: &'a str,
     name: Cow<'a, str>,
     args: Object,
 }
 
 #[derive(Serialize)]
-struct SentResult<'a> {
+struct GeminiFunctionResponse<'a> {
     id: &'a str,
     name: Cow<'a, str>,
-    response: Response<'a>,
+    response: GeminiOutput<'a>,
 }
 
 /// The keys that Gemini documents.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Response<'a> {
+enum GeminiOutput<'a> {
     Output(&'a str),
     Error(&'a str),
 }
@@ -178,7 +182,7 @@ struct InlineData<'a> {
 
 /// The schema in a form that servers accept: beside `$ref` they reject everything that does not begin with
 /// `$`.
-fn accepted(mut schema: Value) -> Value {
+fn strip_ref_siblings(mut schema: Value) -> Value {
     fn walk(schema: &mut Value) {
         match schema {
             Value::Object(fields) => {
@@ -197,66 +201,77 @@ fn accepted(mut schema: Value) -> Value {
 
 /// The conversation. Messages of one role are merged, but results are never mixed with other parts: servers
 /// compare the number of parts with that of the calls.
-fn contents<'a>(request: &Request<'a>, model: &str) -> Vec<Content<'a>> {
+fn contents<'a>(request: &Request<'a>, model: &str) -> Vec<GeminiContent<'a>> {
     let mut contents = Vec::with_capacity(request.messages.len());
     let mut names = HashMap::new();
     for message in request.messages {
         match message.role {
-            Role::System | Role::User => add(&mut contents, "user", user(message, request)),
-            Role::Assistant => add(&mut contents, "model", answer(message, model, &mut names)),
+            Role::System | Role::User => {
+                push_content(&mut contents, "user", user_parts(message, request));
+            }
+            Role::Assistant => {
+                push_content(&mut contents, "model", answer_parts(message, model, &mut names));
+            }
             Role::Tool => {
-                add(&mut contents, "user", results(message, &names));
-                add(&mut contents, "user", shown(message, request));
+                push_content(&mut contents, "user", result_parts(message, &names));
+                push_content(&mut contents, "user", result_images(message, request));
             }
         }
     }
     contents
 }
 
-fn add<'a>(contents: &mut Vec<Content<'a>>, role: &'static str, parts: Vec<Sent<'a>>) {
-    let are_results = |parts: &[Sent<'_>]| matches!(parts.first(), Some(Sent::Result { .. }));
+fn push_content<'a>(
+    contents: &mut Vec<GeminiContent<'a>>,
+    role: &'static str,
+    parts: Vec<GeminiPart<'a>>,
+) {
+    let are_results =
+        |parts: &[GeminiPart<'_>]| matches!(parts.first(), Some(GeminiPart::Result { .. }));
     match contents.last_mut() {
         _ if parts.is_empty() => {}
         Some(last) if last.role == role && are_results(&last.parts) == are_results(&parts) => {
             last.parts.extend(parts);
         }
-        _ => contents.push(Content { role, parts }),
+        _ => contents.push(GeminiContent { role, parts }),
     }
 }
 
-fn user<'a>(message: &'a Message, request: &Request<'_>) -> Vec<Sent<'a>> {
+fn user_parts<'a>(message: &'a Message, request: &Request<'_>) -> Vec<GeminiPart<'a>> {
     let parts = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text } => plain(text),
-        Part::Image(image) => Some(sent_image(image, request)),
+        Part::Text { text } => text_part(text),
+        Part::Image(image) => Some(image_part(image, request)),
         Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
     });
     parts.collect()
 }
 
 /// An answer as it is sent back. Notes the names of its calls by their ids.
-fn answer<'a>(
+fn answer_parts<'a>(
     message: &'a Message,
     model: &str,
     names: &mut HashMap<&'a str, Cow<'a, str>>,
-) -> Vec<Sent<'a>> {
+) -> Vec<GeminiPart<'a>> {
     let mut parts = Vec::with_capacity(message.parts.len());
     for part in &message.parts {
         match part {
-            Part::Text { text } => parts.extend(plain(text)),
+            Part::Text { text } => parts.extend(text_part(text)),
             Part::Call(call) => {
                 let name = function_name(call);
                 names.insert(&call.id, name.clone());
                 let args = serde_json::from_str(&call_arguments(call)).unwrap_or_default();
-                let function_call = SentCall { id: &call.id, name, args };
-                parts.push(Sent::Call { function_call, thought_signature: None });
+                let function_call = GeminiFunctionCall { id: &call.id, name, args };
+                parts.push(GeminiPart::Call { function_call, thought_signature: None });
             }
-            Part::Carried(carried) if carried.model == model => sign(&mut parts, carried),
+            Part::Carried(carried) if carried.model == model => {
+                attach_signature(&mut parts, carried);
+            }
             Part::Carried(_) | Part::Image(_) | Part::Result(_) => {}
         }
     }
     // Of calls in parallel only the first has a signature.
     let first = parts.iter_mut().find_map(|part| match part {
-        Sent::Call { thought_signature, .. } => Some(thought_signature),
+        GeminiPart::Call { thought_signature, .. } => Some(thought_signature),
         _ => None,
     });
     if let Some(signature) = first {
@@ -266,57 +281,63 @@ fn answer<'a>(
 }
 
 /// Adds what is carried to the part that it belongs to, or as a part.
-fn sign<'a>(parts: &mut Vec<Sent<'a>>, carried: &'a Carried) {
-    let signature = filled(&carried.data[SIGNATURE]);
+fn attach_signature<'a>(parts: &mut Vec<GeminiPart<'a>>, carried: &'a OpaqueItem) {
+    let signature = non_empty_str(&carried.data[SIGNATURE]);
     if let Some(n_bytes) = carried.data[TEXT_BYTES].as_u64() {
         sign_text(parts, signature, usize::try_from(n_bytes).unwrap_or(usize::MAX));
     } else if signature.is_some() && carried.data.as_object().is_some_and(|data| data.len() == 1) {
         // A record may have lost the call.
-        if let Some(Sent::Call { thought_signature, .. }) = parts.last_mut() {
+        if let Some(GeminiPart::Call { thought_signature, .. }) = parts.last_mut() {
             *thought_signature = signature;
         }
     } else {
-        parts.push(Sent::Carried(&carried.data));
+        parts.push(GeminiPart::Carried(&carried.data));
     }
 }
 
 /// Signs the last bytes of the text, which become a part of their own: a signed part must not be merged with
 /// another one.
-fn sign_text<'a>(parts: &mut Vec<Sent<'a>>, signature: Option<&'a str>, n_bytes: usize) {
-    let at = parts.iter().rposition(|part| matches!(part, Sent::Text { .. }));
+fn sign_text<'a>(parts: &mut Vec<GeminiPart<'a>>, signature: Option<&'a str>, n_bytes: usize) {
+    let at = parts.iter().rposition(|part| matches!(part, GeminiPart::Text { .. }));
     let (at, text) = match at.map(|at| (at, &parts[at])) {
-        Some((at, Sent::Text { text: Cow::Borrowed(text), thought_signature: None }))
+        Some((at, GeminiPart::Text { text: Cow::Borrowed(text), thought_signature: None }))
             if n_bytes > 0 =>
         {
             (at, *text)
         }
         _ => {
-            parts.push(Sent::Text { text: Cow::Borrowed(""), thought_signature: signature });
+            parts.push(GeminiPart::Text { text: Cow::Borrowed(""), thought_signature: signature });
             return;
         }
     };
     let (before, signed) =
         text.split_at(text.floor_char_boundary(text.len().saturating_sub(n_bytes)));
-    parts[at] = Sent::Text { text: Cow::Borrowed(signed), thought_signature: signature };
-    if let Some(before) = plain(before) {
+    parts[at] = GeminiPart::Text { text: Cow::Borrowed(signed), thought_signature: signature };
+    if let Some(before) = text_part(before) {
         parts.insert(at, before);
     }
 }
 
 /// The results of the calls.
-fn results<'a>(message: &'a Message, names: &HashMap<&'a str, Cow<'a, str>>) -> Vec<Sent<'a>> {
+fn result_parts<'a>(
+    message: &'a Message,
+    names: &HashMap<&'a str, Cow<'a, str>>,
+) -> Vec<GeminiPart<'a>> {
     let results = tool_results(message).map(|ToolResult { call, text, is_error, .. }| {
         let name = names.get(call.as_str()).cloned().unwrap_or(Cow::Borrowed("unnamed"));
-        let response = if *is_error { Response::Error(text) } else { Response::Output(text) };
-        Sent::Result { function_response: SentResult { id: call, name, response } }
+        let response =
+            if *is_error { GeminiOutput::Error(text) } else { GeminiOutput::Output(text) };
+        GeminiPart::Result {
+            function_response: GeminiFunctionResponse { id: call, name, response },
+        }
     });
     results.collect()
 }
 
 /// The images of the results. Only Gemini 3 accepts them inside a result.
-fn shown<'a>(message: &'a Message, request: &Request<'_>) -> Vec<Sent<'a>> {
+fn result_images<'a>(message: &'a Message, request: &Request<'_>) -> Vec<GeminiPart<'a>> {
     let shown = tool_results(message).flat_map(|result| &result.images);
-    shown.map(|image| sent_image(image, request)).collect()
+    shown.map(|image| image_part(image, request)).collect()
 }
 
 fn tool_results(message: &Message) -> impl Iterator<Item = &ToolResult> {
@@ -327,17 +348,17 @@ fn tool_results(message: &Message) -> impl Iterator<Item = &ToolResult> {
 }
 
 /// A text; an empty one is left out, because servers reject it.
-fn plain(text: &str) -> Option<Sent<'_>> {
-    let sent = || Sent::Text { text: Cow::Borrowed(text), thought_signature: None };
+fn text_part(text: &str) -> Option<GeminiPart<'_>> {
+    let sent = || GeminiPart::Text { text: Cow::Borrowed(text), thought_signature: None };
     (!text.is_empty()).then(sent)
 }
 
-fn sent_image<'a>(image: &'a Image, request: &Request<'_>) -> Sent<'a> {
+fn image_part<'a>(image: &'a Image, request: &Request<'_>) -> GeminiPart<'a> {
     match image_in_base64(image, request) {
         Some(data) => {
-            Sent::Image { inline_data: InlineData { mime_type: &image.media_type, data } }
+            GeminiPart::Image { inline_data: InlineData { mime_type: &image.media_type, data } }
         }
-        None => Sent::Text { text: Cow::Borrowed(LOST_IMAGE), thought_signature: None },
+        None => GeminiPart::Text { text: Cow::Borrowed(LOST_IMAGE), thought_signature: None },
     }
 }
 

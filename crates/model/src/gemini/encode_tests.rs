@@ -3,16 +3,16 @@
 use serde_json::json;
 
 use super::*;
-use agent_protocol::message::{Images, answer_parts};
+use agent_protocol::message::{ImageSource, answer_parts};
 use agent_protocol::model::Purpose;
-use agent_protocol::provider::Wire;
+use agent_protocol::provider::WireFormat;
 use agent_protocol::tool::ToolSpec;
 
 const MODEL: &str = "google/gemini-3-pro";
 const THOUGHTS: &str = r#""thinkingConfig":{"includeThoughts":true}"#;
 
 fn endpoint() -> Endpoint {
-    Endpoint { wire: Wire::Gemini, thinking: Some(true), ..Endpoint::new(MODEL, "http://h") }
+    Endpoint { wire: WireFormat::Gemini, thinking: Some(true), ..Endpoint::new(MODEL, "http://h") }
 }
 
 fn request(messages: &[Message]) -> Request<'_> {
@@ -40,7 +40,7 @@ fn calls(calls: &[ToolCall]) -> Message {
     answer("", calls, &[])
 }
 
-fn answer(text: &str, calls: &[ToolCall], carried: &[Carried]) -> Message {
+fn answer(text: &str, calls: &[ToolCall], carried: &[OpaqueItem]) -> Message {
     Message { role: Role::Assistant, parts: answer_parts(text, calls, carried) }
 }
 
@@ -48,8 +48,8 @@ fn results(results: &[ToolResult]) -> Message {
     Message { role: Role::Tool, parts: results.iter().cloned().map(Part::Result).collect() }
 }
 
-fn carried(after_bytes: usize, after_calls: usize, data: Value) -> Carried {
-    Carried { model: MODEL.to_owned(), after_bytes, after_calls, data }
+fn carried(after_bytes: usize, after_calls: usize, data: Value) -> OpaqueItem {
+    OpaqueItem { model: MODEL.to_owned(), after_bytes, after_calls, data }
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn invalid_calls_are_repaired_when_encoded() {
 
 #[test]
 fn images_of_results_follow_all_results() {
-    struct One;
-    impl Images for One {
+    struct FixedImage;
+    impl ImageSource for FixedImage {
         fn content(&self, image: &Image) -> Option<Vec<u8>> {
             (image.hash == "1").then(|| b"png".to_vec())
         }
@@ -228,7 +228,7 @@ fn images_of_results_follow_all_results() {
         ]),
         Message::text(Role::User, "so?"),
     ];
-    let request = Request { images: Some(&One), ..request(&messages) };
+    let request = Request { images: Some(&FixedImage), ..request(&messages) };
     let contents = &serde_json::from_str::<Value>(&encoded(&request)).expect("JSON")["contents"];
     let inline = json!({"inlineData": {"mimeType": "image/png", "data": "cG5n"}});
     assert_eq!(contents[0]["parts"], json!([{"text": "what is it?"}, inline]));

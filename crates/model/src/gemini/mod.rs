@@ -11,19 +11,19 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-pub(super) use decode::Decoder;
+pub(super) use decode::GeminiDecoder;
 pub(super) use encode::encode;
 
 const SIGNATURE: &str = "thoughtSignature";
 const TEXT_BYTES: &str = "textBytes";
 
 /// The resource of a model; a name with a slash, as `tunedModels/mine`, is one already.
-fn resource(model: &str) -> Cow<'_, str> {
+fn model_resource(model: &str) -> Cow<'_, str> {
     if model.contains('/') { Cow::Borrowed(model) } else { Cow::Owned(format!("models/{model}")) }
 }
 
 /// The name of a listed model; `None`: it does not generate text.
-pub(super) fn listed(model: &Value) -> Option<&str> {
+pub(super) fn listed_model_name(model: &Value) -> Option<&str> {
     let methods = model["supportedGenerationMethods"].as_array();
     if methods.is_some_and(|methods| !methods.iter().any(|method| method == "generateContent")) {
         return None;

@@ -6,18 +6,18 @@
 use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::wire::{Broken, Decode, Ids, filled};
+use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
 use agent_protocol::Object;
 use agent_protocol::model::{Delta, StopReason, Usage};
-use agent_protocol::provider::ReasoningBack;
+use agent_protocol::provider::ReasoningField;
 
 /// Chunks in, deltas out.
-pub(crate) struct Decoder<'a> {
-    ids: Ids<'a>,
+pub(crate) struct ChatDecoder<'a> {
+    ids: CallIds<'a>,
     endpoint: &'a Endpoint,
     /// Reasoning that the server needs back, until it is complete.
-    reasoning: Reasoning,
-    slots: Vec<Slot>,
+    reasoning: ReasoningBuffer,
+    slots: Vec<CallSlot>,
     /// The provider's reason for the end of the answer.
     finish: Option<String>,
     has_text: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Decoder<'a> {
 }
 
 /// A call of this answer: its position is its index in the deltas.
-struct Slot {
+struct CallSlot {
     /// The index and the id that the server sent, if any.
     index: Option<u64>,
     id: Option<String>,
@@ -36,12 +36,12 @@ struct Slot {
     arguments: String,
 }
 
-impl<'a> Decoder<'a> {
-    pub(crate) fn new(ids: Ids<'a>, endpoint: &'a Endpoint) -> Self {
+impl<'a> ChatDecoder<'a> {
+    pub(crate) fn new(ids: CallIds<'a>, endpoint: &'a Endpoint) -> Self {
         Self {
             ids,
             endpoint,
-            reasoning: Reasoning::default(),
+            reasoning: ReasoningBuffer::default(),
             slots: Vec::new(),
             finish: None,
             has_text: false,
@@ -51,8 +51,8 @@ impl<'a> Decoder<'a> {
     }
 }
 
-impl Decode for Decoder<'_> {
-    fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
+impl AnswerDecoder for ChatDecoder<'_> {
+    fn push(&mut self, data: &str) -> Result<Vec<Delta>, DecodeError> {
         let data = data.trim();
         if data == "[DONE]" {
             self.done = true;
@@ -62,31 +62,31 @@ impl Decode for Decoder<'_> {
             return Ok(Vec::new());
         }
         let Ok(chunk) = serde_json::from_str::<Value>(data) else {
-            return Err(Broken::Garbage(data.to_owned()));
+            return Err(DecodeError::Malformed(data.to_owned()));
         };
         if is_error(&chunk) {
-            return Err(Broken::Error(chunk));
+            return Err(DecodeError::ServerError(chunk));
         }
         if !chunk.is_object() {
-            return Err(Broken::Garbage(data.to_owned()));
+            return Err(DecodeError::Malformed(data.to_owned()));
         }
         let mut deltas = Vec::new();
         // Further choices were not requested.
         if let Some(choice) = chunk["choices"].get(0) {
             for message in [&choice["delta"], &choice["message"]] {
-                self.message(message, &mut deltas);
+                self.decode_message(message, &mut deltas);
             }
-            if let Some(text) = filled(&choice["text"]) {
+            if let Some(text) = non_empty_str(&choice["text"]) {
                 deltas.push(Delta::Text(text.to_owned()));
             }
-            let reason = filled(&choice["finish_reason"]).filter(|&reason| reason != "null");
+            let reason = non_empty_str(&choice["finish_reason"]).filter(|&reason| reason != "null");
             if let Some(reason) = reason {
                 self.finish = Some(reason.to_owned());
             } else if choice["message"].is_object() && self.finish.is_none() {
                 self.finish = Some("stop".to_owned());
             }
             if self.finish.is_some() {
-                deltas.extend(self.carried());
+                deltas.extend(self.take_opaque_delta());
             }
         }
         self.has_text |= deltas.iter().any(|delta| matches!(delta, Delta::Text(_)));
@@ -94,16 +94,16 @@ impl Decode for Decoder<'_> {
         Ok(deltas)
     }
 
-    fn is_done(&self) -> bool {
+    fn is_stream_over(&self) -> bool {
         self.done
     }
 
-    fn is_finished(&self) -> bool {
+    fn is_answer_complete(&self) -> bool {
         self.done || self.finish.is_some()
     }
 
-    fn stop(&self) -> Option<StopReason> {
-        if !self.is_finished() {
+    fn stop_reason(&self) -> Option<StopReason> {
+        if !self.is_answer_complete() {
             return None;
         }
         let complete = if self.slots.is_empty() { StopReason::End } else { StopReason::ToolCalls };
@@ -111,7 +111,8 @@ impl Decode for Decoder<'_> {
             // `[DONE]` without a reason: gateways to other wire formats never send one, and gateways whose own
             // upstream broke send the same. An answer whose calls are all whole is taken, as other clients do;
             // otherwise such a server could not be used at all. Nothing at all, or half a call, is a failure.
-            let is_whole = |slot: &Slot| serde_json::from_str::<Object>(&slot.arguments).is_ok();
+            let is_whole =
+                |slot: &CallSlot| serde_json::from_str::<Object>(&slot.arguments).is_ok();
             let is_answer = self.has_text || !self.slots.is_empty();
             if self.refused {
                 return Some(StopReason::Refused);
@@ -136,48 +137,48 @@ impl Decode for Decoder<'_> {
     }
 }
 
-impl Decoder<'_> {
+impl ChatDecoder<'_> {
     /// A `delta` or a `message`.
-    fn message(&mut self, message: &Value, deltas: &mut Vec<Delta>) {
-        let reasoning =
-            filled(&message["reasoning_content"]).or_else(|| filled(&message["reasoning"]));
+    fn decode_message(&mut self, message: &Value, deltas: &mut Vec<Delta>) {
+        let reasoning = non_empty_str(&message["reasoning_content"])
+            .or_else(|| non_empty_str(&message["reasoning"]));
         self.reasoning.add(self.endpoint.dialect.reasoning_back, reasoning, message);
         deltas.extend(reasoning.map(|text| Delta::Reasoning(text.to_owned())));
         let begun = deltas.len();
         match &message["content"] {
             Value::String(text) if !text.is_empty() => deltas.push(Delta::Text(text.clone())),
-            Value::Array(parts) => deltas.extend(parts.iter().filter_map(part)),
+            Value::Array(parts) => deltas.extend(parts.iter().filter_map(decode_part)),
             _ => {}
         }
-        if let Some(text) = filled(&message["refusal"]) {
+        if let Some(text) = non_empty_str(&message["refusal"]) {
             self.refused = true;
             deltas.push(Delta::Text(text.to_owned()));
         }
         let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
         for call in calls {
-            deltas.extend(self.call(call, &call["function"]));
+            deltas.extend(self.decode_call(call, &call["function"]));
         }
         // Some servers send the old form in addition to the new one, with the same content.
         if calls.is_empty() && message["function_call"].is_object() {
-            deltas.extend(self.call(&Value::Null, &message["function_call"]));
+            deltas.extend(self.decode_call(&Value::Null, &message["function_call"]));
         }
         // What follows the reasoning shows that it is complete.
         if deltas[begun..].iter().any(|delta| !matches!(delta, Delta::Reasoning(_))) {
-            deltas.splice(begun..begun, self.carried());
+            deltas.splice(begun..begun, self.take_opaque_delta());
         }
     }
 
     /// The reasoning that was received, for the server.
-    fn carried(&mut self) -> Option<Delta> {
+    fn take_opaque_delta(&mut self) -> Option<Delta> {
         let data = self.reasoning.take()?;
-        Some(Delta::Carried { model: self.endpoint.id.clone(), data })
+        Some(Delta::Opaque { model: self.endpoint.id.clone(), data })
     }
 
     /// A fragment of a call.
-    fn call(&mut self, call: &Value, function: &Value) -> Option<Delta> {
+    fn decode_call(&mut self, call: &Value, function: &Value) -> Option<Delta> {
         let index = call["index"].as_u64();
-        let id = filled(&call["id"]);
-        let name = filled(&function["name"]);
+        let id = non_empty_str(&call["id"]);
+        let name = non_empty_str(&function["name"]);
         let arguments = match &function["arguments"] {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
@@ -186,8 +187,9 @@ impl Decoder<'_> {
         if id.is_none() && name.is_none() && arguments.is_empty() {
             return None;
         }
-        let known = self.slots.iter().rposition(|slot| slot.holds(index, id));
-        let known = known.filter(|&at| !self.slots[at].is_over(index, id, name, &arguments));
+        let known = self.slots.iter().rposition(|slot| slot.may_hold(index, id));
+        let known =
+            known.filter(|&at| !self.slots[at].starts_other_call(index, id, name, &arguments));
         Some(match known {
             Some(at) => {
                 let slot = &mut self.slots[at];
@@ -198,22 +200,22 @@ impl Decoder<'_> {
             }
             None => {
                 let name = name.map(ToOwned::to_owned);
-                self.slots.push(Slot {
+                self.slots.push(CallSlot {
                     index,
                     id: id.map(ToOwned::to_owned),
                     name: name.clone(),
                     arguments: arguments.clone(),
                 });
                 let index = self.slots.len() - 1;
-                Delta::Call { index, id: Some(self.ids.give(id)), name, arguments }
+                Delta::Call { index, id: Some(self.ids.assign(id)), name, arguments }
             }
         })
     }
 }
 
-impl Slot {
+impl CallSlot {
     /// A fragment with this index and id may belong here: the last such slot is checked first.
-    fn holds(&self, index: Option<u64>, id: Option<&str>) -> bool {
+    fn may_hold(&self, index: Option<u64>, id: Option<&str>) -> bool {
         match (index, id) {
             (Some(_), _) => self.index == index,
             (None, Some(_)) => self.id.as_deref() == id,
@@ -222,7 +224,7 @@ impl Slot {
     }
 
     /// The fragment begins another call, although its index or id matches.
-    fn is_over(
+    fn starts_other_call(
         &self,
         index: Option<u64>,
         id: Option<&str>,
@@ -241,20 +243,20 @@ impl Slot {
 
 /// Reasoning in the form in which it is sent back.
 #[derive(Default)]
-struct Reasoning {
+struct ReasoningBuffer {
     content: String,
     details: Vec<Value>,
 }
 
-impl Reasoning {
+impl ReasoningBuffer {
     /// Adds the reasoning of a message: its text, and its items.
-    fn add(&mut self, back: Option<ReasoningBack>, text: Option<&str>, message: &Value) {
+    fn add(&mut self, back: Option<ReasoningField>, text: Option<&str>, message: &Value) {
         match back {
             None => {}
-            Some(ReasoningBack::ReasoningContent) => {
+            Some(ReasoningField::ReasoningContent) => {
                 self.content.push_str(text.unwrap_or_default());
             }
-            Some(ReasoningBack::ReasoningDetails) => {
+            Some(ReasoningField::ReasoningDetails) => {
                 let items = message["reasoning_details"].as_array().into_iter().flatten();
                 items.for_each(|item| self.add_detail(item));
             }
@@ -309,8 +311,8 @@ fn is_error(chunk: &Value) -> bool {
 }
 
 /// A part of a `content` that is an array.
-fn part(part: &Value) -> Option<Delta> {
-    if let Some(text) = filled(&part["text"]) {
+fn decode_part(part: &Value) -> Option<Delta> {
+    if let Some(text) = non_empty_str(&part["text"]) {
         return Some(Delta::Text(text.to_owned()));
     }
     let thinking = match &part["thinking"] {

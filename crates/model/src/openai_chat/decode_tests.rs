@@ -16,16 +16,16 @@ fn decode(chunks: &[Value]) -> Reply {
 fn decode_from(endpoint: &Endpoint, chunks: &[Value]) -> Reply {
     let request = Request::new(Purpose::Main, "", &[]);
     let next = AtomicU64::new(1);
-    let mut decoder = Decoder::new(Ids::new("call_", &next, &request), endpoint);
+    let mut decoder = ChatDecoder::new(CallIds::new("call_", &next, &request), endpoint);
     let mut reply = Reply::default();
     for chunk in chunks {
         let chunk = chunk.as_str().map_or_else(|| chunk.to_string(), ToOwned::to_owned);
         for delta in decoder.push(&chunk).expect("no error in it") {
-            reply.fold(&delta);
+            reply.apply_delta(&delta);
         }
     }
-    if let Some(stop) = decoder.stop() {
-        reply.fold(&Delta::Done(stop));
+    if let Some(stop) = decoder.stop_reason() {
+        reply.apply_delta(&Delta::Done(stop));
     }
     reply
 }
@@ -221,10 +221,10 @@ fn reasons_to_stop() {
 fn errors_and_garbage_are_rejected() {
     fn check(data: &str, is_error: bool) {
         let next = AtomicU64::new(1);
-        let ids = Ids::new("", &next, &Request::new(Purpose::Main, "", &[]));
-        match Decoder::new(ids, &Endpoint::new("p/m", "http://h")).push(data) {
-            Err(Broken::Error(_)) => assert!(is_error, "{data}"),
-            Err(Broken::Garbage(_)) => assert!(!is_error, "{data}"),
+        let ids = CallIds::new("", &next, &Request::new(Purpose::Main, "", &[]));
+        match ChatDecoder::new(ids, &Endpoint::new("p/m", "http://h")).push(data) {
+            Err(DecodeError::ServerError(_)) => assert!(is_error, "{data}"),
+            Err(DecodeError::Malformed(_)) => assert!(!is_error, "{data}"),
             Ok(deltas) => panic!("{data} gave {deltas:?}"),
         }
     }
@@ -277,13 +277,13 @@ fn damaged_streams_are_decoded_or_rejected() {
     };
     let next = AtomicU64::new(1);
     let endpoint = Endpoint::new("p/m", "http://h");
-    decode_damaged(&streams, is_end, |ids| Box::new(Decoder::new(ids, &endpoint)), &next);
+    decode_damaged(&streams, is_end, |ids| Box::new(ChatDecoder::new(ids, &endpoint)), &next);
 }
 
 #[test]
 fn reasoning_that_the_server_needs_back_is_kept_in_its_position() {
     let mut endpoint = Endpoint::new("p/m", "http://h");
-    endpoint.dialect.reasoning_back = Some(ReasoningBack::ReasoningContent);
+    endpoint.dialect.reasoning_back = Some(ReasoningField::ReasoningContent);
     let call = json!([{"index": 0, "id": "c1", "function": {"name": "Read", "arguments": "{}"}}]);
     let chunks = [
         delta(&json!({"reasoning_content": "I should ", "content": null})),
@@ -293,7 +293,7 @@ fn reasoning_that_the_server_needs_back_is_kept_in_its_position() {
         finish("tool_calls"),
     ];
     let reply = decode_from(&endpoint, &chunks);
-    let [carried] = reply.carried.as_slice() else { panic!("{:?}", reply.carried) };
+    let [carried] = reply.opaque_items.as_slice() else { panic!("{:?}", reply.opaque_items) };
     assert_eq!(carried.data, json!({"reasoning_content": "I should look."}));
     assert_eq!((carried.model.as_str(), carried.after_bytes, carried.after_calls), ("p/m", 0, 0));
     assert_eq!(reply.reasoning, "I should look.");
@@ -302,16 +302,16 @@ fn reasoning_that_the_server_needs_back_is_kept_in_its_position() {
     let message = json!({"reasoning_content": "hm", "content": "hi", "tool_calls": call});
     let document = [json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]})];
     assert_eq!(
-        decode_from(&endpoint, &document).carried[0].data,
+        decode_from(&endpoint, &document).opaque_items[0].data,
         json!({"reasoning_content": "hm"})
     );
-    assert!(decode(&chunks).carried.is_empty());
+    assert!(decode(&chunks).opaque_items.is_empty());
 }
 
 #[test]
 fn fragments_of_reasoning_items_are_joined() {
     let mut endpoint = Endpoint::new("p/m", "http://h");
-    endpoint.dialect.reasoning_back = Some(ReasoningBack::ReasoningDetails);
+    endpoint.dialect.reasoning_back = Some(ReasoningField::ReasoningDetails);
     let details = |items: Value| delta(&json!({"reasoning": "x", "reasoning_details": items}));
     let chunks = [
         details(json!([{"type": "reasoning.text", "index": 0, "text": "I ", "format": "f"}])),
@@ -326,6 +326,6 @@ fn fragments_of_reasoning_items_are_joined() {
         {"type": "reasoning.text", "index": 0, "text": "I look.", "format": "f", "signature": "s"},
         {"type": "reasoning.encrypted", "index": 0, "data": "abc", "id": "r"},
     ]});
-    assert_eq!(reply.carried.len(), 1);
-    assert_eq!(reply.carried[0].data, expected);
+    assert_eq!(reply.opaque_items.len(), 1);
+    assert_eq!(reply.opaque_items[0].data, expected);
 }

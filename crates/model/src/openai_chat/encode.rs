@@ -10,17 +10,19 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::wire::{Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_address};
+use crate::wire_format::{
+    CallIdFormat, EncodedRequest, LOST_IMAGE, call_arguments, call_id, call_name, image_data_url,
+};
 use agent_protocol::Object;
 use agent_protocol::message::{Image, Message, Part, Role};
 use agent_protocol::model::Request;
 use agent_protocol::prompt::{Prompt, Prompts};
-use agent_protocol::provider::{Effort, EffortField, InstructionsRole, ReasoningBack, TokenLimit};
+use agent_protocol::provider::{Effort, EffortField, InstructionsRole, ReasoningField, TokenLimit};
 use agent_protocol::tool::ToolSpec;
 
 /// The request.
-pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
-    Encoded { path: super::PATH.to_owned(), body: body(request, endpoint) }
+pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
+    EncodedRequest { path: super::PATH.to_owned(), body: body(request, endpoint) }
 }
 
 fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
@@ -30,7 +32,7 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     let has_tools = !request.tools.is_empty();
     let stream = !(has_tools && dialect.stream_with_tools == Some(false));
     let has_stream_options = stream && dialect.stream_options != Some(false);
-    let body = Body {
+    let body = ChatRequest {
         model: &endpoint.model,
         stream,
         stream_options: has_stream_options.then_some(StreamOptions { include_usage: true }),
@@ -39,7 +41,7 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
         temperature: request.temperature,
         effort: request
             .effort
-            .map(|effort| sent_effort(effort, dialect.effort))
+            .map(|effort| effort_fields(effort, dialect.effort))
             .unwrap_or_default(),
         response_format: request
             .answer_schema
@@ -52,7 +54,7 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
         tools: request
             .tools
             .iter()
-            .map(|tool| sent_tool(tool, dialect.strict_schemas == Some(true)))
+            .map(|tool| tool_definition(tool, dialect.strict_schemas == Some(true)))
             .collect(),
         messages: messages(request, endpoint),
     };
@@ -60,7 +62,7 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
 }
 
 /// The fields for the effort.
-fn sent_effort(effort: Effort, field: Option<EffortField>) -> Object {
+fn effort_fields(effort: Effort, field: Option<EffortField>) -> Object {
     let (name, value) = match (field.unwrap_or(EffortField::ReasoningEffort), effort) {
         (EffortField::Unsupported, _) => return Object::new(),
         (EffortField::Thinking, Effort::None) => ("thinking", json!({"type": "disabled"})),
@@ -73,7 +75,7 @@ fn sent_effort(effort: Effort, field: Option<EffortField>) -> Object {
     Object::from_iter([(name.to_owned(), value)])
 }
 
-fn sent_tool(tool: &ToolSpec, is_strict: bool) -> Value {
+fn tool_definition(tool: &ToolSpec, is_strict: bool) -> Value {
     let mut parameters = tool.parameters();
     if !is_strict {
         return json!({"type": "function", "function": {
@@ -109,7 +111,7 @@ fn make_strict(schema: &mut Value) {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ChatRequest<'a> {
     model: &'a str,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +130,7 @@ struct Body<'a> {
     parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Value>,
-    messages: Vec<Sent<'a>>,
+    messages: Vec<ChatMessage<'a>>,
 }
 
 #[derive(Serialize)]
@@ -138,32 +140,32 @@ struct StreamOptions {
 
 /// A message as sent.
 #[derive(Serialize)]
-struct Sent<'a> {
+struct ChatMessage<'a> {
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<Cow<'a, str>>,
     /// Never null: servers reject that together with calls.
-    content: Content<'a>,
+    content: ChatContent<'a>,
     /// Only in answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasoning_details: Vec<&'a Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<SentCall<'a>>,
+    tool_calls: Vec<ChatToolCall<'a>>,
 }
 
 /// Plain text where possible: some servers accept only that.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum ChatContent<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<SentPart<'a>>),
+    Parts(Vec<ChatPart<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum SentPart<'a> {
+enum ChatPart<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl },
 }
@@ -174,14 +176,14 @@ struct ImageUrl {
 }
 
 #[derive(Serialize)]
-struct SentCall<'a> {
+struct ChatToolCall<'a> {
     id: Cow<'a, str>,
     r#type: &'static str,
-    function: SentFunction<'a>,
+    function: ChatFunction<'a>,
 }
 
 #[derive(Serialize)]
-struct SentFunction<'a> {
+struct ChatFunction<'a> {
     name: Cow<'a, str>,
     arguments: Cow<'a, str>,
 }
@@ -192,22 +194,24 @@ const TOOL: &str = "tool";
 /// The answer between results and a message of the user, where the server demands one.
 const AFTER_TOOL: Prompt = Prompt::named("after_results.md");
 
-fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
+fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<ChatMessage<'a>> {
     let mut sent = Vec::with_capacity(request.messages.len() + 2);
     if !request.system.is_empty() {
         let role = match endpoint.dialect.instructions {
             None | Some(InstructionsRole::System) => "system",
             Some(InstructionsRole::Developer) => "developer",
         };
-        sent.push(plain(role, Cow::Borrowed(request.system)));
+        sent.push(text_message(role, Cow::Borrowed(request.system)));
     }
     for message in request.messages {
         match message.role {
             // Many chat templates allow a system message only at the beginning.
-            Role::System | Role::User => add_user(&mut sent, user(message, request), endpoint),
-            Role::Assistant => sent.extend(assistant(message, endpoint)),
+            Role::System | Role::User => {
+                add_user(&mut sent, user_message(message, request), endpoint);
+            }
+            Role::Assistant => sent.extend(assistant_message(message, endpoint)),
             Role::Tool => {
-                sent.extend(results(message, endpoint));
+                sent.extend(result_messages(message, endpoint));
                 if let Some(images) = images_of_results(message, request, endpoint) {
                     add_user(&mut sent, images, endpoint);
                 }
@@ -218,91 +222,92 @@ fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Sent<'a>> {
 }
 
 /// Adds a message of the user, joined to one before it: strict chat templates reject two in a row.
-fn add_user<'a>(sent: &mut Vec<Sent<'a>>, message: Sent<'a>, endpoint: &Endpoint) {
+fn add_user<'a>(sent: &mut Vec<ChatMessage<'a>>, message: ChatMessage<'a>, endpoint: &Endpoint) {
     match sent.last_mut() {
-        Some(last) if last.role == USER => last.content.join(message.content),
+        Some(last) if last.role == USER => last.content.append(message.content),
         Some(last) if last.role == TOOL && endpoint.dialect.user_after_tool == Some(false) => {
             let text = Prompts::default().text(AFTER_TOOL).trim_end().to_owned();
-            sent.push(plain("assistant", Cow::Owned(text)));
+            sent.push(text_message("assistant", Cow::Owned(text)));
             sent.push(message);
         }
         Some(_) | None => sent.push(message),
     }
 }
 
-impl<'a> Content<'a> {
+impl<'a> ChatContent<'a> {
     /// Adds the content of the next message.
-    fn join(&mut self, other: Self) {
+    fn append(&mut self, other: Self) {
         match (&mut *self, other) {
-            (_, Content::Text(text)) if text.is_empty() => {}
-            (Content::Text(text), other) if text.is_empty() => *self = other,
-            (Content::Text(text), Content::Text(more)) => {
+            (_, ChatContent::Text(text)) if text.is_empty() => {}
+            (ChatContent::Text(text), other) if text.is_empty() => *self = other,
+            (ChatContent::Text(text), ChatContent::Text(more)) => {
                 let text = text.to_mut();
                 text.push_str("\n\n");
                 text.push_str(&more);
             }
             (_, other) => {
-                let mut parts = std::mem::replace(self, Content::Parts(Vec::new())).into_parts();
+                let mut parts =
+                    std::mem::replace(self, ChatContent::Parts(Vec::new())).into_parts();
                 parts.extend(other.into_parts());
-                *self = Content::Parts(parts);
+                *self = ChatContent::Parts(parts);
             }
         }
     }
 
-    fn into_parts(self) -> Vec<SentPart<'a>> {
+    fn into_parts(self) -> Vec<ChatPart<'a>> {
         match self {
-            Content::Text(text) => vec![SentPart::Text { text }],
-            Content::Parts(parts) => parts,
+            ChatContent::Text(text) => vec![ChatPart::Text { text }],
+            ChatContent::Parts(parts) => parts,
         }
     }
 }
 
-fn plain<'a>(role: &'static str, content: Cow<'a, str>) -> Sent<'a> {
-    Sent {
+fn text_message<'a>(role: &'static str, content: Cow<'a, str>) -> ChatMessage<'a> {
+    ChatMessage {
         role,
         tool_call_id: None,
-        content: Content::Text(content),
+        content: ChatContent::Text(content),
         reasoning_content: None,
         reasoning_details: Vec::new(),
         tool_calls: Vec::new(),
     }
 }
 
-fn user<'a>(message: &'a Message, request: &Request<'_>) -> Sent<'a> {
+fn user_message<'a>(message: &'a Message, request: &Request<'_>) -> ChatMessage<'a> {
     if message.parts.iter().all(|part| !matches!(part, Part::Image(_))) {
-        return plain(USER, words(message));
+        return text_message(USER, joined_text(message));
     }
     let parts = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } if text.is_empty() => None,
-        Part::Text { text } => Some(SentPart::Text { text: Cow::Borrowed(text) }),
-        Part::Image(image) => Some(picture(image, request)),
+        Part::Text { text } => Some(ChatPart::Text { text: Cow::Borrowed(text) }),
+        Part::Image(image) => Some(image_part(image, request)),
         Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
     });
-    of_parts(parts.collect())
+    parts_message(parts.collect())
 }
 
-fn of_parts(parts: Vec<SentPart<'_>>) -> Sent<'_> {
-    Sent { content: Content::Parts(parts), ..plain(USER, Cow::Borrowed("")) }
+fn parts_message(parts: Vec<ChatPart<'_>>) -> ChatMessage<'_> {
+    ChatMessage { content: ChatContent::Parts(parts), ..text_message(USER, Cow::Borrowed("")) }
 }
 
-fn picture<'a>(image: &Image, request: &Request<'_>) -> SentPart<'a> {
-    match image_address(image, request) {
-        Some(url) => SentPart::ImageUrl { image_url: ImageUrl { url } },
-        None => SentPart::Text { text: Cow::Borrowed(LOST_IMAGE) },
+fn image_part<'a>(image: &Image, request: &Request<'_>) -> ChatPart<'a> {
+    match image_data_url(image, request) {
+        Some(url) => ChatPart::ImageUrl { image_url: ImageUrl { url } },
+        None => ChatPart::Text { text: Cow::Borrowed(LOST_IMAGE) },
     }
 }
 
 /// An answer as it is sent back; an empty one is left out, because servers reject it.
-fn assistant<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<Sent<'a>> {
-    let content = words(message);
-    let mut sent = plain("assistant", Cow::Borrowed(""));
+fn assistant_message<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<ChatMessage<'a>> {
+    let content = joined_text(message);
+    let mut sent = text_message("assistant", Cow::Borrowed(""));
     let mut reasoning = String::new();
     for part in &message.parts {
         match part {
-            Part::Call(call) => sent.tool_calls.push(SentCall {
+            Part::Call(call) => sent.tool_calls.push(ChatToolCall {
                 id: call_id(&call.id, id_form(endpoint)),
                 r#type: "function",
-                function: SentFunction { name: call_name(call), arguments: call_arguments(call) },
+                function: ChatFunction { name: call_name(call), arguments: call_arguments(call) },
             }),
             Part::Carried(carried) if carried.model == endpoint.id => {
                 reasoning.push_str(carried.data["reasoning_content"].as_str().unwrap_or_default());
@@ -315,30 +320,33 @@ fn assistant<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<Sent<'a>> 
     if content.is_empty() && sent.tool_calls.is_empty() {
         return None;
     }
-    sent.content = Content::Text(content);
+    sent.content = ChatContent::Text(content);
     match endpoint.dialect.reasoning_back {
         // These servers reject a conversation in which an answer, also one of another model, lacks the field.
-        Some(ReasoningBack::ReasoningContent) => {
+        Some(ReasoningField::ReasoningContent) => {
             sent.reasoning_content = Some(reasoning);
             sent.reasoning_details.clear();
         }
-        Some(ReasoningBack::ReasoningDetails) => {}
+        Some(ReasoningField::ReasoningDetails) => {}
         None => sent.reasoning_details.clear(),
     }
     Some(sent)
 }
 
 /// One message for each result.
-fn results<'a>(message: &'a Message, endpoint: &Endpoint) -> impl Iterator<Item = Sent<'a>> {
+fn result_messages<'a>(
+    message: &'a Message,
+    endpoint: &Endpoint,
+) -> impl Iterator<Item = ChatMessage<'a>> {
     let has_parts = endpoint.dialect.result_parts == Some(true);
     let form = id_form(endpoint);
     message.parts.iter().filter_map(move |part| match part {
         Part::Result(result) => {
-            let mut sent = plain(TOOL, Cow::Borrowed(&result.text));
+            let mut sent = text_message(TOOL, Cow::Borrowed(&result.text));
             sent.tool_call_id = Some(call_id(&result.call, form));
             if has_parts {
-                let text = SentPart::Text { text: Cow::Borrowed(&result.text) };
-                sent.content = Content::Parts(vec![text]);
+                let text = ChatPart::Text { text: Cow::Borrowed(&result.text) };
+                sent.content = ChatContent::Parts(vec![text]);
             }
             Some(sent)
         }
@@ -352,13 +360,13 @@ fn images_of_results<'a>(
     message: &'a Message,
     request: &Request<'_>,
     endpoint: &Endpoint,
-) -> Option<Sent<'a>> {
+) -> Option<ChatMessage<'a>> {
     let form = id_form(endpoint);
     let parts = message.parts.iter().flat_map(|part| match part {
         Part::Result(result) if !result.images.is_empty() => {
             let label = format!("[image of {}]", call_id(&result.call, form));
-            let label = SentPart::Text { text: Cow::Owned(label) };
-            let images = result.images.iter().map(|image| picture(image, request));
+            let label = ChatPart::Text { text: Cow::Owned(label) };
+            let images = result.images.iter().map(|image| image_part(image, request));
             iter::once(label).chain(images).collect()
         }
         Part::Result(_) | Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => {
@@ -366,21 +374,21 @@ fn images_of_results<'a>(
         }
     });
     let parts = parts.collect::<Vec<_>>();
-    (!parts.is_empty()).then(|| of_parts(parts))
+    (!parts.is_empty()).then(|| parts_message(parts))
 }
 
 /// What the server accepts as the id of a call. The length is OpenAI's limit. Kimi's own ids are as
 /// `functions.Read:0`: its chat template shows them to the model, which fails with others
 /// (github.com/vybestack/llxprt-code/issues/713).
-fn id_form(endpoint: &Endpoint) -> IdForm {
+fn id_form(endpoint: &Endpoint) -> CallIdFormat {
     match endpoint.dialect.nine_character_ids {
-        Some(true) => IdForm::NineCharacters,
-        Some(false) | None => IdForm::Word { also: ".:", longest: 40 },
+        Some(true) => CallIdFormat::NineCharacters,
+        Some(false) | None => CallIdFormat::Word { also: ".:", longest: 40 },
     }
 }
 
 /// The texts of a message, as one.
-fn words(message: &Message) -> Cow<'_, str> {
+fn joined_text(message: &Message) -> Cow<'_, str> {
     let mut words = Cow::Borrowed("");
     for part in &message.parts {
         match part {

@@ -1,5 +1,5 @@
 use super::*;
-use agent_protocol::message::{Carried, Images, ToolCall, ToolResult};
+use agent_protocol::message::{ImageSource, OpaqueItem, ToolCall, ToolResult};
 use agent_protocol::model::Purpose;
 use agent_protocol::provider::Dialect;
 
@@ -115,7 +115,7 @@ fn messages_of_the_user_in_a_row_are_joined() {
 
 struct Stored;
 
-impl Images for Stored {
+impl ImageSource for Stored {
     fn content(&self, image: &Image) -> Option<Vec<u8>> {
         (image.hash == "kept").then(|| b"abc".to_vec())
     }
@@ -255,9 +255,9 @@ fn effort_is_sent_in_the_field_of_the_dialect() {
 #[test]
 fn reasoning_goes_back_to_its_own_model_only() {
     let carried = |model: &str, data: Value| {
-        Part::Carried(Carried { model: model.into(), after_bytes: 0, after_calls: 0, data })
+        Part::Carried(OpaqueItem { model: model.into(), after_bytes: 0, after_calls: 0, data })
     };
-    let check = |back: Option<ReasoningBack>, parts: Vec<Part>, expected: &str| {
+    let check = |back: Option<ReasoningField>, parts: Vec<Part>, expected: &str| {
         let mut endpoint = Endpoint::new("p/m", "http://h");
         endpoint.dialect.reasoning_back = back;
         let messages = [Message { role: Role::Assistant, parts }];
@@ -268,13 +268,13 @@ fn reasoning_goes_back_to_its_own_model_only() {
     let text = || Part::Text { text: "hi".to_owned() };
     let content = || json!({"reasoning_content": "hm"});
     let details = || json!({"reasoning_details": [{"text": "hm"}]});
-    let back = Some(ReasoningBack::ReasoningContent);
+    let back = Some(ReasoningField::ReasoningContent);
     let whole = r#","reasoning_content":"hm""#;
     check(back, vec![carried("p/m", content()), text()], whole);
     check(back, vec![carried("p/other", content()), text()], r#","reasoning_content":"""#);
     check(back, vec![text()], r#","reasoning_content":"""#);
     check(None, vec![carried("p/m", content()), text()], "");
-    let back = Some(ReasoningBack::ReasoningDetails);
+    let back = Some(ReasoningField::ReasoningDetails);
     let whole = r#","reasoning_details":[{"text":"hm"}]"#;
     check(back, vec![carried("p/m", details()), text()], whole);
     check(back, vec![carried("q/m", details()), text()], "");

@@ -4,7 +4,7 @@
 mod decode;
 mod encode;
 
-pub(super) use decode::Decoder;
+pub(super) use decode::ChatDecoder;
 pub(super) use encode::encode;
 
 const PATH: &str = "chat/completions";

@@ -8,15 +8,15 @@
 use serde_json::{Value, json};
 
 use super::SEPARATOR;
-use crate::wire::{Broken, Decode, Ids, filled};
+use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
 use agent_protocol::model::{Delta, StopReason, Usage};
 
 /// Events in, deltas out.
-pub(crate) struct Decoder<'a> {
+pub(crate) struct ResponsesDecoder<'a> {
     /// `provider/model`.
     model: &'a str,
-    ids: Ids<'a>,
-    items: Vec<Item>,
+    ids: CallIds<'a>,
+    items: Vec<ItemState>,
     n_calls: usize,
     /// The item of the last text, and of the last reasoning.
     last_text: Option<usize>,
@@ -24,27 +24,27 @@ pub(crate) struct Decoder<'a> {
     /// The model's text was a refusal.
     refused: bool,
     /// A call was cut off.
-    is_cut: bool,
-    end: Option<End>,
+    is_truncated: bool,
+    end: Option<ResponseEnd>,
     /// `[DONE]` was received.
     done: bool,
 }
 
 /// How the response ended.
-enum End {
+enum ResponseEnd {
     Complete,
     /// At a limit of tokens.
-    Cut,
+    Truncated,
     /// By a content filter.
-    Withheld,
+    Filtered,
     /// With another status.
     Other(String),
 }
 
 /// An item of the answer.
-struct Item {
-    kind: Kind,
-    names: Names,
+struct ItemState {
+    kind: ItemKind,
+    ids: ItemIds,
     /// The index in the deltas, for a call.
     call: usize,
     /// The call got its id.
@@ -55,7 +55,7 @@ struct Item {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ItemKind {
     Message,
     Reasoning,
     Call,
@@ -64,28 +64,28 @@ enum Kind {
 /// What the server calls an item, as far as it does. Some servers change the id from event to event, others
 /// send a constant index.
 #[derive(Clone, Default)]
-struct Names {
+struct ItemIds {
     index: Option<u64>,
     id: Option<String>,
     call_id: Option<String>,
 }
 
-impl Names {
+impl ItemIds {
     /// Of the item that an event of a stream belongs to.
-    fn in_event(event: &Value) -> Self {
-        let id = filled(&event["item_id"]).map(ToOwned::to_owned);
+    fn from_event(event: &Value) -> Self {
+        let id = non_empty_str(&event["item_id"]).map(ToOwned::to_owned);
         Self { index: event["output_index"].as_u64(), id, call_id: None }
     }
 
     /// Of an item that is reported as a whole.
-    fn of_item(item: &Value, index: Option<u64>) -> Self {
-        let text = |key: &str| filled(&item[key]).map(ToOwned::to_owned);
+    fn from_item(item: &Value, index: Option<u64>) -> Self {
+        let text = |key: &str| non_empty_str(&item[key]).map(ToOwned::to_owned);
         Self { index, id: text("id"), call_id: text("call_id") }
     }
 }
 
-impl<'a> Decoder<'a> {
-    pub(crate) fn new(model: &'a str, ids: Ids<'a>) -> Self {
+impl<'a> ResponsesDecoder<'a> {
+    pub(crate) fn new(model: &'a str, ids: CallIds<'a>) -> Self {
         Self {
             model,
             ids,
@@ -94,15 +94,15 @@ impl<'a> Decoder<'a> {
             last_text: None,
             last_thought: None,
             refused: false,
-            is_cut: false,
+            is_truncated: false,
             end: None,
             done: false,
         }
     }
 }
 
-impl Decode for Decoder<'_> {
-    fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
+impl AnswerDecoder for ResponsesDecoder<'_> {
+    fn push(&mut self, data: &str) -> Result<Vec<Delta>, DecodeError> {
         let data = data.trim();
         if data == "[DONE]" {
             self.done = true;
@@ -112,79 +112,81 @@ impl Decode for Decoder<'_> {
             return Ok(Vec::new());
         }
         let Ok(event) = serde_json::from_str::<Value>(data) else {
-            return Err(Broken::Garbage(data.to_owned()));
+            return Err(DecodeError::Malformed(data.to_owned()));
         };
         if is_error(&event) {
-            return Err(Broken::Error(event));
+            return Err(DecodeError::ServerError(event));
         }
         if !event.is_object() {
-            return Err(Broken::Garbage(data.to_owned()));
+            return Err(DecodeError::Malformed(data.to_owned()));
         }
         let mut deltas = Vec::new();
-        self.event(&event, &mut deltas)?;
+        self.decode_event(&event, &mut deltas)?;
         Ok(deltas)
     }
 
-    fn is_done(&self) -> bool {
+    fn is_stream_over(&self) -> bool {
         self.done || self.end.is_some()
     }
 
-    fn is_finished(&self) -> bool {
+    fn is_answer_complete(&self) -> bool {
         self.end.is_some()
     }
 
-    fn stop(&self) -> Option<StopReason> {
+    fn stop_reason(&self) -> Option<StopReason> {
         Some(match self.end.as_ref()? {
-            End::Withheld => StopReason::Refused,
-            End::Other(state) => StopReason::Other(state.clone()),
-            End::Cut => StopReason::Length,
-            End::Complete if self.is_cut => StopReason::Length,
-            End::Complete if self.refused => StopReason::Refused,
-            End::Complete if self.n_calls == 0 => StopReason::End,
-            End::Complete => StopReason::ToolCalls,
+            ResponseEnd::Filtered => StopReason::Refused,
+            ResponseEnd::Other(state) => StopReason::Other(state.clone()),
+            ResponseEnd::Truncated => StopReason::Length,
+            ResponseEnd::Complete if self.is_truncated => StopReason::Length,
+            ResponseEnd::Complete if self.refused => StopReason::Refused,
+            ResponseEnd::Complete if self.n_calls == 0 => StopReason::End,
+            ResponseEnd::Complete => StopReason::ToolCalls,
         })
     }
 }
 
-impl Decoder<'_> {
-    fn event(&mut self, event: &Value, deltas: &mut Vec<Delta>) -> Result<(), Broken> {
+impl ResponsesDecoder<'_> {
+    fn decode_event(&mut self, event: &Value, deltas: &mut Vec<Delta>) -> Result<(), DecodeError> {
         let kind = event["type"].as_str().unwrap_or_default();
         let kind = kind.strip_prefix("response.").unwrap_or(kind);
         let Some((piece, progress)) = kind.rsplit_once('.') else {
-            return self.response(kind, event, deltas);
+            return self.decode_response(kind, event, deltas);
         };
         let is_whole = match progress {
             "added" | "delta" => false,
             "done" => true,
             _ => return Ok(()),
         };
-        let text = |key: &str| filled(&event[if is_whole { key } else { "delta" }]);
+        let text = |key: &str| non_empty_str(&event[if is_whole { key } else { "delta" }]);
         match piece {
             "output_item" => {
                 let index = event["output_index"].as_u64();
-                self.item(&event["item"], index, is_whole, deltas)?;
+                self.decode_item(&event["item"], index, is_whole, deltas)?;
             }
-            "output_text" => self.piece(Kind::Message, event, text("text"), deltas),
+            "output_text" => self.decode_text(ItemKind::Message, event, text("text"), deltas),
             "refusal" => {
                 self.refused |= text("refusal").is_some();
-                self.piece(Kind::Message, event, text("refusal"), deltas);
+                self.decode_text(ItemKind::Message, event, text("refusal"), deltas);
             }
             "reasoning_summary_part" if !is_whole => {
-                let at = self.place(Kind::Reasoning, Names::in_event(event));
+                let at = self.find_or_add_item(ItemKind::Reasoning, ItemIds::from_event(event));
                 if !self.items[at].received.is_empty() {
-                    self.receive(at, SEPARATOR, deltas);
+                    self.append_fragment(at, SEPARATOR, deltas);
                 }
             }
             "reasoning_summary_text" | "reasoning_text" => {
-                self.piece(Kind::Reasoning, event, text("text"), deltas);
+                self.decode_text(ItemKind::Reasoning, event, text("text"), deltas);
             }
             "function_call_arguments" => {
-                let at = self.place(Kind::Call, Names::in_event(event));
-                self.introduce(at, None, filled(&event["name"]), deltas);
+                let at = self.find_or_add_item(ItemKind::Call, ItemIds::from_event(event));
+                self.emit_call_start(at, None, non_empty_str(&event["name"]), deltas);
                 match text("arguments") {
-                    Some(arguments) if is_whole => self.arguments(at, arguments, deltas)?,
+                    Some(arguments) if is_whole => {
+                        self.complete_arguments(at, arguments, deltas)?;
+                    }
                     Some(fragment) if !self.items[at].is_complete => {
-                        self.receive(at, fragment, deltas);
+                        self.append_fragment(at, fragment, deltas);
                     }
                     Some(_) | None => {}
                 }
@@ -195,21 +197,27 @@ impl Decoder<'_> {
     }
 
     /// A fragment of a text, or the complete text, which counts only if no fragments were received.
-    fn piece(&mut self, kind: Kind, event: &Value, text: Option<&str>, deltas: &mut Vec<Delta>) {
+    fn decode_text(
+        &mut self,
+        kind: ItemKind,
+        event: &Value,
+        text: Option<&str>,
+        deltas: &mut Vec<Delta>,
+    ) {
         let Some(text) = text else { return };
-        let at = self.place(kind, Names::in_event(event));
+        let at = self.find_or_add_item(kind, ItemIds::from_event(event));
         if !event["delta"].is_null() || self.items[at].received.is_empty() {
-            self.receive(at, text, deltas);
+            self.append_fragment(at, text, deltas);
         }
     }
 
     /// The response as a whole: at the end of a stream, or instead of one.
-    fn response(
+    fn decode_response(
         &mut self,
         kind: &str,
         event: &Value,
         deltas: &mut Vec<Delta>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), DecodeError> {
         let response = if event["response"].is_object() { &event["response"] } else { event };
         let state = match kind {
             "completed" | "done" | "incomplete" | "failed" | "cancelled" => {
@@ -226,38 +234,38 @@ impl Decoder<'_> {
             _ => return Ok(()),
         };
         if !response["error"].is_null() {
-            return Err(Broken::Error(json!({ "error": response["error"] })));
+            return Err(DecodeError::ServerError(json!({ "error": response["error"] })));
         }
         let end = match (kind, state) {
             ("failed" | "cancelled", _) | (_, "failed" | "cancelled") => {
                 let message = format!("the response is {state}, without a reason");
-                return Err(Broken::Error(json!({ "error": { "message": message } })));
+                return Err(DecodeError::ServerError(json!({ "error": { "message": message } })));
             }
             ("incomplete", _) | (_, "incomplete") => {
                 match response["incomplete_details"]["reason"].as_str() {
-                    Some("content_filter") => End::Withheld,
-                    _ => End::Cut,
+                    Some("content_filter") => ResponseEnd::Filtered,
+                    _ => ResponseEnd::Truncated,
                 }
             }
             ("", state) if state != "completed" => return Ok(()),
             // Some servers do not update the status.
-            (_, "completed" | "done" | "in_progress" | "queued") => End::Complete,
-            (_, state) => End::Other(state.to_owned()),
+            (_, "completed" | "done" | "in_progress" | "queued") => ResponseEnd::Complete,
+            (_, state) => ResponseEnd::Other(state.to_owned()),
         };
         let streamed = self.items.iter().map(|item| item.kind).collect::<Vec<_>>();
         for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
-            let Some(kind) = kind_of(item) else { continue };
+            let Some(kind) = item_kind(item) else { continue };
             // An item of a stream that cannot be identified must not be taken twice.
-            if self.find(kind, &Names::of_item(item, Some(index))).is_some()
+            if self.find_item(kind, &ItemIds::from_item(item, Some(index))).is_some()
                 || !streamed.contains(&kind)
             {
-                self.item(item, Some(index), true, deltas)?;
+                self.decode_item(item, Some(index), true, deltas)?;
             }
         }
         for at in 0..self.items.len() {
-            if self.items[at].kind == Kind::Call && !self.items[at].has_id {
-                let id = self.ids.give(None);
-                self.introduce(at, Some(id), None, deltas);
+            if self.items[at].kind == ItemKind::Call && !self.items[at].has_id {
+                let id = self.ids.assign(None);
+                self.emit_call_start(at, Some(id), None, deltas);
             }
         }
         deltas.extend(usage(&response["usage"]));
@@ -266,63 +274,64 @@ impl Decoder<'_> {
     }
 
     /// An item as a whole: at its beginning, or when it is complete.
-    fn item(
+    fn decode_item(
         &mut self,
         item: &Value,
         index: Option<u64>,
         is_complete: bool,
         deltas: &mut Vec<Delta>,
-    ) -> Result<(), Broken> {
-        let Some(kind) = kind_of(item) else { return Ok(()) };
-        let at = self.place(kind, Names::of_item(item, index));
-        if kind == Kind::Call {
-            let id = (!self.items[at].has_id)
-                .then(|| self.ids.give(filled(&item["call_id"]).or(filled(&item["id"]))));
-            self.introduce(at, id, filled(&item["name"]), deltas);
+    ) -> Result<(), DecodeError> {
+        let Some(kind) = item_kind(item) else { return Ok(()) };
+        let at = self.find_or_add_item(kind, ItemIds::from_item(item, index));
+        if kind == ItemKind::Call {
+            let id = (!self.items[at].has_id).then(|| {
+                self.ids.assign(non_empty_str(&item["call_id"]).or(non_empty_str(&item["id"])))
+            });
+            self.emit_call_start(at, id, non_empty_str(&item["name"]), deltas);
         }
         if !is_complete {
             return Ok(());
         }
         match kind {
-            Kind::Message => {
+            ItemKind::Message => {
                 let parts = item["content"].as_array().into_iter().flatten();
                 let mut whole = String::new();
                 for part in parts {
-                    self.refused |= filled(&part["refusal"]).is_some();
-                    let text = filled(&part["text"]).or(filled(&part["refusal"]));
+                    self.refused |= non_empty_str(&part["refusal"]).is_some();
+                    let text = non_empty_str(&part["text"]).or(non_empty_str(&part["refusal"]));
                     whole.push_str(text.unwrap_or_default());
                 }
                 if let Some(rest) = whole.strip_prefix(&self.items[at].received) {
                     let rest = rest.to_owned();
-                    self.receive(at, &rest, deltas);
+                    self.append_fragment(at, &rest, deltas);
                 }
             }
-            Kind::Reasoning if self.items[at].received.is_empty() => {
+            ItemKind::Reasoning if self.items[at].received.is_empty() => {
                 let texts = |key: &str| {
                     let parts = item[key].as_array().into_iter().flatten();
-                    let texts = parts.filter_map(|part| filled(&part["text"]));
+                    let texts = parts.filter_map(|part| non_empty_str(&part["text"]));
                     texts.collect::<Vec<_>>().join(SEPARATOR)
                 };
                 let summary = texts("summary");
                 let text = if summary.is_empty() { texts("content") } else { summary };
-                self.receive(at, &text, deltas);
+                self.append_fragment(at, &text, deltas);
             }
-            Kind::Reasoning => {}
-            Kind::Call => {
-                self.is_cut |= item["status"] == "incomplete";
+            ItemKind::Reasoning => {}
+            ItemKind::Call => {
+                self.is_truncated |= item["status"] == "incomplete";
                 match &item["arguments"] {
                     Value::Null => {}
-                    Value::String(text) => self.arguments(at, text, deltas)?,
-                    object => self.arguments(at, &object.to_string(), deltas)?,
+                    Value::String(text) => self.complete_arguments(at, text, deltas)?,
+                    object => self.complete_arguments(at, &object.to_string(), deltas)?,
                 }
             }
         }
-        self.complete(at, item, deltas);
+        self.complete_item(at, item, deltas);
         Ok(())
     }
 
     /// The item is complete: emits what the server needs back, in its position.
-    fn complete(&mut self, at: usize, item: &Value, deltas: &mut Vec<Delta>) {
+    fn complete_item(&mut self, at: usize, item: &Value, deltas: &mut Vec<Delta>) {
         let is_last = at + 1 == self.items.len();
         let was_complete = std::mem::replace(&mut self.items[at].is_complete, true);
         if was_complete || !is_last {
@@ -330,7 +339,7 @@ impl Decoder<'_> {
         }
         let data = match self.items[at].kind {
             // Without the content there is nothing that the server could use: it stores nothing.
-            Kind::Reasoning if filled(&item["encrypted_content"]).is_some() => {
+            ItemKind::Reasoning if non_empty_str(&item["encrypted_content"]).is_some() => {
                 let mut data = item.clone();
                 if let Some(fields) = data.as_object_mut() {
                     fields.shift_remove("status");
@@ -338,55 +347,55 @@ impl Decoder<'_> {
                 data
             }
             // The text is sent as such; this says what it is: a comment, or the answer.
-            Kind::Message if !self.items[at].received.is_empty() => {
-                let Some(phase) = filled(&item["phase"]) else { return };
+            ItemKind::Message if !self.items[at].received.is_empty() => {
+                let Some(phase) = non_empty_str(&item["phase"]) else { return };
                 json!({ "type": "message", "phase": phase })
             }
-            Kind::Reasoning | Kind::Message | Kind::Call => return,
+            ItemKind::Reasoning | ItemKind::Message | ItemKind::Call => return,
         };
-        deltas.push(Delta::Carried { model: self.model.to_owned(), data });
+        deltas.push(Delta::Opaque { model: self.model.to_owned(), data });
     }
 
     /// The item with these names; a new one if none is known.
-    fn place(&mut self, kind: Kind, names: Names) -> usize {
-        if let Some(at) = self.find(kind, &names) {
-            let known = &mut self.items[at].names;
+    fn find_or_add_item(&mut self, kind: ItemKind, names: ItemIds) -> usize {
+        if let Some(at) = self.find_item(kind, &names) {
+            let known = &mut self.items[at].ids;
             known.index = known.index.or(names.index);
             known.id = known.id.take().or(names.id);
             known.call_id = known.call_id.take().or(names.call_id);
             return at;
         }
-        self.items.push(Item {
+        self.items.push(ItemState {
             kind,
-            names,
+            ids: names,
             call: self.n_calls,
             has_id: false,
             received: String::new(),
             is_complete: false,
         });
-        self.n_calls += usize::from(kind == Kind::Call);
+        self.n_calls += usize::from(kind == ItemKind::Call);
         self.items.len() - 1
     }
 
-    fn find(&self, kind: Kind, names: &Names) -> Option<usize> {
-        let last = |fits: &dyn Fn(&Item) -> bool| {
+    fn find_item(&self, kind: ItemKind, names: &ItemIds) -> Option<usize> {
+        let last = |fits: &dyn Fn(&ItemState) -> bool| {
             self.items.iter().rposition(|item| item.kind == kind && fits(item))
         };
-        let same_call = |item: &Item| item.names.call_id == names.call_id;
-        let may_be_same_call = |item: &Item| {
-            same_call(item) || item.names.call_id.is_none() || names.call_id.is_none()
+        let same_call = |item: &ItemState| item.ids.call_id == names.call_id;
+        let may_be_same_call = |item: &ItemState| {
+            same_call(item) || item.ids.call_id.is_none() || names.call_id.is_none()
         };
-        let may_have_index = |item: &Item| {
-            item.names.index == names.index || item.names.index.is_none() || names.index.is_none()
+        let may_have_index = |item: &ItemState| {
+            item.ids.index == names.index || item.ids.index.is_none() || names.index.is_none()
         };
-        last(&|item| names.id.is_some() && item.names.id == names.id && may_be_same_call(item))
+        last(&|item| names.id.is_some() && item.ids.id == names.id && may_be_same_call(item))
             .or_else(|| {
                 last(&|item| names.call_id.is_some() && same_call(item) && may_have_index(item))
             })
             .or_else(|| {
                 last(&|item| {
-                    let has_index = names.index.is_some() && item.names.index == names.index;
-                    let may_have_id = item.names.id.is_none() || names.id.is_none();
+                    let has_index = names.index.is_some() && item.ids.index == names.index;
+                    let may_have_id = item.ids.id.is_none() || names.id.is_none();
                     !item.is_complete
                         && may_be_same_call(item)
                         && may_have_index(item)
@@ -396,9 +405,9 @@ impl Decoder<'_> {
     }
 
     /// The next fragment of an item.
-    fn receive(&mut self, at: usize, fragment: &str, deltas: &mut Vec<Delta>) {
+    fn append_fragment(&mut self, at: usize, fragment: &str, deltas: &mut Vec<Delta>) {
         let item = &mut self.items[at];
-        if fragment.is_empty() || (item.is_complete && item.kind != Kind::Call) {
+        if fragment.is_empty() || (item.is_complete && item.kind != ItemKind::Call) {
             return;
         }
         item.received.push_str(fragment);
@@ -407,9 +416,9 @@ impl Decoder<'_> {
             if is_other { format!("{SEPARATOR}{fragment}") } else { fragment.to_owned() }
         };
         deltas.push(match item.kind {
-            Kind::Message => Delta::Text(separated(&mut self.last_text)),
-            Kind::Reasoning => Delta::Reasoning(separated(&mut self.last_thought)),
-            Kind::Call => Delta::Call {
+            ItemKind::Message => Delta::Text(separated(&mut self.last_text)),
+            ItemKind::Reasoning => Delta::Reasoning(separated(&mut self.last_thought)),
+            ItemKind::Call => Delta::Call {
                 index: item.call,
                 id: None,
                 name: None,
@@ -420,21 +429,26 @@ impl Decoder<'_> {
 
     /// The complete arguments of a call. Others than the fragments were wrong or lost ones: the answer is not
     /// carried out.
-    fn arguments(&mut self, at: usize, whole: &str, deltas: &mut Vec<Delta>) -> Result<(), Broken> {
+    fn complete_arguments(
+        &mut self,
+        at: usize,
+        whole: &str,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), DecodeError> {
         let received = &self.items[at].received;
         if let Some(rest) = whole.strip_prefix(received.as_str()) {
-            self.receive(at, rest, deltas);
+            self.append_fragment(at, rest, deltas);
             return Ok(());
         }
         let json = |text: &str| serde_json::from_str::<Value>(text).ok();
         if whole.is_empty() || (json(whole).is_some() && json(whole) == json(received)) {
             return Ok(());
         }
-        Err(Broken::Garbage(whole.to_owned()))
+        Err(DecodeError::Malformed(whole.to_owned()))
     }
 
     /// Emits the id and the name of a call, as far as they are new.
-    fn introduce(
+    fn emit_call_start(
         &mut self,
         at: usize,
         id: Option<String>,
@@ -450,11 +464,11 @@ impl Decoder<'_> {
     }
 }
 
-fn kind_of(item: &Value) -> Option<Kind> {
+fn item_kind(item: &Value) -> Option<ItemKind> {
     match item["type"].as_str()? {
-        "message" => Some(Kind::Message),
-        "reasoning" => Some(Kind::Reasoning),
-        "function_call" => Some(Kind::Call),
+        "message" => Some(ItemKind::Message),
+        "reasoning" => Some(ItemKind::Reasoning),
+        "function_call" => Some(ItemKind::Call),
         // Other items are those of tools that were not offered.
         _ => None,
     }

@@ -8,19 +8,19 @@ use agent_protocol::message::{Part, answer_parts};
 use agent_protocol::model::{Purpose, Reply, Request};
 
 /// The reply assembled from these events.
-fn try_decode(events: &[Value]) -> Result<Reply, Broken> {
+fn try_decode(events: &[Value]) -> Result<Reply, DecodeError> {
     let request = Request::new(Purpose::Main, "", &[]);
     let next = AtomicU64::new(1);
-    let mut decoder = Decoder::new("p/m", Ids::new("call_", &next, &request));
+    let mut decoder = ResponsesDecoder::new("p/m", CallIds::new("call_", &next, &request));
     let mut reply = Reply::default();
     for event in events {
         let event = event.as_str().map_or_else(|| event.to_string(), ToOwned::to_owned);
         for delta in decoder.push(&event)? {
-            reply.fold(&delta);
+            reply.apply_delta(&delta);
         }
     }
-    if let Some(stop) = decoder.stop() {
-        reply.fold(&Delta::Done(stop));
+    if let Some(stop) = decoder.stop_reason() {
+        reply.apply_delta(&Delta::Done(stop));
     }
     Ok(reply)
 }
@@ -123,7 +123,7 @@ fn standard() -> Vec<Value> {
 
 /// The reply in one line: parts in their order.
 fn shown(reply: &Reply) -> String {
-    let parts = answer_parts(&reply.text, &reply.calls, &reply.carried);
+    let parts = answer_parts(&reply.text, &reply.calls, &reply.opaque_items);
     let shown = parts.iter().map(|part| match part {
         Part::Text { text } => format!("{text:?}"),
         Part::Call(call) => format!("{}:{}{}", call.id, call.name, call.arguments),
@@ -152,7 +152,7 @@ fn items_in_the_standard_format() {
     check(&standard(), expected);
     let reply = decode(&standard());
     assert_eq!(reply.reasoning, "first\n\nthen");
-    assert_eq!(reply.carried[0].data["encrypted_content"], "gAAA");
+    assert_eq!(reply.opaque_items[0].data["encrypted_content"], "gAAA");
     let usage = Usage { input_tokens: 7, output_tokens: 2, cached_tokens: 3, ..Usage::default() };
     assert_eq!(reply.usage, Some(usage));
 }
@@ -181,7 +181,7 @@ fn reports_that_servers_leave_out_are_not_needed() {
         assert_eq!(reply.calls, whole.calls, "without {parts:?}");
         assert_eq!(reply.stop, whole.stop, "without {parts:?}");
         if parts != [".done"] {
-            assert_eq!(reply.carried, whole.carried, "without {parts:?}");
+            assert_eq!(reply.opaque_items, whole.opaque_items, "without {parts:?}");
         }
     }
     // An end without the output.
@@ -272,7 +272,7 @@ fn reasoning_without_encrypted_content_is_only_shown() {
                       "content": [{"type": "reasoning_text", "text": "hm"}]});
     let reply = decode(&[done(0, &open), done(1, &message(1, "yes")), completed(&[])]);
     assert_eq!((reply.reasoning.as_str(), reply.text.as_str()), ("hm", "yes"));
-    assert_eq!(reply.carried, []);
+    assert_eq!(reply.opaque_items, []);
     let streamed =
         [delta("reasoning_text", 0, "h"), delta("reasoning_text", 0, "m"), done(0, &open)];
     assert_eq!(decode(&streamed).reasoning, "hm");
@@ -315,8 +315,10 @@ fn reasons_to_stop() {
 fn errors_and_garbage_are_rejected() {
     fn check(event: &Value, expected: &str) {
         match try_decode(std::slice::from_ref(event)) {
-            Err(Broken::Error(error)) => assert!(error.to_string().contains(expected), "{error}"),
-            Err(Broken::Garbage(_)) => assert_eq!(expected, "garbage", "{event}"),
+            Err(DecodeError::ServerError(error)) => {
+                assert!(error.to_string().contains(expected), "{error}");
+            }
+            Err(DecodeError::Malformed(_)) => assert_eq!(expected, "garbage", "{event}"),
             Ok(reply) => panic!("{event} gave {reply:?}"),
         }
     }
@@ -338,7 +340,7 @@ fn errors_and_garbage_are_rejected() {
         delta("function_call_arguments", 0, "{\"a\":1}"),
         done(0, &call(0, "Read", "{\"a\":1,\"b\":2}")),
     ];
-    assert!(matches!(try_decode(&events), Err(Broken::Garbage(_))));
+    assert!(matches!(try_decode(&events), Err(DecodeError::Malformed(_))));
 }
 
 #[test]
@@ -369,5 +371,5 @@ fn damaged_streams_are_decoded_or_rejected() {
                 response["status"] == "completed" && response["output"].is_array()
             })
     };
-    decode_damaged(&streams, is_end, |ids| Box::new(Decoder::new("p/m", ids)), &next);
+    decode_damaged(&streams, is_end, |ids| Box::new(ResponsesDecoder::new("p/m", ids)), &next);
 }

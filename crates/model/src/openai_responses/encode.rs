@@ -10,18 +10,20 @@ use serde_json::{Value, json};
 
 use super::{PATH, SEPARATOR};
 use crate::endpoint::Endpoint;
-use crate::wire::{Encoded, IdForm, LOST_IMAGE, call_arguments, call_id, call_name, image_address};
+use crate::wire_format::{
+    CallIdFormat, EncodedRequest, LOST_IMAGE, call_arguments, call_id, call_name, image_data_url,
+};
 use agent_protocol::message::{Image, Message, Part, Role, ToolResult};
 use agent_protocol::model::Request;
 
 /// What the API accepts as the id of a call.
-const IDS: IdForm = IdForm::Word { also: "", longest: 64 };
+const CALL_ID_FORMAT: CallIdFormat = CallIdFormat::Word { also: "", longest: 64 };
 
 /// The request.
-pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
+pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
     let has_schemas = endpoint.dialect.structured_outputs != Some(false);
     let is_serial = endpoint.dialect.parallel_calls == Some(false);
-    let body = Body {
+    let body = ResponsesRequest {
         model: &endpoint.model,
         stream: true,
         store: false,
@@ -43,14 +45,14 @@ pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> Encoded {
             })
             .collect(),
         instructions: request.system,
-        input: input(request, endpoint),
+        input: input_items(request, endpoint),
     };
     let body = serde_json::to_vec(&body).expect("strings and numbers always serialise");
-    Encoded { path: PATH.to_owned(), body }
+    EncodedRequest { path: PATH.to_owned(), body }
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ResponsesRequest<'a> {
     model: &'a str,
     stream: bool,
     store: bool,
@@ -70,17 +72,17 @@ struct Body<'a> {
     tools: Vec<Value>,
     #[serde(skip_serializing_if = "str::is_empty")]
     instructions: &'a str,
-    input: Vec<Item<'a>>,
+    input: Vec<InputItem<'a>>,
 }
 
 /// An item as sent. Messages and calls have no ids: the server would look for the items that it generated
 /// together with them.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Item<'a> {
+enum InputItem<'a> {
     Message {
         role: &'static str,
-        content: Vec<Content<'a>>,
+        content: Vec<InputContent<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<&'a str>,
     },
@@ -91,7 +93,7 @@ enum Item<'a> {
     },
     FunctionCallOutput {
         call_id: Cow<'a, str>,
-        output: Output<'a>,
+        output: CallOutput<'a>,
     },
     #[serde(untagged)]
     Carried(&'a Value),
@@ -99,7 +101,7 @@ enum Item<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Content<'a> {
+enum InputContent<'a> {
     InputText { text: &'a str },
     InputImage { detail: &'static str, image_url: String },
     OutputText { text: &'a str },
@@ -107,37 +109,41 @@ enum Content<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Output<'a> {
+enum CallOutput<'a> {
     Text(&'a str),
-    Parts(Vec<Content<'a>>),
+    Parts(Vec<InputContent<'a>>),
 }
 
-fn input<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<Item<'a>> {
+fn input_items<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<InputItem<'a>> {
     let mut items = Vec::with_capacity(request.messages.len() + 1);
     for message in request.messages {
         match message.role {
-            Role::System | Role::User => items.extend(user(message, request)),
-            Role::Assistant => answer(message, endpoint, &mut items),
-            Role::Tool => items.extend(results(message, request)),
+            Role::System | Role::User => items.extend(user_item(message, request)),
+            Role::Assistant => push_answer_items(message, endpoint, &mut items),
+            Role::Tool => items.extend(result_items(message, request)),
         }
     }
     items
 }
 
 /// A message of the user; an empty one is left out, because servers reject it.
-fn user<'a>(message: &'a Message, request: &Request<'a>) -> Option<Item<'a>> {
+fn user_item<'a>(message: &'a Message, request: &Request<'a>) -> Option<InputItem<'a>> {
     let content = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } if text.is_empty() => None,
-        Part::Text { text } => Some(Content::InputText { text }),
-        Part::Image(image) => Some(picture(image, request)),
+        Part::Text { text } => Some(InputContent::InputText { text }),
+        Part::Image(image) => Some(image_content(image, request)),
         Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
     });
     let content = content.collect::<Vec<_>>();
-    (!content.is_empty()).then_some(Item::Message { role: "user", content, phase: None })
+    (!content.is_empty()).then_some(InputItem::Message { role: "user", content, phase: None })
 }
 
 /// The items of an answer, in the order in which they were received.
-fn answer<'a>(message: &'a Message, endpoint: &Endpoint, items: &mut Vec<Item<'a>>) {
+fn push_answer_items<'a>(
+    message: &'a Message,
+    endpoint: &Endpoint,
+    items: &mut Vec<InputItem<'a>>,
+) {
     let start = items.len();
     // A reasoning item is valid only before the item that it led to: at the end of an answer it is left out.
     let mut reasoning = Vec::new();
@@ -149,14 +155,14 @@ fn answer<'a>(message: &'a Message, endpoint: &Endpoint, items: &mut Vec<Item<'a
                 if !text.is_empty() {
                     has_text = true;
                     items.append(&mut reasoning);
-                    let content = vec![Content::OutputText { text }];
-                    items.push(Item::Message { role: "assistant", content, phase: None });
+                    let content = vec![InputContent::OutputText { text }];
+                    items.push(InputItem::Message { role: "assistant", content, phase: None });
                 }
             }
             Part::Call(call) => {
                 items.append(&mut reasoning);
-                items.push(Item::FunctionCall {
-                    call_id: call_id(&call.id, IDS),
+                items.push(InputItem::FunctionCall {
+                    call_id: call_id(&call.id, CALL_ID_FORMAT),
                     name: call_name(call),
                     arguments: call_arguments(call),
                 });
@@ -165,41 +171,44 @@ fn answer<'a>(message: &'a Message, endpoint: &Endpoint, items: &mut Vec<Item<'a
             Part::Carried(carried) => match carried.data["type"].as_str() {
                 // The properties of the message before it: see the decoder.
                 Some("message") => {
-                    if let Some(Item::Message { phase, .. }) = items[start..].last_mut() {
+                    if let Some(InputItem::Message { phase, .. }) = items[start..].last_mut() {
                         *phase = carried.data["phase"].as_str();
                     }
                 }
                 _ if !endpoint.returns_reasoning => {}
-                _ => reasoning.push(Item::Carried(&carried.data)),
+                _ => reasoning.push(InputItem::Carried(&carried.data)),
             },
             Part::Image(_) | Part::Result(_) => {}
         }
     }
 }
 
-fn results<'a>(message: &'a Message, request: &Request<'a>) -> impl Iterator<Item = Item<'a>> {
+fn result_items<'a>(
+    message: &'a Message,
+    request: &Request<'a>,
+) -> impl Iterator<Item = InputItem<'a>> {
     message.parts.iter().filter_map(|part| match part {
-        Part::Result(result) => Some(Item::FunctionCallOutput {
-            call_id: call_id(&result.call, IDS),
-            output: output(result, request),
+        Part::Result(result) => Some(InputItem::FunctionCallOutput {
+            call_id: call_id(&result.call, CALL_ID_FORMAT),
+            output: call_output(result, request),
         }),
         Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
     })
 }
 
-fn output<'a>(result: &'a ToolResult, request: &Request<'a>) -> Output<'a> {
+fn call_output<'a>(result: &'a ToolResult, request: &Request<'a>) -> CallOutput<'a> {
     if result.images.is_empty() {
-        return Output::Text(&result.text);
+        return CallOutput::Text(&result.text);
     }
-    let text = (!result.text.is_empty()).then_some(Content::InputText { text: &result.text });
-    let images = result.images.iter().map(|image| picture(image, request));
-    Output::Parts(text.into_iter().chain(images).collect())
+    let text = (!result.text.is_empty()).then_some(InputContent::InputText { text: &result.text });
+    let images = result.images.iter().map(|image| image_content(image, request));
+    CallOutput::Parts(text.into_iter().chain(images).collect())
 }
 
-fn picture<'a>(image: &Image, request: &Request<'a>) -> Content<'a> {
-    match image_address(image, request) {
-        Some(image_url) => Content::InputImage { detail: "auto", image_url },
-        None => Content::InputText { text: LOST_IMAGE },
+fn image_content<'a>(image: &Image, request: &Request<'a>) -> InputContent<'a> {
+    match image_data_url(image, request) {
+        Some(image_url) => InputContent::InputImage { detail: "auto", image_url },
+        None => InputContent::InputText { text: LOST_IMAGE },
     }
 }
 

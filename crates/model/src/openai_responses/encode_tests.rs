@@ -1,5 +1,5 @@
 use super::*;
-use agent_protocol::message::{Carried, Images, ToolCall};
+use agent_protocol::message::{ImageSource, OpaqueItem, ToolCall};
 use agent_protocol::model::Purpose;
 use agent_protocol::tool::ToolSpec;
 
@@ -27,7 +27,7 @@ fn call(name: &str, arguments: &str) -> Part {
 }
 
 fn carried(model: &str, data: Value) -> Part {
-    Part::Carried(Carried { model: model.to_owned(), after_bytes: 0, after_calls: 0, data })
+    Part::Carried(OpaqueItem { model: model.to_owned(), after_bytes: 0, after_calls: 0, data })
 }
 
 fn reasoning(id: &str) -> Value {
@@ -139,8 +139,8 @@ fn messages_of_one_answer_stay_apart() {
 
 #[test]
 fn images_are_sent_with_their_content() {
-    struct One;
-    impl Images for One {
+    struct SingleImage;
+    impl ImageSource for SingleImage {
         fn content(&self, image: &Image) -> Option<Vec<u8>> {
             (image.hash == "known").then(|| b"png".to_vec())
         }
@@ -151,7 +151,7 @@ fn images_are_sent_with_their_content() {
         Message { role: Role::User, parts: vec![text("see"), Part::Image(image("known"))] },
         Message { role: Role::Tool, parts: vec![result("", vec![image("known"), image("lost")])] },
     ];
-    let request = Request { images: Some(&One), ..request(&messages) };
+    let request = Request { images: Some(&SingleImage), ..request(&messages) };
     let body = serde_json::from_str::<Value>(&encoded(&request)).expect("JSON");
     let picture = json!({"type": "input_image", "detail": "auto",
                          "image_url": "data:image/png;base64,cG5n"});

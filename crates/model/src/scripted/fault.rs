@@ -54,7 +54,7 @@ impl Fault {
     }
 
     /// It replaces the answer.
-    pub(super) fn replaces_the_answer(self) -> bool {
+    pub(super) fn replaces_answer(self) -> bool {
         matches!(self, Self::Empty | Self::Unauthorized | Self::Overflow)
     }
 }

@@ -16,18 +16,18 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use regex::Regex;
 
 use self::fault::Fault;
-use self::template::{Filling, Template};
+use self::template::{Template, TemplateValues};
 use agent_protocol::message::{Part, Role};
 use agent_protocol::model::{
-    Delta, Model, ModelError, ModelErrorKind, Purpose, Request, Retry, StopReason, Usage,
+    Delta, Model, ModelError, ModelErrorKind, Purpose, Request, RetryNotice, StopReason, Usage,
 };
 use agent_protocol::shorten;
 
-type Script = Vec<Turn>;
+type Script = Vec<ScriptTurn>;
 
 /// A model that reads its answers from a script.
 #[derive(Debug)]
-pub struct Scripted {
+pub struct ScriptedModel {
     id: String,
     source: String,
     script: Script,
@@ -38,7 +38,7 @@ pub struct Scripted {
 
 /// One answer.
 #[derive(Debug)]
-struct Turn {
+struct ScriptTurn {
     /// The line where it begins.
     line: usize,
     purpose: Purpose,
@@ -50,27 +50,27 @@ struct Turn {
     times: u32,
     reasoning: Option<String>,
     text: Option<Template>,
-    calls: Vec<Call>,
+    calls: Vec<ScriptCall>,
     usage: Option<Usage>,
     pause: Option<Duration>,
     fault: Option<Fault>,
 }
 
 #[derive(Debug)]
-struct Call {
+struct ScriptCall {
     name: String,
     arguments: Template,
 }
 
 /// The next step of an answer.
-enum Step {
+enum AnswerStep {
     Pause(Duration),
-    Say(Delta),
+    Emit(Delta),
     Fail(ModelError),
     Hang,
 }
 
-impl Scripted {
+impl ScriptedModel {
     /// The script in `text`; `source` is its name in messages, usually its path.
     pub fn parse(source: &str, text: &str) -> Result<Self, ModelError> {
         let script = parse::parse(text).map_err(|(line, wrong)| {
@@ -86,24 +86,24 @@ impl Scripted {
     }
 
     /// The steps of the next answer to this request.
-    fn answer(&self, request: &Request<'_>) -> VecDeque<Step> {
-        let sent = as_sent(request);
-        let steps = self.turn(request.purpose, &sent).and_then(|turn| {
-            let filling = self.filling(turn, request)?;
-            Ok(self.steps(turn, &filling, request, &sent))
+    fn answer_steps(&self, request: &Request<'_>) -> VecDeque<AnswerStep> {
+        let sent = request_text(request);
+        let steps = self.take_turn(request.purpose, &sent).and_then(|turn| {
+            let filling = self.template_values(turn, request)?;
+            Ok(self.turn_steps(turn, &filling, request, &sent))
         });
         let steps = steps.unwrap_or_else(|message| {
-            vec![Step::Fail(ModelError::new(ModelErrorKind::Script, message))]
+            vec![AnswerStep::Fail(ModelError::new(ModelErrorKind::Script, message))]
         });
         steps.into()
     }
 
     /// The first turn for this purpose that is not used up and whose `when` matches.
-    fn turn(&self, purpose: Purpose, sent: &str) -> Result<&Turn, String> {
+    fn take_turn(&self, purpose: Purpose, sent: &str) -> Result<&ScriptTurn, String> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = || (0..).zip(&self.script).filter(|(_, turn)| turn.purpose == purpose);
-        let fits = |turn: &Turn| turn.when.iter().all(|when| when.is_match(sent));
-        let is_left = |&(at, turn): &(usize, &Turn)| used[at] < turn.times;
+        let fits = |turn: &ScriptTurn| turn.when.iter().all(|when| when.is_match(sent));
+        let is_left = |&(at, turn): &(usize, &ScriptTurn)| used[at] < turn.times;
         if let Some((at, turn)) = queue().filter(is_left).find(|(_, turn)| fits(turn)) {
             used[at] += 1;
             return Ok(turn);
@@ -127,7 +127,11 @@ impl Scripted {
     }
 
     /// The values for the turn's templates, if its expectations hold.
-    fn filling(&self, turn: &Turn, request: &Request<'_>) -> Result<Filling, String> {
+    fn template_values(
+        &self,
+        turn: &ScriptTurn,
+        request: &Request<'_>,
+    ) -> Result<TemplateValues, String> {
         let results = last_results(request);
         let last = results.join("\n");
         let mut groups = Vec::new();
@@ -148,34 +152,36 @@ impl Scripted {
             };
             groups.extend(captures.iter().skip(1).map(group));
         }
-        Ok(Filling { last, groups })
+        Ok(TemplateValues { last, groups })
     }
 
-    fn steps(
+    fn turn_steps(
         &self,
-        turn: &Turn,
-        filling: &Filling,
+        turn: &ScriptTurn,
+        filling: &TemplateValues,
         request: &Request<'_>,
         sent: &str,
-    ) -> Vec<Step> {
+    ) -> Vec<AnswerStep> {
         let fault = turn.fault;
-        let text = turn.text.as_ref().map(|text| text.text(filling)).unwrap_or_default();
-        let calls = self.calls(turn, filling, request);
+        let text = turn.text.as_ref().map(|text| text.render_text(filling)).unwrap_or_default();
+        let calls = self.call_deltas(turn, filling, request);
         let is_silent = text.is_empty() && calls.is_empty() && turn.reasoning.is_none();
 
         let mut steps = Vec::new();
-        steps.extend(turn.pause.map(Step::Pause));
+        steps.extend(turn.pause.map(AnswerStep::Pause));
         match fault {
             Some(Fault::RateLimited | Fault::Overloaded) if is_silent => {
-                steps.push(Step::Fail(self.error(fault)));
+                steps.push(AnswerStep::Fail(self.fault_error(fault)));
                 return steps;
             }
             Some(Fault::RateLimited | Fault::Overloaded) => {
                 // The first attempt breaks in the middle of its text, which is void then.
                 let half = &text[..text.floor_char_boundary(text.len() / 2)];
-                steps.extend((!half.is_empty()).then(|| Step::Say(Delta::Text(half.to_owned()))));
-                let ModelError { message, reason, .. } = self.error(fault);
-                steps.push(Step::Say(Delta::Retry(Retry {
+                steps.extend(
+                    (!half.is_empty()).then(|| AnswerStep::Emit(Delta::Text(half.to_owned()))),
+                );
+                let ModelError { message, reason, .. } = self.fault_error(fault);
+                steps.push(AnswerStep::Emit(Delta::Retry(RetryNotice {
                     attempt: 1,
                     delay: Duration::ZERO,
                     error: message,
@@ -183,28 +189,30 @@ impl Scripted {
                 })));
             }
             Some(Fault::Unauthorized | Fault::Overflow) => {
-                steps.push(Step::Fail(self.error(fault)));
+                steps.push(AnswerStep::Fail(self.fault_error(fault)));
                 return steps;
             }
             _ => {}
         }
 
         let said = steps.len();
-        let reasoning = turn.reasoning.iter().map(|text| Step::Say(Delta::Reasoning(text.clone())));
+        let reasoning =
+            turn.reasoning.iter().map(|text| AnswerStep::Emit(Delta::Reasoning(text.clone())));
         steps.extend(reasoning);
         // Line by line, as an answer arrives.
-        steps
-            .extend(text.split_inclusive('\n').map(|line| Step::Say(Delta::Text(line.to_owned()))));
+        steps.extend(
+            text.split_inclusive('\n').map(|line| AnswerStep::Emit(Delta::Text(line.to_owned()))),
+        );
         let n_calls = calls.len();
-        steps.extend(calls.into_iter().map(Step::Say));
+        steps.extend(calls.into_iter().map(AnswerStep::Emit));
         match fault {
-            Some(Fault::Hang) => steps.push(Step::Hang),
+            Some(Fault::Hang) => steps.push(AnswerStep::Hang),
             Some(Fault::Hangup) => {}
             _ => {
-                let n_bytes = steps[said..].iter().map(Step::bytes).sum::<usize>();
+                let n_bytes = steps[said..].iter().map(AnswerStep::bytes).sum::<usize>();
                 let usage = turn.usage.unwrap_or_else(|| Usage {
-                    input_tokens: estimate(sent.len()),
-                    output_tokens: estimate(n_bytes),
+                    input_tokens: estimate_tokens(sent.len()),
+                    output_tokens: estimate_tokens(n_bytes),
                     cached_tokens: 0,
                     ..Usage::default()
                 });
@@ -214,15 +222,23 @@ impl Scripted {
                     _ if n_calls > 0 => StopReason::ToolCalls,
                     _ => StopReason::End,
                 };
-                steps.extend([Step::Say(Delta::Usage(usage)), Step::Say(Delta::Done(stop))]);
+                steps.extend([
+                    AnswerStep::Emit(Delta::Usage(usage)),
+                    AnswerStep::Emit(Delta::Done(stop)),
+                ]);
             }
         }
         steps
     }
 
-    fn calls(&self, turn: &Turn, filling: &Filling, request: &Request<'_>) -> Vec<Delta> {
+    fn call_deltas(
+        &self,
+        turn: &ScriptTurn,
+        filling: &TemplateValues,
+        request: &Request<'_>,
+    ) -> Vec<Delta> {
         let calls = turn.calls.iter();
-        let calls = calls.map(|call| (call.name.as_str(), call.arguments.json(filling)));
+        let calls = calls.map(|call| (call.name.as_str(), call.arguments.render_json(filling)));
         let unknown =
             (turn.fault == Some(Fault::UnknownTool)).then(|| ("no_such_tool", "{}".to_owned()));
         let n_calls = turn.calls.len();
@@ -239,14 +255,14 @@ impl Scripted {
                 if is_cut {
                     arguments.truncate(arguments.floor_char_boundary(arguments.len() / 2));
                 }
-                let id = Some(self.id_of_call(request));
+                let id = Some(self.new_call_id(request));
                 Delta::Call { index, id, name: Some(name.to_owned()), arguments }
             })
             .collect()
     }
 
     /// An id that no call of the conversation has, including calls of earlier processes.
-    fn id_of_call(&self, request: &Request<'_>) -> String {
+    fn new_call_id(&self, request: &Request<'_>) -> String {
         let is_taken = |id: &str| {
             let parts = request.messages.iter().flat_map(|message| &message.parts);
             parts.into_iter().any(|part| matches!(part, Part::Call(call) if call.id == id))
@@ -259,7 +275,7 @@ impl Scripted {
         }
     }
 
-    fn error(&self, fault: Option<Fault>) -> ModelError {
+    fn fault_error(&self, fault: Option<Fault>) -> ModelError {
         let source = &self.source;
         let (kind, status, message) = match fault {
             Some(Fault::RateLimited) => {
@@ -277,24 +293,24 @@ impl Scripted {
     }
 }
 
-impl Model for Scripted {
+impl Model for ScriptedModel {
     fn id(&self) -> &str {
         &self.id
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
         // A stream that is never polled uses no turn.
-        stream::unfold(None, move |steps: Option<VecDeque<Step>>| async move {
-            let mut steps = steps.unwrap_or_else(|| self.answer(request));
+        stream::unfold(None, move |steps: Option<VecDeque<AnswerStep>>| async move {
+            let mut steps = steps.unwrap_or_else(|| self.answer_steps(request));
             loop {
                 let item = match steps.pop_front()? {
-                    Step::Pause(pause) => {
+                    AnswerStep::Pause(pause) => {
                         tokio::time::sleep(pause).await;
                         continue;
                     }
-                    Step::Hang => std::future::pending().await,
-                    Step::Say(delta) => Ok(delta),
-                    Step::Fail(error) => Err(error),
+                    AnswerStep::Hang => std::future::pending().await,
+                    AnswerStep::Emit(delta) => Ok(delta),
+                    AnswerStep::Fail(error) => Err(error),
                 };
                 return Some((item, Some(steps)));
             }
@@ -303,16 +319,16 @@ impl Model for Scripted {
     }
 }
 
-impl Step {
+impl AnswerStep {
     /// Size of its texts.
     fn bytes(&self) -> usize {
         match self {
-            Self::Say(Delta::Text(text) | Delta::Reasoning(text)) => text.len(),
-            Self::Say(Delta::Call { name, arguments, .. }) => {
+            Self::Emit(Delta::Text(text) | Delta::Reasoning(text)) => text.len(),
+            Self::Emit(Delta::Call { name, arguments, .. }) => {
                 name.as_ref().map_or(0, String::len) + arguments.len()
             }
-            Self::Say(
-                Delta::Carried { .. } | Delta::Usage(_) | Delta::Retry(_) | Delta::Done(_),
+            Self::Emit(
+                Delta::Opaque { .. } | Delta::Usage(_) | Delta::Retry(_) | Delta::Done(_),
             )
             | Self::Pause(_)
             | Self::Fail(_)
@@ -334,7 +350,7 @@ fn last_results<'a>(request: &Request<'a>) -> Vec<&'a str> {
 }
 
 /// The request as text, which `when` is matched against.
-fn as_sent(request: &Request<'_>) -> String {
+fn request_text(request: &Request<'_>) -> String {
     let mut sent = request.system.to_owned();
     for part in request.messages.iter().flat_map(|message| &message.parts) {
         let said: &[&str] = match part {
@@ -349,7 +365,7 @@ fn as_sent(request: &Request<'_>) -> String {
 }
 
 /// An estimate of tokens.
-fn estimate(n_bytes: usize) -> u64 {
+fn estimate_tokens(n_bytes: usize) -> u64 {
     u64::try_from(n_bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }
 

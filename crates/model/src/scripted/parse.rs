@@ -6,11 +6,11 @@ use regex::{Regex, RegexBuilder};
 
 use super::fault::Fault;
 use super::template::Template;
-use super::{Call, Script, Turn};
+use super::{Script, ScriptCall, ScriptTurn};
 use agent_protocol::model::{Purpose, Usage};
 
 /// The error, and its line.
-pub(super) type Wrong = (usize, String);
+pub(super) type LineError = (usize, String);
 
 const PURPOSES: [Purpose; 7] = [
     Purpose::Main,
@@ -23,17 +23,17 @@ const PURPOSES: [Purpose; 7] = [
 ];
 
 /// The turns of the script, in its order.
-pub(super) fn parse(text: &str) -> Result<Script, Wrong> {
+pub(super) fn parse(text: &str) -> Result<Script, LineError> {
     let mut turns = Vec::new();
-    let mut draft = Draft::default();
+    let mut draft = TurnDraft::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim_end() == "---" {
             turns.extend(std::mem::take(&mut draft).finish()?);
         } else if line.starts_with([' ', '\t']) && !line.trim().is_empty() {
-            draft.go_on(line).map_err(|wrong| (number, wrong))?;
+            draft.continue_call(line).map_err(|wrong| (number, wrong))?;
         } else if !line.trim().is_empty() && !line.starts_with('#') {
-            draft.take(number, line).map_err(|wrong| (number, wrong))?;
+            draft.parse_line(number, line).map_err(|wrong| (number, wrong))?;
         }
     }
     turns.extend(draft.finish()?);
@@ -45,7 +45,7 @@ pub(super) fn parse(text: &str) -> Result<Script, Wrong> {
 
 /// A turn that is being parsed.
 #[derive(Default)]
-struct Draft {
+struct TurnDraft {
     /// Its first line with content; 0: none yet.
     line: usize,
     purpose: Option<Purpose>,
@@ -63,9 +63,9 @@ struct Draft {
     in_call: bool,
 }
 
-impl Draft {
+impl TurnDraft {
     /// A line `word: value`.
-    fn take(&mut self, number: usize, line: &str) -> Result<(), String> {
+    fn parse_line(&mut self, number: usize, line: &str) -> Result<(), String> {
         const WORDS: &str = "text, call, expect, when, times, for, usage, pause, reasoning, fault";
         let (word, value) = line.split_once(':').ok_or_else(|| {
             format!("a line begins with a word and a colon; the words are {WORDS}")
@@ -88,20 +88,20 @@ impl Draft {
                 }
                 self.calls.push((number, name.to_owned(), json.trim().to_owned()));
             }
-            "expect" => self.expect.push(regex(value)?),
-            "when" => self.when.push(regex(value)?),
-            "times" => once(word, &mut self.times, times(value.trim())?)?,
-            "for" => once(word, &mut self.purpose, purpose(value.trim())?)?,
-            "usage" => once(word, &mut self.usage, usage(value)?)?,
-            "pause" => once(word, &mut self.pause, duration(value.trim())?)?,
-            "fault" => once(word, &mut self.fault, Fault::parse(value.trim())?)?,
+            "expect" => self.expect.push(parse_regex(value)?),
+            "when" => self.when.push(parse_regex(value)?),
+            "times" => set_once(word, &mut self.times, parse_times(value.trim())?)?,
+            "for" => set_once(word, &mut self.purpose, parse_purpose(value.trim())?)?,
+            "usage" => set_once(word, &mut self.usage, parse_usage(value)?)?,
+            "pause" => set_once(word, &mut self.pause, parse_duration(value.trim())?)?,
+            "fault" => set_once(word, &mut self.fault, Fault::parse(value.trim())?)?,
             _ => return Err(format!("unknown word `{word}`; the words are {WORDS}")),
         }
         Ok(())
     }
 
     /// An indented line.
-    fn go_on(&mut self, line: &str) -> Result<(), String> {
+    fn continue_call(&mut self, line: &str) -> Result<(), String> {
         match self.calls.last_mut() {
             Some((_, _, json)) if self.in_call => {
                 json.push('\n');
@@ -115,7 +115,7 @@ impl Draft {
         }
     }
 
-    fn finish(self) -> Result<Option<Turn>, Wrong> {
+    fn finish(self) -> Result<Option<ScriptTurn>, LineError> {
         let line = self.line;
         if line == 0 {
             return Ok(None);
@@ -129,7 +129,7 @@ impl Draft {
                     "the turn says nothing; if it means that: `fault: empty`".into(),
                 ));
             }
-            Some(fault) if fault.replaces_the_answer() && !is_silent => {
+            Some(fault) if fault.replaces_answer() && !is_silent => {
                 return Err((line, format!("`fault: {}` allows no text", fault.name())));
             }
             Some(Fault::BrokenJson) if self.calls.is_empty() => {
@@ -144,7 +144,7 @@ impl Draft {
             arguments.check_json().map_err(|wrong| {
                 (line, format!("the arguments of `{name}` are not JSON: {wrong}"))
             })?;
-            calls.push(Call { name, arguments });
+            calls.push(ScriptCall { name, arguments });
         }
         let text = match self.text.as_slice() {
             [] => None,
@@ -152,7 +152,7 @@ impl Draft {
         };
         let offered = self.expect.iter().map(|regex| regex.captures_len() - 1).sum::<usize>();
         let templates = text.iter().chain(calls.iter().map(|call| &call.arguments));
-        let wanted = templates.map(Template::groups).max().unwrap_or_default();
+        let wanted = templates.map(Template::max_group).max().unwrap_or_default();
         if wanted > offered {
             return Err((
                 line,
@@ -161,7 +161,7 @@ impl Draft {
                 ),
             ));
         }
-        Ok(Some(Turn {
+        Ok(Some(ScriptTurn {
             line,
             purpose: self.purpose.unwrap_or(Purpose::Main),
             when: self.when,
@@ -177,7 +177,7 @@ impl Draft {
     }
 }
 
-fn once<T>(word: &str, slot: &mut Option<T>, value: T) -> Result<(), String> {
+fn set_once<T>(word: &str, slot: &mut Option<T>, value: T) -> Result<(), String> {
     match slot.replace(value) {
         Some(_) => Err(format!("a second `{word}:` in one turn")),
         None => Ok(()),
@@ -185,19 +185,19 @@ fn once<T>(word: &str, slot: &mut Option<T>, value: T) -> Result<(), String> {
 }
 
 /// `^` and `$` match at every line.
-fn regex(text: &str) -> Result<Regex, String> {
+fn parse_regex(text: &str) -> Result<Regex, String> {
     let regex = RegexBuilder::new(text).multi_line(true).build();
     regex.map_err(|error| format!("`{text}` is not a regular expression: {error}"))
 }
 
-fn purpose(word: &str) -> Result<Purpose, String> {
+fn parse_purpose(word: &str) -> Result<Purpose, String> {
     PURPOSES.into_iter().find(|purpose| purpose.as_str() == word).ok_or_else(|| {
         let words = PURPOSES.map(Purpose::as_str).join(", ");
         format!("`for: {word}` is unknown; there are {words}")
     })
 }
 
-fn times(value: &str) -> Result<u32, String> {
+fn parse_times(value: &str) -> Result<u32, String> {
     match value.parse() {
         Ok(times @ 1..) => Ok(times),
         _ if value == "any" => Ok(u32::MAX),
@@ -207,7 +207,7 @@ fn times(value: &str) -> Result<u32, String> {
     }
 }
 
-fn usage(value: &str) -> Result<Usage, String> {
+fn parse_usage(value: &str) -> Result<Usage, String> {
     let numbers = value.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
     match numbers.as_deref() {
         Ok(&[input_tokens, output_tokens]) => {
@@ -220,7 +220,7 @@ fn usage(value: &str) -> Result<Usage, String> {
     }
 }
 
-fn duration(value: &str) -> Result<Duration, String> {
+fn parse_duration(value: &str) -> Result<Duration, String> {
     let end = value.find(|c: char| c.is_alphabetic()).unwrap_or(value.len());
     let (number, unit) = value.split_at(end);
     let milliseconds = match unit {
@@ -254,14 +254,14 @@ mod tests {
         let turns = parse(script).expect("a script");
         assert_eq!(turns.len(), 2);
         assert_eq!((turns[0].line, turns[1].line), (3, 10));
-        let filling = super::super::template::Filling::default();
+        let filling = super::super::template::TemplateValues::default();
         let calls = turns[0].calls.iter();
-        let calls = calls.map(|call| (call.name.as_str(), call.arguments.text(&filling)));
+        let calls = calls.map(|call| (call.name.as_str(), call.arguments.render_text(&filling)));
         assert_eq!(
             calls.collect::<Vec<_>>(),
             [("Edit", "{\"a\":\n  1,\n  \"b\":2}".to_owned()), ("LS", "{}".to_owned())]
         );
-        let text = turns[1].text.as_ref().map(|text| text.text(&filling));
+        let text = turns[1].text.as_ref().map(|text| text.render_text(&filling));
         assert_eq!(text.as_deref(), Some("one\n\n two: 2\n"));
         assert_eq!(turns[1].purpose, Purpose::Reflect);
         assert_eq!(turns[1].pause, Some(Duration::from_secs(3)));

@@ -5,11 +5,11 @@ use serde_json::Value;
 /// A text with placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Template {
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Literal(String),
     LastText,
     LastLine,
@@ -18,7 +18,7 @@ enum Piece {
 
 /// The values of the placeholders.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filling {
+pub(super) struct TemplateValues {
     /// The texts of the last results.
     pub(super) last: String,
     /// The groups of the turn's `expect`, the first one at 0.
@@ -37,10 +37,10 @@ impl Template {
             let end = hole.find("}}").map_or(hole.len(), |end| end + 2);
             let name = hole[..end].trim_start_matches("{{").trim_end_matches("}}").trim();
             let piece = match name.split_once('.') {
-                Some(("last", "text")) => Some(Piece::LastText),
-                Some(("last", "line")) => Some(Piece::LastLine),
+                Some(("last", "text")) => Some(TemplatePiece::LastText),
+                Some(("last", "line")) => Some(TemplatePiece::LastLine),
                 Some(("match", group)) if group.parse().is_ok_and(|group: usize| group > 0) => {
-                    group.parse().ok().map(Piece::Match)
+                    group.parse().ok().map(TemplatePiece::Match)
                 }
                 Some(("last" | "match", _)) => {
                     return Err(format!(
@@ -53,7 +53,7 @@ impl Template {
             };
             match piece {
                 Some(piece) => {
-                    pieces.extend([Piece::Literal(std::mem::take(&mut literal)), piece]);
+                    pieces.extend([TemplatePiece::Literal(std::mem::take(&mut literal)), piece]);
                     rest = &hole[end..];
                 }
                 None => {
@@ -63,35 +63,35 @@ impl Template {
             }
         }
         literal.push_str(rest);
-        pieces.push(Piece::Literal(literal));
+        pieces.push(TemplatePiece::Literal(literal));
         // A script may have thousands of them.
         pieces.shrink_to_fit();
         Ok(Self { pieces })
     }
 
     /// The highest group that is used.
-    pub(super) fn groups(&self) -> usize {
-        let group = |piece: &Piece| match piece {
-            Piece::Match(group) => *group,
-            Piece::Literal(_) | Piece::LastText | Piece::LastLine => 0,
+    pub(super) fn max_group(&self) -> usize {
+        let group = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Match(group) => *group,
+            TemplatePiece::Literal(_) | TemplatePiece::LastText | TemplatePiece::LastLine => 0,
         };
         self.pieces.iter().map(group).max().unwrap_or_default()
     }
 
     /// The text with its placeholders replaced.
-    pub(super) fn text(&self, filling: &Filling) -> String {
+    pub(super) fn render_text(&self, filling: &TemplateValues) -> String {
         self.pieces.iter().map(|piece| piece.fill(filling)).collect()
     }
 
     /// The JSON text with its placeholders replaced: inside a string the values are escaped, elsewhere they
     /// are not.
-    pub(super) fn json(&self, filling: &Filling) -> String {
+    pub(super) fn render_json(&self, filling: &TemplateValues) -> String {
         let mut json = String::new();
         let mut in_string = false;
         for piece in &self.pieces {
             let filled = piece.fill(filling);
             match piece {
-                Piece::Literal(_) => {
+                TemplatePiece::Literal(_) => {
                     in_string = ends_in_string(&filled, in_string);
                     json.push_str(&filled);
                 }
@@ -107,14 +107,15 @@ impl Template {
 
     /// Whether it is JSON after replacement (a digit is valid everywhere).
     pub(super) fn check_json(&self) -> Result<(), String> {
-        let filling = Filling { last: "0".to_owned(), groups: vec!["0".to_owned(); self.groups()] };
-        let json = self.json(&filling);
+        let filling =
+            TemplateValues { last: "0".to_owned(), groups: vec!["0".to_owned(); self.max_group()] };
+        let json = self.render_json(&filling);
         serde_json::from_str::<Value>(&json).map(drop).map_err(|error| error.to_string())
     }
 }
 
-impl Piece {
-    fn fill(&self, filling: &Filling) -> String {
+impl TemplatePiece {
+    fn fill(&self, filling: &TemplateValues) -> String {
         match self {
             Self::Literal(text) => text.clone(),
             Self::LastText => filling.last.clone(),
@@ -142,14 +143,14 @@ fn ends_in_string(text: &str, mut in_string: bool) -> bool {
 mod tests {
     use super::*;
 
-    fn filling() -> Filling {
-        Filling { last: "a \"b\"\nsecond".into(), groups: vec!["7".into(), "x\\y".into()] }
+    fn filling() -> TemplateValues {
+        TemplateValues { last: "a \"b\"\nsecond".into(), groups: vec!["7".into(), "x\\y".into()] }
     }
 
     fn check(template: &str, text: &str, json: &str) {
         let template = Template::parse(template).expect("a template");
-        assert_eq!(template.text(&filling()), text);
-        assert_eq!(template.json(&filling()), json);
+        assert_eq!(template.render_text(&filling()), text);
+        assert_eq!(template.render_json(&filling()), json);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use super::*;
 use agent_protocol::message::{Message, ToolCall, ToolResult};
 use agent_protocol::model::Reply;
 
-fn scripted(text: &str) -> Scripted {
-    Scripted::parse("demo.script", text).expect("a script")
+fn scripted(text: &str) -> ScriptedModel {
+    ScriptedModel::parse("demo.script", text).expect("a script")
 }
 
 fn request(messages: &[Message]) -> Request<'_> {
@@ -27,19 +27,19 @@ fn after(result: &str) -> [Message; 3] {
 }
 
 /// All items that are available without waiting.
-fn items(model: &Scripted, request: &Request<'_>) -> Vec<Result<Delta, ModelError>> {
+fn items(model: &ScriptedModel, request: &Request<'_>) -> Vec<Result<Delta, ModelError>> {
     model.stream(request).collect::<Vec<_>>().now_or_never().expect("nothing to wait for")
 }
 
-fn reply(model: &Scripted, request: &Request<'_>) -> Reply {
+fn reply(model: &ScriptedModel, request: &Request<'_>) -> Reply {
     let mut reply = Reply::default();
     for item in items(model, request) {
-        reply.fold(&item.expect("no failure"));
+        reply.apply_delta(&item.expect("no failure"));
     }
     reply
 }
 
-fn error(model: &Scripted, request: &Request<'_>) -> ModelError {
+fn error(model: &ScriptedModel, request: &Request<'_>) -> ModelError {
     items(model, request).pop().expect("an item").expect_err("a failure")
 }
 

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::reader::{Found, MISTRAL};
+use super::reader::{MISTRAL_MARKER, Segment};
 use agent_protocol::Object;
-use agent_protocol::repair::repaired;
+use agent_protocol::json_repair::repair_json;
 use agent_protocol::tool::ToolSpec;
 
 /// A call as JSON.
@@ -17,11 +17,11 @@ struct JsonCall {
 }
 
 impl JsonCall {
-    fn of(value: Value) -> Option<Self> {
+    fn from_value(value: Value) -> Option<Self> {
         serde_json::from_value(value).ok()
     }
 
-    fn found(self) -> Option<Found> {
+    fn into_segment(self) -> Option<Segment> {
         let arguments = match self.arguments {
             None => "{}".to_owned(),
             Some(Value::Object(object)) => Value::Object(object).to_string(),
@@ -29,53 +29,53 @@ impl JsonCall {
             Some(Value::String(text)) => text,
             Some(_) => return None,
         };
-        Some(Found::Call { name: self.name, arguments })
+        Some(Segment::Call { name: self.name, arguments })
     }
 }
 
 /// The calls in a JSON text: one object, an array, or several values.
-pub(super) fn json_calls(text: &str) -> Vec<Found> {
-    let calls = match objects(text) {
-        Some(calls) => calls.into_iter().map(JsonCall::found).collect::<Option<Vec<_>>>(),
+pub(super) fn json_calls(text: &str) -> Vec<Segment> {
+    let calls = match parse_objects(text) {
+        Some(calls) => calls.into_iter().map(JsonCall::into_segment).collect::<Option<Vec<_>>>(),
         None => repairable_call(text.trim()).map(|call| vec![call]),
     };
     calls.unwrap_or_default()
 }
 
 /// The calls in a JSON text that could also be an example: it is nothing else, names tools, and has arguments.
-pub(super) fn calls_of_tools(text: &str, tools: &[ToolSpec]) -> Vec<Found> {
+pub(super) fn calls_to_known_tools(text: &str, tools: &[ToolSpec]) -> Vec<Segment> {
     let has_arguments =
-        objects(text).is_none_or(|calls| calls.iter().all(|call| call.arguments.is_some()));
-    let is_of_a_tool = |call: &Found| match call {
-        Found::Call { name, .. } => tools.iter().any(|tool| tool.name == *name),
-        Found::Text(_) => false,
+        parse_objects(text).is_none_or(|calls| calls.iter().all(|call| call.arguments.is_some()));
+    let is_of_a_tool = |call: &Segment| match call {
+        Segment::Call { name, .. } => tools.iter().any(|tool| tool.name == *name),
+        Segment::Text(_) => false,
     };
     let calls = json_calls(text);
     if has_arguments && calls.iter().all(is_of_a_tool) { calls } else { Vec::new() }
 }
 
-fn objects(text: &str) -> Option<Vec<JsonCall>> {
-    let values = values(text)?.into_iter().flat_map(|value| match value {
+fn parse_objects(text: &str) -> Option<Vec<JsonCall>> {
+    let values = parse_values(text)?.into_iter().flat_map(|value| match value {
         Value::Array(items) => items,
         value => vec![value],
     });
-    values.map(JsonCall::of).collect()
+    values.map(JsonCall::from_value).collect()
 }
 
 /// One call whose arguments have mistakes that can be repaired. They are returned as they are: whoever makes
 /// the call repairs them and says so.
-fn repairable_call(text: &str) -> Option<Found> {
-    let call = JsonCall::of(repaired(text)?.into())?;
+fn repairable_call(text: &str) -> Option<Segment> {
+    let call = JsonCall::from_value(repair_json(text)?.into())?;
     let expected = call.arguments?;
     let end = text.strip_suffix('}')?.rfind('}')? + 1;
     let slices = text.match_indices('{').filter_map(|(at, _)| text.get(at..end));
     let mut arguments =
-        slices.filter(|slice| repaired(slice).map(Value::Object).as_ref() == Some(&expected));
-    Some(Found::Call { name: call.name, arguments: arguments.next()?.to_owned() })
+        slices.filter(|slice| repair_json(slice).map(Value::Object).as_ref() == Some(&expected));
+    Some(Segment::Call { name: call.name, arguments: arguments.next()?.to_owned() })
 }
 
 /// JSON values one after the other; models separate them by white space or semicolons.
-fn values(text: &str) -> Option<Vec<Value>> {
+fn parse_values(text: &str) -> Option<Vec<Value>> {
     let is_between = |c: char| c.is_whitespace() || c == ';';
     let mut rest = text.trim_matches(is_between);
     let mut values = Vec::new();
@@ -88,21 +88,21 @@ fn values(text: &str) -> Option<Vec<Value>> {
 }
 
 /// `[{"name": …}]`, or `NAME[ARGS]{…}`, several with a marker between them.
-pub(super) fn mistral_calls(text: &str) -> Vec<Found> {
-    let calls = text.split(MISTRAL).map(|text| match text.split_once("[ARGS]") {
-        Some((name, arguments)) => vec![Found::Call {
+pub(super) fn mistral_calls(text: &str) -> Vec<Segment> {
+    let calls = text.split(MISTRAL_MARKER).map(|text| match text.split_once("[ARGS]") {
+        Some((name, arguments)) => vec![Segment::Call {
             // Newer models also write an id: `NAME[CALL_ID]ID[ARGS]`.
             name: name.split("[CALL_ID]").next().unwrap_or(name).trim().to_owned(),
             arguments: arguments.trim().to_owned(),
         }],
         None => json_calls(text),
     });
-    let calls: Vec<Vec<Found>> = calls.collect();
+    let calls: Vec<Vec<Segment>> = calls.collect();
     if calls.iter().any(Vec::is_empty) { Vec::new() } else { calls.into_iter().flatten().collect() }
 }
 
 /// `<function=NAME><parameter=P>value</parameter>…</function>`, one or more.
-pub(super) fn xml_calls(text: &str, tools: &[ToolSpec]) -> Vec<Found> {
+pub(super) fn xml_calls(text: &str, tools: &[ToolSpec]) -> Vec<Segment> {
     let mut calls = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -114,7 +114,7 @@ pub(super) fn xml_calls(text: &str, tools: &[ToolSpec]) -> Vec<Found> {
 }
 
 /// The first call, and the text after it. Only the schema tells whether a value is text or JSON.
-fn xml_call<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Found, &'a str)> {
+fn xml_call<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Segment, &'a str)> {
     let (name, mut rest) = text.strip_prefix("<function=")?.split_once('>')?;
     let name = name.trim();
     let tool = tools.iter().find(|tool| tool.name == name);
@@ -123,7 +123,7 @@ fn xml_call<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Found, &'a str)> {
         rest = rest.trim_start();
         if let Some(after) = rest.strip_prefix("</function>") {
             let arguments = Value::Object(arguments).to_string();
-            return Some((Found::Call { name: name.to_owned(), arguments }, after));
+            return Some((Segment::Call { name: name.to_owned(), arguments }, after));
         }
         let (parameter, value) = rest.strip_prefix("<parameter=")?.split_once('>')?;
         let (value, after) = value.split_once("</parameter>")?;

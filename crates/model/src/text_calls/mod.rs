@@ -14,61 +14,65 @@
 //! `<tool_response>` at the beginning of a line is a result that the model invented: it and everything after
 //! it in the text is dropped, and no call in it is made.
 
-mod described;
 mod formats;
 mod reader;
+mod text_request;
 
 use serde_json::Value;
 
-pub(super) use self::described::described;
-use self::reader::{Found, Reader};
-use super::wire::{Broken, Decode, Ids, call_arguments};
+use self::reader::{Segment, TextCallReader};
+pub(super) use self::text_request::render_as_text;
+use super::wire_format::{AnswerDecoder, CallIds, DecodeError, call_arguments};
 use agent_protocol::message::ToolCall;
 use agent_protocol::model::{Delta, Reply, StopReason};
 use agent_protocol::tool::ToolSpec;
 
 /// Calls in the text have indexes from here on; those that the server understood are below.
-const FIRST_INDEX: usize = 1 << 16;
+const FIRST_TEXT_CALL_INDEX: usize = 1 << 16;
 
 /// Also makes the calls in the text of an answer. They follow at the end of the answer: a server may report a
 /// call and also leave it in the text, in either order, and such a call is made once.
-pub(super) struct Decoder<'a> {
-    inner: Box<dyn Decode + 'a>,
-    reader: Reader<'a>,
-    ids: Ids<'a>,
+pub(super) struct TextCallDecoder<'a> {
+    inner: Box<dyn AnswerDecoder + 'a>,
+    reader: TextCallReader<'a>,
+    ids: CallIds<'a>,
     /// The calls in the text.
     calls: Vec<ToolCall>,
     /// The calls that the server reported.
     reported: Reply,
 }
 
-impl<'a> Decoder<'a> {
-    pub(super) fn new(inner: Box<dyn Decode + 'a>, tools: &'a [ToolSpec], ids: Ids<'a>) -> Self {
-        let reader = Reader::new(tools);
+impl<'a> TextCallDecoder<'a> {
+    pub(super) fn new(
+        inner: Box<dyn AnswerDecoder + 'a>,
+        tools: &'a [ToolSpec],
+        ids: CallIds<'a>,
+    ) -> Self {
+        let reader = TextCallReader::new(tools);
         Self { inner, reader, ids, calls: Vec::new(), reported: Reply::default() }
     }
 
     /// Returns the texts and keeps the calls.
-    fn take(&mut self, found: Vec<Found>, deltas: &mut Vec<Delta>) {
+    fn collect_segments(&mut self, found: Vec<Segment>, deltas: &mut Vec<Delta>) {
         for found in found {
             match found {
-                Found::Text(text) => deltas.push(Delta::Text(text)),
-                Found::Call { name, arguments } => {
+                Segment::Text(text) => deltas.push(Delta::Text(text)),
+                Segment::Call { name, arguments } => {
                     self.calls.push(ToolCall { id: String::new(), name, arguments });
                 }
             }
         }
     }
 
-    fn read(&mut self, received: Vec<Delta>) -> Vec<Delta> {
+    fn extract_calls(&mut self, received: Vec<Delta>) -> Vec<Delta> {
         let mut deltas = Vec::new();
         for delta in received {
             if let Delta::Text(text) = &delta {
                 let found = self.reader.push(text);
-                self.take(found, &mut deltas);
+                self.collect_segments(found, &mut deltas);
             } else {
                 if matches!(delta, Delta::Call { .. }) {
-                    self.reported.fold(&delta);
+                    self.reported.apply_delta(&delta);
                 }
                 deltas.push(delta);
             }
@@ -77,38 +81,38 @@ impl<'a> Decoder<'a> {
     }
 }
 
-impl Decode for Decoder<'_> {
-    fn push(&mut self, data: &str) -> Result<Vec<Delta>, Broken> {
+impl AnswerDecoder for TextCallDecoder<'_> {
+    fn push(&mut self, data: &str) -> Result<Vec<Delta>, DecodeError> {
         let received = self.inner.push(data)?;
-        Ok(self.read(received))
+        Ok(self.extract_calls(received))
     }
 
-    fn end(&mut self) -> Vec<Delta> {
-        let received = self.inner.end();
-        let mut deltas = self.read(received);
+    fn finish(&mut self) -> Vec<Delta> {
+        let received = self.inner.finish();
+        let mut deltas = self.extract_calls(received);
         let found = self.reader.finish();
-        self.take(found, &mut deltas);
+        self.collect_segments(found, &mut deltas);
         let reported = &self.reported.calls;
-        self.calls.retain(|call| !reported.iter().any(|other| is_same(call, other)));
+        self.calls.retain(|call| !reported.iter().any(|other| is_same_call(call, other)));
         deltas.extend(self.calls.iter().enumerate().map(|(n, call)| Delta::Call {
-            index: FIRST_INDEX + n,
-            id: Some(self.ids.give(None)),
+            index: FIRST_TEXT_CALL_INDEX + n,
+            id: Some(self.ids.assign(None)),
             name: Some(call.name.clone()),
             arguments: call.arguments.clone(),
         }));
         deltas
     }
 
-    fn is_done(&self) -> bool {
-        self.inner.is_done()
+    fn is_stream_over(&self) -> bool {
+        self.inner.is_stream_over()
     }
 
-    fn is_finished(&self) -> bool {
-        self.inner.is_finished()
+    fn is_answer_complete(&self) -> bool {
+        self.inner.is_answer_complete()
     }
 
-    fn stop(&self) -> Option<StopReason> {
-        match self.inner.stop() {
+    fn stop_reason(&self) -> Option<StopReason> {
+        match self.inner.stop_reason() {
             Some(StopReason::End) if !self.calls.is_empty() => Some(StopReason::ToolCalls),
             stop => stop,
         }
@@ -116,7 +120,7 @@ impl Decode for Decoder<'_> {
 }
 
 /// The same tool with the same arguments, however these are written.
-fn is_same(a: &ToolCall, b: &ToolCall) -> bool {
+fn is_same_call(a: &ToolCall, b: &ToolCall) -> bool {
     let arguments = |call| serde_json::from_str::<Value>(&call_arguments(call)).ok();
     a.name == b.name && arguments(a) == arguments(b)
 }

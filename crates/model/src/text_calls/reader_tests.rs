@@ -19,9 +19,9 @@ fn tools() -> [ToolSpec; 2] {
 }
 
 /// What is found in this answer, with adjacent texts joined; `size` bytes or more are pushed at once.
-fn found(answer: &str, size: usize) -> Vec<Found> {
+fn found(answer: &str, size: usize) -> Vec<Segment> {
     let tools = tools();
-    let mut reader = Reader::new(&tools);
+    let mut reader = TextCallReader::new(&tools);
     let mut parts = Vec::new();
     let mut rest = answer;
     while !rest.is_empty() {
@@ -30,25 +30,25 @@ fn found(answer: &str, size: usize) -> Vec<Found> {
         rest = after;
     }
     parts.extend(reader.finish());
-    let mut joined: Vec<Found> = Vec::new();
+    let mut joined: Vec<Segment> = Vec::new();
     for part in parts {
         match (joined.last_mut(), part) {
-            (Some(Found::Text(text)), Found::Text(more)) => text.push_str(&more),
+            (Some(Segment::Text(text)), Segment::Text(more)) => text.push_str(&more),
             (_, part) => joined.push(part),
         }
     }
     joined
 }
 
-fn text(text: &str) -> Found {
-    Found::Text(text.to_owned())
+fn text(text: &str) -> Segment {
+    Segment::Text(text.to_owned())
 }
 
-fn call(name: &str, arguments: &str) -> Found {
-    Found::Call { name: name.to_owned(), arguments: arguments.to_owned() }
+fn call(name: &str, arguments: &str) -> Segment {
+    Segment::Call { name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
-fn check(answer: &str, expected: &[Found]) {
+fn check(answer: &str, expected: &[Segment]) {
     for size in [1, 3, 1000] {
         assert_eq!(found(answer, size), expected, "{answer:?} in pieces of {size}");
     }
@@ -89,7 +89,7 @@ fn each_function_in_a_block_is_a_call() {
         &[call("Read", r#"{"path":"a</function>"}"#), call("LS", "{}")],
     );
     let unclosed = "<function=Read><parameter=path>a</parameter><function=LS></function>";
-    check(&format!("<tool_call>{unclosed}</tool_call>"), &[call(UNREADABLE, unclosed)]);
+    check(&format!("<tool_call>{unclosed}</tool_call>"), &[call(UNREADABLE_CALL_NAME, unclosed)]);
 }
 
 #[test]
@@ -166,11 +166,11 @@ fn everything_from_an_invented_result_on_is_dropped() {
 #[test]
 fn only_text_that_may_be_a_call_is_held_back() {
     let tools = tools();
-    let mut reader = Reader::new(&tools);
+    let mut reader = TextCallReader::new(&tools);
     let mut check = |piece: &str, expected: &str| {
         let texts = reader.push(piece).into_iter().map(|found| match found {
-            Found::Text(text) => text,
-            Found::Call { .. } => panic!("a call"),
+            Segment::Text(text) => text,
+            Segment::Call { .. } => panic!("a call"),
         });
         assert_eq!(texts.collect::<String>(), expected, "{piece:?}");
     };
@@ -208,10 +208,10 @@ fn other_text_is_no_call() {
 #[test]
 fn unreadable_and_cut_off_calls_stay_calls() {
     let cut = r#"{"name": "Read", "argu"#;
-    check(&format!("<tool_call>{cut}"), &[call(UNREADABLE, cut)]);
-    check(&format!("<tool_call>{cut}</tool_call>"), &[call(UNREADABLE, cut)]);
-    check(&format!("[TOOL_CALLS]{cut}"), &[call(UNREADABLE, cut)]);
-    check("<|python_tag|>{print}", &[call(UNREADABLE, "{print}")]);
+    check(&format!("<tool_call>{cut}"), &[call(UNREADABLE_CALL_NAME, cut)]);
+    check(&format!("<tool_call>{cut}</tool_call>"), &[call(UNREADABLE_CALL_NAME, cut)]);
+    check(&format!("[TOOL_CALLS]{cut}"), &[call(UNREADABLE_CALL_NAME, cut)]);
+    check("<|python_tag|>{print}", &[call(UNREADABLE_CALL_NAME, "{print}")]);
     let no_end = r#"<tool_call>{"name": "LS", "arguments": {}}"#;
     check(no_end, &[call("LS", "{}")]);
     let broken = "<tool_call>{\"name\": \"LS\", \"arguments\": {\"path\": \"a\nb\",}}</tool_call>";

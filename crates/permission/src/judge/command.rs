@@ -2,7 +2,9 @@
 //! `find -exec` and so on.
 
 use super::table::{Wrapper, table};
-use crate::shell::{How, Kind, Redirect, Script, Simple, Word, directory, is_assignment};
+use crate::shell::{
+    Redirect, RedirectKind, Script, SimpleCommand, Word, WordKind, directory, is_assignment,
+};
 
 /// Maximal nesting of commands that run commands.
 const MAX_DEPTH: usize = 8;
@@ -23,11 +25,11 @@ pub(in super::super) struct Command {
     pub(in super::super) has_input: bool,
     pub(super) writes_pipe: bool,
     /// `timeout` ends it.
-    pub(super) is_limited: bool,
+    pub(super) has_timeout: bool,
     /// The directory in which it runs, if known.
     pub(in super::super) directory: Option<String>,
     /// The index of its simple command in the script.
-    pub(in super::super) of: usize,
+    pub(in super::super) simple_index: usize,
     /// It only runs the command after it.
     pub(in super::super) is_wrapper: bool,
     /// The indexes of its operands in `words`.
@@ -39,36 +41,36 @@ pub(in super::super) struct Command {
 pub(in super::super) struct Commands {
     pub(in super::super) all: Vec<Command>,
     /// The line, and every text in it that is executed, was parsed completely.
-    pub(in super::super) is_understood: bool,
+    pub(in super::super) is_fully_parsed: bool,
     /// A limit was reached.
     pub(in super::super) is_too_long: bool,
 }
 
 impl Commands {
     /// The commands of a script.
-    pub(in super::super) fn of(script: &Script) -> Self {
-        let mut commands = Self { is_understood: true, ..Self::default() };
-        commands.script(script, None, MAX_DEPTH);
+    pub(in super::super) fn from_script(script: &Script) -> Self {
+        let mut commands = Self { is_fully_parsed: true, ..Self::default() };
+        commands.add_script(script, None, MAX_DEPTH);
         commands
     }
 
     /// Adds the commands of a script that `by` may run.
-    fn script(&mut self, script: &Script, by: Option<&Command>, depth: usize) {
-        self.is_understood &= script.is_understood;
+    fn add_script(&mut self, script: &Script, by: Option<&Command>, depth: usize) {
+        self.is_fully_parsed &= script.is_fully_parsed;
         self.is_too_long |= script.is_too_long;
         for (n, simple) in script.commands.iter().enumerate() {
-            let mut command = Command::of(simple, n);
+            let mut command = Command::from_simple_command(simple, n);
             if let Some(by) = by {
-                command.of = by.of;
+                command.simple_index = by.simple_index;
                 command.has_input |= by.has_input;
                 command.writes_pipe |= by.writes_pipe;
-                command.is_limited |= by.is_limited;
+                command.has_timeout |= by.has_timeout;
             }
-            self.add(command, depth);
+            self.add_command(command, depth);
         }
     }
 
-    fn add(&mut self, mut command: Command, depth: usize) {
+    fn add_command(&mut self, mut command: Command, depth: usize) {
         if self.all.len() >= MAX_COMMANDS {
             self.is_too_long = true;
             return;
@@ -81,19 +83,19 @@ impl Commands {
         let at = self.all.len();
         self.all.push(command.clone());
         if matches!(command.name(), "find" | "fd" | "fdfind") {
-            return self.found(&command, depth);
+            return self.add_find_commands(&command, depth);
         }
         let Some(wrapper) = table().wrapper(&command) else { return };
         let is_followed = match &wrapper.text {
-            Some(place) => self.text(&command, wrapper, place, depth),
-            None => self.wrapped(&command, wrapper, depth),
+            Some(place) => self.add_executed_text(&command, wrapper, place, depth),
+            None => self.add_wrapped_command(&command, wrapper, depth),
         };
         // A name that `uv run` or `npm exec` resolves may be the project's own program.
         self.all[at].is_wrapper = is_followed && wrapper.n_words(&command) == 0;
     }
 
     /// The command in the arguments of a wrapper.
-    fn wrapped(&mut self, command: &Command, wrapper: &Wrapper, depth: usize) -> bool {
+    fn add_wrapped_command(&mut self, command: &Command, wrapper: &Wrapper, depth: usize) -> bool {
         let start = wrapper.command_at(command);
         let mut words = command.words[start.min(command.words.len())..].to_vec();
         let mut assignments = Vec::new();
@@ -105,29 +107,37 @@ impl Commands {
             return false;
         }
         if wrapper.appends {
-            words.push(Word { text: "{}".to_owned(), kind: Kind::Output });
+            words.push(Word { text: "{}".to_owned(), kind: WordKind::Output });
         }
         let own = &command.words[1..start.min(command.words.len())];
         let mut directory = command.directory.clone();
         // The last one counts, relative to where the wrapper runs.
-        let is_moved = |at: &usize| wrapper.directory.iter().any(|it| may_be(&own[*at].text, it));
+        let is_moved =
+            |at: &usize| wrapper.directory.iter().any(|it| may_be_option(&own[*at].text, it));
         if let Some(at) = (0..own.len()).rfind(is_moved) {
-            let place = wrapper.directory.iter().find_map(|option| value_of(&own[at..], option));
-            directory = place.and_then(|it| directory::path_of(directory.as_deref(), &it));
+            let place =
+                wrapper.directory.iter().find_map(|option| option_value(&own[at..], option));
+            directory = place.and_then(|it| directory::resolve_word(directory.as_deref(), &it));
         }
         let inner = Command {
             words,
             assignments,
             directory,
-            is_limited: command.is_limited || command.name() == "timeout",
+            has_timeout: command.has_timeout || command.name() == "timeout",
             ..command.clone()
         };
-        self.add(inner, depth);
+        self.add_command(inner, depth);
         true
     }
 
     /// The text that a shell, `eval` or the like executes.
-    fn text(&mut self, command: &Command, wrapper: &Wrapper, place: &str, depth: usize) -> bool {
+    fn add_executed_text(
+        &mut self,
+        command: &Command,
+        wrapper: &Wrapper,
+        place: &str,
+        depth: usize,
+    ) -> bool {
         let n_words = wrapper.n_words(command);
         let joined = |words: &[Word]| {
             let kind = words.iter().map(|word| word.kind).max().unwrap_or_default();
@@ -140,7 +150,7 @@ impl Commands {
                 joined(&command.words[start.map_or(1, |at| at + 1)..])
             }
             "first" => command.operands().next().cloned(),
-            option if command.has(option) => {
+            option if command.has_option(option) => {
                 let is_option = |word: &Word| {
                     word.text.starts_with('-') && Command::is_option(&word.text, option)
                 };
@@ -151,16 +161,16 @@ impl Commands {
             _ if command.operands.is_empty() => command.input_text().cloned(),
             _ => None,
         };
-        match text.as_ref().map(Word::known) {
+        match text.as_ref().map(Word::literal_text) {
             Some(Some(text)) => {
                 let script =
-                    Script::read_nested(text, command.directory.clone(), MAX_DEPTH * depth);
+                    Script::parse_nested(text, command.directory.clone(), MAX_DEPTH * depth);
                 let by = Command { has_input: command.reads_input(), ..command.clone() };
-                self.script(&script, Some(&by), depth);
+                self.add_script(&script, Some(&by), depth);
                 true
             }
             Some(None) => {
-                self.is_understood = false;
+                self.is_fully_parsed = false;
                 false
             }
             None => false,
@@ -168,7 +178,7 @@ impl Commands {
     }
 
     /// The command that `find -exec … ;` or `fd -x …` runs.
-    fn found(&mut self, command: &Command, depth: usize) {
+    fn add_find_commands(&mut self, command: &Command, depth: usize) {
         let is_find = command.name() == "find";
         let runs = |word: &Word| match word.text.as_str() {
             "-exec" | "-execdir" | "-ok" | "-okdir" => is_find,
@@ -183,7 +193,7 @@ impl Commands {
             let end = rest.iter().position(is_end).unwrap_or(rest.len());
             let unknown = |word: &Word| {
                 let is_unknown = word.text.contains("{}");
-                let kind = if is_unknown { Kind::Output } else { word.kind };
+                let kind = if is_unknown { WordKind::Output } else { word.kind };
                 Word { text: word.text.clone(), kind }
             };
             let words: Vec<Word> = rest[..end].iter().map(unknown).collect();
@@ -192,14 +202,14 @@ impl Commands {
                 let directory = command.directory.clone().filter(|_| !is_elsewhere);
                 let inner =
                     Command { words, assignments: Vec::new(), directory, ..command.clone() };
-                self.add(inner, depth);
+                self.add_command(inner, depth);
             }
         }
     }
 }
 
 /// The value of the option that these words begin with: the next word, or the rest of its own (`-Cweb`, `--chdir=web`).
-pub(super) fn value_of(words: &[Word], option: &str) -> Option<Word> {
+pub(super) fn option_value(words: &[Word], option: &str) -> Option<Word> {
     let (first, others) = words.split_first()?;
     match first.text.strip_prefix(option)? {
         "" => others.first().cloned(),
@@ -211,7 +221,7 @@ pub(super) fn value_of(words: &[Word], option: &str) -> Option<Word> {
 }
 
 /// The word may be this option, also abbreviated or behind others (`-iC`).
-fn may_be(word: &str, option: &str) -> bool {
+fn may_be_option(word: &str, option: &str) -> bool {
     match (word.strip_prefix("--"), option.strip_prefix("--")) {
         (Some(word), Some(long)) => {
             let name = word.split('=').next().unwrap_or(word);
@@ -244,7 +254,7 @@ impl Wrapper {
 }
 
 impl Command {
-    fn of(simple: &Simple, n: usize) -> Self {
+    fn from_simple_command(simple: &SimpleCommand, n: usize) -> Self {
         Self {
             program: String::new(),
             words: simple.words.clone(),
@@ -252,12 +262,13 @@ impl Command {
             redirects: simple.redirects.clone(),
             has_input: simple.reads_pipe
                 || simple.redirects.iter().any(|to| {
-                    matches!(to.how, How::Read | How::Text) && to.descriptor.is_none_or(|n| n == 0)
+                    matches!(to.kind, RedirectKind::Read | RedirectKind::Text)
+                        && to.descriptor.is_none_or(|n| n == 0)
                 }),
             writes_pipe: simple.writes_pipe,
-            is_limited: false,
+            has_timeout: false,
             directory: simple.directory.clone(),
-            of: n,
+            simple_index: n,
             is_wrapper: false,
             operands: Vec::new(),
         }
@@ -278,7 +289,7 @@ impl Command {
         {
             program.text = name.to_owned();
         }
-        let values = table().values(&self.words[0].text);
+        let values = table().value_options(&self.words[0].text);
         self.operands.clear();
         let (mut takes_value, mut is_option_end) = (false, false);
         for (at, word) in self.words.iter().enumerate().skip(1) {
@@ -303,19 +314,19 @@ impl Command {
 
     /// The bare name of the program; empty if it is not known.
     pub(in super::super) fn name(&self) -> &str {
-        self.words.first().and_then(Word::known).unwrap_or_default()
+        self.words.first().and_then(Word::literal_text).unwrap_or_default()
     }
 
     /// The name of its program and its first word that is not an option, if they are literal: `cargo test`.
-    pub(in super::super) fn in_short(&self) -> Option<String> {
-        let name = self.words.first()?.known().filter(|name| !name.is_empty())?;
-        let mut arguments = self.arguments().iter().map_while(Word::known);
+    pub(in super::super) fn program_and_operand(&self) -> Option<String> {
+        let name = self.words.first()?.literal_text().filter(|name| !name.is_empty())?;
+        let mut arguments = self.arguments().iter().map_while(Word::literal_text);
         let first = arguments.find(|word| !word.starts_with('-') && !word.is_empty());
         Some(first.map_or_else(|| name.to_owned(), |first| format!("{name} {first}")))
     }
 
     /// Its assignments and words as written.
-    pub(in super::super) fn written(&self) -> Vec<String> {
+    pub(in super::super) fn source_words(&self) -> Vec<String> {
         let assignments = self.assignments.iter().map(|word| word.text.clone());
         let program = self.words.first().map(|_| self.program.clone());
         let arguments = self.arguments().iter().map(|word| word.text.clone());
@@ -344,14 +355,14 @@ impl Command {
         let fits = |sequence: &String| {
             let parts = sequence.split(' ').map(Some);
             let n = parts.clone().count();
-            let leading = self.operands().take(n).map(Word::known);
+            let leading = self.operands().take(n).map(Word::literal_text);
             (self.operands.len() >= n && leading.eq(parts)).then_some(n)
         };
         sequences.iter().filter_map(fits).max()
     }
 
     /// It has this word or option, also in a cluster, abbreviated or with a value.
-    pub(super) fn has(&self, option: &str) -> bool {
+    pub(super) fn has_option(&self, option: &str) -> bool {
         self.arguments().iter().any(|word| Self::is_option(&word.text, option))
     }
 
@@ -377,14 +388,14 @@ impl Command {
     }
 
     /// The same, also with an attached value: `-Oless`, `-am"a message"`.
-    pub(super) fn may_have(&self, option: &str) -> bool {
+    pub(super) fn may_have_option(&self, option: &str) -> bool {
         let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1 && *letter != "-");
         let holds = |word: &Word| {
             let letters = word.text.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
             let first = letters.map(|letters| letters.chars().take(3).collect::<String>());
             letter.zip(first).is_some_and(|(letter, first)| first.contains(letter))
         };
-        self.has(option) || self.arguments().iter().any(holds)
+        self.has_option(option) || self.arguments().iter().any(holds)
     }
 
     /// The program is found by its name, or in a directory of the system.
@@ -395,12 +406,12 @@ impl Command {
 
     /// It writes a file by a redirection.
     pub(in super::super) fn writes_file(&self) -> bool {
-        self.redirects.iter().any(|to| to.writes().is_some())
+        self.redirects.iter().any(|to| to.written_file().is_some())
     }
 
     /// The text of a here-document or here-string.
     fn input_text(&self) -> Option<&Word> {
-        let texts = self.redirects.iter().rev().filter(|to| to.how == How::Text);
+        let texts = self.redirects.iter().rev().filter(|to| to.kind == RedirectKind::Text);
         texts.map(|to| &to.target).next()
     }
 

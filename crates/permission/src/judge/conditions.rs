@@ -3,14 +3,14 @@
 use serde::Deserialize;
 
 use super::command::Command;
-use super::{Context, PathKind};
+use super::{JudgeContext, PathKind};
 use super::{find, targets};
-use crate::shell::{Kind, Word, directory};
+use crate::shell::{Word, WordKind, directory};
 
 /// A condition on a command.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum When {
+pub(super) enum Condition {
     /// Its standard input is neither a pipe nor redirected.
     NoInput,
     /// The same, and it has no arguments.
@@ -51,14 +51,19 @@ pub(super) enum When {
     PrintsOnly,
 }
 
-impl When {
-    pub(super) fn holds(self, command: &Command, n_words: usize, context: &Context<'_>) -> bool {
+impl Condition {
+    pub(super) fn holds(
+        self,
+        command: &Command,
+        n_words: usize,
+        context: &JudgeContext<'_>,
+    ) -> bool {
         match self {
             Self::NoInput => !command.has_input,
             Self::NoArgumentsAndNoInput => command.arguments().is_empty() && !command.has_input,
             Self::NoOperands => command.operands().len() == 0,
             Self::NoReader => !command.writes_pipe,
-            Self::NotLimited => !command.is_limited,
+            Self::NotLimited => !command.has_timeout,
             Self::OpensEditor => {
                 !["EDITOR=", "editor="].iter().any(|set| context.text.contains(set))
             }
@@ -73,10 +78,10 @@ impl When {
             Self::NotInstalled => command.operands().next().is_none_or(|word| {
                 let name = word.text.split('@').next().unwrap_or_default();
                 let path = Word::literal(format!("node_modules/.bin/{name}"));
-                context.kind_of(&path, command) == Some(PathKind::Missing) || name.is_empty()
+                context.word_path_kind(&path, command) == Some(PathKind::Missing) || name.is_empty()
             }),
             Self::PipInstall => {
-                let mut operands = command.operands().map(Word::known);
+                let mut operands = command.operands().map(Word::literal_text);
                 operands.next() == Some(Some("pip"))
                     && matches!(operands.next(), Some(Some("install" | "download")))
             }
@@ -110,14 +115,14 @@ fn is_remote(command: &Command) -> bool {
         "wget" => &["-i", "--input-file", "-e", "--execute"],
         _ => &[],
     };
-    if options.iter().any(|option| command.has(option)) {
+    if options.iter().any(|option| command.has_option(option)) {
         return true;
     }
     // The port of `nc` is not a host.
     let is_number = |word: &&Word| word.text.bytes().all(|byte| byte.is_ascii_digit());
     let mut hosts = command.operands().filter(|word| !is_number(word)).peekable();
     match hosts.peek() {
-        None => !command.has("-l"),
+        None => !command.has_option("-l"),
         Some(_) => hosts.any(|word| !is_localhost(&word.text)),
     }
 }
@@ -137,14 +142,14 @@ fn is_localhost(text: &str) -> bool {
             .is_some_and(|rest| rest.split('.').all(|part| part.parse::<u8>().is_ok()))
 }
 
-fn is_path(word: &Word, command: &Command, context: &Context<'_>) -> bool {
+fn is_path(word: &Word, command: &Command, context: &JudgeContext<'_>) -> bool {
     let text = word.text.as_str();
     // A variable before a slash may hold an address: then the command fails without the network.
     text.starts_with(['.', '/', '~'])
         || text.starts_with("file://")
         || text.starts_with('$') && text.contains('/') && !text.contains(':')
         || !text.contains(':')
-            && matches!(context.kind_of(word, command), Some(kind) if kind != PathKind::Missing)
+            && matches!(context.word_path_kind(word, command), Some(kind) if kind != PathKind::Missing)
 }
 
 fn sets_configuration(command: &Command, n_words: usize) -> bool {
@@ -162,7 +167,7 @@ fn sets_configuration(command: &Command, n_words: usize) -> bool {
     match operands.next().map(|word| word.text.as_str()) {
         Some("get" | "list" | "get-color") => false,
         Some("set" | "unset" | "edit" | "rename-section" | "remove-section") => true,
-        _ => operands.next().is_some() || CHANGES.iter().any(|option| command.has(option)),
+        _ => operands.next().is_some() || CHANGES.iter().any(|option| command.has_option(option)),
     }
 }
 
@@ -204,7 +209,7 @@ fn prints_only(command: &Command) -> bool {
     };
     !scripts.is_empty()
         && scripts.iter().all(|script| {
-            matches!(script.kind, Kind::Literal | Kind::Quoted) && is_harmless(&script.text)
+            matches!(script.kind, WordKind::Literal | WordKind::Quoted) && is_harmless(&script.text)
         })
 }
 
@@ -223,7 +228,7 @@ fn sed_only_prints(script: &str) -> bool {
     let mut rest = script;
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\n', ';', '{', '}']);
-        rest = without_addresses(rest);
+        rest = skip_sed_addresses(rest);
         let Some(command) = rest.chars().next() else { return true };
         rest = &rest[command.len_utf8()..];
         match command {
@@ -255,7 +260,7 @@ fn sed_only_prints(script: &str) -> bool {
     }
 }
 
-fn without_addresses(mut rest: &str) -> &str {
+fn skip_sed_addresses(mut rest: &str) -> &str {
     loop {
         let before = rest.len();
         rest = rest.trim_start_matches(|char: char| {
@@ -291,20 +296,20 @@ fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
     None
 }
 
-impl Context<'_> {
+impl JudgeContext<'_> {
     /// The kind of the path that a word names.
-    pub(super) fn kind_of(&self, word: &Word, command: &Command) -> Option<PathKind> {
-        let path = directory::path_of(command.directory.as_deref(), word)?;
-        Some(self.kind(&path))
+    pub(super) fn word_path_kind(&self, word: &Word, command: &Command) -> Option<PathKind> {
+        let path = directory::resolve_word(command.directory.as_deref(), word)?;
+        Some(self.path_kind(&path))
     }
 
     /// The kind of a path relative to the line's directory.
-    pub(super) fn kind(&self, path: &str) -> PathKind {
+    pub(super) fn path_kind(&self, path: &str) -> PathKind {
         self.facts.kind(&directory::join(self.directory, path))
     }
 
     /// The same, if it is not build output.
     pub(super) fn is_uncovered(&self, path: &str) -> bool {
-        matches!(self.kind(path), PathKind::Uncovered | PathKind::Outside)
+        matches!(self.path_kind(path), PathKind::Uncovered | PathKind::Outside)
     }
 }

@@ -5,7 +5,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use crate::shell::Word;
 
 /// Options and actions without an argument, which are true.
-const ALWAYS: &[&str] = &[
+const TRUE_PREDICATES: &[&str] = &[
     "-depth",
     "-d",
     "-mount",
@@ -21,7 +21,7 @@ const ALWAYS: &[&str] = &[
     "-true",
 ];
 /// Tests and actions with one argument, whose result is not known or that do not restrict what is found.
-const WITH_ARGUMENT: &[&str] = &[
+const UNKNOWN_WITH_ARGUMENT: &[&str] = &[
     "-amin",
     "-anewer",
     "-atime",
@@ -60,13 +60,14 @@ const WITH_ARGUMENT: &[&str] = &[
     "-xtype",
 ];
 /// Tests without an argument, whose result is not known.
-const UNKNOWN: &[&str] = &["-nouser", "-nogroup", "-readable", "-writable", "-executable"];
+const UNKNOWN_PREDICATES: &[&str] =
+    &["-nouser", "-nogroup", "-readable", "-writable", "-executable"];
 /// Programs that delete the paths they get.
-const DELETE: &[&str] = &["rm", "/bin/rm", "shred", "unlink"];
+const DELETING_PROGRAMS: &[&str] = &["rm", "/bin/rm", "shred", "unlink"];
 
 /// Whether a test holds for a path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Truth {
+enum Tristate {
     No,
     Maybe,
     Yes,
@@ -74,10 +75,10 @@ enum Truth {
 
 /// A part of an expression.
 #[derive(Debug)]
-pub(super) enum Expression {
-    All(Vec<Expression>),
-    Any(Vec<Expression>),
-    Not(Box<Expression>),
+pub(super) enum FindExpression {
+    All(Vec<FindExpression>),
+    Any(Vec<FindExpression>),
+    Not(Box<FindExpression>),
     Name(GlobMatcher),
     /// Only directories, or only other files.
     Directory(bool),
@@ -87,128 +88,129 @@ pub(super) enum Expression {
     Deletes,
 }
 
-impl Expression {
+impl FindExpression {
     /// Parses the words after the start paths. `None`: it is not understood.
     pub(super) fn parse(words: &[Word]) -> Option<Self> {
         let mut words = words.iter().peekable();
-        let parsed = any(&mut words)?;
+        let parsed = parse_any(&mut words)?;
         words.next().is_none().then_some(parsed)
     }
 
     /// It may delete a path with this name that is not empty.
     pub(super) fn may_delete(&self, name: &str, is_directory: bool) -> bool {
         let mut is_reached = false;
-        self.visit(name, is_directory, &mut is_reached);
+        self.evaluate(name, is_directory, &mut is_reached);
         is_reached
     }
 
-    fn visit(&self, name: &str, is_directory: bool, is_reached: &mut bool) -> Truth {
-        let mut visit = |part: &Self| part.visit(name, is_directory, is_reached);
-        let truth = |is_so| if is_so { Truth::Yes } else { Truth::No };
+    fn evaluate(&self, name: &str, is_directory: bool, is_reached: &mut bool) -> Tristate {
+        let mut visit = |part: &Self| part.evaluate(name, is_directory, is_reached);
+        let truth = |is_so| if is_so { Tristate::Yes } else { Tristate::No };
         match self {
             Self::All(parts) => {
-                let mut all = Truth::Yes;
+                let mut all = Tristate::Yes;
                 for part in parts {
                     all = all.min(visit(part));
-                    if all == Truth::No {
+                    if all == Tristate::No {
                         break;
                     }
                 }
                 all
             }
             Self::Any(parts) => {
-                let mut any = Truth::No;
+                let mut any = Tristate::No;
                 for part in parts {
                     any = any.max(visit(part));
-                    if any == Truth::Yes {
+                    if any == Tristate::Yes {
                         break;
                     }
                 }
                 any
             }
             Self::Not(part) => match visit(part) {
-                Truth::No => Truth::Yes,
-                Truth::Maybe => Truth::Maybe,
-                Truth::Yes => Truth::No,
+                Tristate::No => Tristate::Yes,
+                Tristate::Maybe => Tristate::Maybe,
+                Tristate::Yes => Tristate::No,
             },
             Self::Name(glob) => truth(glob.is_match(name)),
             Self::Directory(wanted) => truth(*wanted == is_directory),
-            Self::Empty => Truth::No,
-            Self::Always => Truth::Yes,
-            Self::Unknown => Truth::Maybe,
+            Self::Empty => Tristate::No,
+            Self::Always => Tristate::Yes,
+            Self::Unknown => Tristate::Maybe,
             Self::Deletes => {
                 *is_reached = true;
-                Truth::Yes
+                Tristate::Yes
             }
         }
     }
 }
 
-type Words<'a> = std::iter::Peekable<std::slice::Iter<'a, Word>>;
+type WordIter<'a> = std::iter::Peekable<std::slice::Iter<'a, Word>>;
 
-fn any(words: &mut Words<'_>) -> Option<Expression> {
-    let mut parts = vec![all(words)?];
+fn parse_any(words: &mut WordIter<'_>) -> Option<FindExpression> {
+    let mut parts = vec![parse_all(words)?];
     while words.next_if(|word| matches!(word.text.as_str(), "-o" | "-or")).is_some() {
-        parts.push(all(words)?);
+        parts.push(parse_all(words)?);
     }
-    Some(Expression::Any(parts))
+    Some(FindExpression::Any(parts))
 }
 
-fn all(words: &mut Words<'_>) -> Option<Expression> {
+fn parse_all(words: &mut WordIter<'_>) -> Option<FindExpression> {
     let mut parts = Vec::new();
     while let Some(word) = words.peek() {
         match word.text.as_str() {
             "-o" | "-or" | ")" => break,
             "-a" | "-and" => _ = words.next(),
-            _ => parts.push(not(words)?),
+            _ => parts.push(parse_not(words)?),
         }
     }
-    Some(Expression::All(parts))
+    Some(FindExpression::All(parts))
 }
 
-fn not(words: &mut Words<'_>) -> Option<Expression> {
+fn parse_not(words: &mut WordIter<'_>) -> Option<FindExpression> {
     if words.next_if(|word| matches!(word.text.as_str(), "!" | "-not")).is_some() {
-        return Some(Expression::Not(Box::new(not(words)?)));
+        return Some(FindExpression::Not(Box::new(parse_not(words)?)));
     }
-    primary(words)
+    parse_primary(words)
 }
 
-fn primary(words: &mut Words<'_>) -> Option<Expression> {
-    let word = words.next()?.known()?;
+fn parse_primary(words: &mut WordIter<'_>) -> Option<FindExpression> {
+    let word = words.next()?.literal_text()?;
     Some(match word {
         "(" => {
-            let inner = any(words)?;
+            let inner = parse_any(words)?;
             words.next_if(|word| word.text == ")")?;
             inner
         }
-        "-delete" => Expression::Deletes,
-        "-empty" => Expression::Empty,
-        "-false" => Expression::Not(Box::new(Expression::Always)),
+        "-delete" => FindExpression::Deletes,
+        "-empty" => FindExpression::Empty,
+        "-false" => FindExpression::Not(Box::new(FindExpression::Always)),
         "-name" | "-iname" => {
-            match words.next()?.known().and_then(|glob| name(glob, word == "-iname")) {
-                Some(glob) => Expression::Name(glob),
-                None => Expression::Unknown,
+            match words.next()?.literal_text().and_then(|glob| compile_name(glob, word == "-iname"))
+            {
+                Some(glob) => FindExpression::Name(glob),
+                None => FindExpression::Unknown,
             }
         }
-        "-type" => match words.next()?.known() {
-            Some("d") => Expression::Directory(true),
-            Some("f") => Expression::Directory(false),
-            _ => Expression::Unknown,
+        "-type" => match words.next()?.literal_text() {
+            Some("d") => FindExpression::Directory(true),
+            Some("f") => FindExpression::Directory(false),
+            _ => FindExpression::Unknown,
         },
         "-exec" | "-execdir" | "-ok" | "-okdir" => {
-            let deletes = DELETE.contains(&words.peek()?.text.as_str());
+            let deletes = DELETING_PROGRAMS.contains(&words.peek()?.text.as_str());
             words.find(|word| matches!(word.text.as_str(), ";" | "+"))?;
-            if deletes { Expression::Deletes } else { Expression::Unknown }
+            if deletes { FindExpression::Deletes } else { FindExpression::Unknown }
         }
         "-fprintf" => {
             words.nth(1)?;
-            Expression::Always
+            FindExpression::Always
         }
-        _ if ALWAYS.contains(&word) => Expression::Always,
-        _ if UNKNOWN.contains(&word) => Expression::Unknown,
-        _ if WITH_ARGUMENT.contains(&word) || word.starts_with("-newer") => {
+        _ if TRUE_PREDICATES.contains(&word) => FindExpression::Always,
+        _ if UNKNOWN_PREDICATES.contains(&word) => FindExpression::Unknown,
+        _ if UNKNOWN_WITH_ARGUMENT.contains(&word) || word.starts_with("-newer") => {
             words.next()?;
-            Expression::Unknown
+            FindExpression::Unknown
         }
         // Of an unknown word it is not known whether an argument follows.
         _ => return None,
@@ -217,7 +219,7 @@ fn primary(words: &mut Words<'_>) -> Option<Expression> {
 
 /// A pattern of `fnmatch(3)`, where braces are ordinary characters. One with brackets is not compared: globs of this kind
 /// differ there.
-fn name(pattern: &str, ignores_case: bool) -> Option<GlobMatcher> {
+fn compile_name(pattern: &str, ignores_case: bool) -> Option<GlobMatcher> {
     if pattern.contains('[') {
         return None;
     }
@@ -230,7 +232,7 @@ fn name(pattern: &str, ignores_case: bool) -> Option<GlobMatcher> {
 /// It is a `find` that deletes its results.
 pub(super) fn deletes(arguments: &[Word]) -> bool {
     let is_exec = |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir");
-    let deletes = |word: &Word| DELETE.contains(&word.text.as_str());
+    let deletes = |word: &Word| DELETING_PROGRAMS.contains(&word.text.as_str());
     arguments.iter().any(|word| word.text == "-delete")
         || arguments.windows(2).any(|pair| is_exec(&pair[0]) && deletes(&pair[1]))
 }
@@ -242,7 +244,7 @@ mod tests {
     #[track_caller]
     fn check(expression: &str, deleted: &[&str], kept: &[&str]) {
         let words: Vec<Word> = expression.split(' ').map(Word::literal).collect();
-        let parsed = Expression::parse(&words).unwrap_or_else(|| panic!("{expression}"));
+        let parsed = FindExpression::parse(&words).unwrap_or_else(|| panic!("{expression}"));
         let is_reached = |path: &&&str| {
             let name = path.trim_end_matches('/');
             parsed.may_delete(name, name != **path)
@@ -279,7 +281,7 @@ mod tests {
             "-unheard-of -delete",
         ] {
             let words: Vec<Word> = expression.split(' ').map(Word::literal).collect();
-            assert!(Expression::parse(&words).is_none(), "{expression}");
+            assert!(FindExpression::parse(&words).is_none(), "{expression}");
         }
     }
 }

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 
 pub(super) use command::{Command, Commands};
-use table::{Class, table};
+use table::{CommandClass, table};
 
 /// Facts about paths that the judge needs, provided by the tools.
 pub trait PathFacts {
@@ -28,7 +28,7 @@ pub trait PathFacts {
     }
 
     /// The names in a directory that a pattern matches, as a shell expands it.
-    fn matches(&self, directory: &str, pattern: &str) -> Vec<String> {
+    fn expand_pattern(&self, directory: &str, pattern: &str) -> Vec<String> {
         _ = (directory, pattern);
         Vec::new()
     }
@@ -48,7 +48,7 @@ pub trait PathFacts {
     }
 
     /// The path with symlinks resolved, in the form that tools use.
-    fn real(&self, path: &str) -> String {
+    fn resolve_links(&self, path: &str) -> String {
         path.to_owned()
     }
 }
@@ -79,14 +79,14 @@ pub enum PathKind {
 /// The right that a command gets if it is approved.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Right {
+pub(super) enum SandboxRight {
     Network,
     GitConfig,
     Outside,
 }
 
 /// What the table's conditions depend on besides the command.
-pub(super) struct Context<'a> {
+pub(super) struct JudgeContext<'a> {
     /// The line.
     pub(super) text: &'a str,
     /// The directory in which the line runs.
@@ -115,27 +115,27 @@ pub(super) enum FindingClass {
     /// Needs approval if checkpoints are off.
     Destructive,
     /// Needs approval.
-    Asks(Option<Right>),
+    NeedsApproval(Option<SandboxRight>),
     /// Never allowed.
-    Never,
+    Forbidden,
 }
 
 /// The table's findings about each command of a line.
-pub(super) fn findings(commands: &[Command], context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn findings(commands: &[Command], context: &JudgeContext<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, command) in commands.iter().enumerate() {
         if table().is_information(command) {
             continue;
         }
-        for rule in table().matching(command, context) {
+        for rule in table().matching_rules(command, context) {
             let class = match (rule.class, rule.destructive) {
-                (Some(Class::Never), _) => FindingClass::Never,
-                (Some(Class::Asks), _) => FindingClass::Asks(rule.right),
-                (Some(Class::Reads), _) | (None, false) => continue,
+                (Some(CommandClass::Never), _) => FindingClass::Forbidden,
+                (Some(CommandClass::Asks), _) => FindingClass::NeedsApproval(rule.right),
+                (Some(CommandClass::Reads), _) | (None, false) => continue,
                 (None, true) => FindingClass::Destructive,
             };
             // A function is judged by the commands in its body.
-            if class != FindingClass::Never
+            if class != FindingClass::Forbidden
                 && context.functions.iter().any(|it| it == command.name())
             {
                 continue;
@@ -169,9 +169,9 @@ pub(super) fn only_reads(command: &Command, text: &str) -> bool {
         return true;
     }
     let context =
-        Context { text, directory: "", is_background: false, functions: &[], facts: &NoFacts };
-    let rules = table.matching(command, &context);
-    let reads = |rule: &&table::Rule| rule.class == Some(Class::Reads);
+        JudgeContext { text, directory: "", is_background: false, functions: &[], facts: &NoFacts };
+    let rules = table.matching_rules(command, &context);
+    let reads = |rule: &&table::CommandRule| rule.class == Some(CommandClass::Reads);
     command.is_system_program()
         && rules.iter().any(reads)
         && (rules.iter().all(reads) || table.is_information(command))
@@ -192,13 +192,16 @@ pub fn is_build_output(path: &std::path::Path) -> bool {
 }
 
 /// The table of `docs/PERMISSIONS.md`: commands that are never allowed, and those that need approval.
-pub fn documentation() -> String {
+pub fn command_table_markdown() -> String {
     let mut text = String::new();
-    let asks =
-        |right| move |rule: &&table::Rule| rule.class == Some(Class::Asks) && rule.right == right;
-    let mut section = |title: &str, is_it: &dyn Fn(&&table::Rule) -> bool| {
+    let asks = |right| {
+        move |rule: &&table::CommandRule| {
+            rule.class == Some(CommandClass::Asks) && rule.right == right
+        }
+    };
+    let mut section = |title: &str, is_it: &dyn Fn(&&table::CommandRule) -> bool| {
         _ = writeln!(text, "| **{title}** | |");
-        for rule in table().all().iter().filter(is_it) {
+        for rule in table().rules().iter().filter(is_it) {
             let mut programs = rule.programs.join(", ");
             if !rule.words.is_empty() {
                 _ = write!(programs, " {}", rule.words.join(" / "));
@@ -214,11 +217,11 @@ pub fn documentation() -> String {
             _ = writeln!(text, "| {programs} | {}{} |", rule.reason, hint.replace('|', "\\|"));
         }
     };
-    section("Asks: network", &asks(Some(Right::Network)));
-    section("Asks: runs outside the sandbox", &asks(Some(Right::Outside)));
-    section("Asks: git configuration", &asks(Some(Right::GitConfig)));
+    section("Asks: network", &asks(Some(SandboxRight::Network)));
+    section("Asks: runs outside the sandbox", &asks(Some(SandboxRight::Outside)));
+    section("Asks: git configuration", &asks(Some(SandboxRight::GitConfig)));
     section("Asks: cannot be undone", &asks(None));
     section("Asks only where checkpoints are off", &|rule| rule.destructive);
-    section("Never", &|rule| rule.class == Some(Class::Never));
+    section("Never", &|rule| rule.class == Some(CommandClass::Never));
     format!("| Command | Reason |\n|---|---|\n{text}")
 }

@@ -6,19 +6,19 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::command::Command;
-use super::conditions::When;
-use super::{Context, Right};
+use super::conditions::Condition;
+use super::{JudgeContext, SandboxRight};
 
 /// The parsed data file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Table {
+pub(super) struct CommandTable {
     information: Vec<String>,
     unsafe_variables: Vec<String>,
     build_output: Vec<String>,
     values: HashMap<String, Vec<String>>,
     wrapper: Vec<Wrapper>,
-    rule: Vec<Rule>,
+    rule: Vec<CommandRule>,
     /// The indexes of the rules about each program.
     #[serde(skip)]
     by_program: HashMap<String, Vec<usize>>,
@@ -54,7 +54,7 @@ pub(super) struct Wrapper {
 /// The class of a matching command.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Class {
+pub(super) enum CommandClass {
     Reads,
     Asks,
     Never,
@@ -63,7 +63,7 @@ pub(super) enum Class {
 /// A rule about simple commands.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Rule {
+pub(super) struct CommandRule {
     pub(super) programs: Vec<String>,
     #[serde(default)]
     pub(super) words: Vec<String>,
@@ -74,22 +74,22 @@ pub(super) struct Rule {
     #[serde(default)]
     without: Vec<String>,
     max: Option<usize>,
-    when: Option<When>,
+    when: Option<Condition>,
     #[serde(default)]
     foreground: bool,
-    pub(super) class: Option<Class>,
+    pub(super) class: Option<CommandClass>,
     #[serde(default)]
     pub(super) destructive: bool,
-    pub(super) right: Option<Right>,
+    pub(super) right: Option<SandboxRight>,
     #[serde(default)]
     pub(super) reason: String,
     pub(super) hint: Option<String>,
     pub(super) example: Option<String>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
+static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
     let text = agent_protocol::embedded::COMMANDS;
-    let mut table: Table = toml::from_str(text).expect("data/commands.toml is valid");
+    let mut table: CommandTable = toml::from_str(text).expect("data/commands.toml is valid");
     for (n, rule) in table.rule.iter().enumerate() {
         for program in &rule.programs {
             table.by_program.entry(program.clone()).or_default().push(n);
@@ -99,18 +99,22 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The table, parsed on first use.
-pub(super) fn table() -> &'static Table {
+pub(super) fn table() -> &'static CommandTable {
     &TABLE
 }
 
-impl Table {
+impl CommandTable {
     /// Every rule, in the order of the file.
-    pub(super) fn all(&self) -> &[Rule] {
+    pub(super) fn rules(&self) -> &[CommandRule] {
         &self.rule
     }
 
     /// The rules that match a command.
-    pub(super) fn matching(&self, command: &Command, context: &Context<'_>) -> Vec<&Rule> {
+    pub(super) fn matching_rules(
+        &self,
+        command: &Command,
+        context: &JudgeContext<'_>,
+    ) -> Vec<&CommandRule> {
         let name = command.name();
         let family = name.split_once('.').map(|(family, _)| format!("{family}.*"));
         let names = [Some(name), family.as_deref()].into_iter().flatten();
@@ -119,14 +123,14 @@ impl Table {
     }
 
     /// Options of this program that take a value.
-    pub(super) fn values(&self, program: &str) -> &[String] {
+    pub(super) fn value_options(&self, program: &str) -> &[String] {
         let base = program.trim_end_matches(|char: char| char.is_ascii_digit());
         self.values.get(program).or_else(|| self.values.get(base)).map_or(&[], Vec::as_slice)
     }
 
     /// The command's only argument is `--version`, `--help` or similar.
     pub(super) fn is_information(&self, command: &Command) -> bool {
-        matches!(command.arguments(), [word] if self.information.iter().any(|own| word.known() == Some(own)))
+        matches!(command.arguments(), [word] if self.information.iter().any(|own| word.literal_text() == Some(own)))
     }
 
     /// The variable determines which programs or libraries run.
@@ -152,7 +156,7 @@ impl Table {
         self.wrapper.iter().find(|wrapper| {
             wrapper.programs.iter().any(|program| program == command.name())
                 && command.begins_with(&wrapper.words).is_some()
-                && !wrapper.without.iter().any(|option| command.has(option))
+                && !wrapper.without.iter().any(|option| command.has_option(option))
         })
     }
 }
@@ -164,15 +168,15 @@ impl Wrapper {
     }
 }
 
-impl Rule {
-    fn fits(&self, command: &Command, context: &Context<'_>) -> bool {
+impl CommandRule {
+    fn fits(&self, command: &Command, context: &JudgeContext<'_>) -> bool {
         let Some(n_words) = command.begins_with(&self.words) else { return false };
-        let has = |options: &[String]| options.iter().any(|option| command.has(option));
-        let is_reads = self.class == Some(Class::Reads);
-        let has_not = self.without.iter().any(|option| command.may_have(option));
+        let has = |options: &[String]| options.iter().any(|option| command.has_option(option));
+        let is_reads = self.class == Some(CommandClass::Reads);
+        let has_not = self.without.iter().any(|option| command.may_have_option(option));
         let arguments = command.arguments();
         let is_only = self.only.is_empty()
-            || matches!(arguments, [word] if self.only.iter().any(|own| word.known() == Some(own)));
+            || matches!(arguments, [word] if self.only.iter().any(|own| word.literal_text() == Some(own)));
         // An option may result from an expansion that is split into words.
         let is_sure =
             !is_reads || self.without.is_empty() || arguments.iter().all(|word| !word.is_split());

@@ -1,15 +1,15 @@
 //! The paths that commands delete, as far as the line names them.
 
-use super::command::{Command, value_of};
-use super::find::{self, Expression};
-use super::{Context, PathKind};
-use crate::shell::{Kind, Word, directory};
+use super::command::{Command, option_value};
+use super::find::{self, FindExpression};
+use super::{JudgeContext, PathKind};
+use crate::shell::{Word, WordKind, directory};
 
 /// Limit: paths that a pattern is expanded to.
 const MAX_EXPANDED: usize = 10_000;
 
 /// Actions of `find` that do not restrict its results.
-const NOT_CONDITIONS: &[&str] = &[
+const UNRESTRICTING_ACTIONS: &[&str] = &[
     "-delete",
     "-depth",
     "-d",
@@ -29,31 +29,34 @@ const NOT_CONDITIONS: &[&str] = &[
 ];
 
 /// It deletes the root, the home or a directory above it, the project or its `.git`.
-pub(super) fn is_protected(command: &Command, context: &Context<'_>) -> bool {
+pub(super) fn is_protected(command: &Command, context: &JudgeContext<'_>) -> bool {
     let is_find = command.name() == "find";
     if is_find && (!find::deletes(command.arguments()) || has_condition(command)) {
         return false;
     }
     let is_it = |path: String| {
-        matches!(context.kind(&path), PathKind::Project | PathKind::Git | PathKind::HomeOrAbove)
+        matches!(
+            context.path_kind(&path),
+            PathKind::Project | PathKind::Git | PathKind::HomeOrAbove
+        )
     };
     let targets: Vec<Word> =
         if is_find { start_paths(command) } else { command.operands().cloned().collect() };
-    targets.iter().filter_map(|word| target(word, command)).any(is_it)
+    targets.iter().filter_map(|word| target_path(word, command)).any(is_it)
 }
 
 /// It deletes or replaces an existing path that no checkpoint covers and that is not build output.
-pub(super) fn is_uncovered(command: &Command, context: &Context<'_>) -> bool {
+pub(super) fn is_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool {
     let paths: Vec<String> = match command.name() {
         "find" => return find_reaches_uncovered(command, context),
-        "mv" => replaced(command, context),
-        _ => command.operands().flat_map(|word| targets(word, command, context)).collect(),
+        "mv" => replaced_paths(command, context),
+        _ => command.operands().flat_map(|word| target_paths(word, command, context)).collect(),
     };
     paths.iter().any(|path| context.is_uncovered(path))
 }
 
 /// It is a `find` whose deletion may reach such a path.
-fn find_reaches_uncovered(command: &Command, context: &Context<'_>) -> bool {
+fn find_reaches_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool {
     if !find::deletes(command.arguments()) {
         return false;
     }
@@ -61,11 +64,11 @@ fn find_reaches_uncovered(command: &Command, context: &Context<'_>) -> bool {
     let is_option = |word: &&Word| matches!(word.text.as_str(), "-H" | "-L" | "-P");
     let is_start = |word: &&Word| !is_expression(word);
     let expression = command.arguments().iter().skip_while(is_option).skip_while(is_start);
-    let expression = Expression::parse(&expression.cloned().collect::<Vec<_>>());
+    let expression = FindExpression::parse(&expression.cloned().collect::<Vec<_>>());
     let is_selected = |name: &str, is_directory| {
         expression.as_ref().is_none_or(|expression| expression.may_delete(name, is_directory))
     };
-    let paths = starts.iter().flat_map(|word| targets(word, command, context));
+    let paths = starts.iter().flat_map(|word| target_paths(word, command, context));
     let mut paths = paths.map(|path| directory::join(context.directory, &path));
     paths.any(|path| {
         context.facts.kind(&path) == PathKind::Outside
@@ -74,17 +77,17 @@ fn find_reaches_uncovered(command: &Command, context: &Context<'_>) -> bool {
 }
 
 /// It is a command of git that deletes or replaces a file whose content neither a checkpoint nor git has.
-pub(super) fn discards_unsaved(command: &Command, context: &Context<'_>) -> bool {
+pub(super) fn discards_unsaved(command: &Command, context: &JudgeContext<'_>) -> bool {
     let mut operands = command.operands();
     let Some(action) = operands.next().map(|word| word.text.as_str()) else { return false };
-    let has = |options: [&str; 2]| options.iter().any(|option| command.has(option));
+    let has = |options: [&str; 2]| options.iter().any(|option| command.has_option(option));
     // (git expands quoted patterns itself, and `:/` begins with an instruction to it.)
     let is_pathspec = |word: &Word| {
         word.is_literal() && word.text.contains([':', '*', '?', '[']) || word.text.starts_with(':')
     };
     let is_whole = matches!(action, "reset" | "switch")
         || action == "checkout" && has(["-f", "--force"])
-        || command.has("-C")
+        || command.has_option("-C")
         || command.operands().any(is_pathspec);
     let only_index = has(["-S", "--staged"]) && !has(["-W", "--worktree"]);
     let is_tracked = action != "clean";
@@ -92,10 +95,10 @@ pub(super) fn discards_unsaved(command: &Command, context: &Context<'_>) -> bool
         "restore" if only_index => Vec::new(),
         _ if is_whole => vec![String::new()],
         _ => {
-            let named = operands.flat_map(|word| targets(word, command, context));
+            let named = operands.flat_map(|word| target_paths(word, command, context));
             let mut paths: Vec<String> = named.collect();
             if paths.is_empty() && !is_tracked {
-                paths.extend(target(&Word::literal("."), command));
+                paths.extend(target_path(&Word::literal("."), command));
             }
             paths.iter().map(|path| directory::join(context.directory, path)).collect()
         }
@@ -112,7 +115,7 @@ fn has_condition(command: &Command) -> bool {
                 while arguments.next_if(|word| !matches!(word.text.as_str(), ";" | "+")).is_some() {
                 }
             }
-            text if text.starts_with('-') && !NOT_CONDITIONS.contains(&text) => return true,
+            text if text.starts_with('-') && !UNRESTRICTING_ACTIONS.contains(&text) => return true,
             _ => {}
         }
     }
@@ -133,23 +136,23 @@ fn is_expression(word: &Word) -> bool {
 
 /// The paths that `mv` replaces: the destination, or the entries of that name in it; and those that it moves into a
 /// temporary directory, or to an unknown place, which may be one.
-fn replaced(command: &Command, context: &Context<'_>) -> Vec<String> {
+fn replaced_paths(command: &Command, context: &JudgeContext<'_>) -> Vec<String> {
     let mut operands: Vec<&Word> = command.operands().collect();
     let arguments = command.arguments();
     let named = (0..arguments.len()).find_map(|at| {
         let mut options = ["-t", "--target-directory"].into_iter();
-        options.find_map(|option| value_of(&arguments[at..], option))
+        options.find_map(|option| option_value(&arguments[at..], option))
     });
     let Some(word) = named.or_else(|| operands.pop().cloned()) else { return Vec::new() };
-    let destination = target(&word, command);
+    let destination = target_path(&word, command);
     let place = destination.clone().or_else(|| known_directory(&word, command));
     let is_lost = |kind| matches!(kind, PathKind::Temporary | PathKind::HomeOrAbove);
-    if place.is_none_or(|place| is_lost(context.kind(&place))) {
-        return operands.iter().flat_map(|word| targets(word, command, context)).collect();
+    if place.is_none_or(|place| is_lost(context.path_kind(&place))) {
+        return operands.iter().flat_map(|word| target_paths(word, command, context)).collect();
     }
     let Some(destination) = destination else { return Vec::new() };
     let inside = operands.iter().filter_map(|source| {
-        let name = source.known()?.trim_end_matches('/').rsplit('/').next()?;
+        let name = source.literal_text()?.trim_end_matches('/').rsplit('/').next()?;
         Some(directory::join(&destination, name))
     });
     let inside: Vec<String> = inside.collect();
@@ -168,15 +171,17 @@ fn known_directory(word: &Word, command: &Command) -> Option<String> {
     }
     let directory = known.rsplit_once('/').map_or(".", |(directory, _)| directory);
     let directory = Word::literal(if directory.is_empty() { "/" } else { directory });
-    directory::path_of(command.directory.as_deref(), &directory)
+    directory::resolve_word(command.directory.as_deref(), &directory)
 }
 
 /// The paths that an operand names; a pattern is expanded.
-fn targets(word: &Word, command: &Command, context: &Context<'_>) -> Vec<String> {
-    let is_pattern = word.kind == Kind::Pattern;
-    match target(word, command) {
+fn target_paths(word: &Word, command: &Command, context: &JudgeContext<'_>) -> Vec<String> {
+    let is_pattern = word.kind == WordKind::Pattern;
+    match target_path(word, command) {
         // (`*` in the project is not all of it: hidden files stay.)
-        Some(path) if !is_pattern || context.kind(&path) != PathKind::Project => return vec![path],
+        Some(path) if !is_pattern || context.path_kind(&path) != PathKind::Project => {
+            return vec![path];
+        }
         _ if !is_pattern => return Vec::new(),
         _ => {}
     }
@@ -184,7 +189,8 @@ fn targets(word: &Word, command: &Command, context: &Context<'_>) -> Vec<String>
         Some(rest) => (Some("~".to_owned()), rest),
         None => {
             let start = if word.text.starts_with('/') { "/" } else { "." };
-            let start = directory::path_of(command.directory.as_deref(), &Word::literal(start));
+            let start =
+                directory::resolve_word(command.directory.as_deref(), &Word::literal(start));
             (start, word.text.as_str())
         }
     };
@@ -195,7 +201,8 @@ fn targets(word: &Word, command: &Command, context: &Context<'_>) -> Vec<String>
             if !has_pattern {
                 return vec![directory::join(path, part)];
             }
-            let names = context.facts.matches(&directory::join(context.directory, path), part);
+            let names =
+                context.facts.expand_pattern(&directory::join(context.directory, path), part);
             names.iter().map(|name| directory::join(path, name)).collect()
         });
         paths = expanded.take(MAX_EXPANDED).collect();
@@ -204,9 +211,9 @@ fn targets(word: &Word, command: &Command, context: &Context<'_>) -> Vec<String>
 }
 
 /// The path that a word names; `a/*` counts as all of `a`.
-fn target(word: &Word, command: &Command) -> Option<String> {
+fn target_path(word: &Word, command: &Command) -> Option<String> {
     let mut word = word.clone();
-    if word.kind != Kind::Literal {
+    if word.kind != WordKind::Literal {
         while let Some(text) =
             ["/*", "/.*", "/**", "/{*,.*}"].iter().find_map(|end| word.text.strip_suffix(end))
         {
@@ -215,9 +222,9 @@ fn target(word: &Word, command: &Command) -> Option<String> {
         if matches!(word.text.as_str(), "*" | ".*" | "**") {
             ".".clone_into(&mut word.text);
         }
-        if word.kind == Kind::Pattern && !word.text.contains(['*', '?', '[']) {
-            word.kind = Kind::Literal;
+        if word.kind == WordKind::Pattern && !word.text.contains(['*', '?', '[']) {
+            word.kind = WordKind::Literal;
         }
     }
-    directory::path_of(command.directory.as_deref(), &word)
+    directory::resolve_word(command.directory.as_deref(), &word)
 }

@@ -3,23 +3,23 @@
 //! A directory is relative to the project root (`""`, `a/b`, `../c`), absolute (`/etc`), or below the home
 //! (`~`, `~/x`).
 
-use super::word::{Kind, Word};
+use super::word::{Word, WordKind};
 
 /// The directory after `cd` or `pushd` with these arguments, which is assumed to succeed; `None` if unknown.
 pub(super) fn after_cd<'a>(
     directory: Option<&str>,
     mut arguments: impl Iterator<Item = &'a Word>,
 ) -> Option<String> {
-    let is_option = |word: &&Word| matches!(word.known(), Some("-P" | "-L" | "-e" | "--"));
+    let is_option = |word: &&Word| matches!(word.literal_text(), Some("-P" | "-L" | "-e" | "--"));
     match arguments.find(|word| !is_option(word)) {
         None => Some("~".to_owned()),
         Some(word) if word.text.starts_with(['+', '-']) => None,
-        Some(word) => path_of(directory, word),
+        Some(word) => resolve_word(directory, word),
     }
 }
 
 /// The path that a word names, relative to `directory`; `None` if the text does not determine it.
-pub(in super::super) fn path_of(directory: Option<&str>, word: &Word) -> Option<String> {
+pub(in super::super) fn resolve_word(directory: Option<&str>, word: &Word) -> Option<String> {
     let text = word.text.as_str();
     let below = |prefixes: &[&str]| {
         let mut rests = prefixes.iter().filter_map(|prefix| text.strip_prefix(prefix));
@@ -27,21 +27,21 @@ pub(in super::super) fn path_of(directory: Option<&str>, word: &Word) -> Option<
     };
     match word.kind {
         // A quoted tilde is an ordinary character.
-        Kind::Literal if text.starts_with('~') => join(directory?, &format!("./{text}")).into(),
-        Kind::Literal | Kind::Home
+        WordKind::Literal if text.starts_with('~') => join(directory?, &format!("./{text}")).into(),
+        WordKind::Literal | WordKind::Home
             if text == "~" || text.starts_with('/') || text.starts_with("~/") =>
         {
             Some(join("", text))
         }
-        Kind::Literal => Some(join(directory?, text)),
-        Kind::Home | Kind::Quoted | Kind::Variable | Kind::Output => {
+        WordKind::Literal => Some(join(directory?, text)),
+        WordKind::Home | WordKind::Quoted | WordKind::Variable | WordKind::Output => {
             if let Some(rest) = below(&["$HOME", "${HOME}"]) {
                 return Some(join("", &format!("~{rest}")));
             }
             let rest = below(&["$PWD", "${PWD}", "~+", "$(pwd)", "`pwd`"])?;
             Some(join(directory?, &format!("./{rest}")))
         }
-        Kind::Pattern => None,
+        WordKind::Pattern => None,
     }
 }
 
@@ -94,20 +94,20 @@ mod tests {
     #[test]
     fn path_of_a_word_is_known_only_if_static() {
         for (text, kind, expected) in [
-            ("b", Kind::Literal, Some("a/b")),
-            ("~", Kind::Home, Some("~")),
-            ("~/x/..", Kind::Home, Some("~")),
-            ("~", Kind::Literal, Some("a/~")),
-            ("$HOME/", Kind::Variable, Some("~")),
-            ("${HOME}/x", Kind::Quoted, Some("~/x")),
-            ("~+/x", Kind::Home, Some("a/x")),
-            ("$PWD/..", Kind::Quoted, Some("")),
-            ("$x/y", Kind::Variable, None),
-            ("$HOMER", Kind::Variable, None),
-            ("*.c", Kind::Pattern, None),
+            ("b", WordKind::Literal, Some("a/b")),
+            ("~", WordKind::Home, Some("~")),
+            ("~/x/..", WordKind::Home, Some("~")),
+            ("~", WordKind::Literal, Some("a/~")),
+            ("$HOME/", WordKind::Variable, Some("~")),
+            ("${HOME}/x", WordKind::Quoted, Some("~/x")),
+            ("~+/x", WordKind::Home, Some("a/x")),
+            ("$PWD/..", WordKind::Quoted, Some("")),
+            ("$x/y", WordKind::Variable, None),
+            ("$HOMER", WordKind::Variable, None),
+            ("*.c", WordKind::Pattern, None),
         ] {
             let word = Word { text: text.to_owned(), kind };
-            assert_eq!(path_of(Some("a"), &word).as_deref(), expected, "{text}");
+            assert_eq!(resolve_word(Some("a"), &word).as_deref(), expected, "{text}");
         }
     }
 }

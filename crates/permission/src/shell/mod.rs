@@ -4,24 +4,24 @@
 //! from bash, the line counts as not understood; the commands that were found are still used.
 
 pub(super) mod directory;
-mod read;
+mod script_reader;
 mod word;
 
 use std::ops::Range;
 
-pub(super) use word::{Kind, Word};
+pub(super) use word::{Word, WordKind};
 
 /// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
     /// Its simple commands in the order of the text, those in substitutions and functions included.
-    pub(super) commands: Vec<Simple>,
+    pub(super) commands: Vec<SimpleCommand>,
     /// The functions that it defines.
     pub(super) functions: Vec<String>,
     /// Every pipeline at the top level; a single command is a pipeline of one stage.
     pub(super) pipelines: Vec<Pipeline>,
     /// The grammar accepts all of it.
-    pub(super) is_understood: bool,
+    pub(super) is_fully_parsed: bool,
     /// A limit of the parser was reached.
     pub(super) is_too_long: bool,
     /// It is a sequence of pipelines of simple commands.
@@ -41,7 +41,7 @@ pub(super) struct Pipeline {
 
 /// A simple command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Simple {
+pub(super) struct SimpleCommand {
     /// Its words, without the assignments before them.
     pub(super) words: Vec<Word>,
     /// The assignments before its words, or those that it consists of.
@@ -61,7 +61,7 @@ pub(super) struct Simple {
 /// A redirection of a simple command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
-    pub(super) how: How,
+    pub(super) kind: RedirectKind,
     /// The file, or the text.
     pub(super) target: Word,
     /// The number before the operator.
@@ -70,7 +70,7 @@ pub(super) struct Redirect {
 
 /// The kind of a redirection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum RedirectKind {
     /// `< file`
     Read,
     /// `> file`, `>> file`, `&> file`, `<> file` and so on.
@@ -83,21 +83,21 @@ pub(super) enum How {
 
 impl Script {
     /// Parses a line that starts in `directory`. Never fails; takes time in proportion to the text.
-    pub(super) fn read(text: &str, directory: &str) -> Self {
-        read::read(text, Some(directory.to_owned()), read::max_depth())
+    pub(super) fn parse(text: &str, directory: &str) -> Self {
+        script_reader::parse_script(text, Some(directory.to_owned()), script_reader::max_depth())
     }
 
     /// Parses a text that another command executes, nested up to `depth` levels.
-    pub(super) fn read_nested(text: &str, directory: Option<String>, depth: usize) -> Self {
-        read::read(text, directory, depth)
+    pub(super) fn parse_nested(text: &str, directory: Option<String>, depth: usize) -> Self {
+        script_reader::parse_script(text, directory, depth)
     }
 }
 
 impl Redirect {
     /// The file that is written, unless it is one of the harmless devices.
-    pub(super) fn writes(&self) -> Option<&Word> {
+    pub(super) fn written_file(&self) -> Option<&Word> {
         let harmless = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
-        let is_file = self.how == How::Write
+        let is_file = self.kind == RedirectKind::Write
             && !(self.target.is_literal() && harmless.contains(&self.target.text.as_str()));
         is_file.then_some(&self.target)
     }
@@ -122,26 +122,26 @@ mod tests {
             let mark = if word.is_literal() { "" } else { "?" };
             format!("{}{mark}", word.text)
         };
-        let simple = |simple: &Simple| {
+        let simple = |simple: &SimpleCommand| {
             let words = simple.assignments.iter().chain(&simple.words).map(word);
             let mut text = words.collect::<Vec<_>>().join("·");
             for redirect in &simple.redirects {
-                let sign = match redirect.how {
-                    How::Read => "<",
-                    How::Write => ">",
-                    How::Text => "<<",
-                    How::Copy => continue,
+                let sign = match redirect.kind {
+                    RedirectKind::Read => "<",
+                    RedirectKind::Write => ">",
+                    RedirectKind::Text => "<<",
+                    RedirectKind::Copy => continue,
                 };
                 text.push_str(&format!(" {sign}{}", word(&redirect.target)));
             }
             if simple.reads_pipe { format!("|{text}") } else { text }
         };
-        Script::read(line, "").commands.iter().map(simple).collect()
+        Script::parse(line, "").commands.iter().map(simple).collect()
     }
 
     fn check(line: &str, expected: &[&str]) {
         assert_eq!(shown(line), expected, "{line}");
-        assert!(Script::read(line, "").is_understood, "{line}");
+        assert!(Script::parse(line, "").is_fully_parsed, "{line}");
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             "a |\\ b",
             "x=1 \\ ",
         ] {
-            assert!(!Script::read(line, "").is_understood, "{line}: {:?}", shown(line));
+            assert!(!Script::parse(line, "").is_fully_parsed, "{line}: {:?}", shown(line));
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
             ("cd b | c; a", Some("")),
             ("cd b && c 2>&1 | d && a", Some("b")),
         ] {
-            let script = Script::read(line, "");
+            let script = Script::parse(line, "");
             let last = script.commands.last().expect(line);
             assert_eq!(last.directory.as_deref(), expected, "{line}");
         }
@@ -284,7 +284,7 @@ mod tests {
         ] {
             for n in [3, 99, 10_000] {
                 let line = format!("{}a{}", open.repeat(n), close.repeat(n));
-                Script::read(&line, "");
+                Script::parse(&line, "");
             }
         }
     }

@@ -11,12 +11,12 @@ pub(in super::super) struct Word {
     /// Without quotes; expansions stay as written.
     pub(in super::super) text: String,
     /// How far the text is the argument that the command gets.
-    pub(in super::super) kind: Kind,
+    pub(in super::super) kind: WordKind,
 }
 
 /// How far a word is known; the least known part decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in super::super) enum Kind {
+pub(in super::super) enum WordKind {
     /// The argument is exactly the text.
     #[default]
     Literal,
@@ -34,52 +34,53 @@ pub(in super::super) enum Kind {
 
 impl Word {
     pub(in super::super) fn literal(text: impl Into<String>) -> Self {
-        Self { text: text.into(), kind: Kind::Literal }
+        Self { text: text.into(), kind: WordKind::Literal }
     }
 
     /// The argument is exactly the text.
     pub(in super::super) fn is_literal(&self) -> bool {
-        self.kind == Kind::Literal
+        self.kind == WordKind::Literal
     }
 
     /// The text, if the argument is exactly that.
-    pub(in super::super) fn known(&self) -> Option<&str> {
+    pub(in super::super) fn literal_text(&self) -> Option<&str> {
         self.is_literal().then_some(&*self.text)
     }
 
     /// The shell may split it into several arguments.
     pub(in super::super) fn is_split(&self) -> bool {
-        matches!(self.kind, Kind::Variable | Kind::Output)
+        matches!(self.kind, WordKind::Variable | WordKind::Output)
     }
 
     /// The same word, its variables not quoted.
-    pub(in super::super) fn bare(&self) -> Self {
-        let kind = if self.kind == Kind::Quoted { Kind::Variable } else { self.kind };
+    pub(in super::super) fn without_quotes(&self) -> Self {
+        let kind = if self.kind == WordKind::Quoted { WordKind::Variable } else { self.kind };
         Self { text: self.text.clone(), kind }
     }
 }
 
 /// The expansions in a word, in the order of the text.
-pub(super) type Holes = [(Range<usize>, Kind)];
+pub(super) type Expansions = [(Range<usize>, WordKind)];
 
 /// Reads the word at this range, or the words that its braces expand to.
-pub(super) fn words(text: &str, at: Range<usize>, holes: &Holes) -> Vec<Word> {
+pub(super) fn read_words(text: &str, at: Range<usize>, holes: &Expansions) -> Vec<Word> {
     let raw = &text[at.clone()];
     let mut alternatives = Vec::new();
     if raw.contains('{')
         && !raw.contains(['$', '`'])
-        && expand(raw.to_owned(), &mut alternatives)
+        && expand_braces(raw.to_owned(), &mut alternatives)
         && alternatives.len() > 1
     {
-        return alternatives.iter().map(|raw| read(raw, 0..raw.len(), &[])).collect();
+        return alternatives.iter().map(|raw| read_word(raw, 0..raw.len(), &[])).collect();
     }
-    vec![read(text, at, holes)]
+    vec![read_word(text, at, holes)]
 }
 
 /// Adds the expansions of `a{b,c}d`; `false` if there are too many.
-fn expand(raw: String, made: &mut Vec<String>) -> bool {
+fn expand_braces(raw: String, made: &mut Vec<String>) -> bool {
     let opens = raw.match_indices('{').take(MAX_ALTERNATIVES);
-    let Some(commas) = opens.map(|(open, _)| commas(&raw, open)).find(|found| found.len() > 2)
+    let Some(commas) =
+        opens.map(|(open, _)| brace_positions(&raw, open)).find(|found| found.len() > 2)
     else {
         made.push(raw);
         return made.len() <= MAX_ALTERNATIVES;
@@ -87,11 +88,11 @@ fn expand(raw: String, made: &mut Vec<String>) -> bool {
     let (begin, end) = (&raw[..commas[0]], &raw[commas[commas.len() - 1] + 1..]);
     commas
         .windows(2)
-        .all(|part| expand(format!("{begin}{}{end}", &raw[part[0] + 1..part[1]]), made))
+        .all(|part| expand_braces(format!("{begin}{}{end}", &raw[part[0] + 1..part[1]]), made))
 }
 
 /// The positions of an opening brace, its commas and its closing brace; empty if it is not closed.
-fn commas(raw: &str, open: usize) -> Vec<usize> {
+fn brace_positions(raw: &str, open: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let (mut depth, mut quote) = (0, None);
     let mut chars = raw.char_indices();
@@ -117,35 +118,35 @@ fn commas(raw: &str, open: usize) -> Vec<usize> {
 }
 
 /// Reads one word: removes quotes and escapes, marks expansions.
-pub(super) fn read(text: &str, at: Range<usize>, holes: &Holes) -> Word {
-    let mut reader = Reader {
+pub(super) fn read_word(text: &str, at: Range<usize>, holes: &Expansions) -> Word {
+    let mut reader = WordReader {
         text,
         at: at.start,
         end: at.end,
         holes,
-        word: Word { text: String::with_capacity(at.len()), kind: Kind::Literal },
+        word: Word { text: String::with_capacity(at.len()), kind: WordKind::Literal },
     };
-    reader.unquoted();
+    reader.read_unquoted();
     reader.word
 }
 
 /// Reads the body of a here-document, which has the escapes and expansions of double quotes.
-pub(super) fn read_body(text: &str, at: Range<usize>, holes: &Holes) -> Word {
-    let word = Word { text: String::with_capacity(at.len()), kind: Kind::Literal };
-    let mut reader = Reader { text, at: at.start, end: at.end, holes, word };
-    reader.double_quoted(None);
-    reader.word.bare()
+pub(super) fn read_here_document_body(text: &str, at: Range<usize>, holes: &Expansions) -> Word {
+    let word = Word { text: String::with_capacity(at.len()), kind: WordKind::Literal };
+    let mut reader = WordReader { text, at: at.start, end: at.end, holes, word };
+    reader.read_double_quoted(None);
+    reader.word.without_quotes()
 }
 
-struct Reader<'a> {
+struct WordReader<'a> {
     text: &'a str,
     at: usize,
     end: usize,
-    holes: &'a Holes,
+    holes: &'a Expansions,
     word: Word,
 }
 
-impl Reader<'_> {
+impl WordReader<'_> {
     fn peek(&self) -> Option<char> {
         self.text[self.at..self.end].chars().next()
     }
@@ -156,12 +157,12 @@ impl Reader<'_> {
         Some(char)
     }
 
-    fn mark(&mut self, kind: Kind) {
+    fn mark(&mut self, kind: WordKind) {
         self.word.kind = self.word.kind.max(kind);
     }
 
     /// Copies the expansion that begins here, if there is one.
-    fn hole(&mut self, variable: Kind) -> bool {
+    fn copy_expansion(&mut self, variable: WordKind) -> bool {
         let at = self.at;
         let Ok(found) = self.holes.binary_search_by_key(&at, |(hole, _)| hole.start) else {
             return false;
@@ -173,14 +174,14 @@ impl Reader<'_> {
         let end = hole.end.min(self.end);
         self.word.text.push_str(&self.text[at..end]);
         self.at = end;
-        self.mark(if *kind == Kind::Variable { variable } else { *kind });
+        self.mark(if *kind == WordKind::Variable { variable } else { *kind });
         true
     }
 
-    fn unquoted(&mut self) {
+    fn read_unquoted(&mut self) {
         let begin = self.at;
         while self.at < self.end {
-            if self.hole(Kind::Variable) {
+            if self.copy_expansion(WordKind::Variable) {
                 continue;
             }
             let at = self.at;
@@ -198,36 +199,36 @@ impl Reader<'_> {
                     }
                 }
                 '"' => {
-                    self.double_quoted(Some('"'));
+                    self.read_double_quoted(Some('"'));
                 }
                 '$' if self.peek() == Some('\'') => {
                     self.next();
-                    self.ansi_quoted();
+                    self.read_ansi_quoted();
                 }
                 '$' if self.peek() == Some('"') => {
                     self.next();
-                    self.double_quoted(Some('"'));
+                    self.read_double_quoted(Some('"'));
                 }
                 _ => {
                     match char {
-                        '*' | '?' => self.mark(Kind::Pattern),
+                        '*' | '?' => self.mark(WordKind::Pattern),
                         // (The grammar knows these only in some positions.)
-                        '@' | '+' | '!' if self.peek() == Some('(') => self.mark(Kind::Pattern),
+                        '@' | '+' | '!' if self.peek() == Some('(') => self.mark(WordKind::Pattern),
                         '[' if self.text[self.at..self.end].contains(']') => {
-                            self.mark(Kind::Pattern);
+                            self.mark(WordKind::Pattern);
                         }
                         '~' if at == begin || self.text[..at].ends_with(['=', ':']) => {
-                            self.mark(Kind::Home);
+                            self.mark(WordKind::Home);
                         }
                         // Braces that were not expanded before; `{}` is no expansion.
-                        '{' if self.peek() != Some('}') && self.makes_several() => {
-                            self.mark(Kind::Variable);
+                        '{' if self.peek() != Some('}') && self.is_brace_expansion() => {
+                            self.mark(WordKind::Variable);
                         }
                         // The grammar found no expansion where bash may.
                         '$' if self.peek().is_some_and(|char| "({_".contains(char)) => {
-                            self.mark(Kind::Variable);
+                            self.mark(WordKind::Variable);
                         }
-                        '`' => self.mark(Kind::Output),
+                        '`' => self.mark(WordKind::Output),
                         _ => {}
                     }
                     self.word.text.push(char);
@@ -237,14 +238,14 @@ impl Reader<'_> {
     }
 
     /// The brace expands: it holds a comma or two dots.
-    fn makes_several(&self) -> bool {
+    fn is_brace_expansion(&self) -> bool {
         let rest = &self.text[self.at..self.end];
         rest.contains('}') && (rest.contains(',') || rest.contains(".."))
     }
 
-    fn double_quoted(&mut self, close: Option<char>) {
+    fn read_double_quoted(&mut self, close: Option<char>) {
         while self.at < self.end {
-            if self.hole(Kind::Quoted) {
+            if self.copy_expansion(WordKind::Quoted) {
                 continue;
             }
             let Some(char) = self.next() else { return };
@@ -258,10 +259,10 @@ impl Reader<'_> {
                 },
                 _ => {
                     if char == '`' {
-                        self.mark(Kind::Output);
+                        self.mark(WordKind::Output);
                     }
                     if char == '$' && self.peek().is_some_and(|char| "({_".contains(char)) {
-                        self.mark(Kind::Quoted);
+                        self.mark(WordKind::Quoted);
                     }
                     self.word.text.push(char);
                 }
@@ -270,7 +271,7 @@ impl Reader<'_> {
     }
 
     /// `$'…'`, with the escapes of C.
-    fn ansi_quoted(&mut self) {
+    fn read_ansi_quoted(&mut self) {
         let mut bytes = Vec::new();
         while let Some(char) = self.next() {
             let escaped = match char {
@@ -290,12 +291,12 @@ impl Reader<'_> {
                 'r' => bytes.push(b'\r'),
                 't' => bytes.push(b'\t'),
                 'v' => bytes.push(11),
-                'x' => self.number(16, 2, &mut bytes),
-                'u' => self.number(16, 4, &mut bytes),
-                'U' => self.number(16, 8, &mut bytes),
+                'x' => self.read_number(16, 2, &mut bytes),
+                'u' => self.read_number(16, 4, &mut bytes),
+                'U' => self.read_number(16, 8, &mut bytes),
                 '0'..='7' => {
                     self.at -= 1;
-                    self.number(8, 3, &mut bytes);
+                    self.read_number(8, 3, &mut bytes);
                 }
                 'c' => {
                     let char = self.next().unwrap_or('@');
@@ -308,7 +309,7 @@ impl Reader<'_> {
         self.word.text.push_str(&String::from_utf8_lossy(&bytes));
     }
 
-    fn number(&mut self, base: u32, most: usize, bytes: &mut Vec<u8>) {
+    fn read_number(&mut self, base: u32, most: usize, bytes: &mut Vec<u8>) {
         let mut value = 0_u32;
         for _ in 0..most {
             let Some(digit) = self.peek().and_then(|char| char.to_digit(base)) else { break };

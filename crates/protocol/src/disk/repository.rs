@@ -3,26 +3,26 @@
 use std::fs;
 use std::path::Path;
 
-use super::{SMALL, beginning};
+use super::{SMALL_FILE_LIMIT, read_beginning};
 
 /// Folders directly in a repository that hold only files of git.
-pub const FOLDERS: &[&str] = &["hooks", "logs", "objects", "refs", "reftable", "worktrees"];
+pub const GIT_FOLDERS: &[&str] = &["hooks", "logs", "objects", "refs", "reftable", "worktrees"];
 
 /// Folders of git in which a user may have a worktree (`git worktree add branches/x`).
-pub const FOLDERS_WITH_TREES: &[&str] =
+pub const FOLDERS_WITH_WORKTREES: &[&str] =
     &["branches", "info", "lfs", "modules", "remotes", "rr-cache"];
 
 /// Folders that git creates temporarily, or that related programs keep there.
-pub const FOLDERS_AT_TIMES: &[&str] =
+pub const TEMPORARY_FOLDERS: &[&str] =
     &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
 
 /// Files directly in a repository that always exist.
-pub const FILES: &[&str] =
+pub const GIT_FILES: &[&str] =
     &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
 
 /// Files that git keeps there temporarily, or in the folder of a worktree, besides `MERGE_HEAD` and similar
 /// ones.
-const FILES_AT_TIMES: &[&str] = &[
+const TEMPORARY_FILES: &[&str] = &[
     "ADD_EDIT.patch",
     "AUTO_MERGE",
     "COMMIT_EDITMSG",
@@ -51,22 +51,22 @@ pub fn is_one_of(name: &str, lists: &[&[&str]]) -> bool {
 }
 
 /// Whether git keeps a file of this name directly in a repository, temporarily or permanently.
-pub fn is_file(name: &str) -> bool {
+pub fn is_git_file(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.strip_suffix(".lock").unwrap_or(&name);
     name.ends_with("_head")
         || name.starts_with("bisect_")
         || name.starts_with("sharedindex.")
-        || is_one_of(name, &[FILES, FILES_AT_TIMES])
+        || is_one_of(name, &[GIT_FILES, TEMPORARY_FILES])
 }
 
 /// Git would use it as a repository, or would if it had its `HEAD`, which a command can remove and restore. A
 /// folder that has only the names is not one.
-pub fn looks_like_one(folder: &Path) -> bool {
+pub fn looks_like_repository(folder: &Path) -> bool {
     // (Any of them may be a link.)
     let is_folder = |name: &str| folder.join(name).is_dir();
     if is_folder("objects") && is_folder("refs") {
-        has_head(folder) || is_settings(&folder.join("config"))
+        has_head(folder) || is_git_config(&folder.join("config"))
     } else {
         // The folder of a worktree uses the common folder for the rest.
         folder.join("commondir").is_file() && has_head(folder)
@@ -90,14 +90,14 @@ fn is_head(file: &Path) -> bool {
         name.is_some_and(|name| name.starts_with(b"refs/"))
     };
     fs::read_link(file).is_ok_and(|name| name.starts_with("refs"))
-        || beginning(file, LENGTH).is_ok_and(|text| is_branch(&text) || is_commit(&text))
+        || read_beginning(file, LENGTH).is_ok_and(|text| is_branch(&text) || is_commit(&text))
 }
 
 /// Git writes such settings into every repository that it creates.
-fn is_settings(file: &Path) -> bool {
+fn is_git_config(file: &Path) -> bool {
     const KEY: &[u8] = b"repositoryformatversion";
     let says_so = |text: &[u8]| text.windows(KEY.len()).any(|word| word.eq_ignore_ascii_case(KEY));
-    beginning(file, SMALL).is_ok_and(|text| says_so(&text))
+    read_beginning(file, SMALL_FILE_LIMIT).is_ok_and(|text| says_so(&text))
 }
 
 #[cfg(test)]
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn git_file_names_are_recognised() {
         for name in ["HEAD", "head.lock", "FETCH_HEAD", "BISECT_LOG", "sharedindex.a", "Index"] {
-            assert!(is_file(name), "{name}");
+            assert!(is_git_file(name), "{name}");
         }
         for name in ["README", "AHEAD", "config.rs", "Cargo.lock", ".lock", "bisect"] {
-            assert!(!is_file(name), "{name}");
+            assert!(!is_git_file(name), "{name}");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Body, Event, Header, MAIN_AGENT, Place, VERSION};
+use super::{Event, EventBody, EventHeader, FORMAT_VERSION, MAIN_AGENT, WorkPosition};
 use crate::mask::{MASK, Masker};
 
 /// An event as sinks receive it: masked, and serialised once for all of them.
 #[derive(Debug)]
-pub struct Stamped {
+pub struct StampedEvent {
     /// The event.
     pub event: Event,
     /// Its line of JSON, without the line break.
@@ -20,13 +20,13 @@ pub struct Stamped {
 /// what the loop does.
 pub trait Sink: Send {
     /// Takes the next event of the session's main agent.
-    fn take(&mut self, stamped: &Stamped);
+    fn receive(&mut self, stamped: &StampedEvent);
 
     /// Takes the next event of a sub-agent. Whatever follows the work of the session itself ignores it.
-    fn take_from_agent(&mut self, _stamped: &Stamped) {}
+    fn receive_from_subagent(&mut self, _stamped: &StampedEvent) {}
 
     /// The events before this process, in a resumed session: called once, before its next event.
-    fn recorded(&mut self, _events: &[&Event]) {}
+    fn receive_recorded(&mut self, _events: &[&Event]) {}
 }
 
 /// The time, injected so that tests control it.
@@ -39,30 +39,30 @@ pub trait Clock: Send + Sync {
 
 /// Stamps events of one agent and hands them to the sinks. Clones share the stream and the agent.
 #[derive(Clone)]
-pub struct Events {
-    shared: Arc<Shared>,
-    agent: Arc<Agent>,
+pub struct EventStream {
+    shared: Arc<SharedStream>,
+    agent: Arc<AgentPosition>,
 }
 
 /// An agent of the session, and its position in the work.
-struct Agent {
+struct AgentPosition {
     id: String,
-    place: Mutex<Place>,
+    position: Mutex<WorkPosition>,
 }
 
-struct Shared {
+struct SharedStream {
     session: String,
     clock: Arc<dyn Clock>,
     masker: Arc<Masker>,
-    stream: Mutex<Stream>,
+    stream: Mutex<StreamState>,
 }
 
-struct Stream {
+struct StreamState {
     seq: u64,
     sinks: Vec<Box<dyn Sink>>,
 }
 
-impl Events {
+impl EventStream {
     /// A stream whose next event has number `seq + 1`.
     pub fn new(
         session: String,
@@ -71,26 +71,26 @@ impl Events {
         masker: Arc<Masker>,
         sinks: Vec<Box<dyn Sink>>,
     ) -> Self {
-        let stream = Mutex::new(Stream { seq, sinks });
-        let agent = Agent { id: MAIN_AGENT.to_owned(), place: Mutex::default() };
-        let shared = Shared { session, clock, masker, stream };
+        let stream = Mutex::new(StreamState { seq, sinks });
+        let agent = AgentPosition { id: MAIN_AGENT.to_owned(), position: Mutex::default() };
+        let shared = SharedStream { session, clock, masker, stream };
         Self { shared: Arc::new(shared), agent: Arc::new(agent) }
     }
 
     /// The same stream for the events of a sub-agent, which has its own position in the work.
     #[must_use]
-    pub fn of_agent(&self, id: &str) -> Self {
-        let agent = Agent { id: id.to_owned(), place: Mutex::new(self.place()) };
+    pub fn for_subagent(&self, id: &str) -> Self {
+        let agent = AgentPosition { id: id.to_owned(), position: Mutex::new(self.position()) };
         Self { shared: self.shared.clone(), agent: Arc::new(agent) }
     }
 
     /// The agent whose events these are.
-    pub fn agent(&self) -> &str {
+    pub fn agent_id(&self) -> &str {
         &self.agent.id
     }
 
     /// The session's id.
-    pub fn session(&self) -> &str {
+    pub fn session_id(&self) -> &str {
         &self.shared.session
     }
 
@@ -105,30 +105,30 @@ impl Events {
     }
 
     /// Adds a sink for all further events.
-    pub fn add(&self, sink: Box<dyn Sink>) {
-        self.stream().sinks.push(sink);
+    pub fn add_sink(&self, sink: Box<dyn Sink>) {
+        self.lock_stream().sinks.push(sink);
     }
 
     /// Sets the position of further events.
-    pub fn at(&self, place: Place) {
-        *self.agent.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    pub fn set_position(&self, place: WorkPosition) {
+        *self.agent.position.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
     /// The current position.
-    pub fn place(&self) -> Place {
-        *self.agent.place.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn position(&self) -> WorkPosition {
+        *self.agent.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Emits a fact; returns when every sink has taken it. Returns the event as they received it.
-    pub fn emit(&self, body: Body) -> Event {
-        let place = self.place();
-        let mut stream = self.stream();
+    pub fn emit(&self, body: EventBody) -> Event {
+        let place = self.position();
+        let mut stream = self.lock_stream();
         // Events that are not stored have no number, so that numbers have no gaps.
         if body.is_stored() {
             stream.seq += 1;
         }
-        let header = Header {
-            v: VERSION,
+        let header = EventHeader {
+            v: FORMAT_VERSION,
             seq: stream.seq,
             ts: self.shared.clock.timestamp(),
             session: self.shared.session.clone(),
@@ -140,65 +140,67 @@ impl Events {
         if stream.sinks.is_empty() {
             return event;
         }
-        let stamped = self.stamp(event);
+        let stamped = self.mask_and_serialize(event);
         for sink in &mut stream.sinks {
             if is_main {
-                sink.take(&stamped);
+                sink.receive(&stamped);
             } else {
-                sink.take_from_agent(&stamped);
+                sink.receive_from_subagent(&stamped);
             }
         }
         stamped.event
     }
 
-    fn stamp(&self, mut event: Event) -> Stamped {
+    fn mask_and_serialize(&self, mut event: Event) -> StampedEvent {
         // Events hold only strings, numbers and maps with string keys: they always serialise.
         let line = serde_json::to_string(&event).unwrap_or_default();
-        if !self.shared.masker.may_find(&line) {
-            return Stamped { event, line };
+        if !self.shared.masker.may_contain_secret(&line) {
+            return StampedEvent { event, line };
         }
-        if self.masked_in_its_words(&mut event.body) {
+        if self.mask_user_text(&mut event.body) {
             let line = serde_json::to_string(&event).unwrap_or_default();
-            return Stamped { event, line };
+            return StampedEvent { event, line };
         }
         let mut value = serde_json::to_value(&event).unwrap_or_default();
         self.shared.masker.mask_value(&mut value);
         // This fails only if a `redact_extra` matches the words of the format itself: then the texts are
         // dropped and the fact stays.
         let event = serde_json::from_value(value).unwrap_or_else(|_| {
-            let body = Body::error(
+            let body = EventBody::error(
                 "record",
                 "an event was withheld: record.redact_extra matches words of its format",
             );
             Event { header: event.header, body }
         });
         let line = serde_json::to_string(&event).unwrap_or_default();
-        Stamped { event, line }
+        StampedEvent { event, line }
     }
 
     /// A rule, a mode or a pin is masked only in its text, so that an expression of `record.redact_extra`
     /// that matches more does not change its effect, now or on resume.
-    fn masked_in_its_words(&self, body: &mut Body) -> bool {
+    fn mask_user_text(&self, body: &mut EventBody) -> bool {
         let words = match body {
-            Body::ModeChanged { words: Some(words), .. } => words,
-            Body::RuleAdded { rule } | Body::RuleRemoved { rule } => {
-                rule.rule = with_holes(&self.shared.masker.mask_known(&rule.rule));
+            EventBody::ModeChanged { words: Some(words), .. } => words,
+            EventBody::RuleAdded { rule } | EventBody::RuleRemoved { rule } => {
+                rule.rule = replace_masks_with_wildcards(
+                    &self.shared.masker.mask_known_secrets(&rule.rule),
+                );
                 &mut rule.words
             }
-            Body::PinAdded { pin } | Body::PinRemoved { pin } => &mut pin.text,
+            EventBody::PinAdded { pin } | EventBody::PinRemoved { pin } => &mut pin.text,
             _ => return false,
         };
         *words = self.shared.masker.mask(words).into_owned();
         true
     }
 
-    fn stream(&self) -> MutexGuard<'_, Stream> {
+    fn lock_stream(&self) -> MutexGuard<'_, StreamState> {
         self.shared.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A rule with a wildcard in place of each secret: it denies more, never less.
-fn with_holes(masked: &str) -> String {
+fn replace_masks_with_wildcards(masked: &str) -> String {
     let mut rule = String::new();
     let mut rest = masked;
     while let Some((before, mask)) = rest.split_once(MASK) {

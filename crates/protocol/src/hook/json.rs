@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Asked, HookEvent, HookRuling, HookedCall, Occasion, Outcome, names};
+use super::{HookCall, HookEvent, HookOutcome, HookPayload, HookRequest, HookRuling, claude_names};
 use crate::Object;
 use crate::control::PermissionMode;
 use crate::event::MAIN_AGENT;
@@ -15,29 +15,30 @@ pub(super) const PERMISSION_PROMPT: &str = "permission_prompt";
 
 /// An answer of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct HookAnswer {
     /// What it wants.
-    pub outcome: Outcome,
+    pub outcome: HookOutcome,
     /// What it tells the user.
     pub message: Option<String>,
 }
 
 /// What hooks are asked. `log`: the session's record.
-pub fn question(asked: &Asked<'_>, log: Option<&Path>) -> Value {
-    let Asked { occasion, mode, root, events, limit: _ } = asked;
+pub fn encode_request(asked: &HookRequest<'_>, log: Option<&Path>) -> Value {
+    let HookRequest { payload: occasion, mode, root, events, limit: _ } = asked;
     let mut question = json!({
-        "session_id": events.session(),
+        "session_id": events.session_id(),
         "transcript_path": log.map(Path::to_string_lossy).unwrap_or_default(),
         "cwd": root.to_string_lossy(),
-        "permission_mode": foreign_mode(*mode),
+        "permission_mode": claude_mode_name(*mode),
         "hook_event_name": occasion.event().as_str(),
     });
-    if events.agent() != MAIN_AGENT {
-        question["agent_id"] = events.agent().into();
+    if events.agent_id() != MAIN_AGENT {
+        question["agent_id"] = events.agent_id().into();
     }
-    let about = |question: &mut Value, call: &HookedCall<'_>| {
-        question["tool_name"] = names::foreign_tool(call.tool).into();
-        question["tool_input"] = names::foreign_input(call.tool, call.input, root).into();
+    let about = |question: &mut Value, call: &HookCall<'_>| {
+        question["tool_name"] = claude_names::claude_tool_name(call.tool).into();
+        question["tool_input"] =
+            claude_names::claude_tool_input(call.tool, call.input, root).into();
         question["tool_use_id"] = call.id.into();
     };
     let ended = |question: &mut Value, is_active: bool, answer: &str| {
@@ -45,36 +46,36 @@ pub fn question(asked: &Asked<'_>, log: Option<&Path>) -> Value {
         question["last_assistant_message"] = answer.into();
     };
     match occasion {
-        Occasion::SessionStart { source, model } => {
+        HookPayload::SessionStart { source, model } => {
             question["source"] = (*source).into();
             question["model"] = (*model).into();
         }
-        Occasion::SessionEnd { reason } => question["reason"] = (*reason).into(),
-        Occasion::UserPromptSubmit { prompt } => question["prompt"] = (*prompt).into(),
-        Occasion::PreToolUse(call) => about(&mut question, call),
-        Occasion::PostToolUse { call, response } => {
+        HookPayload::SessionEnd { reason } => question["reason"] = (*reason).into(),
+        HookPayload::UserPromptSubmit { prompt } => question["prompt"] = (*prompt).into(),
+        HookPayload::PreToolUse(call) => about(&mut question, call),
+        HookPayload::PostToolUse { call, response } => {
             about(&mut question, call);
             question["tool_response"] = (*response).clone();
         }
-        Occasion::PostToolUseFailure { call, error, is_interrupt } => {
+        HookPayload::PostToolUseFailure { call, error, is_interrupt } => {
             about(&mut question, call);
             question["error"] = (*error).into();
             question["is_interrupt"] = (*is_interrupt).into();
         }
-        Occasion::Stop { is_active, answer } => ended(&mut question, *is_active, answer),
-        Occasion::StopFailure { error, details } => {
+        HookPayload::Stop { is_active, answer } => ended(&mut question, *is_active, answer),
+        HookPayload::StopFailure { error, details } => {
             question["error"] = (*error).into();
             question["error_details"] = (*details).into();
         }
-        Occasion::SubagentStop { is_active, answer, role } => {
+        HookPayload::SubagentStop { is_active, answer, role } => {
             ended(&mut question, *is_active, answer);
             question["agent_type"] = (*role).into();
         }
-        Occasion::PreCompact { is_manual, focus } => {
-            question["trigger"] = trigger(*is_manual).into();
+        HookPayload::PreCompact { is_manual, focus } => {
+            question["trigger"] = compaction_trigger(*is_manual).into();
             question["custom_instructions"] = (*focus).into();
         }
-        Occasion::Notification { message } => {
+        HookPayload::Notification { message } => {
             question["message"] = (*message).into();
             question["notification_type"] = PERMISSION_PROMPT.into();
         }
@@ -84,31 +85,34 @@ pub fn question(asked: &Asked<'_>, log: Option<&Path>) -> Value {
 
 /// The answer of a command that exited by itself; the error is why it counts as failed. Status 0: its output is the
 /// answer. 2: it blocks, and its error output is the reason.
-pub fn answer_of_command(
+pub fn parse_command_answer(
     event: HookEvent,
     exit_code: i32,
     stdout: &str,
     stderr: &str,
-) -> Result<Answer, String> {
+) -> Result<HookAnswer, String> {
     let stdout = stdout.trim();
     match exit_code {
         0 if stdout.starts_with('{') => {
             let value: Value = serde_json::from_str(stdout)
                 .map_err(|error| format!("its output is not valid JSON: {error}"))?;
-            answer(event, &value)
+            parse_answer(event, &value)
         }
         0 => {
             let is_context = matches!(event, HookEvent::SessionStart | HookEvent::UserPromptSubmit);
             let context = is_context && !stdout.is_empty();
             let context = context.then(|| stdout.to_owned()).into_iter().collect();
-            Ok(Answer { outcome: Outcome { context, ..Outcome::default() }, message: None })
+            Ok(HookAnswer {
+                outcome: HookOutcome { context, ..HookOutcome::default() },
+                message: None,
+            })
         }
         2 => {
             let reason = match stderr.trim() {
                 "" => "the hook gave no reason".to_owned(),
                 reason => reason.to_owned(),
             };
-            Ok(blocked(event, reason))
+            Ok(block_answer(event, reason))
         }
         code => {
             let words = if stderr.trim().is_empty() { stdout } else { stderr.trim() };
@@ -118,8 +122,8 @@ pub fn answer_of_command(
 }
 
 /// Something is blocked for a reason. If it can no longer be blocked, the user sees a notice.
-fn blocked(event: HookEvent, reason: String) -> Answer {
-    let mut answer = Answer::default();
+fn block_answer(event: HookEvent, reason: String) -> HookAnswer {
+    let mut answer = HookAnswer::default();
     match event {
         HookEvent::PreToolUse => answer.outcome.ruling = Some((HookRuling::Deny, reason)),
         HookEvent::UserPromptSubmit
@@ -137,21 +141,26 @@ fn blocked(event: HookEvent, reason: String) -> Answer {
 }
 
 /// The answer of a hook in JSON; the error is what is wrong with it.
-pub fn answer(event: HookEvent, value: &Value) -> Result<Answer, String> {
-    let written = Written::deserialize(value).map_err(|error| format!("its answer: {error}"))?;
-    let Written { goes_on, stop_reason, system_message, decision, reason, specific } = written;
-    let Specific { permission_decision, permission_decision_reason, updated_input, context } =
-        specific.unwrap_or_default();
+pub fn parse_answer(event: HookEvent, value: &Value) -> Result<HookAnswer, String> {
+    let written = AnswerJson::deserialize(value).map_err(|error| format!("its answer: {error}"))?;
+    let AnswerJson { goes_on, stop_reason, system_message, decision, reason, specific } = written;
+    let HookSpecificOutput {
+        permission_decision,
+        permission_decision_reason,
+        updated_input,
+        context,
+    } = specific.unwrap_or_default();
     let reason = reason.filter(|reason| !reason.trim().is_empty());
     let mut answer = match decision {
-        Some(Decision::Block) => {
-            blocked(event, reason.clone().unwrap_or_else(|| "the hook gave no reason".to_owned()))
-        }
+        Some(Decision::Block) => block_answer(
+            event,
+            reason.clone().unwrap_or_else(|| "the hook gave no reason".to_owned()),
+        ),
         Some(Decision::Approve) if event == HookEvent::PreToolUse => {
             let ruling = Some((HookRuling::Allow, reason.clone().unwrap_or_default()));
-            Answer { outcome: Outcome { ruling, ..Outcome::default() }, message: None }
+            HookAnswer { outcome: HookOutcome { ruling, ..HookOutcome::default() }, message: None }
         }
-        Some(Decision::Approve) | None => Answer::default(),
+        Some(Decision::Approve) | None => HookAnswer::default(),
     };
     let outcome = &mut answer.outcome;
     let ruling = match permission_decision {
@@ -162,7 +171,7 @@ pub fn answer(event: HookEvent, value: &Value) -> Result<Answer, String> {
     };
     if let Some(ruling) = ruling {
         let reason = permission_decision_reason.or(reason).unwrap_or_default();
-        outcome.add(Outcome { ruling: Some((ruling, reason)), ..Outcome::default() });
+        outcome.merge(HookOutcome { ruling: Some((ruling, reason)), ..HookOutcome::default() });
     }
     outcome.updated_input = updated_input;
     outcome.context.extend(context.filter(|context| !context.trim().is_empty()));
@@ -176,7 +185,7 @@ pub fn answer(event: HookEvent, value: &Value) -> Result<Answer, String> {
 /// An answer as it is written. Other fields are for other programs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Written {
+struct AnswerJson {
     #[serde(rename = "continue")]
     goes_on: Option<bool>,
     stop_reason: Option<String>,
@@ -184,12 +193,12 @@ struct Written {
     decision: Option<Decision>,
     reason: Option<String>,
     #[serde(rename = "hookSpecificOutput")]
-    specific: Option<Specific>,
+    specific: Option<HookSpecificOutput>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Specific {
+struct HookSpecificOutput {
     permission_decision: Option<PermissionDecision>,
     permission_decision_reason: Option<String>,
     updated_input: Option<Object>,
@@ -215,12 +224,12 @@ enum PermissionDecision {
 }
 
 /// What causes a compaction.
-pub(super) fn trigger(is_manual: bool) -> &'static str {
+pub(super) fn compaction_trigger(is_manual: bool) -> &'static str {
     if is_manual { "manual" } else { "auto" }
 }
 
 /// The name of a mode in Claude Code.
-pub fn foreign_mode(mode: PermissionMode) -> &'static str {
+pub fn claude_mode_name(mode: PermissionMode) -> &'static str {
     match mode {
         PermissionMode::Plan => "plan",
         PermissionMode::ReadOnly => "dontAsk",
@@ -239,9 +248,9 @@ mod tests {
         code: i32,
         stdout: &str,
         stderr: &str,
-        expected: Result<Answer, &str>,
+        expected: Result<HookAnswer, &str>,
     ) {
-        let found = answer_of_command(event, code, stdout, stderr);
+        let found = parse_command_answer(event, code, stdout, stderr);
         let found = found.as_ref().map_err(String::as_str);
         match (found, expected) {
             (Ok(found), Ok(expected)) => assert_eq!(*found, expected, "{stdout}{stderr}"),
@@ -250,28 +259,28 @@ mod tests {
         }
     }
 
-    fn wants(outcome: Outcome) -> Answer {
-        Answer { outcome, message: None }
+    fn wants(outcome: HookOutcome) -> HookAnswer {
+        HookAnswer { outcome, message: None }
     }
 
-    fn rules(ruling: HookRuling, reason: &str) -> Outcome {
-        Outcome { ruling: Some((ruling, reason.to_owned())), ..Outcome::default() }
+    fn rules(ruling: HookRuling, reason: &str) -> HookOutcome {
+        HookOutcome { ruling: Some((ruling, reason.to_owned())), ..HookOutcome::default() }
     }
 
     #[test]
     fn exit_status_decides() {
         let event = HookEvent::PreToolUse;
-        check(event, 0, "all is well\n", "", Ok(wants(Outcome::default())));
+        check(event, 0, "all is well\n", "", Ok(wants(HookOutcome::default())));
         check(event, 2, "", "not here\n", Ok(wants(rules(HookRuling::Deny, "not here"))));
         check(event, 2, "{}", "", Ok(wants(rules(HookRuling::Deny, "the hook gave no reason"))));
         check(event, 1, "", "oh\n", Err("it exited with 1: oh"));
         check(event, 127, "", "", Err("it exited with 127"));
         let context = vec!["branch: main".to_owned()];
-        let context = Outcome { context, ..Outcome::default() };
+        let context = HookOutcome { context, ..HookOutcome::default() };
         check(HookEvent::SessionStart, 0, "branch: main\n", "", Ok(wants(context)));
-        let block = Outcome { block: Some("no".to_owned()), ..Outcome::default() };
+        let block = HookOutcome { block: Some("no".to_owned()), ..HookOutcome::default() };
         check(HookEvent::Stop, 2, "", "no", Ok(wants(block)));
-        let told = Answer { message: Some("no".to_owned()), ..Answer::default() };
+        let told = HookAnswer { message: Some("no".to_owned()), ..HookAnswer::default() };
         check(HookEvent::PreCompact, 2, "", "no", Ok(told));
     }
 
@@ -285,11 +294,11 @@ mod tests {
         check(event, 0, approve, "", Ok(wants(rules(HookRuling::Allow, "r"))));
         let block = "{\"decision\":\"block\",\"reason\":\"r\"}";
         check(event, 0, block, "", Ok(wants(rules(HookRuling::Deny, "r"))));
-        let blocked = Outcome { block: Some("r".to_owned()), ..Outcome::default() };
+        let blocked = HookOutcome { block: Some("r".to_owned()), ..HookOutcome::default() };
         check(HookEvent::PostToolUse, 0, block, "", Ok(wants(blocked)));
-        let stop = Outcome { stop: Some("s".to_owned()), ..Outcome::default() };
+        let stop = HookOutcome { stop: Some("s".to_owned()), ..HookOutcome::default() };
         check(event, 0, "{\"continue\":false,\"stopReason\":\"s\"}", "", Ok(wants(stop)));
-        let told = Answer { message: Some("m".to_owned()), ..Answer::default() };
+        let told = HookAnswer { message: Some("m".to_owned()), ..HookAnswer::default() };
         check(event, 0, "{\"systemMessage\":\"m\",\"suppressOutput\":true}", "", Ok(told));
         check(event, 0, "{\"decision\":", "", Err("its output is not valid JSON"));
         check(event, 0, "{\"decision\":\"maybe\"}", "", Err("its answer: unknown variant `maybe`"));
@@ -299,8 +308,8 @@ mod tests {
     #[test]
     fn strictest_ruling_counts() {
         let mut outcome = rules(HookRuling::Allow, "a");
-        outcome.add(rules(HookRuling::Deny, "d"));
-        outcome.add(rules(HookRuling::Ask, "q"));
+        outcome.merge(rules(HookRuling::Deny, "d"));
+        outcome.merge(rules(HookRuling::Ask, "q"));
         assert_eq!(outcome, rules(HookRuling::Deny, "d"));
     }
 }

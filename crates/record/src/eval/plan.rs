@@ -2,7 +2,7 @@
 
 /// One run, by the indices of its task and variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PlannedRun {
     /// The task.
     pub task: usize,
     /// The variant.
@@ -13,13 +13,13 @@ pub struct Run {
 
 /// All runs. The variants of one task and repetition run one after the other, so that a server that becomes slower
 /// or a model that is replaced affects all variants alike; which of them is first changes.
-pub fn order(n_tasks: usize, n_variants: usize, repetitions: u32) -> Vec<Run> {
+pub fn plan_runs(n_tasks: usize, n_variants: usize, repetitions: u32) -> Vec<PlannedRun> {
     let mut runs = Vec::new();
     let mut first = 0;
     for repetition in 1..=repetitions {
         for task in 0..n_tasks {
             let variants = (0..n_variants).map(|at| (first + at) % n_variants);
-            runs.extend(variants.map(|variant| Run { task, variant, repetition }));
+            runs.extend(variants.map(|variant| PlannedRun { task, variant, repetition }));
             first += 1;
         }
     }
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn variants_alternate_and_each_run_occurs_once() {
-        let order = order(2, 2, 2);
+        let order = plan_runs(2, 2, 2);
         let shown: Vec<String> = order
             .iter()
             .map(|run| format!("{}{}{}", run.task, ["a", "b"][run.variant], run.repetition))

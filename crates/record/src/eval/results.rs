@@ -9,7 +9,7 @@ pub const FORMAT: u32 = 1;
 
 /// The first line: what is evaluated. An evaluation continues only if nothing of it has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct ResultsHeader {
     /// The version of the format.
     pub format: u32,
     /// The name of the suite.
@@ -36,9 +36,9 @@ pub struct EvaluatedVariant {
     pub configuration_hash: String,
 }
 
-impl Header {
+impl ResultsHeader {
     /// Why results with this header cannot be continued as `now`; `None` if they can.
-    pub fn why_not_continued(&self, now: &Self) -> Option<String> {
+    pub fn continuation_obstacle(&self, now: &Self) -> Option<String> {
         if self.format != now.format {
             return Some(format!(
                 "they have format {}, and this program writes format {}",
@@ -79,7 +79,7 @@ impl Header {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum RunOutcome {
     /// The agent ended with an answer, and all checks passed.
     Success,
     /// The agent did not end with an answer, or a check failed.
@@ -99,7 +99,7 @@ pub struct RunResult {
     /// The repetition, from 1.
     pub repetition: u32,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// Why it did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -151,19 +151,19 @@ pub struct CheckResult {
 
 /// What a file of results contains.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Recorded {
+pub struct ResultsFile {
     /// The first line; `None`: there is none yet.
-    pub header: Option<Header>,
+    pub header: Option<ResultsHeader>,
     /// The runs; of two of the same task, variant and repetition the later one.
     pub runs: Vec<RunResult>,
     /// The length of the complete lines in bytes. What follows was cut off when the program ended.
-    pub whole: usize,
+    pub complete_bytes: usize,
 }
 
 /// Reads the file. An error names the line.
-pub fn parse(text: &str) -> Result<Recorded, String> {
+pub fn parse_results(text: &str) -> Result<ResultsFile, String> {
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    let mut recorded = Recorded { whole, ..Recorded::default() };
+    let mut recorded = ResultsFile { complete_bytes: whole, ..ResultsFile::default() };
     for (number, line) in text[..whole].lines().enumerate() {
         let wrong = |error: serde_json::Error| format!("line {}: {error}", number + 1);
         if number == 0 {
@@ -171,14 +171,14 @@ pub fn parse(text: &str) -> Result<Recorded, String> {
             continue;
         }
         let run: RunResult = serde_json::from_str(line).map_err(wrong)?;
-        recorded.add(run);
+        recorded.add_run(run);
     }
     Ok(recorded)
 }
 
-impl Recorded {
+impl ResultsFile {
     /// Adds a run, in place of an earlier one.
-    pub fn add(&mut self, run: RunResult) {
+    pub fn add_run(&mut self, run: RunResult) {
         let is_same = |known: &&mut RunResult| {
             (known.task == run.task)
                 && known.variant == run.variant
@@ -193,7 +193,7 @@ impl Recorded {
     /// The result of this run says something about the variant.
     pub fn is_done(&self, task: &str, variant: &str, repetition: u32) -> bool {
         self.runs.iter().any(|run| {
-            run.outcome != Outcome::Error
+            run.outcome != RunOutcome::Error
                 && run.task == task
                 && run.variant == variant
                 && run.repetition == repetition
@@ -205,7 +205,7 @@ impl Recorded {
 mod tests {
     use super::*;
 
-    fn run(repetition: u32, outcome: Outcome) -> RunResult {
+    fn run(repetition: u32, outcome: RunOutcome) -> RunResult {
         RunResult {
             task: "a".to_owned(),
             variant: "base".to_owned(),
@@ -217,8 +217,8 @@ mod tests {
         }
     }
 
-    fn header() -> Header {
-        Header {
+    fn header() -> ResultsHeader {
+        ResultsHeader {
             format: FORMAT,
             suite: "s".to_owned(),
             suite_hash: "1".to_owned(),
@@ -234,27 +234,27 @@ mod tests {
         let head = serde_json::to_string(&header()).expect("JSON") + "\n";
         let whole = [
             head.as_str(),
-            &line(&run(1, Outcome::Error)),
-            &line(&run(2, Outcome::Failure)),
-            &line(&run(1, Outcome::Success)),
+            &line(&run(1, RunOutcome::Error)),
+            &line(&run(2, RunOutcome::Failure)),
+            &line(&run(1, RunOutcome::Success)),
         ]
         .concat();
-        let recorded = parse(&format!("{whole}{{\"task\":\"a")).expect("results");
+        let recorded = parse_results(&format!("{whole}{{\"task\":\"a")).expect("results");
         assert_eq!(recorded.header, Some(header()));
-        assert_eq!(recorded.whole, whole.len());
-        assert_eq!(recorded.runs, [run(1, Outcome::Success), run(2, Outcome::Failure)]);
+        assert_eq!(recorded.complete_bytes, whole.len());
+        assert_eq!(recorded.runs, [run(1, RunOutcome::Success), run(2, RunOutcome::Failure)]);
         assert!(recorded.is_done("a", "base", 1) && !recorded.is_done("a", "base", 3));
-        assert_eq!(parse("{\"format\"").expect("nothing"), Recorded::default());
-        assert!(parse("{}\n").expect_err("no header").starts_with("line 1: "));
+        assert_eq!(parse_results("{\"format\"").expect("nothing"), ResultsFile::default());
+        assert!(parse_results("{}\n").expect_err("no header").starts_with("line 1: "));
     }
 
     #[test]
     fn changed_evaluation_is_not_continued() {
-        assert_eq!(header().why_not_continued(&header()), None);
-        let now = Header { started: "later".to_owned(), ..header() };
-        assert_eq!(header().why_not_continued(&now), None);
-        let now = Header { suite_hash: "2".to_owned(), ..header() };
-        let why = header().why_not_continued(&now);
+        assert_eq!(header().continuation_obstacle(&header()), None);
+        let now = ResultsHeader { started: "later".to_owned(), ..header() };
+        assert_eq!(header().continuation_obstacle(&now), None);
+        let now = ResultsHeader { suite_hash: "2".to_owned(), ..header() };
+        let why = header().continuation_obstacle(&now);
         assert_eq!(why.as_deref(), Some("suite s has changed since"));
     }
 }

@@ -25,7 +25,7 @@ pub struct Interval {
 /// arXiv 2411.00640, section 2.2.
 pub fn design_effect(clusters: &[Vec<f64>]) -> f64 {
     let values = || clusters.iter().flatten().copied();
-    let (n_values, n_clusters) = (length(values().count()), length(clusters.len()));
+    let (n_values, n_clusters) = (count_as_f64(values().count()), count_as_f64(clusters.len()));
     if n_clusters <= 1.0 || n_values <= n_clusters {
         return 1.0;
     }
@@ -41,7 +41,7 @@ pub fn design_effect(clusters: &[Vec<f64>]) -> f64 {
     if independent > 0.0 { (clustered / independent).clamp(1.0, most) } else { most }
 }
 
-fn length(n: usize) -> f64 {
+fn count_as_f64(n: usize) -> f64 {
     f64::from(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
@@ -51,7 +51,7 @@ fn length(n: usize) -> f64 {
 /// Statistical Association 22 (1927), 209–212. With the effective number of runs: C. Franco, R. J. A. Little, T. A.
 /// Louis, E. V. Slud: Comparative study of confidence intervals for proportions in complex sample surveys. Journal of
 /// Survey Statistics and Methodology 7 (2019), 334–364.
-pub fn wilson(successes: u32, n: u32, design_effect: f64) -> Option<Interval> {
+pub fn wilson_interval(successes: u32, n: u32, design_effect: f64) -> Option<Interval> {
     if n == 0 {
         return None;
     }
@@ -64,7 +64,7 @@ pub fn wilson(successes: u32, n: u32, design_effect: f64) -> Option<Interval> {
 
 /// Pairs of runs of two variants on the same task and repetition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Pairs {
+pub struct PairCounts {
     /// Both succeeded.
     pub both: u32,
     /// Only the variant succeeded.
@@ -78,7 +78,7 @@ pub struct Pairs {
 /// What pairs say about two variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ComparisonVerdict {
     /// The variant succeeds more often.
     Better,
     /// It succeeds less often.
@@ -87,7 +87,7 @@ pub enum Verdict {
     Undecided,
 }
 
-impl Pairs {
+impl PairCounts {
     /// Adds a pair.
     pub fn add(&mut self, variant: bool, baseline: bool) {
         match (variant, baseline) {
@@ -99,7 +99,7 @@ impl Pairs {
     }
 
     /// Their number.
-    pub fn n(&self) -> u32 {
+    pub fn total(&self) -> u32 {
         self.both + self.only_variant + self.only_baseline + self.neither
     }
 
@@ -115,9 +115,9 @@ impl Pairs {
     /// based on paired data. Statistics in Medicine 17 (1998), 2635–2650. It combines the Wilson intervals of both
     /// rates with the correlation of the pairs, and is usable with few pairs and with rates of 0 and 1.
     pub fn difference(&self, design_effect: f64) -> Option<(f64, Interval)> {
-        let n = self.n();
-        let one = wilson(self.both + self.only_variant, n, design_effect)?;
-        let other = wilson(self.both + self.only_baseline, n, design_effect)?;
+        let n = self.total();
+        let one = wilson_interval(self.both + self.only_variant, n, design_effect)?;
+        let other = wilson_interval(self.both + self.only_baseline, n, design_effect)?;
         let [both, only_one, only_other, neither, n] =
             [self.both, self.only_variant, self.only_baseline, self.neither, n]
                 .map(|count| f64::from(count) / design_effect);
@@ -144,12 +144,12 @@ impl Pairs {
     }
 
     /// What they say.
-    pub fn verdict(&self, design_effect: f64) -> Verdict {
+    pub fn verdict(&self, design_effect: f64) -> ComparisonVerdict {
         match self.difference(design_effect) {
-            Some(_) if !self.can_decide(design_effect) => Verdict::Undecided,
-            Some((_, interval)) if interval.low > 0.0 => Verdict::Better,
-            Some((_, interval)) if interval.high < 0.0 => Verdict::Worse,
-            Some(_) | None => Verdict::Undecided,
+            Some(_) if !self.can_decide(design_effect) => ComparisonVerdict::Undecided,
+            Some((_, interval)) if interval.low > 0.0 => ComparisonVerdict::Better,
+            Some((_, interval)) if interval.high < 0.0 => ComparisonVerdict::Worse,
+            Some(_) | None => ComparisonVerdict::Undecided,
         }
     }
 }
@@ -163,11 +163,15 @@ mod tests {
     }
 
     fn check_wilson(successes: u32, n: u32, expected: &str) {
-        assert_eq!(shown(wilson(successes, n, 1.0).expect("runs")), expected, "{successes} of {n}");
+        assert_eq!(
+            shown(wilson_interval(successes, n, 1.0).expect("runs")),
+            expected,
+            "{successes} of {n}"
+        );
     }
 
-    fn pairs([both, only_variant, only_baseline, neither]: [u32; 4]) -> Pairs {
-        Pairs { both, only_variant, only_baseline, neither }
+    fn pairs([both, only_variant, only_baseline, neither]: [u32; 4]) -> PairCounts {
+        PairCounts { both, only_variant, only_baseline, neither }
     }
 
     #[test]
@@ -178,7 +182,7 @@ mod tests {
         check_wilson(0, 20, "0.0000 0.1611");
         check_wilson(1, 29, "0.0061 0.1718");
         check_wilson(10, 10, "0.7225 1.0000");
-        assert_eq!(wilson(0, 0, 1.0), None);
+        assert_eq!(wilson_interval(0, 0, 1.0), None);
     }
 
     #[test]
@@ -192,7 +196,7 @@ mod tests {
             let (difference, interval) = pairs(counts).difference(1.0).expect("pairs");
             assert_eq!(format!("{difference:.4}: {}", shown(interval)), expected);
         }
-        assert_eq!(Pairs::default().difference(1.0), None);
+        assert_eq!(PairCounts::default().difference(1.0), None);
     }
 
     #[test]
@@ -211,11 +215,11 @@ mod tests {
 
     #[test]
     fn few_differing_pairs_decide_nothing() {
-        assert_eq!(pairs([0, 0, 5, 0]).verdict(1.0), Verdict::Undecided);
-        assert_eq!(pairs([0, 0, 6, 0]).verdict(1.0), Verdict::Worse);
-        assert_eq!(pairs([4, 8, 0, 0]).verdict(1.0), Verdict::Better);
-        assert_eq!(pairs([5, 5, 4, 5]).verdict(1.0), Verdict::Undecided);
-        assert_eq!(Pairs::default().verdict(1.0), Verdict::Undecided);
+        assert_eq!(pairs([0, 0, 5, 0]).verdict(1.0), ComparisonVerdict::Undecided);
+        assert_eq!(pairs([0, 0, 6, 0]).verdict(1.0), ComparisonVerdict::Worse);
+        assert_eq!(pairs([4, 8, 0, 0]).verdict(1.0), ComparisonVerdict::Better);
+        assert_eq!(pairs([5, 5, 4, 5]).verdict(1.0), ComparisonVerdict::Undecided);
+        assert_eq!(PairCounts::default().verdict(1.0), ComparisonVerdict::Undecided);
     }
 
     #[test]
@@ -233,8 +237,8 @@ mod tests {
         // Between: means 1, 0.5 and 0; 3/2 × (1 + 0 + 1) ÷ 36 against 1.5 ÷ 30.
         let mixed = vec![vec![1.0, 1.0], vec![1.0, 0.0], vec![0.0, 0.0]];
         assert!((design_effect(&mixed) - 5.0 / 3.0).abs() < 1e-12);
-        assert_eq!(wilson(20, 20, 2.0), wilson(10, 10, 1.0));
-        assert_eq!(pairs([0, 0, 12, 0]).verdict(4.0), Verdict::Undecided);
-        assert_eq!(pairs([0, 0, 12, 0]).verdict(2.0), Verdict::Worse);
+        assert_eq!(wilson_interval(20, 20, 2.0), wilson_interval(10, 10, 1.0));
+        assert_eq!(pairs([0, 0, 12, 0]).verdict(4.0), ComparisonVerdict::Undecided);
+        assert_eq!(pairs([0, 0, 12, 0]).verdict(2.0), ComparisonVerdict::Worse);
     }
 }

@@ -33,7 +33,7 @@ pub struct Task {
     /// What the agent is to do.
     pub prompt: String,
     /// The files that it works on.
-    pub project: Project,
+    pub project: TaskProject,
     /// Commands that prepare the project.
     pub setup: Vec<String>,
     /// Commands that must exit 0 after the agent has ended, at least one.
@@ -50,7 +50,7 @@ pub struct Task {
 
 /// The files of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum Project {
+pub enum TaskProject {
     /// A copy of this directory, relative to the suite's file.
     Directory {
         /// As written.
@@ -89,7 +89,7 @@ struct RawTask {
 
 /// The suite of this text; `source` is its file, and `default_name` its name if it has none. Errors name file, line
 /// and key.
-pub fn parse(source: &str, default_name: &str, text: &str) -> Result<Suite, String> {
+pub fn parse_suite(source: &str, default_name: &str, text: &str) -> Result<Suite, String> {
     let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
     let raw: RawSuite = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(span.start));
@@ -105,7 +105,8 @@ pub fn parse(source: &str, default_name: &str, text: &str) -> Result<Suite, Stri
     let mut names = BTreeSet::new();
     let mut tasks = Vec::with_capacity(raw.tasks.len());
     for raw in raw.tasks {
-        let task = task(raw, &line_at).map_err(|(line, why)| format!("{source}:{line}: {why}"))?;
+        let task =
+            parse_task(raw, &line_at).map_err(|(line, why)| format!("{source}:{line}: {why}"))?;
         if !names.insert(task.name.clone()) {
             let (line, name) = (task.line, &task.name);
             return Err(format!("{source}:{line}: name: there are two tasks {name:?}"));
@@ -116,9 +117,9 @@ pub fn parse(source: &str, default_name: &str, text: &str) -> Result<Suite, Stri
 }
 
 /// A line number and what is wrong there.
-type Wrong = (usize, String);
+type LineError = (usize, String);
 
-fn task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, Wrong> {
+fn parse_task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, LineError> {
     let line = line_at(raw.name.span().start);
     let name = raw.name.into_inner();
     if !is_one_line(&name) {
@@ -134,7 +135,7 @@ fn task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, Wrong> {
             let why = "give either the files themselves or a directory";
             return Err(wrong(directory.span().start, "directory", why));
         }
-        (Some(directory), None) => Project::Directory {
+        (Some(directory), None) => TaskProject::Directory {
             line: line_at(directory.span().start),
             path: directory.into_inner(),
         },
@@ -144,9 +145,9 @@ fn task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, Wrong> {
                 let why = format!("{path:?} is not a path below the project");
                 return Err(wrong(files.span().start, "files", &why));
             }
-            Project::Files(files.into_inner())
+            TaskProject::Files(files.into_inner())
         }
-        (None, None) => Project::Files(BTreeMap::new()),
+        (None, None) => TaskProject::Files(BTreeMap::new()),
     };
     let at = raw.checks.as_ref().map_or(line, |checks| line_at(checks.span().start));
     let checks = raw.checks.map(Spanned::into_inner).unwrap_or_default();
@@ -201,17 +202,17 @@ mod tests {
     const TASK: &str = "[[tasks]]\nname = \"one\"\nprompt = \"do it\"\nchecks = [\"true\"]\n";
 
     fn check_error(text: &str, expected: &str) {
-        let error = parse("s.toml", "s", text).expect_err(text);
+        let error = parse_suite("s.toml", "s", text).expect_err(text);
         assert!(error.starts_with(expected), "{error}\nexpected {expected}");
     }
 
     #[test]
     fn suite_is_parsed_with_defaults() {
-        let suite = parse("s.toml", "s", TASK).expect("a suite");
+        let suite = parse_suite("s.toml", "s", TASK).expect("a suite");
         assert_eq!((suite.name.as_str(), suite.tasks.len()), ("s", 1));
         let task = &suite.tasks[0];
         assert_eq!((task.line, task.timeout, task.check_timeout), (2, TIMEOUT, CHECK_TIMEOUT));
-        assert_eq!(task.project, Project::Files(BTreeMap::new()));
+        assert_eq!(task.project, TaskProject::Files(BTreeMap::new()));
     }
 
     #[test]

@@ -8,19 +8,19 @@ pub struct Variant {
     /// Its name.
     pub name: String,
     /// Settings as for `--set`, in order; empty: everything as configured.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SettingChange>,
 }
 
 /// One changed setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct SettingChange {
     /// A key of the configuration, or `prompts.` and the name of a prompt.
     pub key: String,
     /// Its value, or the file of a prompt.
     pub value: String,
 }
 
-impl Change {
+impl SettingChange {
     /// `KEY=VALUE`.
     pub fn assignment(&self) -> String {
         format!("{}={}", self.key, self.value)
@@ -29,7 +29,7 @@ impl Change {
 
 /// The variants of these options: `NAME` or `NAME:KEY=VALUE`; a repeated name adds a change. Without any: the
 /// configuration as it is, named `base`.
-pub fn parse(options: &[String], allow_confounded: bool) -> Result<Vec<Variant>, String> {
+pub fn parse_variants(options: &[String], allow_confounded: bool) -> Result<Vec<Variant>, String> {
     let mut variants: Vec<Variant> = Vec::new();
     for option in options {
         let wrong = |why: &str| format!("--variant {option:?}: {why}");
@@ -48,7 +48,7 @@ pub fn parse(options: &[String], allow_confounded: bool) -> Result<Vec<Variant>,
                 let (key, value) = change
                     .split_once('=')
                     .ok_or_else(|| wrong("write NAME:KEY=VALUE, or only NAME for no change"))?;
-                Ok::<_, String>(Change {
+                Ok::<_, String>(SettingChange {
                     key: key.trim().to_owned(),
                     value: value.trim().to_owned(),
                 })
@@ -86,11 +86,11 @@ mod tests {
 
     fn check(options: &[&str], allow_confounded: bool, expected: &str) {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let shown = match parse(&options, allow_confounded) {
+        let shown = match parse_variants(&options, allow_confounded) {
             Err(error) => error,
             Ok(variants) => {
                 let shown = variants.iter().map(|variant| {
-                    let changes = variant.changes.iter().map(Change::assignment);
+                    let changes = variant.changes.iter().map(SettingChange::assignment);
                     format!("{}[{}]", variant.name, changes.collect::<Vec<_>>().join(" "))
                 });
                 shown.collect::<Vec<_>>().join(" ")

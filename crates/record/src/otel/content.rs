@@ -3,68 +3,68 @@
 use serde_json::{Value as Json, json};
 
 use agent_protocol::envelope::Envelope;
-use agent_protocol::event::{Body, ModelRequested, ModelResponded};
+use agent_protocol::event::{EventBody, ModelRequested, ModelResponded};
 use agent_protocol::message::ToolCall;
 use agent_protocol::model::{Purpose, StopReason};
 use agent_protocol::shorten;
-use agent_protocol::view::view;
+use agent_protocol::view::render_for_model;
 
 /// Limit of one text, in bytes; a longer one is cut.
 const MAX_BYTES: usize = 16 * 1024;
 
 /// The messages of the conversation that no request had yet.
 #[derive(Debug, Default)]
-pub(super) struct Content {
-    new: Vec<Json>,
+pub(super) struct MessageContent {
+    unsent: Vec<Json>,
     /// The user's message.
     task: String,
 }
 
-impl Content {
+impl MessageContent {
     /// Takes the messages of an event.
-    pub(super) fn apply(&mut self, body: &Body) {
+    pub(super) fn add_event(&mut self, body: &EventBody) {
         match body {
-            Body::TurnStarted { input, shown, blocked: false, .. } => {
+            EventBody::TurnStarted { input, shown, blocked: false, .. } => {
                 let input = shown.as_ref().unwrap_or(input);
                 self.task = shorten(input, MAX_BYTES);
-                self.new = vec![message("user", &[text(input)])];
+                self.unsent = vec![message_json("user", &[text_part(input)])];
             }
-            Body::TurnSteered { input, shown, blocked: false, .. } => {
-                self.new.push(message("user", &[text(shown.as_ref().unwrap_or(input))]));
+            EventBody::TurnSteered { input, shown, blocked: false, .. } => {
+                self.unsent
+                    .push(message_json("user", &[text_part(shown.as_ref().unwrap_or(input))]));
             }
-            Body::Reminder { text: words, .. } | Body::Feedback { text: words, .. } => {
-                self.new.push(message("user", &[text(words)]));
+            EventBody::Reminder { text: words, .. } | EventBody::Feedback { text: words, .. } => {
+                self.unsent.push(message_json("user", &[text_part(words)]));
             }
-            Body::ToolFinished { call, envelope, .. } => {
-                let part =
-                    json!({"type": "tool_call_response", "id": call, "response": result(envelope)});
-                self.new.push(message("tool", &[part]));
+            EventBody::ToolFinished { call, envelope, .. } => {
+                let part = json!({"type": "tool_call_response", "id": call, "response": result_text(envelope)});
+                self.unsent.push(message_json("tool", &[part]));
             }
             _ => {}
         }
     }
 
     /// The input of a request: what is new in the conversation, or a question outside of it.
-    pub(super) fn asked(&mut self, requested: &ModelRequested) -> Option<String> {
+    pub(super) fn request_input(&mut self, requested: &ModelRequested) -> Option<String> {
         let messages = match (requested.purpose, &requested.question) {
-            (Purpose::Main, _) => std::mem::take(&mut self.new),
-            (_, Some(question)) => vec![message("user", &[text(question)])],
+            (Purpose::Main, _) => std::mem::take(&mut self.unsent),
+            (_, Some(question)) => vec![message_json("user", &[text_part(question)])],
             (_, None) => return None,
         };
         Some(Json::from(messages).to_string())
     }
 
     /// The output of a request.
-    pub(super) fn answer(answer: &ModelResponded) -> String {
+    pub(super) fn request_output(answer: &ModelResponded) -> String {
         let mut parts = Vec::new();
         if !answer.reasoning.is_empty() {
             let reasoning = shorten(&answer.reasoning, MAX_BYTES);
             parts.push(json!({"type": "reasoning", "content": reasoning}));
         }
         if !answer.text.is_empty() {
-            parts.push(text(&answer.text));
+            parts.push(text_part(&answer.text));
         }
-        parts.extend(answer.calls.iter().map(call));
+        parts.extend(answer.calls.iter().map(call_part));
         let reason = match &answer.stop {
             StopReason::End => "stop",
             StopReason::ToolCalls => "tool_call",
@@ -72,41 +72,41 @@ impl Content {
             StopReason::Refused => "content_filter",
             StopReason::Interrupted | StopReason::Other(_) => "error",
         };
-        output(&parts, reason)
+        output_messages(&parts, reason)
     }
 
     /// The input and the output of the whole turn.
-    pub(super) fn turn(&mut self, result: &str) -> (String, String) {
-        let input = message("user", &[text(&std::mem::take(&mut self.task))]);
-        (Json::from(vec![input]).to_string(), output(&[text(result)], "stop"))
+    pub(super) fn turn_messages(&mut self, result: &str) -> (String, String) {
+        let input = message_json("user", &[text_part(&std::mem::take(&mut self.task))]);
+        (Json::from(vec![input]).to_string(), output_messages(&[text_part(result)], "stop"))
     }
 }
 
 /// The arguments of a call.
-pub(super) fn arguments(envelope: &Envelope) -> String {
+pub(super) fn arguments_text(envelope: &Envelope) -> String {
     shorten(&Json::from(envelope.context.params_input.clone()).to_string(), MAX_BYTES)
 }
 
 /// The result of a call, as the model receives it.
-pub(super) fn result(envelope: &Envelope) -> String {
-    shorten(&view(envelope), MAX_BYTES)
+pub(super) fn result_text(envelope: &Envelope) -> String {
+    shorten(&render_for_model(envelope), MAX_BYTES)
 }
 
-fn output(parts: &[Json], reason: &str) -> String {
-    let mut message = message("assistant", parts);
+fn output_messages(parts: &[Json], reason: &str) -> String {
+    let mut message = message_json("assistant", parts);
     message["finish_reason"] = reason.into();
     Json::from(vec![message]).to_string()
 }
 
-fn message(role: &str, parts: &[Json]) -> Json {
+fn message_json(role: &str, parts: &[Json]) -> Json {
     json!({"role": role, "parts": parts})
 }
 
-fn text(text: &str) -> Json {
+fn text_part(text: &str) -> Json {
     json!({"type": "text", "content": shorten(text, MAX_BYTES)})
 }
 
-fn call(call: &ToolCall) -> Json {
+fn call_part(call: &ToolCall) -> Json {
     let arguments = shorten(&call.arguments, MAX_BYTES);
     let arguments = serde_json::from_str(&arguments).unwrap_or(Json::String(arguments));
     json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})

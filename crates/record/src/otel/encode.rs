@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Attributes, Span, Value};
+use super::{AttributeValue, Attributes, Span};
 
 /// Limit of the events of a span.
 pub(super) const MAX_EVENTS: usize = 128;
@@ -33,34 +33,35 @@ impl Resource {
         Self(attributes)
     }
 
-    pub(super) fn json(&self) -> Json {
-        let attributes = self.0.iter().map(|(name, text)| attribute(name, &text.as_str().into()));
+    pub(super) fn to_json(&self) -> Json {
+        let attributes =
+            self.0.iter().map(|(name, text)| encode_attribute(name, &text.as_str().into()));
         json!({"attributes": attributes.collect::<Vec<_>>()})
     }
 
-    pub(super) fn scope() -> Json {
+    pub(super) fn scope_json() -> Json {
         json!({"name": "code-agent", "version": env!("CARGO_PKG_VERSION")})
     }
 }
 
 /// The request to export spans.
-pub fn spans(spans: &[Span], resource: &Resource) -> Json {
+pub fn encode_spans(spans: &[Span], resource: &Resource) -> Json {
     json!({"resourceSpans": [{
-        "resource": resource.json(),
+        "resource": resource.to_json(),
         "scopeSpans": [{
-            "scope": Resource::scope(),
-            "spans": spans.iter().map(span).collect::<Vec<_>>(),
+            "scope": Resource::scope_json(),
+            "spans": spans.iter().map(encode_span).collect::<Vec<_>>(),
             "schemaUrl": Resource::SCHEMA,
         }],
     }]})
 }
 
-fn span(span: &Span) -> Json {
+fn encode_span(span: &Span) -> Json {
     let events = span.events.iter().take(MAX_EVENTS).map(|event| {
         json!({
-            "timeUnixNano": number(event.time),
+            "timeUnixNano": encode_number(event.time),
             "name": event.name,
-            "attributes": attributes(&event.attributes),
+            "attributes": encode_attributes(&event.attributes),
         })
     });
     let mut json = json!({
@@ -69,9 +70,9 @@ fn span(span: &Span) -> Json {
         "name": span.name,
         // INTERNAL and CLIENT.
         "kind": if span.is_client { 3 } else { 1 },
-        "startTimeUnixNano": number(span.start),
-        "endTimeUnixNano": number(span.end),
-        "attributes": attributes(&span.attributes),
+        "startTimeUnixNano": encode_number(span.start),
+        "endTimeUnixNano": encode_number(span.end),
+        "attributes": encode_attributes(&span.attributes),
         "events": events.collect::<Vec<_>>(),
         // ERROR and UNSET.
         "status": if span.is_error { json!({"code": 2}) } else { json!({}) },
@@ -86,18 +87,18 @@ fn span(span: &Span) -> Json {
     json
 }
 
-pub(super) fn attributes(attributes: &Attributes) -> Json {
-    attributes.iter().map(|(name, value)| attribute(name, value)).collect()
+pub(super) fn encode_attributes(attributes: &Attributes) -> Json {
+    attributes.iter().map(|(name, value)| encode_attribute(name, value)).collect()
 }
 
-fn attribute(name: &str, value: &Value) -> Json {
+fn encode_attribute(name: &str, value: &AttributeValue) -> Json {
     let text = |text: &String| json!({"stringValue": text});
     let value = match value {
-        Value::Text(value) => text(value),
-        Value::Int(value) => json!({"intValue": number(*value)}),
-        Value::Double(value) => json!({"doubleValue": value}),
-        Value::Bool(value) => json!({"boolValue": value}),
-        Value::Texts(values) => {
+        AttributeValue::Text(value) => text(value),
+        AttributeValue::Int(value) => json!({"intValue": encode_number(*value)}),
+        AttributeValue::Double(value) => json!({"doubleValue": value}),
+        AttributeValue::Bool(value) => json!({"boolValue": value}),
+        AttributeValue::Texts(values) => {
             json!({"arrayValue": {"values": values.iter().map(text).collect::<Vec<_>>()}})
         }
     };
@@ -105,7 +106,7 @@ fn attribute(name: &str, value: &Value) -> Json {
 }
 
 /// A 64-bit number.
-pub(super) fn number(number: u64) -> String {
+pub(super) fn encode_number(number: u64) -> String {
     number.to_string()
 }
 

@@ -3,25 +3,25 @@
 //! A turn is a span `invoke_agent`; its parts are the requests to models (`chat`), the calls of tools
 //! (`execute_tool`), and what the program adds: checks, compactions, the verification, waiting for an approval.
 
-use super::content::{Content, arguments, result};
+use super::content::{MessageContent, arguments_text, result_text};
 use super::metrics::{Measurement, Metric};
-use super::span::{Parent, Record, Span, SpanEvent, SpanId, TraceId};
-use super::{Value, provider_and_model};
+use super::span::{ParentSpan, Span, SpanEvent, SpanId, TelemetryRecord, TraceId};
+use super::{AttributeValue, provider_and_model};
 use agent_protocol::control::{ControlDecision, Ending};
 use agent_protocol::envelope::{Envelope, ErrorCode};
 use agent_protocol::event::{
-    Body, Caller, Compacted, Event, ModelRequested, ModelResponded, TurnFinished,
+    Caller, Compaction, Event, EventBody, ModelRequested, ModelResponded, TurnFinished,
 };
 use agent_protocol::model::{Purpose, StopReason};
 
 /// The agent's name.
 const AGENT: &str = "agent";
 /// The value of `error.type` if there is no code for the error.
-const OTHER: &str = "_OTHER";
+const OTHER_ERROR: &str = "_OTHER";
 
 /// The part of a turn that a span stands for.
 #[derive(Clone, Debug, PartialEq)]
-enum Part {
+enum TurnPart {
     Chat(Purpose),
     Tool(String),
     Approval(String),
@@ -30,29 +30,29 @@ enum Part {
 }
 
 /// The state of the fold.
-pub struct Fold {
+pub struct TelemetryFold {
     session: String,
-    parent: Option<Parent>,
-    content: Option<Content>,
+    parent: Option<ParentSpan>,
+    content: Option<MessageContent>,
     turn: Option<Span>,
     /// The last turn's span.
-    last: Option<(TraceId, SpanId)>,
+    last_turn: Option<(TraceId, SpanId)>,
     /// Parts that have not ended, oldest first. (`end` is set if only the kind of its error is not known yet.)
-    open: Vec<(Part, Span)>,
+    open: Vec<(TurnPart, Span)>,
     /// The model that was last asked: `provider/model`.
     model: String,
-    records: Vec<Record>,
+    records: Vec<TelemetryRecord>,
 }
 
-impl Fold {
+impl TelemetryFold {
     /// Before the first event of this session.
-    pub fn new(session: &str, parent: Option<Parent>, has_content: bool) -> Self {
+    pub fn new(session: &str, parent: Option<ParentSpan>, has_content: bool) -> Self {
         Self {
             session: session.to_owned(),
             parent,
-            content: has_content.then(Content::default),
+            content: has_content.then(MessageContent::default),
             turn: None,
-            last: None,
+            last_turn: None,
             open: Vec::new(),
             model: String::new(),
             records: Vec::new(),
@@ -60,7 +60,7 @@ impl Fold {
     }
 
     /// What has ended since the last call.
-    pub fn take(&mut self) -> Vec<Record> {
+    pub fn take_records(&mut self) -> Vec<TelemetryRecord> {
         std::mem::take(&mut self.records)
     }
 
@@ -71,18 +71,19 @@ impl Fold {
         }
         self.records.clear();
         // The turn of another session is the other's.
-        let is_copy = events.iter().any(|event| matches!(event.body, Body::SessionForked { .. }));
+        let is_copy =
+            events.iter().any(|event| matches!(event.body, EventBody::SessionForked { .. }));
         if let (Some(last), Some(_), false) = (events.last(), &self.turn, is_copy) {
-            self.end(nanoseconds(&last.header.ts), "killed");
+            self.end_all(parse_nanoseconds(&last.header.ts), "killed");
         }
         self.open.clear();
         self.turn = None;
     }
 
     /// Ends what is open, because the program ends.
-    pub fn end(&mut self, now: u64, error: &str) {
+    pub fn end_all(&mut self, now: u64, error: &str) {
         for (_, span) in std::mem::take(&mut self.open).into_iter().rev() {
-            self.finish(span, now, Some(error));
+            self.finish_span(span, now, Some(error));
         }
         if let Some(turn) = self.turn.take() {
             self.end_turn(turn, now, Some(error));
@@ -91,51 +92,51 @@ impl Fold {
 
     /// Takes one more event.
     pub fn apply(&mut self, event: &Event) {
-        let (now, seq) = (|| nanoseconds(&event.header.ts), event.header.seq);
+        let (now, seq) = (|| parse_nanoseconds(&event.header.ts), event.header.seq);
         if let Some(content) = &mut self.content {
-            content.apply(&event.body);
+            content.add_event(&event.body);
         }
         match &event.body {
-            Body::TurnStarted { .. } => self.begin_turn(now(), seq, event.header.place.turn),
-            Body::ModelRequested(requested) => self.asked(requested, now(), seq),
-            Body::ModelResponded(answer) => self.answered(answer, now()),
-            Body::Error { source, retry_in_ms, reason, attempt, .. } if source == "model" => {
-                self.failed(now(), *retry_in_ms, reason.as_deref(), *attempt);
+            EventBody::TurnStarted { .. } => self.begin_turn(now(), seq, event.header.place.turn),
+            EventBody::ModelRequested(requested) => self.begin_request(requested, now(), seq),
+            EventBody::ModelResponded(answer) => self.finish_request(answer, now()),
+            EventBody::Error { source, retry_in_ms, reason, attempt, .. } if source == "model" => {
+                self.fail_request(now(), *retry_in_ms, reason.as_deref(), *attempt);
             }
-            Body::ContextOverflowed { .. } => {
-                self.end_part(&Part::Chat(Purpose::Main), now(), Some("context_overflow"));
+            EventBody::ContextOverflowed { .. } => {
+                self.end_part(&TurnPart::Chat(Purpose::Main), now(), Some("context_overflow"));
             }
-            Body::ModelFallback { .. } => {
-                self.end_part(&Part::Chat(Purpose::Main), now(), Some("model_unavailable"));
+            EventBody::ModelFallback { .. } => {
+                self.end_part(&TurnPart::Chat(Purpose::Main), now(), Some("model_unavailable"));
             }
-            Body::PermissionRequested { call, tool, .. } => {
+            EventBody::PermissionRequested { call, tool, .. } => {
                 let mut span = self.new_span("approval", &tool.as_str(), now(), seq, None);
                 span.set("gen_ai.tool.name", tool.as_str());
                 span.set("gen_ai.tool.call.id", call.as_str());
-                self.open.push((Part::Approval(call.clone()), span));
+                self.open.push((TurnPart::Approval(call.clone()), span));
             }
-            Body::PermissionDecided { call, ruling, .. } => {
-                self.with(&Part::Approval(call.clone()), |span| {
+            EventBody::PermissionDecided { call, ruling, .. } => {
+                self.update_part(&TurnPart::Approval(call.clone()), |span| {
                     span.set("code_agent.ruling", ruling.as_str());
                 });
-                self.end_part(&Part::Approval(call.clone()), now(), None);
+                self.end_part(&TurnPart::Approval(call.clone()), now(), None);
             }
-            Body::ToolStarted { call, tool, by, .. } => {
-                self.end_part(&Part::Approval(call.clone()), now(), None);
-                let span = self.call(call, tool, *by, now(), seq);
-                self.open.push((Part::Tool(call.clone()), span));
+            EventBody::ToolStarted { call, tool, by, .. } => {
+                self.end_part(&TurnPart::Approval(call.clone()), now(), None);
+                let span = self.new_tool_span(call, tool, *by, now(), seq);
+                self.open.push((TurnPart::Tool(call.clone()), span));
             }
-            Body::ToolFinished { call, tool, envelope, synthetic: false, by, .. } => {
-                self.end_part(&Part::Approval(call.clone()), now(), None);
-                let part = Part::Tool(call.clone());
+            EventBody::ToolFinished { call, tool, envelope, synthetic: false, by, .. } => {
+                self.end_part(&TurnPart::Approval(call.clone()), now(), None);
+                let part = TurnPart::Tool(call.clone());
                 // A refused call did not start.
                 if !self.open.iter().any(|(open, _)| *open == part) {
-                    let span = self.call(call, tool, *by, now(), seq);
+                    let span = self.new_tool_span(call, tool, *by, now(), seq);
                     self.open.push((part, span));
                 }
-                self.returned(call, envelope, now());
+                self.finish_tool_call(call, envelope, now());
             }
-            Body::CheckFinished { command, exit_code, passed, time_ms, .. } => {
+            EventBody::CheckFinished { command, exit_code, passed, time_ms, .. } => {
                 let start = now().saturating_sub(time_ms.saturating_mul(1_000_000));
                 let mut span = self.new_span("check", &"", start, seq, None);
                 span.set("code_agent.check.passed", *passed);
@@ -143,44 +144,46 @@ impl Fold {
                 span.set_some("process.exit.code", code);
                 let command = self.content.as_ref().map(|_| command.as_str());
                 span.set_some("process.command_line", command);
-                self.finish(span, now(), (!passed).then_some("check_failed"));
+                self.finish_span(span, now(), (!passed).then_some("check_failed"));
             }
-            Body::Verified(verification) => {
-                self.with(&Part::Verification, |span| {
+            EventBody::Verified(verification) => {
+                self.update_part(&TurnPart::Verification, |span| {
                     span.set_some("code_agent.verification.confirmed", verification.confirmed);
                 });
-                self.end_part(&Part::Verification, now(), None);
+                self.end_part(&TurnPart::Verification, now(), None);
             }
-            Body::ContextCompacted(compacted) => self.compacted(compacted, now(), seq),
-            Body::ControlDecided { decision, .. } if *decision != ControlDecision::Continue => {
-                let (time, decision) = (now(), Value::from(decision.words()));
+            EventBody::ContextCompacted(compacted) => self.finish_compaction(compacted, now(), seq),
+            EventBody::ControlDecided { decision, .. }
+                if *decision != ControlDecision::Continue =>
+            {
+                let (time, decision) = (now(), AttributeValue::from(decision.label()));
                 let attributes = vec![("code_agent.decision", decision)];
                 let event = SpanEvent { time, name: "code_agent.decision", attributes };
                 self.turn.iter_mut().for_each(|turn| turn.events.push(event.clone()));
             }
-            Body::TurnFinished(finished) => self.finished(finished, now()),
+            EventBody::TurnFinished(finished) => self.finish_turn(finished, now()),
             _ => {}
         }
     }
 
     fn begin_turn(&mut self, now: u64, seq: u64, number: u32) {
         if let Some(turn) = self.turn.take() {
-            self.end_parts_of_turn(now, OTHER);
-            self.end_turn(turn, now, Some(OTHER));
+            self.end_parts_of_turn(now, OTHER_ERROR);
+            self.end_turn(turn, now, Some(OTHER_ERROR));
         }
-        self.last = None;
+        self.last_turn = None;
         let mut turn = self.new_span("invoke_agent", &AGENT, now, seq, None);
         turn.set("gen_ai.operation.name", "invoke_agent");
         turn.set("gen_ai.agent.name", AGENT);
         turn.set("gen_ai.agent.version", env!("CARGO_PKG_VERSION"));
         turn.set("code_agent.turn", u64::from(number));
-        self.last = Some((turn.trace, turn.id));
+        self.last_turn = Some((turn.trace, turn.id));
         self.turn = Some(turn);
     }
 
-    fn finished(&mut self, finished: &TurnFinished, now: u64) {
+    fn finish_turn(&mut self, finished: &TurnFinished, now: u64) {
         let error = (finished.ending != Ending::Completed).then(|| finished.ending.as_str());
-        self.end_parts_of_turn(now, error.unwrap_or(OTHER));
+        self.end_parts_of_turn(now, error.unwrap_or(OTHER_ERROR));
         let Some(mut turn) = self.turn.take() else { return };
         turn.set("code_agent.ending", finished.ending.as_str());
         turn.set("code_agent.model_calls", u64::from(finished.rounds));
@@ -192,7 +195,7 @@ impl Fold {
         turn.set("gen_ai.usage.output_tokens", usage.output_tokens);
         turn.set("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens);
         if let Some(content) = &mut self.content {
-            let (input, output) = content.turn(&finished.result);
+            let (input, output) = content.turn_messages(&finished.result);
             turn.set("gen_ai.input.messages", input);
             turn.set("gen_ai.output.messages", output);
         }
@@ -205,19 +208,19 @@ impl Fold {
             turn.set("gen_ai.provider.name", provider);
             turn.set("gen_ai.request.model", model);
         }
-        self.finish(turn, now, error);
+        self.finish_span(turn, now, error);
     }
 
-    fn asked(&mut self, requested: &ModelRequested, now: u64, seq: u64) {
+    fn begin_request(&mut self, requested: &ModelRequested, now: u64, seq: u64) {
         let purpose = requested.purpose;
         // The one before it got no answer.
-        self.end_part(&Part::Chat(purpose), now, Some(OTHER));
+        self.end_part(&TurnPart::Chat(purpose), now, Some(OTHER_ERROR));
         let group = match purpose {
-            Purpose::Summary => Some((Part::Compaction, "compaction")),
-            Purpose::Task => Some((Part::Verification, "verification")),
+            Purpose::Summary => Some((TurnPart::Compaction, "compaction")),
+            Purpose::Task => Some((TurnPart::Verification, "verification")),
             Purpose::Main => {
                 // It gave no summary.
-                self.end_part(&Part::Compaction, now, Some(OTHER));
+                self.end_part(&TurnPart::Compaction, now, Some(OTHER_ERROR));
                 None
             }
             Purpose::Reflect | Purpose::Plan | Purpose::Learn | Purpose::Agent => None,
@@ -238,19 +241,19 @@ impl Fold {
         span.set("gen_ai.request.model", model);
         span.set("code_agent.purpose", purpose.as_str());
         if let Some(content) = &mut self.content {
-            span.set_some("gen_ai.input.messages", content.asked(requested));
+            span.set_some("gen_ai.input.messages", content.request_input(requested));
         }
         if purpose == Purpose::Main {
             self.model.clone_from(&requested.model);
         }
-        self.open.push((Part::Chat(purpose), span));
+        self.open.push((TurnPart::Chat(purpose), span));
     }
 
-    fn answered(&mut self, answer: &ModelResponded, now: u64) {
+    fn finish_request(&mut self, answer: &ModelResponded, now: u64) {
         let content = self.content.is_some();
         let mut measured = Vec::new();
-        let part = Part::Chat(answer.purpose);
-        self.with(&part, |span| {
+        let part = TurnPart::Chat(answer.purpose);
+        self.update_part(&part, |span| {
             let reason = match &answer.stop {
                 StopReason::End => "stop",
                 StopReason::ToolCalls => "tool_calls",
@@ -259,14 +262,14 @@ impl Fold {
                 StopReason::Interrupted => "interrupted",
                 StopReason::Other(reason) => reason,
             };
-            let reasons = Value::Texts(vec![reason.to_owned()]);
+            let reasons = AttributeValue::Texts(vec![reason.to_owned()]);
             span.set("gen_ai.response.finish_reasons", reasons);
             if answer.discarded {
                 span.set("code_agent.discarded", true);
             }
             span.set_some("code_agent.cost_usd", answer.cost_usd);
             if content {
-                span.set("gen_ai.output.messages", Content::answer(answer));
+                span.set("gen_ai.output.messages", MessageContent::request_output(answer));
             }
             let Some(usage) = answer.usage else { return };
             span.set("gen_ai.usage.input_tokens", usage.input_tokens);
@@ -276,41 +279,47 @@ impl Fold {
                 span.set("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens);
             }
             for (kind, n) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
-                let mut attributes = labels(span, &CHAT_LABELS);
+                let mut attributes = labels_of(span, &CHAT_LABELS);
                 attributes.push(("gen_ai.token.type", kind.to_owned()));
                 #[expect(clippy::cast_precision_loss, reason = "a sum of doubles")]
                 measured.push(Measurement { metric: Metric::Tokens, value: n as f64, attributes });
             }
         });
-        self.records.extend(measured.into_iter().map(Record::Measured));
+        self.records.extend(measured.into_iter().map(TelemetryRecord::Measurement));
         let interrupted = (answer.stop == StopReason::Interrupted).then_some("interrupted");
         self.end_part(&part, now, interrupted);
     }
 
     /// A request failed: with another attempt, or for good.
-    fn failed(&mut self, now: u64, retry: Option<u64>, reason: Option<&str>, attempt: Option<u32>) {
-        let is_chat = |(part, _): &&mut (Part, Span)| matches!(part, Part::Chat(_));
+    fn fail_request(
+        &mut self,
+        now: u64,
+        retry: Option<u64>,
+        reason: Option<&str>,
+        attempt: Option<u32>,
+    ) {
+        let is_chat = |(part, _): &&mut (TurnPart, Span)| matches!(part, TurnPart::Chat(_));
         let Some((part, span)) = self.open.iter_mut().rev().find(is_chat) else { return };
         let Some(delay) = retry else {
-            if *part == Part::Chat(Purpose::Main) {
+            if *part == TurnPart::Chat(Purpose::Main) {
                 // The ending of the turn says which error it is.
                 span.end = now;
             } else {
                 let part = part.clone();
-                self.end_part(&part, now, Some(OTHER));
+                self.end_part(&part, now, Some(OTHER_ERROR));
             }
             return;
         };
         let mut attributes = vec![
-            ("error.type", Value::from(reason.unwrap_or(OTHER))),
-            ("code_agent.retry.delay_ms", Value::from(delay)),
+            ("error.type", AttributeValue::from(reason.unwrap_or(OTHER_ERROR))),
+            ("code_agent.retry.delay_ms", AttributeValue::from(delay)),
         ];
-        let attempt = attempt.map(|attempt| Value::from(u64::from(attempt)));
+        let attempt = attempt.map(|attempt| AttributeValue::from(u64::from(attempt)));
         attributes.extend(attempt.map(|attempt| ("code_agent.retry.attempt", attempt)));
         span.events.push(SpanEvent { time: now, name: "code_agent.retry", attributes });
     }
 
-    fn call(&self, call: &str, tool: &str, by: Caller, now: u64, seq: u64) -> Span {
+    fn new_tool_span(&self, call: &str, tool: &str, by: Caller, now: u64, seq: u64) -> Span {
         let mut span = self.new_span("execute_tool", &tool, now, seq, None);
         span.set("gen_ai.operation.name", "execute_tool");
         span.set("gen_ai.tool.name", tool);
@@ -322,31 +331,31 @@ impl Fold {
         span
     }
 
-    fn returned(&mut self, call: &str, envelope: &Envelope, now: u64) {
+    fn finish_tool_call(&mut self, call: &str, envelope: &Envelope, now: u64) {
         let has_content = self.content.is_some();
-        let part = Part::Tool(call.to_owned());
-        self.with(&part, |span| {
+        let part = TurnPart::Tool(call.to_owned());
+        self.update_part(&part, |span| {
             span.set("code_agent.status", envelope.status());
             if has_content {
-                span.set("gen_ai.tool.call.arguments", arguments(envelope));
-                span.set("gen_ai.tool.call.result", result(envelope));
+                span.set("gen_ai.tool.call.arguments", arguments_text(envelope));
+                span.set("gen_ai.tool.call.result", result_text(envelope));
             }
         });
         self.end_part(&part, now, envelope.error().map(|error| error.code.as_str()));
     }
 
-    fn compacted(&mut self, compacted: &Compacted, now: u64, seq: u64) {
+    fn finish_compaction(&mut self, compacted: &Compaction, now: u64, seq: u64) {
         // Without a request to a model it takes no time.
-        if !self.open.iter().any(|(part, _)| *part == Part::Compaction) {
+        if !self.open.iter().any(|(part, _)| *part == TurnPart::Compaction) {
             let span = self.new_span("compaction", &"", now, seq, None);
-            self.open.push((Part::Compaction, span));
+            self.open.push((TurnPart::Compaction, span));
         }
-        self.with(&Part::Compaction, |span| {
+        self.update_part(&TurnPart::Compaction, |span| {
             span.set("code_agent.compaction.tokens_before", compacted.tokens_before);
             span.set("code_agent.compaction.tokens_after", compacted.tokens_after);
             span.set("code_agent.compaction.messages", compacted.archived as u64);
         });
-        self.end_part(&Part::Compaction, now, None);
+        self.end_part(&TurnPart::Compaction, now, None);
     }
 
     /// A span that begins now, in the turn or in a part of it.
@@ -362,15 +371,15 @@ impl Fold {
             let unique = format!("{kind} {operation} {} {seq}", self.session);
             *blake3::hash(unique.as_bytes()).as_bytes()
         };
-        let turn = self.turn.as_ref().map(|turn| (turn.trace, turn.id)).or(self.last);
+        let turn = self.turn.as_ref().map(|turn| (turn.trace, turn.id)).or(self.last_turn);
         let caller = self.parent.map(|parent| (parent.trace, parent.span));
         let (trace, parent) = match turn.or(caller) {
             Some((trace, parent)) => (trace, Some(within.unwrap_or(parent))),
-            None => (first(&id("trace")), within),
+            None => (first_bytes(&id("trace")), within),
         };
         Span {
             trace,
-            id: first(&id("span")),
+            id: first_bytes(&id("span")),
             parent,
             name: format!("{operation} {what}").trim_end().to_owned(),
             is_client: false,
@@ -382,7 +391,7 @@ impl Fold {
         }
     }
 
-    fn with(&mut self, part: &Part, change: impl FnOnce(&mut Span)) {
+    fn update_part(&mut self, part: &TurnPart, change: impl FnOnce(&mut Span)) {
         if let Some((_, span)) = self.open.iter_mut().find(|(open, _)| open == part) {
             change(span);
         }
@@ -392,33 +401,37 @@ impl Fold {
     fn end_parts_of_turn(&mut self, now: u64, error: &str) {
         let (kept, ended) = std::mem::take(&mut self.open)
             .into_iter()
-            .partition(|(part, _)| *part == Part::Chat(Purpose::Learn));
+            .partition(|(part, _)| *part == TurnPart::Chat(Purpose::Learn));
         self.open = kept;
         for (_, span) in ended.into_iter().rev() {
-            self.finish(span, now, Some(error));
+            self.finish_span(span, now, Some(error));
         }
     }
 
-    fn end_part(&mut self, part: &Part, now: u64, error: Option<&str>) {
+    fn end_part(&mut self, part: &TurnPart, now: u64, error: Option<&str>) {
         if let Some(at) = self.open.iter().position(|(open, _)| open == part) {
             let (_, span) = self.open.remove(at);
-            self.finish(span, now, error);
+            self.finish_span(span, now, error);
         }
     }
 
-    fn finish(&mut self, mut span: Span, now: u64, error: Option<&str>) {
+    fn finish_span(&mut self, mut span: Span, now: u64, error: Option<&str>) {
         // (The clock of the machine may have been set back.)
         span.end = if span.end == 0 { now } else { span.end }.max(span.start);
         if let Some(error) = error {
             span.is_error = true;
             span.set("error.type", error);
         }
-        if let Some((metric, wanted)) = metric(&span) {
-            let attributes = labels(&span, wanted);
+        if let Some((metric, wanted)) = duration_metric(&span) {
+            let attributes = labels_of(&span, wanted);
             let value = span.seconds();
-            self.records.push(Record::Measured(Measurement { metric, value, attributes }));
+            self.records.push(TelemetryRecord::Measurement(Measurement {
+                metric,
+                value,
+                attributes,
+            }));
         }
-        self.records.push(Record::Span(Box::new(span)));
+        self.records.push(TelemetryRecord::Span(Box::new(span)));
     }
 }
 
@@ -426,31 +439,31 @@ const CHAT_LABELS: [&str; 4] =
     ["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "error.type"];
 
 /// The metric of a span's duration, and the attributes that it has in common with the span.
-fn metric(span: &Span) -> Option<(Metric, &'static [&'static str])> {
-    match span.text_of("gen_ai.operation.name")? {
+fn duration_metric(span: &Span) -> Option<(Metric, &'static [&'static str])> {
+    match span.text_attribute("gen_ai.operation.name")? {
         "chat" => Some((Metric::Chat, &CHAT_LABELS)),
         "invoke_agent" => {
             Some((Metric::Turn, &["gen_ai.operation.name", "gen_ai.agent.name", "error.type"]))
         }
         // The name of a tool that does not exist can be anything.
-        _ if span.text_of("error.type") == Some(ErrorCode::UnknownTool.as_str()) => {
+        _ if span.text_attribute("error.type") == Some(ErrorCode::UnknownTool.as_str()) => {
             Some((Metric::Tool, &["gen_ai.operation.name", "error.type"]))
         }
         _ => Some((Metric::Tool, &["gen_ai.operation.name", "gen_ai.tool.name", "error.type"])),
     }
 }
 
-fn labels(span: &Span, wanted: &[&'static str]) -> Vec<(&'static str, String)> {
-    let label = |name: &&'static str| Some((*name, span.text_of(name)?.to_owned()));
+fn labels_of(span: &Span, wanted: &[&'static str]) -> Vec<(&'static str, String)> {
+    let label = |name: &&'static str| Some((*name, span.text_attribute(name)?.to_owned()));
     wanted.iter().filter_map(label).collect()
 }
 
-fn first<const N: usize>(hash: &[u8; 32]) -> [u8; N] {
+fn first_bytes<const N: usize>(hash: &[u8; 32]) -> [u8; N] {
     std::array::from_fn(|at| hash[at])
 }
 
 /// The time of an event, since 1970.
-fn nanoseconds(time: &str) -> u64 {
+fn parse_nanoseconds(time: &str) -> u64 {
     let time = time.parse::<jiff::Timestamp>().unwrap_or_default();
     u64::try_from(time.as_nanosecond()).unwrap_or_default()
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use super::encode::{attributes, number};
-use super::{Resource, Value};
+use super::encode::{encode_attributes, encode_number};
+use super::{AttributeValue, Resource};
 
 /// The upper limits of the buckets for durations, in seconds, and for numbers of tokens, as the conventions
 /// recommend.
-const SECONDS: &[f64] =
+const SECONDS_BOUNDS: &[f64] =
     &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-const TOKENS: &[f64] = &[
+const TOKENS_BOUNDS: &[f64] = &[
     1.0,
     4.0,
     16.0,
@@ -65,7 +65,7 @@ impl Metric {
     }
 
     fn bounds(self) -> &'static [f64] {
-        if self == Self::Tokens { TOKENS } else { SECONDS }
+        if self == Self::Tokens { TOKENS_BOUNDS } else { SECONDS_BOUNDS }
     }
 }
 
@@ -98,14 +98,14 @@ pub struct Metrics {
     since: u64,
     is_delta: bool,
     /// There is something that was not exported.
-    is_new: bool,
+    has_new_values: bool,
     series: BTreeMap<(Metric, Labels), Histogram>,
 }
 
 impl Metrics {
     /// None yet. `is_delta`: each export has what was measured since the last one.
     pub fn new(now: u64, is_delta: bool) -> Self {
-        Self { since: now, is_delta, is_new: false, series: BTreeMap::new() }
+        Self { since: now, is_delta, has_new_values: false, series: BTreeMap::new() }
     }
 
     /// Adds a value.
@@ -124,17 +124,17 @@ impl Metrics {
         histogram.sum += value;
         histogram.min = histogram.min.min(value);
         histogram.max = histogram.max.max(value);
-        self.is_new = true;
+        self.has_new_values = true;
     }
 
     /// The request to export them; `None` without a new value.
     pub fn export(&mut self, now: u64, resource: &Resource) -> Option<Json> {
-        if !std::mem::take(&mut self.is_new) {
+        if !std::mem::take(&mut self.has_new_values) {
             return None;
         }
         let mut metrics: Vec<Json> = Vec::new();
         for ((metric, labels), histogram) in &self.series {
-            let point = self.point(*metric, labels, histogram, now);
+            let point = self.data_point(*metric, labels, histogram, now);
             let name = metric.name();
             match metrics.last_mut().filter(|last| last["name"] == name) {
                 Some(last) => {
@@ -160,25 +160,26 @@ impl Metrics {
             self.since = now;
         }
         Some(json!({"resourceMetrics": [{
-            "resource": resource.json(),
+            "resource": resource.to_json(),
             "scopeMetrics": [{
-                "scope": Resource::scope(), "metrics": metrics, "schemaUrl": Resource::SCHEMA,
+                "scope": Resource::scope_json(), "metrics": metrics, "schemaUrl": Resource::SCHEMA,
             }],
         }]}))
     }
 
-    fn point(
+    fn data_point(
         &self,
         metric: Metric,
         labels: &[(&'static str, String)],
         histogram: &Histogram,
         now: u64,
     ) -> Json {
-        let labels = labels.iter().map(|(name, value)| (*name, Value::from(value.as_str())));
+        let labels =
+            labels.iter().map(|(name, value)| (*name, AttributeValue::from(value.as_str())));
         json!({
-            "attributes": attributes(&labels.collect()),
-            "startTimeUnixNano": number(self.since),
-            "timeUnixNano": number(now),
+            "attributes": encode_attributes(&labels.collect()),
+            "startTimeUnixNano": encode_number(self.since),
+            "timeUnixNano": encode_number(now),
             // As numbers: the mapping allows texts and numbers here, and receivers exist that lose the texts.
             "count": histogram.buckets.iter().sum::<u64>(),
             "sum": histogram.sum,

@@ -10,15 +10,17 @@ mod metrics;
 mod settings;
 mod span;
 
-pub use encode::{Resource, spans};
-pub use fold::Fold;
+pub use encode::{Resource, encode_spans};
+pub use fold::TelemetryFold;
 pub use metrics::{Measurement, Metrics};
-pub use settings::{Settings, Target, header_values, is_headers, settings};
-pub use span::{Parent, Record, Span};
+pub use settings::{
+    ExportTarget, TelemetrySettings, header_values, is_headers_variable, read_settings,
+};
+pub use span::{ParentSpan, Span, TelemetryRecord};
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum AttributeValue {
     /// A text.
     Text(String),
     /// A whole number.
@@ -31,38 +33,38 @@ pub enum Value {
     Texts(Vec<String>),
 }
 
-impl From<&str> for Value {
+impl From<&str> for AttributeValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for AttributeValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<u64> for Value {
+impl From<u64> for AttributeValue {
     fn from(number: u64) -> Self {
         Self::Int(number)
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for AttributeValue {
     fn from(number: f64) -> Self {
         Self::Double(number)
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for AttributeValue {
     fn from(value: bool) -> Self {
         Self::Bool(value)
     }
 }
 
 /// Attributes by name.
-pub type Attributes = Vec<(&'static str, Value)>;
+pub type Attributes = Vec<(&'static str, AttributeValue)>;
 
 /// The provider's name in the conventions, and the model's name at the provider, of `provider/model`.
 fn provider_and_model(id: &str) -> (&str, &str) {

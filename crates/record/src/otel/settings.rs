@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Parent;
+use super::ParentSpan;
 
 /// What is exported, and to which place.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct TelemetrySettings {
     /// The receiver of spans; `None`: they are not exported.
-    pub traces: Option<Target>,
+    pub traces: Option<ExportTarget>,
     /// The receiver of metrics; `None`: they are not exported.
-    pub metrics: Option<Target>,
+    pub metrics: Option<ExportTarget>,
     /// Attributes of the resource, by name.
     pub resource: Vec<(String, String)>,
     /// The span that the process is a part of.
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentSpan>,
     /// Messages, arguments and results are exported too.
     pub has_content: bool,
     /// Measurements count from the last export, not from the start.
@@ -28,7 +28,7 @@ pub struct Settings {
 
 /// A receiver.
 #[derive(Clone, Default, PartialEq)]
-pub struct Target {
+pub struct ExportTarget {
     /// The whole URL.
     pub url: String,
     /// Headers, which may contain keys.
@@ -39,7 +39,7 @@ pub struct Target {
     pub ca_file: Option<PathBuf>,
 }
 
-impl std::fmt::Debug for Target {
+impl std::fmt::Debug for ExportTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Target").finish_non_exhaustive()
     }
@@ -47,7 +47,9 @@ impl std::fmt::Debug for Target {
 
 /// Reads the variables, and says why something that they request is not done. Without an address, nothing else
 /// is read.
-pub fn settings(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>, Vec<String>) {
+pub fn read_settings(
+    variable: impl Fn(&str) -> Option<String>,
+) -> (Option<TelemetrySettings>, Vec<String>) {
     // An empty variable is like none.
     let text = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let is_on = |name: &str| text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -93,9 +95,9 @@ pub fn settings(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>,
             }
         }
         let timeout = set("TIMEOUT").and_then(|(value, _)| value.trim().parse().ok());
-        Some(Target {
+        Some(ExportTarget {
             url: url.trim().to_owned(),
-            headers: set("HEADERS").map_or_else(Vec::new, |(value, _)| pairs(&value)),
+            headers: set("HEADERS").map_or_else(Vec::new, |(value, _)| parse_pairs(&value)),
             timeout: Duration::from_millis(timeout.unwrap_or(10_000)),
             ca_file: set("CERTIFICATE").map(|(path, _)| path.into()),
         })
@@ -103,7 +105,7 @@ pub fn settings(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>,
     let (mut traces, metrics) = (target("TRACES"), target("METRICS"));
     // A variable for both.
     warnings.dedup();
-    let parent = text("TRACEPARENT").and_then(|value| Parent::parse(&value));
+    let parent = text("TRACEPARENT").and_then(|value| ParentSpan::parse(&value));
     // As the default sampler does: what the caller does not sample, its parts do not either.
     if parent.is_some_and(|parent| !parent.is_sampled) {
         traces = None;
@@ -117,10 +119,10 @@ pub fn settings(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>,
     };
     let content = text("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").unwrap_or_default();
     let temporality = text("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE").unwrap_or_default();
-    let settings = Settings {
+    let settings = TelemetrySettings {
         traces,
         metrics,
-        resource: resource(
+        resource: resource_attributes(
             text("OTEL_SERVICE_NAME"),
             &text("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default(),
         ),
@@ -138,9 +140,9 @@ pub fn settings(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>,
 }
 
 /// The resource: what the user says, with the name of the service.
-fn resource(service: Option<String>, attributes: &str) -> Vec<(String, String)> {
+fn resource_attributes(service: Option<String>, attributes: &str) -> Vec<(String, String)> {
     const NAME: &str = "service.name";
-    let mut all = pairs(attributes);
+    let mut all = parse_pairs(attributes);
     if let Some(service) = service {
         all.retain(|(name, _)| name != NAME);
         all.insert(0, (NAME.to_owned(), service));
@@ -152,14 +154,14 @@ fn resource(service: Option<String>, attributes: &str) -> Vec<(String, String)> 
 }
 
 /// The variable holds headers of requests, which are secrets.
-pub fn is_headers(name: &str) -> bool {
+pub fn is_headers_variable(name: &str) -> bool {
     name.starts_with("OTEL_") && name.ends_with("_HEADERS")
 }
 
 /// The names and values in such a variable: each value whole, and without its scheme (`Bearer`).
 pub fn header_values(headers: &str) -> Vec<(String, String)> {
     let mut values = Vec::new();
-    for (name, value) in pairs(headers) {
+    for (name, value) in parse_pairs(headers) {
         let end = value.split_whitespace().next_back().unwrap_or_default().to_owned();
         values.extend([(name.clone(), end), (name, value)]);
     }
@@ -167,14 +169,14 @@ pub fn header_values(headers: &str) -> Vec<(String, String)> {
 }
 
 /// `name=value,name=value`, with percent-encoded values.
-fn pairs(text: &str) -> Vec<(String, String)> {
+fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    let pairs = pairs.map(|(name, value)| (name.trim().to_owned(), decoded(value.trim())));
+    let pairs = pairs.map(|(name, value)| (name.trim().to_owned(), percent_decode(value.trim())));
     pairs.filter(|(name, _)| !name.is_empty()).collect()
 }
 
 /// Decodes `%2C`; a text that is not encoded so stays as it is.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((first, after)) = rest.split_first() {
         let digits = after.get(..2).filter(|_| *first == b'%');
@@ -197,8 +199,8 @@ fn decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
-        settings(|name| {
+    fn read(variables: &[(&str, &str)]) -> (Option<TelemetrySettings>, Vec<String>) {
+        read_settings(|name| {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| (*value).to_owned())
         })

@@ -1,27 +1,27 @@
 //! Spans, and the span of the caller.
 
 use super::metrics::Measurement;
-use super::{Attributes, Value};
+use super::{AttributeValue, Attributes};
 
 pub(super) type TraceId = [u8; 16];
 pub(super) type SpanId = [u8; 8];
 
 /// The span that the process is a part of (`TRACEPARENT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parent {
+pub struct ParentSpan {
     pub(super) trace: TraceId,
     pub(super) span: SpanId,
     /// The caller records its trace.
     pub is_sampled: bool,
 }
 
-impl Parent {
+impl ParentSpan {
     /// As the W3C defines it: `00-TRACE-SPAN-FLAGS`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.trim().split('-');
         let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);
-        let (version, flags): ([u8; 1], [u8; 1]) = (bytes(version)?, bytes(parts.next()?)?);
-        let (trace, span) = (bytes(trace)?, bytes(span)?);
+        let (version, flags): ([u8; 1], [u8; 1]) = (parse_hex(version)?, parse_hex(parts.next()?)?);
+        let (trace, span) = (parse_hex(trace)?, parse_hex(span)?);
         // A later version may have further parts.
         let is_valid = version != [0xff]
             && (version != [0] || parts.next().is_none())
@@ -32,7 +32,7 @@ impl Parent {
 }
 
 /// Exactly these many bytes in lower-case hexadecimal digits.
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if text.len() != 2 * N || !text.bytes().all(is_hex) {
         return None;
@@ -70,11 +70,15 @@ pub(super) struct SpanEvent {
 }
 
 impl Span {
-    pub(super) fn set(&mut self, name: &'static str, value: impl Into<Value>) {
+    pub(super) fn set(&mut self, name: &'static str, value: impl Into<AttributeValue>) {
         self.attributes.push((name, value.into()));
     }
 
-    pub(super) fn set_some(&mut self, name: &'static str, value: Option<impl Into<Value>>) {
+    pub(super) fn set_some(
+        &mut self,
+        name: &'static str,
+        value: Option<impl Into<AttributeValue>>,
+    ) {
         self.attributes.extend(value.map(|value| (name, value.into())));
     }
 
@@ -82,25 +86,25 @@ impl Span {
         std::time::Duration::from_nanos(self.end.saturating_sub(self.start)).as_secs_f64()
     }
 
-    pub(super) fn text_of(&self, wanted: &str) -> Option<&str> {
+    pub(super) fn text_attribute(&self, wanted: &str) -> Option<&str> {
         self.attributes.iter().find_map(|(name, value)| match value {
-            Value::Text(text) if *name == wanted => Some(text.as_str()),
-            Value::Text(_)
-            | Value::Int(_)
-            | Value::Double(_)
-            | Value::Bool(_)
-            | Value::Texts(_) => None,
+            AttributeValue::Text(text) if *name == wanted => Some(text.as_str()),
+            AttributeValue::Text(_)
+            | AttributeValue::Int(_)
+            | AttributeValue::Double(_)
+            | AttributeValue::Bool(_)
+            | AttributeValue::Texts(_) => None,
         })
     }
 }
 
 /// What is to be exported.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Record {
+pub enum TelemetryRecord {
     /// A span.
     Span(Box<Span>),
     /// A value of a metric.
-    Measured(Measurement),
+    Measurement(Measurement),
 }
 
 #[cfg(test)]
@@ -110,7 +114,7 @@ mod tests {
     #[test]
     fn trace_parents_are_parsed_strictly() {
         let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
-        let parse = |text: &str| Parent::parse(text);
+        let parse = |text: &str| ParentSpan::parse(text);
         let parent = parse(&format!("00-{trace}-{span}-01")).expect("valid");
         assert!(parent.is_sampled && parent.trace[0] == 0x4b && parent.span[7] == 0xb7);
         assert!(parse(&format!("01-{trace}-{span}-00-more")).is_some_and(|it| !it.is_sampled));

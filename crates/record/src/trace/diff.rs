@@ -8,14 +8,14 @@ mod text;
 
 use serde::Serialize;
 
-use self::rounds::{Item, Round, rounds};
-use super::normal::{Root, normalised};
-use super::stats::{Stats, last_ending, start};
-use crate::Gaps;
-use agent_protocol::event::{Body, Event};
+use self::rounds::{Round, RoundItem, rounds};
+use super::normalise::{RunRoot, normalise};
+use super::stats::{Stats, last_ending, session_start};
+use crate::RecordGaps;
+use agent_protocol::event::{Event, EventBody};
 
 /// A recorded run.
-pub struct Run<'a> {
+pub struct RecordedRun<'a> {
     /// The session's id.
     pub id: &'a str,
     /// Its id for display.
@@ -25,12 +25,12 @@ pub struct Run<'a> {
     /// Its events, as far as they are understood.
     pub events: &'a [Event],
     /// What is not understood.
-    pub gaps: &'a Gaps,
+    pub gaps: &'a RecordGaps,
 }
 
 /// The comparison of two runs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub struct RunComparison {
     /// They received, did and gave the same. Time, tokens and cost may differ.
     pub equal: bool,
     /// Rounds that are equal before the first difference.
@@ -39,28 +39,28 @@ pub struct Comparison {
     /// runs have nothing in common and are not compared.
     pub differences: Vec<Difference>,
     /// The first run.
-    pub a: Side,
+    pub a: ComparedRun,
     /// The second run.
-    pub b: Side,
+    pub b: ComparedRun,
 }
 
 /// A difference of two runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
     /// What kind of thing differs.
-    pub kind: Kind,
+    pub kind: DifferenceKind,
     /// What differs.
     pub what: String,
     /// The first run's; `None`: it has none.
-    pub a: Option<Part>,
+    pub a: Option<RunExcerpt>,
     /// The second run's.
-    pub b: Option<Part>,
+    pub b: Option<RunExcerpt>,
 }
 
 /// What kind of thing differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum DifferenceKind {
     /// What the model received, apart from results.
     Input,
     /// What the model, or the kernel, did.
@@ -71,7 +71,7 @@ pub enum Kind {
 
 /// A part of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
+pub struct RunExcerpt {
     /// The turn.
     pub turn: u32,
     /// The round.
@@ -84,7 +84,7 @@ pub struct Part {
 
 /// One of the runs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Side {
+pub struct ComparedRun {
     /// The session's id.
     pub id: String,
     /// Its id for display.
@@ -97,40 +97,40 @@ pub struct Side {
     /// The ending of its last turn, or `unfinished`; `None` without a turn.
     pub ending: Option<String>,
     /// What is not understood of its record, and not compared.
-    #[serde(skip_serializing_if = "Gaps::is_none")]
-    pub not_understood: Gaps,
+    #[serde(skip_serializing_if = "RecordGaps::is_empty")]
+    pub not_understood: RecordGaps,
     /// What happened, in numbers.
     pub stats: Stats,
 }
 
 /// Compares two runs.
-pub fn compare(a: &Run<'_>, b: &Run<'_>) -> Comparison {
-    let mut found = Found { a: roots(a), b: roots(b), differences: Vec::new() };
+pub fn compare(a: &RecordedRun<'_>, b: &RecordedRun<'_>) -> RunComparison {
+    let mut found = DifferenceFinder { a: run_roots(a), b: run_roots(b), differences: Vec::new() };
     let (rounds_a, rounds_b) = (rounds(a.events), rounds(b.events));
     let mut equal_rounds = 0;
     for n in 0..rounds_a.len().max(rounds_b.len()) {
-        if !found.in_round(rounds_a.get(n), rounds_b.get(n)) {
+        if !found.compare_round(rounds_a.get(n), rounds_b.get(n)) {
             break;
         }
         equal_rounds += usize::from(found.differences.is_empty());
     }
     let differences = found.differences;
-    let (a, b) = (Side::new(a), Side::new(b));
-    Comparison { equal: differences.is_empty(), equal_rounds, differences, a, b }
+    let (a, b) = (ComparedRun::new(a), ComparedRun::new(b));
+    RunComparison { equal: differences.is_empty(), equal_rounds, differences, a, b }
 }
 
-impl Comparison {
+impl RunComparison {
     /// For people.
     pub fn text(&self) -> String {
-        text::text(self)
+        text::render_text(self)
     }
 }
 
-impl Side {
-    fn new(run: &Run<'_>) -> Self {
+impl ComparedRun {
+    fn new(run: &RecordedRun<'_>) -> Self {
         let mut stats = Stats::default();
-        stats.add(run.events);
-        let (started, model) = start(run.events);
+        stats.add_session(run.events);
+        let (started, model) = session_start(run.events);
         Self {
             id: run.id.to_owned(),
             short: run.short.to_owned(),
@@ -144,54 +144,58 @@ impl Side {
 }
 
 /// The directories of a run that have other paths in another one.
-fn roots(run: &Run<'_>) -> Vec<Root> {
+fn run_roots(run: &RecordedRun<'_>) -> Vec<RunRoot> {
     let cwds = run.events.iter().filter_map(|event| match &event.body {
-        Body::SessionStarted(now) | Body::SessionResumed { now, .. } => Some(&now.cwd),
+        EventBody::SessionStarted(now) | EventBody::SessionResumed { now, .. } => Some(&now.cwd),
         _ => None,
     });
-    let mut roots: Vec<Root> = cwds.map(Root::project).collect();
+    let mut roots: Vec<RunRoot> = cwds.map(RunRoot::project).collect();
     roots.dedup();
-    roots.push(Root::session(run.directory));
+    roots.push(RunRoot::session(run.directory));
     roots
 }
 
 /// The differences so far.
-struct Found {
-    a: Vec<Root>,
-    b: Vec<Root>,
+struct DifferenceFinder {
+    a: Vec<RunRoot>,
+    b: Vec<RunRoot>,
     differences: Vec<Difference>,
 }
 
-impl Found {
+impl DifferenceFinder {
     /// Compares a round. False if the runs part here.
-    fn in_round(&mut self, a: Option<&Round>, b: Option<&Round>) -> bool {
+    fn compare_round(&mut self, a: Option<&Round>, b: Option<&Round>) -> bool {
         let (Some(a), Some(b)) = (a, b) else {
             let a = a.and_then(|round| round.items().next());
             let b = b.and_then(|round| round.items().next());
-            self.note(a.or(b).map(|_| (a, b)));
+            self.add_difference(a.or(b).map(|_| (a, b)));
             return false;
         };
-        let inputs = self.first_of(&a.inputs, &b.inputs);
-        self.note(inputs);
+        let inputs = self.first_difference(&a.inputs, &b.inputs);
+        self.add_difference(inputs);
         let decision = match (&a.decision, &b.decision) {
-            (Some(a), Some(b)) if self.same(a, b) => None,
+            (Some(a), Some(b)) if self.is_same_text(a, b) => None,
             (None, None) => None,
             (a, b) => Some((a.as_ref(), b.as_ref())),
         };
         let is_parting = decision.is_some();
-        self.note(decision);
+        self.add_difference(decision);
         if is_parting {
             return false;
         }
-        let results = self.first_of(&a.results, &b.results);
+        let results = self.first_difference(&a.results, &b.results);
         let is_parting = results.is_some_and(|(a, b)| is_decision(a) || is_decision(b));
-        self.note(results);
+        self.add_difference(results);
         !is_parting
     }
 
     /// The first pair that differs.
-    fn first_of<'a>(&self, a: &'a [Item], b: &'a [Item]) -> Option<Pair<'a>> {
-        let n = a.iter().zip(b).take_while(|(a, b)| a.what == b.what && self.same(a, b)).count();
+    fn first_difference<'a>(&self, a: &'a [RoundItem], b: &'a [RoundItem]) -> Option<ItemPair<'a>> {
+        let n = a
+            .iter()
+            .zip(b)
+            .take_while(|(a, b)| a.what == b.what && self.is_same_text(a, b))
+            .count();
         match (a.get(n), b.get(n)) {
             (None, None) => None,
             // One of them has an item that the other has not.
@@ -206,7 +210,7 @@ impl Found {
         }
     }
 
-    fn same(&self, a: &Item, b: &Item) -> bool {
+    fn is_same_text(&self, a: &RoundItem, b: &RoundItem) -> bool {
         // No placeholder extends over a line, and most lines need none.
         let (mut left, mut right) = (a.text.split('\n'), b.text.split('\n'));
         loop {
@@ -214,7 +218,7 @@ impl Found {
                 (None, None) => return true,
                 (Some(one), Some(other)) => {
                     let is_same =
-                        one == other || normalised(one, &self.a) == normalised(other, &self.b);
+                        one == other || normalise(one, &self.a) == normalise(other, &self.b);
                     if !is_same {
                         return false;
                     }
@@ -225,17 +229,17 @@ impl Found {
     }
 
     /// Notes the first difference of each kind.
-    fn note(&mut self, pair: Option<Pair<'_>>) {
+    fn add_difference(&mut self, pair: Option<ItemPair<'_>>) {
         let Some((a, b)) = pair else { return };
         let Some(kind) = a.or(b).map(|item| item.kind) else { return };
         if self.differences.iter().any(|difference| difference.kind == kind) {
             return;
         }
-        let part = |item: &Item, roots: &[Root]| Part {
+        let part = |item: &RoundItem, roots: &[RunRoot]| RunExcerpt {
             turn: item.place.turn,
             round: item.place.round,
             seq: item.seq,
-            text: normalised(&item.text, roots),
+            text: normalise(&item.text, roots),
         };
         let whats = (a.map(|item| &item.what), b.map(|item| &item.what));
         let what = match whats {
@@ -251,8 +255,8 @@ impl Found {
     }
 }
 
-type Pair<'a> = (Option<&'a Item>, Option<&'a Item>);
+type ItemPair<'a> = (Option<&'a RoundItem>, Option<&'a RoundItem>);
 
-fn is_decision(item: Option<&Item>) -> bool {
-    item.is_some_and(|item| item.kind == Kind::Decision)
+fn is_decision(item: Option<&RoundItem>) -> bool {
+    item.is_some_and(|item| item.kind == DifferenceKind::Decision)
 }

@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Gaps, Turn, forked_from, milliseconds, summary, turns};
+use crate::{RecordGaps, Turn, forked_from, parse_milliseconds, summary, turns};
 use agent_protocol::control::ControlDecision;
 use agent_protocol::envelope::{Envelope, ErrorCode};
-use agent_protocol::event::{Body, Caller, Event};
+use agent_protocol::event::{Caller, Event, EventBody};
 use agent_protocol::model::Purpose;
-use agent_protocol::recall::Moment;
-use agent_protocol::signature::brief;
+use agent_protocol::recall::RecallMoment;
+use agent_protocol::signature::shorten_with_hash;
 use agent_protocol::spending::Spending;
 
 /// Statistics of sessions.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
+pub struct StatsReport {
     /// Each session, oldest first.
     pub sessions: Vec<SessionStats>,
     /// All of them together.
@@ -44,8 +44,8 @@ pub struct SessionStats {
     /// The ending of its last turn, or `unfinished`; `None` without a turn.
     pub ending: Option<String>,
     /// What is not understood of its record, and not counted.
-    #[serde(skip_serializing_if = "Gaps::is_none")]
-    pub not_understood: Gaps,
+    #[serde(skip_serializing_if = "RecordGaps::is_empty")]
+    pub not_understood: RecordGaps,
     /// The numbers.
     pub stats: Stats,
 }
@@ -201,29 +201,31 @@ pub struct Times {
     pub approvals_ms: u64,
 }
 
-impl Report {
+impl StatsReport {
     /// Adds a session: only what happened since a time (milliseconds since 1970), if one is given. False if
     /// nothing happened since.
-    pub fn add(
+    pub fn add_session(
         &mut self,
         (id, short): (&str, &str),
         events: &[Event],
-        gaps: &Gaps,
+        gaps: &RecordGaps,
         since: Option<i64>,
     ) -> bool {
-        let counted = own(events);
+        let counted = own_events(events);
         let is_new = |event: &Event| {
-            since.is_none_or(|since| milliseconds(&event.header.ts).is_some_and(|at| at >= since))
+            since.is_none_or(|since| {
+                parse_milliseconds(&event.header.ts).is_some_and(|at| at >= since)
+            })
         };
         let first = counted.iter().position(is_new).unwrap_or(counted.len());
         let counted = &counted[first..];
         if since.is_some() && counted.is_empty() {
             return false;
         }
-        self.total.add(counted);
+        self.total.add_session(counted);
         let mut stats = Stats::default();
-        stats.add(counted);
-        let (started, model) = start(events);
+        stats.add_session(counted);
+        let (started, model) = session_start(events);
         self.sessions.push(SessionStats {
             id: id.to_owned(),
             short: short.to_owned(),
@@ -240,129 +242,131 @@ impl Report {
 
     /// As a table for people.
     pub fn text(&self) -> String {
-        text::text(self)
+        text::render_text(self)
     }
 }
 
 /// When a session began, and its model then; empty if the record does not say it.
-pub(super) fn start(events: &[Event]) -> (String, String) {
+pub(super) fn session_start(events: &[Event]) -> (String, String) {
     let start = events.iter().find_map(|event| match &event.body {
-        Body::SessionStarted(started) => Some((event.header.ts.clone(), started.model.clone())),
+        EventBody::SessionStarted(started) => {
+            Some((event.header.ts.clone(), started.model.clone()))
+        }
         _ => None,
     });
     start.unwrap_or_default()
 }
 
 /// The events of the session itself, without those copied from the session that it was forked from.
-fn own(events: &[Event]) -> &[Event] {
-    let is_copy = |event: &Event| matches!(event.body, Body::SessionForked { .. });
+fn own_events(events: &[Event]) -> &[Event] {
+    let is_copy = |event: &Event| matches!(event.body, EventBody::SessionForked { .. });
     &events[events.iter().rposition(is_copy).map_or(0, |at| at + 1)..]
 }
 
 /// How the last turn ended that is part of the session; `None` if there is none.
 pub(super) fn last_ending(events: &[Event]) -> Option<String> {
-    turns(events).iter().rev().find(|turn| turn.is_live).map(ending)
+    turns(events).iter().rev().find(|turn| turn.is_live).map(turn_ending)
 }
 
-fn ending(turn: &Turn) -> String {
+fn turn_ending(turn: &Turn) -> String {
     turn.finished.as_ref().map_or("unfinished", |done| done.ending.as_str()).to_owned()
 }
 
 impl Stats {
     /// Adds the events of a session.
-    pub fn add(&mut self, events: &[Event]) {
+    pub fn add_session(&mut self, events: &[Event]) {
         let summary = summary(events);
         self.turns += summary.turns;
         self.steps += summary.rounds;
-        self.spending.add_all(&summary.spending);
+        self.spending.add_spending(&summary.spending);
         for turn in turns(events) {
             self.time.turns_ms = self.time.turns_ms.saturating_add(turn.time_ms);
             if turn.is_live {
-                *self.outcomes.entry(ending(&turn)).or_default() += 1;
+                *self.outcomes.entry(turn_ending(&turn)).or_default() += 1;
             } else {
                 self.removed_turns += 1;
             }
         }
-        let mut open = Open::default();
+        let mut open = OpenActions::default();
         for event in events {
             self.add_event(event, &mut open);
-            open.note(event, &mut self.recoveries);
+            open.record_event(event, &mut self.recoveries);
         }
-        open.end(events, &mut self.recoveries);
+        open.count_unrecovered(events, &mut self.recoveries);
     }
 
-    fn add_event(&mut self, event: &Event, open: &mut Open) {
+    fn add_event(&mut self, event: &Event, open: &mut OpenActions) {
         match &event.body {
-            Body::ModelRequested(request) => count(&mut self.models, &request.model),
-            Body::ModelResponded(answer) => {
+            EventBody::ModelRequested(request) => increment(&mut self.models, &request.model),
+            EventBody::ModelResponded(answer) => {
                 let purpose = self.purposes.entry(answer.purpose.as_str().to_owned()).or_default();
                 purpose.answers += 1;
-                purpose.spending.add(answer);
-                add_ms(&mut purpose.time_ms, answer.time_ms);
+                purpose.spending.add_response(answer);
+                add_saturating(&mut purpose.time_ms, answer.time_ms);
                 if answer.purpose != Purpose::Learn && event.header.is_main() {
-                    add_ms(&mut self.time.models_ms, answer.time_ms);
+                    add_saturating(&mut self.time.models_ms, answer.time_ms);
                 }
             }
-            Body::Error { source, .. } if source == "model" => self.failed_requests += 1,
-            Body::PermissionRequested { call, .. } => {
+            EventBody::Error { source, .. } if source == "model" => self.failed_requests += 1,
+            EventBody::PermissionRequested { call, .. } => {
                 self.approvals.asked += 1;
-                open.asked.insert(call.clone(), milliseconds(&event.header.ts));
+                open.asked.insert(call.clone(), parse_milliseconds(&event.header.ts));
             }
-            Body::PermissionDecided { call, ruling, .. } => {
-                count(&mut self.approvals.rulings, ruling);
+            EventBody::PermissionDecided { call, ruling, .. } => {
+                increment(&mut self.approvals.rulings, ruling);
                 if let Some(Some(asked)) = open.asked.remove(call)
-                    && let Some(decided) = milliseconds(&event.header.ts)
+                    && let Some(decided) = parse_milliseconds(&event.header.ts)
                 {
                     let waited = u64::try_from(decided.saturating_sub(asked)).unwrap_or_default();
-                    add_ms(&mut self.time.approvals_ms, waited);
+                    add_saturating(&mut self.time.approvals_ms, waited);
                     open.waited.insert(call.clone(), waited);
                 }
             }
-            Body::ToolFinished { call, tool, envelope, by, .. } => {
+            EventBody::ToolFinished { call, tool, envelope, by, .. } => {
                 let used = self.tools.entry(tool.clone()).or_default();
                 used.calls += 1;
                 used.by_kernel += u32::from(*by == Caller::Kernel);
                 if let Some(error) = envelope.error() {
-                    count(&mut used.failures, error.code.as_str());
+                    increment(&mut used.failures, error.code.as_str());
                 }
                 let waited = open.waited.remove(call).unwrap_or_default();
                 let time_ms = envelope.stats.get("time_ms").and_then(Value::as_u64);
                 let time_ms = time_ms.unwrap_or_default().saturating_sub(waited);
-                add_ms(&mut used.time_ms, time_ms);
+                add_saturating(&mut used.time_ms, time_ms);
                 // The time of a sub-agent is that of its call.
                 if event.header.is_main() {
-                    add_ms(&mut self.time.tools_ms, time_ms);
+                    add_saturating(&mut self.time.tools_ms, time_ms);
                 }
             }
-            Body::ControlDecided { decision, .. } => {
-                count(&mut self.decisions, decision.words());
+            EventBody::ControlDecided { decision, .. } => {
+                increment(&mut self.decisions, decision.label());
             }
-            Body::CheckFinished { passed, time_ms, .. } => {
+            EventBody::CheckFinished { passed, time_ms, .. } => {
                 self.checks.passed += u32::from(*passed);
                 self.checks.failed += u32::from(!*passed);
-                add_ms(&mut self.time.checks_ms, *time_ms);
+                add_saturating(&mut self.time.checks_ms, *time_ms);
             }
-            Body::Verified(verification) => match verification.confirmed {
+            EventBody::Verified(verification) => match verification.confirmed {
                 Some(true) => self.verifications.confirmed += 1,
                 Some(false) => self.verifications.objected += 1,
                 None => self.verifications.no_verdict += 1,
             },
-            Body::ContextCompacted(compacted) => {
+            EventBody::ContextCompacted(compacted) => {
                 self.compactions.n += 1;
-                add_ms(&mut self.compactions.tokens_before, compacted.tokens_before);
-                add_ms(&mut self.compactions.tokens_after, compacted.tokens_after);
+                add_saturating(&mut self.compactions.tokens_before, compacted.tokens_before);
+                add_saturating(&mut self.compactions.tokens_after, compacted.tokens_after);
             }
-            Body::MemoryRecalled(recalled) => {
+            EventBody::MemoryRecalled(recalled) => {
                 let lessons = &mut self.lessons;
                 let n = u32::try_from(recalled.items.len()).unwrap_or(u32::MAX);
                 match recalled.moment {
-                    Moment::Task => lessons.for_task += n,
-                    Moment::Failure => lessons.after_failure += n,
-                    Moment::Reflection => lessons.for_reflection += n,
+                    RecallMoment::Task => lessons.for_task += n,
+                    RecallMoment::Failure => lessons.after_failure += n,
+                    RecallMoment::Reflection => lessons.for_reflection += n,
                 }
                 lessons.applied += u32::from(recalled.applied);
             }
-            Body::MemoryWritten(written) => {
+            EventBody::MemoryWritten(written) => {
                 self.lessons.learnt += u32::try_from(written.new.len()).unwrap_or(u32::MAX);
                 self.lessons.confirmed +=
                     u32::try_from(written.confirmed.len()).unwrap_or(u32::MAX);
@@ -382,15 +386,15 @@ impl Stats {
     }
 
     /// Decisions to do something else than to continue.
-    fn responses(&self) -> impl Iterator<Item = (&String, &u32)> {
-        let goes_on = ControlDecision::Continue.words();
+    fn interventions(&self) -> impl Iterator<Item = (&String, &u32)> {
+        let goes_on = ControlDecision::Continue.label();
         self.decisions.iter().filter(move |(decision, _)| *decision != goes_on)
     }
 }
 
 /// What is open while the events of a session are counted.
 #[derive(Default)]
-struct Open {
+struct OpenActions {
     /// When the approval of a call was asked for.
     asked: HashMap<String, Option<i64>>,
     /// How long it was waited for.
@@ -401,45 +405,45 @@ struct Open {
     chains: HashMap<String, String>,
 }
 
-impl Open {
+impl OpenActions {
     /// Notes failures and successes.
-    fn note(&mut self, event: &Event, recoveries: &mut Recoveries) {
+    fn record_event(&mut self, event: &Event, recoveries: &mut Recoveries) {
         let turn = event.header.place.turn;
         match &event.body {
-            Body::ToolFinished { call, tool, envelope, parent_call, .. } => {
+            EventBody::ToolFinished { call, tool, envelope, parent_call, .. } => {
                 let parent = parent_call.as_ref().and_then(|parent| self.chains.get(parent));
                 let chain = parent.cloned().unwrap_or_else(|| action_of(tool, envelope));
                 if is_failure(envelope) {
                     self.chains.insert(call.clone(), chain.clone());
-                    self.fails(chain, turn, recoveries);
+                    self.record_failure(chain, turn, recoveries);
                 } else if envelope.error().is_none() {
-                    self.succeeds(&chain, recoveries);
+                    self.record_success(&chain, recoveries);
                     // Arguments that do not parse name no target: any success of the tool resolves them.
-                    self.succeeds(tool, recoveries);
+                    self.record_success(tool, recoveries);
                 }
             }
-            Body::CheckFinished { command, passed, .. } => {
+            EventBody::CheckFinished { command, passed, .. } => {
                 let chain = format!("check {command}");
                 if *passed {
-                    self.succeeds(&chain, recoveries);
+                    self.record_success(&chain, recoveries);
                 } else {
-                    self.fails(chain, turn, recoveries);
+                    self.record_failure(chain, turn, recoveries);
                 }
             }
             _ => {}
         }
     }
 
-    fn fails(&mut self, chain: String, turn: u32, recoveries: &mut Recoveries) {
+    fn record_failure(&mut self, chain: String, turn: u32, recoveries: &mut Recoveries) {
         recoveries.failed += u32::from(self.failed.insert(chain, turn).is_none());
     }
 
-    fn succeeds(&mut self, chain: &str, recoveries: &mut Recoveries) {
+    fn record_success(&mut self, chain: &str, recoveries: &mut Recoveries) {
         recoveries.recovered += u32::from(self.failed.remove(chain).is_some());
     }
 
     /// What is still open at the end did not succeed.
-    fn end(self, events: &[Event], recoveries: &mut Recoveries) {
+    fn count_unrecovered(self, events: &[Event], recoveries: &mut Recoveries) {
         let turns = turns(events);
         for turn in self.failed.into_values() {
             let finished = turns.iter().rev().find(|one| one.number == turn);
@@ -458,12 +462,12 @@ fn is_failure(envelope: &Envelope) -> bool {
     envelope.error().is_some_and(|error| error.code != ErrorCode::Cancelled)
 }
 
-fn count(counts: &mut BTreeMap<String, u32>, name: &str) {
+fn increment(counts: &mut BTreeMap<String, u32>, name: &str) {
     *counts.entry(name.to_owned()).or_default() += 1;
 }
 
 // (The numbers come from a record, and may be any.)
-fn add_ms(sum: &mut u64, more: u64) {
+fn add_saturating(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
@@ -477,7 +481,7 @@ fn action_of(tool: &str, envelope: &Envelope) -> String {
         .or_else(|| named("path"))
         .or_else(|| named("pattern"));
     match target {
-        Some(target) => format!("{tool} {}", brief(target, 80)),
+        Some(target) => format!("{tool} {}", shorten_with_hash(target, 80)),
         None => tool.to_owned(),
     }
 }

@@ -11,12 +11,12 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(super) fn add_row(&mut self, cells: Vec<String>) {
         self.0.push(cells);
     }
 
     /// The lines. The first `n_left` columns are aligned left, the others right; the first is at least this wide.
-    pub(super) fn lines(&self, n_left: usize, first: usize) -> String {
+    pub(super) fn render(&self, n_left: usize, first: usize) -> String {
         let n_columns = self.0.iter().map(Vec::len).max().unwrap_or_default();
         let cells = |column: usize| self.0.iter().filter_map(move |row| row.get(column));
         let mut widths: Vec<usize> = (0..n_columns)
@@ -39,7 +39,7 @@ impl Table {
 }
 
 /// A duration: `0.3 s`, `12m 05s`, `3h 07m`.
-pub(super) fn duration(ms: u64) -> String {
+pub(super) fn format_duration(ms: u64) -> String {
     let seconds = ms / 1000;
     if seconds < 60 {
         return format!("{seconds}.{} s", ms % 1000 / 100);
@@ -58,16 +58,16 @@ mod tests {
     #[test]
     fn columns_are_aligned() {
         let mut table = Table::new(&["tool", "calls"]);
-        table.row(vec!["Read".to_owned(), "12".to_owned()]);
-        assert_eq!(table.lines(1, 6), "tool    calls\nRead       12\n");
-        assert_eq!(table.lines(2, 0), "tool  calls\nRead  12\n");
+        table.add_row(vec!["Read".to_owned(), "12".to_owned()]);
+        assert_eq!(table.render(1, 6), "tool    calls\nRead       12\n");
+        assert_eq!(table.render(2, 0), "tool  calls\nRead  12\n");
     }
 
     #[test]
     fn durations_have_two_units() {
         let cases = [(0, "0.0 s"), (1234, "1.2 s"), (65_000, "1m 05s"), (3_725_000, "1h 02m")];
         for (ms, expected) in cases {
-            assert_eq!(duration(ms), expected);
+            assert_eq!(format_duration(ms), expected);
         }
     }
 }

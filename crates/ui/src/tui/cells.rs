@@ -5,21 +5,24 @@ mod lines;
 
 use ratatui::text::{Line, Span};
 
-pub(super) use call::{Call, CallState, Question};
-pub(super) use lines::{seconds, thousands};
+pub(super) use call::{Call, CallState, PermissionQuestion};
+pub(super) use lines::{format_count, format_millis};
 
 use super::markdown;
-use super::text::{cut, hang, width};
-use super::theme::{Part, Theme};
-use agent_protocol::control::{ControlDecision, Counters, Ending, Replan};
+use super::text::{truncate, width, wrap_with_prefixes};
+use super::theme::{StyleRole, Theme};
+use agent_protocol::control::{ControlDecision, Counters, Ending, ReplanScope};
 use agent_protocol::event::{FailureReport, TurnFinished};
 use agent_protocol::plan::{Plan, TodoStatus};
-use agent_protocol::visible::{literal_line, prose};
-use lines::{first_line, live_output, message, output, prefixed, text_lines, title};
+use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
+use lines::{
+    first_line, live_output_lines, message_lines, output_lines, prefixed_lines, text_lines,
+    title_line,
+};
 
 /// The width of the screen, and its colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct RenderOptions {
     pub(super) width: usize,
     pub(super) theme: Theme,
 }
@@ -44,7 +47,7 @@ const SHELL_LINES: usize = 40;
 #[derive(Debug)]
 pub(super) enum Cell {
     /// Facts about the session.
-    Head(Vec<(String, String)>),
+    SessionHeader(Vec<(String, String)>),
     /// The user's message, and what the model received instead.
     User(String, Option<String>),
     /// The model's answer.
@@ -58,13 +61,13 @@ pub(super) enum Cell {
     /// One sentence.
     Note(Tone, String),
     /// A check ran.
-    Check(Box<Check>),
+    Check(Box<CheckRun>),
     /// The turn ended.
-    Ended(Box<TurnFinished>),
+    TurnEnd(Box<TurnFinished>),
     /// A command of the user.
-    Shell(Box<Shell>),
+    Shell(Box<ShellResult>),
     /// The output of a command of the chat.
-    Page(Box<Page>),
+    Page(Box<CommandPage>),
     /// A line of such an output in the viewer.
     PageLine(String),
 }
@@ -84,40 +87,44 @@ pub(super) enum Tone {
 
 /// A check that ran.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(super) struct CheckRun {
     pub(super) command: String,
     pub(super) passed: bool,
-    pub(super) how: String,
+    pub(super) outcome: String,
     pub(super) tail: String,
 }
 
 /// The output of a command of the chat.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct CommandPage {
     pub(super) title: String,
     pub(super) text: String,
 }
 
 /// A command of the user (`!`).
 #[derive(Debug)]
-pub(super) struct Shell {
+pub(super) struct ShellResult {
     pub(super) command: String,
     pub(super) output: String,
     /// Number of lines that `output` lacks.
-    pub(super) left_out: usize,
+    pub(super) n_omitted: usize,
     pub(super) exit_code: Option<i32>,
 }
 
 /// A running command of the user, with the end of its output.
-pub(super) fn running_shell(command: &str, tail: &str, look: Look) -> Vec<Line<'static>> {
-    let mut lines = vec![title(("! ", Part::User), "", &first_line(command), "", look)];
-    lines.extend(live_output(tail, RUNNING_LINES, look));
+pub(super) fn running_shell_lines(
+    command: &str,
+    tail: &str,
+    look: RenderOptions,
+) -> Vec<Line<'static>> {
+    let mut lines = vec![title_line(("! ", StyleRole::User), "", &first_line(command), "", look)];
+    lines.extend(live_output_lines(tail, RUNNING_LINES, look));
     lines
 }
 
 /// Groups of cells: a blank line separates different groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CellGroup {
     /// Messages of the user and answers.
     Text,
     /// What the agent does between them.
@@ -126,20 +133,20 @@ pub(super) enum Kind {
 
 impl Cell {
     /// The group of a cell.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn group(&self) -> CellGroup {
         match self {
-            Self::Head(_)
+            Self::SessionHeader(_)
             | Self::User(..)
             | Self::Answer(_)
             | Self::Shell(_)
             | Self::Page(_)
-            | Self::Ended(_) => Kind::Text,
+            | Self::TurnEnd(_) => CellGroup::Text,
             Self::Reasoning(_)
             | Self::Call(_)
             | Self::Plan(_)
             | Self::Note(..)
             | Self::PageLine(_)
-            | Self::Check(_) => Kind::Activity,
+            | Self::Check(_) => CellGroup::Activity,
         }
     }
 
@@ -147,14 +154,14 @@ impl Cell {
     pub(super) fn is_done(&self) -> bool {
         match self {
             Self::Call(call) => matches!(call.state, CallState::Done(_)),
-            Self::Head(_)
+            Self::SessionHeader(_)
             | Self::User(..)
             | Self::Answer(_)
             | Self::Reasoning(_)
             | Self::Plan(_)
             | Self::Note(..)
             | Self::Check(_)
-            | Self::Ended(_)
+            | Self::TurnEnd(_)
             | Self::Shell(_)
             | Self::Page(_)
             | Self::PageLine(_) => true,
@@ -162,22 +169,22 @@ impl Cell {
     }
 
     /// The lines of the display. In brief, only lines of code may be wider than the screen.
-    pub(super) fn lines(&self, look: Look, detail: Detail) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, look: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
         let theme = look.theme;
-        let quiet = theme.style(Part::Quiet);
+        let quiet = theme.style(StyleRole::Quiet);
         match self {
-            Self::Head(rows) => rows
+            Self::SessionHeader(rows) => rows
                 .iter()
                 .map(|(name, value)| {
-                    let value = literal_line(value);
-                    let value = cut(&value, look.width.saturating_sub(10)).into_owned();
-                    let part = if name == "agent" { Part::Strong } else { Part::Quiet };
+                    let value = escape_literal_line(value);
+                    let value = truncate(&value, look.width.saturating_sub(10)).into_owned();
+                    let part = if name == "agent" { StyleRole::Strong } else { StyleRole::Quiet };
                     let name = Span::styled(format!("{name:<9} "), theme.style(part));
                     Line::from(vec![name, Span::styled(value, quiet)])
                 })
                 .collect(),
             Self::User(text, shown) => {
-                let mut lines = message(text, look, detail);
+                let mut lines = message_lines(text, look, detail);
                 if let Some(shown) = shown.as_ref().filter(|_| detail == Detail::Full) {
                     lines.push(Line::styled("  the model received:", quiet));
                     lines.extend(text_lines(shown, look));
@@ -187,44 +194,52 @@ impl Cell {
             Self::Answer(text) => markdown::render(text, look),
             Self::Reasoning(text) => match detail {
                 Detail::Brief => {
-                    let first = prose(text.trim()).replace('\n', " ");
-                    let line = cut(&format!("∴ {first}"), look.width).into_owned();
+                    let first = escape_prose(text.trim()).replace('\n', " ");
+                    let line = truncate(&format!("∴ {first}"), look.width).into_owned();
                     vec![Line::styled(line, quiet)]
                 }
-                Detail::Full => prefixed("∴ ", Part::Quiet, &prose(text.trim()), Part::Quiet, look),
+                Detail::Full => prefixed_lines(
+                    "∴ ",
+                    StyleRole::Quiet,
+                    &escape_prose(text.trim()),
+                    StyleRole::Quiet,
+                    look,
+                ),
             },
             Self::Call(call) => call.lines(look, detail),
             Self::Plan(plan) => plan_lines(plan, look, usize::MAX),
             Self::Note(tone, text) => {
                 let (mark, part) = match tone {
-                    Tone::Quiet => ("· ", Part::Quiet),
-                    Tone::Warn => ("! ", Part::Warn),
-                    Tone::Bad => ("✗ ", Part::Bad),
-                    Tone::Decision => ("↻ ", Part::Warn),
+                    Tone::Quiet => ("· ", StyleRole::Quiet),
+                    Tone::Warn => ("! ", StyleRole::Warn),
+                    Tone::Bad => ("✗ ", StyleRole::Bad),
+                    Tone::Decision => ("↻ ", StyleRole::Warn),
                 };
-                prefixed(mark, part, &prose(text), part, look)
+                prefixed_lines(mark, part, &escape_prose(text), part, look)
             }
             Self::Check(check) => {
-                let Check { command, passed, how, tail } = &**check;
-                let (mark, part) = if *passed { ("✓ ", Part::Good) } else { ("✗ ", Part::Bad) };
-                let mut lines = vec![title((mark, part), "check", &first_line(command), how, look)];
+                let CheckRun { command, passed, outcome: how, tail } = &**check;
+                let (mark, part) =
+                    if *passed { ("✓ ", StyleRole::Good) } else { ("✗ ", StyleRole::Bad) };
+                let mut lines =
+                    vec![title_line((mark, part), "check", &first_line(command), how, look)];
                 if !passed || detail == Detail::Full {
-                    lines.extend(output(tail, None, FAILED_LINES, look, detail));
+                    lines.extend(output_lines(tail, None, FAILED_LINES, look, detail));
                 }
                 lines
             }
-            Self::Ended(finished) => ended(finished, look, detail),
+            Self::TurnEnd(finished) => turn_end_lines(finished, look, detail),
             Self::Shell(shell) => {
                 let (part, how) = match shell.exit_code {
-                    Some(0) => (Part::User, String::new()),
-                    Some(code) => (Part::Bad, format!("exit {code}")),
-                    None => (Part::Bad, "ended".to_owned()),
+                    Some(0) => (StyleRole::User, String::new()),
+                    Some(code) => (StyleRole::Bad, format!("exit {code}")),
+                    None => (StyleRole::Bad, "ended".to_owned()),
                 };
                 let mut lines =
-                    vec![title(("! ", part), "", &first_line(&shell.command), &how, look)];
-                lines.extend(output(
+                    vec![title_line(("! ", part), "", &first_line(&shell.command), &how, look)];
+                lines.extend(output_lines(
                     &shell.output,
-                    Some(shell.left_out),
+                    Some(shell.n_omitted),
                     SHELL_LINES,
                     look,
                     detail,
@@ -232,13 +247,13 @@ impl Cell {
                 lines
             }
             Self::Page(page) => {
-                let title = Line::styled(page.title.clone(), theme.style(Part::Strong));
+                let title = Line::styled(page.title.clone(), theme.style(StyleRole::Strong));
                 let mut lines = vec![title];
                 let text = page.text.split_terminator('\n');
-                lines.extend(text.flat_map(|line| page_line(line, look)));
+                lines.extend(text.flat_map(|line| page_line_rows(line, look)));
                 lines
             }
-            Self::PageLine(line) => page_line(line, look),
+            Self::PageLine(line) => page_line_rows(line, look),
         }
     }
 
@@ -252,23 +267,23 @@ impl Cell {
 
     /// The text for searching.
     pub(super) fn text(&self) -> String {
-        let theme = Theme::new(super::theme::Depth::None, super::theme::Background::Dark);
-        let look = Look { width: usize::MAX / 4, theme };
+        let theme = Theme::new(super::theme::ColorDepth::None, super::theme::Background::Dark);
+        let look = RenderOptions { width: usize::MAX / 4, theme };
         self.lines(look, Detail::Full).iter().map(|line| format!("{line}\n")).collect()
     }
 }
 
 /// The todo list in at most `most` lines: completed todos are left out first, then the most distant ones.
-pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'static>> {
+pub(super) fn plan_lines(plan: &Plan, look: RenderOptions, most: usize) -> Vec<Line<'static>> {
     let theme = look.theme;
     let count = |status| plan.todos.iter().filter(|todo| todo.status == status).count();
     let total = plan.todos.len() - count(TodoStatus::Cancelled);
     let mut head = format!("Todos {}/{total}", count(TodoStatus::Completed));
     if !plan.summary.is_empty() {
-        head.push_str(&format!("  {}", prose(&plan.summary).replace('\n', " ")));
+        head.push_str(&format!("  {}", escape_prose(&plan.summary).replace('\n', " ")));
     }
-    let head = cut(&head, look.width).into_owned();
-    let mut lines = vec![Line::styled(head, theme.style(Part::Strong))];
+    let head = truncate(&head, look.width).into_owned();
+    let mut lines = vec![Line::styled(head, theme.style(StyleRole::Strong))];
     let room = most.saturating_sub(1).max(1);
     let current = plan
         .todos
@@ -281,17 +296,17 @@ pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'stat
     };
     for todo in plan.todos.iter().skip(from).take(room) {
         let (mark, part) = match todo.status {
-            TodoStatus::Completed => ("✓", Part::Good),
-            TodoStatus::InProgress => ("▸", Part::User),
-            TodoStatus::Pending => ("·", Part::Quiet),
-            TodoStatus::Cancelled => ("✗", Part::Quiet),
+            TodoStatus::Completed => ("✓", StyleRole::Good),
+            TodoStatus::InProgress => ("▸", StyleRole::User),
+            TodoStatus::Pending => ("·", StyleRole::Quiet),
+            TodoStatus::Cancelled => ("✗", StyleRole::Quiet),
         };
-        let text = prose(&todo.content).replace('\n', " ");
-        let text = cut(&text, look.width.saturating_sub(4)).into_owned();
+        let text = escape_prose(&todo.content).replace('\n', " ");
+        let text = truncate(&text, look.width.saturating_sub(4)).into_owned();
         let of_text = match todo.status {
-            TodoStatus::InProgress => theme.style(Part::Strong),
-            TodoStatus::Pending => theme.style(Part::Text),
-            TodoStatus::Completed | TodoStatus::Cancelled => theme.style(Part::Quiet),
+            TodoStatus::InProgress => theme.style(StyleRole::Strong),
+            TodoStatus::Pending => theme.style(StyleRole::Text),
+            TodoStatus::Completed | TodoStatus::Cancelled => theme.style(StyleRole::Quiet),
         };
         lines.push(Line::from(vec![
             Span::styled(format!("  {mark} "), theme.style(part)),
@@ -302,7 +317,7 @@ pub(super) fn plan_lines(plan: &Plan, look: Look, most: usize) -> Vec<Line<'stat
 }
 
 /// A decision of the kernel in words; `None` if nothing failed.
-pub(super) fn decision(
+pub(super) fn decision_text(
     decision: ControlDecision,
     reason: &str,
     after: &Counters,
@@ -310,14 +325,20 @@ pub(super) fn decision(
     let (words, count) = match decision {
         ControlDecision::Continue => return None,
         ControlDecision::Retry(_) => ("retry", after.retry_count),
-        ControlDecision::Replan(Replan::Step) => ("replan step", after.single_step_repair_count),
-        ControlDecision::Replan(Replan::Task) => ("replan task", after.task_replan_count),
+        ControlDecision::Replan(ReplanScope::Step) => {
+            ("replan step", after.single_step_repair_count)
+        }
+        ControlDecision::Replan(ReplanScope::Task) => ("replan task", after.task_replan_count),
     };
     let words = format!("{words} {}/{}", count.n, count.max);
     Some(if reason.contains(&words) { reason.to_owned() } else { format!("{words} · {reason}") })
 }
 
-fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'static>> {
+fn turn_end_lines(
+    finished: &TurnFinished,
+    look: RenderOptions,
+    detail: Detail,
+) -> Vec<Line<'static>> {
     let theme = look.theme;
     // A quick answer without tool calls needs no summary.
     let is_trifle =
@@ -325,14 +346,18 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
     if is_trifle && detail == Detail::Brief {
         return Vec::new();
     }
-    let mut facts = vec![seconds(finished.time_ms)];
+    let mut facts = vec![format_millis(finished.time_ms)];
     let spending = finished.spending();
-    facts.push(format!("{}{} tokens", spending.about(), thousands(spending.usage.total())));
-    facts.extend(spending.dollars().filter(|_| spending.cost_usd > Some(0.0)));
+    facts.push(format!(
+        "{}{} tokens",
+        spending.estimate_mark(),
+        format_count(spending.usage.total())
+    ));
+    facts.extend(spending.formatted_cost().filter(|_| spending.cost_usd > Some(0.0)));
     match finished.files_changed.as_slice() {
         [] => {}
         files if files.len() <= 3 => {
-            facts.push(format!("changed {}", literal_line(&files.join(", "))));
+            facts.push(format!("changed {}", escape_literal_line(&files.join(", "))));
         }
         files => facts.push(format!("changed {} files", files.len())),
     }
@@ -342,63 +367,65 @@ fn ended(finished: &TurnFinished, look: Look, detail: Detail) -> Vec<Line<'stati
         n => facts.push(format!("{n} ignored files changed")),
     }
     let (mark, part, word) = match finished.ending {
-        Ending::Completed if finished.verified == Some(true) => ("✓", Part::Good, "checks passed"),
-        Ending::CompletedUnverified => ("✗", Part::Bad, "a check could not run"),
-        Ending::Completed => ("·", Part::Quiet, ""),
-        Ending::Interrupted => ("■", Part::Warn, "stopped by you"),
-        Ending::Terminated => ("■", Part::Warn, "ended by the system"),
-        Ending::Failed => ("✗", Part::Bad, "failed"),
-        Ending::CheckFailed => ("✗", Part::Bad, "a check does not pass"),
-        Ending::ModelRefused => ("✗", Part::Bad, "the model refused"),
-        Ending::ModelUnavailable => ("✗", Part::Bad, "the model is not reachable"),
-        Ending::PermissionDenied if is_by_hook(finished) => ("■", Part::Warn, "stopped by a hook"),
-        Ending::PermissionDenied => ("■", Part::Warn, "not everything was allowed"),
-        Ending::MaxTurns => ("■", Part::Warn, "the limit of model answers was reached"),
-        Ending::MaxBudget => ("■", Part::Warn, "the limit of money was reached"),
-        Ending::Timeout => ("■", Part::Warn, "the limit of time was reached"),
+        Ending::Completed if finished.verified == Some(true) => {
+            ("✓", StyleRole::Good, "checks passed")
+        }
+        Ending::CompletedUnverified => ("✗", StyleRole::Bad, "a check could not run"),
+        Ending::Completed => ("·", StyleRole::Quiet, ""),
+        Ending::Interrupted => ("■", StyleRole::Warn, "stopped by you"),
+        Ending::Terminated => ("■", StyleRole::Warn, "ended by the system"),
+        Ending::Failed => ("✗", StyleRole::Bad, "failed"),
+        Ending::CheckFailed => ("✗", StyleRole::Bad, "a check does not pass"),
+        Ending::ModelRefused => ("✗", StyleRole::Bad, "the model refused"),
+        Ending::ModelUnavailable => ("✗", StyleRole::Bad, "the model is not reachable"),
+        Ending::PermissionDenied if is_ended_by_hook(finished) => {
+            ("■", StyleRole::Warn, "stopped by a hook")
+        }
+        Ending::PermissionDenied => ("■", StyleRole::Warn, "not everything was allowed"),
+        Ending::MaxTurns => ("■", StyleRole::Warn, "the limit of model answers was reached"),
+        Ending::MaxBudget => ("■", StyleRole::Warn, "the limit of money was reached"),
+        Ending::Timeout => ("■", StyleRole::Warn, "the limit of time was reached"),
     };
     let mut head = mark.to_owned();
     head.push(' ');
     if !word.is_empty() {
         head.push_str(&format!("{word}  "));
     }
-    let facts = Span::styled(facts.join(" · "), theme.style(Part::Quiet));
+    let facts = Span::styled(facts.join(" · "), theme.style(StyleRole::Quiet));
     let indent = Span::raw("  ");
     let head = [Span::styled(head, theme.style(part)), facts];
-    let mut lines = hang(&Span::raw(""), &indent, &head, look.width);
+    let mut lines = wrap_with_prefixes(&Span::raw(""), &indent, &head, look.width);
     if let n @ 1.. = finished.open_todos.len() {
-        let todos = prose(&finished.open_todos.join("; ")).into_owned();
+        let todos = escape_prose(&finished.open_todos.join("; ")).into_owned();
         let text = format!("{n} open {}: {todos}", if n == 1 { "todo" } else { "todos" });
-        let text = Span::styled(text, theme.style(Part::Quiet));
-        lines.extend(hang(&indent, &indent, &[text], look.width));
+        let text = Span::styled(text, theme.style(StyleRole::Quiet));
+        lines.extend(wrap_with_prefixes(&indent, &indent, &[text], look.width));
     }
     let has_report = !finished.ending.is_success() && finished.ending != Ending::Interrupted;
     if has_report && !finished.result.trim().is_empty() {
         let report = match &finished.report {
             None if finished.ending.has_answer() => finished.errors.join("\n"),
-            Some(report) if detail == Detail::Brief => in_brief(finished, report),
+            Some(report) if detail == Detail::Brief => report_summary(finished, report),
             Some(_) | None => finished.result.trim_end().to_owned(),
         };
-        lines.extend(
-            prose(&report)
-                .lines()
-                .flat_map(|line| hang(&indent, &indent, &[Span::raw(line.to_owned())], look.width)),
-        );
+        lines.extend(escape_prose(&report).lines().flat_map(|line| {
+            wrap_with_prefixes(&indent, &indent, &[Span::raw(line.to_owned())], look.width)
+        }));
     }
     lines
 }
 
 /// A hook blocked the message or ended the turn: no permission was missing that the user could give.
-fn is_by_hook(finished: &TurnFinished) -> bool {
+fn is_ended_by_hook(finished: &TurnFinished) -> bool {
     finished.ending == Ending::PermissionDenied
         && finished.report.as_ref().is_some_and(|report| report.next.is_empty())
 }
 
 /// The failure report in short, with the user's options.
-fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
+fn report_summary(finished: &TurnFinished, report: &FailureReport) -> String {
     let mut text = String::new();
     // The user already knows which permission was denied.
-    if finished.ending != Ending::PermissionDenied || is_by_hook(finished) {
+    if finished.ending != Ending::PermissionDenied || is_ended_by_hook(finished) {
         text.extend(finished.errors.iter().map(|error| format!("{error}\n")));
         for tried in &report.attempts {
             let times = match tried.times {
@@ -422,12 +449,17 @@ fn in_brief(finished: &TurnFinished, report: &FailureReport) -> String {
 }
 
 /// A line of the output of a command. Its continuation lines are indented to the second column.
-fn page_line(line: &str, look: Look) -> Vec<Line<'static>> {
-    let line = prose(line);
+fn page_line_rows(line: &str, look: RenderOptions) -> Vec<Line<'static>> {
+    let line = escape_prose(line);
     let indent = second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
     let (first, text) = line.split_at(indent);
     let rest = Span::raw(" ".repeat(width(first)));
-    hang(&Span::raw(first.to_owned()), &rest, &[Span::raw(text.to_owned())], look.width)
+    wrap_with_prefixes(
+        &Span::raw(first.to_owned()),
+        &rest,
+        &[Span::raw(text.to_owned())],
+        look.width,
+    )
 }
 
 /// The start of the second column: after two or more spaces.

@@ -95,22 +95,22 @@ pub struct Command {
     /// Its arguments.
     pub args: &'static str,
     /// A description in one line.
-    pub what: &'static str,
+    pub description: &'static str,
     /// When it runs.
-    pub timing: Timing,
+    pub timing: CommandTiming,
 }
 
 /// When a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timing {
+pub enum CommandTiming {
     /// At once, also while the agent works.
-    AtOnce,
+    Immediate,
     /// While the session is idle.
     Idle,
     /// While the session is idle; then the session works, on this.
-    Works(&'static str),
+    StartsWork(&'static str),
     /// While the session is idle and no command of the user runs: a session is opened, which would end them.
-    Opens,
+    OpensSession,
 }
 
 impl CommandAction {
@@ -120,10 +120,10 @@ impl CommandAction {
     }
 
     /// When it runs with these arguments.
-    pub fn timing(self, arguments: &str) -> Timing {
+    pub fn timing(self, arguments: &str) -> CommandTiming {
         match self {
             // It only says which one answers.
-            Self::Model if arguments.is_empty() => Timing::Idle,
+            Self::Model if arguments.is_empty() => CommandTiming::Idle,
             _ => self.command().timing,
         }
     }
@@ -135,12 +135,12 @@ const fn command(
     args: &'static str,
     what: &'static str,
 ) -> Command {
-    Command { action, name, args, what, timing: Timing::AtOnce }
+    Command { action, name, args, description: what, timing: CommandTiming::Immediate }
 }
 
 impl Command {
     /// A command that does not run at once.
-    const fn when(self, timing: Timing) -> Self {
+    const fn with_timing(self, timing: CommandTiming) -> Self {
         Self { timing, ..self }
     }
 }
@@ -149,7 +149,7 @@ impl Command {
 pub const DEFAULT_EFFORT: &str = "default";
 
 /// Says that this is no effort.
-pub fn no_effort(name: &str) -> String {
+pub fn unknown_effort_message(name: &str) -> String {
     let names = Effort::all().iter().map(|effort| effort.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
     format!("there is no effort {name:?}: {DEFAULT_EFFORT}, {names}")
@@ -164,7 +164,7 @@ pub const COMMANDS: &[Command] = &[
         "[PROVIDER/MODEL] [EFFORT]",
         "which model answers, or another, and how much it reasons",
     )
-    .when(Timing::Works("connecting")),
+    .with_timing(CommandTiming::StartsWork("connecting")),
     command(
         CommandAction::Effort,
         "effort",
@@ -178,23 +178,23 @@ pub const COMMANDS: &[Command] = &[
         "[add allow|ask|deny RULE [SCOPE]|remove NUMBER]",
         "the permission rules; add one, remove one of this session",
     )
-    .when(Timing::Idle),
+    .with_timing(CommandTiming::Idle),
     command(
         CommandAction::AddDir,
         "add-dir",
         "PATH",
         "a further directory that the agent may work in",
     )
-    .when(Timing::Opens),
+    .with_timing(CommandTiming::OpensSession),
     command(CommandAction::Init, "init", "[TEXT]", "write or update the rules file of the project")
-        .when(Timing::Works("starting")),
+        .with_timing(CommandTiming::StartsWork("starting")),
     command(
         CommandAction::Review,
         "review",
         "[BRANCH]",
         "review the uncommitted changes, or those since BRANCH",
     )
-    .when(Timing::Works("starting")),
+    .with_timing(CommandTiming::StartsWork("starting")),
     command(
         CommandAction::Plan,
         "plan",
@@ -209,39 +209,43 @@ pub const COMMANDS: &[Command] = &[
         "the commands that run in the background; end one",
     ),
     command(CommandAction::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn")
-        .when(Timing::Idle),
-    command(CommandAction::Redo, "redo", "", "take the latest undo back").when(Timing::Idle),
+        .with_timing(CommandTiming::Idle),
+    command(CommandAction::Redo, "redo", "", "take the latest undo back")
+        .with_timing(CommandTiming::Idle),
     command(
         CommandAction::Rewind,
         "rewind",
         "TURN [files|conversation] [force]",
         "go back to before a turn: files, conversation or both",
     )
-    .when(Timing::Opens),
+    .with_timing(CommandTiming::OpensSession),
     command(CommandAction::Diff, "diff", "", "what this session changed, outside git too"),
     command(CommandAction::Sessions, "sessions", "", "the sessions of this project"),
-    command(CommandAction::Resume, "resume", "ID", "resume another session").when(Timing::Opens),
+    command(CommandAction::Resume, "resume", "ID", "resume another session")
+        .with_timing(CommandTiming::OpensSession),
     command(
         CommandAction::Fork,
         "fork",
         "[ID]",
         "continue in a copy of this session, or of another one",
     )
-    .when(Timing::Opens),
+    .with_timing(CommandTiming::OpensSession),
     command(CommandAction::Rename, "rename", "NAME", "name this session, for /resume and the list")
-        .when(Timing::Idle),
+        .with_timing(CommandTiming::Idle),
     command(
         CommandAction::Compact,
         "compact",
         "[FOCUS]",
         "summarise the older part of the conversation",
     )
-    .when(Timing::Works("compacting")),
+    .with_timing(CommandTiming::StartsWork("compacting")),
     command(CommandAction::Context, "context", "", "the size of each layer of the context"),
     command(CommandAction::Pin, "pin", "TEXT", "keep a text for the whole session")
-        .when(Timing::Idle),
-    command(CommandAction::Pins, "pins", "", "the pins of this session").when(Timing::Idle),
-    command(CommandAction::Unpin, "unpin", "NUMBER", "remove a pin").when(Timing::Idle),
+        .with_timing(CommandTiming::Idle),
+    command(CommandAction::Pins, "pins", "", "the pins of this session")
+        .with_timing(CommandTiming::Idle),
+    command(CommandAction::Unpin, "unpin", "NUMBER", "remove a pin")
+        .with_timing(CommandTiming::Idle),
     command(
         CommandAction::Memory,
         "memory",
@@ -249,7 +253,7 @@ pub const COMMANDS: &[Command] = &[
         "lessons of earlier sessions",
     ),
     command(CommandAction::Clear, "clear", "", "begin a new session; this one stays recorded")
-        .when(Timing::Opens),
+        .with_timing(CommandTiming::OpensSession),
     command(CommandAction::Trace, "trace", "", "the timeline of this session, step by step"),
     command(CommandAction::Cost, "cost", "", "tokens and money since this conversation was opened"),
     command(CommandAction::Copy, "copy", "", "copy the last answer"),
@@ -286,7 +290,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// The command of this name or alias.
-pub fn built_in(name: &str) -> Option<&'static Command> {
+pub fn find_built_in(name: &str) -> Option<&'static Command> {
     let name = match name {
         "exit" | "q" => "quit",
         "new" | "reset" => "clear",

@@ -12,8 +12,8 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::text::width;
 use agent_protocol::directives::UserInput;
-use agent_protocol::dropped::dropped_path;
-use agent_protocol::visible::in_file;
+use agent_protocol::dropped_path::parse_dropped_path;
+use agent_protocol::terminal_escape::escape_for_file;
 
 /// Size above which a paste is folded, in lines and bytes.
 const FOLD_LINES: usize = 8;
@@ -32,7 +32,7 @@ enum Origin {
     /// Typed, pasted as one short line, or a new line in the editor: it may start a command.
     Typed,
     /// The user's words from elsewhere: a recalled message, words of the command line.
-    Words,
+    UserText,
     /// Pasted, or perhaps pasted.
     Pasted,
 }
@@ -40,35 +40,35 @@ enum Origin {
 /// A text with the origin of each byte. It contains no control characters, so that what is sent is what was
 /// displayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct AttributedText {
     text: String,
     origins: Vec<Origin>,
 }
 
-impl Written {
+impl AttributedText {
     /// Typed by the user here.
-    pub(super) fn own(text: &str) -> Self {
+    pub(super) fn typed(text: &str) -> Self {
         Self::new(text, Origin::Typed)
     }
 
     /// Written by the user elsewhere.
-    pub(super) fn words(text: &str) -> Self {
-        Self::new(text, Origin::Words)
+    pub(super) fn from_user(text: &str) -> Self {
+        Self::new(text, Origin::UserText)
     }
 
     /// An earlier message, whose pastes are unknown: a single line counts as the user's words.
-    pub(super) fn earlier(text: &str) -> Self {
+    pub(super) fn from_history(text: &str) -> Self {
         let is_line = !text.trim_end().contains('\n');
-        Self::new(text, if is_line { Origin::Words } else { Origin::Pasted })
+        Self::new(text, if is_line { Origin::UserText } else { Origin::Pasted })
     }
 
     /// An earlier message, either a command or words.
-    pub(super) fn message(text: &str) -> Self {
-        Self::earlier(text).begun(is_command(text))
+    pub(super) fn from_message(text: &str) -> Self {
+        Self::from_history(text).with_typed_first_line(is_command(text))
     }
 
     /// Marks the first line as typed if it is a command.
-    fn begun(mut self, is_command: bool) -> Self {
+    fn with_typed_first_line(mut self, is_command: bool) -> Self {
         if is_command {
             let end = self.text.find('\n').unwrap_or(self.text.len());
             self.origins[..end].fill(Origin::Typed);
@@ -77,7 +77,7 @@ impl Written {
     }
 
     fn new(text: &str, origin: Origin) -> Self {
-        let text = in_file(text).into_owned();
+        let text = escape_for_file(text).into_owned();
         Self { origins: vec![origin; text.len()], text }
     }
 
@@ -87,7 +87,7 @@ impl Written {
         self.origins[range.start.min(end)..end].fill(Origin::Pasted);
     }
 
-    fn part(&self, from: usize, to: usize) -> Self {
+    fn slice(&self, from: usize, to: usize) -> Self {
         Self { text: self.text[from..to].to_owned(), origins: self.origins[from..to].to_vec() }
     }
 
@@ -105,23 +105,23 @@ impl Written {
 /// The text with the state of the input field.
 #[derive(Debug, Default)]
 pub(super) struct Composer {
-    written: Written,
+    content: AttributedText,
     /// Byte offset in the text, at a grapheme boundary.
     cursor: usize,
     /// Folded pastes, by their placeholder.
     pastes: Vec<(String, String)>,
     n_pastes: usize,
-    undo: Vec<(Written, usize)>,
-    redo: Vec<(Written, usize)>,
+    undo: Vec<(AttributedText, usize)>,
+    redo: Vec<(AttributedText, usize)>,
     /// The previous step was the same kind of typing: both are undone together.
-    joins: Option<Typing>,
-    killed: Written,
+    last_typing: Option<TypingKind>,
+    kill_buffer: AttributedText,
     /// The column that is kept when moving up and down.
     column: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Typing {
+enum TypingKind {
     Word,
     Space,
     Deleting,
@@ -147,12 +147,12 @@ pub(super) struct Row {
 
 impl Composer {
     pub(super) fn text(&self) -> &str {
-        &self.written.text
+        &self.content.text
     }
 
     /// The text with its origins.
-    pub(super) fn written(&self) -> &Written {
-        &self.written
+    pub(super) fn content(&self) -> &AttributedText {
+        &self.content
     }
 
     pub(super) fn cursor(&self) -> usize {
@@ -165,7 +165,7 @@ impl Composer {
 
     /// The text is a command, not a message to the model.
     pub(super) fn is_command(&self) -> bool {
-        self.written.is_command()
+        self.content.is_command()
     }
 
     /// The text is a line for the shell.
@@ -174,17 +174,17 @@ impl Composer {
     }
 
     /// The text looks like a command, but is not one.
-    pub(super) fn is_no_command(&self) -> bool {
+    pub(super) fn looks_like_command(&self) -> bool {
         !self.is_command() && is_command(self.text().trim_start_matches(' '))
     }
 
     /// The text with unfolded pastes. If it is not a command, it does not begin like one.
-    pub(super) fn message(&self) -> String {
-        self.unfolded().text
+    pub(super) fn message_text(&self) -> String {
+        self.to_user_input().text
     }
 
     /// The message with the ranges of pastes.
-    pub(super) fn unfolded(&self) -> UserInput {
+    pub(super) fn to_user_input(&self) -> UserInput {
         let mut input = UserInput::default();
         let mut at = 0;
         let next = |from: usize| {
@@ -194,54 +194,54 @@ impl Composer {
             found.min_by_key(|(at, ..)| *at)
         };
         while let Some((fold, word, paste)) = next(at) {
-            self.say_part(at..fold, &mut input);
+            self.push_part(at..fold, &mut input);
             input.push_pasted(paste);
             at = fold + word.len();
         }
-        self.say_part(at..self.text().len(), &mut input);
+        self.push_part(at..self.text().len(), &mut input);
         if self.is_command() {
             return input;
         }
-        let words = as_words(&input.text).into_owned();
+        let words = escape_command(&input.text).into_owned();
         let shift = words.len() - input.text.len();
         let shifted = input.pasted.into_iter().map(|range| range.start + shift..range.end + shift);
         UserInput { text: words, pasted: shifted.collect(), ..UserInput::default() }
     }
 
-    fn say_part(&self, part: Range<usize>, input: &mut UserInput) {
+    fn push_part(&self, part: Range<usize>, input: &mut UserInput) {
         let mut at = part.start;
-        for run in self.written.origins[part].chunk_by(|a, b| a == b) {
+        for run in self.content.origins[part].chunk_by(|a, b| a == b) {
             let text = &self.text()[at..at + run.len()];
             at += run.len();
             match run[0] {
                 Origin::Pasted => input.push_pasted(text),
-                Origin::Typed | Origin::Words => input.text.push_str(text),
+                Origin::Typed | Origin::UserText => input.text.push_str(text),
             }
         }
     }
 
     /// Takes the text and resets the field.
-    pub(super) fn take(&mut self) -> String {
-        let message = self.message();
-        let killed = std::mem::take(&mut self.killed);
-        *self = Self { killed, ..Self::default() };
+    pub(super) fn take_message(&mut self) -> String {
+        let message = self.message_text();
+        let killed = std::mem::take(&mut self.kill_buffer);
+        *self = Self { kill_buffer: killed, ..Self::default() };
         message
     }
 
     /// Replaces the text; can be undone.
-    pub(super) fn set(&mut self, text: Written) {
-        self.step(None);
-        self.written = text;
+    pub(super) fn set_text(&mut self, text: AttributedText) {
+        self.push_undo_step(None);
+        self.content = text;
         self.cursor = self.text().len();
     }
 
     /// Replaces the message by the edited one. Unchanged lines keep their origin.
     pub(super) fn set_edited(&mut self, text: &str) {
-        let draft = self.unfolded();
+        let draft = self.to_user_input();
         let line = text.lines().next().unwrap_or_default();
         let is_new = !draft.text.contains(line);
         let is_same = draft.text.starts_with(line) && is_command(&draft.text);
-        let mut edited = Written::words(text);
+        let mut edited = AttributedText::from_user(text);
         let pasted: HashSet<&str> =
             draft.pasted.iter().flat_map(|range| draft.text[range.clone()].lines()).collect();
         let mut at = 0;
@@ -251,58 +251,58 @@ impl Composer {
             }
             at += line.len();
         }
-        self.set(edited.begun(is_command(text) && (is_new || is_same)));
+        self.set_text(edited.with_typed_first_line(is_command(text) && (is_new || is_same)));
     }
 
     /// Replaces the text by a message; a long one is folded like a paste. The beginning of a command stays
     /// visible.
-    pub(super) fn set_folded(&mut self, text: &Written) {
+    pub(super) fn set_folded(&mut self, text: &AttributedText) {
         let n_bytes = text.text.len();
         if text.text.lines().count() <= RECALL_LINES && n_bytes <= RECALL_BYTES {
-            return self.set(text.clone());
+            return self.set_text(text.clone());
         }
         let line = text.text.lines().next().unwrap_or_default();
         let end = if text.is_command() { line.floor_char_boundary(SHOWN_BYTES) } else { 0 };
-        self.set(text.part(0, end));
-        self.fold(&text.part(end, n_bytes).text);
+        self.set_text(text.slice(0, end));
+        self.insert_folded(&text.slice(end, n_bytes).text);
     }
 
     /// Inserts a message that was not sent before the text.
-    pub(super) fn put_before(&mut self, message: &UserInput) {
+    pub(super) fn prepend_message(&mut self, message: &UserInput) {
         let has_draft = !self.is_empty();
-        self.go_to(0);
+        self.set_cursor(0);
         let mut at = 0;
         for pasted in &message.pasted {
-            self.put_here(&message.text[at..pasted.start], Origin::Words);
-            self.put_here(&message.text[pasted.clone()], Origin::Pasted);
+            self.insert_with_origin(&message.text[at..pasted.start], Origin::UserText);
+            self.insert_with_origin(&message.text[pasted.clone()], Origin::Pasted);
             at = pasted.end;
         }
-        self.put_here(&message.text[at..], Origin::Words);
+        self.insert_with_origin(&message.text[at..], Origin::UserText);
         if has_draft {
-            self.put_here("\n", Origin::Words);
+            self.insert_with_origin("\n", Origin::UserText);
         }
-        self.go_to(usize::MAX);
+        self.set_cursor(usize::MAX);
     }
 
     /// Inserts text at the cursor; a large paste is folded.
-    fn put_here(&mut self, text: &str, origin: Origin) {
+    fn insert_with_origin(&mut self, text: &str, origin: Origin) {
         if text.is_empty() {
             return;
         }
-        if origin == Origin::Pasted && is_large(text) {
-            return self.fold(text);
+        if origin == Origin::Pasted && is_large_paste(text) {
+            return self.insert_folded(text);
         }
-        self.put(self.cursor, self.cursor, &Written::new(text, origin));
+        self.replace_with(self.cursor, self.cursor, &AttributedText::new(text, origin));
     }
 
     /// Inserts a typed character.
     pub(super) fn insert(&mut self, char: char) {
-        let typing = if char.is_whitespace() { Typing::Space } else { Typing::Word };
-        self.change(
+        let typing = if char.is_whitespace() { TypingKind::Space } else { TypingKind::Word };
+        self.apply_change(
             Some(typing),
             self.cursor,
             self.cursor,
-            &Written::own(char.encode_utf8(&mut [0; 4])),
+            &AttributedText::typed(char.encode_utf8(&mut [0; 4])),
         );
     }
 
@@ -314,13 +314,14 @@ impl Composer {
     /// Inserts a paste; a large one is folded. The beginnings of several lines are hard to see, so they
     /// cannot be commands; nor can a file that the user dropped.
     pub(super) fn paste(&mut self, text: &str) {
-        let is_seen =
-            dropped_path(text).is_none() && text.lines().count() <= 1 && text.len() <= SHOWN_BYTES;
-        self.put_here(text, if is_seen { Origin::Typed } else { Origin::Pasted });
+        let is_seen = parse_dropped_path(text).is_none()
+            && text.lines().count() <= 1
+            && text.len() <= SHOWN_BYTES;
+        self.insert_with_origin(text, if is_seen { Origin::Typed } else { Origin::Pasted });
     }
 
-    fn fold(&mut self, text: &str) {
-        let text = in_file(text).into_owned();
+    fn insert_folded(&mut self, text: &str) {
+        let text = escape_for_file(text).into_owned();
         let n_lines = text.lines().count();
         self.n_pastes += 1;
         let size = if n_lines > 1 {
@@ -329,13 +330,13 @@ impl Composer {
             format!("{} characters", text.chars().count())
         };
         let word = format!("[paste {}: {size}]", self.n_pastes);
-        self.put(self.cursor, self.cursor, &Written::new(&word, Origin::Pasted));
+        self.replace_with(self.cursor, self.cursor, &AttributedText::new(&word, Origin::Pasted));
         self.pastes.push((word, text));
     }
 
     /// Deletes up to the target; more than one character can be yanked.
     pub(super) fn delete(&mut self, motion: Motion) {
-        let mut to = self.target(motion);
+        let mut to = self.motion_target(motion);
         if motion == Motion::LineEnd && to == self.cursor {
             // At the end of a line: its line break.
             to = (to + 1).min(self.text().len());
@@ -346,62 +347,67 @@ impl Composer {
         }
         let is_one = matches!(motion, Motion::Left | Motion::Right);
         if !is_one {
-            self.keep(from, to);
+            self.copy_to_kill_buffer(from, to);
         }
-        self.change(is_one.then_some(Typing::Deleting), from, to, &Written::default());
+        self.apply_change(
+            is_one.then_some(TypingKind::Deleting),
+            from,
+            to,
+            &AttributedText::default(),
+        );
     }
 
     /// Replaces these bytes by text of the user.
     pub(super) fn replace(&mut self, from: usize, to: usize, text: &str) {
-        self.put(from, to, &Written::own(text));
+        self.replace_with(from, to, &AttributedText::typed(text));
     }
 
     /// Replaces these bytes as one step.
-    pub(super) fn put(&mut self, from: usize, to: usize, text: &Written) {
-        self.change(None, from, to, text);
+    pub(super) fn replace_with(&mut self, from: usize, to: usize, text: &AttributedText) {
+        self.apply_change(None, from, to, text);
     }
 
     /// Inserts the text that was deleted last.
     pub(super) fn yank(&mut self) {
-        let killed = self.killed.clone();
-        self.put(self.cursor, self.cursor, &killed);
+        let killed = self.kill_buffer.clone();
+        self.replace_with(self.cursor, self.cursor, &killed);
     }
 
     /// Inserts it at this byte as a line of its own, before a line or behind one.
     pub(super) fn yank_line(&mut self, at: usize, before: bool) {
-        let mut line = self.killed.clone();
+        let mut line = self.kill_buffer.clone();
         let end = if before { line.text.len() } else { 0 };
-        line.splice(end, end, &Written::own("\n"));
-        self.put(at, at, &line);
+        line.splice(end, end, &AttributedText::typed("\n"));
+        self.replace_with(at, at, &line);
     }
 
     /// Stores these bytes for yanking.
-    pub(super) fn keep(&mut self, from: usize, to: usize) {
-        self.killed = self.written.part(from, to);
+    pub(super) fn copy_to_kill_buffer(&mut self, from: usize, to: usize) {
+        self.kill_buffer = self.content.slice(from, to);
     }
 
     /// Takes the text, and stores it for yanking.
-    pub(super) fn take_away(&mut self) {
-        let message = self.take();
-        self.killed = Written::message(&message);
+    pub(super) fn kill_all(&mut self) {
+        let message = self.take_message();
+        self.kill_buffer = AttributedText::from_message(&message);
     }
 
     /// Moves the cursor.
-    pub(super) fn go(&mut self, motion: Motion) {
-        self.cursor = self.target(motion);
-        self.joins = None;
+    pub(super) fn move_cursor(&mut self, motion: Motion) {
+        self.cursor = self.motion_target(motion);
+        self.last_typing = None;
         self.column = None;
     }
 
     /// Moves the cursor to this byte.
-    pub(super) fn go_to(&mut self, at: usize) {
+    pub(super) fn set_cursor(&mut self, at: usize) {
         self.cursor = self.text().floor_char_boundary(at.min(self.text().len()));
-        self.joins = None;
+        self.last_typing = None;
         self.column = None;
     }
 
     /// Moves a row up or down at this width; false if there is none.
-    pub(super) fn go_row(&mut self, down: bool, columns: usize) -> bool {
+    pub(super) fn move_row(&mut self, down: bool, columns: usize) -> bool {
         let rows = self.rows(columns);
         let at = self.row_of_cursor(&rows);
         let to = if down { at + 1 } else { at.wrapping_sub(1) };
@@ -418,24 +424,24 @@ impl Composer {
             cursor += part.len();
         }
         self.cursor = cursor;
-        self.joins = None;
+        self.last_typing = None;
         self.column = Some(column);
         true
     }
 
     pub(super) fn undo(&mut self) {
         if let Some((text, cursor)) = self.undo.pop() {
-            let now = std::mem::replace(&mut self.written, text);
+            let now = std::mem::replace(&mut self.content, text);
             self.redo.push((now, std::mem::replace(&mut self.cursor, cursor)));
-            self.joins = None;
+            self.last_typing = None;
         }
     }
 
     pub(super) fn redo(&mut self) {
         if let Some((text, cursor)) = self.redo.pop() {
-            let now = std::mem::replace(&mut self.written, text);
+            let now = std::mem::replace(&mut self.content, text);
             self.undo.push((now, std::mem::replace(&mut self.cursor, cursor)));
-            self.joins = None;
+            self.last_typing = None;
         }
     }
 
@@ -487,7 +493,7 @@ impl Composer {
         (is_start && !name.contains(ends)).then_some((at, name))
     }
 
-    fn target(&self, motion: Motion) -> usize {
+    fn motion_target(&self, motion: Motion) -> usize {
         let (before, after) = self.text().split_at(self.cursor);
         match motion {
             Motion::Left => {
@@ -502,12 +508,12 @@ impl Composer {
                 self.cursor + part.or_else(|| after.graphemes(true).next()).map_or(0, str::len)
             }
             Motion::WordLeft => {
-                let end = before.trim_end_matches(|c: char| !is_word(c));
-                end.trim_end_matches(is_word).len()
+                let end = before.trim_end_matches(|c: char| !is_word_char(c));
+                end.trim_end_matches(is_word_char).len()
             }
             Motion::WordRight => {
-                let rest = after.trim_start_matches(|c: char| !is_word(c));
-                self.text().len() - rest.trim_start_matches(is_word).len()
+                let rest = after.trim_start_matches(|c: char| !is_word_char(c));
+                self.text().len() - rest.trim_start_matches(is_word_char).len()
             }
             Motion::LineStart => before.rfind('\n').map_or(0, |at| at + 1),
             Motion::LineEnd => after.find('\n').map_or(self.text().len(), |at| self.cursor + at),
@@ -515,31 +521,38 @@ impl Composer {
     }
 
     /// Common part of all changes.
-    fn change(&mut self, typing: Option<Typing>, from: usize, to: usize, text: &Written) {
-        self.step(typing);
-        self.written.splice(from, to, text);
+    fn apply_change(
+        &mut self,
+        typing: Option<TypingKind>,
+        from: usize,
+        to: usize,
+        text: &AttributedText,
+    ) {
+        self.push_undo_step(typing);
+        self.content.splice(from, to, text);
         self.cursor = from + text.text.len();
-        self.settle();
+        self.snap_cursor_to_grapheme();
     }
 
     /// Saves an undo step before a change.
-    fn step(&mut self, typing: Option<Typing>) {
-        let continues = typing.is_some() && self.joins == typing;
+    fn push_undo_step(&mut self, typing: Option<TypingKind>) {
+        let continues = typing.is_some() && self.last_typing == typing;
         // A space after a word belongs to its step.
-        let ends_word = self.joins == Some(Typing::Word) && typing == Some(Typing::Space);
+        let ends_word =
+            self.last_typing == Some(TypingKind::Word) && typing == Some(TypingKind::Space);
         if !continues && !ends_word {
-            self.undo.push((self.written.clone(), self.cursor));
+            self.undo.push((self.content.clone(), self.cursor));
             if self.undo.len() > MAX_UNDO {
                 self.undo.remove(0);
             }
         }
         self.redo.clear();
-        self.joins = typing;
+        self.last_typing = typing;
         self.column = None;
     }
 
     /// Inserted characters may combine with adjacent ones.
-    fn settle(&mut self) {
+    fn snap_cursor_to_grapheme(&mut self) {
         let near = self.text().floor_char_boundary(self.cursor.saturating_sub(64));
         let is_boundary = self.text()[near..]
             .grapheme_indices(true)
@@ -561,16 +574,16 @@ fn is_command(text: &str) -> bool {
 }
 
 /// The text as a message, whatever it begins with: after a space.
-fn as_words(text: &str) -> Cow<'_, str> {
+fn escape_command(text: &str) -> Cow<'_, str> {
     if is_command(text) { Cow::Owned(format!(" {text}")) } else { Cow::Borrowed(text) }
 }
 
-fn is_word(char: char) -> bool {
+fn is_word_char(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
 /// A paste of this size is folded.
-fn is_large(text: &str) -> bool {
+fn is_large_paste(text: &str) -> bool {
     text.len() > FOLD_BYTES || text.lines().count() > FOLD_LINES
 }
 
@@ -599,7 +612,7 @@ mod tests {
         assert_eq!(it.text(), "one two\nthree four");
         it.redo();
         assert_eq!(it.text(), "one two\nthree ");
-        it.go_to(0);
+        it.set_cursor(0);
         it.delete(Motion::LineEnd);
         it.delete(Motion::LineEnd);
         assert_eq!(it.text(), "three ");
@@ -624,7 +637,7 @@ mod tests {
         it.paste(&paste);
         it.insert_text(" and mend it");
         assert_eq!(it.text(), "see [paste 1: 120 lines] and mend it");
-        assert_eq!(it.message(), format!("see {paste} and mend it"));
+        assert_eq!(it.message_text(), format!("see {paste} and mend it"));
         for _ in 0.." and mend it".len() {
             it.delete(Motion::Left);
         }
@@ -639,7 +652,7 @@ mod tests {
             let mut it = Composer::default();
             put(&mut it);
             assert_eq!(it.text(), text);
-            assert!(it.message().starts_with(begins), "{:?}", it.message());
+            assert!(it.message_text().starts_with(begins), "{:?}", it.message_text());
         };
         check(&|it| it.paste("!ls\n"), "!ls\n", "!ls");
         check(&|it| it.paste("!ls\nrm x"), "!ls\nrm x", " !ls");
@@ -654,12 +667,12 @@ mod tests {
         let deleted = |it: &mut Composer| {
             it.insert('x');
             it.paste(&long);
-            it.go_to(1);
+            it.set_cursor(1);
             it.delete(Motion::Left);
         };
         check(&deleted, "[paste 1: 30 lines]", " !line");
         let words = |text: &str| {
-            let words = Written::words(text);
+            let words = AttributedText::from_user(text);
             move |it: &mut Composer| it.set_folded(&words)
         };
         check(&words("/usr/bin/x is slow"), "/usr/bin/x is slow", "/usr/bin/x is");
@@ -667,7 +680,7 @@ mod tests {
         check(&words(&long), "[paste 1: 30 lines]", " !line");
         // A message sent as a command returns as one, with its sign shown.
         let earlier = |text: &str| {
-            let earlier = Written::message(text);
+            let earlier = AttributedText::from_message(text);
             move |it: &mut Composer| it.set_folded(&earlier)
         };
         check(&earlier(&long), "!line[paste 1: 30 lines]", "!line\nline\n");
@@ -683,13 +696,18 @@ mod tests {
         const WORDS: &str = "please fix\n !cd;touch x\n!cd\nthanks";
         let words = || {
             let mut it = Composer::default();
-            it.set_folded(&Written::words(WORDS));
+            it.set_folded(&AttributedText::from_user(WORDS));
             it
         };
         let check = |it: &Composer, text: &str, is_command: bool| {
             assert_eq!((it.text(), it.is_command()), (text, is_command));
-            assert_eq!(it.is_no_command(), !is_command);
-            assert_eq!(it.message().starts_with(['!', '/']), is_command, "{:?}", it.message());
+            assert_eq!(it.looks_like_command(), !is_command);
+            assert_eq!(
+                it.message_text().starts_with(['!', '/']),
+                is_command,
+                "{:?}",
+                it.message_text()
+            );
         };
         // All text before it is deleted: at once, in parts, or in an editor.
         let mut it = words();
@@ -700,7 +718,7 @@ mod tests {
         it.redo();
         check(&it, "!cd\nthanks", false);
         let mut it = words();
-        it.go_to(0);
+        it.set_cursor(0);
         while !it.text().starts_with('!') {
             it.delete(Motion::Right);
         }
@@ -712,13 +730,13 @@ mod tests {
         }
         // Killed and yanked.
         let mut it = words();
-        it.go_to(at);
+        it.set_cursor(at);
         it.delete(Motion::LineEnd);
         it.replace(0, it.text().len(), "");
         it.yank();
         check(&it, "!cd", false);
         // A sign typed at the start by the user counts.
-        it.go_to(0);
+        it.set_cursor(0);
         it.delete(Motion::Right);
         it.insert('!');
         check(&it, "!cd", true);
@@ -730,11 +748,11 @@ mod tests {
         check(&it, "!cd", true);
         // Typed text is a command once it is at the start, and returns as one.
         let mut it = composer("look\n!ls");
-        it.go_to(0);
+        it.set_cursor(0);
         it.delete(Motion::LineEnd);
         it.delete(Motion::LineEnd);
         check(&it, "!ls", true);
-        it.take_away();
+        it.kill_all();
         it.yank();
         check(&it, "!ls", true);
         it.set_edited("!ls -l");
@@ -743,14 +761,14 @@ mod tests {
         check(&it, "!ls", true);
         it.set_edited("/diff");
         check(&it, "/diff", true);
-        it.set(Written::message("/pin this\n!cd"));
+        it.set_text(AttributedText::from_message("/pin this\n!cd"));
         check(&it, "/pin this\n!cd", true);
         it.replace(0, "/pin this\n".len(), "");
         check(&it, "!cd", false);
-        it.set(Written::own("/diff"));
-        it.put_before(&"!not mine".into());
+        it.set_text(AttributedText::typed("/diff"));
+        it.prepend_message(&"!not mine".into());
         check(&it, "!not mine\n/diff", false);
-        it.go_to(0);
+        it.set_cursor(0);
         it.delete(Motion::LineEnd);
         it.delete(Motion::LineEnd);
         check(&it, "/diff", true);
@@ -759,11 +777,11 @@ mod tests {
     #[test]
     fn cursor_is_never_inside_a_grapheme() {
         let mut it = composer("a👩‍👩‍👧é中");
-        it.go(Motion::Left);
-        it.go(Motion::Left);
+        it.move_cursor(Motion::Left);
+        it.move_cursor(Motion::Left);
         it.delete(Motion::Left);
         assert_eq!(it.text(), "aé中");
-        it.go_to(usize::MAX);
+        it.set_cursor(usize::MAX);
         it.delete(Motion::Left);
         assert_eq!(it.text(), "aé");
     }
@@ -774,10 +792,10 @@ mod tests {
         let rows = it.rows(8);
         let shown: Vec<&str> = rows.iter().map(|row| &it.text()[row.start..row.end]).collect();
         assert_eq!(shown, ["one two ", "three", "", "中文中文", "中"]);
-        assert!(it.go_row(false, 8) && it.go_row(false, 8) && it.go_row(false, 8));
+        assert!(it.move_row(false, 8) && it.move_row(false, 8) && it.move_row(false, 8));
         assert_eq!(&it.text()[it.cursor()..=it.cursor()], "r");
-        assert!(it.go_row(false, 8) && !it.go_row(false, 8));
-        assert!(it.go_row(true, 8));
+        assert!(it.move_row(false, 8) && !it.move_row(false, 8));
+        assert!(it.move_row(true, 8));
         assert_eq!(it.row_of_cursor(&it.rows(8)), 1);
     }
 

@@ -1,25 +1,30 @@
 //! The conversation: converts events to cells, and tracks which are in the terminal's scrollback.
 
 mod agents;
-mod history;
 mod notes;
 mod requests;
+mod scrollback;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use ratatui::text::Line;
 
-use super::cells::{Call, CallState, Cell, Detail, Kind, Look, Question, Tone, seconds};
-use super::markdown::Stream;
+use super::cells::{
+    Call, CallState, Cell, CellGroup, Detail, PermissionQuestion, RenderOptions, Tone,
+    format_millis,
+};
+use super::markdown::MarkdownStream;
 use agent_protocol::control::PermissionMode;
 use agent_protocol::envelope::Envelope;
-use agent_protocol::event::{Body, Event, Layer, SessionStarted, TurnFinished, resumed_after};
+use agent_protocol::event::{
+    Event, EventBody, RequestLayer, SessionStarted, TurnFinished, describe_resume_point,
+};
 use agent_protocol::message::Image;
 use agent_protocol::plan::Plan;
 use agent_protocol::provider::Effort;
 use agent_protocol::spending::Spending;
-use agent_protocol::visible::literal_line;
+use agent_protocol::terminal_escape::escape_literal_line;
 
 /// The conversation and its current state.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
@@ -27,29 +32,29 @@ use agent_protocol::visible::literal_line;
 pub(super) struct Conversation {
     pub(super) cells: Vec<Cell>,
     /// Number of printed cells.
-    printed: usize,
+    n_printed: usize,
     /// The calls whose question is printed.
     printed_questions: HashSet<String>,
     /// The group of the last printed cell.
-    last: Option<Kind>,
+    last_group: Option<CellGroup>,
     /// The answer that is being streamed.
-    stream: Stream,
+    stream: MarkdownStream,
     /// Its whole text, for the cell.
-    answer: String,
+    streamed_answer: String,
     /// A part of the stream was printed.
     stream_has_begun: bool,
     /// Cells of earlier answers, until they are printed.
-    ended: VecDeque<Ended>,
+    pending_answers: VecDeque<PendingAnswer>,
     /// The current reasoning.
-    pub(super) thought: String,
+    pub(super) reasoning: String,
     /// The sub-agents of the session, by id.
-    agents: HashMap<String, agents::Agent>,
+    agents: HashMap<String, agents::AgentProgress>,
     /// The user's message is already on the terminal, as it was typed.
-    pub(super) hides_user: bool,
+    pub(super) hides_user_messages: bool,
     pub(super) plan: Plan,
     /// The turns so far.
     pub(super) turns: Vec<PastTurn>,
-    pub(super) turn: Option<Turn>,
+    pub(super) turn: Option<RunningTurn>,
     pub(super) model: String,
     /// The reasoning effort that is asked of it.
     pub(super) effort: Option<Effort>,
@@ -60,23 +65,23 @@ pub(super) struct Conversation {
     /// They are an estimate: the provider has not counted them.
     pub(super) tokens_are_estimated: bool,
     /// The layers of the last request.
-    layers: BTreeMap<String, Layer>,
+    layers: BTreeMap<String, RequestLayer>,
     /// Bytes of the last request that it has in common with the previous one, and its size.
     shared_bytes: (usize, usize),
     /// The reason of the last retry.
-    retried_for: String,
+    last_retry_message: String,
     /// The model's window, if known.
     pub(super) window: Option<u64>,
     /// Tokens and cost of all answers, also of sub-agents.
     pub(super) spending: Spending,
     /// The part of it from before a rewind.
-    earlier: Spending,
+    earlier_spending: Spending,
     /// An estimate of what the running request costs so far.
     pub(super) running_cost_usd: Option<f64>,
     /// The mode for which the reason of questions was explained.
-    explained: Option<String>,
+    explained_mode: Option<String>,
     /// It follows another session on the screen.
-    is_below: bool,
+    follows_session: bool,
     /// It is the session that was on the screen, after a rewind.
     is_reopened: bool,
     /// The program ended during the last recorded turn.
@@ -85,27 +90,27 @@ pub(super) struct Conversation {
 
 /// An answer whose end is not printed yet.
 #[derive(Debug)]
-struct Ended {
-    cell: usize,
-    rest: Stream,
+struct PendingAnswer {
+    cell_index: usize,
+    stream: MarkdownStream,
     has_begun: bool,
 }
 
 /// The running turn.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct RunningTurn {
     pub(super) started: Instant,
     /// The current activity.
-    pub(super) doing: Doing,
+    pub(super) activity: TurnActivity,
     /// Since when.
-    pub(super) since: Instant,
+    pub(super) activity_since: Instant,
     /// While an answer of a model is awaited: when the last data arrived, or the request was sent.
     pub(super) last_data: Option<Instant>,
 }
 
 /// The current activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum TurnActivity {
     /// A request was sent.
     Waiting,
     /// The model is reasoning.
@@ -144,129 +149,137 @@ impl Conversation {
     /// Applies an event.
     pub(super) fn apply(&mut self, event: &Event, now: Instant) {
         if !event.header.is_main() {
-            return self.of_agent(event, now);
+            return self.apply_agent_event(event, now);
         }
         match &event.body {
-            Body::SessionStarted(started) => self.begin(started, None),
-            Body::SessionResumed { now: started, .. } => {
+            EventBody::SessionStarted(started) => self.begin_session(started, None),
+            EventBody::SessionResumed { now: started, .. } => {
                 let turn = event.header.place.turn;
-                self.begin(started, Some(resumed_after(turn, self.is_cut_off)));
+                self.begin_session(started, Some(describe_resume_point(turn, self.is_cut_off)));
             }
-            Body::TurnStarted { input, shown, command, images, .. } => {
+            EventBody::TurnStarted { input, shown, command, images, .. } => {
                 let (number, message) = (event.header.place.turn, input.clone());
                 let is_command = *command;
                 self.turns.push(PastTurn { number, message, is_command, files: Vec::new() });
-                self.show_input(input, shown.as_deref(), images);
-                self.turn =
-                    Some(Turn { started: now, doing: Doing::Waiting, since: now, last_data: None });
+                self.add_user_message(input, shown.as_deref(), images);
+                self.turn = Some(RunningTurn {
+                    started: now,
+                    activity: TurnActivity::Waiting,
+                    activity_since: now,
+                    last_data: None,
+                });
             }
-            Body::TurnSteered { input, shown, images, .. } => {
-                self.show_input(input, shown.as_deref(), images);
+            EventBody::TurnSteered { input, shown, images, .. } => {
+                self.add_user_message(input, shown.as_deref(), images);
             }
-            Body::ModelRequested(requested) => self.requested(requested, now),
-            Body::ModelProgress { purpose, usage, cost_usd } => {
-                self.progressed(*purpose, *usage, *cost_usd, now);
+            EventBody::ModelRequested(requested) => self.apply_model_request(requested, now),
+            EventBody::ModelProgress { purpose, usage, cost_usd } => {
+                self.apply_model_progress(*purpose, *usage, *cost_usd, now);
             }
-            Body::ModelDelta { text, reasoning: true } => {
-                self.awaits_data(Some(now));
-                self.thought.push_str(text);
-                self.does(Doing::Thinking, now);
+            EventBody::ModelDelta { text, reasoning: true } => {
+                self.set_last_data(Some(now));
+                self.reasoning.push_str(text);
+                self.set_activity(TurnActivity::Thinking, now);
             }
-            Body::ModelDelta { text, reasoning: false } => {
-                self.awaits_data(Some(now));
-                self.end_thought();
-                self.answer.push_str(text);
+            EventBody::ModelDelta { text, reasoning: false } => {
+                self.set_last_data(Some(now));
+                self.finish_reasoning();
+                self.streamed_answer.push_str(text);
                 self.stream.push(text);
-                self.does(Doing::Answering, now);
+                self.set_activity(TurnActivity::Answering, now);
             }
-            Body::ModelResponded(answer) => self.responded(answer),
-            Body::ToolStarted { call, tool, input, changed_by, .. } => {
-                self.does(Doing::Calling(tool.clone()), now);
-                if let Some(call) = self.call(call) {
-                    call.is_made_with(input, *changed_by);
+            EventBody::ModelResponded(answer) => self.apply_model_response(answer),
+            EventBody::ToolStarted { call, tool, input, changed_by, .. } => {
+                self.set_activity(TurnActivity::Calling(tool.clone()), now);
+                if let Some(call) = self.find_call_mut(call) {
+                    call.set_input(input, *changed_by);
                     call.state = CallState::Running { tail: String::new() };
                 }
             }
-            Body::ToolOutput { call, text } => {
-                if let Some(Call { state: CallState::Running { tail }, .. }) = self.call(call) {
+            EventBody::ToolOutput { call, text } => {
+                if let Some(Call { state: CallState::Running { tail }, .. }) =
+                    self.find_call_mut(call)
+                {
                     tail.clone_from(text);
                 }
             }
-            Body::ToolFinished { call, tool, envelope, .. } => {
-                self.answered(call, tool, envelope);
+            EventBody::ToolFinished { call, tool, envelope, .. } => {
+                self.finish_call(call, tool, envelope);
                 // The kernel applies it after the whole round, which may be much later.
-                if let Some(plan) = Plan::written(envelope).filter(|_| tool == "TodoWrite") {
+                if let Some(plan) = Plan::from_envelope(envelope).filter(|_| tool == "TodoWrite") {
                     let methodology = self.plan.methodology.take();
-                    self.plan_is(&Plan { methodology, ..plan });
+                    self.update_plan(&Plan { methodology, ..plan });
                 }
             }
-            Body::PermissionRequested { .. } => self.asks_permission(&event.body, None, now),
-            Body::PermissionDecided { ruling, .. } => {
+            EventBody::PermissionRequested { .. } => {
+                self.add_permission_question(&event.body, None, now);
+            }
+            EventBody::PermissionDecided { ruling, .. } => {
                 if ruling == "allow" || ruling == "reject" {
-                    self.does(Doing::Waiting, now);
+                    self.set_activity(TurnActivity::Waiting, now);
                 }
             }
-            Body::QuestionAsked { call, questions } => {
-                self.does(Doing::Asking, now);
-                if let Some(call) = self.call(call) {
-                    call.asks.clone_from(questions);
+            EventBody::QuestionAsked { call, questions } => {
+                self.set_activity(TurnActivity::Asking, now);
+                if let Some(call) = self.find_call_mut(call) {
+                    call.questions.clone_from(questions);
                 }
             }
-            Body::QuestionAnswered { .. } => self.does(Doing::Waiting, now),
-            Body::PlanUpdated { plan, .. } => self.plan_is(plan),
-            Body::Error { message, reason, retry_in_ms: Some(ms), attempt, .. } => {
+            EventBody::QuestionAnswered { .. } => self.set_activity(TurnActivity::Waiting, now),
+            EventBody::PlanUpdated { plan, .. } => self.update_plan(plan),
+            EventBody::Error { message, reason, retry_in_ms: Some(ms), attempt, .. } => {
                 let (n, delay) = (attempt.unwrap_or(1), Duration::from_millis(*ms));
-                self.retries(message, reason.as_deref(), n, delay, now);
+                self.apply_retry(message, reason.as_deref(), n, delay, now);
             }
             // The report at the end of the turn contains the model's error.
-            Body::Error { source, message, retry_in_ms: None, .. } => {
-                self.end_stream();
+            EventBody::Error { source, message, retry_in_ms: None, .. } => {
+                self.finish_stream();
                 if source == "model" {
-                    self.awaits_data(None);
+                    self.set_last_data(None);
                 } else {
-                    self.note(Tone::Bad, message);
+                    self.add_note(Tone::Bad, message);
                 }
             }
-            Body::TurnFinished(finished) => self.finished(finished),
-            Body::ModeChanged { .. }
-            | Body::RuleAdded { .. }
-            | Body::RuleRemoved { .. }
-            | Body::Reminder { .. }
-            | Body::Reflected { .. }
-            | Body::ControlDecided { .. }
-            | Body::Feedback { .. }
-            | Body::CheckFinished { .. }
-            | Body::ContextCompacted(_)
-            | Body::PinAdded { .. }
-            | Body::PinRemoved { .. }
-            | Body::SessionRenamed { .. }
-            | Body::ModelFallback { .. }
-            | Body::DirectoryAdded { .. }
-            | Body::RulesFound { .. }
-            | Body::Verified(_)
-            | Body::MemoryRecalled(_)
-            | Body::MemoryWritten(_)
-            | Body::McpServer { .. }
-            | Body::HookFinished(_)
-            | Body::TurnUndone { .. } => self.noted(&event.body),
+            EventBody::TurnFinished(finished) => self.finish_turn(finished),
+            EventBody::ModeChanged { .. }
+            | EventBody::RuleAdded { .. }
+            | EventBody::RuleRemoved { .. }
+            | EventBody::Reminder { .. }
+            | EventBody::Reflected { .. }
+            | EventBody::ControlDecided { .. }
+            | EventBody::Feedback { .. }
+            | EventBody::CheckFinished { .. }
+            | EventBody::ContextCompacted(_)
+            | EventBody::PinAdded { .. }
+            | EventBody::PinRemoved { .. }
+            | EventBody::SessionRenamed { .. }
+            | EventBody::ModelFallback { .. }
+            | EventBody::DirectoryAdded { .. }
+            | EventBody::RulesFound { .. }
+            | EventBody::Verified(_)
+            | EventBody::MemoryRecalled(_)
+            | EventBody::MemoryWritten(_)
+            | EventBody::McpServer { .. }
+            | EventBody::HookFinished(_)
+            | EventBody::TurnUndone { .. } => self.add_event_note(&event.body),
             // Commands of the user are shown when they end; rewinds and forks are reported when the session
             // continues.
             // (Of an answer the deltas are shown, and on resume the part that was received.)
-            Body::UserCommand { .. }
-            | Body::ModelPartial { .. }
-            | Body::ContextOverflowed { .. }
-            | Body::SessionForked { .. }
-            | Body::SessionRewound { .. }
-            | Body::Evaluation { .. }
-            | Body::AgentStarted { .. }
-            | Body::AgentFinished(_)
-            | Body::SessionSummary(_) => {}
+            EventBody::UserCommand { .. }
+            | EventBody::ModelPartial { .. }
+            | EventBody::ContextOverflowed { .. }
+            | EventBody::SessionForked { .. }
+            | EventBody::SessionRewound { .. }
+            | EventBody::Evaluation { .. }
+            | EventBody::AgentStarted { .. }
+            | EventBody::AgentFinished(_)
+            | EventBody::SessionSummary(_) => {}
         }
     }
 
     /// Adds the question to the cell of its call; `asker`: who asks, if it is a sub-agent.
-    fn asks_permission(&mut self, body: &Body, asker: Option<String>, now: Instant) {
-        let Body::PermissionRequested {
+    fn add_permission_question(&mut self, body: &EventBody, asker: Option<String>, now: Instant) {
+        let EventBody::PermissionRequested {
             call,
             tool,
             input,
@@ -281,51 +294,52 @@ impl Conversation {
         else {
             return;
         };
-        self.does(Doing::Asking, now);
-        let link = about_link(link_target.as_ref());
-        let why = Some(self.why(reason, rule)).filter(|why| !why.is_empty());
+        self.set_activity(TurnActivity::Asking, now);
+        let link = link_notice(link_target.as_ref());
+        let why = Some(self.permission_reason(reason, rule)).filter(|why| !why.is_empty());
         let why = [asker, link, why].into_iter().flatten().collect::<Vec<_>>().join("; ");
         // A call of the kernel or of a sub-agent has no cell yet.
-        if self.call(call).is_none() {
+        if self.find_call_mut(call).is_none() {
             let arguments = serde_json::to_string(input).unwrap_or_default();
-            self.aside(Cell::Call(Box::new(Call::new(call, tool, &arguments))));
+            self.insert_output(Cell::Call(Box::new(Call::new(call, tool, &arguments))));
         }
-        if let Some(call) = self.call(call) {
-            call.is_made_with(input, *changed_by);
-            let question = Question { why, grants: grants.clone(), diff: diff.clone() };
+        if let Some(call) = self.find_call_mut(call) {
+            call.set_input(input, *changed_by);
+            let question =
+                PermissionQuestion { reason: why, grants: grants.clone(), diff: diff.clone() };
             call.question = Some(Box::new(question));
         }
     }
 
     /// Why the user is asked. The reason of a mode is shown once.
-    fn why(&mut self, reason: &str, rule: &str) -> String {
+    fn permission_reason(&mut self, reason: &str, rule: &str) -> String {
         let Some(mode) = rule.strip_prefix("mode ") else { return format!("{reason} ({rule})") };
-        if self.explained.as_deref() == Some(mode) {
+        if self.explained_mode.as_deref() == Some(mode) {
             return String::new();
         }
-        self.explained = Some(mode.to_owned());
+        self.explained_mode = Some(mode.to_owned());
         format!("mode {mode} asks before this; /mode changes how freely it may act")
     }
 
-    fn answered(&mut self, call: &str, tool: &str, envelope: &Envelope) {
-        if self.call(call).is_none() {
+    fn finish_call(&mut self, call: &str, tool: &str, envelope: &Envelope) {
+        if self.find_call_mut(call).is_none() {
             let arguments = serde_json::to_string(&envelope.context.params_input);
             let call = Call::new(call, tool, &arguments.unwrap_or_default());
             self.cells.push(Cell::Call(Box::new(call)));
         }
-        if let Some(call) = self.call(call) {
+        if let Some(call) = self.find_call_mut(call) {
             call.finish(envelope);
         }
     }
 
-    fn plan_is(&mut self, plan: &Plan) {
+    fn update_plan(&mut self, plan: &Plan) {
         let is_shown = self.plan.todos == plan.todos && self.plan.summary == plan.summary;
         self.plan.clone_from(plan);
         if plan.todos.is_empty() || is_shown {
             return;
         }
         // Of consecutive plans only the last counts.
-        let from = self.printed;
+        let from = self.n_printed;
         let mut waiting = self.cells.iter_mut().skip(from);
         match waiting.find(|cell| matches!(cell, Cell::Plan(_))) {
             Some(cell) => *cell = Cell::Plan(Box::new(plan.clone())),
@@ -333,14 +347,14 @@ impl Conversation {
         }
     }
 
-    fn finished(&mut self, finished: &TurnFinished) {
-        self.end_thought();
-        self.end_stream();
+    fn finish_turn(&mut self, finished: &TurnFinished) {
+        self.finish_reasoning();
+        self.finish_stream();
         for cell in &mut self.cells {
             if let Cell::Call(call) = cell
                 && !matches!(call.state, CallState::Done(_))
             {
-                call.give_up();
+                call.mark_not_run();
             }
         }
         if let Some(turn) = self.turns.last_mut() {
@@ -349,18 +363,18 @@ impl Conversation {
         self.running_cost_usd = None;
         let mut finished = finished.clone();
         // The confirmation of a verifier is its own note: only checks pass.
-        finished.verified = finished.verified.filter(|verified| !verified || self.has_checked());
-        self.cells.push(Cell::Ended(Box::new(finished)));
+        finished.verified = finished.verified.filter(|verified| !verified || self.has_run_checks());
+        self.cells.push(Cell::TurnEnd(Box::new(finished)));
         self.turn = None;
     }
 
     /// Checks ran after the last message of the user.
-    fn has_checked(&self) -> bool {
+    fn has_run_checks(&self) -> bool {
         let since = self.cells.iter().rev().take_while(|cell| !matches!(cell, Cell::User(..)));
         since.into_iter().any(|cell| matches!(cell, Cell::Check(_)))
     }
 
-    fn begin(&mut self, started: &SessionStarted, resumed: Option<String>) {
+    fn begin_session(&mut self, started: &SessionStarted, resumed: Option<String>) {
         self.model.clone_from(&started.model);
         self.mode = Some(started.permission_mode);
         self.cwd.clone_from(&started.cwd);
@@ -379,7 +393,7 @@ impl Conversation {
             ("sandbox".to_owned(), sandbox),
         ];
         // After another session only changed facts are shown.
-        if self.is_below {
+        if self.follows_session {
             rows.retain(|(name, _)| name == "model");
         }
         match resumed {
@@ -388,31 +402,31 @@ impl Conversation {
                 // It may be another one than that of the configuration.
                 rows.push(("mode".to_owned(), started.permission_mode.as_str().to_owned()));
             }
-            None if self.is_below => {
+            None if self.follows_session => {
                 rows.push(("session".to_owned(), "a new one".to_owned()));
             }
             None => {}
         }
-        self.cells.push(Cell::Head(rows));
+        self.cells.push(Cell::SessionHeader(rows));
     }
 
     /// Adds a note.
-    pub(super) fn note(&mut self, tone: Tone, text: &str) {
+    pub(super) fn add_note(&mut self, tone: Tone, text: &str) {
         self.cells.push(Cell::Note(tone, text.to_owned()));
     }
 
     /// Adds output of a command of the chat or the user: shown immediately, above running calls.
-    pub(super) fn aside(&mut self, cell: Cell) {
-        let open = self.cells[self.printed..].iter().position(|cell| !cell.is_done());
-        let at = open.map_or(self.cells.len(), |open| self.printed + open);
+    pub(super) fn insert_output(&mut self, cell: Cell) {
+        let open = self.cells[self.n_printed..].iter().position(|cell| !cell.is_done());
+        let at = open.map_or(self.cells.len(), |open| self.n_printed + open);
         self.cells.insert(at, cell);
-        for ended in self.ended.iter_mut().filter(|ended| ended.cell >= at) {
-            ended.cell += 1;
+        for ended in self.pending_answers.iter_mut().filter(|ended| ended.cell_index >= at) {
+            ended.cell_index += 1;
         }
     }
 
     /// Adds a message of the user.
-    fn show_input(&mut self, input: &str, shown: Option<&str>, images: &[Image]) {
+    fn add_user_message(&mut self, input: &str, shown: Option<&str>, images: &[Image]) {
         self.cells.push(Cell::User(input.to_owned(), shown.map(str::to_owned)));
         for image in images {
             self.cells.push(Cell::Note(Tone::Quiet, image.in_words()));
@@ -420,12 +434,12 @@ impl Conversation {
     }
 
     /// Adds a note as an aside.
-    pub(super) fn remark(&mut self, tone: Tone, text: &str) {
-        self.aside(Cell::Note(tone, text.to_owned()));
+    pub(super) fn insert_note(&mut self, tone: Tone, text: &str) {
+        self.insert_output(Cell::Note(tone, text.to_owned()));
     }
 
     /// The call of a permission question.
-    pub(super) fn asked(&self, id: &str) -> Option<&Call> {
+    pub(super) fn find_call(&self, id: &str) -> Option<&Call> {
         self.cells.iter().rev().find_map(|cell| match cell {
             Cell::Call(call) if call.id == id => Some(&**call),
             _ => None,
@@ -433,78 +447,78 @@ impl Conversation {
     }
 
     /// The position of this call's cell.
-    pub(super) fn position(&self, id: &str) -> Option<usize> {
+    pub(super) fn call_position(&self, id: &str) -> Option<usize> {
         self.cells.iter().rposition(|cell| matches!(cell, Cell::Call(call) if call.id == id))
     }
 
     /// The waiting and running calls, oldest first.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &Call> {
-        self.cells[self.printed..].iter().filter_map(|cell| match cell {
+        self.cells[self.n_printed..].iter().filter_map(|cell| match cell {
             Cell::Call(call) if !cell.is_done() => Some(&**call),
             _ => None,
         })
     }
 
-    fn call(&mut self, id: &str) -> Option<&mut Call> {
+    fn find_call_mut(&mut self, id: &str) -> Option<&mut Call> {
         self.cells.iter_mut().rev().find_map(|cell| match cell {
             Cell::Call(call) if call.id == id => Some(&mut **call),
             _ => None,
         })
     }
 
-    fn does(&mut self, doing: Doing, now: Instant) {
+    fn set_activity(&mut self, doing: TurnActivity, now: Instant) {
         if let Some(turn) = &mut self.turn
-            && turn.doing != doing
+            && turn.activity != doing
         {
-            turn.doing = doing;
-            turn.since = now;
+            turn.activity = doing;
+            turn.activity_since = now;
         }
     }
 
-    fn end_thought(&mut self) {
-        if !self.thought.trim().is_empty() {
-            self.cells.push(Cell::Reasoning(std::mem::take(&mut self.thought)));
+    fn finish_reasoning(&mut self) {
+        if !self.reasoning.trim().is_empty() {
+            self.cells.push(Cell::Reasoning(std::mem::take(&mut self.reasoning)));
         }
-        self.thought.clear();
+        self.reasoning.clear();
     }
 
     /// Converts the streamed answer to a cell.
-    fn end_stream(&mut self) {
-        if !self.answer.is_empty() {
-            self.ended.push_back(Ended {
-                cell: self.cells.len(),
-                rest: std::mem::take(&mut self.stream),
+    fn finish_stream(&mut self) {
+        if !self.streamed_answer.is_empty() {
+            self.pending_answers.push_back(PendingAnswer {
+                cell_index: self.cells.len(),
+                stream: std::mem::take(&mut self.stream),
                 has_begun: std::mem::take(&mut self.stream_has_begun),
             });
-            self.cells.push(Cell::Answer(std::mem::take(&mut self.answer)));
+            self.cells.push(Cell::Answer(std::mem::take(&mut self.streamed_answer)));
         }
     }
 
     /// The streamed text that is in no cell yet.
-    pub(super) fn saying(&self) -> &str {
-        &self.answer
+    pub(super) fn streamed_text(&self) -> &str {
+        &self.streamed_answer
     }
 
     /// The end of the streamed text, rendered.
-    pub(super) fn tail(&self, look: Look) -> Vec<Line<'static>> {
-        if self.answer.is_empty() { Vec::new() } else { self.stream.tail(look) }
+    pub(super) fn streamed_tail(&self, look: RenderOptions) -> Vec<Line<'static>> {
+        if self.streamed_answer.is_empty() { Vec::new() } else { self.stream.tail(look) }
     }
 }
 
 /// What the user has to know about the path of a call.
-fn about_link(link_target: Option<&String>) -> Option<String> {
-    link_target.map(|file| format!("the path is a link to {}", literal_line(file)))
+fn link_notice(link_target: Option<&String>) -> Option<String> {
+    link_target.map(|file| format!("the path is a link to {}", escape_literal_line(file)))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::theme::{Background, Depth, Theme};
+    use super::super::theme::{Background, ColorDepth, Theme};
     use super::*;
 
-    fn look(width: usize) -> Look {
-        Look { width, theme: Theme::new(Depth::None, Background::Dark) }
+    fn look(width: usize) -> RenderOptions {
+        RenderOptions { width, theme: Theme::new(ColorDepth::None, Background::Dark) }
     }
 
     /// The event with this body.

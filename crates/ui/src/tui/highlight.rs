@@ -3,7 +3,7 @@
 
 use ratatui::text::Span;
 
-use super::theme::{Part, Theme};
+use super::theme::{StyleRole, Theme};
 
 /// The lexical features of a language.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Language {
 
 /// A construct that continues on the next line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Open {
+pub(super) enum OpenConstruct {
     /// Nothing.
     #[default]
     Nothing,
@@ -275,7 +275,7 @@ const QUOTES: &[&str] = &["\"", "'"];
 
 impl Language {
     /// The language with this name in a code fence, or this file extension.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         let name = name.rsplit('.').next().unwrap_or(name).to_lowercase();
         let ((line_comments, block_comment), quotes, keywords): ((&[&str], _), &[&str], _) =
             match name.as_str() {
@@ -309,13 +309,18 @@ impl Language {
     }
 
     /// The highlighted line, and what continues on the next one.
-    pub(super) fn line(self, line: &str, open: Open, theme: Theme) -> (Vec<Span<'static>>, Open) {
+    pub(super) fn highlight_line(
+        self,
+        line: &str,
+        open: OpenConstruct,
+        theme: Theme,
+    ) -> (Vec<Span<'static>>, OpenConstruct) {
         if self.is_diff {
-            let span = Span::styled(line.to_owned(), theme.style(part_of_diff(line)));
-            return (vec![span], Open::Nothing);
+            let span = Span::styled(line.to_owned(), theme.style(diff_line_role(line)));
+            return (vec![span], OpenConstruct::Nothing);
         }
         let mut spans: Vec<Span<'static>> = Vec::new();
-        let mut put = |text: &str, part: Part| {
+        let mut put = |text: &str, part: StyleRole| {
             if !text.is_empty() {
                 spans.push(Span::styled(text.to_owned(), theme.style(part)));
             }
@@ -324,55 +329,55 @@ impl Language {
         let mut open = open;
         loop {
             match open {
-                Open::Nothing => {}
-                Open::Comment => {
+                OpenConstruct::Nothing => {}
+                OpenConstruct::Comment => {
                     let end = self.block_comment.map_or("", |(_, end)| end);
                     let Some(at) = rest.find(end) else {
-                        put(rest, Part::Comment);
+                        put(rest, StyleRole::Comment);
                         return (spans, open);
                     };
-                    put(&rest[..at + end.len()], Part::Comment);
+                    put(&rest[..at + end.len()], StyleRole::Comment);
                     rest = &rest[at + end.len()..];
-                    open = Open::Nothing;
+                    open = OpenConstruct::Nothing;
                 }
-                Open::String(quote) => {
+                OpenConstruct::String(quote) => {
                     let Some(at) = end_of_string(rest, quote) else {
-                        put(rest, Part::String);
+                        put(rest, StyleRole::String);
                         // Only these may span lines.
                         let continues = quote.len() == 3 || quote == "`";
-                        return (spans, if continues { open } else { Open::Nothing });
+                        return (spans, if continues { open } else { OpenConstruct::Nothing });
                     };
-                    put(&rest[..at], Part::String);
+                    put(&rest[..at], StyleRole::String);
                     rest = &rest[at..];
-                    open = Open::Nothing;
+                    open = OpenConstruct::Nothing;
                 }
             }
             let Some(first) = rest.chars().next() else { return (spans, open) };
             if let Some((start, _)) =
                 self.block_comment.filter(|(start, _)| rest.starts_with(start))
             {
-                put(start, Part::Comment);
+                put(start, StyleRole::Comment);
                 rest = &rest[start.len()..];
-                open = Open::Comment;
+                open = OpenConstruct::Comment;
             } else if self.line_comments.iter().any(|mark| rest.starts_with(mark)) {
-                put(rest, Part::Comment);
-                return (spans, Open::Nothing);
+                put(rest, StyleRole::Comment);
+                return (spans, OpenConstruct::Nothing);
             } else if let Some(quote) = self.quotes.iter().find(|quote| rest.starts_with(**quote)) {
-                put(quote, Part::String);
+                put(quote, StyleRole::String);
                 rest = &rest[quote.len()..];
-                open = Open::String(quote);
+                open = OpenConstruct::String(quote);
             } else if first.is_alphanumeric() || first == '_' {
                 let end =
                     rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
                 let (word, after) = rest.split_at(end);
                 let part = if self.keywords.contains(&word) {
-                    Part::Keyword
+                    StyleRole::Keyword
                 } else if first.is_ascii_digit() {
-                    Part::Number
+                    StyleRole::Number
                 } else if after.starts_with('(') || after.starts_with("!(") {
-                    Part::Name
+                    StyleRole::Name
                 } else {
-                    Part::Text
+                    StyleRole::Text
                 };
                 put(word, part);
                 rest = after;
@@ -380,7 +385,7 @@ impl Language {
                 let end = rest[first.len_utf8()..]
                     .find(|c: char| c.is_alphanumeric() || "_\"'`/#-<;".contains(c))
                     .map_or(rest.len(), |at| at + first.len_utf8());
-                put(&rest[..end], Part::Text);
+                put(&rest[..end], StyleRole::Text);
                 rest = &rest[end..];
             }
         }
@@ -388,16 +393,16 @@ impl Language {
 }
 
 /// The kind of a line in a diff.
-fn part_of_diff(line: &str) -> Part {
+fn diff_line_role(line: &str) -> StyleRole {
     // The names of the files, before the lines.
     if line.starts_with("+++ ") || line.starts_with("--- ") {
-        return Part::Strong;
+        return StyleRole::Strong;
     }
     match line.chars().next() {
-        Some('+') => Part::Added,
-        Some('-') => Part::Removed,
-        Some(' ') | None => Part::Text,
-        Some(_) => Part::Quiet,
+        Some('+') => StyleRole::Added,
+        Some('-') => StyleRole::Removed,
+        Some(' ') | None => StyleRole::Text,
+        Some(_) => StyleRole::Quiet,
     }
 }
 
@@ -416,24 +421,24 @@ fn end_of_string(text: &str, quote: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::theme::{Background, Depth};
+    use super::super::theme::{Background, ColorDepth};
     use super::*;
 
     /// Each coloured part of the line, prefixed with a letter for its colour.
     fn check(language: &str, lines: &str, expected: &str) {
-        let theme = Theme::new(Depth::True, Background::Dark);
+        let theme = Theme::new(ColorDepth::True, Background::Dark);
         let parts = [
-            (Part::Keyword, 'k'),
-            (Part::String, 's'),
-            (Part::Comment, 'c'),
-            (Part::Number, 'n'),
-            (Part::Name, 'f'),
+            (StyleRole::Keyword, 'k'),
+            (StyleRole::String, 's'),
+            (StyleRole::Comment, 'c'),
+            (StyleRole::Number, 'n'),
+            (StyleRole::Name, 'f'),
         ];
-        let language = Language::named(language).expect("a language");
-        let mut open = Open::Nothing;
+        let language = Language::from_name(language).expect("a language");
+        let mut open = OpenConstruct::Nothing;
         let mut shown = Vec::new();
         for line in lines.lines() {
-            let (spans, next) = language.line(line, open, theme);
+            let (spans, next) = language.highlight_line(line, open, theme);
             open = next;
             let text: String = spans.iter().map(|span| &*span.content).collect();
             assert_eq!(text, line);
@@ -455,25 +460,25 @@ mod tests {
         check("js", r#"f("a\"b", 'c')"#, r#"f:f s:" s:a\"b" s:' s:c'"#);
         check("rust", "&'a str", "");
         check("sh", "echo \"x\" # y", "k:echo s:\" s:x\" c:# y");
-        assert!(Language::named("brainfog").is_none());
+        assert!(Language::from_name("brainfog").is_none());
     }
 
     #[test]
     fn diff_is_highlighted() {
-        let theme = Theme::new(Depth::True, Background::Dark);
-        let diff = Language::named("diff").expect("a language");
+        let theme = Theme::new(ColorDepth::True, Background::Dark);
+        let diff = Language::from_name("diff").expect("a language");
         for (line, part) in [
-            ("--- a/x.rs", Part::Strong),
-            ("+++ b/x.rs", Part::Strong),
-            ("@@ -1,2 +1,2 @@", Part::Quiet),
-            (" the same", Part::Text),
-            ("-old \"text\"", Part::Removed),
-            ("+new", Part::Added),
-            ("", Part::Text),
+            ("--- a/x.rs", StyleRole::Strong),
+            ("+++ b/x.rs", StyleRole::Strong),
+            ("@@ -1,2 +1,2 @@", StyleRole::Quiet),
+            (" the same", StyleRole::Text),
+            ("-old \"text\"", StyleRole::Removed),
+            ("+new", StyleRole::Added),
+            ("", StyleRole::Text),
         ] {
-            let (spans, open) = diff.line(line, Open::Nothing, theme);
+            let (spans, open) = diff.highlight_line(line, OpenConstruct::Nothing, theme);
             assert_eq!(spans, [Span::styled(line.to_owned(), theme.style(part))], "{line}");
-            assert_eq!(open, Open::Nothing);
+            assert_eq!(open, OpenConstruct::Nothing);
         }
     }
 }

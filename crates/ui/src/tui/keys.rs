@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// The key.
-    pub code: Code,
+    pub code: KeyCode,
     /// Ctrl was held.
     pub ctrl: bool,
     /// Alt was held.
@@ -18,7 +18,7 @@ pub struct Key {
 
 /// A key without modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Code {
+pub enum KeyCode {
     /// A character, as it is typed.
     Char(char),
     /// The key Enter.
@@ -53,39 +53,39 @@ pub enum Code {
     F(u8),
 }
 
-const NAMED: &[(&str, Code)] = &[
-    ("enter", Code::Enter),
-    ("tab", Code::Tab),
-    ("backspace", Code::Backspace),
-    ("esc", Code::Esc),
-    ("left", Code::Left),
-    ("right", Code::Right),
-    ("up", Code::Up),
-    ("down", Code::Down),
-    ("home", Code::Home),
-    ("end", Code::End),
-    ("pageup", Code::PageUp),
-    ("pagedown", Code::PageDown),
-    ("delete", Code::Delete),
-    ("insert", Code::Insert),
-    ("space", Code::Char(' ')),
+const KEY_NAMES: &[(&str, KeyCode)] = &[
+    ("enter", KeyCode::Enter),
+    ("tab", KeyCode::Tab),
+    ("backspace", KeyCode::Backspace),
+    ("esc", KeyCode::Esc),
+    ("left", KeyCode::Left),
+    ("right", KeyCode::Right),
+    ("up", KeyCode::Up),
+    ("down", KeyCode::Down),
+    ("home", KeyCode::Home),
+    ("end", KeyCode::End),
+    ("pageup", KeyCode::PageUp),
+    ("pagedown", KeyCode::PageDown),
+    ("delete", KeyCode::Delete),
+    ("insert", KeyCode::Insert),
+    ("space", KeyCode::Char(' ')),
 ];
 
 impl Key {
     /// The key alone.
-    pub const fn plain(code: Code) -> Self {
+    pub const fn plain(code: KeyCode) -> Self {
         Self { code, ctrl: false, alt: false, shift: false }
     }
 
     /// The character with Ctrl.
     pub const fn ctrl(char: char) -> Self {
-        Self { code: Code::Char(char), ctrl: true, alt: false, shift: false }
+        Self { code: KeyCode::Char(char), ctrl: true, alt: false, shift: false }
     }
 
     /// The character that the key types.
-    pub fn typed(self) -> Option<char> {
+    pub fn typed_char(self) -> Option<char> {
         match self.code {
-            Code::Char(char) if !self.ctrl && !self.alt => Some(char),
+            KeyCode::Char(char) if !self.ctrl && !self.alt => Some(char),
             _ => None,
         }
     }
@@ -93,7 +93,7 @@ impl Key {
     /// Parses a key: `ctrl-t`, `alt-enter`, `f1`, `?`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let unknown = || format!("{text:?} is not a key; write it like ctrl-t, alt-enter, f1 or ?");
-        let mut key = Self::plain(Code::Esc);
+        let mut key = Self::plain(KeyCode::Esc);
         let mut rest = text.trim();
         loop {
             let lower = rest.to_lowercase();
@@ -108,13 +108,14 @@ impl Key {
         }
         let mut chars = rest.chars();
         key.code = match (chars.next(), chars.next()) {
-            (Some(char), None) if key.ctrl => Code::Char(char.to_ascii_lowercase()),
-            (Some(char), None) => Code::Char(char),
+            (Some(char), None) if key.ctrl => KeyCode::Char(char.to_ascii_lowercase()),
+            (Some(char), None) => KeyCode::Char(char),
             _ => {
                 let lower = rest.to_lowercase();
-                let named = NAMED.iter().find(|(name, _)| *name == lower).map(|(_, code)| *code);
+                let named =
+                    KEY_NAMES.iter().find(|(name, _)| *name == lower).map(|(_, code)| *code);
                 let function = lower.strip_prefix('f').and_then(|n| n.parse::<u8>().ok());
-                let function = function.filter(|n| (1..=12).contains(n)).map(Code::F);
+                let function = function.filter(|n| (1..=12).contains(n)).map(KeyCode::F);
                 named.or(function).ok_or_else(unknown)?
             }
         };
@@ -130,24 +131,24 @@ impl fmt::Display for Key {
             }
         }
         match self.code {
-            Code::Char(' ') => f.write_str("Space"),
-            Code::Char(char) if self.ctrl || self.alt => write!(f, "{}", char.to_uppercase()),
-            Code::Char(char) => write!(f, "{char}"),
-            Code::F(n) => write!(f, "F{n}"),
-            Code::Enter => f.write_str("Enter"),
-            Code::Tab => f.write_str("Tab"),
-            Code::Backspace => f.write_str("Backspace"),
-            Code::Esc => f.write_str("Esc"),
-            Code::Left => f.write_str("Left"),
-            Code::Right => f.write_str("Right"),
-            Code::Up => f.write_str("Up"),
-            Code::Down => f.write_str("Down"),
-            Code::Home => f.write_str("Home"),
-            Code::End => f.write_str("End"),
-            Code::PageUp => f.write_str("PageUp"),
-            Code::PageDown => f.write_str("PageDown"),
-            Code::Delete => f.write_str("Delete"),
-            Code::Insert => f.write_str("Insert"),
+            KeyCode::Char(' ') => f.write_str("Space"),
+            KeyCode::Char(char) if self.ctrl || self.alt => write!(f, "{}", char.to_uppercase()),
+            KeyCode::Char(char) => write!(f, "{char}"),
+            KeyCode::F(n) => write!(f, "F{n}"),
+            KeyCode::Enter => f.write_str("Enter"),
+            KeyCode::Tab => f.write_str("Tab"),
+            KeyCode::Backspace => f.write_str("Backspace"),
+            KeyCode::Esc => f.write_str("Esc"),
+            KeyCode::Left => f.write_str("Left"),
+            KeyCode::Right => f.write_str("Right"),
+            KeyCode::Up => f.write_str("Up"),
+            KeyCode::Down => f.write_str("Down"),
+            KeyCode::Home => f.write_str("Home"),
+            KeyCode::End => f.write_str("End"),
+            KeyCode::PageUp => f.write_str("PageUp"),
+            KeyCode::PageDown => f.write_str("PageDown"),
+            KeyCode::Delete => f.write_str("Delete"),
+            KeyCode::Insert => f.write_str("Insert"),
         }
     }
 }
@@ -226,7 +227,7 @@ pub struct Binding {
     /// The default keys.
     pub keys: &'static [&'static str],
     /// A description in one line.
-    pub what: &'static str,
+    pub description: &'static str,
 }
 
 const fn binding(
@@ -235,7 +236,7 @@ const fn binding(
     keys: &'static [&'static str],
     what: &'static str,
 ) -> Binding {
-    Binding { action, name, keys, what }
+    Binding { action, name, keys, description: what }
 }
 
 /// All actions with their default keys and descriptions.
@@ -368,11 +369,11 @@ pub struct Keymap(BTreeMap<Key, KeyAction>);
 
 impl Default for Keymap {
     fn default() -> Self {
-        Self(of_bindings(|binding| binding.keys.iter().copied().map(str::to_owned).collect()))
+        Self(map_bindings(|binding| binding.keys.iter().copied().map(str::to_owned).collect()))
     }
 }
 
-fn of_bindings(keys: impl Fn(&Binding) -> Vec<String>) -> BTreeMap<Key, KeyAction> {
+fn map_bindings(keys: impl Fn(&Binding) -> Vec<String>) -> BTreeMap<Key, KeyAction> {
     let all = BINDINGS.iter().flat_map(|binding| {
         let keys = keys(binding).into_iter();
         keys.filter_map(|key| Some((Key::parse(&key).ok()?, binding.action))).collect::<Vec<_>>()
@@ -386,7 +387,7 @@ impl Keymap {
         for (name, keys) in own {
             if !BINDINGS.iter().any(|binding| binding.name == name) {
                 let names = BINDINGS.iter().map(|binding| binding.name);
-                let hint = agent_protocol::nearest(name, names)
+                let hint = agent_protocol::most_similar(name, names)
                     .map_or_else(String::new, |near| format!("; did you mean {near}?"));
                 return Err(format!("ui.keys.{name}: there is no such action{hint}"));
             }
@@ -395,12 +396,12 @@ impl Keymap {
             }
         }
         let default = |binding: &Binding| binding.keys.iter().copied().map(str::to_owned).collect();
-        let mut map = of_bindings(|binding| match own.get(binding.name) {
+        let mut map = map_bindings(|binding| match own.get(binding.name) {
             Some(_) => Vec::new(),
             None => default(binding),
         });
         // A configured key overrides its default action.
-        map.extend(of_bindings(|binding| own.get(binding.name).cloned().unwrap_or_default()));
+        map.extend(map_bindings(|binding| own.get(binding.name).cloned().unwrap_or_default()));
         Ok(Self(map))
     }
 
@@ -432,7 +433,7 @@ impl Keymap {
                 }
             }
             let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
-            (keys.join(", "), binding.name, binding.what)
+            (keys.join(", "), binding.name, binding.description)
         });
         rows.collect()
     }
@@ -474,7 +475,7 @@ mod tests {
     fn configured_keys_replace_the_defaults_of_an_action() {
         let own = BTreeMap::from([("transcript".to_owned(), vec!["f2".to_owned()])]);
         let map = Keymap::new(&own).expect("a map");
-        assert_eq!(map.action(Key::plain(Code::F(2))), Some(KeyAction::Transcript));
+        assert_eq!(map.action(Key::plain(KeyCode::F(2))), Some(KeyAction::Transcript));
         assert_eq!(map.action(Key::ctrl('t')), None);
         let wrong = BTreeMap::from([("transcripts".to_owned(), vec![])]);
         assert!(

@@ -2,36 +2,36 @@
 //!
 //! A complete text is rendered in the same way as a streamed one, so that both look the same.
 
-mod page;
+mod block;
 mod table;
 
 use ratatui::text::{Line, Span};
 
-use super::cells::Look;
-use super::highlight::{Language, Open};
-use super::text::with_prefix;
-use super::theme::Part;
-use agent_protocol::visible::prose;
-use page::{Before, Block, block};
+use super::cells::RenderOptions;
+use super::highlight::{Language, OpenConstruct};
+use super::text::prefix_line;
+use super::theme::StyleRole;
+use agent_protocol::terminal_escape::escape_prose;
+use block::{BlockContext, RenderedBlock, render_block};
 
 /// Limit of an open block, which bounds the cost of a frame.
-const MAX_OPEN: usize = 16 * 1024;
+const MAX_OPEN_BYTES: usize = 16 * 1024;
 /// Size of the parts in which a whole text is processed.
-const PART: usize = 64 * 1024;
+const PART_BYTES: usize = 64 * 1024;
 /// Number of table rows that determine the column widths: later rows are printed one by one.
 const MEASURED_ROWS: usize = 10;
 /// Limit of the columns of a screen.
-const WIDEST: usize = 1000;
+const MAX_COLUMNS: usize = 1000;
 /// The indentation of code.
-const CODE: &str = "  ";
+const CODE_INDENT: &str = "  ";
 
 /// Renders a whole text.
-pub(super) fn render(text: &str, look: Look) -> Vec<Line<'static>> {
-    let mut stream = Stream::default();
+pub(super) fn render(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
+    let mut stream = MarkdownStream::default();
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let (part, remaining) = rest.split_at(rest.floor_char_boundary(rest.len().min(PART)));
+        let (part, remaining) = rest.split_at(rest.floor_char_boundary(rest.len().min(PART_BYTES)));
         stream.push(part);
         lines.extend(stream.take_finished(look));
         rest = remaining;
@@ -42,128 +42,132 @@ pub(super) fn render(text: &str, look: Look) -> Vec<Line<'static>> {
 
 /// A text that is being streamed.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct MarkdownStream {
     /// The part that is not finished yet.
-    open: String,
+    unfinished: String,
     /// Number of its bytes that were scanned and belong to one block.
-    seen: usize,
+    n_scanned: usize,
     /// The open code fence.
     fence: Option<Fence>,
     /// A fence inside the open block (in a list).
-    inner: Option<String>,
+    inner_fence: Option<String>,
     /// The open block ends with a blank line.
     is_after_blank: bool,
     /// Something was finished before: a blank line separates what follows.
     has_begun: bool,
     /// The list or table that the open block continues.
-    before: Option<Begun>,
+    partial_block: Option<PartialBlock>,
 }
 
 /// A block whose beginning is finished.
 #[derive(Debug)]
-enum Begun {
+enum PartialBlock {
     /// A list: the mark of its items, and the number of the next one.
-    List {
+    PartialList {
         mark: char,
         number: Option<u64>,
         /// Items are separated by blank lines.
-        is_apart: bool,
+        is_loose: bool,
     },
     /// A table: the widths of its columns, and the source of its header once it is finished.
-    Table { head: String, columns: Vec<usize> },
+    PartialTable { head: String, columns: Vec<usize> },
 }
 
 #[derive(Debug)]
 struct Fence {
     mark: String,
     language: Option<Language>,
-    open: Open,
+    open: OpenConstruct,
     is_first: bool,
 }
 
 impl Fence {
     /// This line closes the fence.
-    fn is_ended_by(&self, trimmed: &str) -> bool {
+    fn is_closed_by(&self, trimmed: &str) -> bool {
         trimmed.starts_with(self.mark.as_str()) && trimmed.trim_start_matches(['`', '~']).is_empty()
     }
 }
 
-impl Stream {
+impl MarkdownStream {
     /// Appends text.
     pub(super) fn push(&mut self, text: &str) {
-        self.open.push_str(text);
+        self.unfinished.push_str(text);
     }
 
     /// Everything was taken.
     pub(super) fn is_empty(&self) -> bool {
-        self.open.trim().is_empty()
+        self.unfinished.trim().is_empty()
     }
 
     /// Takes the lines that will not change any more.
-    pub(super) fn take_finished(&mut self, look: Look) -> Vec<Line<'static>> {
+    pub(super) fn take_finished(&mut self, look: RenderOptions) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
-        while let Some(length) = self.open[self.seen..].find('\n') {
-            let line = self.open[self.seen..self.seen + length].to_owned();
-            self.line(&line, length + 1, look, &mut lines);
+        while let Some(length) = self.unfinished[self.n_scanned..].find('\n') {
+            let line = self.unfinished[self.n_scanned..self.n_scanned + length].to_owned();
+            self.process_line(&line, length + 1, look, &mut lines);
         }
-        if self.seen > 0 && self.fence.is_none() && self.inner.is_none() && self.is_over() {
-            self.block(self.seen, look, &mut lines);
+        if self.n_scanned > 0
+            && self.fence.is_none()
+            && self.inner_fence.is_none()
+            && self.is_block_complete()
+        {
+            self.finish_block(self.n_scanned, look, &mut lines);
         }
-        while self.open.len() > MAX_OPEN {
-            let reach = self.open.floor_char_boundary(MAX_OPEN);
-            let end = self.open[..reach].rfind(['\n', ' ']).map_or(reach, |at| at + 1);
-            let end = self.seen.max(end);
+        while self.unfinished.len() > MAX_OPEN_BYTES {
+            let reach = self.unfinished.floor_char_boundary(MAX_OPEN_BYTES);
+            let end = self.unfinished[..reach].rfind(['\n', ' ']).map_or(reach, |at| at + 1);
+            let end = self.n_scanned.max(end);
             if self.fence.is_some() {
-                let part = self.open[..end].to_owned();
-                self.code(&part, look, &mut lines);
-                self.open.drain(..end);
-                self.seen = 0;
+                let part = self.unfinished[..end].to_owned();
+                self.push_code_line(&part, look, &mut lines);
+                self.unfinished.drain(..end);
+                self.n_scanned = 0;
             } else {
-                self.block(end, look, &mut lines);
+                self.finish_block(end, look, &mut lines);
             }
         }
         lines
     }
 
     /// Renders the rest at the end of the text.
-    pub(super) fn finish(&mut self, look: Look) -> Vec<Line<'static>> {
+    pub(super) fn finish(&mut self, look: RenderOptions) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         if let Some(fence) = &self.fence {
             // The closing fence may be the end of the text, without a line break.
-            let is_end = fence.is_ended_by(self.open.trim());
-            let rest = std::mem::take(&mut self.open);
+            let is_end = fence.is_closed_by(self.unfinished.trim());
+            let rest = std::mem::take(&mut self.unfinished);
             for line in rest.lines().filter(|_| !is_end) {
-                self.code(line, look, &mut lines);
+                self.push_code_line(line, look, &mut lines);
             }
         } else {
-            self.block(self.open.len(), look, &mut lines);
+            self.finish_block(self.unfinished.len(), look, &mut lines);
         }
         *self = Self::default();
         lines
     }
 
     /// Renders the unfinished part.
-    pub(super) fn tail(&self, look: Look) -> Vec<Line<'static>> {
+    pub(super) fn tail(&self, look: RenderOptions) -> Vec<Line<'static>> {
         if self.is_empty() {
             return Vec::new();
         }
         if let Some(fence) = &self.fence {
             // A complete or incomplete closing fence.
-            let is_mark = fence.mark.starts_with(self.open.trim());
-            if is_mark || fence.is_ended_by(self.open.trim()) {
+            let is_mark = fence.mark.starts_with(self.unfinished.trim());
+            if is_mark || fence.is_closed_by(self.unfinished.trim()) {
                 return Vec::new();
             }
-            return vec![code_line(&self.open, fence, look).0];
+            return vec![code_line(&self.unfinished, fence, look).0];
         }
-        let text = without_mark(self.open.trim_end());
+        let text = strip_incomplete_mark(self.unfinished.trim_end());
         let is_row = text.trim_start().starts_with('|');
         let (mut lines, is_joined) = if is_row && text.lines().count() < 3 && !self.is_in_table() {
             // A table is recognised at its third line.
-            let quiet = look.theme.style(Part::Quiet);
-            let head = text.lines().next().map(|row| prose(row).into_owned());
+            let quiet = look.theme.style(StyleRole::Quiet);
+            let head = text.lines().next().map(|row| escape_prose(row).into_owned());
             (head.into_iter().map(|row| Line::styled(row, quiet)).collect(), false)
         } else {
-            let (block, is_joined) = self.rendered(&closed(text), look);
+            let (block, is_joined) = self.render_open_block(&close_inline_markup(text), look);
             (block.lines, is_joined)
         };
         if self.has_begun && !is_joined && !lines.is_empty() {
@@ -173,13 +177,14 @@ impl Stream {
     }
 
     /// The open block is complete, whatever the started line will be.
-    fn is_over(&self) -> bool {
-        let (block, line) = self.open.split_at(self.seen);
-        match item_of(block) {
+    fn is_block_complete(&self) -> bool {
+        let (block, line) = self.unfinished.split_at(self.n_scanned);
+        match list_item_mark(block) {
             // An item may continue after a blank line.
             Some(mark) => {
                 let is_outer = line.starts_with(|char: char| !char.is_whitespace());
-                let is_item = || item_of(line) == Some(mark) && line.contains(char::is_whitespace);
+                let is_item =
+                    || list_item_mark(line) == Some(mark) && line.contains(char::is_whitespace);
                 is_outer && (self.is_after_blank || is_item())
             }
             None => self.is_after_blank,
@@ -187,93 +192,111 @@ impl Stream {
     }
 
     fn is_in_table(&self) -> bool {
-        matches!(self.before, Some(Begun::Table { .. }))
+        matches!(self.partial_block, Some(PartialBlock::PartialTable { .. }))
     }
 
     /// Renders a block that may continue the finished part, and whether it does so without a blank line.
-    fn rendered(&self, text: &str, look: Look) -> (Block, bool) {
-        match &self.before {
-            Some(Begun::List { mark, number, is_apart }) if item_of(text) == Some(*mark) => {
-                let before = Before { number: *number, ..Before::default() };
-                (block(text, &before, look), !is_apart)
+    fn render_open_block(&self, text: &str, look: RenderOptions) -> (RenderedBlock, bool) {
+        match &self.partial_block {
+            Some(PartialBlock::PartialList { mark, number, is_loose: is_apart })
+                if list_item_mark(text) == Some(*mark) =>
+            {
+                let before = BlockContext { number: *number, ..BlockContext::default() };
+                (render_block(text, &before, look), !is_apart)
             }
-            Some(Begun::Table { head, columns }) if text.trim_start().starts_with('|') => {
+            Some(PartialBlock::PartialTable { head, columns })
+                if text.trim_start().starts_with('|') =>
+            {
                 let is_rest = !head.is_empty();
-                let before = Before { number: None, columns: Some(columns.clone()), is_rest };
-                (block(&format!("{head}{text}"), &before, look), is_rest)
+                let before = BlockContext {
+                    number: None,
+                    columns: Some(columns.clone()),
+                    is_header_printed: is_rest,
+                };
+                (render_block(&format!("{head}{text}"), &before, look), is_rest)
             }
-            Some(_) | None => (block(text, &Before::default(), look), false),
+            Some(_) | None => (render_block(text, &BlockContext::default(), look), false),
         }
     }
 
     /// Processes one complete line.
-    fn line(&mut self, line: &str, length: usize, look: Look, lines: &mut Vec<Line<'static>>) {
+    fn process_line(
+        &mut self,
+        line: &str,
+        length: usize,
+        look: RenderOptions,
+        lines: &mut Vec<Line<'static>>,
+    ) {
         let trimmed = line.trim();
         if let Some(fence) = &self.fence {
-            if fence.is_ended_by(trimmed) {
+            if fence.is_closed_by(trimmed) {
                 self.fence = None;
                 self.has_begun = true;
             } else {
-                self.code(line, look, lines);
+                self.push_code_line(line, look, lines);
             }
-            self.open.drain(..length);
+            self.unfinished.drain(..length);
             return;
         }
-        if let Some(mark) = &self.inner {
+        if let Some(mark) = &self.inner_fence {
             if trimmed.starts_with(mark.as_str()) {
-                self.inner = None;
+                self.inner_fence = None;
             }
-            self.seen += length;
+            self.n_scanned += length;
             return;
         }
         let indent = line.len() - line.trim_start().len();
-        let of_list = item_of(&self.open);
+        let of_list = list_item_mark(&self.unfinished);
         let continues = of_list.is_some() && indent >= 2;
-        let is_next_item = indent < 2 && of_list.is_some() && item_of(line) == of_list;
+        let is_next_item = indent < 2 && of_list.is_some() && list_item_mark(line) == of_list;
         if (self.is_after_blank && !continues || is_next_item) && !trimmed.is_empty() {
-            self.block(self.seen, look, lines);
+            self.finish_block(self.n_scanned, look, lines);
         }
-        if let Some(mark) = fence_of(trimmed) {
+        if let Some(mark) = opening_fence(trimmed) {
             if continues {
-                self.inner = Some(mark);
-                self.seen += length;
+                self.inner_fence = Some(mark);
+                self.n_scanned += length;
                 self.is_after_blank = false;
                 return;
             }
-            self.block(self.seen, look, lines);
+            self.finish_block(self.n_scanned, look, lines);
             let info = trimmed.trim_start_matches(['`', '~']).trim();
             let language = info.split([' ', ',', '{']).next().unwrap_or_default();
-            let language = Language::named(language);
-            self.fence = Some(Fence { mark, language, open: Open::Nothing, is_first: true });
-            self.open.drain(..length);
-            self.seen = 0;
+            let language = Language::from_name(language);
+            self.fence =
+                Some(Fence { mark, language, open: OpenConstruct::Nothing, is_first: true });
+            self.unfinished.drain(..length);
+            self.n_scanned = 0;
             return;
         }
         self.is_after_blank = trimmed.is_empty();
-        self.seen += length;
-        if !trimmed.starts_with('|') || !self.open.trim_start().starts_with('|') {
+        self.n_scanned += length;
+        if !trimmed.starts_with('|') || !self.unfinished.trim_start().starts_with('|') {
             return;
         }
         if self.is_in_table() {
-            self.block(self.seen, look, lines);
-        } else if self.open[..self.seen].lines().count() == 2 + MEASURED_ROWS {
+            self.finish_block(self.n_scanned, look, lines);
+        } else if self.unfinished[..self.n_scanned].lines().count() == 2 + MEASURED_ROWS {
             // There are enough rows to determine the column widths, if it is a table.
-            let needed = block(&self.open[..self.seen], &Before::default(), look).columns;
+            let needed =
+                render_block(&self.unfinished[..self.n_scanned], &BlockContext::default(), look)
+                    .columns;
             if !needed.is_empty() {
-                let columns = with_room(needed);
-                self.before = Some(Begun::Table { head: String::new(), columns });
-                self.block(self.seen, look, lines);
+                let columns = widen_columns(needed);
+                self.partial_block =
+                    Some(PartialBlock::PartialTable { head: String::new(), columns });
+                self.finish_block(self.n_scanned, look, lines);
             }
         }
     }
 
     /// Renders the first `end` bytes as a block, or a part of one.
-    fn block(&mut self, end: usize, look: Look, lines: &mut Vec<Line<'static>>) {
-        let text: String = self.open.drain(..end).collect();
+    fn finish_block(&mut self, end: usize, look: RenderOptions, lines: &mut Vec<Line<'static>>) {
+        let text: String = self.unfinished.drain(..end).collect();
         let is_apart = std::mem::take(&mut self.is_after_blank);
-        self.seen = 0;
-        self.inner = None;
-        let (block, is_joined) = self.rendered(&text, look);
+        self.n_scanned = 0;
+        self.inner_fence = None;
+        let (block, is_joined) = self.render_open_block(&text, look);
         if block.lines.is_empty() {
             return;
         }
@@ -282,25 +305,33 @@ impl Stream {
         }
         self.has_begun = true;
         lines.extend(block.lines);
-        let mark = item_of(&text).map(|mark| (mark, block.number));
-        match &mut self.before {
-            Some(Begun::Table { head, .. }) if text.trim_start().starts_with('|') && !is_apart => {
+        let mark = list_item_mark(&text).map(|mark| (mark, block.number));
+        match &mut self.partial_block {
+            Some(PartialBlock::PartialTable { head, .. })
+                if text.trim_start().starts_with('|') && !is_apart =>
+            {
                 if head.is_empty() {
                     *head = text.trim_start().split_inclusive('\n').take(2).collect();
                 }
             }
-            before => *before = mark.map(|(mark, number)| Begun::List { mark, number, is_apart }),
+            before => {
+                *before = mark.map(|(mark, number)| PartialBlock::PartialList {
+                    mark,
+                    number,
+                    is_loose: is_apart,
+                });
+            }
         }
     }
 
-    fn code(&mut self, text: &str, look: Look, lines: &mut Vec<Line<'static>>) {
+    fn push_code_line(&mut self, text: &str, look: RenderOptions, lines: &mut Vec<Line<'static>>) {
         let has_begun = self.has_begun;
         let Some(fence) = &mut self.fence else {
             lines.extend(text.lines().map(|line| {
                 let fence = Fence {
                     mark: String::new(),
                     language: None,
-                    open: Open::Nothing,
+                    open: OpenConstruct::Nothing,
                     is_first: false,
                 };
                 code_line(line, &fence, look).0
@@ -316,17 +347,17 @@ impl Stream {
     }
 }
 
-fn code_line(text: &str, fence: &Fence, look: Look) -> (Line<'static>, Open) {
-    let text = prose(text);
+fn code_line(text: &str, fence: &Fence, look: RenderOptions) -> (Line<'static>, OpenConstruct) {
+    let text = escape_prose(text);
     let (spans, open) = match fence.language {
-        Some(language) => language.line(&text, fence.open, look.theme),
-        None => (vec![Span::raw(text.into_owned())], Open::Nothing),
+        Some(language) => language.highlight_line(&text, fence.open, look.theme),
+        None => (vec![Span::raw(text.into_owned())], OpenConstruct::Nothing),
     };
-    (with_prefix(Span::raw(CODE), spans), open)
+    (prefix_line(Span::raw(CODE_INDENT), spans), open)
 }
 
 /// The code fence that this line opens.
-fn fence_of(trimmed: &str) -> Option<String> {
+fn opening_fence(trimmed: &str) -> Option<String> {
     let mark = trimmed.chars().next().filter(|char| matches!(char, '`' | '~'))?;
     let length = trimmed.chars().take_while(|char| *char == mark).count();
     // Inline code is no fence.
@@ -335,7 +366,7 @@ fn fence_of(trimmed: &str) -> Option<String> {
 }
 
 /// The mark of the list item at the start of the text: `-`, `*`, `+`, or the character after its number.
-fn item_of(text: &str) -> Option<char> {
+fn list_item_mark(text: &str) -> Option<char> {
     let text = text.trim_start();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let mark = text[digits..].chars().next()?;
@@ -349,7 +380,7 @@ fn item_of(text: &str) -> Option<char> {
 }
 
 /// The text without an incomplete item mark, which would look like the end of the previous item.
-fn without_mark(text: &str) -> &str {
+fn strip_incomplete_mark(text: &str) -> &str {
     let last = text.rfind('\n').map_or(0, |at| at + 1);
     let line = text[last..].trim();
     let is_mark = matches!(line, "-" | "*" | "+" | "**" | "|")
@@ -359,18 +390,18 @@ fn without_mark(text: &str) -> &str {
 
 /// Column widths of a table with unknown further rows: each column gets some extra space, and the last one
 /// the rest.
-fn with_room(mut columns: Vec<usize>) -> Vec<usize> {
+fn widen_columns(mut columns: Vec<usize>) -> Vec<usize> {
     for columns in &mut columns {
         *columns += *columns / 2 + 2;
     }
     if let Some(last) = columns.last_mut() {
-        *last = WIDEST;
+        *last = MAX_COLUMNS;
     }
     columns
 }
 
 /// Closes open inline markup in the last paragraph, so that it looks as it will be.
-fn closed(text: &str) -> String {
+fn close_inline_markup(text: &str) -> String {
     let last = text.rsplit("\n\n").next().unwrap_or(text);
     let mut text = text.to_owned();
     if last.matches('`').count() % 2 == 1 {
@@ -385,11 +416,11 @@ fn closed(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::theme::{Background, Depth, Theme};
+    use super::super::theme::{Background, ColorDepth, Theme};
     use super::*;
 
-    fn look(width: usize) -> Look {
-        Look { width, theme: Theme::new(Depth::None, Background::Dark) }
+    fn look(width: usize) -> RenderOptions {
+        RenderOptions { width, theme: Theme::new(ColorDepth::None, Background::Dark) }
     }
 
     fn shown(lines: &[Line<'_>]) -> String {
@@ -418,7 +449,7 @@ mod tests {
     fn streamed_markdown_equals_the_whole() {
         let whole = shown(&render(ALL, look(60)));
         for n in [1, 2, 3, 5, 7, 11, 40] {
-            let mut stream = Stream::default();
+            let mut stream = MarkdownStream::default();
             let mut lines = Vec::new();
             let chars: Vec<char> = ALL.chars().collect();
             for part in chars.chunks(n) {
@@ -448,7 +479,7 @@ mod tests {
 
     /// Lines emitted while a text is streamed character by character, and the open remainder.
     fn streamed(text: &str, columns: usize) -> (String, String) {
-        let mut stream = Stream::default();
+        let mut stream = MarkdownStream::default();
         let mut lines = Vec::new();
         for char in text.chars() {
             stream.push(&char.to_string());
@@ -496,7 +527,7 @@ mod tests {
 
     #[test]
     fn code_is_emitted_line_by_line() {
-        let mut stream = Stream::default();
+        let mut stream = MarkdownStream::default();
         stream.push("Look:\n```sh\necho a\necho b");
         assert_eq!(shown(&stream.take_finished(look(40))), "Look:\n\n  echo a\n");
         assert_eq!(shown(&stream.tail(look(40))), "  echo b\n");
@@ -505,12 +536,12 @@ mod tests {
     #[test]
     fn ten_megabyte_line_is_streamed_with_bounded_memory() {
         let text = "word ".repeat(2_000_000);
-        let mut stream = Stream::default();
+        let mut stream = MarkdownStream::default();
         let mut n_lines = 0;
         for part in text.as_bytes().chunks(64 * 1024) {
             stream.push(&String::from_utf8_lossy(part));
             n_lines += stream.take_finished(look(80)).len();
-            assert!(stream.open.len() <= 128 * 1024);
+            assert!(stream.unfinished.len() <= 128 * 1024);
         }
         n_lines += stream.finish(look(80)).len();
         assert!(n_lines >= 125_000, "{n_lines}");
@@ -518,8 +549,8 @@ mod tests {
 
     #[test]
     fn open_inline_markup_is_closed_for_display() {
-        assert_eq!(closed("a **bo"), "a **bo**");
-        assert_eq!(closed("run `x"), "run `x`");
-        assert_eq!(closed("done **b** and"), "done **b** and");
+        assert_eq!(close_inline_markup("a **bo"), "a **bo**");
+        assert_eq!(close_inline_markup("run `x"), "run `x`");
+        assert_eq!(close_inline_markup("done **b** and"), "done **b** and");
     }
 }

@@ -2,14 +2,14 @@
 //! plain lines.
 //!
 //! [`start`] runs it in a separate thread, so that keys are never delayed by the session. News are sent
-//! through a [`Handle`], [`Request`]s are received from a channel; nothing else is shared.
+//! through a [`ChatHandle`], [`ChatRequest`]s are received from a channel; nothing else is shared.
 
 mod cells;
 mod commands;
-mod complete;
+mod completion;
 mod composer;
 mod conversation;
-mod decode;
+mod decoder;
 mod draw;
 mod highlight;
 mod keys;
@@ -17,7 +17,7 @@ mod markdown;
 mod plain;
 mod screen;
 mod state;
-mod statusline;
+mod status_line;
 mod terminal;
 mod text;
 mod theme;
@@ -31,113 +31,116 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub use commands::{COMMANDS, Command, CommandAction, DEFAULT_EFFORT, Timing, built_in, no_effort};
+pub use commands::{
+    COMMANDS, Command, CommandAction, CommandTiming, DEFAULT_EFFORT, find_built_in,
+    unknown_effort_message,
+};
 pub use keys::{BINDINGS, Key, Keymap};
-pub use state::{Ended, News, PagePlace, Request, Settings};
-pub use statusline::StatusItem;
-pub use terminal::{is_here, panic_if_requested};
-pub use theme::{Background, Depth, Theme};
+pub use state::{ChatRequest, ChatUpdate, PagePlace, Settings, WorkOutcome};
+pub use status_line::StatusItem;
+pub use terminal::{is_interactive, panic_if_requested};
+pub use theme::{Background, ColorDepth, Theme};
 
-use composer::Written;
-use decode::Typed;
+use composer::AttributedText;
+use decoder::TerminalInput;
 use screen::Screen;
 use state::{Action, Input, State};
 use terminal::Terminal;
 
-use agent_protocol::event::{Event, Sink, Stamped};
-use agent_protocol::visible::literal_line;
+use agent_protocol::event::{Event, Sink, StampedEvent};
+use agent_protocol::terminal_escape::escape_literal_line;
 
 /// Interval of frames while no key is pressed.
-const FRAME: Duration = Duration::from_millis(33);
+const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 /// A signal this soon after the program was resumed is redundant.
-const JUST_NOW: Duration = Duration::from_secs(1);
+const RESUME_DEBOUNCE: Duration = Duration::from_secs(1);
 /// Number of messages that are processed before the next frame.
-const BATCH: usize = 512;
+const MAX_BATCH: usize = 512;
 
 /// A message to the chat's thread.
-enum Message {
-    Typed(Typed, Instant),
+enum ThreadMessage {
+    Terminal(TerminalInput, Instant),
     /// A line, in plain mode.
     Line(String),
-    News(News),
+    Update(ChatUpdate),
     /// The screen's size may have changed, or another program wrote to it.
     Resized,
     /// The program was suspended and resumed.
-    Continued,
+    ProgramResumed,
     /// The input is closed.
-    Closed,
+    InputClosed,
 }
 
 /// How the chat is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrangement {
+pub enum DisplayMode {
     /// On the terminal's screen.
     Screen,
     /// As plain lines.
     Plain,
     /// As plain lines, without reading input.
-    Shown,
+    PlainOutput,
 }
 
 /// Sends messages to the chat. Clones share the chat.
 #[derive(Clone)]
-pub struct Handle(Sender<Message>);
+pub struct ChatHandle(Sender<ThreadMessage>);
 
-impl Handle {
+impl ChatHandle {
     /// Sends news.
-    pub fn tell(&self, news: News) {
+    pub fn send(&self, news: ChatUpdate) {
         // The chat may have ended.
-        _ = self.0.send(Message::News(news));
+        _ = self.0.send(ThreadMessage::Update(news));
     }
 
     /// The terminal was resized.
-    pub fn resized(&self) {
-        _ = self.0.send(Message::Resized);
+    pub fn notify_resized(&self) {
+        _ = self.0.send(ThreadMessage::Resized);
     }
 
     /// The program was suspended from outside and resumed.
-    pub fn continued(&self) {
-        _ = self.0.send(Message::Continued);
+    pub fn notify_resumed(&self) {
+        _ = self.0.send(ThreadMessage::ProgramResumed);
     }
 }
 
 /// The chat receives every event of the session.
-impl Sink for Handle {
-    fn take(&mut self, stamped: &Stamped) {
-        self.tell(News::Event(Box::new(stamped.event.clone())));
+impl Sink for ChatHandle {
+    fn receive(&mut self, stamped: &StampedEvent) {
+        self.send(ChatUpdate::Event(Box::new(stamped.event.clone())));
     }
 
-    fn take_from_agent(&mut self, stamped: &Stamped) {
-        self.take(stamped);
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        self.receive(stamped);
     }
 
-    fn recorded(&mut self, events: &[&Event]) {
-        self.tell(News::Recorded(events.iter().copied().cloned().collect()));
+    fn receive_recorded(&mut self, events: &[&Event]) {
+        self.send(ChatUpdate::RecordedEvents(events.iter().copied().cloned().collect()));
     }
 }
 
 /// A running chat. Dropping it ends it and restores the terminal.
 pub struct Chat {
     /// Sends messages to it.
-    pub handle: Handle,
+    pub handle: ChatHandle,
     /// Its requests.
-    pub requests: UnboundedReceiver<Request>,
+    pub requests: UnboundedReceiver<ChatRequest>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// Starts the chat.
-pub fn start(settings: Settings, arrangement: Arrangement) -> io::Result<Chat> {
+pub fn start(settings: Settings, arrangement: DisplayMode) -> io::Result<Chat> {
     let (sender, messages) = mpsc::channel();
     let (ask, requests) = unbounded_channel();
-    let handle = Handle(sender.clone());
+    let handle = ChatHandle(sender.clone());
     let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || {
         let done = match arrangement {
-            Arrangement::Screen => on_screen(settings, &messages, sender, &ask),
-            Arrangement::Plain => plain::run(settings, &messages, Some(sender), &ask),
-            Arrangement::Shown => plain::run(settings, &messages, None, &ask),
+            DisplayMode::Screen => run_on_screen(settings, &messages, sender, &ask),
+            DisplayMode::Plain => plain::run(settings, &messages, Some(sender), &ask),
+            DisplayMode::PlainOutput => plain::run(settings, &messages, None, &ask),
         };
         // The session is notified, however the chat ended.
-        _ = ask.send(Request::Quit);
+        _ = ask.send(ChatRequest::Quit);
         done
     })?;
     Ok(Chat { handle, requests, thread: Some(thread) })
@@ -146,7 +149,7 @@ pub fn start(settings: Settings, arrangement: Arrangement) -> io::Result<Chat> {
 impl Chat {
     /// Ends the chat: prints the rest, and restores the terminal.
     pub fn end(&mut self) -> io::Result<()> {
-        self.handle.tell(News::End);
+        self.handle.send(ChatUpdate::ProgramEnding);
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().unwrap_or_else(|_| Err(io::Error::other("the screen's thread panicked")))
     }
@@ -159,34 +162,34 @@ impl Drop for Chat {
         if std::thread::panicking()
             && let Some(panic) = terminal::last_panic()
         {
-            super::tell(&panic);
+            super::print_notice(&panic);
         }
     }
 }
 
 /// The screen with the state.
-struct Face<'a> {
+struct ChatScreen<'a> {
     state: State,
     terminal: Terminal,
     screen: Screen,
     /// The alternate screen, if it is displayed.
-    page: Option<Screen>,
-    ask: &'a UnboundedSender<Request>,
+    alternate_screen: Option<Screen>,
+    requests: &'a UnboundedSender<ChatRequest>,
     reflows: bool,
     /// The window's title as it was last set.
     title: String,
     /// An editor uses the terminal.
-    is_away: bool,
+    is_editor_open: bool,
     /// When the program was resumed.
-    came_back: Option<Instant>,
-    is_over: bool,
+    resumed_at: Option<Instant>,
+    is_finished: bool,
 }
 
-fn on_screen(
+fn run_on_screen(
     settings: Settings,
-    messages: &Receiver<Message>,
-    sender: Sender<Message>,
-    ask: &UnboundedSender<Request>,
+    messages: &Receiver<ThreadMessage>,
+    sender: Sender<ThreadMessage>,
+    ask: &UnboundedSender<ChatRequest>,
 ) -> io::Result<()> {
     let variable = |name: &str| std::env::var(name).ok();
     let size = terminal::size();
@@ -194,33 +197,34 @@ fn on_screen(
     let has_title = settings.title;
     let first_message = settings.first_message.clone();
     let offers_sessions = settings.offers_sessions;
-    let mut face = Face {
+    let mut face = ChatScreen {
         state: State::new(settings, size, Instant::now()),
-        terminal: Terminal::take(sender, has_title)?,
+        terminal: Terminal::acquire(sender, has_title)?,
         screen: Screen::inline(size.0, reflows),
-        page: None,
-        ask,
+        alternate_screen: None,
+        requests: ask,
         reflows,
         title: String::new(),
-        is_away: false,
-        came_back: None,
-        is_over: false,
+        is_editor_open: false,
+        resumed_at: None,
+        is_finished: false,
     };
     let offered = if offers_sessions { face.state.offer_sessions() } else { Vec::new() };
     for action in offered {
-        face.act(action)?;
+        face.perform(action)?;
     }
     if let Some(words) = first_message {
-        for action in face.state.send_message(Written::words(&words), Instant::now()) {
-            face.act(action)?;
+        for action in face.state.send_message(AttributedText::from_user(&words), Instant::now()) {
+            face.perform(action)?;
         }
     }
     face.draw()?;
     let mut drawn = Instant::now();
     let mut is_stale = false;
-    while !face.is_over {
+    while !face.is_finished {
         let tick = face.state.next_tick();
-        let patience = if is_stale { Some(FRAME.saturating_sub(drawn.elapsed())) } else { tick };
+        let patience =
+            if is_stale { Some(FRAME_INTERVAL.saturating_sub(drawn.elapsed())) } else { tick };
         let first = match patience {
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(patience) => messages.recv_timeout(patience),
@@ -229,9 +233,9 @@ fn on_screen(
         match first {
             Ok(first) => {
                 let more = std::iter::from_fn(|| messages.try_recv().ok());
-                for message in std::iter::once(first).chain(more.take(BATCH)) {
-                    is_urgent |= !matches!(message, Message::News(_));
-                    face.take(message)?;
+                for message in std::iter::once(first).chain(more.take(MAX_BATCH)) {
+                    is_urgent |= !matches!(message, ThreadMessage::Update(_));
+                    face.handle_message(message)?;
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -241,40 +245,40 @@ fn on_screen(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         is_stale = true;
-        if is_urgent || drawn.elapsed() >= FRAME {
+        if is_urgent || drawn.elapsed() >= FRAME_INTERVAL {
             face.draw()?;
             drawn = Instant::now();
             is_stale = false;
         }
     }
-    face.leave()
+    face.finish()
 }
 
-impl Face<'_> {
-    fn take(&mut self, message: Message) -> io::Result<()> {
+impl ChatScreen<'_> {
+    fn handle_message(&mut self, message: ThreadMessage) -> io::Result<()> {
         match message {
-            Message::Typed(typed, at) => {
+            ThreadMessage::Terminal(typed, at) => {
                 terminal::panic_if_requested("screen");
-                if let Typed::Name(name) = &typed {
+                if let TerminalInput::TerminalName(name) = &typed {
                     self.reflows = !name.starts_with("XTerm");
                     self.screen.set_reflows(self.reflows);
                 }
-                self.update(Input::Typed(typed, at))
+                self.update(Input::Terminal(typed, at))
             }
-            Message::News(news) => {
-                if self.is_away && matches!(news, News::Edited(_)) {
-                    self.come_back()?;
+            ThreadMessage::Update(news) => {
+                if self.is_editor_open && matches!(news, ChatUpdate::EditorClosed(_)) {
+                    self.reclaim_terminal()?;
                 }
-                self.update(Input::News(news))
+                self.update(Input::Update(news))
             }
-            Message::Line(_) | Message::Resized => Ok(()),
-            Message::Continued => {
-                let is_known = self.came_back.is_some_and(|at| at.elapsed() < JUST_NOW);
+            ThreadMessage::Line(_) | ThreadMessage::Resized => Ok(()),
+            ThreadMessage::ProgramResumed => {
+                let is_known = self.resumed_at.is_some_and(|at| at.elapsed() < RESUME_DEBOUNCE);
                 // Another program had suspended this one.
-                if self.is_away || is_known { Ok(()) } else { self.come_back() }
+                if self.is_editor_open || is_known { Ok(()) } else { self.reclaim_terminal() }
             }
-            Message::Closed => {
-                self.is_over = true;
+            ThreadMessage::InputClosed => {
+                self.is_finished = true;
                 Ok(())
             }
         }
@@ -282,122 +286,122 @@ impl Face<'_> {
 
     fn update(&mut self, input: Input) -> io::Result<()> {
         for action in self.state.update(input, Instant::now()) {
-            self.act(action)?;
+            self.perform(action)?;
         }
         Ok(())
     }
 
-    fn act(&mut self, action: Action) -> io::Result<()> {
+    fn perform(&mut self, action: Action) -> io::Result<()> {
         match action {
-            Action::Ask(request) => {
-                if matches!(request, Request::Edit(_)) {
-                    self.step_aside()?;
-                    self.is_away = true;
+            Action::SendRequest(request) => {
+                if matches!(request, ChatRequest::OpenEditor(_)) {
+                    self.release_terminal()?;
+                    self.is_editor_open = true;
                 }
                 // A closed session accepts no requests.
-                self.is_over |= self.ask.send(request).is_err();
+                self.is_finished |= self.requests.send(request).is_err();
                 Ok(())
             }
             Action::Copy(text) => {
                 self.terminal.write(format!("\x1b]52;c;{}\x07", base64(text.as_bytes())).as_bytes())
             }
             Action::Notify(text) => {
-                let text = literal_line(&text).replace(';', ",");
+                let text = escape_literal_line(&text).replace(';', ",");
                 self.terminal.write(format!("\x1b]9;{text}\x07\x07").as_bytes())
             }
             Action::Suspend => {
-                self.step_aside()?;
+                self.release_terminal()?;
                 terminal::suspend();
-                self.came_back = Some(Instant::now());
-                self.come_back()
+                self.resumed_at = Some(Instant::now());
+                self.reclaim_terminal()
             }
             Action::Redraw => {
-                self.screen.forget();
-                if let Some(page) = &mut self.page {
-                    page.forget();
+                self.screen.invalidate();
+                if let Some(page) = &mut self.alternate_screen {
+                    page.invalidate();
                 }
                 Ok(())
             }
-            Action::Leave => {
-                self.is_over = true;
+            Action::EndChat => {
+                self.is_finished = true;
                 Ok(())
             }
         }
     }
 
     /// Releases the terminal for another program.
-    fn step_aside(&mut self) -> io::Result<()> {
-        self.terminal.alternate(false)?;
-        self.page = None;
-        let clear = self.screen.clear();
+    fn release_terminal(&mut self) -> io::Result<()> {
+        self.terminal.set_alternate_screen(false)?;
+        self.alternate_screen = None;
+        let clear = self.screen.erase_live_area();
         self.terminal.write(&clear)?;
-        self.terminal.give();
+        self.terminal.release();
         Ok(())
     }
 
-    fn come_back(&mut self) -> io::Result<()> {
+    fn reclaim_terminal(&mut self) -> io::Result<()> {
         self.terminal.resume()?;
-        self.is_away = false;
+        self.is_editor_open = false;
         self.title.clear();
-        self.page = None;
+        self.alternate_screen = None;
         self.screen = Screen::inline(terminal::size().0, self.reflows);
         Ok(())
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        if self.is_away {
+        if self.is_editor_open {
             return Ok(());
         }
         let size = terminal::size();
         if size != self.state.size {
             self.update(Input::Resized(size.0, size.1))?;
-            self.screen.resized(size.0);
-            if let Some(page) = &mut self.page {
+            self.screen.resize(size.0);
+            if let Some(page) = &mut self.alternate_screen {
                 *page = Screen::full(size.0);
                 self.terminal.write(b"\x1b[2J")?;
             }
         }
         if self.state.viewer.is_some() || self.state.page.is_some() {
-            self.terminal.alternate(true)?;
-            let live = self.state.full();
-            let page = self.page.get_or_insert_with(|| Screen::full(size.0));
-            let bytes = page.frame(&[], &live);
+            self.terminal.set_alternate_screen(true)?;
+            let live = self.state.full_screen_area();
+            let page = self.alternate_screen.get_or_insert_with(|| Screen::full(size.0));
+            let bytes = page.render_frame(&[], &live);
             self.terminal.write(&bytes)?;
         } else {
-            if self.page.take().is_some() {
-                self.terminal.alternate(false)?;
+            if self.alternate_screen.take().is_some() {
+                self.terminal.set_alternate_screen(false)?;
             }
-            let look = self.state.look();
+            let look = self.state.render_options();
             let history = self.state.conversation.take_finished(look);
-            let live = self.state.live();
-            let bytes = self.screen.frame(&history, &live);
+            let live = self.state.live_area();
+            let bytes = self.screen.render_frame(&history, &live);
             self.terminal.write(&bytes)?;
         }
-        let title = self.state.title();
+        let title = self.state.window_title();
         if title != self.title {
             self.terminal.set_title(&title)?;
             self.title = title;
         }
-        if let Some(about) = self.state.asked.as_ref().map(|asked| asked.about.clone())
+        if let Some(about) = self.state.pending_question.as_ref().map(|asked| asked.subject.clone())
             && !self.state.is_browsing()
         {
-            self.update(Input::Asked(about))?;
+            self.update(Input::QuestionShown(about))?;
         }
         Ok(())
     }
 
     /// Ends: prints the rest of the conversation to the scrollback.
-    fn leave(mut self) -> io::Result<()> {
-        if !self.is_away {
-            self.terminal.alternate(false)?;
-            let look = self.state.look();
+    fn finish(mut self) -> io::Result<()> {
+        if !self.is_editor_open {
+            self.terminal.set_alternate_screen(false)?;
+            let look = self.state.render_options();
             let history = self.state.conversation.take_finished(look);
-            let bytes = self.screen.frame(&history, &screen::Live::default());
+            let bytes = self.screen.render_frame(&history, &screen::LiveArea::default());
             self.terminal.write(&bytes)?;
-            let clear = self.screen.clear();
+            let clear = self.screen.erase_live_area();
             self.terminal.write(&clear)?;
         }
-        self.terminal.give();
+        self.terminal.release();
         Ok(())
     }
 }

@@ -8,13 +8,15 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::Message;
+use super::ThreadMessage;
 use super::cells::Tone;
-use super::composer::Written;
-use super::state::{Action, Asked, Choice, Input, Inquiry, Request, Settings, State};
+use super::composer::AttributedText;
+use super::state::{
+    Action, ChatRequest, Choice, Input, PendingQuestion, Questionnaire, Settings, State,
+};
 use super::terminal;
-use super::theme::{Background, Depth, Theme};
-use agent_protocol::visible::prose;
+use super::theme::{Background, ColorDepth, Theme};
+use agent_protocol::terminal_escape::escape_prose;
 
 /// Width unless the terminal is narrower; longer prose is wrapped.
 const COLUMNS: usize = 100;
@@ -22,23 +24,23 @@ const COLUMNS: usize = 100;
 /// Runs the chat. Without a sender, no input is read.
 pub(super) fn run(
     settings: Settings,
-    messages: &Receiver<Message>,
-    sender: Option<Sender<Message>>,
-    ask: &UnboundedSender<Request>,
+    messages: &Receiver<ThreadMessage>,
+    sender: Option<Sender<ThreadMessage>>,
+    ask: &UnboundedSender<ChatRequest>,
 ) -> io::Result<()> {
-    let theme = Theme::new(Depth::None, Background::Dark);
+    let theme = Theme::new(ColorDepth::None, Background::Dark);
     let settings =
-        Settings { theme, theme_is_chosen: true, full_screen: false, vi: false, ..settings };
+        Settings { theme, is_theme_configured: true, full_screen: false, vi: false, ..settings };
     let words = settings.first_message.clone();
     let has_columns = if io::stdout().is_terminal() { terminal::size().0 } else { COLUMNS };
     let mut state = State::new(settings, (has_columns.min(COLUMNS), 24), Instant::now());
     let has_input = sender.is_some();
     if let Some(sender) = sender {
         // The thread ends with the program: waiting for a line cannot be interrupted.
-        std::thread::Builder::new().name("lines".to_owned()).spawn(move || read(&sender))?;
+        std::thread::Builder::new().name("lines".to_owned()).spawn(move || read_lines(&sender))?;
     }
     let is_echoed = has_input && io::stdin().is_terminal();
-    state.conversation.hides_user = is_echoed;
+    state.conversation.hides_user_messages = is_echoed;
     state.has_screen = false;
     let mut is_prompted = false;
     let mut asked = None;
@@ -49,16 +51,18 @@ pub(super) fn run(
     let mut actions = Vec::new();
     if let Some(words) = words {
         if is_echoed {
-            write(&format!("\n› {}\n", prose(&words)))?;
+            write_stdout(&format!("\n› {}\n", escape_prose(&words)))?;
         }
-        actions = state.send_message(Written::words(&words), Instant::now());
+        actions = state.send_message(AttributedText::from_user(&words), Instant::now());
     }
     while let Ok(message) = messages.recv() {
         match message {
             // An answer is one line.
-            Message::Line(line) if state.asked.is_some() => waiting.push_back(line),
+            ThreadMessage::Line(line) if state.pending_question.is_some() => {
+                waiting.push_back(line);
+            }
             // `\` at the end of a line continues the message, as on the screen.
-            Message::Line(line) => match line.strip_suffix('\\') {
+            ThreadMessage::Line(line) => match line.strip_suffix('\\') {
                 Some(part) => {
                     let is_shell = continued.starts_with('!') || line.starts_with('!');
                     continued.push_str(if is_shell { &line } else { part });
@@ -66,43 +70,47 @@ pub(super) fn run(
                 }
                 None => waiting.push_back(std::mem::take(&mut continued) + &line),
             },
-            Message::Closed => {
+            ThreadMessage::InputClosed => {
                 let rest = std::mem::take(&mut continued);
                 waiting.extend(Some(rest.trim_end().to_owned()).filter(|it| !it.is_empty()));
                 is_closed = true;
             }
-            Message::News(news) => actions.extend(state.update(Input::News(news), Instant::now())),
-            Message::Typed(..) | Message::Resized | Message::Continued => {}
+            ThreadMessage::Update(news) => {
+                actions.extend(state.update(Input::Update(news), Instant::now()));
+            }
+            ThreadMessage::Terminal(..)
+            | ThreadMessage::Resized
+            | ThreadMessage::ProgramResumed => {}
         }
         loop {
             for action in actions.drain(..) {
                 match action {
-                    Action::Ask(request) => {
+                    Action::SendRequest(request) => {
                         if ask.send(request).is_err() {
                             return Ok(());
                         }
                     }
-                    Action::Leave => {
-                        print(&mut state)?;
+                    Action::EndChat => {
+                        print_new_lines(&mut state)?;
                         // The shell's prompt starts on a new line.
                         if is_prompted {
-                            write("\n")?;
+                            write_stdout("\n")?;
                         }
                         return Ok(());
                     }
                     Action::Copy(_) | Action::Notify(_) | Action::Suspend | Action::Redraw => {}
                 }
             }
-            tell(&mut state);
-            is_prompted &= !print(&mut state)?;
-            let about = state.asked.as_ref().map(|asked| asked.about.clone());
+            show_notices(&mut state);
+            is_prompted &= !print_new_lines(&mut state)?;
+            let about = state.pending_question.as_ref().map(|asked| asked.subject.clone());
             if about.is_some() && about != asked {
-                write(&question(&state))?;
+                write_stdout(&question_text(&state))?;
             }
             asked = about;
             let is_free = state.is_idle() && state.shells.is_empty();
             if is_free && has_input && !is_prompted {
-                write("\n› ")?;
+                write_stdout("\n› ")?;
                 is_prompted = true;
             }
             // A line during a turn is a message to the agent; an answer has to come after its question.
@@ -111,17 +119,19 @@ pub(super) fn run(
             match line {
                 Some(line) => {
                     if !is_echoed {
-                        write("\n")?;
+                        write_stdout("\n")?;
                     }
                     is_prompted = false;
-                    actions = take(&mut state, &line);
+                    actions = handle_line(&mut state, &line);
                 }
                 None if is_closed && is_free => {
                     is_closed = false;
-                    actions = vec![Action::Ask(Request::Quit)];
+                    actions = vec![Action::SendRequest(ChatRequest::Quit)];
                 }
                 // Nobody can answer any more.
-                None if is_closed && state.asked.is_some() => actions = state.interrupt(),
+                None if is_closed && state.pending_question.is_some() => {
+                    actions = state.interrupt();
+                }
                 None => break,
             }
         }
@@ -129,9 +139,9 @@ pub(super) fn run(
     Ok(())
 }
 
-fn question(state: &State) -> String {
-    if let Some(inquiry) = state.inquiry() {
-        return inquiry_text(inquiry, state);
+fn question_text(state: &State) -> String {
+    if let Some(inquiry) = state.questionnaire() {
+        return questionnaire_text(inquiry, state);
     }
     let choices = state.choices().into_iter().enumerate().map(|(n, choice)| {
         let letter = choice.letter(n).map(|letter| format!(" or {letter}")).unwrap_or_default();
@@ -142,7 +152,7 @@ fn question(state: &State) -> String {
         format!("  {}{letter}: {words}\n", n + 1)
     });
     let choices: String = choices.collect();
-    let ask = match state.asked.as_ref().and_then(Asked::call) {
+    let ask = match state.pending_question.as_ref().and_then(PendingQuestion::call) {
         Some(_) => "Allow it?",
         None => "Carry out this plan?",
     };
@@ -150,8 +160,8 @@ fn question(state: &State) -> String {
 }
 
 /// A question of the model, and how it is answered.
-fn inquiry_text(inquiry: &Inquiry, state: &State) -> String {
-    let options = inquiry.current().map_or(0, |question| question.options.len());
+fn questionnaire_text(inquiry: &Questionnaire, state: &State) -> String {
+    let options = inquiry.current_question().map_or(0, |question| question.options.len());
     let choices = state.choices().into_iter().take(options).enumerate().map(|(n, choice)| {
         let details = choice.details();
         let details = if details.is_empty() { details } else { format!(" ({details})") };
@@ -160,25 +170,25 @@ fn inquiry_text(inquiry: &Inquiry, state: &State) -> String {
         format!("  {}: {label}{details}\n", n + 1)
     });
     let choices: String = choices.collect();
-    let how = match (options, inquiry.takes_several()) {
+    let how = match (options, inquiry.allows_several()) {
         (0, _) => "write your answer",
         (_, true) => "one or more numbers, or your answer in words",
         (_, false) => "a number, or your answer in words",
     };
-    format!("{}\n{choices}{how}\n› ", prose(&inquiry.in_words()))
+    format!("{}\n{choices}{how}\n› ", escape_prose(&inquiry.in_words()))
 }
 
 /// Answers a question of the model: with numbers of its options, or in words.
-fn tell_model(state: &mut State, line: &str) -> Vec<Action> {
-    let Some(inquiry) = state.inquiry() else { return Vec::new() };
-    let n_options = inquiry.current().map_or(0, |question| question.options.len());
+fn answer_questionnaire(state: &mut State, line: &str) -> Vec<Action> {
+    let Some(inquiry) = state.questionnaire() else { return Vec::new() };
+    let n_options = inquiry.current_question().map_or(0, |question| question.options.len());
     let is_between = |c: char| c == ',' || c.is_whitespace();
     let parts = line.split(is_between).filter(|part| !part.is_empty());
     let numbers: Option<Vec<usize>> = parts.map(|part| part.parse().ok()).collect();
-    let several = inquiry.takes_several();
+    let several = inquiry.allows_several();
     match numbers {
         Some(numbers) if numbers.is_empty() => {
-            state.conversation.remark(Tone::Quiet, "an answer is needed");
+            state.conversation.insert_note(Tone::Quiet, "an answer is needed");
             Vec::new()
         }
         Some(numbers) if n_options > 0 => {
@@ -192,20 +202,20 @@ fn tell_model(state: &mut State, line: &str) -> Vec<Action> {
             } else {
                 "choose one of the numbers above"
             };
-            state.conversation.remark(Tone::Quiet, how);
+            state.conversation.insert_note(Tone::Quiet, how);
             Vec::new()
         }
-        _ => state.say_answer(line),
+        _ => state.answer_with_text(line),
     }
 }
 
 /// A line is an answer if a question waits, else a message. Numbers and letters mean what they mean on the screen;
 /// any other line is what to do instead.
-fn take(state: &mut State, line: &str) -> Vec<Action> {
-    if state.inquiry().is_some() {
-        return tell_model(state, line);
+fn handle_line(state: &mut State, line: &str) -> Vec<Action> {
+    if state.questionnaire().is_some() {
+        return answer_questionnaire(state, line);
     }
-    if let Some(asked) = &state.asked {
+    if let Some(asked) = &state.pending_question {
         let call = asked.call().map(str::to_owned);
         let words = line.trim().to_lowercase();
         let letter = match words.as_str() {
@@ -219,55 +229,57 @@ fn take(state: &mut State, line: &str) -> Vec<Action> {
         });
         let chosen = chosen.map(|(_, choice)| choice);
         return match (chosen, call) {
-            (Some(Choice::NoWithText | Choice::EditPlan), _) => {
-                state.conversation.remark(Tone::Quiet, "write what to do instead as the next line");
+            (Some(Choice::RejectWithText | Choice::EditPlan), _) => {
+                state
+                    .conversation
+                    .insert_note(Tone::Quiet, "write what to do instead as the next line");
                 Vec::new()
             }
             (None, _) if number.is_some() => {
-                state.conversation.remark(Tone::Quiet, "choose one of the numbers above");
+                state.conversation.insert_note(Tone::Quiet, "choose one of the numbers above");
                 Vec::new()
             }
             (Some(choice), _) => state.choose_answer(choice),
-            (None, Some(call)) => state.deny(&call, line.trim().into()),
-            (None, None) => state.send_message(Written::own(line), Instant::now()),
+            (None, Some(call)) => state.reject_call(&call, line.trim().into()),
+            (None, None) => state.send_message(AttributedText::typed(line), Instant::now()),
         };
     }
-    state.send_message(Written::own(line), Instant::now())
+    state.send_message(AttributedText::typed(line), Instant::now())
 }
 
 /// Adds to the conversation what a screen would show below it: a notice, and messages that came back.
-fn tell(state: &mut State) {
+fn show_notices(state: &mut State) {
     if let Some((toast, _)) = state.toast.take() {
-        state.conversation.remark(Tone::Quiet, &toast);
+        state.conversation.insert_note(Tone::Quiet, &toast);
     }
-    let returned = state.composer.take();
+    let returned = state.composer.take_message();
     if !returned.is_empty() {
-        state.conversation.remark(Tone::Warn, &format!("not sent: {returned}"));
+        state.conversation.insert_note(Tone::Warn, &format!("not sent: {returned}"));
     }
 }
 
 /// Prints new output; false if there is none.
-fn print(state: &mut State) -> io::Result<bool> {
-    let look = state.look();
+fn print_new_lines(state: &mut State) -> io::Result<bool> {
+    let look = state.render_options();
     let lines = state.conversation.take_finished(look);
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    write(&text)?;
+    write_stdout(&text)?;
     Ok(!text.is_empty())
 }
 
-fn write(text: &str) -> io::Result<()> {
+fn write_stdout(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     // Even a text that was not made visible cannot act on the terminal.
-    out.write_all(prose(text).as_bytes())?;
+    out.write_all(escape_prose(text).as_bytes())?;
     out.flush()
 }
 
-fn read(messages: &Sender<Message>) {
+fn read_lines(messages: &Sender<ThreadMessage>) {
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        if messages.send(Message::Line(line)).is_err() {
+        if messages.send(ThreadMessage::Line(line)).is_err() {
             return;
         }
     }
-    _ = messages.send(Message::Closed);
+    _ = messages.send(ThreadMessage::InputClosed);
 }

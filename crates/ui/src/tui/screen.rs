@@ -11,11 +11,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
 use super::text::width;
-use agent_protocol::visible::prose;
+use agent_protocol::terminal_escape::escape_prose;
 
 /// The area below the scrollback.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub(super) struct LiveArea {
     pub(super) lines: Vec<Line<'static>>,
     /// Row and column of the cursor; `None`: hidden, at the beginning.
     pub(super) cursor: Option<(usize, usize)>,
@@ -47,8 +47,8 @@ enum AreaPosition {
     Whole,
 }
 
-const BEGIN: &str = "\x1b[?2026h";
-const END: &str = "\x1b[?2026l";
+const BEGIN_SYNC: &str = "\x1b[?2026h";
+const END_SYNC: &str = "\x1b[?2026l";
 
 impl Screen {
     /// A live area that starts at the cursor, which is at the beginning of a line.
@@ -70,11 +70,12 @@ impl Screen {
     }
 
     /// The terminal's width changed, or another program wrote to it.
-    pub(super) fn resized(&mut self, columns: usize) {
+    pub(super) fn resize(&mut self, columns: usize) {
         let columns = columns.max(1);
         if self.position == (AreaPosition::Below { reflows: true }) && columns < self.columns {
             let (row, column) = self.cursor;
-            let above = self.rows.iter().take(row).map(|row| used(row).div_ceil(columns).max(1));
+            let above =
+                self.rows.iter().take(row).map(|row| used_columns(row).div_ceil(columns).max(1));
             self.cursor.0 = above.sum::<usize>() + column / columns;
         }
         self.columns = columns;
@@ -87,30 +88,30 @@ impl Screen {
     }
 
     /// Rewrites everything below the scrollback with the next frame.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn invalidate(&mut self) {
         self.is_stale = true;
         self.shows_cursor = true;
     }
 
     /// The bytes of a frame: new scrollback, and the current live area.
-    pub(super) fn frame(&mut self, history: &[Line<'_>], live: &Live) -> Vec<u8> {
-        let n_there = self.n_there(history);
+    pub(super) fn render_frame(&mut self, history: &[Line<'_>], live: &LiveArea) -> Vec<u8> {
+        let n_there = self.count_shown_lines(history);
         let history = &history[n_there..];
-        let rows = self.cells(&live.lines);
+        let rows = self.render_rows(&live.lines);
         let target = live.cursor.unwrap_or((0, 0));
         let is_same = history.is_empty() && !self.is_stale && rows == self.rows[n_there..];
         if n_there == 0 && is_same && target == self.cursor {
             return Vec::new();
         }
         let mut out = Vec::with_capacity(1024);
-        out.extend_from_slice(BEGIN.as_bytes());
+        out.extend_from_slice(BEGIN_SYNC.as_bytes());
         // With one growing row and a hidden cursor there are no visible intermediate states.
         let mut is_calm = n_there == 0 && !self.shows_cursor && live.cursor.is_none();
         if self.shows_cursor {
             out.extend_from_slice(b"\x1b[?25l");
         }
         if n_there > 0 {
-            self.go(&mut out, (n_there, 0));
+            self.move_cursor(&mut out, (n_there, 0));
             self.rows.drain(..n_there);
             self.cursor = (0, 0);
         }
@@ -124,15 +125,15 @@ impl Screen {
                 self.write_changes(&mut out, &rows);
             }
         }
-        self.go(&mut out, target);
+        self.move_cursor(&mut out, target);
         self.shows_cursor = live.cursor.is_some();
         if self.shows_cursor {
             out.extend_from_slice(b"\x1b[?25h");
         }
         if is_calm {
-            out.drain(..BEGIN.len());
+            out.drain(..BEGIN_SYNC.len());
         } else {
-            out.extend_from_slice(END.as_bytes());
+            out.extend_from_slice(END_SYNC.as_bytes());
         }
         self.rows = rows;
         self.is_stale = false;
@@ -141,12 +142,13 @@ impl Screen {
 
     /// Number of scrollback lines that the live area already shows at its beginning: they stay in position, and
     /// the live area then starts below them.
-    fn n_there(&self, history: &[Line<'_>]) -> usize {
+    fn count_shown_lines(&self, history: &[Line<'_>]) -> usize {
         if self.is_stale || self.position == AreaPosition::Whole {
             return 0;
         }
         let is_there = |(line, row): &(&Line<'_>, &Vec<Cell>)| {
-            line.width() <= self.columns && self.cells(std::slice::from_ref(*line))[0] == **row
+            line.width() <= self.columns
+                && self.render_rows(std::slice::from_ref(*line))[0] == **row
         };
         // One row of the live area has to remain, for the cursor to rest in.
         let rows = &self.rows[..self.rows.len().saturating_sub(1)];
@@ -154,9 +156,9 @@ impl Screen {
     }
 
     /// The bytes that erase the live area; the cursor is moved to its start.
-    pub(super) fn clear(&mut self) -> Vec<u8> {
+    pub(super) fn erase_live_area(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.go(&mut out, (0, 0));
+        self.move_cursor(&mut out, (0, 0));
         out.extend_from_slice(b"\x1b[0m\x1b[J\x1b[?25h");
         self.rows.clear();
         self.is_stale = true;
@@ -166,11 +168,11 @@ impl Screen {
 
     /// Writes scrollback and live area over the existing content.
     fn write_all(&mut self, out: &mut Vec<u8>, history: &[Line<'_>], rows: &[Vec<Cell>]) {
-        self.go(out, (0, 0));
+        self.move_cursor(out, (0, 0));
         // Not from the first cell: some terminals copy a screen that is erased as a whole to the scrollback.
         out.extend_from_slice(b" \x1b[J\r\x1b[K");
         for line in history {
-            print(out, line);
+            write_line(out, line);
             out.extend_from_slice(b"\r\n");
         }
         // A row that is too long because the terminal just became narrower is cut, not wrapped.
@@ -179,42 +181,43 @@ impl Screen {
             if n > 0 {
                 out.extend_from_slice(b"\r\n");
             }
-            paint(out, row, 0, used(row));
+            write_cells(out, row, 0, used_columns(row));
         }
-        self.cursor = (rows.len().saturating_sub(1), rows.last().map_or(0, |row| used(row)));
+        self.cursor =
+            (rows.len().saturating_sub(1), rows.last().map_or(0, |row| used_columns(row)));
         out.extend_from_slice(b"\x1b[?7h");
     }
 
     /// Writes only the changed cells.
     fn write_changes(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
         out.extend_from_slice(b"\x1b[?7l");
-        self.make_room(out, rows);
+        self.insert_rows(out, rows);
         let n_before = self.rows.len();
         for (n, row) in rows.iter().enumerate() {
             if n >= n_before {
                 // A new row: after the last one, where the screen may have to scroll.
-                self.go(out, (n - 1, 0));
+                self.move_cursor(out, (n - 1, 0));
                 out.extend_from_slice(b"\r\n\x1b[K");
                 self.cursor = (n, 0);
-                paint(out, row, 0, used(row));
-                self.cursor.1 = used(row);
+                write_cells(out, row, 0, used_columns(row));
+                self.cursor.1 = used_columns(row);
                 continue;
             }
             let before = std::mem::take(&mut self.rows[n]);
             let Some(first) = (0..self.columns).find(|at| before.get(*at) != row.get(*at)) else {
                 continue;
             };
-            let (was, is) = (used(&before), used(row));
+            let (was, is) = (used_columns(&before), used_columns(row));
             let last =
                 (0..self.columns).rfind(|at| before.get(*at) != row.get(*at)).unwrap_or(first);
             // A wide character is written from its first column on.
             let first = wide_start(row, first).min(wide_start(&before, first));
             let end = is.min(last + 1).max(first.min(is));
-            self.go(out, (n, first.min(is)));
-            paint(out, row, first.min(is), end);
+            self.move_cursor(out, (n, first.min(is)));
+            write_cells(out, row, first.min(is), end);
             self.cursor.1 = end.max(first.min(is));
             if was > is {
-                self.go(out, (n, is));
+                self.move_cursor(out, (n, is));
                 if is < self.columns {
                     out.extend_from_slice(b"\x1b[K");
                 }
@@ -222,19 +225,19 @@ impl Screen {
         }
         if rows.len() < n_before {
             let last = rows.len().saturating_sub(1);
-            let end = rows.last().map_or(0, |row| used(row));
-            self.go(out, (last, end.min(self.columns - 1)));
+            let end = rows.last().map_or(0, |row| used_columns(row));
+            self.move_cursor(out, (last, end.min(self.columns - 1)));
             // If the row is full, its last character is written again.
             out.extend_from_slice(b"\x1b[J");
             if let Some(row) = rows.last().filter(|_| end >= self.columns) {
-                paint(out, row, wide_start(row, self.columns - 1), end);
+                write_cells(out, row, wide_start(row, self.columns - 1), end);
             }
         }
         out.extend_from_slice(b"\x1b[?7h");
     }
 
     /// Rows added above unchanged ones: those are moved down instead of being rewritten.
-    fn make_room(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
+    fn insert_rows(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
         let n_before = self.rows.len();
         let pairs = self.rows.iter().rev().zip(rows.iter().rev());
         let n_same = pairs.take_while(|(before, row)| before == row).count();
@@ -243,15 +246,15 @@ impl Screen {
             return;
         }
         // After the last row, where the screen may have to scroll, to make space.
-        self.go(out, (n_before - 1, 0));
-        self.go(out, (n_before - 1 + n_more, 0));
-        self.go(out, (n_before - n_same, 0));
+        self.move_cursor(out, (n_before - 1, 0));
+        self.move_cursor(out, (n_before - 1 + n_more, 0));
+        self.move_cursor(out, (n_before - n_same, 0));
         out.extend(format!("\x1b[{n_more}L").bytes());
         let at = n_before - n_same;
         self.rows.splice(at..at, std::iter::repeat_n(Vec::new(), n_more));
     }
 
-    fn go(&mut self, out: &mut Vec<u8>, (row, column): (usize, usize)) {
+    fn move_cursor(&mut self, out: &mut Vec<u8>, (row, column): (usize, usize)) {
         if self.position == AreaPosition::Whole {
             out.extend_from_slice(format!("\x1b[{};{}H", row + 1, column + 1).as_bytes());
         } else {
@@ -271,13 +274,13 @@ impl Screen {
         self.cursor = (row, column);
     }
 
-    fn cells(&self, lines: &[Line<'_>]) -> Vec<Vec<Cell>> {
+    fn render_rows(&self, lines: &[Line<'_>]) -> Vec<Vec<Cell>> {
         let columns = u16::try_from(self.columns).unwrap_or(u16::MAX);
         let rows = lines.iter().map(|line| {
             let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));
             buffer.set_line(0, 0, line, columns);
             let mut cells = buffer.content;
-            let end = used(&cells);
+            let end = used_columns(&cells);
             cells.truncate(end);
             cells
         });
@@ -286,7 +289,7 @@ impl Screen {
 }
 
 /// Number of columns up to the last non-blank one.
-fn used(row: &[Cell]) -> usize {
+fn used_columns(row: &[Cell]) -> usize {
     row.iter().rposition(|cell| !is_blank(cell)).map_or(0, |at| {
         let wide = width(row[at].symbol()).max(1);
         (at + wide).max(at + 1)
@@ -304,15 +307,15 @@ fn wide_start(row: &[Cell], at: usize) -> usize {
 }
 
 /// Writes a line of the scrollback.
-fn print(out: &mut Vec<u8>, line: &Line<'_>) {
+fn write_line(out: &mut Vec<u8>, line: &Line<'_>) {
     for span in &line.spans {
         let style = line.style.patch(span.style);
         let is_styled = style != Style::default();
         if is_styled {
-            out.extend(sgr(style.fg, style.bg, style.add_modifier).bytes());
+            out.extend(sgr_sequence(style.fg, style.bg, style.add_modifier).bytes());
         }
         // Even a text that was not made visible cannot act on the terminal, nor take more rows.
-        out.extend_from_slice(prose(&span.content).replace('\n', " ").as_bytes());
+        out.extend_from_slice(escape_prose(&span.content).replace('\n', " ").as_bytes());
         if is_styled {
             out.extend_from_slice(b"\x1b[0m");
         }
@@ -320,7 +323,7 @@ fn print(out: &mut Vec<u8>, line: &Line<'_>) {
 }
 
 /// Writes the cells of a row from one column to another.
-fn paint(out: &mut Vec<u8>, row: &[Cell], from: usize, to: usize) {
+fn write_cells(out: &mut Vec<u8>, row: &[Cell], from: usize, to: usize) {
     let plain = Cell::default();
     let mut style = (plain.fg, plain.bg, plain.modifier);
     let mut at = from;
@@ -329,7 +332,7 @@ fn paint(out: &mut Vec<u8>, row: &[Cell], from: usize, to: usize) {
         if now != style {
             out.extend_from_slice(b"\x1b[0m");
             if now != (plain.fg, plain.bg, plain.modifier) {
-                out.extend(sgr(Some(cell.fg), Some(cell.bg), cell.modifier).bytes());
+                out.extend(sgr_sequence(Some(cell.fg), Some(cell.bg), cell.modifier).bytes());
             }
             style = now;
         }
@@ -342,7 +345,7 @@ fn paint(out: &mut Vec<u8>, row: &[Cell], from: usize, to: usize) {
 }
 
 /// The escape sequence for a style, starting from the default.
-fn sgr(fg: Option<Color>, bg: Option<Color>, modifier: Modifier) -> String {
+fn sgr_sequence(fg: Option<Color>, bg: Option<Color>, modifier: Modifier) -> String {
     const MODIFIERS: [(Modifier, &str); 6] = [
         (Modifier::BOLD, "1"),
         (Modifier::DIM, "2"),
@@ -393,13 +396,13 @@ mod tests {
     use super::*;
 
     /// A terminal and the screen that writes to it.
-    struct Desk {
+    struct TestTerminal {
         parser: vt100::Parser,
         screen: Screen,
         columns: u16,
     }
 
-    impl Desk {
+    impl TestTerminal {
         fn new(rows: u16, columns: u16) -> Self {
             let screen = Screen::inline(usize::from(columns), false);
             Self { parser: vt100::Parser::new(rows, columns, 10_000), screen, columns }
@@ -408,8 +411,8 @@ mod tests {
         fn frame(&mut self, history: &[&str], live: &[&str], cursor: Option<(usize, usize)>) {
             let raw = |text: &&str| Line::raw((*text).to_owned());
             let history: Vec<Line<'_>> = history.iter().map(raw).collect();
-            let live = Live { lines: live.iter().map(raw).collect(), cursor };
-            let bytes = self.screen.frame(&history, &live);
+            let live = LiveArea { lines: live.iter().map(raw).collect(), cursor };
+            let bytes = self.screen.render_frame(&history, &live);
             self.parser.process(&bytes);
         }
 
@@ -438,7 +441,7 @@ mod tests {
 
     #[test]
     fn history_scrolls_up_above_the_live_area() {
-        let mut desk = Desk::new(10, 30);
+        let mut desk = TestTerminal::new(10, 30);
         let mut expected = Vec::new();
         for n in 0..300 {
             let line = format!("line {n}");
@@ -454,30 +457,30 @@ mod tests {
 
     #[test]
     fn only_changed_cells_are_written() {
-        let mut desk = Desk::new(10, 40);
+        let mut desk = TestTerminal::new(10, 40);
         desk.frame(&["first"], &["the answer so far", "› ", "12 s"], Some((1, 2)));
-        let live = |text: &str, time: &str| Live {
+        let live = |text: &str, time: &str| LiveArea {
             lines: vec![Line::raw(text.to_owned()), Line::raw("› "), Line::raw(time.to_owned())],
             cursor: Some((1, 2)),
         };
-        let bytes = desk.screen.frame(&[], &live("the answer so far and", "12 s"));
+        let bytes = desk.screen.render_frame(&[], &live("the answer so far and", "12 s"));
         assert!(bytes.len() < 70, "{}", String::from_utf8_lossy(&bytes));
         desk.parser.process(&bytes);
-        assert!(desk.screen.frame(&[], &live("the answer so far and", "12 s")).is_empty());
-        let bytes = desk.screen.frame(&[], &live("the", "1 s"));
+        assert!(desk.screen.render_frame(&[], &live("the answer so far and", "12 s")).is_empty());
+        let bytes = desk.screen.render_frame(&[], &live("the", "1 s"));
         desk.parser.process(&bytes);
         assert_eq!(desk.all(), ["first", "the", "›", "1 s"]);
     }
 
     #[test]
     fn displayed_lines_become_history_without_a_rewrite() {
-        let mut desk = Desk::new(6, 40);
+        let mut desk = TestTerminal::new(6, 40);
         for n in 0..20 {
             let words = format!("paragraph {n} of many, a long one");
             desk.frame(&[], &[&words, "", "› ", "1 s"], None);
             let raw = |text: &str| Line::raw(text.to_owned());
-            let live = Live { lines: vec![raw(""), raw("› "), raw("1 s")], cursor: None };
-            let bytes = desk.screen.frame(&[raw(&words)], &live);
+            let live = LiveArea { lines: vec![raw(""), raw("› "), raw("1 s")], cursor: None };
+            let bytes = desk.screen.render_frame(&[raw(&words)], &live);
             assert!(bytes.len() < 60, "{}", String::from_utf8_lossy(&bytes));
             desk.parser.process(&bytes);
         }
@@ -490,14 +493,15 @@ mod tests {
 
     #[test]
     fn lines_below_growing_text_are_scrolled_and_not_rewritten() {
-        let mut desk = Desk::new(8, 40);
+        let mut desk = TestTerminal::new(8, 40);
         desk.frame(&["first", "second", "third"], &["", "› ", "a long status line"], None);
         let mut lines = Vec::new();
         for n in 0..4 {
             lines.push(Line::raw(format!("line {n}")));
             let foot = ["", "› ", "a long status line"].map(|text| Line::raw(text.to_owned()));
-            let live = Live { lines: lines.iter().cloned().chain(foot).collect(), cursor: None };
-            let bytes = desk.screen.frame(&[], &live);
+            let live =
+                LiveArea { lines: lines.iter().cloned().chain(foot).collect(), cursor: None };
+            let bytes = desk.screen.render_frame(&[], &live);
             assert!(!String::from_utf8_lossy(&bytes).contains("status"), "{n}");
             desk.parser.process(&bytes);
         }
@@ -509,7 +513,7 @@ mod tests {
 
     #[test]
     fn wide_characters_are_replaced_as_a_whole() {
-        let mut desk = Desk::new(5, 20);
+        let mut desk = TestTerminal::new(5, 20);
         for live in ["a中文b", "a中x", "中中中", "a b", "ab中", "", "xy中文"] {
             desk.frame(&[], &[live, "end"], None);
             let rows = desk.all();
@@ -519,7 +523,7 @@ mod tests {
 
     #[test]
     fn history_line_of_exact_screen_width_is_complete() {
-        let mut desk = Desk::new(6, 10);
+        let mut desk = TestTerminal::new(6, 10);
         desk.frame(&[], &["live one", "live two", "live three"], None);
         desk.frame(&["0123456789", "01234567890123", "x"], &["l"], None);
         assert_eq!(desk.all(), ["0123456789", "0123456789", "0123", "x", "l"]);
@@ -527,13 +531,13 @@ mod tests {
 
     #[test]
     fn live_area_is_found_after_a_resize() {
-        let mut desk = Desk::new(12, 40);
+        let mut desk = TestTerminal::new(12, 40);
         for n in 0..100 {
             // A terminal that truncates lines does not move the cursor.
             desk.columns = 20 + (n * 7) % 30;
             let (height, _) = desk.parser.screen().size();
             desk.parser.screen_mut().set_size(height, desk.columns);
-            desk.screen.resized(usize::from(desk.columns));
+            desk.screen.resize(usize::from(desk.columns));
             desk.frame(&[&format!("line {n}")], &["live", "area"], Some((1, 3)));
         }
         let shown = desk.all();

@@ -2,45 +2,45 @@
 
 mod appearance;
 mod command;
-mod inquiry;
-mod keys;
-mod offer;
+mod key_handling;
+mod message_history;
+mod popup;
 mod question;
-mod recall;
+mod questionnaire;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(super) use inquiry::Inquiry;
-pub(super) use question::{Asked, Choice, Subject};
-use recall::Recalled;
+use message_history::RecalledMessage;
+pub(super) use question::{Choice, PendingQuestion, QuestionSubject};
+pub(super) use questionnaire::Questionnaire;
 
-use super::cells::{Cell, Shell, Tone};
+use super::cells::{Cell, ShellResult, Tone};
 use super::commands::CommandAction;
-use super::complete::{Finder, Popup};
-use super::composer::{Composer, Written};
-use super::conversation::{Conversation, Doing};
-use super::decode::Typed;
+use super::completion::{FileFinder, Popup};
+use super::composer::{AttributedText, Composer};
+use super::conversation::{Conversation, TurnActivity};
+use super::decoder::TerminalInput;
 use super::keys::Keymap;
-use super::statusline::StatusItem;
+use super::status_line::StatusItem;
 use super::theme::{Background, Theme};
-use super::vi::Vi;
+use super::vi::ViState;
 use super::viewer::{PageViewer, Viewer};
-use agent_protocol::control::{Approval, Ending, PermissionMode};
+use agent_protocol::control::{ApprovalDecision, Ending, PermissionMode};
+use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{Body, Event};
-use agent_protocol::own_command::OwnCommand;
+use agent_protocol::event::{Event, EventBody};
 use agent_protocol::prompt::Prompts;
 use agent_protocol::provider::Effort;
 use agent_protocol::question::UserAnswer;
 
 /// A second Ctrl-C within this time quits.
-const TWICE: Duration = Duration::from_secs(2);
+const DOUBLE_PRESS: Duration = Duration::from_secs(2);
 /// A turn of this length is notified if the window has no focus.
-const LONG: Duration = Duration::from_secs(10);
+const LONG_TURN: Duration = Duration::from_secs(10);
 /// How long a toast is displayed.
-const TOAST: Duration = Duration::from_secs(4);
+const TOAST_DURATION: Duration = Duration::from_secs(4);
 
 /// The initial settings of the chat.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the configuration")]
@@ -51,7 +51,7 @@ pub struct Settings {
     /// The colours.
     pub theme: Theme,
     /// The theme is configured: the terminal's background is ignored.
-    pub theme_is_chosen: bool,
+    pub is_theme_configured: bool,
     /// The full-screen layout.
     pub full_screen: bool,
     /// The input field uses vi's modes.
@@ -65,11 +65,11 @@ pub struct Settings {
     /// Earlier messages, the latest last.
     pub history: Vec<String>,
     /// The user's commands.
-    pub own_commands: Vec<OwnCommand>,
+    pub own_commands: Vec<CustomCommand>,
     /// The list of sessions to resume opens.
     pub offers_sessions: bool,
     /// Why mode full may not be chosen, if so.
-    pub refuses_full: Option<&'static str>,
+    pub full_mode_refusal: Option<&'static str>,
     /// The message with which the chat begins.
     pub first_message: Option<String>,
     /// Notices for the user.
@@ -86,35 +86,35 @@ pub struct Settings {
 
 /// A request of the chat to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum ChatRequest {
     /// Deliver this message to the running turn, or work on it if the session is idle.
     Submit(UserInput),
     /// Return the latest message that was not delivered yet.
-    TakeBack,
+    WithdrawMessage,
     /// Open the connection to the model's server: a message follows.
     Connect,
     /// Stop the turn.
     Interrupt,
     /// The answer to the permission question about a call.
-    Answer(String, Approval),
+    AnswerPermission(String, ApprovalDecision),
     /// The answers to the questions of a call.
-    Tell(String, Vec<UserAnswer>),
+    AnswerQuestions(String, Vec<UserAnswer>),
     /// Change the mode.
-    Mode(PermissionMode),
+    SetMode(PermissionMode),
     /// Run a command of the user, which has this number in the chat.
-    Shell(u32, String),
+    RunShell(u32, String),
     /// Find the files of the project.
-    Files,
+    ListFiles,
     /// Find the user's commands.
-    OwnCommands,
+    ListOwnCommands,
     /// Ask the servers for their models.
-    Models,
+    ListModels,
     /// Run this command of the chat.
-    Command(CommandAction, String),
+    RunCommand(CommandAction, String),
     /// Store this message for later sessions.
-    Remember(String),
+    AddToHistory(String),
     /// Edit this in the external editor.
-    Edit(String),
+    OpenEditor(String),
     /// Paste the image in the clipboard.
     PasteImage,
     /// End the chat.
@@ -123,30 +123,30 @@ pub enum Request {
 
 /// News from the session or the program.
 #[derive(Clone, Debug)]
-pub enum News {
+pub enum ChatUpdate {
     /// An event.
     Event(Box<Event>),
     /// The earlier events of a resumed session.
-    Recorded(Vec<Event>),
+    RecordedEvents(Vec<Event>),
     /// Another session begins.
     NewSession,
     /// The session is opened again after a rewind.
-    Reopened,
+    SessionReopened,
     /// A turn begins with the oldest messages that were not delivered yet, so many.
-    Delivered(usize),
+    MessagesDelivered(usize),
     /// The session is idle.
-    Idle {
+    SessionIdle {
         /// How its work ended.
-        ended: Ended,
+        outcome: WorkOutcome,
         /// The messages that it received and did not deliver.
         undelivered: Vec<UserInput>,
     },
     /// A message that was taken back before it was delivered.
-    TakenBack(UserInput),
+    MessageWithdrawn(UserInput),
     /// The files of the project.
     Files(Arc<[String]>),
     /// The user's commands.
-    OwnCommands(Vec<OwnCommand>),
+    OwnCommands(Vec<CustomCommand>),
     /// The models that can be used now.
     Models(Vec<String>),
     /// Other sessions: id and description.
@@ -159,7 +159,7 @@ pub enum News {
         tail: String,
     },
     /// A user's command has ended.
-    Shell {
+    ShellFinished {
         /// The number of the command.
         id: u32,
         /// The command.
@@ -167,7 +167,7 @@ pub enum News {
         /// Its output.
         output: String,
         /// Number of lines that `output` lacks.
-        left_out: usize,
+        n_omitted: usize,
         /// Its exit status; `None` if it was ended.
         exit_code: Option<i32>,
     },
@@ -183,9 +183,9 @@ pub enum News {
     /// A note; false: an error.
     Note(bool, String),
     /// The reasoning effort that is asked of the model.
-    Effort(Option<Effort>),
+    EffortChanged(Option<Effort>),
     /// Another model answers from now on.
-    Model {
+    ModelChanged {
         /// `provider/model`.
         id: String,
         /// The reasoning effort that is asked of it.
@@ -196,24 +196,24 @@ pub enum News {
         warnings: Vec<String>,
     },
     /// The requested rewind is done; a description.
-    Rewound(String),
+    SessionRewound(String),
     /// The text from the editor, or an error.
-    Edited(Result<String, String>),
+    EditorClosed(Result<String, String>),
     /// The file of an image that was pasted.
-    Pasted(String),
+    ImagePasted(String),
     /// The branch changed.
-    Branch(Option<String>),
+    BranchChanged(Option<String>),
     /// The commands that run in the background: id and command line.
-    Background(Vec<(String, String)>),
+    BackgroundCommands(Vec<(String, String)>),
     /// The program ends.
-    End,
+    ProgramEnding,
 }
 
 /// How the work of the session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum WorkOutcome {
     /// It did what was asked for.
-    Well,
+    Succeeded,
     /// It did not.
     Failed,
     /// The user stopped it.
@@ -235,13 +235,13 @@ pub enum PagePlace {
 #[derive(Debug)]
 pub(super) enum Input {
     /// From the terminal, with the time.
-    Typed(Typed, Instant),
+    Terminal(TerminalInput, Instant),
     /// The screen's size changed.
     Resized(usize, usize),
     /// From the session.
-    News(News),
+    Update(ChatUpdate),
     /// A frame with this question was displayed.
-    Asked(Subject),
+    QuestionShown(QuestionSubject),
     /// Time has passed.
     Tick,
 }
@@ -250,7 +250,7 @@ pub(super) enum Input {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Send a request to the session.
-    Ask(Request),
+    SendRequest(ChatRequest),
     /// Copy to the terminal's clipboard.
     Copy(String),
     /// Notify the user.
@@ -260,7 +260,7 @@ pub(super) enum Action {
     /// Rewrite the screen.
     Redraw,
     /// End the chat.
-    Leave,
+    EndChat,
 }
 
 /// Where keys are sent.
@@ -304,7 +304,7 @@ pub(super) struct State {
     /// The text of an answer.
     pub(super) answer_text: Composer,
     pub(super) focus: Focus,
-    pub(super) asked: Option<Asked>,
+    pub(super) pending_question: Option<PendingQuestion>,
     /// A mode that was selected with a key while a call waits, and when; it is not requested yet.
     pending_mode: Option<(PermissionMode, Instant)>,
     /// The final text of a turn in mode plan, until the session is idle.
@@ -315,7 +315,7 @@ pub(super) struct State {
     pub(super) follow_ups: VecDeque<UserInput>,
     pub(super) popup: Option<Popup>,
     /// The beginning of a command that was written to open its list.
-    opened_list: Option<&'static str>,
+    opened_list_text: Option<&'static str>,
     pub(super) viewer: Option<Viewer>,
     /// The output of a command on the full screen.
     pub(super) page: Option<PageViewer>,
@@ -327,7 +327,7 @@ pub(super) struct State {
     /// The turn has ended, but the session is not idle yet.
     pub(super) is_ending: bool,
     pub(super) is_stopping: bool,
-    pub(super) shows_plan: bool,
+    pub(super) is_plan_visible: bool,
     /// A short message in the status line, and until when it is displayed.
     pub(super) toast: Option<(String, Instant)>,
     /// Running commands of the user.
@@ -335,87 +335,87 @@ pub(super) struct State {
     n_shells: u32,
     /// Commands of the model in the background: id and command line.
     pub(super) background: Vec<(String, String)>,
-    pub(super) vi: Option<Vi>,
+    pub(super) vi: Option<ViState>,
     /// The current time.
     pub(super) now: Instant,
     has_focus: bool,
-    recalled: Option<Recalled>,
+    recalled_message: Option<RecalledMessage>,
     /// The message of the turn to which the session is being rewound.
-    rewound: Option<Written>,
-    finder: Finder,
+    rewound_message: Option<AttributedText>,
+    finder: FileFinder,
     /// The text before the cursor for which the list was made.
-    listed: String,
+    popup_query: String,
     /// Start of the mention for which files are searched.
-    searches: Option<usize>,
+    mention_start: Option<usize>,
     sessions: Vec<(String, String)>,
-    quits_at: Option<Instant>,
+    last_cancel: Option<Instant>,
     /// When Esc was pressed without effect.
-    escaped_at: Option<Instant>,
+    last_escape: Option<Instant>,
     last_key: Option<Instant>,
     is_editing: bool,
     /// In the full-screen layout, keys move in the conversation, not in the input field.
-    browses: bool,
+    is_viewer_focused: bool,
 }
 
 impl State {
     pub(super) fn new(settings: Settings, size: (usize, usize), now: Instant) -> Self {
         let mut conversation = Conversation::default();
         for notice in &settings.notices {
-            conversation.note(Tone::Warn, notice);
+            conversation.add_note(Tone::Warn, notice);
         }
         Self {
             conversation,
             composer: Composer::default(),
             answer_text: Composer::default(),
             focus: Focus::Composer,
-            asked: None,
+            pending_question: None,
             pending_mode: None,
             finished_plan: None,
             queue: VecDeque::new(),
             follow_ups: VecDeque::new(),
             popup: None,
-            opened_list: None,
+            opened_list_text: None,
             page: None,
             has_screen: true,
             viewer: settings.full_screen.then(|| Viewer::at_end(0, false)),
-            vi: settings.vi.then(Vi::default),
+            vi: settings.vi.then(ViState::default),
             settings,
             size,
             is_working: false,
             is_ending: false,
             is_stopping: false,
-            shows_plan: true,
+            is_plan_visible: true,
             toast: None,
             shells: Vec::new(),
             n_shells: 0,
             background: Vec::new(),
             now,
             has_focus: true,
-            recalled: None,
-            rewound: None,
-            finder: Finder::default(),
-            listed: String::new(),
-            searches: None,
+            recalled_message: None,
+            rewound_message: None,
+            finder: FileFinder::default(),
+            popup_query: String::new(),
+            mention_start: None,
             sessions: Vec::new(),
-            quits_at: None,
-            escaped_at: None,
+            last_cancel: None,
+            last_escape: None,
             last_key: None,
             is_editing: false,
-            browses: false,
+            is_viewer_focused: false,
         }
     }
 
     /// Sends a message that was not written here.
-    pub(super) fn send_message(&mut self, message: Written, now: Instant) -> Vec<Action> {
+    pub(super) fn send_message(&mut self, message: AttributedText, now: Instant) -> Vec<Action> {
         self.now = now;
-        self.composer.set(message);
-        self.send_written()
+        self.composer.set_text(message);
+        self.send_composer_text()
     }
 
     /// Opens the list of sessions to resume.
     pub(super) fn offer_sessions(&mut self) -> Vec<Action> {
         self.open_list("/resume ");
-        self.complete()
+        self.update_popup()
     }
 
     /// Processes an input; returns side effects.
@@ -425,23 +425,23 @@ impl State {
             self.toast = None;
         }
         // A key is evaluated at the time when it was pressed.
-        let moment = if let Input::Typed(_, at) = &input { *at } else { now };
-        let mut actions = self.settle_answer(moment);
+        let moment = if let Input::Terminal(_, at) = &input { *at } else { now };
+        let mut actions = self.accept_pending_letter(moment);
         let was_empty = self.composer.text().is_empty();
-        actions.extend(self.take_note(input));
+        actions.extend(self.handle_input(input));
         let begins_to_type = was_empty && !self.composer.text().is_empty();
         if self.settings.preconnect && begins_to_type && self.is_idle() {
-            actions.push(Action::Ask(Request::Connect));
+            actions.push(Action::SendRequest(ChatRequest::Connect));
         }
-        actions.extend(self.settle_mode(moment));
+        actions.extend(self.request_pending_mode(moment));
         // A list is only used with the text for which it was made.
-        if self.before_cursor() != self.listed {
+        if self.text_before_cursor() != self.popup_query {
             self.close_list();
         }
         actions
     }
 
-    fn before_cursor(&self) -> &str {
+    fn text_before_cursor(&self) -> &str {
         &self.composer.text()[..self.composer.cursor()]
     }
 
@@ -450,44 +450,46 @@ impl State {
         !self.is_working && !self.is_ending
     }
 
-    fn take_note(&mut self, input: Input) -> Vec<Action> {
+    fn handle_input(&mut self, input: Input) -> Vec<Action> {
         let now = self.now;
         match input {
-            Input::Typed(Typed::Key(key), at) => self.key(key, at),
-            Input::Typed(Typed::Paste(text), at) => self.paste(&text, at),
-            Input::Typed(Typed::Focus(has_focus), _) => {
+            Input::Terminal(TerminalInput::Key(key), at) => self.handle_key(key, at),
+            Input::Terminal(TerminalInput::Paste(text), at) => self.paste(&text, at),
+            Input::Terminal(TerminalInput::Focus(has_focus), _) => {
                 self.has_focus = has_focus;
                 Vec::new()
             }
-            Input::Typed(Typed::LightBackground(is_light), _) => {
-                if !self.settings.theme_is_chosen {
+            Input::Terminal(TerminalInput::LightBackground(is_light), _) => {
+                if !self.settings.is_theme_configured {
                     let background = if is_light { Background::Light } else { Background::Dark };
-                    self.settings.theme = self.settings.theme.on(background);
+                    self.settings.theme = self.settings.theme.with_background(background);
                 }
                 Vec::new()
             }
             Input::Tick => {
-                self.search_on(false);
+                self.continue_file_search(false);
                 Vec::new()
             }
-            Input::Typed(Typed::Name(_), _) => Vec::new(),
+            Input::Terminal(TerminalInput::TerminalName(_), _) => Vec::new(),
             Input::Resized(columns, rows) => {
                 self.size = (columns, rows);
                 Vec::new()
             }
-            Input::Asked(about) => {
-                if let Some(asked) = self.asked.as_mut().filter(|asked| asked.about == about) {
-                    asked.shown.get_or_insert(now);
+            Input::QuestionShown(about) => {
+                if let Some(asked) =
+                    self.pending_question.as_mut().filter(|asked| asked.subject == about)
+                {
+                    asked.shown_at.get_or_insert(now);
                 }
                 Vec::new()
             }
-            Input::News(news) => self.news(news),
+            Input::Update(news) => self.apply_update(news),
         }
     }
 
     /// The time until the display changes by itself, if it does.
     pub(super) fn next_tick(&self) -> Option<Duration> {
-        if self.searches.is_some() && self.finder.is_searching() {
+        if self.mention_start.is_some() && self.finder.is_searching() {
             return Some(Duration::ZERO);
         }
         if let Some(tick) = self.question_tick() {
@@ -501,7 +503,7 @@ impl State {
         let turn = self.conversation.turn.as_ref()?;
         let passed = self.now.duration_since(turn.started);
         let second = Duration::from_millis(1000 - u64::from(passed.subsec_millis()));
-        let Doing::Retrying { at, .. } = turn.doing else { return Some(second) };
+        let TurnActivity::Retrying { at, .. } = turn.activity else { return Some(second) };
         let left = at.saturating_duration_since(self.now);
         Some(match (left.as_secs(), left.subsec_millis()) {
             (0, 0) => second,
@@ -510,19 +512,19 @@ impl State {
         })
     }
 
-    fn news(&mut self, news: News) -> Vec<Action> {
+    fn apply_update(&mut self, news: ChatUpdate) -> Vec<Action> {
         match news {
-            News::Event(event) => return self.event(&event),
-            News::Recorded(events) => {
+            ChatUpdate::Event(event) => return self.apply_event(&event),
+            ChatUpdate::RecordedEvents(events) => {
                 for event in &events {
                     self.conversation.apply(event, self.now);
                 }
-                self.conversation.recall();
+                self.conversation.mark_as_history();
             }
-            News::NewSession | News::Reopened => {
-                let is_reopened = matches!(news, News::Reopened);
-                self.conversation = Conversation::below(&self.conversation, is_reopened);
-                self.asked = None;
+            ChatUpdate::NewSession | ChatUpdate::SessionReopened => {
+                let is_reopened = matches!(news, ChatUpdate::SessionReopened);
+                self.conversation = Conversation::following(&self.conversation, is_reopened);
+                self.pending_question = None;
                 self.focus = Focus::Composer;
                 // Now another one is the current session.
                 self.sessions.clear();
@@ -530,119 +532,125 @@ impl State {
                     viewer.reset();
                 }
             }
-            News::Delivered(n) => {
+            ChatUpdate::MessagesDelivered(n) => {
                 self.queue.drain(..n.min(self.queue.len()));
             }
-            News::Idle { ended, undelivered } => return self.idle(ended, undelivered),
-            News::TakenBack(message) => {
+            ChatUpdate::SessionIdle { outcome: ended, undelivered } => {
+                return self.handle_idle(ended, undelivered);
+            }
+            ChatUpdate::MessageWithdrawn(message) => {
                 if let Some(at) = self.queue.iter().rposition(|queued| *queued == message) {
                     self.queue.remove(at);
                 }
-                let is_command = keys::was_command(&message);
-                self.edit_again(&message, is_command);
+                let is_command = key_handling::is_delivered_command(&message);
+                self.return_to_composer(&message, is_command);
             }
-            News::Files(files) => {
+            ChatUpdate::Files(files) => {
                 self.finder.set_files(files);
-                self.complete();
+                self.update_popup();
             }
-            News::Sessions(sessions) => {
+            ChatUpdate::Sessions(sessions) => {
                 self.sessions = sessions;
                 if self.sessions.is_empty() {
-                    self.say("there is no other session of this project");
+                    self.show_toast("there is no other session of this project");
                 }
-                self.complete();
+                self.update_popup();
             }
-            News::OwnCommands(commands) => {
-                self.own_commands_are(commands);
+            ChatUpdate::OwnCommands(commands) => {
+                self.set_own_commands(commands);
             }
-            News::Models(models) => self.models_are(models),
-            News::ShellOutput { id, tail } => {
+            ChatUpdate::Models(models) => self.add_models(models),
+            ChatUpdate::ShellOutput { id, tail } => {
                 if let Some(shell) = self.shells.iter_mut().find(|shell| shell.id == id) {
                     shell.tail = tail;
                 }
             }
-            News::Shell { id, command, output, left_out, exit_code } => {
+            ChatUpdate::ShellFinished { id, command, output, n_omitted: left_out, exit_code } => {
                 self.shells.retain(|shell| shell.id != id);
-                let shell = Shell { command, output, left_out, exit_code };
-                self.conversation.aside(Cell::Shell(Box::new(shell)));
+                let shell = ShellResult { command, output, n_omitted: left_out, exit_code };
+                self.conversation.insert_output(Cell::Shell(Box::new(shell)));
                 if exit_code != Some(0) && self.is_idle() && self.shells.is_empty() {
                     let mut returned = Vec::new();
                     self.return_follow_ups(&mut returned, true);
-                    self.give_back(returned);
+                    self.return_messages(returned);
                 }
                 return self.send_follow_ups();
             }
-            News::Page { title, text, place } => self.page(&title, text, place),
-            News::Note(is_good, text) => {
+            ChatUpdate::Page { title, text, place } => self.show_page(&title, text, place),
+            ChatUpdate::Note(is_good, text) => {
                 let tone = if is_good { Tone::Quiet } else { Tone::Bad };
-                self.conversation.remark(tone, &text);
+                self.conversation.insert_note(tone, &text);
             }
-            News::Effort(effort) => self.conversation.effort = effort,
-            News::Model { id, effort, window, warnings } => {
+            ChatUpdate::EffortChanged(effort) => self.conversation.effort = effort,
+            ChatUpdate::ModelChanged { id, effort, window, warnings } => {
                 let with = effort.map(|effort| format!(" with effort {}", effort.as_str()));
                 let text = format!("{id} answers from now on{}", with.unwrap_or_default());
-                self.conversation.remark(Tone::Quiet, &text);
+                self.conversation.insert_note(Tone::Quiet, &text);
                 for warning in warnings {
-                    self.conversation.remark(Tone::Warn, &warning);
+                    self.conversation.insert_note(Tone::Warn, &warning);
                 }
                 self.conversation.model = id;
                 self.conversation.effort = effort;
                 self.conversation.window = Some(window);
             }
-            News::Rewound(text) => {
-                self.conversation.remark(Tone::Quiet, &text);
+            ChatUpdate::SessionRewound(text) => {
+                self.conversation.insert_note(Tone::Quiet, &text);
                 // The message of that turn can be edited and sent again.
-                if let Some(words) = self.rewound.take().filter(|_| self.composer.is_empty()) {
+                if let Some(words) =
+                    self.rewound_message.take().filter(|_| self.composer.is_empty())
+                {
                     self.composer.set_folded(&words);
                 }
             }
-            News::Edited(edited) => {
+            ChatUpdate::EditorClosed(edited) => {
                 self.is_editing = false;
                 match edited {
-                    Ok(text) => self.writing().set_edited(text.trim_end()),
-                    Err(reason) => self.say(&reason),
+                    Ok(text) => self.active_composer().set_edited(text.trim_end()),
+                    Err(reason) => self.show_toast(&reason),
                 }
                 let mut actions = vec![Action::Redraw];
                 actions.extend(self.send_follow_ups());
                 return actions;
             }
-            News::Pasted(path) => self.composer.paste(&path),
-            News::Branch(branch) => self.settings.branch = branch,
-            News::Background(running) => self.background = running,
-            News::End => return vec![Action::Leave],
+            ChatUpdate::ImagePasted(path) => self.composer.paste(&path),
+            ChatUpdate::BranchChanged(branch) => self.settings.branch = branch,
+            ChatUpdate::BackgroundCommands(running) => self.background = running,
+            ChatUpdate::ProgramEnding => return vec![Action::EndChat],
         }
         Vec::new()
     }
 
     /// The session is idle. The messages that are still in the queue are on their way to it.
-    fn idle(&mut self, ended: Ended, undelivered: Vec<UserInput>) -> Vec<Action> {
+    fn handle_idle(&mut self, ended: WorkOutcome, undelivered: Vec<UserInput>) -> Vec<Action> {
         self.queue.drain(..undelivered.len().min(self.queue.len()));
         self.is_working = !self.queue.is_empty();
         self.is_ending = false;
         self.is_stopping = false;
         self.conversation.turn = None;
         // A plan stays open: it is about no call.
-        if !self.asks_about_plan() {
-            self.drop_question();
+        if !self.is_asking_about_plan() {
+            self.close_question();
         }
         let mut returned = undelivered;
-        if ended != Ended::Well {
-            self.return_follow_ups(&mut returned, ended == Ended::Failed);
+        if ended != WorkOutcome::Succeeded {
+            self.return_follow_ups(&mut returned, ended == WorkOutcome::Failed);
         }
-        self.give_back(returned);
+        self.return_messages(returned);
         let actions = self.send_follow_ups();
-        if ended != Ended::Interrupted && !self.is_working {
+        if ended != WorkOutcome::Interrupted && !self.is_working {
             self.ask_about_plan();
         }
         actions
     }
 
     /// Puts messages that were not sent into the input.
-    fn give_back(&mut self, messages: Vec<UserInput>) {
+    fn return_messages(&mut self, messages: Vec<UserInput>) {
         match messages.as_slice() {
             [] => {}
-            [command] if keys::was_command(command) => self.edit_again(command, true),
-            _ => self.edit_again(&UserInput::joined(messages, "\n"), false),
+            [command] if key_handling::is_delivered_command(command) => {
+                self.return_to_composer(command, true);
+            }
+            _ => self.return_to_composer(&UserInput::join(messages, "\n"), false),
         }
     }
 
@@ -650,23 +658,24 @@ impl State {
     /// the model would receive it.
     fn return_follow_ups(&mut self, returned: &mut Vec<UserInput>, has_failed: bool) {
         let (commands, messages): (Vec<_>, Vec<_>) =
-            self.follow_ups.drain(..).partition(keys::is_command);
+            self.follow_ups.drain(..).partition(key_handling::is_command);
         let is_alone = returned.is_empty() && messages.is_empty() && self.composer.is_empty();
         let is_back = match commands.as_slice() {
             [] => !messages.is_empty(),
             [command] if is_alone => {
-                self.edit_again(command, true);
+                self.return_to_composer(command, true);
                 true
             }
             commands => {
                 let names: Vec<&str> = commands.iter().map(|it| it.text.as_str()).collect();
-                self.conversation.remark(Tone::Warn, &format!("not run: {}", names.join(" · ")));
+                self.conversation
+                    .insert_note(Tone::Warn, &format!("not run: {}", names.join(" · ")));
                 !messages.is_empty()
             }
         };
         if has_failed && is_back {
             let why = "the work failed: what was to follow it is not sent, and is in the input";
-            self.conversation.remark(Tone::Warn, why);
+            self.conversation.insert_note(Tone::Warn, why);
         }
         returned.extend(messages);
     }
@@ -684,49 +693,56 @@ impl State {
         actions
     }
 
-    fn event(&mut self, event: &Event) -> Vec<Action> {
+    fn apply_event(&mut self, event: &Event) -> Vec<Action> {
         let ran = self.conversation.turn.as_ref().map(|turn| self.now.duration_since(turn.started));
         self.conversation.apply(event, self.now);
         let mut actions = Vec::new();
         match &event.body {
-            Body::TurnStarted { .. } => {
+            EventBody::TurnStarted { .. } => {
                 self.is_working = true;
                 self.is_ending = false;
                 self.finished_plan = None;
-                if self.asks_about_plan() {
-                    self.drop_question();
+                if self.is_asking_about_plan() {
+                    self.close_question();
                 }
             }
-            Body::TurnSteered { .. } => {
+            EventBody::TurnSteered { .. } => {
                 self.queue.pop_front();
             }
-            Body::PermissionRequested { call, tool, .. } => {
-                self.ask(Subject::Call(call.clone()));
-                actions.extend(self.notify(&format!("may it use {tool}?")));
+            EventBody::PermissionRequested { call, tool, .. } => {
+                self.open_question(QuestionSubject::Call(call.clone()));
+                actions.extend(self.notification(&format!("may it use {tool}?")));
             }
-            Body::PermissionDecided { call, .. }
-                if self.asked.as_ref().is_some_and(|asked| asked.call() == Some(call)) =>
+            EventBody::PermissionDecided { call, .. }
+                if self
+                    .pending_question
+                    .as_ref()
+                    .is_some_and(|asked| asked.call() == Some(call)) =>
             {
-                self.drop_question();
+                self.close_question();
             }
-            Body::QuestionAsked { call, questions } => {
-                self.ask_user(call, questions);
-                actions.extend(self.notify("it asks you something"));
+            EventBody::QuestionAsked { call, questions } => {
+                self.open_questionnaire(call, questions);
+                actions.extend(self.notification("it asks you something"));
             }
-            Body::QuestionAnswered { call, .. }
-                if self.asked.as_ref().is_some_and(|asked| asked.call() == Some(call)) =>
+            EventBody::QuestionAnswered { call, .. }
+                if self
+                    .pending_question
+                    .as_ref()
+                    .is_some_and(|asked| asked.call() == Some(call)) =>
             {
-                self.drop_question();
+                self.close_question();
             }
-            Body::TurnFinished(finished) => {
+            EventBody::TurnFinished(finished) => {
                 self.is_working = false;
                 self.is_ending = true;
                 self.is_stopping = false;
-                self.drop_question();
+                self.close_question();
                 self.finished_plan = finished.is_plan.then(|| finished.result.clone());
-                if ran.is_some_and(|ran| ran > LONG) && finished.ending != Ending::Interrupted {
+                if ran.is_some_and(|ran| ran > LONG_TURN) && finished.ending != Ending::Interrupted
+                {
                     let how = if finished.ending.is_success() { "done" } else { "it failed" };
-                    actions.extend(self.notify(how));
+                    actions.extend(self.notification(how));
                 }
             }
             _ => {}
@@ -734,17 +750,17 @@ impl State {
         actions
     }
 
-    fn notify(&self, text: &str) -> Option<Action> {
+    fn notification(&self, text: &str) -> Option<Action> {
         let is_away = self.settings.notifications && !self.has_focus;
         is_away.then(|| Action::Notify(format!("agent: {text}")))
     }
 
     /// Shows a toast.
-    fn say(&mut self, text: &str) {
-        self.say_for(text, TOAST);
+    fn show_toast(&mut self, text: &str) {
+        self.show_toast_for(text, TOAST_DURATION);
     }
 
-    fn say_for(&mut self, text: &str, time: Duration) {
+    fn show_toast_for(&mut self, text: &str, time: Duration) {
         self.toast = Some((text.to_owned(), self.now + time));
     }
 }

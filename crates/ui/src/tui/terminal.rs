@@ -12,17 +12,17 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 
-use super::Message;
-use super::decode::Decoder;
+use super::ThreadMessage;
+use super::decoder::Decoder;
 
 /// How long an escape may be the start of a sequence.
-const ESCAPE: Duration = Duration::from_millis(25);
+const ESCAPE_TIMEOUT: Duration = Duration::from_millis(25);
 /// Enables bracketed paste and focus events.
-const TAKE: &str = "\x1b[?2004h\x1b[?1004h";
-const GIVE: &str = "\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?7h\x1b[?25h";
+const ENABLE_MODES: &str = "\x1b[?2004h\x1b[?1004h";
+const RESTORE_MODES: &str = "\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?7h\x1b[?25h";
 /// Enables extended keys (if supported), and queries the background colour and the terminal's name.
-const ASK: &str = "\x1b[>1u\x1b]11;?\x1b\\\x1b[>0q";
-const FORGET_KEYS: &str = "\x1b[<u";
+const QUERY_TERMINAL: &str = "\x1b[>1u\x1b]11;?\x1b\\\x1b[>0q";
+const DISABLE_EXTENDED_KEYS: &str = "\x1b[<u";
 /// Saves the window's title on the terminal's stack.
 const SAVE_TITLE: &str = "\x1b[22;0t";
 /// Clears the title, for terminals without such a stack, and restores it.
@@ -30,19 +30,19 @@ const RESTORE_TITLE: &str = "\x1b]0;\x07\x1b[23;0t";
 
 /// The terminal while it is in use.
 pub(super) struct Terminal {
-    reader: Option<Reader>,
-    messages: Sender<Message>,
+    reader: Option<InputReader>,
+    messages: Sender<ThreadMessage>,
     /// What sets up its modes, and what restores them.
-    setup: String,
-    restoring: String,
+    setup_sequence: String,
+    restore_sequence: String,
     is_alternate: bool,
     /// The title of its window is set.
     has_title: bool,
-    is_ours: bool,
+    is_acquired: bool,
 }
 
 /// The thread that reads keys.
-struct Reader {
+struct InputReader {
     thread: JoinHandle<()>,
     /// Closing it ends the thread.
     stop: OwnedFd,
@@ -53,23 +53,24 @@ static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 impl Terminal {
     /// Sets up the terminal; input is sent to `messages`.
-    pub(super) fn take(messages: Sender<Message>, has_title: bool) -> io::Result<Self> {
+    pub(super) fn acquire(messages: Sender<ThreadMessage>, has_title: bool) -> io::Result<Self> {
         let term = std::env::var("TERM").unwrap_or_default();
         let is_modern = !matches!(term.as_str(), "linux" | "vt100" | "vt102" | "vt220" | "ansi");
         // Basic consoles support neither.
         let has_title = has_title && is_modern;
-        let (ask, forget_keys) = if is_modern { (ASK, FORGET_KEYS) } else { ("", "") };
+        let (ask, forget_keys) =
+            if is_modern { (QUERY_TERMINAL, DISABLE_EXTENDED_KEYS) } else { ("", "") };
         let (save, restore) = if has_title { (SAVE_TITLE, RESTORE_TITLE) } else { ("", "") };
         let mut terminal = Self {
             reader: None,
             messages,
-            setup: format!("{TAKE}{ask}{save}"),
-            restoring: format!("{forget_keys}{restore}{GIVE}"),
+            setup_sequence: format!("{ENABLE_MODES}{ask}{save}"),
+            restore_sequence: format!("{forget_keys}{restore}{RESTORE_MODES}"),
             is_alternate: false,
             has_title,
-            is_ours: false,
+            is_acquired: false,
         };
-        give_back_on_panic(std::thread::current().id(), terminal.restoring.clone());
+        restore_on_panic(std::thread::current().id(), terminal.restore_sequence.clone());
         terminal.resume()?;
         Ok(terminal)
     }
@@ -77,26 +78,26 @@ impl Terminal {
     /// Sets it up again after another program used it.
     pub(super) fn resume(&mut self) -> io::Result<()> {
         crossterm::terminal::enable_raw_mode()?;
-        self.is_ours = true;
-        let setup = self.setup.clone();
+        self.is_acquired = true;
+        let setup = self.setup_sequence.clone();
         self.write(setup.as_bytes())?;
         if self.reader.is_none() {
-            self.reader = Some(Reader::start(self.messages.clone())?);
+            self.reader = Some(InputReader::start(self.messages.clone())?);
         }
         Ok(())
     }
 
     /// Restores it for the shell or another program.
-    pub(super) fn give(&mut self) {
-        if !std::mem::take(&mut self.is_ours) {
+    pub(super) fn release(&mut self) {
+        if !std::mem::take(&mut self.is_acquired) {
             return;
         }
         if let Some(reader) = self.reader.take() {
             reader.stop();
         }
         // If a step fails, the others are still tried.
-        _ = self.alternate(false);
-        let restoring = self.restoring.clone();
+        _ = self.set_alternate_screen(false);
+        let restoring = self.restore_sequence.clone();
         _ = self.write(restoring.as_bytes());
         // Late responses of the terminal must not become input of the shell.
         _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
@@ -112,7 +113,7 @@ impl Terminal {
     }
 
     /// Switches to the alternate screen, or back.
-    pub(super) fn alternate(&mut self, on: bool) -> io::Result<()> {
+    pub(super) fn set_alternate_screen(&mut self, on: bool) -> io::Result<()> {
         if self.is_alternate == on {
             return Ok(());
         }
@@ -138,7 +139,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        self.give();
+        self.release();
     }
 }
 
@@ -176,16 +177,16 @@ pub(super) fn reflows(variable: &dyn Fn(&str) -> Option<String>) -> bool {
 }
 
 /// Standard input and output are terminals.
-pub fn is_here() -> bool {
+pub fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-impl Reader {
-    fn start(messages: Sender<Message>) -> io::Result<Self> {
+impl InputReader {
+    fn start(messages: Sender<ThreadMessage>) -> io::Result<Self> {
         let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let thread = std::thread::Builder::new()
             .name("keys".to_owned())
-            .spawn(move || read(&stopped, &messages))?;
+            .spawn(move || read_input(&stopped, &messages))?;
         Ok(Self { thread, stop })
     }
 
@@ -197,14 +198,14 @@ impl Reader {
 }
 
 /// Forwards input until the terminal or the other end of the pipe is closed.
-fn read(stopped: &OwnedFd, messages: &Sender<Message>) {
+fn read_input(stopped: &OwnedFd, messages: &Sender<ThreadMessage>) {
     let stdin = io::stdin();
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let patience = decoder
-            .is_waiting()
-            .then(|| Timespec { tv_sec: 0, tv_nsec: ESCAPE.subsec_nanos().into() });
+            .has_incomplete_sequence()
+            .then(|| Timespec { tv_sec: 0, tv_nsec: ESCAPE_TIMEOUT.subsec_nanos().into() });
         let mut waiting = [
             PollFd::new(&stdin, PollFlags::IN),
             PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN),
@@ -218,7 +219,7 @@ fn read(stopped: &OwnedFd, messages: &Sender<Message>) {
             return;
         }
         let typed = if ready == 0 {
-            decoder.pause()
+            decoder.flush()
         } else {
             match rustix::io::read(&stdin, &mut buffer[..]) {
                 Ok(0) => break,
@@ -229,17 +230,17 @@ fn read(stopped: &OwnedFd, messages: &Sender<Message>) {
         };
         let at = Instant::now();
         for typed in typed {
-            if messages.send(Message::Typed(typed, at)).is_err() {
+            if messages.send(ThreadMessage::Terminal(typed, at)).is_err() {
                 return;
             }
         }
     }
-    _ = messages.send(Message::Closed);
+    _ = messages.send(ThreadMessage::InputClosed);
 }
 
 /// On a panic of the thread that owns the screen, restores the terminal first. A panic of another thread is a
 /// tool's failure, or ends the program: it is printed at the end.
-fn give_back_on_panic(owner: ThreadId, restoring: String) {
+fn restore_on_panic(owner: ThreadId, restoring: String) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::thread::current().id() == owner {

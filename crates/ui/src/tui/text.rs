@@ -13,7 +13,7 @@ pub(super) fn width(text: &str) -> usize {
 }
 
 /// A text cut to this width; a cut text ends with `…`.
-pub(super) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
+pub(super) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     // Measuring all of a very long line would cost as much as displaying it.
     if text.len() <= columns * 4 && width(text) <= columns {
         return Cow::Borrowed(text);
@@ -52,12 +52,12 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
     for span in spans {
         for piece in span.content.graphemes(true) {
             if piece.ends_with('\n') {
-                lines.push(joined(&std::mem::take(&mut line)));
+                lines.push(merge_spans(&std::mem::take(&mut line)));
                 (used, break_at, is_continued) = (0, None, false);
                 continue;
             }
             let columns_of = width(piece);
-            if line.last().is_some_and(|(before, _)| breaks_between(before, piece)) {
+            if line.last().is_some_and(|(before, _)| can_break_between(before, piece)) {
                 break_at = Some((line.len(), used));
             }
             if used + columns_of > columns {
@@ -72,7 +72,7 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
                 }
                 let blank = rest.iter().take_while(|(text, _)| *text == " ").count();
                 rest.drain(..blank);
-                lines.push(joined(&line));
+                lines.push(merge_spans(&line));
                 line = rest;
                 used = line.iter().map(|(text, _)| width(text)).sum();
                 (break_at, is_continued) = (None, true);
@@ -84,14 +84,14 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
             used += columns_of;
         }
     }
-    lines.push(joined(&line));
+    lines.push(merge_spans(&line));
     lines
 }
 
 /// A line may be broken between these two: at a blank, and next to a wide character, except for punctuation
 /// that must not begin or end a line in Chinese and Japanese (W3C, Requirements for Chinese Text Layout,
 /// 3.1.2).
-fn breaks_between(before: &str, piece: &str) -> bool {
+fn can_break_between(before: &str, piece: &str) -> bool {
     const NOT_FIRST: &str = "，。、；：！？）〕】》〉」』］｝”’…％ー";
     const NOT_LAST: &str = "（〔【《〈「『［｛“‘";
     before == " "
@@ -100,7 +100,7 @@ fn breaks_between(before: &str, piece: &str) -> bool {
             && !NOT_LAST.contains(before)
 }
 
-fn joined(pieces: &[(&str, Style)]) -> Vec<Span<'static>> {
+fn merge_spans(pieces: &[(&str, Style)]) -> Vec<Span<'static>> {
     let mut spans: Vec<Span<'static>> = Vec::new();
     for (text, style) in pieces {
         match spans.last_mut() {
@@ -112,7 +112,7 @@ fn joined(pieces: &[(&str, Style)]) -> Vec<Span<'static>> {
 }
 
 /// Wraps a styled line after a prefix; further lines get another prefix.
-pub(super) fn hang(
+pub(super) fn wrap_with_prefixes(
     first: &Span<'static>,
     rest: &Span<'static>,
     spans: &[Span<'static>],
@@ -122,13 +122,13 @@ pub(super) fn hang(
     let room = columns.saturating_sub(prefix).max(1);
     let lines = wrap(spans, room).into_iter().enumerate().map(|(n, line)| {
         let prefix = if n == 0 { first } else { rest };
-        with_prefix(prefix.clone(), line)
+        prefix_line(prefix.clone(), line)
     });
     lines.collect()
 }
 
 /// A line that begins with this mark.
-pub(super) fn with_prefix(
+pub(super) fn prefix_line(
     mark: Span<'static>,
     spans: impl IntoIterator<Item = Span<'static>>,
 ) -> Line<'static> {
@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn wider_prefix_of_further_lines_loses_no_text() {
-        let lines = hang(&Span::raw(""), &Span::raw("  "), &[Span::raw("abcdefghijkl")], 6);
+        let lines =
+            wrap_with_prefixes(&Span::raw(""), &Span::raw("  "), &[Span::raw("abcdefghijkl")], 6);
         let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
         assert_eq!(lines, ["abcd", "  efgh", "  ijkl"]);
     }

@@ -4,7 +4,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 /// The colour depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Depth {
+pub enum ColorDepth {
     /// None: only bold and dim.
     None,
     /// The sixteen colours of the terminal's palette.
@@ -15,9 +15,9 @@ pub enum Depth {
     True,
 }
 
-impl Depth {
+impl ColorDepth {
     /// From the environment.
-    pub fn of(variable: &dyn Fn(&str) -> Option<String>) -> Self {
+    pub fn from_env(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let has = |name: &str| variable(name).filter(|value| !value.is_empty());
         let term = has("TERM").unwrap_or_default();
         if has("NO_COLOR").is_some() || term == "dumb" {
@@ -44,13 +44,13 @@ pub enum Background {
 /// The colours of the parts of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
-    depth: Depth,
+    depth: ColorDepth,
     background: Background,
 }
 
 /// A part of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum StyleRole {
     /// The model's text.
     Text,
     /// Secondary text.
@@ -91,13 +91,13 @@ pub(super) enum Part {
 
 impl Theme {
     /// For this colour depth and background.
-    pub fn new(depth: Depth, background: Background) -> Self {
+    pub fn new(depth: ColorDepth, background: Background) -> Self {
         Self { depth, background }
     }
 
     /// The same on another background.
     #[must_use]
-    pub fn on(self, background: Background) -> Self {
+    pub fn with_background(self, background: Background) -> Self {
         Self { background, ..self }
     }
 
@@ -108,92 +108,92 @@ impl Theme {
 
     /// Colours are used.
     pub(super) fn is_colored(self) -> bool {
-        self.depth > Depth::None
+        self.depth > ColorDepth::None
     }
 
-    pub(super) fn style(self, part: Part) -> Style {
+    pub(super) fn style(self, part: StyleRole) -> Style {
         let style = Style::new();
         let dim = style.add_modifier(Modifier::DIM);
         let bold = style.add_modifier(Modifier::BOLD);
         match part {
-            Part::Text => style,
-            Part::Quiet | Part::Comment => match self.color(part) {
+            StyleRole::Text => style,
+            StyleRole::Quiet | StyleRole::Comment => match self.color(part) {
                 // A grey is more readable than dimmed text, which some terminals do not support.
-                Some(color) if self.depth > Depth::Sixteen => style.fg(color),
+                Some(color) if self.depth > ColorDepth::Sixteen => style.fg(color),
                 _ => dim,
             },
-            Part::Strong => bold,
-            Part::Prompt => match self.prompt() {
+            StyleRole::Strong => bold,
+            StyleRole::Prompt => match self.prompt_colors() {
                 Some((text, background)) => style.fg(text).bg(background),
                 None => bold,
             },
-            Part::Tool | Part::User => self.fg(bold, part),
-            Part::Link => self.fg(style.add_modifier(Modifier::UNDERLINED), part),
-            Part::Keyword if self.depth == Depth::None => bold,
-            Part::Good
-            | Part::Warn
-            | Part::Bad
-            | Part::Added
-            | Part::Removed
-            | Part::Code
-            | Part::Keyword
-            | Part::String
-            | Part::Number
-            | Part::Name => self.fg(style, part),
+            StyleRole::Tool | StyleRole::User => self.with_foreground(bold, part),
+            StyleRole::Link => self.with_foreground(style.add_modifier(Modifier::UNDERLINED), part),
+            StyleRole::Keyword if self.depth == ColorDepth::None => bold,
+            StyleRole::Good
+            | StyleRole::Warn
+            | StyleRole::Bad
+            | StyleRole::Added
+            | StyleRole::Removed
+            | StyleRole::Code
+            | StyleRole::Keyword
+            | StyleRole::String
+            | StyleRole::Number
+            | StyleRole::Name => self.with_foreground(style, part),
         }
     }
 
     /// Text and background of the user's messages. Both are set: the terminal's background may have another
     /// colour than assumed.
-    fn prompt(self) -> Option<(Color, Color)> {
+    fn prompt_colors(self) -> Option<(Color, Color)> {
         let (text, background) = match self.background {
             Background::Dark => (0xe4_e7_ec, 0x2f_34_40),
             Background::Light => (0x1d_21_27, 0xe6_e9_ee),
         };
-        (self.depth > Depth::Sixteen).then(|| (self.exact(text), self.exact(background)))
+        (self.depth > ColorDepth::Sixteen).then(|| (self.to_color(text), self.to_color(background)))
     }
 
-    fn fg(self, style: Style, part: Part) -> Style {
+    fn with_foreground(self, style: Style, part: StyleRole) -> Style {
         self.color(part).map_or(style, |color| style.fg(color))
     }
 
-    fn color(self, part: Part) -> Option<Color> {
+    fn color(self, part: StyleRole) -> Option<Color> {
         // Of the sixteen; on dark; on light.
         let (sixteen, dark, light) = match part {
-            Part::Text | Part::Strong | Part::Prompt => return None,
-            Part::Quiet | Part::Comment => (Color::DarkGray, 0x8a_8f_98, 0x6b_70_78),
-            Part::User => (Color::Cyan, 0x6c_c7_d9, 0x0b_72_85),
-            Part::Tool | Part::Name => (Color::Blue, 0x7a_b0_ff, 0x1d_5f_c4),
-            Part::Good | Part::Added => (Color::Green, 0x7f_c9_7f, 0x2a_7a_2a),
-            Part::Warn | Part::Number => (Color::Yellow, 0xe0_b0_5c, 0x96_64_00),
-            Part::Bad | Part::Removed => (Color::Red, 0xf0_7a_7a, 0xb4_25_25),
-            Part::Code | Part::Link => (Color::Cyan, 0x8e_c9_d4, 0x0e_6a_7a),
-            Part::Keyword => (Color::Magenta, 0xc9_97_e8, 0x8a_2c_b8),
-            Part::String => (Color::Green, 0x9c_c8_8c, 0x3a_75_20),
+            StyleRole::Text | StyleRole::Strong | StyleRole::Prompt => return None,
+            StyleRole::Quiet | StyleRole::Comment => (Color::DarkGray, 0x8a_8f_98, 0x6b_70_78),
+            StyleRole::User => (Color::Cyan, 0x6c_c7_d9, 0x0b_72_85),
+            StyleRole::Tool | StyleRole::Name => (Color::Blue, 0x7a_b0_ff, 0x1d_5f_c4),
+            StyleRole::Good | StyleRole::Added => (Color::Green, 0x7f_c9_7f, 0x2a_7a_2a),
+            StyleRole::Warn | StyleRole::Number => (Color::Yellow, 0xe0_b0_5c, 0x96_64_00),
+            StyleRole::Bad | StyleRole::Removed => (Color::Red, 0xf0_7a_7a, 0xb4_25_25),
+            StyleRole::Code | StyleRole::Link => (Color::Cyan, 0x8e_c9_d4, 0x0e_6a_7a),
+            StyleRole::Keyword => (Color::Magenta, 0xc9_97_e8, 0x8a_2c_b8),
+            StyleRole::String => (Color::Green, 0x9c_c8_8c, 0x3a_75_20),
         };
         let value: u32 = match self.background {
             Background::Dark => dark,
             Background::Light => light,
         };
         match self.depth {
-            Depth::None => None,
-            Depth::Sixteen => Some(sixteen),
-            Depth::Palette | Depth::True => Some(self.exact(value)),
+            ColorDepth::None => None,
+            ColorDepth::Sixteen => Some(sixteen),
+            ColorDepth::Palette | ColorDepth::True => Some(self.to_color(value)),
         }
     }
 
     /// This colour, or the nearest one of the palette.
-    fn exact(self, value: u32) -> Color {
+    fn to_color(self, value: u32) -> Color {
         let [_, red, green, blue] = value.to_be_bytes();
         match self.depth {
-            Depth::True => Color::Rgb(red, green, blue),
-            _ => Color::Indexed(nearest(red, green, blue)),
+            ColorDepth::True => Color::Rgb(red, green, blue),
+            _ => Color::Indexed(nearest_palette_color(red, green, blue)),
         }
     }
 }
 
 /// The nearest colour of the 256-colour palette: of its 6 × 6 × 6 cube, or of its greys.
-fn nearest(red: u8, green: u8, blue: u8) -> u8 {
+fn nearest_palette_color(red: u8, green: u8, blue: u8) -> u8 {
     const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let level = |value: u8| -> u8 {
         let distance = |level: &u8| level.abs_diff(value);
@@ -224,19 +224,19 @@ mod tests {
                 let found = set.iter().find(|(of, _)| *of == name);
                 found.map(|(_, value)| (*value).to_owned())
             };
-            Depth::of(&variable)
+            ColorDepth::from_env(&variable)
         };
-        assert_eq!(depth(&[("TERM", "linux")]), Depth::Sixteen);
-        assert_eq!(depth(&[("TERM", "tmux-256color")]), Depth::Palette);
-        assert_eq!(depth(&[("TERM", "xterm"), ("COLORTERM", "truecolor")]), Depth::True);
-        assert_eq!(depth(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]), Depth::None);
-        assert_eq!(depth(&[("TERM", "xterm-256color"), ("NO_COLOR", "")]), Depth::Palette);
+        assert_eq!(depth(&[("TERM", "linux")]), ColorDepth::Sixteen);
+        assert_eq!(depth(&[("TERM", "tmux-256color")]), ColorDepth::Palette);
+        assert_eq!(depth(&[("TERM", "xterm"), ("COLORTERM", "truecolor")]), ColorDepth::True);
+        assert_eq!(depth(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]), ColorDepth::None);
+        assert_eq!(depth(&[("TERM", "xterm-256color"), ("NO_COLOR", "")]), ColorDepth::Palette);
     }
 
     #[test]
     fn nearest_palette_colour_is_found() {
-        assert_eq!(nearest(255, 0, 0), 196);
-        assert_eq!(nearest(0x8a, 0x8f, 0x98), 246);
-        assert_eq!(nearest(0, 0, 0), 16);
+        assert_eq!(nearest_palette_color(255, 0, 0), 196);
+        assert_eq!(nearest_palette_color(0x8a, 0x8f, 0x98), 246);
+        assert_eq!(nearest_palette_color(0, 0, 0), 16);
     }
 }

@@ -1,31 +1,31 @@
 //! The modes of vi in the input field, with the most common commands.
 
 use super::composer::{Composer, Motion};
-use super::keys::{Code, Key, KeyAction};
+use super::keys::{Key, KeyAction, KeyCode};
 
 /// The mode, and an incomplete command.
 #[derive(Debug, Default)]
-pub(super) struct Vi {
+pub(super) struct ViState {
     is_normal: bool,
     operator: Option<char>,
-    awaits: Option<char>,
+    pending_command: Option<char>,
     count: usize,
     /// What was deleted or copied last are whole lines.
-    keeps_lines: bool,
+    is_linewise: bool,
 }
 
 /// The result of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ViOutcome {
     /// It was a command of vi.
-    Taken,
+    Handled,
     /// It was not a command of vi.
-    Other,
+    Unhandled,
     /// The action to perform, as by the key map.
-    Do(KeyAction),
+    Perform(KeyAction),
 }
 
-impl Vi {
+impl ViState {
     /// Normal mode is active.
     pub(super) fn is_normal(&self) -> bool {
         self.is_normal
@@ -37,205 +37,206 @@ impl Vi {
     }
 
     /// Handles a key.
-    pub(super) fn key(&mut self, key: Key, composer: &mut Composer) -> Outcome {
-        if key.code == Code::Esc && !self.is_normal {
+    pub(super) fn handle_key(&mut self, key: Key, composer: &mut Composer) -> ViOutcome {
+        if key.code == KeyCode::Esc && !self.is_normal {
             self.is_normal = true;
             let at = composer.cursor();
             if at > line_start(composer.text(), at) {
-                composer.go(Motion::Left);
+                composer.move_cursor(Motion::Left);
             }
-            return Outcome::Taken;
+            return ViOutcome::Handled;
         }
         if !self.is_normal {
-            return Outcome::Other;
+            return ViOutcome::Unhandled;
         }
-        if key.code == Code::Esc {
-            let had_begun = self.operator.is_some() || self.awaits.is_some() || self.count > 0;
-            self.begin();
-            return if had_begun { Outcome::Taken } else { Outcome::Other };
+        if key.code == KeyCode::Esc {
+            let had_begun =
+                self.operator.is_some() || self.pending_command.is_some() || self.count > 0;
+            self.reset_command();
+            return if had_begun { ViOutcome::Handled } else { ViOutcome::Unhandled };
         }
         if key == Key::ctrl('r') {
             composer.redo();
-            return Outcome::Taken;
+            return ViOutcome::Handled;
         }
-        let Some(char) = key.typed() else { return Outcome::Other };
-        let outcome = self.command(char, composer);
+        let Some(char) = key.typed_char() else { return ViOutcome::Unhandled };
+        let outcome = self.run_command(char, composer);
         // In normal mode the cursor is on a character, not after the last one of a line.
         let (text, at) = (composer.text(), composer.cursor());
         if self.is_normal && at == line_end(text, at) && at > line_start(text, at) {
-            composer.go(Motion::Left);
+            composer.move_cursor(Motion::Left);
         }
         outcome
     }
 
-    fn begin(&mut self) {
-        *self = Self { is_normal: true, keeps_lines: self.keeps_lines, ..Self::default() };
+    fn reset_command(&mut self) {
+        *self = Self { is_normal: true, is_linewise: self.is_linewise, ..Self::default() };
     }
 
-    fn insert(&mut self) -> Outcome {
-        *self = Self { keeps_lines: self.keeps_lines, ..Self::default() };
-        Outcome::Taken
+    fn enter_insert_mode(&mut self) -> ViOutcome {
+        *self = Self { is_linewise: self.is_linewise, ..Self::default() };
+        ViOutcome::Handled
     }
 
     /// Deletes these bytes, and keeps them for `p`.
     fn cut(&mut self, composer: &mut Composer, from: usize, to: usize) {
         if from < to {
-            self.keeps_lines = false;
-            composer.keep(from, to);
+            self.is_linewise = false;
+            composer.copy_to_kill_buffer(from, to);
             composer.replace(from, to, "");
         }
     }
 
     /// Inserts what was deleted or copied last, before the cursor or behind it.
-    fn put(&self, composer: &mut Composer, before: bool) {
+    fn put_yanked(&self, composer: &mut Composer, before: bool) {
         let (text, at) = (composer.text(), composer.cursor());
-        match (self.keeps_lines, before) {
+        match (self.is_linewise, before) {
             (true, true) => {
                 let start = line_start(text, at);
                 composer.yank_line(start, before);
-                composer.go_to(start);
+                composer.set_cursor(start);
             }
             (true, false) => {
                 let end = line_end(text, at);
                 composer.yank_line(end, before);
-                composer.go_to(end + 1);
+                composer.set_cursor(end + 1);
             }
             (false, _) => {
-                let from = if before { at } else { next(text, at).min(line_end(text, at)) };
-                composer.go_to(from);
+                let from = if before { at } else { next_char(text, at).min(line_end(text, at)) };
+                composer.set_cursor(from);
                 composer.yank();
                 if composer.cursor() > from {
-                    composer.go(Motion::Left);
+                    composer.move_cursor(Motion::Left);
                 }
             }
         }
     }
 
-    fn command(&mut self, char: char, composer: &mut Composer) -> Outcome {
-        if let Some(awaits) = self.awaits.take() {
+    fn run_command(&mut self, char: char, composer: &mut Composer) -> ViOutcome {
+        if let Some(awaits) = self.pending_command.take() {
             match awaits {
                 'r' => {
                     let at = composer.cursor();
-                    let end = next(composer.text(), at);
+                    let end = next_char(composer.text(), at);
                     if end > at {
                         composer.replace(at, end, &char.to_string());
-                        composer.go(Motion::Left);
+                        composer.move_cursor(Motion::Left);
                     }
                 }
-                _ if char == 'g' => self.over(0, composer),
+                _ if char == 'g' => self.apply_motion(0, composer),
                 _ => {}
             }
-            self.begin();
-            return Outcome::Taken;
+            self.reset_command();
+            return ViOutcome::Handled;
         }
         if let Some(digit) = char.to_digit(10).filter(|digit| *digit > 0 || self.count > 0) {
             self.count = (self.count * 10 + digit as usize).min(999);
-            return Outcome::Taken;
+            return ViOutcome::Handled;
         }
         let count = self.count.max(1);
         let (text, at) = (composer.text().to_owned(), composer.cursor());
-        if let Some(to) = target(char, &text, at, count, self.operator) {
+        if let Some(to) = motion_target(char, &text, at, count, self.operator) {
             let changes = self.operator == Some('c');
-            self.over(to, composer);
+            self.apply_motion(to, composer);
             if changes {
-                return self.insert();
+                return self.enter_insert_mode();
             }
-            self.begin();
-            return Outcome::Taken;
+            self.reset_command();
+            return ViOutcome::Handled;
         }
         match (char, self.operator) {
             ('d' | 'c' | 'y', None) => {
                 self.operator = Some(char);
-                return Outcome::Taken;
+                return ViOutcome::Handled;
             }
             (line, Some(operator)) if line == operator => {
                 let from = line_start(&text, at);
                 let end = line_end(&text, at);
-                composer.keep(from, end);
-                self.keeps_lines = true;
+                composer.copy_to_kill_buffer(from, end);
+                self.is_linewise = true;
                 match operator {
                     // With its line break, or the one before the last line.
                     'd' if end == text.len() => {
                         composer.replace(from.saturating_sub(1), end, "");
-                        composer.go_to(line_start(composer.text(), composer.cursor()));
+                        composer.set_cursor(line_start(composer.text(), composer.cursor()));
                     }
                     'd' => composer.replace(from, end + 1, ""),
                     'c' => {
                         composer.replace(from, end, "");
-                        return self.insert();
+                        return self.enter_insert_mode();
                     }
                     _ => {}
                 }
             }
             ('g' | 'r', _) => {
-                self.awaits = Some(char);
-                return Outcome::Taken;
+                self.pending_command = Some(char);
+                return ViOutcome::Handled;
             }
-            ('i', None) => return self.insert(),
+            ('i', None) => return self.enter_insert_mode(),
             ('a', None) => {
-                composer.go_to(next(&text, at).min(line_end(&text, at)));
-                return self.insert();
+                composer.set_cursor(next_char(&text, at).min(line_end(&text, at)));
+                return self.enter_insert_mode();
             }
             ('I', None) => {
-                composer.go_to(line_start(&text, at));
-                return self.insert();
+                composer.set_cursor(line_start(&text, at));
+                return self.enter_insert_mode();
             }
             ('A', None) => {
-                composer.go_to(line_end(&text, at));
-                return self.insert();
+                composer.set_cursor(line_end(&text, at));
+                return self.enter_insert_mode();
             }
             ('o', None) => {
-                composer.go_to(line_end(&text, at));
+                composer.set_cursor(line_end(&text, at));
                 composer.insert_text("\n");
-                return self.insert();
+                return self.enter_insert_mode();
             }
             ('O', None) => {
-                composer.go_to(line_start(&text, at));
+                composer.set_cursor(line_start(&text, at));
                 composer.insert_text("\n");
-                composer.go(Motion::Left);
-                return self.insert();
+                composer.move_cursor(Motion::Left);
+                return self.enter_insert_mode();
             }
             ('x' | 'X', None) => {
                 let motion = if char == 'x' { 'l' } else { 'h' };
-                let to = target(motion, &text, at, count, None).unwrap_or(at);
+                let to = motion_target(motion, &text, at, count, None).unwrap_or(at);
                 self.cut(composer, at.min(to), at.max(to));
             }
             ('D', None) => self.cut(composer, at, line_end(&text, at)),
             ('C', None) => {
                 self.cut(composer, at, line_end(&text, at));
-                return self.insert();
+                return self.enter_insert_mode();
             }
             ('S', None) => {
                 self.cut(composer, line_start(&text, at), line_end(&text, at));
-                return self.insert();
+                return self.enter_insert_mode();
             }
-            ('p' | 'P', None) => self.put(composer, char == 'P'),
+            ('p' | 'P', None) => self.put_yanked(composer, char == 'P'),
             ('u', None) => composer.undo(),
             ('j', None) => {
-                self.begin();
-                return Outcome::Do(KeyAction::Down);
+                self.reset_command();
+                return ViOutcome::Perform(KeyAction::Down);
             }
             ('k', None) => {
-                self.begin();
-                return Outcome::Do(KeyAction::Up);
+                self.reset_command();
+                return ViOutcome::Perform(KeyAction::Up);
             }
             // Other letters have no effect.
             _ => {}
         }
-        self.begin();
-        Outcome::Taken
+        self.reset_command();
+        ViOutcome::Handled
     }
 
     /// Moves the cursor, or applies the pending operator up to the target.
-    fn over(&mut self, to: usize, composer: &mut Composer) {
+    fn apply_motion(&mut self, to: usize, composer: &mut Composer) {
         let at = composer.cursor();
         let (from, end) = (at.min(to), at.max(to));
         match self.operator {
-            None => composer.go_to(to),
+            None => composer.set_cursor(to),
             Some('y') => {
-                self.keeps_lines = false;
-                composer.keep(from, end);
-                composer.go_to(from);
+                self.is_linewise = false;
+                composer.copy_to_kill_buffer(from, end);
+                composer.set_cursor(from);
             }
             Some(_) => self.cut(composer, from, end),
         }
@@ -243,7 +244,7 @@ impl Vi {
 }
 
 /// The target of a motion.
-fn target(
+fn motion_target(
     char: char,
     text: &str,
     at: usize,
@@ -252,16 +253,16 @@ fn target(
 ) -> Option<usize> {
     let repeated = |step: &dyn Fn(usize) -> usize| (0..count).fold(at, |at, _| step(at));
     Some(match char {
-        'h' => repeated(&|at| previous(text, at).max(line_start(text, at))),
-        'l' | ' ' => repeated(&|at| next(text, at).min(line_end(text, at))),
+        'h' => repeated(&|at| previous_char(text, at).max(line_start(text, at))),
+        'l' | ' ' => repeated(&|at| next_char(text, at).min(line_end(text, at))),
         '0' | '^' => line_start(text, at),
         '$' => line_end(text, at),
         // `cw` does not change the space after the word.
         'w' if operator == Some('c') => word_end(text, at),
         'w' | 'W' => repeated(&|at| word_start(text, at)),
         'e' => {
-            let end = repeated(&|at| word_end(text, next(text, at)));
-            if operator.is_some() { end } else { previous(text, end) }
+            let end = repeated(&|at| word_end(text, next_char(text, at)));
+            if operator.is_some() { end } else { previous_char(text, end) }
         }
         'b' | 'B' => repeated(&|at| word_back(text, at)),
         'G' => text.len(),
@@ -277,16 +278,16 @@ fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |end| at + end)
 }
 
-fn next(text: &str, at: usize) -> usize {
+fn next_char(text: &str, at: usize) -> usize {
     at + text[at..].chars().next().map_or(0, char::len_utf8)
 }
 
-fn previous(text: &str, at: usize) -> usize {
+fn previous_char(text: &str, at: usize) -> usize {
     at - text[..at].chars().next_back().map_or(0, char::len_utf8)
 }
 
 /// Distinguishes words, punctuation and blanks.
-fn class(char: char) -> u8 {
+fn char_class(char: char) -> u8 {
     if char.is_whitespace() {
         0
     } else if char.is_alphanumeric() || char == '_' {
@@ -301,8 +302,8 @@ fn word_start(text: &str, at: usize) -> usize {
     let Some((_, first)) = chars.peek().copied() else { return at };
     let mut left = false;
     for (offset, char) in chars {
-        left |= class(char) != class(first);
-        if left && class(char) != 0 {
+        left |= char_class(char) != char_class(first);
+        if left && char_class(char) != 0 {
             return at + offset;
         }
     }
@@ -314,14 +315,14 @@ fn word_end(text: &str, at: usize) -> usize {
     let blank = rest.len() - rest.trim_start().len();
     let word = &rest[blank..];
     let Some(first) = word.chars().next() else { return text.len() };
-    let end = word.find(|char| class(char) != class(first)).unwrap_or(word.len());
+    let end = word.find(|char| char_class(char) != char_class(first)).unwrap_or(word.len());
     at + blank + end
 }
 
 fn word_back(text: &str, at: usize) -> usize {
     let before = text[..at].trim_end();
     let Some(last) = before.chars().next_back() else { return 0 };
-    before.trim_end_matches(|char| class(char) == class(last)).len()
+    before.trim_end_matches(|char| char_class(char) == char_class(last)).len()
 }
 
 #[cfg(test)]
@@ -330,12 +331,12 @@ mod tests {
 
     /// Types the keys after `text`; `⎋` is Esc.
     fn check(text: &str, keys: &str, expected: &str) {
-        let mut vi = Vi::default();
+        let mut vi = ViState::default();
         let mut composer = Composer::default();
         composer.insert_text(text);
         for char in keys.chars() {
-            let code = if char == '⎋' { Code::Esc } else { Code::Char(char) };
-            if vi.key(Key::plain(code), &mut composer) == Outcome::Other {
+            let code = if char == '⎋' { KeyCode::Esc } else { KeyCode::Char(char) };
+            if vi.handle_key(Key::plain(code), &mut composer) == ViOutcome::Unhandled {
                 composer.insert(char);
             }
         }

@@ -6,33 +6,33 @@ use std::collections::{BTreeMap, HashSet};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::cells::{Cell, Detail, Kind, Look};
-use super::keys::{Code, Key};
+use super::cells::{Cell, CellGroup, Detail, RenderOptions};
+use super::keys::{Key, KeyCode};
 use super::markdown;
-use super::text::{cut, with_prefix, wrap};
-use super::theme::Part;
+use super::text::{prefix_line, truncate, wrap};
+use super::theme::StyleRole;
 
 /// Limit of the streamed text that is laid out.
-const MAX_SAYING: usize = 32 * 1024;
+const MAX_STREAMED_BYTES: usize = 32 * 1024;
 /// Number of rows from which a cell is not laid out again for each frame.
-const LONG: usize = 1000;
+const LONG_CELL_ROWS: usize = 1000;
 
 /// The position in the conversation.
 #[derive(Debug, Default)]
 pub(super) struct Viewer {
     /// Number of rows of each cell including the blank one before it, and for what they were measured.
     heights: Vec<usize>,
-    look: Option<Look>,
+    render_options: Option<RenderOptions>,
     /// Number of leading cells that were complete at the last measurement.
-    n_settled: usize,
+    n_complete: usize,
     /// The rows of very long cells.
-    long: BTreeMap<usize, Vec<Line<'static>>>,
+    long_cells: BTreeMap<usize, Vec<Line<'static>>>,
     /// The first visible row, counted from the start.
     top: usize,
     /// The first row, if the end is visible.
     last_top: usize,
     /// Follows the end as the conversation grows.
-    follows: bool,
+    follows_end: bool,
     selected: usize,
     /// The cells whose detail differs from the others.
     toggled: HashSet<usize>,
@@ -48,20 +48,20 @@ struct Search {
     query: String,
     is_typing: bool,
     /// The cells that contain it.
-    found: Vec<usize>,
+    matching_cells: Vec<usize>,
     /// The cell and its row that are shown.
-    at: Option<(usize, usize)>,
+    position: Option<(usize, usize)>,
 }
 
 /// The result of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ViewerOutcome {
     /// The viewer handled it.
-    Taken,
+    Handled,
     /// It closes the viewer.
     Close,
     /// The viewer did not handle it.
-    Other,
+    Unhandled,
 }
 
 /// The output of a command in a viewer of its own, a cell for each line.
@@ -75,7 +75,8 @@ impl PageViewer {
     pub(super) fn new(page: Cell, at_end: bool) -> Self {
         let cells = page.into_page_lines();
         let viewer = Viewer { has_details: false, ..Viewer::at_end(cells.len(), true) };
-        let viewer = if at_end { viewer } else { Viewer { follows: false, selected: 0, ..viewer } };
+        let viewer =
+            if at_end { viewer } else { Viewer { follows_end: false, selected: 0, ..viewer } };
         Self { cells, viewer }
     }
 }
@@ -84,13 +85,13 @@ impl Viewer {
     /// At the end of the conversation.
     pub(super) fn at_end(n_cells: usize, all_full: bool) -> Self {
         let selected = n_cells.saturating_sub(1);
-        Self { follows: true, selected, all_full, has_details: true, ..Self::default() }
+        Self { follows_end: true, selected, all_full, has_details: true, ..Self::default() }
     }
 
     /// Shows the end, and follows it.
     pub(super) fn follow_end(&mut self, n_cells: usize) {
         self.selected = n_cells.saturating_sub(1);
-        self.follows = true;
+        self.follows_end = true;
     }
 
     /// The conversation was replaced.
@@ -103,40 +104,40 @@ impl Viewer {
     }
 
     /// The rows of a cell: a blank one, and its lines wrapped to the screen.
-    fn rows(&self, cells: &[Cell], at: usize, look: Look) -> Vec<Line<'static>> {
+    fn rows(&self, cells: &[Cell], at: usize, look: RenderOptions) -> Vec<Line<'static>> {
         let mut rows = Vec::new();
-        let is_text = |cell: &Cell| cell.kind() == Kind::Text;
+        let is_text = |cell: &Cell| cell.group() == CellGroup::Text;
         if at > 0 && (is_text(&cells[at]) || is_text(&cells[at - 1])) {
             rows.push(Line::default());
         }
         let lines = cells[at].lines(look, self.detail(at));
-        rows.extend(fit(lines, look.width));
+        rows.extend(wrap_lines(lines, look.width));
         rows
     }
 
     /// Measures new cells. The last ones may still change and are measured each time.
-    fn measure(&mut self, cells: &[Cell], look: Look) {
-        if self.look != Some(look) {
-            self.forget(0);
-            self.look = Some(look);
+    fn measure(&mut self, cells: &[Cell], look: RenderOptions) {
+        if self.render_options != Some(look) {
+            self.invalidate_from(0);
+            self.render_options = Some(look);
         }
         // Cells that were running at the last measurement may have ended.
-        self.forget(self.n_settled.min(cells.len()));
-        self.n_settled = cells.iter().position(|cell| !cell.is_done()).unwrap_or(cells.len());
+        self.invalidate_from(self.n_complete.min(cells.len()));
+        self.n_complete = cells.iter().position(|cell| !cell.is_done()).unwrap_or(cells.len());
         for at in self.heights.len()..cells.len() {
             let rows = self.rows(cells, at, look);
             self.heights.push(rows.len());
-            if rows.len() > LONG {
-                self.long.insert(at, rows);
+            if rows.len() > LONG_CELL_ROWS {
+                self.long_cells.insert(at, rows);
             }
         }
     }
 
     /// Forgets the layout from this cell on.
-    fn forget(&mut self, from: usize) {
-        self.n_settled = self.n_settled.min(from);
+    fn invalidate_from(&mut self, from: usize) {
+        self.n_complete = self.n_complete.min(from);
         self.heights.truncate(from);
-        self.long.split_off(&from);
+        self.long_cells.split_off(&from);
     }
 
     /// The visible rows, with the streamed text at the end; if keys move in the viewer, with a bar at the
@@ -147,35 +148,35 @@ impl Viewer {
         saying: &str,
         last: Option<usize>,
         has_bar: bool,
-        look: Look,
+        look: RenderOptions,
         height: usize,
     ) -> Vec<Line<'static>> {
-        let inner = Look { width: look.width.saturating_sub(2).max(1), ..look };
+        let inner = RenderOptions { width: look.width.saturating_sub(2).max(1), ..look };
         self.measure(cells, inner);
         self.selected = self.selected.min(cells.len().saturating_sub(1));
         let mut end = Vec::new();
         if !saying.is_empty() {
             // Of a very long answer only the end is laid out until it is complete.
-            let from = saying.ceil_char_boundary(saying.len().saturating_sub(MAX_SAYING));
+            let from = saying.ceil_char_boundary(saying.len().saturating_sub(MAX_STREAMED_BYTES));
             end.push(Line::default());
-            end.extend(fit(markdown::render(&saying[from..], inner), inner.width));
+            end.extend(wrap_lines(markdown::render(&saying[from..], inner), inner.width));
         }
         let total = match last {
             Some(last) => self.heights.iter().take(last + 1).sum(),
             None => self.heights.iter().sum::<usize>() + end.len(),
         };
         self.last_top = total.saturating_sub(height);
-        if self.follows {
+        if self.follows_end {
             self.top = self.last_top;
         }
         self.top = self.top.min(self.last_top);
         let mut rows = Vec::with_capacity(height);
         let mut row = 0;
-        let bar = Span::styled("▌ ", look.theme.style(Part::User));
+        let bar = Span::styled("▌ ", look.theme.style(StyleRole::User));
         for (at, cell_height) in self.heights.iter().enumerate() {
             if row + cell_height > self.top && rows.len() < height {
                 let (skip, room) = (self.top.saturating_sub(row), height - rows.len());
-                let lines: Vec<_> = match self.long.get(&at) {
+                let lines: Vec<_> = match self.long_cells.get(&at) {
                     Some(lines) => lines.iter().skip(skip).take(room).cloned().collect(),
                     None => self.rows(cells, at, inner).into_iter().skip(skip).take(room).collect(),
                 };
@@ -183,7 +184,7 @@ impl Viewer {
                     let is_blank = line.spans.is_empty();
                     let is_marked = has_bar && at == self.selected && !is_blank;
                     let mark = if is_marked { bar.clone() } else { "  ".into() };
-                    rows.push(self.marked(with_prefix(mark, line.spans), look));
+                    rows.push(self.highlight_search(prefix_line(mark, line.spans), look));
                 }
             }
             row += cell_height;
@@ -193,12 +194,12 @@ impl Viewer {
         }
         let skip = self.top.saturating_sub(row);
         let rest = end.into_iter().skip(skip).take(height.saturating_sub(rows.len()));
-        rows.extend(rest.map(|line| with_prefix("  ".into(), line.spans)));
+        rows.extend(rest.map(|line| prefix_line("  ".into(), line.spans)));
         rows
     }
 
     /// Highlights the search text in a line.
-    fn marked(&self, line: Line<'static>, look: Look) -> Line<'static> {
+    fn highlight_search(&self, line: Line<'static>, look: RenderOptions) -> Line<'static> {
         let query = self.search.as_ref().map(|search| search.query.to_lowercase());
         let Some(query) = query.filter(|query| !query.is_empty()) else { return line };
         let spans = line.spans.into_iter().flat_map(|span| {
@@ -213,7 +214,7 @@ impl Viewer {
             };
             let (before, rest) = span.content.split_at(at);
             let (found, after) = rest.split_at(query.len());
-            let style = look.theme.style(Part::Warn).add_modifier(Modifier::REVERSED);
+            let style = look.theme.style(StyleRole::Warn).add_modifier(Modifier::REVERSED);
             vec![
                 Span::styled(before.to_owned(), span.style),
                 Span::styled(found.to_owned(), style),
@@ -224,13 +225,18 @@ impl Viewer {
     }
 
     /// The status line.
-    pub(super) fn status(&self, n_cells: usize, is_asked: bool, look: Look) -> Line<'static> {
-        let quiet = look.theme.style(Part::Quiet);
+    pub(super) fn status_line(
+        &self,
+        n_cells: usize,
+        is_asked: bool,
+        look: RenderOptions,
+    ) -> Line<'static> {
+        let quiet = look.theme.style(StyleRole::Quiet);
         if let Some(search) = self.search.as_ref().filter(|search| search.is_typing) {
             return Line::from(format!("/{}▏", search.query));
         }
         let found = self.search.as_ref().map_or_else(String::new, |search| {
-            let places = match search.found.len() {
+            let places = match search.matching_cells.len() {
                 0 => "nowhere".to_owned(),
                 1 => "in 1 place".to_owned(),
                 n => format!("in {n} places, n next"),
@@ -244,79 +250,83 @@ impl Viewer {
             "{}/{n_cells} · {asked}{found}q close · ↑↓ move · {details}/ search",
             self.selected + 1
         );
-        Line::styled(cut(&text, look.width).into_owned(), quiet)
+        Line::styled(truncate(&text, look.width).into_owned(), quiet)
     }
 
     /// Handles a key.
-    pub(super) fn key(&mut self, key: Key, cells: &[Cell], height: usize) -> Outcome {
+    pub(super) fn handle_key(&mut self, key: Key, cells: &[Cell], height: usize) -> ViewerOutcome {
         if let Some(search) = self.search.as_mut().filter(|search| search.is_typing) {
-            match (key.code, key.typed()) {
+            match (key.code, key.typed_char()) {
                 (_, Some(char)) => search.query.push(char),
-                (Code::Backspace, _) => {
+                (KeyCode::Backspace, _) => {
                     search.query.pop();
                 }
-                (Code::Enter, _) => {
+                (KeyCode::Enter, _) => {
                     let query = search.query.to_lowercase();
                     search.is_typing = false;
-                    search.found = if query.is_empty() {
+                    search.matching_cells = if query.is_empty() {
                         Vec::new()
                     } else {
                         let fits = |at: &usize| cells[*at].text().to_lowercase().contains(&query);
                         (0..cells.len()).filter(fits).collect()
                     };
-                    search.at = None;
-                    self.next_found(true, cells, height);
+                    search.position = None;
+                    self.show_next_match(true, cells, height);
                 }
-                (Code::Esc, _) => self.search = None,
+                (KeyCode::Esc, _) => self.search = None,
                 _ => {}
             }
-            return Outcome::Taken;
+            return ViewerOutcome::Handled;
         }
         let page = height.saturating_sub(2).max(1);
         match (key.code, key.ctrl) {
-            (Code::Char('q') | Code::Esc, false) | (Code::Char('c' | 't'), true) => {
-                return Outcome::Close;
+            (KeyCode::Char('q') | KeyCode::Esc, false) | (KeyCode::Char('c' | 't'), true) => {
+                return ViewerOutcome::Close;
             }
-            (Code::Up | Code::Char('k'), false) | (Code::Char('p'), true) => self.select(-1),
-            (Code::Down | Code::Char('j'), false) | (Code::Char('n'), true) => self.select(1),
-            (Code::PageUp | Code::Char('b'), _) => self.scroll_up(page),
-            (Code::PageDown | Code::Char(' ' | 'f'), _) => self.scroll_down(page),
-            (Code::Char('u'), _) => self.scroll_up(page / 2),
-            (Code::Char('d'), _) => self.scroll_down(page / 2),
-            (Code::Home | Code::Char('g'), _) => {
-                (self.top, self.selected, self.follows) = (0, 0, false);
+            (KeyCode::Up | KeyCode::Char('k'), false) | (KeyCode::Char('p'), true) => {
+                self.select(-1);
             }
-            (Code::End | Code::Char('G'), _) => {
+            (KeyCode::Down | KeyCode::Char('j'), false) | (KeyCode::Char('n'), true) => {
+                self.select(1);
+            }
+            (KeyCode::PageUp | KeyCode::Char('b'), _) => self.scroll_up(page),
+            (KeyCode::PageDown | KeyCode::Char(' ' | 'f'), _) => self.scroll_down(page),
+            (KeyCode::Char('u'), _) => self.scroll_up(page / 2),
+            (KeyCode::Char('d'), _) => self.scroll_down(page / 2),
+            (KeyCode::Home | KeyCode::Char('g'), _) => {
+                (self.top, self.selected, self.follows_end) = (0, 0, false);
+            }
+            (KeyCode::End | KeyCode::Char('G'), _) => {
                 self.follow_end(cells.len());
             }
-            (Code::Enter, _) => {
+            (KeyCode::Enter, _) => {
                 self.toggle(self.selected);
-                self.follows = false;
+                self.follows_end = false;
             }
-            (Code::Char('a'), false) => {
+            (KeyCode::Char('a'), false) => {
                 self.all_full = !self.all_full;
                 self.toggled.clear();
-                self.forget(0);
+                self.invalidate_from(0);
             }
-            (Code::Char('/'), _) => {
+            (KeyCode::Char('/'), _) => {
                 self.search = Some(Search { is_typing: true, ..Search::default() });
             }
-            (Code::Char('n'), false) => self.next_found(true, cells, height),
-            (Code::Char('N'), false) => self.next_found(false, cells, height),
-            _ => return Outcome::Other,
+            (KeyCode::Char('n'), false) => self.show_next_match(true, cells, height),
+            (KeyCode::Char('N'), false) => self.show_next_match(false, cells, height),
+            _ => return ViewerOutcome::Unhandled,
         }
-        Outcome::Taken
+        ViewerOutcome::Handled
     }
 
     pub(super) fn scroll_up(&mut self, rows: usize) {
         self.top = self.top.saturating_sub(rows);
-        self.follows = false;
+        self.follows_end = false;
         self.selected = self.cell_at(self.top);
     }
 
     pub(super) fn scroll_down(&mut self, rows: usize) {
         self.top += rows;
-        self.follows = self.top >= self.last_top;
+        self.follows_end = self.top >= self.last_top;
         self.selected = self.cell_at(self.top);
     }
 
@@ -337,52 +347,54 @@ impl Viewer {
 
     fn show_selected(&mut self) {
         self.top = self.heights.iter().take(self.selected).sum();
-        self.follows = false;
+        self.follows_end = false;
     }
 
     /// Shows the next place of the search text: in the same cell, or in the next one that contains it.
-    fn next_found(&mut self, forward: bool, cells: &[Cell], height: usize) {
+    fn show_next_match(&mut self, forward: bool, cells: &[Cell], height: usize) {
         let Some(search) = &self.search else { return };
         let next = |from: usize, among: &[usize]| {
             let mut among = among.iter().copied();
             if forward { among.find(|at| *at > from) } else { among.rev().find(|at| *at < from) }
         };
-        let here = search.at.filter(|(cell, _)| *cell == self.selected);
-        let cell = next(self.selected, &search.found).or(if forward {
-            search.found.first()
+        let here = search.position.filter(|(cell, _)| *cell == self.selected);
+        let cell = next(self.selected, &search.matching_cells).or(if forward {
+            search.matching_cells.first()
         } else {
-            search.found.last()
+            search.matching_cells.last()
         }
         .copied());
         let in_same =
-            here.and_then(|(cell, row)| Some((cell, next(row, &self.found_rows(cells, cell))?)));
+            here.and_then(|(cell, row)| Some((cell, next(row, &self.matching_rows(cells, cell))?)));
         let at = in_same.or_else(|| {
             let cell = cell?;
-            let mut rows = self.found_rows(cells, cell);
+            let mut rows = self.matching_rows(cells, cell);
             if rows.is_empty() && self.detail(cell) == Detail::Brief {
                 self.toggle(cell);
-                rows = self.found_rows(cells, cell);
+                rows = self.matching_rows(cells, cell);
             }
             // (A wrapped text is in no row.)
             let row = if forward { rows.first() } else { rows.last() };
             Some((cell, row.copied().unwrap_or(0)))
         });
-        let (Some((cell, row)), Some(look)) = (at, self.look) else { return };
+        let (Some((cell, row)), Some(look)) = (at, self.render_options) else { return };
         self.measure(cells, look);
         self.selected = cell;
         self.show_selected();
         self.top += row.saturating_sub(height / 3);
         if let Some(search) = &mut self.search {
-            search.at = at;
+            search.position = at;
         }
     }
 
     /// The rows of a cell that contain the search text.
-    fn found_rows(&self, cells: &[Cell], at: usize) -> Vec<usize> {
-        let (Some(search), Some(look)) = (&self.search, self.look) else { return Vec::new() };
+    fn matching_rows(&self, cells: &[Cell], at: usize) -> Vec<usize> {
+        let (Some(search), Some(look)) = (&self.search, self.render_options) else {
+            return Vec::new();
+        };
         let query = search.query.to_lowercase();
         let laid_out;
-        let rows = match self.long.get(&at) {
+        let rows = match self.long_cells.get(&at) {
             Some(rows) => rows,
             None => {
                 laid_out = self.rows(cells, at, look);
@@ -400,12 +412,12 @@ impl Viewer {
         if !self.toggled.remove(&at) {
             self.toggled.insert(at);
         }
-        self.forget(at);
+        self.invalidate_from(at);
     }
 }
 
 /// Wraps lines that are wider than the screen (code).
-fn fit(lines: Vec<Line<'static>>, columns: usize) -> Vec<Line<'static>> {
+fn wrap_lines(lines: Vec<Line<'static>>, columns: usize) -> Vec<Line<'static>> {
     let fitted = lines.into_iter().flat_map(|line| {
         let style = line.style;
         wrap(&line.spans, columns).into_iter().map(move |spans| Line::from(spans).style(style))

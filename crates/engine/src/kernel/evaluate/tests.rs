@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use agent_protocol::control::{ControlDecision, Recovery, Retry};
+use agent_protocol::control::{ControlDecision, Recovery, RetryStrategy};
 use agent_protocol::envelope::Envelope;
 
 fn call(name: &str, arguments: &str) -> ToolCall {
@@ -22,23 +22,23 @@ fn envelope(code: Option<&str>, data: &Value) -> Envelope {
     serde_json::from_value(value).expect("an envelope")
 }
 
-fn answered(envelope: Envelope) -> Answer {
-    Answer {
+fn answered(envelope: Envelope) -> ToolCallResult {
+    ToolCallResult {
         envelope: envelope.into(),
         effect: None,
-        denied: false,
+        is_denied: false,
         violates_instruction: false,
-        changed: crate::registry::Changed::default(),
-        stop: None,
+        changed: crate::registry::ChangedFiles::default(),
+        stop_reason: None,
     }
 }
 
-fn answer(code: Option<&str>, data: &Value) -> Answer {
+fn answer(code: Option<&str>, data: &Value) -> ToolCallResult {
     answered(envelope(code, data))
 }
 
 /// A failed call with this code.
-fn error(code: &str) -> Answer {
+fn error(code: &str) -> ToolCallResult {
     answer(Some(code), &json!({}))
 }
 
@@ -46,8 +46,8 @@ fn round(state: &mut State, name: &str, arguments: &str, code: Option<&str>, dat
     calls(state, &[call(name, arguments)], &[answer(code, data)]);
 }
 
-fn calls(state: &mut State, calls: &[ToolCall], answers: &[Answer]) {
-    evaluate(state, &Round::Calls { calls, answers });
+fn calls(state: &mut State, calls: &[ToolCall], answers: &[ToolCallResult]) {
+    evaluate(state, &RoundOutcome::Calls { calls, results: answers });
 }
 
 fn new() -> State {
@@ -59,7 +59,7 @@ fn failed_call_is_resolved_by_its_success() {
     let mut state = new();
     round(&mut state, "Edit", "{}", Some("NO_MATCH"), &json!({}));
     let failure = state.last_failure.clone().expect("evidence");
-    assert_eq!(failure.category, Category::ParameterError);
+    assert_eq!(failure.category, CauseCategory::ParameterError);
     assert_eq!(failure.chain, "Edit a.rs");
     assert_eq!(failure.signature, "Edit NO_MATCH: line #");
     assert!(!state.step_success);
@@ -116,7 +116,7 @@ fn command_not_found_is_a_dependency_error() {
     let mut state = new();
     let data = json!({"stderr": "bash: pytest: command not found", "exit_code": 127});
     round(&mut state, "Bash", "{}", Some("COMMAND_FAILED"), &data);
-    assert_eq!(state.last_failure.map(|f| f.category), Some(Category::DependencyError));
+    assert_eq!(state.last_failure.map(|f| f.category), Some(CauseCategory::DependencyError));
 }
 
 #[test]
@@ -138,18 +138,27 @@ fn refused_repetition_counts_as_the_repeated_failure() {
     round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
     round(&mut state, "Read", "{1}", Some("REPEATED_CALL"), &json!({}));
     assert_eq!(state.unvaried_failures, 3);
-    assert_eq!(state.last_failure.map(|f| f.signal), Some(Signal::Loop));
+    assert_eq!(state.last_failure.map(|f| f.signal), Some(FailureSignal::Loop));
 }
 
 #[test]
 fn bad_answers_and_failed_checks_have_separate_retries() {
     let mut state = new();
-    let bad = Round::Answer { signal: Signal::BadAnswer, about: "", why: "empty", output: "" };
-    let check =
-        Round::Answer { signal: Signal::CheckFailed, about: "true", why: "exit 1", output: "" };
+    let bad = RoundOutcome::RejectedAnswer {
+        signal: FailureSignal::BadAnswer,
+        reason_key: "",
+        why: "empty",
+        output: "",
+    };
+    let check = RoundOutcome::RejectedAnswer {
+        signal: FailureSignal::CheckFailed,
+        reason_key: "true",
+        why: "exit 1",
+        output: "",
+    };
     for round in [&bad, &bad, &check] {
         evaluate(&mut state, round);
-        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        state.apply_decision(ControlDecision::Retry(RetryStrategy::Feedback));
     }
     assert_eq!(state.retry_count().n, 1);
     round(&mut state, "Read", "{}", None, &json!({}));
@@ -164,7 +173,7 @@ fn parse_error_is_resolved_by_any_success_of_the_tool() {
         let mut envelope = envelope(Some("INVALID_PARAM"), &json!({}));
         envelope.context.params_input.clear();
         calls(&mut state, &[call("Write", "{")], &[answered(envelope)]);
-        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        state.apply_decision(ControlDecision::Retry(RetryStrategy::Feedback));
         assert_eq!(state.retry_count().n, 1);
         round(&mut state, "Write", "{}", None, &json!({}));
     }
@@ -176,7 +185,7 @@ fn repeated_batch_of_failing_calls_counts_as_identical() {
     for times in 1..=3 {
         let made = [call("Read", "{1}"), call("Grep", "{2}")];
         calls(&mut state, &made, &[error("NOT_FOUND"), error("INVALID_PARAM")]);
-        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        state.apply_decision(ControlDecision::Retry(RetryStrategy::Feedback));
         assert_eq!(state.unvaried_failures, times);
     }
 }
@@ -190,7 +199,7 @@ fn successive_guesses_are_one_chain_until_a_success() {
         let made = call("Read", &format!("{{\"path\":\"{path}\"}}"));
         calls(state, std::slice::from_ref(&made), &[answered(envelope)]);
         let n = state.retry_count().n;
-        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        state.apply_decision(ControlDecision::Retry(RetryStrategy::Feedback));
         assert!(state.failed_call.as_ref().is_some_and(|failed| failed.call == made));
         n
     };
@@ -213,13 +222,16 @@ fn observation_becomes_a_failure_only_with_a_known_remedy() {
         let (made, failed) = (call("Bash", "{}"), answer(Some("COMMAND_FAILED"), &failing));
         calls(&mut state, std::slice::from_ref(&made), std::slice::from_ref(&failed));
         assert!(state.step_success);
-        assert!(attach(&mut state, &made, &failed, &remedy()));
+        assert!(attach_remedy(&mut state, &made, &failed, &remedy()));
         assert!(!state.step_success && state.remedy().is_some());
-        state.carry_out(ControlDecision::Retry(Retry::Adjusted));
-        assert_eq!((state.retry_count().n, state.own_retries()), (1, 0));
+        state.apply_decision(ControlDecision::Retry(RetryStrategy::Adjusted));
+        assert_eq!((state.retry_count().n, state.retries_without_remedies()), (1, 0));
         let then = if helps { None } else { Some("COMMAND_FAILED") };
         let then = answer(then, &failing);
-        evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{2}"), answer: &then });
+        evaluate(
+            &mut state,
+            &RoundOutcome::KernelCall { call: &call("Bash", "{2}"), result: &then },
+        );
         // If it does not help, the failure is an observation again.
         assert!(state.step_success && state.last_failure.is_none());
         assert!(!is_open(&state, "Bash a.rs"));
@@ -231,12 +243,12 @@ fn failed_remedy_leaves_the_failure_unchanged() {
     let mut state = new();
     round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
     let before = state.last_failure.clone();
-    assert!(attach(&mut state, &call("Read", "{1}"), &error("NOT_FOUND"), &remedy()));
-    state.carry_out(ControlDecision::Retry(Retry::Adjusted));
+    assert!(attach_remedy(&mut state, &call("Read", "{1}"), &error("NOT_FOUND"), &remedy()));
+    state.apply_decision(ControlDecision::Retry(RetryStrategy::Adjusted));
     let other = error("INVALID_PARAM");
-    evaluate(&mut state, &Round::Kernel { call: &call("Read", "{2}"), answer: &other });
+    evaluate(&mut state, &RoundOutcome::KernelCall { call: &call("Read", "{2}"), result: &other });
     assert_eq!(state.last_failure, before);
-    assert!(!state.step_success && state.own_retries() == 0);
+    assert!(!state.step_success && state.retries_without_remedies() == 0);
     assert!(!state.wants_reflection(), "no question earlier than without memory");
 }
 
@@ -245,9 +257,9 @@ fn remedy_is_not_applied_without_remaining_retries() {
     let mut state = new();
     for _ in 0..4 {
         round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
-        state.carry_out(ControlDecision::Retry(Retry::Feedback));
+        state.apply_decision(ControlDecision::Retry(RetryStrategy::Feedback));
     }
-    assert!(!attach(&mut state, &call("Read", "{1}"), &error("NOT_FOUND"), &remedy()));
+    assert!(!attach_remedy(&mut state, &call("Read", "{1}"), &error("NOT_FOUND"), &remedy()));
 }
 
 #[test]
@@ -256,7 +268,7 @@ fn failed_kernel_call_resolves_nothing() {
     round(&mut state, "Read", "{}", Some("NOT_FOUND"), &json!({}));
     let data = json!({"stdout": "", "stderr": "no", "exit_code": 1});
     let answer = answer(Some("COMMAND_FAILED"), &data);
-    evaluate(&mut state, &Round::Kernel { call: &call("Bash", "{}"), answer: &answer });
+    evaluate(&mut state, &RoundOutcome::KernelCall { call: &call("Bash", "{}"), result: &answer });
     assert!(!state.step_success);
     assert!(is_open(&state, "Read a.rs"));
     let failure = state.last_failure.expect("evidence");
@@ -268,10 +280,13 @@ fn failed_write_is_resolved_only_by_a_write() {
     let write = || Some(Effect::Write { path: "a.rs".into() });
     let after = |effect: Option<Effect>, name: &str| {
         let mut state = new();
-        let failed = Answer { effect: write(), ..error("NO_MATCH") };
+        let failed = ToolCallResult { effect: write(), ..error("NO_MATCH") };
         calls(&mut state, &[call("Edit", "{}")], &[failed]);
-        let answer = Answer { effect, ..answer(None, &json!({})) };
-        evaluate(&mut state, &Round::Kernel { call: &call(name, "{}"), answer: &answer });
+        let answer = ToolCallResult { effect, ..answer(None, &json!({})) };
+        evaluate(
+            &mut state,
+            &RoundOutcome::KernelCall { call: &call(name, "{}"), result: &answer },
+        );
         assert!(state.step_success, "the model goes on with what it found");
         is_open(&state, "Edit a.rs")
     };
@@ -284,7 +299,7 @@ fn failed_kernel_call_replaces_the_failed_call() {
     let mut state = new();
     round(&mut state, "Read", "{1}", Some("NOT_FOUND"), &json!({}));
     let answer = error("NOT_FOUND");
-    evaluate(&mut state, &Round::Kernel { call: &call("Glob", "{2}"), answer: &answer });
+    evaluate(&mut state, &RoundOutcome::KernelCall { call: &call("Glob", "{2}"), result: &answer });
     let failed = state.failed_call.expect("a call");
     assert_eq!((failed.call.name.as_str(), failed.parent.name.as_str()), ("Glob", "Read"));
 }
@@ -295,14 +310,14 @@ fn permission_failure_yields_to_other_failures() {
     let made = [call("Bash", "{}"), call("Read", "{}")];
     calls(&mut state, &made, &[error("ACCESS_DENIED"), error("NOT_FOUND")]);
     let category = state.last_failure.map(|failure| failure.category);
-    assert_eq!(category, Some(Category::ParameterError));
+    assert_eq!(category, Some(CauseCategory::ParameterError));
 }
 
 #[test]
 fn todo_update_is_not_a_step_success() {
     let mut state = new();
     let mut ends_well = |effect| {
-        let answer = Answer { effect: Some(effect), ..answer(None, &json!({})) };
+        let answer = ToolCallResult { effect: Some(effect), ..answer(None, &json!({})) };
         calls(&mut state, &[call("TodoWrite", "{}")], &[answer]);
         state.step_had_success
     };
@@ -315,10 +330,10 @@ fn failures_of_one_chain_in_one_round_count_once() {
     let mut state = new();
     let made = ["{1}", "{2}", "{3}"].map(|arguments| call("Read", arguments));
     calls(&mut state, &made, &["NOT_FOUND"; 3].map(error));
-    state.carry_out(ControlDecision::Retry(Retry::Feedback));
+    state.apply_decision(ControlDecision::Retry(RetryStrategy::Feedback));
     assert_eq!(state.retry_count().n, 1);
 }
 
 fn is_open(state: &State, chain: &str) -> bool {
-    state.chains.get(chain).is_some_and(|chain| chain.open)
+    state.chains.get(chain).is_some_and(|chain| chain.is_open)
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::shown;
-use agent_permission::Line;
+use super::shorten_command;
+use agent_permission::CommandLine;
 
 /// The pipelines with several stages that ran, as far as they are known.
 pub(super) struct Pipelines {
@@ -22,11 +22,11 @@ struct Stage {
 
 impl Pipelines {
     /// From the statuses that bash reported.
-    pub(super) fn read(line: &Line, statuses: &[Vec<i32>]) -> Self {
+    pub(super) fn from_statuses(line: &CommandLine, statuses: &[Vec<i32>]) -> Self {
         let Some(last) = statuses.last() else {
             return Self { pipelines: Vec::new(), ends_with_pipeline: false };
         };
-        if let Some(ran) = line.ran(statuses).filter(|_| statuses.len() > 1) {
+        if let Some(ran) = line.pipeline_runs(statuses).filter(|_| statuses.len() > 1) {
             let ends_with_pipeline = ran.last().is_some_and(|last| last.stages.len() > 1);
             let stage = |(command, exit_code)| Stage { command: Some(command), exit_code };
             let pipelines = ran.into_iter().map(|ran| ran.stages.into_iter().map(stage).collect());
@@ -47,33 +47,34 @@ impl Pipelines {
     }
 
     /// The stages of the last pipeline.
-    pub(super) fn last(&self) -> Vec<Value> {
+    pub(super) fn last_stages(&self) -> Vec<Value> {
         let last = self.pipelines.last().filter(|_| self.ends_with_pipeline);
-        last.into_iter().flatten().map(Stage::row).collect()
+        last.into_iter().flatten().map(Stage::to_row).collect()
     }
 
     /// The stages of every pipeline, if there are others.
-    pub(super) fn all(&self) -> Option<Value> {
+    pub(super) fn all_stages(&self) -> Option<Value> {
         let is_more = self.pipelines.len() > usize::from(self.ends_with_pipeline);
-        let row = |stages: &Vec<Stage>| stages.iter().map(Stage::row).collect::<Vec<_>>();
+        let row = |stages: &Vec<Stage>| stages.iter().map(Stage::to_row).collect::<Vec<_>>();
         is_more.then(|| json!(self.pipelines.iter().map(row).collect::<Vec<_>>()))
     }
 
     /// `stage 1/3 `rg x` exited 2`, for each failed stage except the last.
     pub(super) fn failed_stages(&self) -> Option<String> {
         let failed: Vec<String> =
-            self.pipelines.iter().flat_map(|stages| failed_of(stages)).collect();
+            self.pipelines.iter().flat_map(|stages| failed_stages_of(stages)).collect();
         (!failed.is_empty()).then(|| failed.join(", "))
     }
 }
 
-fn failed_of(stages: &[Stage]) -> Vec<String> {
+fn failed_stages_of(stages: &[Stage]) -> Vec<String> {
     let n_stages = stages.len();
     (1..n_stages)
         .zip(stages)
         .filter(|(_, stage)| stage.has_failed())
         .map(|(n, stage)| {
-            let name = stage.command.as_deref().map(|command| format!(" `{}`", shown(command)));
+            let name =
+                stage.command.as_deref().map(|command| format!(" `{}`", shorten_command(command)));
             let why = if stage.exit_code == 127 { " (not found)" } else { "" };
             let name = name.unwrap_or_default();
             format!("stage {n}/{n_stages}{name} exited {}{why}", stage.exit_code)
@@ -82,7 +83,7 @@ fn failed_of(stages: &[Stage]) -> Vec<String> {
 }
 
 impl Stage {
-    fn row(&self) -> Value {
+    fn to_row(&self) -> Value {
         match &self.command {
             Some(command) => json!({"command": command, "exit_code": self.exit_code}),
             None => json!({"exit_code": self.exit_code}),

@@ -7,26 +7,26 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use agent_host::exec::Exec;
-use agent_host::workspace::{DiffSize, ImageStore, Spill, Workspace};
-use agent_protocol::tool::Rights;
+use agent_host::workspace::{DiffSize, ImageStore, SpillFolder, Workspace};
+use agent_protocol::tool::CommandRights;
 
 fn cx(dir: &TempDir) -> ToolCx {
     ToolCx {
-        call: String::new(),
+        call_id: String::new(),
         workspace: Arc::new(Workspace::open(dir.path(), &[]).unwrap()),
         exec: Arc::new(Exec::new(&[])),
-        spill: Arc::new(Spill::none(&[])),
+        spill: Arc::new(SpillFolder::temporary(&[])),
         images: Arc::new(ImageStore::in_memory()),
         takes_images: true,
         cancel: CancellationToken::new(),
         secrets: Arc::default(),
-        rights: Rights::default(),
-        withheld: agent_permission::Withheld::default(),
-        watcher: None,
+        rights: CommandRights::default(),
+        read_restrictions: agent_permission::HiddenFiles::default(),
+        output_watcher: None,
         inquirer: None,
         checked_path: None,
-        seen: None,
-        diff: DiffSize::Preview,
+        expected_snapshot: None,
+        diff_size: DiffSize::Preview,
     }
 }
 
@@ -178,6 +178,6 @@ fn tool_schema_rejects_additional_properties() {
     assert_eq!(tool.spec().schema["additionalProperties"], false);
     assert_eq!(
         tool.spec().schema["properties"]["timeout_ms"]["default"],
-        u64::try_from(TIMEOUT.as_millis()).unwrap()
+        u64::try_from(DEFAULT_TIMEOUT.as_millis()).unwrap()
     );
 }

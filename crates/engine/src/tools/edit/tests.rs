@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use crate::tools::testing::{Desk, numbered};
+use crate::tools::testing::{TestProject, numbered_lines};
 use crate::tools::{edit, read};
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 
-async fn edit(desk: &Desk, old: &str, new: &str) -> Result<Report, Failure> {
-    desk.ok(&read::tool(), json!({"path": "a"})).await;
+async fn edit(desk: &TestProject, old: &str, new: &str) -> Result<Report, Failure> {
+    desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     let input = json!({"path": "a", "old_string": old, "new_string": new});
     desk.call(&edit::tool(), input).await
 }
 
 /// Asserts the file's bytes after an edit.
 async fn check(file: &[u8], old: &str, new: &str, expected: &[u8]) {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", file);
     let report = edit(&desk, old, new).await.unwrap();
     assert_eq!(String::from_utf8_lossy(&desk.bytes("a")), String::from_utf8_lossy(expected));
@@ -23,7 +23,7 @@ async fn check(file: &[u8], old: &str, new: &str, expected: &[u8]) {
 }
 
 async fn no_match(file: &str, old: &str, message: &str) -> Failure {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", file);
     let failure = edit(&desk, old, "something else").await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::NoMatch);
@@ -48,7 +48,7 @@ async fn edit_changes_only_the_replaced_text() {
 
 #[tokio::test]
 async fn edit_refuses_characters_missing_in_the_encoding() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", b"caf\xE9 au lait\n");
     let failure = edit(&desk, "lait", "\u{4e2d}").await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::Encoding);
@@ -57,13 +57,13 @@ async fn edit_refuses_characters_missing_in_the_encoding() {
 
 #[tokio::test]
 async fn multiple_matches_are_listed_or_all_replaced() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "x\ny\nx\n");
     let failure = edit(&desk, "x", "z").await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::MultipleMatches);
     assert_eq!(failure.data["lines"], json!([1, 3]));
     let all = json!({"path": "a", "old_string": "x", "new_string": "z", "replace_all": true});
-    let report = desk.ok(&edit::tool(), all).await;
+    let report = desk.call_ok(&edit::tool(), all).await;
     assert_eq!(
         (report.data["replacements"].clone(), desk.text("a")),
         (json!(2), "z\ny\nz\n".into())
@@ -74,24 +74,24 @@ async fn multiple_matches_are_listed_or_all_replaced() {
 
 #[tokio::test]
 async fn invalid_edit_arguments_are_refused() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "x\n");
     assert_eq!(edit(&desk, "", "z").await.unwrap_err().code, ErrorCode::InvalidParam);
     assert_eq!(edit(&desk, "x", "x").await.unwrap_err().code, ErrorCode::InvalidParam);
     let input = json!({"path": "b", "old_string": "x", "new_string": "y"});
-    desk.fails(&edit::tool(), input, ErrorCode::NotFound).await;
+    desk.call_fails(&edit::tool(), input, ErrorCode::NotFound).await;
 }
 
 #[tokio::test]
 async fn edit_requires_a_read() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "x\n");
     let input = json!({"path": "a", "old_string": "x", "new_string": "y"});
-    desk.fails(&edit::tool(), input.clone(), ErrorCode::NotRead).await;
-    desk.ok(&read::tool(), json!({"path": "./sub/../a"})).await;
-    desk.ok(&edit::tool(), input).await;
+    desk.call_fails(&edit::tool(), input.clone(), ErrorCode::NotRead).await;
+    desk.call_ok(&read::tool(), json!({"path": "./sub/../a"})).await;
+    desk.call_ok(&edit::tool(), input).await;
     let next = json!({"path": "a", "old_string": "y", "new_string": "z"});
-    desk.ok(&edit::tool(), next).await;
+    desk.call_ok(&edit::tool(), next).await;
     assert_eq!(desk.text("a"), "z\n");
 }
 
@@ -117,7 +117,7 @@ async fn no_match_explains_the_difference() {
 
 #[tokio::test]
 async fn already_applied_edit_is_reported() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "one\ntwo\n");
     let failure = edit(&desk, "zwei", "two").await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::NoMatch);
@@ -126,14 +126,14 @@ async fn already_applied_edit_is_reported() {
 
 #[tokio::test]
 async fn no_match_in_a_large_file_is_explained_quickly() {
-    let desk = Desk::new();
-    let file = numbered(300_000, |n| format!("let value_{n} = compute({n});\n"));
+    let desk = TestProject::new();
+    let file = numbered_lines(300_000, |n| format!("let value_{n} = compute({n});\n"));
     desk.file("a", file);
-    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     let begin = std::time::Instant::now();
     let old = "let value_x = compute(y, z);\n".repeat(50);
     let input: Value = json!({"path": "a", "old_string": old, "new_string": "q"});
-    desk.fails(&edit::tool(), input, ErrorCode::NoMatch).await;
+    desk.call_fails(&edit::tool(), input, ErrorCode::NoMatch).await;
     // (Comparing every pair of lines would take hours.)
     assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
 }

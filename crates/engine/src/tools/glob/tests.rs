@@ -7,22 +7,22 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::tools::glob;
-use crate::tools::testing::Desk;
+use crate::tools::testing::TestProject;
 use agent_protocol::envelope::ErrorCode;
 
 /// A project in which each file is older than the one before it.
-fn desk(files: &[&str]) -> Desk {
-    let desk = Desk::new();
+fn desk(files: &[&str]) -> TestProject {
+    let desk = TestProject::new();
     for (age, path) in files.iter().enumerate() {
         desk.file(path, "x\n");
         let time = SystemTime::now() - Duration::from_secs(age as u64 * 60);
-        File::options().write(true).open(desk.at(path)).unwrap().set_modified(time).unwrap();
+        File::options().write(true).open(desk.path_of(path)).unwrap().set_modified(time).unwrap();
     }
     desk
 }
 
-async fn check(desk: &Desk, input: Value, paths: &[&str]) {
-    let report = desk.ok(&glob::tool(), input.clone()).await;
+async fn check(desk: &TestProject, input: Value, paths: &[&str]) {
+    let report = desk.call_ok(&glob::tool(), input.clone()).await;
     assert_eq!(report.data["paths"], json!(paths), "{input}: {}", report.text);
     assert!(!report.partial);
 }
@@ -51,7 +51,7 @@ async fn excluded_matches_are_reported() {
     let everything = ["a.rs", "target/b.rs", "node_modules/c.rs", ".hidden/d.rs", "sub/e.rs"];
     check(&desk, all, &everything).await;
     for (pattern, flag) in [("b.rs", "include_ignored"), ("d.rs", "include_hidden")] {
-        let report = desk.ok(&glob::tool(), json!({"pattern": pattern})).await;
+        let report = desk.call_ok(&glob::tool(), json!({"pattern": pattern})).await;
         assert!(report.text.contains(flag), "{}", report.text);
     }
     // An explicitly named directory is searched even if excluded; rules above it still apply to
@@ -65,7 +65,7 @@ async fn excluded_matches_are_reported() {
 #[tokio::test]
 async fn glob_reports_matches_that_differ_in_case() {
     let desk = desk(&["README.md"]);
-    let report = desk.ok(&glob::tool(), json!({"pattern": "readme.md"})).await;
+    let report = desk.call_ok(&glob::tool(), json!({"pattern": "readme.md"})).await;
     assert!(report.text.contains("README.md"), "{}", report.text);
 }
 
@@ -79,7 +79,7 @@ async fn glob_hints_at_a_missing_prefix_or_a_directory() {
         ("crate/src", "crate/src is a directory: list it with LS, or search for crate/src/**."),
         ("nowhere/*.rs", "No files matching \"nowhere/*.rs\" in the project."),
     ] {
-        let report = desk.ok(&glob::tool(), json!({"pattern": pattern})).await;
+        let report = desk.call_ok(&glob::tool(), json!({"pattern": pattern})).await;
         assert!(report.text.ends_with(hint), "{}", report.text);
     }
 }
@@ -88,7 +88,7 @@ async fn glob_hints_at_a_missing_prefix_or_a_directory() {
 async fn exactly_the_limit_is_not_truncated() {
     let desk = desk(&["a", "b", "c"]);
     check(&desk, json!({"pattern": "*", "limit": 3}), &["a", "b", "c"]).await;
-    let report = desk.ok(&glob::tool(), json!({"pattern": "*", "limit": 2})).await;
+    let report = desk.call_ok(&glob::tool(), json!({"pattern": "*", "limit": 2})).await;
     assert!(report.partial && report.data["truncated"] == true);
     assert_eq!(report.data["paths"], json!(["a", "b"]));
     assert_eq!(report.stats["matched"], 3);
@@ -98,36 +98,38 @@ async fn exactly_the_limit_is_not_truncated() {
 async fn limits_end_a_search() {
     let desk = desk(&["a", "b", "c", "d"]);
     let few = glob::with_limits(Duration::from_secs(2), 2);
-    let report = desk.ok(&few, json!({"pattern": "*"})).await;
+    let report = desk.call_ok(&few, json!({"pattern": "*"})).await;
     assert_eq!(
         (report.partial, report.data["aborted_reason"].clone()),
         (true, json!("count_limit"))
     );
     assert_eq!((&report.stats["matched"], &report.stats["visited"]), (&json!(2), &json!(2)));
-    desk.fails(&few, json!({"pattern": "zzz"}), ErrorCode::Timeout).await;
+    desk.call_fails(&few, json!({"pattern": "zzz"}), ErrorCode::Timeout).await;
     let short = glob::with_limits(Duration::ZERO, 1000);
     // (Another thread may have found a file before the clock is read.)
-    desk.fails(&short, json!({"pattern": "zzz"}), ErrorCode::Timeout).await;
+    desk.call_fails(&short, json!({"pattern": "zzz"}), ErrorCode::Timeout).await;
 }
 
 #[tokio::test]
 async fn bad_pattern_is_refused_with_its_position() {
     let desk = desk(&["a"]);
     for (pattern, position) in [("a[bc", 2), ("x/{a,b", 3), ("[z-a]", 2), ("ab}", 3)] {
-        let failure =
-            desk.fails(&glob::tool(), json!({"pattern": pattern}), ErrorCode::InvalidParam).await;
+        let failure = desk
+            .call_fails(&glob::tool(), json!({"pattern": pattern}), ErrorCode::InvalidParam)
+            .await;
         assert_eq!(failure.data["position"], position, "{}", failure.message);
     }
-    desk.fails(&glob::tool(), json!({"pattern": "*", "path": "a"}), ErrorCode::NotADirectory).await;
+    desk.call_fails(&glob::tool(), json!({"pattern": "*", "path": "a"}), ErrorCode::NotADirectory)
+        .await;
 }
 
 #[tokio::test]
 async fn symlinks_are_not_followed_outside_the_project() {
     let desk = desk(&["sub/a.rs"]);
-    symlink("/etc", desk.at("etc")).unwrap();
-    symlink("/etc/passwd", desk.at("passwd.rs")).unwrap();
-    symlink("sub/a.rs", desk.at("in.rs")).unwrap();
-    symlink("..", desk.at("sub/up")).unwrap();
+    symlink("/etc", desk.path_of("etc")).unwrap();
+    symlink("/etc/passwd", desk.path_of("passwd.rs")).unwrap();
+    symlink("sub/a.rs", desk.path_of("in.rs")).unwrap();
+    symlink("..", desk.path_of("sub/up")).unwrap();
     check(&desk, json!({"pattern": "*.rs"}), &["in.rs", "sub/a.rs"]).await;
     check(&desk, json!({"pattern": "**/passwd"}), &[]).await;
 }

@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use regex_syntax::hir::{Hir, HirKind};
 
 /// Shorter text is in too many lines to be worth a search of its own.
-const MIN_REQUIRED: usize = 3;
+const MIN_REQUIRED_BYTES: usize = 3;
 
 /// A regular expression that finds lines by required text where it can.
 ///
@@ -21,25 +21,25 @@ pub(super) struct LineMatcher {
 
 impl LineMatcher {
     /// A matcher of lines; `pattern` is the one that `regex` was built from.
-    pub(super) fn of_lines(regex: RegexMatcher, pattern: &str, is_case_sensitive: bool) -> Self {
+    pub(super) fn for_lines(regex: RegexMatcher, pattern: &str, is_case_sensitive: bool) -> Self {
         let parsed = regex_syntax::ParserBuilder::new()
             .utf8(false)
             .case_insensitive(!is_case_sensitive)
             .build()
             .parse(pattern);
-        let required = parsed.ok().and_then(|hir| longer_than_the_first(&hir));
+        let required = parsed.ok().and_then(|hir| longest_later_literal(&hir));
         let required = required.map(|text| Finder::new(&text).into_owned());
         Self { regex, required }
     }
 
     /// A matcher whose matches may go over several lines.
-    pub(super) fn of_text(regex: RegexMatcher) -> Self {
+    pub(super) fn for_text(regex: RegexMatcher) -> Self {
         Self { regex, required: None }
     }
 }
 
 /// The longest literal of a sequence, unless it is short or the sequence begins with one that is as long.
-fn longer_than_the_first(hir: &Hir) -> Option<Box<[u8]>> {
+fn longest_later_literal(hir: &Hir) -> Option<Box<[u8]>> {
     let HirKind::Concat(parts) = hir.kind() else { return None };
     let literal = |part: &Hir| match part.kind() {
         HirKind::Literal(literal) => literal.0.clone(),
@@ -47,7 +47,7 @@ fn longer_than_the_first(hir: &Hir) -> Option<Box<[u8]>> {
     };
     let first = literal(parts.first()?);
     let longest = parts.iter().skip(1).map(literal).max_by_key(|literal| literal.len())?;
-    (longest.len() > first.len().max(MIN_REQUIRED - 1)).then_some(longest)
+    (longest.len() > first.len().max(MIN_REQUIRED_BYTES - 1)).then_some(longest)
 }
 
 impl Matcher for LineMatcher {
@@ -88,7 +88,7 @@ mod tests {
 
     fn required(pattern: &str, is_case_sensitive: bool) -> Option<String> {
         let regex = RegexMatcher::new(pattern).expect("a pattern");
-        let required = LineMatcher::of_lines(regex, pattern, is_case_sensitive).required?;
+        let required = LineMatcher::for_lines(regex, pattern, is_case_sensitive).required?;
         Some(String::from_utf8_lossy(required.needle()).into_owned())
     }
 
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn lines_are_found_by_required_text_and_checked() {
         let regex = RegexMatcher::new_line_matcher(r"a\w+bcd").expect("a pattern");
-        let matcher = LineMatcher::of_lines(regex, r"a\w+bcd", true);
+        let matcher = LineMatcher::for_lines(regex, r"a\w+bcd", true);
         let mut lines = Vec::new();
         let sink = grep_searcher::sinks::UTF8(|n, line| {
             lines.push((n, line.to_owned()));

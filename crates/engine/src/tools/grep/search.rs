@@ -11,32 +11,34 @@ use globset::GlobMatcher;
 use grep_matcher::LineTerminator;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
-use super::Output;
+use super::OutputMode;
+use super::hit_collector::{Hit, HitCollector};
 use super::matcher::LineMatcher;
-use super::sink::{Collect, Hit};
-use crate::tools::files::Stop;
-use agent_host::workspace::{Base, Kind, Part, ProjectPath, Rules, Walk, Workspace};
-use agent_permission::{Why, Withheld, is_secret};
+use crate::tools::files::SearchLimits;
+use agent_host::workspace::{
+    FileKind, ProjectPath, ThreadResults, Walk, WalkBase, WalkRules, Workspace,
+};
+use agent_permission::{HiddenFiles, HiddenReason, is_secret_file};
 use agent_protocol::envelope::Failure;
 
 /// Size limit of a line (or, with multiline, of a file) that is searched.
-const MAX_HEAP: usize = 64 * 1024 * 1024;
+const MAX_HEAP_BYTES: usize = 64 * 1024 * 1024;
 /// Size of the beginning in which a NUL makes a file binary, as in Read.
-const BINARY_WITHIN: usize = 8 * 1024;
+const BINARY_CHECK_BYTES: usize = 8 * 1024;
 /// Size up to which a file is read and searched as a whole.
-const SMALL: usize = 128 * 1024;
+const MAX_BUFFERED_BYTES: usize = 128 * 1024;
 
 #[derive(Clone)]
-pub(super) struct Search<'a> {
+pub(super) struct GrepSearch<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) matcher: LineMatcher,
     pub(super) file_pattern: Option<GlobMatcher>,
     pub(super) multiline: bool,
     pub(super) context: usize,
-    pub(super) output: Output,
+    pub(super) output: OutputMode,
     pub(super) limit: usize,
-    pub(super) withheld: &'a Withheld,
-    pub(super) stop: Stop,
+    pub(super) read_restrictions: &'a HiddenFiles,
+    pub(super) limits: SearchLimits,
 }
 
 /// The matches in one file.
@@ -48,14 +50,14 @@ pub(super) struct FileHits {
 
 /// The matches, newest file first.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct GrepMatches {
     pub(super) files: Vec<FileHits>,
     pub(super) n_hits: u64,
     pub(super) matched_lines: u64,
     pub(super) matched_files: u64,
-    pub(super) searched: u64,
+    pub(super) searched_files: u64,
     /// Number of files, including those that `file_pattern` excluded.
-    pub(super) met: u64,
+    pub(super) candidate_files: u64,
     pub(super) binary_skipped: u64,
     /// Files that look like secrets.
     pub(super) secret_skipped: u64,
@@ -71,84 +73,102 @@ pub(super) struct Found {
 
 /// The results of one thread: only the newest files that can be shown are kept.
 #[derive(Default)]
-struct Gathered {
-    counts: Found,
+struct ThreadMatches {
+    counts: GrepMatches,
     newest: BTreeMap<(Reverse<SystemTime>, String), FileHits>,
     n_kept: usize,
 }
 
 /// The tools of one thread.
-struct Tools {
+struct ThreadResources {
     /// (A copy for each thread avoids waiting for its cache.)
     matcher: LineMatcher,
     searcher: Searcher,
     buffer: Vec<u8>,
 }
 
-impl Search<'_> {
-    pub(super) fn file(&self, path: &ProjectPath) -> Found {
-        let mut gathered = Gathered::default();
+impl GrepSearch<'_> {
+    pub(super) fn search_file(&self, path: &ProjectPath) -> GrepMatches {
+        let mut gathered = ThreadMatches::default();
         match self.workspace.open_file(path) {
-            Ok((file, _)) => self.search(&mut self.tools(), &file, &|| path.clone(), &mut gathered),
+            Ok((file, _)) => self.search_open_file(
+                &mut self.thread_resources(),
+                &file,
+                &|| path.clone(),
+                &mut gathered,
+            ),
             Err(_) => gathered.counts.unreadable += 1,
         }
-        gathered.found()
+        gathered.into_matches()
     }
 
-    pub(super) fn folder(&self, base: &ProjectPath, rules: Rules) -> Result<Found, Failure> {
-        let opened = Base::open(base)?;
+    pub(super) fn search_folder(
+        &self,
+        base: &ProjectPath,
+        rules: WalkRules,
+    ) -> Result<GrepMatches, Failure> {
+        let opened = WalkBase::open(base)?;
         let parts = Mutex::default();
-        let has_rules = self.withheld.has_rules("Grep");
+        let has_rules = self.read_restrictions.has_rules("Grep");
         let walk = Walk { base: base.clone(), rules, depth: None };
         let skipped = self.workspace.walk(&walk, || {
-            let mut part = Part::<Gathered>::of(&parts);
-            let mut tools = self.tools();
+            let mut part = ThreadResults::<ThreadMatches>::of(&parts);
+            let mut tools = self.thread_resources();
             let file_pattern = self.file_pattern.clone();
             let opened = &opened;
             Box::new(move |met| {
-                if self.stop.visit() {
+                if self.limits.count_entry() {
                     return false;
                 }
-                if met.kind() != Kind::File {
+                if met.kind() != FileKind::File {
                     return true;
                 }
                 // If such a file is named, permission is asked before; if a search finds it, it is skipped.
-                let why = if has_rules || is_secret(&met.name()) {
-                    self.withheld.why("Grep", met.path().relative())
+                let why = if has_rules || is_secret_file(&met.name()) {
+                    self.read_restrictions.hidden_reason("Grep", met.to_project_path().relative())
                 } else {
                     None
                 };
                 let gathered = &mut part.own;
-                gathered.counts.met += u64::from(why.is_none());
-                let inside = met.below(base.absolute());
+                gathered.counts.candidate_files += u64::from(why.is_none());
+                let inside = met.relative_to(base.absolute());
                 let is_wanted = file_pattern.as_ref().is_none_or(|glob| glob.is_match(inside));
                 match why {
                     _ if !is_wanted => {}
-                    None => match opened.file(&met) {
-                        Ok(file) => self.search(&mut tools, &file, &|| met.path(), gathered),
+                    None => match opened.open_file(&met) {
+                        Ok(file) => self.search_open_file(
+                            &mut tools,
+                            &file,
+                            &|| met.to_project_path(),
+                            gathered,
+                        ),
                         Err(_) => gathered.counts.unreadable += 1,
                     },
-                    Some(Why::Secret) => gathered.counts.secret_skipped += 1,
-                    Some(Why::Rule) => gathered.counts.withheld += 1,
+                    Some(HiddenReason::Secret) => gathered.counts.secret_skipped += 1,
+                    Some(HiddenReason::Rule) => gathered.counts.withheld += 1,
                 }
-                self.stop.reason().is_none()
+                self.limits.reason().is_none()
             })
         });
-        let mut gathered = Gathered::default();
+        let mut gathered = ThreadMatches::default();
         for part in parts.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            gathered.add(part, self);
+            gathered.merge(part, self);
         }
-        let mut found = gathered.found();
+        let mut found = gathered.into_matches();
         found.unreadable += skipped.unreadable as u64;
         found.git_skipped = skipped.git as u64;
         Ok(found)
     }
 
-    fn tools(&self) -> Tools {
-        Tools { matcher: self.matcher.clone(), searcher: self.searcher(), buffer: vec![0; SMALL] }
+    fn thread_resources(&self) -> ThreadResources {
+        ThreadResources {
+            matcher: self.matcher.clone(),
+            searcher: self.build_searcher(),
+            buffer: vec![0; MAX_BUFFERED_BYTES],
+        }
     }
 
-    fn searcher(&self) -> Searcher {
+    fn build_searcher(&self) -> Searcher {
         let end = if self.multiline { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() };
         SearcherBuilder::new()
             .line_terminator(end)
@@ -156,20 +176,20 @@ impl Search<'_> {
             .multi_line(self.multiline)
             .before_context(self.context)
             .after_context(self.context)
-            .heap_limit(Some(MAX_HEAP))
+            .heap_limit(Some(MAX_HEAP_BYTES))
             .binary_detection(BinaryDetection::none())
             .build()
     }
 
-    fn search(
+    fn search_open_file(
         &self,
-        tools: &mut Tools,
+        tools: &mut ThreadResources,
         file: &File,
         path: &dyn Fn() -> ProjectPath,
-        gathered: &mut Gathered,
+        gathered: &mut ThreadMatches,
     ) {
-        let mut collect = self.collect();
-        let result = self.look(tools, file, &mut collect);
+        let mut collect = self.new_collector();
+        let result = self.scan_file(tools, file, &mut collect);
         let counts = &mut gathered.counts;
         if collect.binary_at.is_some() {
             counts.binary_skipped += 1;
@@ -178,10 +198,10 @@ impl Search<'_> {
         let has_match = collect.matched_lines > 0;
         // The walk determined the type; for a file that is shown it is checked again.
         let data = has_match.then(|| file.metadata().ok().filter(Metadata::is_file)).flatten();
-        counts.searched += 1;
+        counts.searched_files += 1;
         match result {
             Ok(()) => {}
-            Err(_) if self.stop.reason().is_some() => {}
+            Err(_) if self.limits.reason().is_some() => {}
             Err(error) if error.to_string().contains("allocation limit") => counts.too_long += 1,
             Err(_) => counts.unreadable += 1,
         }
@@ -197,18 +217,18 @@ impl Search<'_> {
             hits: collect.hits,
             matched_lines: collect.matched_lines,
         };
-        gathered.keep((Reverse(time), path), hits, self);
+        gathered.insert_file((Reverse(time), path), hits, self);
     }
 
     /// Searches the whole file, if it is text.
-    fn look<'a>(
+    fn scan_file<'a>(
         &'a self,
-        tools: &mut Tools,
+        tools: &mut ThreadResources,
         file: &'a File,
-        collect: &mut Collect<'a>,
+        collect: &mut HitCollector<'a>,
     ) -> io::Result<()> {
-        let Tools { matcher, searcher, buffer } = tools;
-        let mut watched = Watched { file, stop: &self.stop };
+        let ThreadResources { matcher, searcher, buffer } = tools;
+        let mut watched = LimitedReader { file, limits: &self.limits };
         let mut length = 0;
         let mut is_whole = false;
         while length < buffer.len() && !is_whole {
@@ -227,7 +247,7 @@ impl Search<'_> {
             .any(|mark| begin.starts_with(mark));
         if is_whole && !is_marked {
             collect.binary_at =
-                memchr::memchr(0, &begin[..length.min(BINARY_WITHIN)]).map(|at| at as u64);
+                memchr::memchr(0, &begin[..length.min(BINARY_CHECK_BYTES)]).map(|at| at as u64);
             if collect.binary_at.is_some() {
                 return Ok(());
             }
@@ -238,36 +258,36 @@ impl Search<'_> {
         let mut result =
             searcher.search_reader(&*matcher, begin.chain(&mut watched), &mut *collect);
         searcher.set_binary_detection(BinaryDetection::none());
-        if collect.binary_at.is_some_and(|at| at >= BINARY_WITHIN as u64)
+        if collect.binary_at.is_some_and(|at| at >= BINARY_CHECK_BYTES as u64)
             && watched.file.rewind().is_ok()
         {
             // Text that contains a NUL: searched again.
-            *collect = self.collect();
+            *collect = self.new_collector();
             result = searcher.search_reader(&*matcher, watched, collect);
         }
         result
     }
 
-    fn collect(&self) -> Collect<'_> {
-        let limit = if self.output == Output::Matches { self.limit } else { 0 };
-        Collect::new(&self.matcher, limit, self.output == Output::Files)
+    fn new_collector(&self) -> HitCollector<'_> {
+        let limit = if self.output == OutputMode::Matches { self.limit } else { 0 };
+        HitCollector::new(&self.matcher, limit, self.output == OutputMode::Files)
     }
 }
 
-impl Gathered {
-    fn found(self) -> Found {
-        Found { files: self.newest.into_values().collect(), ..self.counts }
+impl ThreadMatches {
+    fn into_matches(self) -> GrepMatches {
+        GrepMatches { files: self.newest.into_values().collect(), ..self.counts }
     }
 
     /// Merges the results of another thread.
-    fn add(&mut self, part: Self, search: &Search<'_>) {
+    fn merge(&mut self, part: Self, search: &GrepSearch<'_>) {
         let (sum, other) = (&mut self.counts, &part.counts);
         for (sum, n) in [
             (&mut sum.n_hits, other.n_hits),
             (&mut sum.matched_lines, other.matched_lines),
             (&mut sum.matched_files, other.matched_files),
-            (&mut sum.searched, other.searched),
-            (&mut sum.met, other.met),
+            (&mut sum.searched_files, other.searched_files),
+            (&mut sum.candidate_files, other.candidate_files),
             (&mut sum.binary_skipped, other.binary_skipped),
             (&mut sum.secret_skipped, other.secret_skipped),
             (&mut sum.withheld, other.withheld),
@@ -278,14 +298,19 @@ impl Gathered {
             *sum += n;
         }
         for (key, hits) in part.newest {
-            self.keep(key, hits, search);
+            self.insert_file(key, hits, search);
         }
     }
 
-    fn keep(&mut self, key: (Reverse<SystemTime>, String), hits: FileHits, search: &Search<'_>) {
+    fn insert_file(
+        &mut self,
+        key: (Reverse<SystemTime>, String),
+        hits: FileHits,
+        search: &GrepSearch<'_>,
+    ) {
         let weight = |hits: &FileHits| match search.output {
-            Output::Matches => hits.hits.len(),
-            Output::Files | Output::Count => 1,
+            OutputMode::Matches => hits.hits.len(),
+            OutputMode::Files | OutputMode::Count => 1,
         };
         self.n_kept += weight(&hits);
         self.newest.insert(key, hits);
@@ -300,14 +325,14 @@ impl Gathered {
 }
 
 /// A reader that ends early when the search has to end.
-struct Watched<'a> {
+struct LimitedReader<'a> {
     file: &'a File,
-    stop: &'a Stop,
+    limits: &'a SearchLimits,
 }
 
-impl Read for Watched<'_> {
+impl Read for LimitedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.stop.now() {
+        if self.limits.is_stopped_now() {
             return Err(io::Error::other("the search was stopped"));
         }
         self.file.read(buffer)

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use crate::tools::testing::{Desk, numbered};
+use crate::tools::testing::{TestProject, numbered_lines};
 use crate::tools::{Tool as _, ToolCx, read};
 use agent_protocol::envelope::ErrorCode;
 
 /// Asserts the content, and the encoding and line ending in the stats.
 async fn check(bytes: &[u8], content: &str, encoding: &str, ending: &str) {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", bytes);
-    let report = desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let report = desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     assert_eq!(report.data["content"], content);
     assert_eq!(report.stats["encoding"], encoding);
     assert_eq!(report.stats["line_ending"], ending);
@@ -43,9 +43,9 @@ async fn asian_encodings_are_recognised() {
     let (sjis, ..) =
         encoding_rs::SHIFT_JIS.encode("これは日本語のテキストファイルです。\nカタカナ\n");
     for (bytes, name) in [(gbk, "gb18030"), (sjis, "shift_jis")] {
-        let desk = Desk::new();
+        let desk = TestProject::new();
         desk.file("a", &bytes);
-        let report = desk.ok(&read::tool(), json!({"path": "a"})).await;
+        let report = desk.call_ok(&read::tool(), json!({"path": "a"})).await;
         assert_eq!(report.stats["encoding"], name);
         assert!(report.partial && report.text.contains("guess"), "{}", report.text);
     }
@@ -53,32 +53,32 @@ async fn asian_encodings_are_recognised() {
 
 #[tokio::test]
 async fn a_file_is_read_page_by_page() {
-    let desk = Desk::new();
-    desk.file("a", numbered(10, |n| format!("line {}\n", n + 1)));
+    let desk = TestProject::new();
+    desk.file("a", numbered_lines(10, |n| format!("line {}\n", n + 1)));
     let read = read::tool();
-    let page = desk.ok(&read, json!({"path": "a", "start_line": 4, "limit": 3})).await;
+    let page = desk.call_ok(&read, json!({"path": "a", "start_line": 4, "limit": 3})).await;
     assert_eq!(page.data["content"], "4 | line 4\n5 | line 5\n6 | line 6");
     assert_eq!(page.data["total_lines"], 10);
     assert_eq!(page.data["truncated"], true);
     assert!(page.partial && page.text.contains("start_line 7"), "{}", page.text);
 
-    let last = desk.ok(&read, json!({"path": "a", "start_line": -2})).await;
+    let last = desk.call_ok(&read, json!({"path": "a", "start_line": -2})).await;
     assert_eq!(last.data["content"], "9 | line 9\n10 | line 10");
     assert!(!last.partial);
-    let all = desk.ok(&read, json!({"path": "a", "start_line": -99, "limit": 10})).await;
+    let all = desk.call_ok(&read, json!({"path": "a", "start_line": -99, "limit": 10})).await;
     assert_eq!((all.data["start_line"].clone(), all.partial), (json!(1), false));
 
     let past = json!({"path": "a", "start_line": 11});
-    let failure = desk.fails(&read, past, ErrorCode::InvalidParam).await;
+    let failure = desk.call_fails(&read, past, ErrorCode::InvalidParam).await;
     assert!(failure.message.contains("10 lines"), "{}", failure.message);
-    desk.fails(&read, json!({"path": "a", "start_line": 0}), ErrorCode::InvalidParam).await;
+    desk.call_fails(&read, json!({"path": "a", "start_line": 0}), ErrorCode::InvalidParam).await;
 }
 
 #[tokio::test]
 async fn long_lines_are_truncated_and_marked() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", format!("{}\n{}\n", "ä".repeat(2000), "ä".repeat(300_000)));
-    let report = desk.ok(&read::tool(), json!({"path": "a"})).await;
+    let report = desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     let content = report.data["content"].as_str().unwrap();
     let lines: Vec<&str> = content.lines().collect();
     assert_eq!(lines[0], format!("1 | {}", "ä".repeat(2000)));
@@ -89,106 +89,106 @@ async fn long_lines_are_truncated_and_marked() {
 
 #[tokio::test]
 async fn binary_files_are_refused() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("image", b"GIF89a\0\0").file("sub/x", "");
     let read = read::tool();
-    let failure = desk.fails(&read, json!({"path": "image"}), ErrorCode::BinaryFile).await;
+    let failure = desk.call_fails(&read, json!({"path": "image"}), ErrorCode::BinaryFile).await;
     assert!(failure.message.contains("GIF"), "{}", failure.message);
-    let failure = desk.fails(&read, json!({"path": "sub"}), ErrorCode::IsDirectory).await;
+    let failure = desk.call_fails(&read, json!({"path": "sub"}), ErrorCode::IsDirectory).await;
     assert!(failure.hint.unwrap().contains("LS"));
-    desk.fails(&read, json!({"path": "image/x"}), ErrorCode::NotADirectory).await;
-    desk.fails(&read, json!({"path": "a\0b"}), ErrorCode::InvalidParam).await;
-    rustix::fs::mkfifoat(rustix::fs::CWD, desk.at("pipe"), rustix::fs::Mode::RWXU).unwrap();
-    let failure = desk.fails(&read, json!({"path": "pipe"}), ErrorCode::InvalidParam).await;
+    desk.call_fails(&read, json!({"path": "image/x"}), ErrorCode::NotADirectory).await;
+    desk.call_fails(&read, json!({"path": "a\0b"}), ErrorCode::InvalidParam).await;
+    rustix::fs::mkfifoat(rustix::fs::CWD, desk.path_of("pipe"), rustix::fs::Mode::RWXU).unwrap();
+    let failure = desk.call_fails(&read, json!({"path": "pipe"}), ErrorCode::InvalidParam).await;
     assert!(failure.message.contains("FIFO"), "{}", failure.message);
-    symlink("loop", desk.at("loop")).unwrap();
-    desk.fails(&read, json!({"path": "loop"}), ErrorCode::InvalidParam).await;
+    symlink("loop", desk.path_of("loop")).unwrap();
+    desk.call_fails(&read, json!({"path": "loop"}), ErrorCode::InvalidParam).await;
 }
 
 #[tokio::test]
 async fn paths_outside_the_project_are_not_read() {
-    let desk = Desk::new();
-    symlink("/etc/passwd", desk.at("link")).unwrap();
-    symlink("/etc", desk.at("folder")).unwrap();
+    let desk = TestProject::new();
+    symlink("/etc/passwd", desk.path_of("link")).unwrap();
+    symlink("/etc", desk.path_of("folder")).unwrap();
     for path in ["/etc/passwd", "../x", "link", "folder/passwd", "folder/none/x", "sub/../../x"] {
         let failure =
-            desk.fails(&read::tool(), json!({"path": path}), ErrorCode::AccessDenied).await;
+            desk.call_fails(&read::tool(), json!({"path": path}), ErrorCode::AccessDenied).await;
         assert!(failure.message.contains("outside"), "{}", failure.message);
     }
 }
 
 #[tokio::test]
 async fn missing_file_error_lists_the_nearest_names() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("src/parser.rs", "").file("src/lexer.rs", "").file("docs/parsing.md", "");
     let failure =
-        desk.fails(&read::tool(), json!({"path": "src/parsr.rs"}), ErrorCode::NotFound).await;
+        desk.call_fails(&read::tool(), json!({"path": "src/parsr.rs"}), ErrorCode::NotFound).await;
     let hint = failure.hint.unwrap();
     assert!(hint.contains("names: src/parser.rs"), "{hint}");
     let failure =
-        desk.fails(&read::tool(), json!({"path": "parser.rs"}), ErrorCode::NotFound).await;
+        desk.call_fails(&read::tool(), json!({"path": "parser.rs"}), ErrorCode::NotFound).await;
     assert_eq!(failure.data["nearest"][0], "src/parser.rs");
 }
 
 #[tokio::test]
 async fn non_utf8_name_is_accepted_in_escaped_form() {
     use std::os::unix::ffi::OsStrExt;
-    let desk = Desk::new();
+    let desk = TestProject::new();
     let name = std::ffi::OsStr::from_bytes(b"caf\xE9.txt");
-    std::fs::write(desk.at("").join(name), "x\n").unwrap();
-    let report = desk.ok(&read::tool(), json!({"path": "caf\\xe9.txt"})).await;
+    std::fs::write(desk.path_of("").join(name), "x\n").unwrap();
+    let report = desk.call_ok(&read::tool(), json!({"path": "caf\\xe9.txt"})).await;
     assert_eq!(report.path.as_deref(), Some("caf\\xe9.txt"));
 }
 
 #[tokio::test]
 async fn external_changes_are_noted_and_own_ones_are_not() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "one\n");
     let read = read::tool();
-    desk.ok(&read, json!({"path": "a"})).await;
-    desk.ok(&crate::tools::write::tool(), json!({"path": "a", "content": "two\n"})).await;
-    let own = desk.ok(&read, json!({"path": "a"})).await;
+    desk.call_ok(&read, json!({"path": "a"})).await;
+    desk.call_ok(&crate::tools::write::tool(), json!({"path": "a", "content": "two\n"})).await;
+    let own = desk.call_ok(&read, json!({"path": "a"})).await;
     assert!(!own.text.contains("externally"), "{}", own.text);
     desk.file("a", "three\n");
-    let foreign = desk.ok(&read, json!({"path": "a"})).await;
+    let foreign = desk.call_ok(&read, json!({"path": "a"})).await;
     assert!(foreign.text.contains("modified externally"), "{}", foreign.text);
 }
 
 #[tokio::test]
 async fn large_file_is_paged_and_editable() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     let line = format!("{}\n", "x".repeat(1023));
     let mut bytes = line.repeat(40 * 1024);
     bytes.replace_range(0..5, "first");
     desk.file("log", &bytes);
-    let page = desk.ok(&read::tool(), json!({"path": "log", "limit": 2})).await;
+    let page = desk.call_ok(&read::tool(), json!({"path": "log", "limit": 2})).await;
     assert!(page.partial && page.data["total_lines"].is_null());
     let pages = json!({"path": "log", "start_line": -3, "limit": 2});
-    let last = desk.ok(&read::tool(), pages).await;
+    let last = desk.call_ok(&read::tool(), pages).await;
     assert_eq!((&last.data["start_line"], &last.data["end_line"]), (&json!(-3), &json!(-2)));
     assert!(last.partial && last.text.contains("start_line -1"), "{}", last.text);
     let all = json!({"path": "log", "start_line": -99_999_999, "limit": 1});
-    let all = desk.ok(&read::tool(), all).await;
+    let all = desk.call_ok(&read::tool(), all).await;
     assert_eq!((&all.data["start_line"], &all.data["total_lines"]), (&json!(1), &json!(40 * 1024)));
     assert!(all.data["content"].as_str().unwrap().starts_with("1 | first"));
     let edit = json!({"path": "log", "old_string": "first", "new_string": "once"});
-    desk.ok(&crate::tools::edit::tool(), edit).await;
+    desk.call_ok(&crate::tools::edit::tool(), edit).await;
     assert!(desk.bytes("log").starts_with(b"oncexx"));
 }
 
 #[tokio::test]
 async fn cancelled_read_is_reported() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "one\n");
     desk.cx.cancel.cancel();
-    desk.fails(&read::tool(), json!({"path": "a"}), ErrorCode::Cancelled).await;
+    desk.call_fails(&read::tool(), json!({"path": "a"}), ErrorCode::Cancelled).await;
 }
 
 #[tokio::test]
 async fn constantly_changing_file_has_a_page_but_no_snapshot() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("log", "a line\n".repeat(100_000));
-    let (stop, log) = (Arc::new(AtomicBool::new(false)), desk.at("log"));
+    let (stop, log) = (Arc::new(AtomicBool::new(false)), desk.path_of("log"));
     let stopped = Arc::clone(&stop);
     let writer = std::thread::spawn(move || {
         let mut file = std::fs::File::options().append(true).open(log).unwrap();
@@ -198,7 +198,7 @@ async fn constantly_changing_file_has_a_page_but_no_snapshot() {
     });
     // Whether the writer is scheduled during each read is not under our control.
     let page = loop {
-        let page = desk.ok(&read::tool(), json!({"path": "log", "limit": 1})).await;
+        let page = desk.call_ok(&read::tool(), json!({"path": "log", "limit": 1})).await;
         assert_eq!(page.data["content"], "1 | a line");
         if page.text.contains("kept changing") {
             break page;
@@ -208,20 +208,20 @@ async fn constantly_changing_file_has_a_page_but_no_snapshot() {
     writer.join().unwrap();
     assert!(page.text.contains("read it again before you change it"), "{}", page.text);
     let edit = json!({"path": "log", "old_string": "a line\n", "new_string": "x\n"});
-    desk.fails(&crate::tools::edit::tool(), edit, ErrorCode::NotRead).await;
+    desk.call_fails(&crate::tools::edit::tool(), edit, ErrorCode::NotRead).await;
 }
 
 #[tokio::test]
 async fn large_file_changed_before_hashing_has_no_snapshot() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     // (Text within the inspected prefix, then a hole.)
     desk.file("log", format!("first\n{}", "a line\n".repeat(2000)));
-    let mut file = std::fs::File::options().append(true).open(desk.at("log")).unwrap();
+    let mut file = std::fs::File::options().append(true).open(desk.path_of("log")).unwrap();
     let edit = json!({"path": "log", "old_string": "first", "new_string": "once"});
     let mut size = 1 << 28;
     loop {
         file.set_len(size).unwrap();
-        desk.ok(&read::tool(), json!({"path": "log", "limit": 1})).await;
+        desk.call_ok(&read::tool(), json!({"path": "log", "limit": 1})).await;
         file.write_all(b"more\n").unwrap();
         match desk.call(&crate::tools::edit::tool(), edit.clone()).await.unwrap_err().code {
             ErrorCode::NotRead => break,
@@ -234,13 +234,13 @@ async fn large_file_changed_before_hashing_has_no_snapshot() {
 
 #[tokio::test]
 async fn read_refuses_a_path_swapped_after_the_permission_check() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("open/a", "free\n").file("closed/a", "not for you\n");
-    let input = crate::tools::files::object(json!({"path": "open/a"}));
+    let input = crate::tools::files::json_object(json!({"path": "open/a"}));
     let tool = read::tool();
     let checked_path = tool.target(&input, &desk.cx).unwrap().checked_path;
-    std::fs::rename(desk.at("open"), desk.at("gone")).unwrap();
-    symlink("closed", desk.at("open")).unwrap();
+    std::fs::rename(desk.path_of("open"), desk.path_of("gone")).unwrap();
+    symlink("closed", desk.path_of("open")).unwrap();
     let cx = ToolCx { checked_path, ..desk.cx.clone() };
     let failure = tool.run(input, &cx).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::AccessDenied, "{failure:?}");

@@ -8,16 +8,16 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::tools::testing::{Desk, numbered};
+use crate::tools::testing::{TestProject, numbered_lines};
 use crate::tools::{read, write};
 use agent_protocol::envelope::ErrorCode;
 
 /// Reads a file with these bytes and overwrites it with `content`.
 async fn check(old: &[u8], content: &str, new: &[u8]) {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", old);
-    desk.ok(&read::tool(), json!({"path": "a"})).await;
-    let report = desk.ok(&write::tool(), json!({"path": "a", "content": content})).await;
+    desk.call_ok(&read::tool(), json!({"path": "a"})).await;
+    let report = desk.call_ok(&write::tool(), json!({"path": "a", "content": content})).await;
     assert_eq!(desk.bytes("a"), new, "{}", report.text);
 }
 
@@ -36,109 +36,110 @@ async fn update_preserves_encoding_bom_and_line_ends() {
 
 #[tokio::test]
 async fn file_is_created_with_its_parent_directories() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     let input = json!({"path": "x/y/a.txt", "content": "one\ntwo\n"});
-    let report = desk.ok(&write::tool(), input).await;
+    let report = desk.call_ok(&write::tool(), input).await;
     assert_eq!(desk.text("x/y/a.txt"), "one\ntwo\n");
     assert_eq!(report.data["operation"], "create");
     assert_eq!(report.data["applied"], true);
     assert_eq!(report.stats["lines_added"], 2);
     assert!(report.data["diff_preview"].as_str().unwrap().contains("+one\n"));
-    let mode = fs::metadata(desk.at("x/y/a.txt")).unwrap().permissions().mode();
+    let mode = fs::metadata(desk.path_of("x/y/a.txt")).unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0);
     // The content just written is known.
-    desk.ok(&write::tool(), json!({"path": "x/y/a.txt", "content": "three\n"})).await;
-    assert_eq!(fs::read_dir(desk.at("x/y")).unwrap().count(), 1);
+    desk.call_ok(&write::tool(), json!({"path": "x/y/a.txt", "content": "three\n"})).await;
+    assert_eq!(fs::read_dir(desk.path_of("x/y")).unwrap().count(), 1);
 }
 
 #[tokio::test]
 async fn unread_file_is_not_replaced() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "one\n").file("empty", "");
-    let failure =
-        desk.fails(&write::tool(), json!({"path": "a", "content": "x"}), ErrorCode::NotRead).await;
+    let failure = desk
+        .call_fails(&write::tool(), json!({"path": "a", "content": "x"}), ErrorCode::NotRead)
+        .await;
     assert_eq!(failure.message, "File not read. You must read before editing.");
     assert_eq!(desk.text("a"), "one\n");
-    desk.ok(&write::tool(), json!({"path": "empty", "content": "x"})).await;
+    desk.call_ok(&write::tool(), json!({"path": "empty", "content": "x"})).await;
     assert_eq!(desk.text("empty"), "x");
 }
 
 #[tokio::test]
 async fn changed_file_conflicts_once_and_then_counts_as_read() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "one\ntwo\n");
-    desk.ok(&read::tool(), json!({"path": "a"})).await;
-    let times = fs::metadata(desk.at("a")).unwrap().modified().unwrap();
+    desk.call_ok(&read::tool(), json!({"path": "a"})).await;
+    let times = fs::metadata(desk.path_of("a")).unwrap().modified().unwrap();
     // Same size and mtime: only the content differs.
     desk.file("a", "one\nTWO\n");
-    fs::File::options().write(true).open(desk.at("a")).unwrap().set_modified(times).unwrap();
+    fs::File::options().write(true).open(desk.path_of("a")).unwrap().set_modified(times).unwrap();
     let input = json!({"path": "a", "content": "x"});
-    let failure = desk.fails(&write::tool(), input.clone(), ErrorCode::Conflict).await;
+    let failure = desk.call_fails(&write::tool(), input.clone(), ErrorCode::Conflict).await;
     assert!(failure.message.starts_with("File changed since last read. Expected mtime: "));
     let diff = failure.data["diff_preview"].as_str().unwrap();
     assert!(diff.contains("-two\n+TWO\n"), "{diff}");
     assert_eq!(failure.data["content"], "1 | one\n2 | TWO");
     assert_eq!(desk.text("a"), "one\nTWO\n");
-    desk.ok(&write::tool(), input).await;
+    desk.call_ok(&write::tool(), input).await;
     assert_eq!(desk.text("a"), "x");
 }
 
 #[tokio::test]
 async fn touched_but_unchanged_file_is_not_a_conflict() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "one\n");
-    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     let later = SystemTime::now() + Duration::from_secs(5);
-    fs::File::options().write(true).open(desk.at("a")).unwrap().set_modified(later).unwrap();
-    assert!(desk.cx.workspace.changed_since_seen().is_empty());
-    desk.ok(&write::tool(), json!({"path": "a", "content": "two\n"})).await;
+    fs::File::options().write(true).open(desk.path_of("a")).unwrap().set_modified(later).unwrap();
+    assert!(desk.cx.workspace.files_changed_since_read().is_empty());
+    desk.call_ok(&write::tool(), json!({"path": "a", "content": "two\n"})).await;
     assert_eq!(desk.text("a"), "two\n");
 }
 
 #[tokio::test]
 async fn deleted_file_conflicts_once_and_is_then_created() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "one\n");
-    desk.ok(&read::tool(), json!({"path": "a"})).await;
-    fs::remove_file(desk.at("a")).unwrap();
-    assert_eq!(desk.cx.workspace.changed_since_seen(), ["a"]);
+    desk.call_ok(&read::tool(), json!({"path": "a"})).await;
+    fs::remove_file(desk.path_of("a")).unwrap();
+    assert_eq!(desk.cx.workspace.files_changed_since_read(), ["a"]);
     let input = json!({"path": "a", "content": "x"});
-    desk.fails(&write::tool(), input.clone(), ErrorCode::Conflict).await;
-    assert_eq!(desk.ok(&write::tool(), input).await.data["operation"], "create");
+    desk.call_fails(&write::tool(), input.clone(), ErrorCode::Conflict).await;
+    assert_eq!(desk.call_ok(&write::tool(), input).await.data["operation"], "create");
 }
 
 #[tokio::test]
 async fn write_keeps_mode_and_symlink_and_reports_a_hard_link() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("tool.sh", "one\n");
-    fs::set_permissions(desk.at("tool.sh"), fs::Permissions::from_mode(0o750)).unwrap();
-    symlink("tool.sh", desk.at("link")).unwrap();
-    fs::hard_link(desk.at("tool.sh"), desk.at("other")).unwrap();
-    desk.ok(&read::tool(), json!({"path": "link"})).await;
-    let report = desk.ok(&write::tool(), json!({"path": "tool.sh", "content": "two\n"})).await;
+    fs::set_permissions(desk.path_of("tool.sh"), fs::Permissions::from_mode(0o750)).unwrap();
+    symlink("tool.sh", desk.path_of("link")).unwrap();
+    fs::hard_link(desk.path_of("tool.sh"), desk.path_of("other")).unwrap();
+    desk.call_ok(&read::tool(), json!({"path": "link"})).await;
+    let report = desk.call_ok(&write::tool(), json!({"path": "tool.sh", "content": "two\n"})).await;
     assert!(report.text.contains("hard link"), "{}", report.text);
-    assert_eq!(fs::metadata(desk.at("tool.sh")).unwrap().mode() & 0o7777, 0o750);
-    assert!(fs::symlink_metadata(desk.at("link")).unwrap().is_symlink());
+    assert_eq!(fs::metadata(desk.path_of("tool.sh")).unwrap().mode() & 0o7777, 0o750);
+    assert!(fs::symlink_metadata(desk.path_of("link")).unwrap().is_symlink());
     assert_eq!((desk.text("link"), desk.text("other")), ("two\n".into(), "one\n".into()));
     assert_eq!(desk.names(), ["link", "other", "tool.sh"]);
 }
 
 #[tokio::test]
 async fn read_only_file_is_not_replaced() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "one\n");
-    fs::set_permissions(desk.at("a"), fs::Permissions::from_mode(0o444)).unwrap();
-    desk.ok(&read::tool(), json!({"path": "a"})).await;
+    fs::set_permissions(desk.path_of("a"), fs::Permissions::from_mode(0o444)).unwrap();
+    desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     let input = json!({"path": "a", "content": "x"});
-    desk.fails(&write::tool(), input, ErrorCode::PermissionDenied).await;
+    desk.call_fails(&write::tool(), input, ErrorCode::PermissionDenied).await;
     assert_eq!((desk.text("a").as_str(), desk.names()), ("one\n", vec!["a".to_owned()]));
 }
 
 #[tokio::test]
 async fn writes_to_protected_paths_are_refused() {
-    let desk = Desk::new();
-    symlink(".git", desk.at("git")).unwrap();
-    fs::create_dir(desk.at(".git")).unwrap();
+    let desk = TestProject::new();
+    symlink(".git", desk.path_of("git")).unwrap();
+    fs::create_dir(desk.path_of(".git")).unwrap();
     for path in [
         ".git/config",
         "sub/.git/hooks/x",
@@ -148,46 +149,50 @@ async fn writes_to_protected_paths_are_refused() {
         ".agent/skills/../config.toml",
         "/etc/x",
     ] {
-        desk.fails(&write::tool(), json!({"path": path, "content": ""}), ErrorCode::AccessDenied)
-            .await;
+        desk.call_fails(
+            &write::tool(),
+            json!({"path": path, "content": ""}),
+            ErrorCode::AccessDenied,
+        )
+        .await;
     }
     let skill = json!({"path": ".agent/skills/a/SKILL.md", "content": "x"});
-    desk.ok(&write::tool(), skill).await;
-    desk.ok(&write::tool(), json!({"path": ".gitignore", "content": "x"})).await;
+    desk.call_ok(&write::tool(), skill).await;
+    desk.call_ok(&write::tool(), json!({"path": ".gitignore", "content": "x"})).await;
 }
 
 #[tokio::test]
 async fn dangling_symlink_is_followed_only_inside_the_project() {
-    let desk = Desk::new();
-    symlink("target", desk.at("in")).unwrap();
-    symlink("/tmp/agent-nowhere/x", desk.at("out")).unwrap();
-    desk.ok(&write::tool(), json!({"path": "in", "content": "x"})).await;
+    let desk = TestProject::new();
+    symlink("target", desk.path_of("in")).unwrap();
+    symlink("/tmp/agent-nowhere/x", desk.path_of("out")).unwrap();
+    desk.call_ok(&write::tool(), json!({"path": "in", "content": "x"})).await;
     assert_eq!(desk.text("target"), "x");
     let out = json!({"path": "out", "content": "x"});
-    desk.fails(&write::tool(), out, ErrorCode::AccessDenied).await;
+    desk.call_fails(&write::tool(), out, ErrorCode::AccessDenied).await;
 }
 
 #[tokio::test]
 async fn dry_run_and_equal_content_write_nothing() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "one\r\n");
-    desk.ok(&read::tool(), json!({"path": "a"})).await;
-    let same = desk.ok(&write::tool(), json!({"path": "a", "content": "one\n"})).await;
+    desk.call_ok(&read::tool(), json!({"path": "a"})).await;
+    let same = desk.call_ok(&write::tool(), json!({"path": "a", "content": "one\n"})).await;
     assert_eq!((same.partial, same.data["applied"].clone()), (false, json!(false)));
     assert!(same.text.contains("unchanged"));
     let dry = json!({"path": "a", "content": "two\n", "dry_run": true});
-    let dry = desk.ok(&write::tool(), dry).await;
+    let dry = desk.call_ok(&write::tool(), dry).await;
     assert!(dry.partial && dry.data["diff_preview"].as_str().unwrap().contains("-one\n+two\n"));
     let new = json!({"path": "x/new", "content": "two\n", "dry_run": true});
-    desk.ok(&write::tool(), new).await;
+    desk.call_ok(&write::tool(), new).await;
     assert_eq!((desk.text("a").as_str(), desk.names()), ("one\r\n", vec!["a".to_owned()]));
 }
 
 #[tokio::test]
 async fn long_diff_is_truncated() {
-    let desk = Desk::new();
-    let content = numbered(500, |n| format!("{n}\n"));
-    let report = desk.ok(&write::tool(), json!({"path": "a", "content": content})).await;
+    let desk = TestProject::new();
+    let content = numbered_lines(500, |n| format!("{n}\n"));
+    let report = desk.call_ok(&write::tool(), json!({"path": "a", "content": content})).await;
     assert_eq!(report.data["diff_truncated"], true);
     assert_eq!(report.data["diff_preview"].as_str().unwrap().lines().count(), 100);
     assert_eq!(report.stats["lines_added"], 500);
@@ -195,22 +200,22 @@ async fn long_diff_is_truncated() {
 
 #[tokio::test]
 async fn redaction_mask_does_not_replace_a_secret() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("env", "a = 1\nkey = \"sk-live\"\n");
-    desk.ok(&read::tool(), json!({"path": "env"})).await;
+    desk.call_ok(&read::tool(), json!({"path": "env"})).await;
     let masked = json!({"path": "env", "content": "a = 2\nkey = \"[redacted:api-key]\"\n"});
-    let failure = desk.fails(&write::tool(), masked, ErrorCode::InvalidParam).await;
+    let failure = desk.call_fails(&write::tool(), masked, ErrorCode::InvalidParam).await;
     assert!(failure.message.contains("[redacted:api-key]"), "{}", failure.message);
     let added = "a = 1\nkey = \"sk-live\"\n# keys are shown as [redacted:api-key]\n";
-    desk.ok(&write::tool(), json!({"path": "env", "content": added})).await;
+    desk.call_ok(&write::tool(), json!({"path": "env", "content": added})).await;
 }
 
 #[tokio::test]
 async fn racing_writers_lose_no_change() {
-    let desk = Desk::new();
+    let desk = TestProject::new();
     desk.file("a", "0\n");
     let (stop, target, beside) =
-        (Arc::new(AtomicBool::new(false)), desk.at("a"), desk.at("beside"));
+        (Arc::new(AtomicBool::new(false)), desk.path_of("a"), desk.path_of("beside"));
     let stopped = Arc::clone(&stop);
     // Another program that replaces the file as editors do, and checks that its content stays until
     // it is replaced by a writer that has read it.
@@ -231,7 +236,7 @@ async fn racing_writers_lose_no_change() {
     let patience = until + Duration::from_mins(1);
     let continues = |both| SystemTime::now() < if both { until } else { patience };
     while continues(won > 0 && lost > 0) {
-        let read = desk.ok(&read::tool(), json!({"path": "a"})).await;
+        let read = desk.call_ok(&read::tool(), json!({"path": "a"})).await;
         // Name only the last known writer: a list of all would eventually exceed the length of a
         // shown line and be truncated.
         let shown = read.data["content"].as_str().unwrap();
@@ -245,12 +250,12 @@ async fn racing_writers_lose_no_change() {
                 // Both versions are kept, and the message says where: rare, and unavoidable.
                 if let Some((_, name)) = failure.message.split_once("another version of it is in ")
                 {
-                    fs::remove_file(desk.at(name)).unwrap();
+                    fs::remove_file(desk.path_of(name)).unwrap();
                 }
                 lost += 1;
             }
         }
-        assert!(fs::read(desk.at("a")).is_ok(), "the file is always there");
+        assert!(fs::read(desk.path_of("a")).is_ok(), "the file is always there");
     }
     stop.store(true, Ordering::Relaxed);
     let newest = other.join().unwrap();
@@ -263,7 +268,7 @@ async fn racing_writers_lose_no_change() {
 
 #[test]
 fn only_one_concurrent_create_succeeds() {
-    let desk = Arc::new(Desk::new());
+    let desk = Arc::new(TestProject::new());
     for round in 0..20 {
         let path = format!("x{round}");
         let writers: Vec<_> = (0..4)

@@ -18,25 +18,26 @@ use seccompiler::{
 };
 
 use super::Network;
-use super::plan::Plan;
-use super::supervisor::named;
-use agent_protocol::disk::without_links;
+use super::plan::SandboxPlan;
+use super::supervisor::prefix_error;
+use agent_protocol::disk::nofollow;
 
 /// The newest Landlock version that is known here; rights that the kernel does not know are left out.
 const NEWEST: ABI = ABI::V9;
 
-pub(super) fn confine(plan: &Plan) -> Result<(), String> {
-    landlock(plan).map_err(named("Landlock"))?;
+pub(super) fn confine_process(plan: &SandboxPlan) -> Result<(), String> {
+    apply_landlock(plan).map_err(prefix_error("Landlock"))?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    set_capabilities(None, sets).map_err(named("capabilities"))?;
+    set_capabilities(None, sets).map_err(prefix_error("capabilities"))?;
     // Root gets none back by starting a program either.
-    set_no_new_privs(true).map_err(named("no_new_privs"))?;
-    let filters = filters(plan.network, plan.namespaces).map_err(named("seccomp"))?;
-    filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(named("seccomp"))
+    set_no_new_privs(true).map_err(prefix_error("no_new_privs"))?;
+    let filters =
+        seccomp_filters(plan.network, plan.namespaces).map_err(prefix_error("seccomp"))?;
+    filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(prefix_error("seccomp"))
 }
 
-fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
+fn apply_landlock(plan: &SandboxPlan) -> Result<(), Box<dyn std::error::Error>> {
     let write = AccessFs::from_write(NEWEST);
     let mut ruleset = Ruleset::default().handle_access(write)?.scope(Scope::from_all(NEWEST))?;
     if plan.network == Network::Off {
@@ -45,14 +46,15 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     let mut ruleset = ruleset.create()?;
     for path in &plan.writable {
         let (mut free, mut above) = (Vec::new(), Vec::new());
-        split(plan, path.into(), &mut free, &mut above);
+        split_at_hidden(plan, path.into(), &mut free, &mut above);
         for path in free {
-            ruleset = allow(ruleset, &path, write)?;
+            ruleset = allow_below(ruleset, &path, write)?;
         }
         // Everything permitted here is also permitted in the hidden directory below: nothing is moved into or
         // out of it, and no directory in it is renamed.
         for path in above {
-            ruleset = allow(ruleset, &path, write & !(AccessFs::Refer | AccessFs::RemoveDir))?;
+            ruleset =
+                allow_below(ruleset, &path, write & !(AccessFs::Refer | AccessFs::RemoveDir))?;
         }
     }
     ruleset.restrict_self()?;
@@ -62,11 +64,11 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
     // A second layer for reading. A layer that does not handle moves forbids them all.
     let read = AccessFs::ReadFile | AccessFs::Execute;
     let mut layer = Ruleset::default().handle_access(read | AccessFs::Refer)?.create()?;
-    layer = allow(layer, Path::new("/"), AccessFs::Refer.into())?;
+    layer = allow_below(layer, Path::new("/"), AccessFs::Refer.into())?;
     let mut free = plan.readable.iter().map(PathBuf::from).collect();
-    split(plan, PathBuf::from("/"), &mut free, &mut Vec::new());
+    split_at_hidden(plan, PathBuf::from("/"), &mut free, &mut Vec::new());
     for path in free {
-        layer = allow(layer, &path, read)?;
+        layer = allow_below(layer, &path, read)?;
     }
     layer.restrict_self()?;
     Ok(())
@@ -74,26 +76,31 @@ fn landlock(plan: &Plan) -> Result<(), Box<dyn std::error::Error>> {
 
 /// Landlock can only permit, so a directory is split at hidden paths: into all the rest, in as few paths as possible, and
 /// the directories that contain something hidden.
-fn split(plan: &Plan, folder: PathBuf, free: &mut Vec<PathBuf>, above: &mut Vec<PathBuf>) {
+fn split_at_hidden(
+    plan: &SandboxPlan,
+    folder: PathBuf,
+    free: &mut Vec<PathBuf>,
+    above: &mut Vec<PathBuf>,
+) {
     if !plan.hidden.iter().any(|path| Path::new(path).starts_with(&folder)) {
         free.push(folder);
         return;
     }
-    for path in entries(plan, &folder) {
+    for path in list_entries(plan, &folder) {
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         // The target of a link is listed at its own path, or hidden.
         let is_left_out = metadata.is_symlink()
             || plan.hidden.iter().any(|hidden| *hidden == path)
             || plan.hidden_ids.contains(&(metadata.dev(), metadata.ino()));
         if !is_left_out {
-            split(plan, path, free, above);
+            split_at_hidden(plan, path, free, above);
         }
     }
     above.push(folder);
 }
 
 /// The entries of a directory; if it cannot be listed, those that the plan names.
-fn entries(plan: &Plan, folder: &Path) -> BTreeSet<PathBuf> {
+fn list_entries(plan: &SandboxPlan, folder: &Path) -> BTreeSet<PathBuf> {
     if let Ok(entries) = fs::read_dir(folder) {
         return entries.flatten().map(|entry| entry.path()).collect();
     }
@@ -103,12 +110,12 @@ fn entries(plan: &Plan, folder: &Path) -> BTreeSet<PathBuf> {
 }
 
 /// Permits this on the path and all below it. A link, or a path that does not exist, needs no rule.
-fn allow(
+fn allow_below(
     ruleset: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, landlock::RulesetError> {
-    match without_links::open(path, OFlags::PATH) {
+    match nofollow::open(path, OFlags::PATH) {
         Ok(descriptor) => ruleset.add_rule(PathBeneath::new(descriptor, access)),
         Err(_) => Ok(ruleset),
     }
@@ -117,7 +124,7 @@ fn allow(
 /// Denied with any arguments: calls that change mounts, namespaces or the machine, and those that get around the other
 /// rules (`io_uring` makes sockets).
 #[rustfmt::skip]
-const DENIED: &[i64] = &[
+const DENIED_CALLS: &[i64] = &[
     libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
     libc::SYS_move_mount, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick,
     libc::SYS_mount_setattr, libc::SYS_setns, libc::SYS_open_by_handle_at, libc::SYS_io_uring_setup,
@@ -135,17 +142,17 @@ const DENIED: &[i64] = &[
 
 /// Denied without an IPC namespace: memory and queues that other programs share.
 #[rustfmt::skip]
-const SHARED: &[i64] = &[
+const SHARED_MEMORY_CALLS: &[i64] = &[
     libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmctl, libc::SYS_semget, libc::SYS_semop,
     libc::SYS_semtimedop, libc::SYS_semctl, libc::SYS_msgget, libc::SYS_msgsnd, libc::SYS_msgrcv,
     libc::SYS_msgctl, libc::SYS_mq_open, libc::SYS_mq_unlink,
 ];
 
 /// The index of an argument, and what it is compared with.
-type Condition = (u8, SeccompCmpOp, u64);
+type ArgumentCondition = (u8, SeccompCmpOp, u64);
 
 /// Denied where all conditions of a line are met.
-const CONDITIONAL: &[(i64, &[Condition])] = &[
+const CONDITIONAL_CALLS: &[(i64, &[ArgumentCondition])] = &[
     // With a new user namespace come capabilities; the other namespaces need them.
     (libc::SYS_clone, &[(0, MaskedEq(NEW_USER), NEW_USER)]),
     (libc::SYS_unshare, &[(0, MaskedEq(NEW_USER), NEW_USER)]),
@@ -168,18 +175,18 @@ const CONDITIONAL: &[(i64, &[Condition])] = &[
 const NEW_USER: u64 = 0x1000_0000;
 
 /// Programs in the order in which they are installed; the last one is executed first.
-fn filters(network: Network, namespaces: bool) -> Result<[BpfProgram; 2], BackendError> {
+fn seccomp_filters(network: Network, namespaces: bool) -> Result<[BpfProgram; 2], BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        DENIED.iter().map(|call| (*call, Vec::new())).collect();
-    let mut conditional = CONDITIONAL.to_vec();
+        DENIED_CALLS.iter().map(|call| (*call, Vec::new())).collect();
+    let mut conditional = CONDITIONAL_CALLS.to_vec();
     // It has its flags in memory. "Not implemented" makes every libc use the older call.
     let missing = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     if !namespaces {
-        rules.extend(SHARED.iter().map(|call| (*call, Vec::new())));
+        rules.extend(SHARED_MEMORY_CALLS.iter().map(|call| (*call, Vec::new())));
     }
     let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     let permitted = if network == Network::Off { &families[..1] } else { &families };
-    let others: Vec<Condition> =
+    let others: Vec<ArgumentCondition> =
         permitted.iter().map(|family| (0, Ne, u64::from(family.cast_unsigned()))).collect();
     conditional.extend([(libc::SYS_socket, &*others), (libc::SYS_socketpair, &*others)]);
     for (call, conditions) in conditional {

@@ -12,19 +12,19 @@ const MAX_BYTES: u64 = 4096;
 
 /// The state before a command.
 #[derive(Debug, Default)]
-pub(in crate::exec) struct GitGuard(Vec<State>);
+pub(in crate::exec) struct GitGuard(Vec<GitDirectoryState>);
 
 #[derive(Debug)]
-struct State {
+struct GitDirectoryState {
     directory: PathBuf,
     has_commondir: bool,
     head: Option<Vec<u8>>,
 }
 
 impl GitGuard {
-    pub(super) fn before(directories: &[PathBuf]) -> Self {
+    pub(super) fn capture(directories: &[PathBuf]) -> Self {
         let existing = directories.iter().filter(|directory| directory.is_dir());
-        let state = |directory: &PathBuf| State {
+        let state = |directory: &PathBuf| GitDirectoryState {
             directory: directory.clone(),
             has_commondir: exists(&directory.join("commondir")),
             head: disk::read_small(&directory.join("HEAD"), MAX_BYTES).ok(),
@@ -33,7 +33,7 @@ impl GitGuard {
     }
 
     /// Reverts these changes; returns a notice for each.
-    pub(in crate::exec) fn after(&self) -> Vec<String> {
+    pub(in crate::exec) fn revert_changes(&self) -> Vec<String> {
         // A repository that was removed as a whole stays removed.
         let existing = self.0.iter().filter(|state| exists(&state.directory));
         existing
@@ -43,7 +43,7 @@ impl GitGuard {
     }
 }
 
-impl State {
+impl GitDirectoryState {
     fn remove_commondir(&self) -> Option<String> {
         let path = self.directory.join("commondir");
         if self.has_commondir || !exists(&path) {
@@ -61,7 +61,7 @@ impl State {
     fn restore_head(&self) -> Option<String> {
         let path = self.directory.join("HEAD");
         let head = self.head.as_ref().filter(|_| !exists(&path))?;
-        let outcome = match disk::replace(&path, head) {
+        let outcome = match disk::replace_file(&path, head) {
             Ok(()) => "it was restored".to_owned(),
             Err(error) => format!("it cannot be restored ({error})"),
         };

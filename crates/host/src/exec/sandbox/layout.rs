@@ -7,13 +7,18 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use super::plan::{Access, Mount, Plan, Run};
-use super::{Network, Profile, Sandbox, Session, folder, tables};
+use super::plan::{Mount, MountAccess, ProgramInvocation, SandboxPlan};
+use super::{Network, Sandbox, SandboxProfile, SandboxSession, session_folder, tables};
 use agent_protocol::disk;
-use agent_protocol::tool::Rights;
+use agent_protocol::tool::CommandRights;
 
 /// The plan of a command with this profile.
-pub(super) fn plan(sandbox: &Sandbox, session: &Session, rights: Rights, run: Run) -> Plan {
+pub(super) fn plan_command(
+    sandbox: &Sandbox,
+    session: &SandboxSession,
+    rights: CommandRights,
+    run: ProgramInvocation,
+) -> SandboxPlan {
     let mut profile = sandbox.command_profile(rights);
     profile.hidden.extend(session.sockets.iter().cloned());
     let mut writable = profile.writable.clone();
@@ -21,17 +26,17 @@ pub(super) fn plan(sandbox: &Sandbox, session: &Session, rights: Rights, run: Ru
         writable.push(session.cache.clone());
     }
     writable.extend(tables::DEVICES.iter().map(PathBuf::from));
-    let empty = [folder::EMPTY_DIRECTORY, folder::EMPTY_FILE];
-    let mut plan = Plan {
+    let empty = [session_folder::EMPTY_DIRECTORY, session_folder::EMPTY_FILE];
+    let mut plan = SandboxPlan {
         namespaces: sandbox.namespaces,
         network: profile.network,
         empty: empty.map(|name| session.folder.path.join(name).into()),
         run,
-        ..Plan::default()
+        ..SandboxPlan::default()
     };
     if sandbox.namespaces {
         writable.extend(tables::PRIVATE.iter().map(PathBuf::from));
-        plan.mounts = Layout { sandbox, session, profile: &profile, rights }.mounts();
+        plan.mounts = MountLayout { sandbox, session, profile: &profile, rights }.mounts();
     } else {
         plan.hidden_ids = super::file_ids(&profile.hidden);
         plan.hidden_ids.extend(&session.hidden_ids);
@@ -51,35 +56,39 @@ pub(super) fn plan(sandbox: &Sandbox, session: &Session, rights: Rights, run: Ru
     plan
 }
 
-struct Layout<'a> {
+struct MountLayout<'a> {
     sandbox: &'a Sandbox,
-    session: &'a Session,
-    profile: &'a Profile,
-    rights: Rights,
+    session: &'a SandboxSession,
+    profile: &'a SandboxProfile,
+    rights: CommandRights,
 }
 
-impl Layout<'_> {
+impl MountLayout<'_> {
     /// The mounts of the plan, in order; later ones cover earlier ones.
     fn mounts(&self) -> Vec<Mount> {
         let (facts, session) = (&self.sandbox.facts, self.session);
-        let access = if self.rights.read_only { Access::Read } else { Access::Write };
+        let access = if self.rights.read_only { MountAccess::Read } else { MountAccess::Write };
         let places = self.sandbox.profile.writable.iter().chain([&session.cache]);
         let places: Vec<&PathBuf> =
             places.filter(|path| **path != facts.temporary && is_directory(path)).collect();
-        let mut binds = self.system();
+        let mut binds = self.system_mounts();
         // A path in a shared temporary directory needs a mount point in the private one. The directories above it are
         // mounts as well: otherwise a command could rename them while the next command starts. They are read-only: what is
         // written beside the project would be lost.
         let mut above = BTreeMap::new();
-        for path in self.kept().chain(places.iter().copied()) {
-            above.extend(session.folder.make_place(path));
+        for path in self.readable_folders().chain(places.iter().copied()) {
+            above.extend(session.folder.make_mount_point(path));
         }
-        binds.extend(above.iter().map(|(from, to)| bind(from, to, Access::Read)));
-        binds.extend(self.kept().filter(|it| is_temporary(it)).map(|it| itself(it, Access::Read)));
+        binds.extend(above.iter().map(|(from, to)| bind(from, to, MountAccess::Read)));
+        binds.extend(
+            self.readable_folders()
+                .filter(|it| is_private_temporary(it))
+                .map(|it| bind_in_place(it, MountAccess::Read)),
+        );
 
         let read_only: Vec<&PathBuf> =
             self.profile.read_only.iter().filter(|path| !path.is_symlink()).collect();
-        let mut mounts: BTreeMap<&Path, Access> = BTreeMap::new();
+        let mut mounts: BTreeMap<&Path, MountAccess> = BTreeMap::new();
         for kept in read_only.iter().chain(&places).copied().chain(&self.profile.hidden) {
             // A directory that contains a mount point is one itself: it cannot be renamed then.
             let inside = kept.ancestors().skip(1).filter(|path| {
@@ -89,16 +98,16 @@ impl Layout<'_> {
             mounts.extend(inside.map(|path| (path, access)));
         }
         mounts.extend(places.iter().map(|place| (place.as_path(), access)));
-        mounts.extend(read_only.iter().map(|path| (path.as_path(), Access::Read)));
+        mounts.extend(read_only.iter().map(|path| (path.as_path(), MountAccess::Read)));
         // In this order a directory comes before its entries.
-        binds.extend(mounts.into_iter().map(|(path, access)| itself(path, access)));
-        self.hide(&mut binds);
+        binds.extend(mounts.into_iter().map(|(path, access)| bind_in_place(path, access)));
+        self.cover_hidden_paths(&mut binds);
         binds
     }
 
     /// Directories that stay readable in a place that the sandbox replaces: git takes the files of a work tree that it does
     /// not see as deleted.
-    fn kept(&self) -> impl Iterator<Item = &PathBuf> {
+    fn readable_folders(&self) -> impl Iterator<Item = &PathBuf> {
         let facts = &self.sandbox.facts;
         // (A repository of a whole temporary directory does not replace the private one.)
         let is_whole =
@@ -107,30 +116,35 @@ impl Layout<'_> {
     }
 
     /// Devices, private directories for temporary files, and the kept parts of `/run`.
-    fn system(&self) -> Vec<Mount> {
+    fn system_mounts(&self) -> Vec<Mount> {
         let folder = &self.session.folder;
         let devices = tables::DEVICES.iter().map(Path::new).filter(|path| is_device(path));
-        let mut binds: Vec<Mount> = devices.map(|device| itself(device, Access::Device)).collect();
+        let mut binds: Vec<Mount> =
+            devices.map(|device| bind_in_place(device, MountAccess::Device)).collect();
         for shared in tables::SHARED_TEMPORARY.iter().map(Path::new) {
             if is_directory(shared)
                 && let Ok(real) = shared.canonicalize()
             {
-                binds.push(bind(&folder.path.join(folder::TEMPORARY), &real, Access::Write));
+                binds.push(bind(
+                    &folder.path.join(session_folder::TEMPORARY),
+                    &real,
+                    MountAccess::Write,
+                ));
             }
         }
         let runtime = Path::new(tables::RUNTIME);
         if !is_directory(runtime) {
             return binds;
         }
-        binds.push(bind(&folder.path.join(folder::RUNTIME), runtime, Access::Read));
+        binds.push(bind(&folder.path.join(session_folder::RUNTIME), runtime, MountAccess::Read));
         let with_network = tables::RUNTIME_KEPT_WITH_NETWORK.iter();
         let with_network = with_network.filter(|_| self.profile.network == Network::On);
         for name in tables::RUNTIME_KEPT.iter().chain(with_network) {
             let path = runtime.join(name);
             // On some systems these are links to directories elsewhere.
             if let Some(real) = path.canonicalize().ok().filter(|real| real.is_dir()) {
-                folder.make_place(&path);
-                binds.push(bind(&real, &path, Access::Read));
+                folder.make_mount_point(&path);
+                binds.push(bind(&real, &path, MountAccess::Read));
             }
         }
         binds
@@ -138,10 +152,10 @@ impl Layout<'_> {
 
     /// Covers hidden paths, except those in a directory that the sandbox replaces. The readable directories may
     /// be in either.
-    fn hide(&self, binds: &mut Vec<Mount>) {
+    fn cover_hidden_paths(&self, binds: &mut Vec<Mount>) {
         let is_visible = |path: &&PathBuf| {
-            let mut places = self.kept().chain(&self.sandbox.profile.writable);
-            !is_temporary(path) || places.any(|place| path.starts_with(place))
+            let mut places = self.readable_folders().chain(&self.sandbox.profile.writable);
+            !is_private_temporary(path) || places.any(|place| path.starts_with(place))
         };
         let readable = self.sandbox.readable.iter().filter(|path| is_directory(path));
         let readable: Vec<&PathBuf> = readable.collect();
@@ -150,20 +164,20 @@ impl Layout<'_> {
             let mut cover = None;
             for readable in &readable {
                 let Ok(below) = readable.strip_prefix(path) else { continue };
-                if let Ok(made) = self.session.folder.cover_with_place(below) {
+                if let Ok(made) = self.session.folder.make_cover_with_mount_point(below) {
                     cover = Some(made);
                     covered.push(readable);
                 }
             }
             match cover {
-                Some(cover) => binds.push(bind(&cover, path, Access::Read)),
+                Some(cover) => binds.push(bind(&cover, path, MountAccess::Read)),
                 None => binds.push(Mount::Hide(path.into())),
             }
         }
         for path in readable {
-            if covered.contains(&path) || is_temporary(path) {
-                self.session.folder.make_place(path);
-                binds.push(itself(path, Access::Read));
+            if covered.contains(&path) || is_private_temporary(path) {
+                self.session.folder.make_mount_point(path);
+                binds.push(bind_in_place(path, MountAccess::Read));
             }
         }
     }
@@ -175,7 +189,7 @@ pub(super) fn service_sockets() -> Vec<PathBuf> {
     // The path is the last field; an abstract socket begins with `@`.
     let paths = table.split(|byte| *byte == b'\n').filter_map(|line| {
         let path = &line[line.iter().position(|byte| *byte == b'/')?..];
-        disk::real(Path::new(OsStr::from_bytes(path)))
+        disk::resolve_existing(Path::new(OsStr::from_bytes(path)))
     });
     let mut sockets: Vec<PathBuf> = paths
         .filter(|path| !path.starts_with(tables::RUNTIME))
@@ -186,16 +200,16 @@ pub(super) fn service_sockets() -> Vec<PathBuf> {
     sockets
 }
 
-fn bind(from: &Path, to: &Path, access: Access) -> Mount {
+fn bind(from: &Path, to: &Path, access: MountAccess) -> Mount {
     Mount::Bind { from: from.into(), to: to.into(), access }
 }
 
-fn itself(path: &Path, access: Access) -> Mount {
+fn bind_in_place(path: &Path, access: MountAccess) -> Mount {
     bind(path, path, access)
 }
 
 /// The sandbox has a private directory in this place.
-pub fn is_temporary(path: &Path) -> bool {
+pub fn is_private_temporary(path: &Path) -> bool {
     tables::SHARED_TEMPORARY.iter().any(|shared| path.starts_with(shared))
         || path.starts_with(tables::SHARED_MEMORY)
 }

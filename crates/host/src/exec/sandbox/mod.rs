@@ -5,7 +5,6 @@
 
 mod channel;
 mod confine;
-mod folder;
 mod git_guard;
 mod layout;
 mod mounts;
@@ -13,6 +12,7 @@ mod plan;
 mod probe;
 mod profile;
 mod refusal;
+mod session_folder;
 mod sockets;
 mod standby;
 mod supervisor;
@@ -35,29 +35,29 @@ use tokio::sync::OnceCell;
 
 use super::ClosedPath;
 use agent_protocol::disk;
-use agent_protocol::event::Sandbox as Guarantees;
-use agent_protocol::tool::Rights;
-use folder::Folder;
+use agent_protocol::event::SandboxStatus as Guarantees;
+use agent_protocol::tool::CommandRights;
 use git_guard::GitGuard;
 use plan::FileId;
-use standby::Standby;
+use session_folder::SessionFolder;
+use standby::StandbyProcess;
 
-pub(super) use channel::{Message, Supervisor};
-pub use folder::temporary_directory;
+pub(super) use channel::{Supervisor, SupervisorMessage};
 pub(super) use git_guard::GitGuard as Guard;
-pub use layout::is_temporary;
-pub(super) use plan::Run;
-pub use profile::{Facts, GitPaths, Profile};
-pub(super) use sockets::Socket;
+pub use layout::is_private_temporary;
+pub(super) use plan::ProgramInvocation;
+pub use profile::{GitPaths, SandboxFacts, SandboxProfile};
+pub use session_folder::temporary_directory;
+pub(super) use sockets::SocketRequest;
 pub(super) use supervisor::{has_children, is_readable, kill_children, wait_any};
 pub use tables::{SECRET_STORES, STARTUP_FILES};
 
-/// Set once `main` has called [`supervise`]: this program's binary can be a supervisor.
+/// Set once `main` has called [`run_if_supervisor`]: this program's binary can be a supervisor.
 static CAN_SUPERVISE: AtomicBool = AtomicBool::new(false);
 
 /// Must be the first call in `main`. If this process was started as a stand-by, supervisor or guard, runs it and returns its exit
 /// code. A program that does not call this has no sandbox.
-pub fn supervise() -> Option<u8> {
+pub fn run_if_supervisor() -> Option<u8> {
     CAN_SUPERVISE.store(true, Ordering::Relaxed);
     supervisor::main().or_else(super::service::main)
 }
@@ -104,11 +104,11 @@ impl Network {
 
 /// What [`Sandbox::open`] needs.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct SandboxSettings {
     /// What enforces the profile.
     pub backend: Backend,
     /// The profile is computed from these.
-    pub facts: Facts,
+    pub facts: SandboxFacts,
     /// The user configured the network; without that, an impossible `loopback` becomes `off`.
     pub is_network_explicit: bool,
 }
@@ -127,25 +127,25 @@ pub enum SandboxError {
 /// The sandbox of the commands of one session.
 #[derive(Debug)]
 pub struct Sandbox {
-    facts: Facts,
-    profile: Profile,
+    facts: SandboxFacts,
+    profile: SandboxProfile,
     namespaces: bool,
     guarantees: Guarantees,
     /// Spilled tool output and the like: readable even inside a hidden directory.
     readable: Vec<PathBuf>,
     /// Further paths that rules of the session hide, and make read-only.
     closed: Mutex<(Vec<PathBuf>, Vec<PathBuf>)>,
-    session: OnceCell<Session>,
+    session: OnceCell<SandboxSession>,
     /// The model was notified that files in `/tmp` are private.
     notified_of_temporary: AtomicBool,
     /// By the network of the commands whose supervisors they start; `None` without namespaces.
-    standbys: Mutex<BTreeMap<Option<Network>, Standby>>,
+    standbys: Mutex<BTreeMap<Option<Network>, StandbyProcess>>,
 }
 
 /// What the first command prepares.
 #[derive(Debug)]
-pub(super) struct Session {
-    folder: Folder,
+pub(super) struct SandboxSession {
+    folder: SessionFolder,
     /// Where build tools keep their caches.
     cache: PathBuf,
     /// Of local services: hidden from commands.
@@ -156,8 +156,8 @@ pub(super) struct Session {
 
 impl Sandbox {
     /// Checks which backend the system permits. Nothing is created.
-    pub fn open(settings: Settings) -> Result<Self, SandboxError> {
-        let Settings { backend, mut facts, is_network_explicit } = settings;
+    pub fn open(settings: SandboxSettings) -> Result<Self, SandboxError> {
+        let SandboxSettings { backend, mut facts, is_network_explicit } = settings;
         let unavailable = |why: String| Err(SandboxError::Unavailable(why));
         if !CAN_SUPERVISE.load(Ordering::Relaxed) {
             return unavailable("this program cannot supervise commands".to_owned());
@@ -168,7 +168,7 @@ impl Sandbox {
         }
         let abi = sys::landlock_abi();
         let probed = match backend {
-            Backend::Auto | Backend::Namespaces => probe::namespaces(),
+            Backend::Auto | Backend::Namespaces => probe::probe_namespaces(),
             Backend::Landlock => Err("sandbox.backend is \"landlock\"".to_owned()),
         };
         let impossible = |why: String| Err(SandboxError::Impossible(why));
@@ -195,7 +195,7 @@ impl Sandbox {
                 "sandbox.host_ports needs sandbox.network = \"loopback\"{because}"
             ));
         }
-        let profile = Profile::new(&facts);
+        let profile = SandboxProfile::new(&facts);
         let mut guarantees = Guarantees {
             backend: match (&probed, abi) {
                 (Ok(()), 1..) => "namespaces+landlock+seccomp",
@@ -209,7 +209,7 @@ impl Sandbox {
         };
         if let Err(why) = &probed {
             guarantees.gaps.push(format!("no namespaces: {why}"));
-            guarantees.gaps.extend(gaps(&profile, abi));
+            guarantees.gaps.extend(landlock_gaps(&profile, abi));
         }
         Ok(Self {
             facts,
@@ -237,7 +237,7 @@ impl Sandbox {
     }
 
     /// The policy.
-    pub fn profile(&self) -> &Profile {
+    pub fn profile(&self) -> &SandboxProfile {
         &self.profile
     }
 
@@ -255,8 +255,8 @@ impl Sandbox {
     /// Starts a command: its supervisor, output and error output. Must be awaited in a runtime.
     pub(super) async fn start(
         &self,
-        run: Run,
-        rights: Rights,
+        run: ProgramInvocation,
+        rights: CommandRights,
         report: Option<BorrowedFd<'_>>,
     ) -> io::Result<(Supervisor, OwnedFd, OwnedFd)> {
         let session = self.prepare().await?;
@@ -265,8 +265,9 @@ impl Sandbox {
         let descriptors: Vec<BorrowedFd<'_>> =
             [their_stdout.as_fd(), their_stderr.as_fd()].into_iter().chain(report).collect();
         let network = self.command_profile(rights).network;
-        let supervisor = self.ask(network, |standby| {
-            standby.fork(&descriptors, || layout::plan(self, session, rights, run))
+        let supervisor = self.with_standby(network, |standby| {
+            standby
+                .fork_supervisor(&descriptors, || layout::plan_command(self, session, rights, run))
         });
         let supervisor = supervisor.map_err(|error| {
             io::Error::new(error.kind(), format!("its supervisor could not be started: {error}"))
@@ -275,26 +276,26 @@ impl Sandbox {
     }
 
     /// Prepares what all commands of the session share, once.
-    pub(super) async fn prepare(&self) -> io::Result<&Session> {
+    pub(super) async fn prepare(&self) -> io::Result<&SandboxSession> {
         self.session.get_or_try_init(async || self.make_session()).await
     }
 
-    fn make_session(&self) -> io::Result<Session> {
-        let folder = Folder::make(&self.facts.temporary)?;
-        let cache = match disk::make_folder(&self.facts.cache, 0o755) {
+    fn make_session(&self) -> io::Result<SandboxSession> {
+        let folder = SessionFolder::create(&self.facts.temporary)?;
+        let cache = match disk::create_folder_all(&self.facts.cache, 0o755) {
             Ok(_) => self.facts.cache.clone(),
-            Err(_) => folder.path.join(folder::CACHE),
+            Err(_) => folder.path.join(session_folder::CACHE),
         };
         // The home may be the project: a command must not create the agent's own configuration.
         let places = [&self.facts.root].into_iter().chain(&self.facts.added);
         for own in &self.facts.own {
             if places.clone().any(|place| own.starts_with(place)) {
-                disk::make_folder(own, 0o700)?;
+                disk::create_folder_all(own, 0o700)?;
             }
         }
         let hidden = &self.profile.hidden;
         let sockets = if self.namespaces { layout::service_sockets() } else { Vec::new() };
-        Ok(Session { folder, cache, sockets, hidden_ids: file_ids(hidden) })
+        Ok(SandboxSession { folder, cache, sockets, hidden_ids: file_ids(hidden) })
     }
 
     /// Says once in a session that the files which commands left in `/tmp` are private to it.
@@ -312,10 +313,10 @@ impl Sandbox {
     }
 
     /// Asks the stand-by of this network, which is started if there is none.
-    fn ask<T>(
+    fn with_standby<T>(
         &self,
         network: Network,
-        question: impl FnOnce(&mut Standby) -> io::Result<T>,
+        question: impl FnOnce(&mut StandbyProcess) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut standbys = lock(&self.standbys);
         // Another process may have ended it.
@@ -326,14 +327,14 @@ impl Sandbox {
             Entry::Vacant(place) => {
                 let session = self.session.get().ok_or(io::ErrorKind::NotConnected)?;
                 let (folder, writable) = (&session.folder.path, &self.profile.writable);
-                place.insert(Standby::start(network, folder, writable)?)
+                place.insert(StandbyProcess::start(network, folder, writable)?)
             }
         })
     }
 
     /// A socket inside the session's network namespace.
-    pub(super) fn socket(&self, socket: Socket, port: u16) -> io::Result<OwnedFd> {
-        self.ask(Network::Loopback, |standby| standby.socket(socket, port))
+    pub(super) fn create_socket(&self, socket: SocketRequest, port: u16) -> io::Result<OwnedFd> {
+        self.with_standby(Network::Loopback, |standby| standby.create_socket(socket, port))
     }
 
     /// The TCP ports on which commands of the session listen now.
@@ -344,7 +345,7 @@ impl Sandbox {
     }
 
     /// A command with these rights has the localhost of the session instead of the user's.
-    pub(super) fn has_private_localhost(&self, rights: Rights) -> bool {
+    pub(super) fn has_private_localhost(&self, rights: CommandRights) -> bool {
         self.namespaces && !rights.network && self.profile.network == Network::Loopback
     }
 
@@ -356,32 +357,34 @@ impl Sandbox {
     }
 
     /// From the next command on these paths are hidden or read-only as well, as far as they exist.
-    pub(super) fn close(&self, hidden: &[PathBuf], read_only: &[PathBuf]) {
-        let real = |paths: &[PathBuf]| paths.iter().filter_map(|path| disk::real(path)).collect();
+    pub(super) fn close_paths(&self, hidden: &[PathBuf], read_only: &[PathBuf]) {
+        let real = |paths: &[PathBuf]| {
+            paths.iter().filter_map(|path| disk::resolve_existing(path)).collect()
+        };
         *lock(&self.closed) = (real(hidden), real(read_only));
     }
 
     /// The policy of a command with these rights.
-    fn command_profile(&self, rights: Rights) -> Profile {
+    fn command_profile(&self, rights: CommandRights) -> SandboxProfile {
         let mut profile = self.profile.clone();
         let closed = lock(&self.closed);
         profile.hidden.extend_from_slice(&closed.0);
         profile.read_only.extend_from_slice(&closed.1);
-        profile.apply(rights, &self.facts);
+        profile.apply_rights(rights, &self.facts);
         profile
     }
 
     /// Remembers what a writing command must not change in git directories.
-    pub(super) fn guard(&self) -> GitGuard {
-        GitGuard::before(&self.facts.git.directories)
+    pub(super) fn capture_git_state(&self) -> GitGuard {
+        GitGuard::capture(&self.facts.git.directories)
     }
 
     /// Why the sandbox made a command fail, if its error output says so.
-    pub(super) fn explain(
+    pub(super) fn explain_refusal(
         &self,
         stderr: &str,
         directory: &Path,
-        rights: Rights,
+        rights: CommandRights,
         closed: &[ClosedPath],
     ) -> Option<String> {
         let mut profile = self.command_profile(rights);
@@ -389,7 +392,7 @@ impl Sandbox {
             profile.read_only.clear();
         }
         let git = &self.facts.git.settings;
-        refusal::explain(stderr, directory, &profile, git, closed, rights)
+        refusal::explain_refusal(stderr, directory, &profile, git, closed, rights)
     }
 }
 
@@ -406,7 +409,7 @@ fn file_ids(paths: &[PathBuf]) -> Vec<FileId> {
 }
 
 /// What Landlock of this version alone does not enforce.
-fn gaps(profile: &Profile, abi: i32) -> impl Iterator<Item = String> {
+fn landlock_gaps(profile: &SandboxProfile, abi: i32) -> impl Iterator<Item = String> {
     let is_inside = |hidden: &PathBuf| profile.writable.iter().any(|it| hidden.starts_with(it));
     let has_inside = profile.hidden.iter().any(|hidden| is_inside(hidden) && hidden.exists());
     let gaps = [
@@ -428,14 +431,14 @@ fn gaps(profile: &Profile, abi: i32) -> impl Iterator<Item = String> {
 }
 
 /// The user's home directories: as the environment names it, and as the system does. Canonical.
-pub fn homes() -> Vec<PathBuf> {
+pub fn home_directories() -> Vec<PathBuf> {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid());
     let of_system = user.ok().flatten().map(|user| user.dir);
     let of_environment = std::env::var_os("HOME").map(PathBuf::from);
     let mut homes: Vec<PathBuf> = of_environment
         .into_iter()
         .chain(of_system)
-        .filter_map(|home| disk::real(&home))
+        .filter_map(|home| disk::resolve_existing(&home))
         .filter(|home| home.parent().is_some())
         .collect();
     homes.dedup();

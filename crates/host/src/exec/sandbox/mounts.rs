@@ -13,10 +13,10 @@ use rustix::mount::{
     move_mount, open_tree,
 };
 
-use super::plan::{Access, Mount, Plan};
-use super::supervisor::named;
+use super::plan::{Mount, MountAccess, SandboxPlan};
+use super::supervisor::prefix_error;
 use super::sys::restrict_mounts;
-use agent_protocol::disk::{self, without_links};
+use agent_protocol::disk::{self, nofollow};
 
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 
@@ -24,13 +24,13 @@ pub(super) const NAMESPACES: CloneFlags =
     CloneFlags::CLONE_NEWNS.union(CloneFlags::CLONE_NEWPID).union(CloneFlags::CLONE_NEWIPC);
 
 /// Mounts the plan. Must be called in a new mount and PID namespace. Returns `/proc` as it was before.
-pub(super) fn arrange(plan: &Plan) -> Result<OwnedFd, String> {
-    make_private().map_err(named("the mounts could not be made private"))?;
+pub(super) fn apply_mounts(plan: &SandboxPlan) -> Result<OwnedFd, String> {
+    make_mounts_private().map_err(prefix_error("the mounts could not be made private"))?;
     let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let proc =
-        open_tree(CWD, "/proc", clone | OpenTreeFlags::AT_RECURSIVE).map_err(named("/proc"))?;
+    let proc = open_tree(CWD, "/proc", clone | OpenTreeFlags::AT_RECURSIVE)
+        .map_err(prefix_error("/proc"))?;
     let [directory, file] = &plan.empty;
-    let empty = |path: &OsString| open(path.as_ref()).map_err(named(path.display()));
+    let empty = |path: &OsString| open_path(path.as_ref()).map_err(prefix_error(path.display()));
     let empty = (empty(directory)?, empty(file)?);
     // Copied before anything is covered, so that the order of the plan does not matter for the sources.
     let mut trees = Vec::new();
@@ -38,23 +38,25 @@ pub(super) fn arrange(plan: &Plan) -> Result<OwnedFd, String> {
         trees.push(match mount {
             Mount::Hide(_) => None,
             Mount::Bind { from, to, access } => {
-                match open(from.as_ref()).and_then(|from| copy(&from, *access)) {
+                match open_path(from.as_ref()).and_then(|from| clone_mount(&from, *access)) {
                     Ok(tree) => Some(tree),
                     // A path of the profile that does not exist is skipped.
                     Err(error) if from == to && is_gone(&error) => None,
-                    Err(error) => return Err(named(from.display())(error)),
+                    Err(error) => return Err(prefix_error(from.display())(error)),
                 }
             }
         });
     }
-    let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC).map_err(named("/"))?;
-    restrict_mounts(&root, READ_ONLY).map_err(named("/"))?;
-    own_file_systems().map_err(named("/proc, /dev/shm, /dev/pts"))?;
+    let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC).map_err(prefix_error("/"))?;
+    restrict_mounts(&root, READ_ONLY).map_err(prefix_error("/"))?;
+    mount_own_file_systems().map_err(prefix_error("/proc, /dev/shm, /dev/pts"))?;
     for (mount, tree) in plan.mounts.iter().zip(trees) {
         match (mount, tree) {
-            (Mount::Hide(path), _) => hide(path.as_ref(), &empty).map_err(named(path.display()))?,
+            (Mount::Hide(path), _) => {
+                hide_path(path.as_ref(), &empty).map_err(prefix_error(path.display()))?;
+            }
             (Mount::Bind { to, .. }, Some(tree)) => {
-                attach(&tree, to.as_ref()).map_err(named(to.display()))?;
+                mount_at(&tree, to.as_ref()).map_err(prefix_error(to.display()))?;
             }
             (Mount::Bind { .. }, None) => {}
         }
@@ -67,7 +69,7 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn copy(from: &OwnedFd, access: Access) -> io::Result<OwnedFd> {
+fn clone_mount(from: &OwnedFd, access: MountAccess) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
@@ -75,22 +77,22 @@ fn copy(from: &OwnedFd, access: Access) -> io::Result<OwnedFd> {
     restrict_mounts(
         &tree,
         match access {
-            Access::Read => READ_ONLY,
-            Access::Write => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+            MountAccess::Read => READ_ONLY,
+            MountAccess::Write => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
             // It can be opened to write too, but its mode and times cannot be changed.
-            Access::Device => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
+            MountAccess::Device => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
         },
     )?;
     Ok(tree)
 }
 
-fn hide(path: &Path, (directory, file): &(OwnedFd, OwnedFd)) -> io::Result<()> {
-    let place = match open(path) {
+fn hide_path(path: &Path, (directory, file): &(OwnedFd, OwnedFd)) -> io::Result<()> {
+    let place = match open_path(path) {
         Err(error) if is_gone(&error) => return Ok(()),
         opened => opened?,
     };
     let empty = if is_folder(&place)? { directory } else { file };
-    lay(&copy(empty, Access::Read)?, &place)
+    move_mount_onto(&clone_mount(empty, MountAccess::Read)?, &place)
 }
 
 fn is_folder(it: &OwnedFd) -> io::Result<bool> {
@@ -98,30 +100,30 @@ fn is_folder(it: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Mounts a tree. Makes a missing mount point of a directory, for example in the private `/tmp`.
-fn attach(tree: &OwnedFd, to: &Path) -> io::Result<()> {
-    let place = match open(to) {
+fn mount_at(tree: &OwnedFd, to: &Path) -> io::Result<()> {
+    let place = match open_path(to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_folder(tree)? => {
-            drop(disk::make_folder(to, 0o755)?);
-            open(to)?
+            drop(disk::create_folder_all(to, 0o755)?);
+            open_path(to)?
         }
         opened => opened?,
     };
-    lay(tree, &place)
+    move_mount_onto(tree, &place)
 }
 
-fn lay(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
+fn move_mount_onto(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     let by_descriptors =
         MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(tree.as_fd(), "", place, "", by_descriptors)?)
 }
 
 /// No link is followed: a command that runs meanwhile could have put one there.
-fn open(path: &Path) -> io::Result<OwnedFd> {
-    Ok(without_links::open(path, OFlags::PATH)?)
+fn open_path(path: &Path) -> io::Result<OwnedFd> {
+    Ok(nofollow::open(path, OFlags::PATH)?)
 }
 
 /// No mount of this namespace is passed on.
-pub(super) fn make_private() -> rustix::io::Result<()> {
+pub(super) fn make_mounts_private() -> rustix::io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }
 
@@ -131,7 +133,7 @@ pub(super) fn mount_proc() -> rustix::io::Result<()> {
     mount("proc", "/proc", "proc", strict | MountFlags::RDONLY, None)
 }
 
-fn own_file_systems() -> io::Result<()> {
+fn mount_own_file_systems() -> io::Result<()> {
     mount_proc()?;
     if Path::new("/dev/shm").is_dir() {
         let options = c"mode=1777";
@@ -144,7 +146,7 @@ fn own_file_systems() -> io::Result<()> {
         let ptmx = open_tree(CWD, "/dev/pts/ptmx", flags)?;
         // It may be a link to that already.
         if !fs::symlink_metadata("/dev/ptmx")?.is_symlink() {
-            attach(&ptmx, Path::new("/dev/ptmx"))?;
+            mount_at(&ptmx, Path::new("/dev/ptmx"))?;
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ const BUFFER: usize = 64 * 1024;
 pub(super) type FileId = (u64, u64);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Plan {
+pub(super) struct SandboxPlan {
     /// The command gets namespaces; without them Landlock and seccomp alone enforce the profile.
     pub(super) namespaces: bool,
     pub(super) network: Network,
@@ -31,11 +31,11 @@ pub(super) struct Plan {
     pub(super) known: Vec<OsString>,
     /// Paths that may be read even inside a hidden directory.
     pub(super) readable: Vec<OsString>,
-    pub(super) run: Run,
+    pub(super) run: ProgramInvocation,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(in crate::exec) struct Run {
+pub(in crate::exec) struct ProgramInvocation {
     pub(in crate::exec) program: OsString,
     pub(in crate::exec) words: Vec<String>,
     /// All of its variables; the last one of a name counts.
@@ -50,20 +50,20 @@ pub(super) enum Mount {
     Bind {
         from: OsString,
         to: OsString,
-        access: Access,
+        access: MountAccess,
     },
     /// Covers it with an empty directory or file.
     Hide(OsString),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Access {
+pub(super) enum MountAccess {
     Read,
     Write,
     Device,
 }
 
-impl Plan {
+impl SandboxPlan {
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');

@@ -11,13 +11,14 @@ use super::mounts;
 const STACK: usize = 64 * 1024;
 
 /// Creates the namespaces that a command gets and mounts `/proc` in them. The error says what was refused.
-pub(super) fn namespaces() -> Result<(), String> {
-    attempt().map_err(|error| format!("namespaces, or /proc in them, are refused: {error}"))
+pub(super) fn probe_namespaces() -> Result<(), String> {
+    mount_proc_in_child()
+        .map_err(|error| format!("namespaces, or /proc in them, are refused: {error}"))
 }
 
 #[expect(unsafe_code, reason = "a child that makes two system calls")]
-fn attempt() -> io::Result<()> {
-    let mount_proc = || match mounts::make_private().and_then(|()| mounts::mount_proc()) {
+fn mount_proc_in_child() -> io::Result<()> {
+    let mount_proc = || match mounts::make_mounts_private().and_then(|()| mounts::mount_proc()) {
         Ok(()) => 0,
         Err(errno) => errno.raw_os_error() as isize,
     };

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::{Network, tables};
-use agent_protocol::tool::Rights;
+use agent_protocol::tool::CommandRights;
 
 /// What commands may do. Every path is absolute; one that does not exist is skipped by the backends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Profile {
+pub struct SandboxProfile {
     /// Commands can write here.
     pub writable: Vec<PathBuf>,
     /// Inside the writable directories: commands cannot write here.
@@ -22,7 +22,7 @@ pub struct Profile {
 
 /// What the profile is computed from. Every path is absolute and canonical, or does not exist.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct SandboxFacts {
     /// The project.
     pub root: PathBuf,
     /// `--add-dir` and `sandbox.extra_writable`.
@@ -63,9 +63,9 @@ pub struct GitPaths {
     pub links: Vec<PathBuf>,
 }
 
-impl Profile {
+impl SandboxProfile {
     /// The policy that follows from these facts.
-    pub fn new(facts: &Facts) -> Self {
+    pub fn new(facts: &SandboxFacts) -> Self {
         let places: Vec<&PathBuf> = std::iter::once(&facts.root).chain(&facts.added).collect();
         let lies_in_place =
             |path: &Path| places.iter().any(|place| path.starts_with(place) && path != *place);
@@ -103,7 +103,7 @@ impl Profile {
     }
 
     /// Changes it to that of a command with these rights.
-    pub(super) fn apply(&mut self, rights: Rights, facts: &Facts) {
+    pub(super) fn apply_rights(&mut self, rights: CommandRights, facts: &SandboxFacts) {
         if rights.read_only {
             self.writable = vec![facts.temporary.clone()];
         }
@@ -126,8 +126,8 @@ fn sort(paths: &mut Vec<PathBuf>) {
 mod tests {
     use super::*;
 
-    fn facts() -> Facts {
-        Facts {
+    fn facts() -> SandboxFacts {
+        SandboxFacts {
             root: "/home/u/project".into(),
             added: vec!["/srv/data".into()],
             temporary: "/tmp/agent-1/tmp".into(),
@@ -154,11 +154,11 @@ mod tests {
 
     #[test]
     fn profile_is_derived_from_the_facts() {
-        let mut profile = Profile::new(&facts());
+        let mut profile = SandboxProfile::new(&facts());
         profile.hidden.retain(|path| path.starts_with("/home"));
         assert_eq!(
             profile,
-            Profile {
+            SandboxProfile {
                 writable: paths(&[
                     "/home/u/.cache/agent/projects/1",
                     "/home/u/project",
@@ -192,13 +192,13 @@ mod tests {
 
     #[test]
     fn a_project_in_a_hidden_directory_is_not_hidden() {
-        let facts = Facts { root: "/home/u/.ssh/tools".into(), ..facts() };
-        assert!(!Profile::new(&facts).hidden.contains(&"/home/u/.ssh".into()));
+        let facts = SandboxFacts { root: "/home/u/.ssh/tools".into(), ..facts() };
+        assert!(!SandboxProfile::new(&facts).hidden.contains(&"/home/u/.ssh".into()));
     }
 
     #[test]
     fn startup_files_are_read_only_where_the_home_is_the_project() {
-        let facts = Facts { root: "/home/u".into(), ..facts() };
-        assert!(Profile::new(&facts).read_only.contains(&"/home/u/.bashrc".into()));
+        let facts = SandboxFacts { root: "/home/u".into(), ..facts() };
+        assert!(SandboxProfile::new(&facts).read_only.contains(&"/home/u/.bashrc".into()));
     }
 }

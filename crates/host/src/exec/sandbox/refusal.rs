@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Network, Profile};
+use super::{Network, SandboxProfile};
 use crate::exec::ClosedPath;
 use agent_protocol::disk::canonical_prefix;
-use agent_protocol::tool::Rights;
+use agent_protocol::tool::CommandRights;
 
 /// The texts of EROFS, EACCES, EPERM, EBUSY and EXDEV, which most languages print.
-const REFUSED: &[&str] = &[
+const REFUSAL_TEXTS: &[&str] = &[
     "ead-only file system",
     "ermission denied",
     "peration not permitted",
@@ -17,7 +17,7 @@ const REFUSED: &[&str] = &[
 ];
 const BUSY: &str = "resource busy";
 /// How programs report that there is no network.
-const NO_NETWORK: &[&str] = &[
+const NO_NETWORK_TEXTS: &[&str] = &[
     "Could not resolve",
     "Temporary failure in name resolution",
     "Name or service not known",
@@ -32,25 +32,25 @@ const MAX_LINES: usize = 200;
 
 /// The first refusal that was the sandbox's, and the network if it was missing. `git`: its hooks and configuration;
 /// `closed`: the paths that rules deny.
-pub(super) fn explain(
+pub(super) fn explain_refusal(
     stderr: &str,
     directory: &Path,
-    profile: &Profile,
+    profile: &SandboxProfile,
     git: &[PathBuf],
     closed: &[ClosedPath],
-    rights: Rights,
+    rights: CommandRights,
 ) -> Option<String> {
-    let why =
-        |path: &Path, line: &str| why(path, line.contains(BUSY), profile, git, closed, rights);
+    let why = |path: &Path, line: &str| {
+        refusal_reason(path, line.contains(BUSY), profile, git, closed, rights)
+    };
     let lines: Vec<&str> = stderr.lines().rev().take(MAX_LINES).collect();
     let has = |line: &str, words: &[&str]| words.iter().any(|words| line.contains(words));
-    let path = lines
-        .iter()
-        .rev()
-        .filter(|line| has(line, REFUSED))
-        .find_map(|line| paths(line, directory).iter().find_map(|path| why(path, line)));
+    let path =
+        lines.iter().rev().filter(|line| has(line, REFUSAL_TEXTS)).find_map(|line| {
+            paths_in_line(line, directory).iter().find_map(|path| why(path, line))
+        });
     let is_missing = |line: &&str| {
-        has(line, NO_NETWORK)
+        has(line, NO_NETWORK_TEXTS)
             || profile.network == Network::Off && line.contains("ocket: Operation not permitted")
     };
     let state = match profile.network {
@@ -66,7 +66,7 @@ pub(super) fn explain(
 }
 
 /// Quoted words, and words with a slash, as paths.
-fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
+fn paths_in_line(line: &str, directory: &Path) -> Vec<PathBuf> {
     let quoted = line.split(['\'', '"', '`', '‘', '’', '“', '”']).skip(1).step_by(2);
     // `bash: line 1: FILE: Read-only file system`: the nearest to the error comes first.
     let parts: Vec<&str> = line.split(": ").skip(1).collect();
@@ -80,13 +80,13 @@ fn paths(line: &str, directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn why(
+fn refusal_reason(
     path: &Path,
     is_busy: bool,
-    profile: &Profile,
+    profile: &SandboxProfile,
     git: &[PathBuf],
     closed: &[ClosedPath],
-    rights: Rights,
+    rights: CommandRights,
 ) -> Option<String> {
     let shown = path.display();
     // A directory with a protected path cannot be moved either.
@@ -143,13 +143,13 @@ mod tests {
         for folder in ["project/.git/hooks", "project/.agent", "home/.ssh", "home/other"] {
             std::fs::create_dir_all(root.join(folder)).expect("a directory");
         }
-        let profile = Profile {
+        let profile = SandboxProfile {
             writable: vec![root.join("project"), root.join("project/.git")],
             read_only: [".agent", ".git/config", ".git/hooks"]
                 .map(|name| root.join("project").join(name))
                 .into(),
             hidden: vec![root.join("home/.ssh")],
-            ..Profile::default()
+            ..SandboxProfile::default()
         };
         let git = ["config", "hooks"].map(|name| root.join("project/.git").join(name));
         let stderr = stderr.replace("ROOT", &root.display().to_string());
@@ -157,8 +157,8 @@ mod tests {
             path: root.join("project/src"),
             reason: "the user's words “no”".to_owned(),
         }];
-        let rights = Rights::default();
-        let why = explain(&stderr, &root.join("project"), &profile, &git, &closed, rights);
+        let rights = CommandRights::default();
+        let why = explain_refusal(&stderr, &root.join("project"), &profile, &git, &closed, rights);
         let why = why.map(|text| text.replace(&root.display().to_string(), "ROOT"));
         let is_right = match (&why, expected) {
             (Some(why), Some(expected)) => why.starts_with(expected),

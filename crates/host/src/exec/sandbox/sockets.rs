@@ -13,7 +13,7 @@ const LISTENING: &str = "0A";
 
 /// A socket on the session's own loopback interface. The number is the request to the stand-by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::exec) enum Socket {
+pub(in crate::exec) enum SocketRequest {
     Connected = 1,
     Listening = 2,
 }
@@ -30,11 +30,11 @@ pub(super) fn listening_ports(pid: u32) -> Vec<u16> {
 /// counts the attempts that ended in a reset.
 pub(super) fn refused_connections(pid: u32) -> u64 {
     let table = fs::read_to_string(format!("/proc/{pid}/net/snmp")).unwrap_or_default();
-    attempt_fails(&table).unwrap_or_default()
+    parse_attempt_fails(&table).unwrap_or_default()
 }
 
 /// From the line of names and the line of values.
-fn attempt_fails(table: &str) -> Option<u64> {
+fn parse_attempt_fails(table: &str) -> Option<u64> {
     let mut lines = table.lines().filter(|line| line.starts_with("Tcp:"));
     let (names, values) = (lines.next()?, lines.next()?);
     let mut both = names.split_ascii_whitespace().zip(values.split_ascii_whitespace());
@@ -50,10 +50,10 @@ fn listening_port(line: &str) -> Option<u16> {
 }
 
 /// Creates the socket of a request. Runs in the stand-by.
-pub(super) fn make(request: u8, port: u16) -> io::Result<OwnedFd> {
+pub(super) fn create_socket(request: u8, port: u16) -> io::Result<OwnedFd> {
     let addresses: [SocketAddr; 2] =
         [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
-    if request == Socket::Listening as u8 {
+    if request == SocketRequest::Listening as u8 {
         return TcpListener::bind(addresses[0]).map(OwnedFd::from);
     }
     let connect = |address| TcpStream::connect_timeout(address, CONNECT_TIME);
@@ -67,8 +67,8 @@ mod tests {
     #[test]
     fn refused_connections_are_parsed_from_proc_net_snmp() {
         let table = "Ip: Forwarding\nIp: 1\nTcp: RtoMin MaxConn AttemptFails\nTcp: 200 -1 7\n";
-        assert_eq!(attempt_fails(table), Some(7));
-        assert_eq!(attempt_fails("Tcp: RtoMin\nTcp: 200\n"), None);
+        assert_eq!(parse_attempt_fails(table), Some(7));
+        assert_eq!(parse_attempt_fails("Tcp: RtoMin\nTcp: 200\n"), None);
     }
 
     #[test]

@@ -16,11 +16,11 @@ use nix::sched::CloneFlags;
 use rustix::process::{DumpableBehavior, chdir, set_dumpable_behavior, setsid};
 use rustix::stdio::dup2_stdin;
 
-use super::super::process::Watcher;
+use super::super::process::SupervisorProcess;
 use super::channel::Supervisor;
-use super::plan::Plan;
-use super::supervisor::{self, named};
-use super::{Network, Socket, sockets, sys};
+use super::plan::SandboxPlan;
+use super::supervisor::{self, prefix_error};
+use super::{Network, SocketRequest, sockets, sys};
 use agent_protocol::disk;
 
 /// How long an answer, or reading a plan, may take. The first answer includes the start of the program.
@@ -28,16 +28,16 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// Where the dynamic linker looks first. Directories that commands can write are removed from it: the stand-by runs
 /// outside the sandbox.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
-/// The request for a fork; the others are for a [`Socket`].
+/// The request for a fork; the others are for a [`SocketRequest`].
 const FORK: u8 = 0;
 
 #[derive(Debug)]
-pub(super) struct Standby {
+pub(super) struct StandbyProcess {
     process: Child,
     control: UnixStream,
 }
 
-impl Standby {
+impl StandbyProcess {
     /// Starts a stand-by with libraries from outside these directories. `network`: it makes the session's namespaces.
     /// It removes the session's folder when the agent ends.
     pub(super) fn start(
@@ -46,7 +46,7 @@ impl Standby {
         writable: &[PathBuf],
     ) -> io::Result<Self> {
         let libraries = std::env::var_os(LIBRARIES);
-        let libraries = libraries.and_then(|list| disk::without_places(&list, writable));
+        let libraries = libraries.and_then(|list| disk::filter_search_path(&list, writable));
         let (control, theirs) = UnixStream::pair()?;
         control.set_read_timeout(Some(ANSWER_TIME))?;
         #[expect(
@@ -56,7 +56,7 @@ impl Standby {
         // The file of this process, even if its path has changed.
         let mut command = std::process::Command::new("/proc/self/exe");
         command
-            .arg(supervisor::WORD)
+            .arg(supervisor::STANDBY_ARGUMENT)
             .arg(folder)
             .args(network.map(Network::as_str))
             .env_clear()
@@ -76,31 +76,35 @@ impl Standby {
     }
 
     /// Forks a supervisor that inherits these descriptors. Its plan is computed meanwhile. Must be called in a runtime.
-    pub(super) fn fork(
+    pub(super) fn fork_supervisor(
         &mut self,
         descriptors: &[BorrowedFd<'_>],
-        plan: impl FnOnce() -> Plan,
+        plan: impl FnOnce() -> SandboxPlan,
     ) -> io::Result<Supervisor> {
         let (mut channel, theirs) = UnixStream::pair()?;
         sys::send(&self.control, &[FORK, 0, 0], &[&[theirs.as_fd()], descriptors].concat())?;
         drop(theirs);
         let plan = plan();
-        let (pid, _) = self.answer()?;
-        let process = Watcher::new(pid)?;
+        let (pid, _) = self.read_answer()?;
+        let process = SupervisorProcess::new(pid)?;
         channel.set_write_timeout(Some(ANSWER_TIME))?;
         plan.write(&mut channel)?;
         Supervisor::new(channel, process)
     }
 
     /// A socket in the session's network namespace.
-    pub(super) fn socket(&mut self, socket: Socket, port: u16) -> io::Result<OwnedFd> {
+    pub(super) fn create_socket(
+        &mut self,
+        socket: SocketRequest,
+        port: u16,
+    ) -> io::Result<OwnedFd> {
         let [low, high] = port.to_le_bytes();
         sys::send(&self.control, &[socket as u8, low, high], &[])?;
-        self.answer()?.1.pop().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+        self.read_answer()?.1.pop().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
 
     /// A process id and descriptors. A negative number is an error's.
-    fn answer(&mut self) -> io::Result<(i32, Vec<OwnedFd>)> {
+    fn read_answer(&mut self) -> io::Result<(i32, Vec<OwnedFd>)> {
         let mut answer = [0; size_of::<i32>()];
         let received = sys::receive(&self.control, &mut answer);
         if !matches!(received, Ok((1.., _))) {
@@ -115,7 +119,7 @@ impl Standby {
     }
 }
 
-impl Drop for Standby {
+impl Drop for StandbyProcess {
     fn drop(&mut self) {
         // Its forks run without it.
         _ = self.process.kill();
@@ -124,28 +128,29 @@ impl Drop for Standby {
 }
 
 /// Why the namespaces could not be made, and the descriptors of the request, the channel first.
-pub(super) type Forked = (Result<(), String>, Vec<OwnedFd>);
+pub(super) type ForkRequest = (Result<(), String>, Vec<OwnedFd>);
 
 /// Answers requests until the agent has ended: `None`. Returns in each fork.
-pub(super) fn stand_by(network: Option<&OsStr>) -> io::Result<Option<Forked>> {
+pub(super) fn run_standby(network: Option<&OsStr>) -> io::Result<Option<ForkRequest>> {
     // Descriptors that the agent inherited are not for commands.
     sys::close_inherited()?;
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let prepared = prepare(network);
-    sys::forget_children(true)?;
+    let prepared = prepare_process(network);
+    sys::ignore_children(true)?;
     let mut request = [0; 3];
     while let (1.., descriptors) = sys::receive(&control, &mut request)? {
         let [kind, low, high] = request;
         let answer = if kind == FORK {
             match sys::fork() {
                 Ok(None) => {
-                    sys::forget_children(false)?;
+                    sys::ignore_children(false)?;
                     return Ok(Some((prepared, descriptors)));
                 }
                 forked => forked.map(|fork| (fork.map_or(0, |fork| fork.as_raw_pid()), None)),
             }
         } else if prepared.is_ok() {
-            sockets::make(kind, u16::from_le_bytes([low, high])).map(|socket| (0, Some(socket)))
+            sockets::create_socket(kind, u16::from_le_bytes([low, high]))
+                .map(|socket| (0, Some(socket)))
         } else {
             Err(io::ErrorKind::NetworkDown.into())
         };
@@ -157,20 +162,20 @@ pub(super) fn stand_by(network: Option<&OsStr>) -> io::Result<Option<Forked>> {
     Ok(None)
 }
 
-fn prepare(network: Option<&OsStr>) -> Result<(), String> {
-    let null = std::fs::File::open("/dev/null").map_err(named("/dev/null"))?;
-    dup2_stdin(null).map_err(named("/dev/null"))?;
+fn prepare_process(network: Option<&OsStr>) -> Result<(), String> {
+    let null = std::fs::File::open("/dev/null").map_err(prefix_error("/dev/null"))?;
+    dup2_stdin(null).map_err(prefix_error("/dev/null"))?;
     // Away from the agent's terminal and process group: their signals are not for commands.
     _ = setsid();
     // It keeps no directory busy.
-    chdir("/").map_err(named("/"))?;
+    chdir("/").map_err(prefix_error("/"))?;
     if let Some(network) = network {
         let is_on = network == Network::On.as_str();
         let shared = if is_on { CloneFlags::empty() } else { CloneFlags::CLONE_NEWNET };
         supervisor::make_user_namespace(shared, "/proc")?;
         if network == Network::Loopback.as_str() {
-            sys::loopback_up().map_err(named("the loopback interface"))?;
+            sys::bring_loopback_up().map_err(prefix_error("the loopback interface"))?;
         }
     }
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(named("dumpable"))
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(prefix_error("dumpable"))
 }

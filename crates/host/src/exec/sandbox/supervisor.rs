@@ -24,65 +24,65 @@ use rustix::process::{
     set_parent_process_death_signal, setrlimit, setsid, wait,
 };
 
-use super::super::FOLDER;
+use super::super::FOLDER_FLAGS;
 use super::super::process::end_descendants;
-use super::channel::Message;
-use super::plan::Plan;
+use super::channel::SupervisorMessage;
+use super::plan::SandboxPlan;
 use super::{confine, mounts, standby, sys};
-use agent_protocol::disk::{self, without_links};
+use agent_protocol::disk::{self, nofollow};
 
 /// The argument that makes this binary a stand-by.
-pub(super) const WORD: &str = "__supervise";
+pub(super) const STANDBY_ARGUMENT: &str = "__supervise";
 
 /// Runs the stand-by or a supervisor if this process was started as one; then its exit code.
 pub(super) fn main() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != WORD {
+    if arguments.next()? != STANDBY_ARGUMENT {
         return None;
     }
     let folder = arguments.next()?;
-    let Ok(forked) = standby::stand_by(arguments.next().as_deref()) else { return Some(2) };
+    let Ok(forked) = standby::run_standby(arguments.next().as_deref()) else { return Some(2) };
     let Some((prepared, descriptors)) = forked else {
         _ = disk::remove_folder(folder.as_ref());
         return Some(0);
     };
     let mut descriptors = descriptors.into_iter();
     let mut channel = UnixStream::from(descriptors.next()?);
-    if let Err(why) = prepared.and_then(|()| outer(&mut channel, descriptors.collect())) {
-        send(&mut channel, &Message::Failed(why));
+    if let Err(why) = prepared.and_then(|()| run_outer(&mut channel, descriptors.collect())) {
+        send_message(&mut channel, &SupervisorMessage::Failed(why));
     }
     Some(0)
 }
 
 /// Sends a message in one piece. If the agent has gone, the end is near anyway.
-fn send(channel: &mut UnixStream, message: &Message) {
+fn send_message(channel: &mut UnixStream, message: &SupervisorMessage) {
     let line = serde_json::to_string(message).unwrap_or_default();
     _ = channel.write_all(format!("{line}\n").as_bytes());
 }
 
-pub(super) fn named<E: Display>(what: impl Display) -> impl Fn(E) -> String {
+pub(super) fn prefix_error<E: Display>(what: impl Display) -> impl Fn(E) -> String {
     move |error| format!("{what}: {error}")
 }
 
 /// The descriptors are the command's output and its report.
-fn outer(channel: &mut UnixStream, descriptors: Vec<OwnedFd>) -> Result<(), String> {
+fn run_outer(channel: &mut UnixStream, descriptors: Vec<OwnedFd>) -> Result<(), String> {
     // A session of its own, so that its processes can be found by it.
-    setsid().map_err(named("setsid"))?;
-    let plan = Plan::read(&*channel).map_err(named("the plan"))?;
+    setsid().map_err(prefix_error("setsid"))?;
+    let plan = SandboxPlan::read(&*channel).map_err(prefix_error("the plan"))?;
     if plan.namespaces {
-        unshare(mounts::NAMESPACES).map_err(named("namespaces"))?;
+        unshare(mounts::NAMESPACES).map_err(prefix_error("namespaces"))?;
     }
     let own = getpid();
-    set_child_subreaper(Some(own)).map_err(named("subreaper"))?;
-    let outer = pidfd_open(own, PidfdFlags::empty()).map_err(named("pidfd"))?;
-    let Some(inner) = sys::fork().map_err(named("fork"))? else {
-        if let Err(why) = inner(&plan, descriptors, channel, &outer) {
-            send(channel, &Message::Failed(why));
+    set_child_subreaper(Some(own)).map_err(prefix_error("subreaper"))?;
+    let outer = pidfd_open(own, PidfdFlags::empty()).map_err(prefix_error("pidfd"))?;
+    let Some(inner) = sys::fork().map_err(prefix_error("fork"))? else {
+        if let Err(why) = run_inner(&plan, descriptors, channel, &outer) {
+            send_message(channel, &SupervisorMessage::Failed(why));
         }
         exit(0);
     };
     drop(descriptors);
-    let watched = pidfd_open(inner, PidfdFlags::empty()).map_err(named("pidfd"))?;
+    let watched = pidfd_open(inner, PidfdFlags::empty()).map_err(prefix_error("pidfd"))?;
     // The agent sends nothing after the plan: readable input means the end of the channel.
     is_readable([channel.as_fd(), watched.as_fd()], None);
     if plan.namespaces {
@@ -110,13 +110,13 @@ pub(in crate::exec) fn is_readable<const N: usize>(
 /// Makes a user namespace, in which this process keeps its user and group, and there are no others. It must be dumpable.
 pub(super) fn make_user_namespace(others: CloneFlags, proc: &str) -> Result<(), String> {
     let (uid, gid) = (getuid(), getgid());
-    unshare(CloneFlags::CLONE_NEWUSER | others).map_err(named("namespaces"))?;
+    unshare(CloneFlags::CLONE_NEWUSER | others).map_err(prefix_error("namespaces"))?;
     for (name, text) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{uid} {uid} 1")),
         ("gid_map", format!("{gid} {gid} 1")),
     ] {
-        fs::write(format!("{proc}/self/{name}"), text).map_err(named(name))?;
+        fs::write(format!("{proc}/self/{name}"), text).map_err(prefix_error(name))?;
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ pub(super) fn make_user_namespace(others: CloneFlags, proc: &str) -> Result<(), 
 /// be detached when the last process ends, and a process of another command that holds an open directory would see what they
 /// cover.
 fn lock_mounts(proc: &OwnedFd) -> Result<(), String> {
-    let dumpable = |how| set_dumpable_behavior(how).map_err(named("dumpable"));
+    let dumpable = |how| set_dumpable_behavior(how).map_err(prefix_error("dumpable"));
     // No command runs yet that could look into this process meanwhile.
     dumpable(DumpableBehavior::Dumpable)?;
     make_user_namespace(CloneFlags::CLONE_NEWNS, &format!("/proc/self/fd/{}", proc.as_raw_fd()))?;
@@ -133,34 +133,34 @@ fn lock_mounts(proc: &OwnedFd) -> Result<(), String> {
 }
 
 /// The parent of the command. Ends with the last process that the command started.
-fn inner(
-    plan: &Plan,
+fn run_inner(
+    plan: &SandboxPlan,
     descriptors: Vec<OwnedFd>,
     channel: &mut UnixStream,
     outer: &OwnedFd,
 ) -> Result<(), String> {
     // The outer process has one thread, so the signal comes when it ends.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(named("death signal"))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(prefix_error("death signal"))?;
     if plan.namespaces {
-        lock_mounts(&mounts::arrange(plan)?)?;
+        lock_mounts(&mounts::apply_mounts(plan)?)?;
     }
-    set_child_subreaper(Some(getpid())).map_err(named("subreaper"))?;
+    set_child_subreaper(Some(getpid())).map_err(prefix_error("subreaper"))?;
     // It may have ended before the signal was set. In a PID namespace the parent's number is not visible, so a handle is
     // used.
     if is_readable([outer.as_fd()], Some(&Timespec::default())) {
         return Ok(());
     }
-    let Some(shell) = sys::fork().map_err(named("fork"))? else {
-        let Err(why) = become_command(plan, descriptors);
-        send(channel, &Message::Failed(why));
+    let Some(shell) = sys::fork().map_err(prefix_error("fork"))? else {
+        let Err(why) = exec_command(plan, descriptors);
+        send_message(channel, &SupervisorMessage::Failed(why));
         exit(1);
     };
     drop(descriptors);
-    send(channel, &Message::Shell(shell.as_raw_pid()));
+    send_message(channel, &SupervisorMessage::Shell(shell.as_raw_pid()));
     while let Ok(Some((ended, status))) = wait_any(WaitOptions::empty()) {
         if ended == shell {
             let (status, has_left) = (status.as_raw(), has_children());
-            send(channel, &Message::Exited { status, has_left });
+            send_message(channel, &SupervisorMessage::Exited { status, has_left });
         }
     }
     Ok(())
@@ -197,22 +197,22 @@ pub(in crate::exec) fn kill_children() {
     }
 }
 
-fn become_command(plan: &Plan, descriptors: Vec<OwnedFd>) -> Result<Infallible, String> {
+fn exec_command(plan: &SandboxPlan, descriptors: Vec<OwnedFd>) -> Result<Infallible, String> {
     let run = &plan.run;
     let mut descriptors = descriptors.into_iter();
     let mut take = || descriptors.next().ok_or("a descriptor is missing");
     let (stdout, stderr) = (take()?, take()?);
     if let Some(number) = run.report {
-        sys::place(&take()?, number).map_err(named("the report"))?;
+        sys::duplicate_onto(&take()?, number).map_err(prefix_error("the report"))?;
     }
     // A command may send signals to its whole process group: the supervisor is in another one.
-    setsid().map_err(named("setsid"))?;
-    without_links::open(run.directory.as_ref(), FOLDER)
+    setsid().map_err(prefix_error("setsid"))?;
+    nofollow::open(run.directory.as_ref(), FOLDER_FLAGS)
         .and_then(fchdir)
-        .map_err(named(run.directory.display()))?;
+        .map_err(prefix_error(run.directory.display()))?;
     // With 1 no handler of the system receives its memory when it dies. A lower limit stays.
     _ = setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
-    confine::confine(plan)?;
+    confine::confine_process(plan)?;
     #[expect(
         clippy::disallowed_methods,
         reason = "exec starts it: this process becomes bash, and its parent ends it"

@@ -16,7 +16,7 @@ use rustix::process::Pid;
 /// In one message: a channel, two for output, the report.
 const MAX_DESCRIPTORS: usize = 4;
 
-fn check(is_done: bool) -> io::Result<()> {
+fn check_result(is_done: bool) -> io::Result<()> {
     if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -65,39 +65,39 @@ pub(super) fn restrict_mounts(tree: &OwnedFd, flags: u64) -> io::Result<()> {
             size_of::<libc::mount_attr>(),
         )
     };
-    check(result == 0)
+    check_result(result == 0)
 }
 
 /// Returns twice: `None` in the new process. Only where this process has one thread: another could hold a lock.
 pub(in crate::exec) fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: neither the stand-by nor a supervisor starts a thread.
     let pid = unsafe { libc::fork() };
-    check(pid >= 0)?;
+    check_result(pid >= 0)?;
     Ok(Pid::from_raw(pid))
 }
 
 /// Whether children that end are reaped by the kernel.
-pub(super) fn forget_children(forgets: bool) -> io::Result<()> {
+pub(super) fn ignore_children(forgets: bool) -> io::Result<()> {
     let action = if forgets { libc::SIG_IGN } else { libc::SIG_DFL };
     // SAFETY: neither action runs code of this process.
     let before = unsafe { libc::signal(libc::SIGCHLD, action) };
-    check(before != libc::SIG_ERR)
+    check_result(before != libc::SIG_ERR)
 }
 
 /// Gives a descriptor this number, also in programs that this process becomes.
-pub(super) fn place(descriptor: &OwnedFd, number: i32) -> io::Result<()> {
+pub(super) fn duplicate_onto(descriptor: &OwnedFd, number: i32) -> io::Result<()> {
     // SAFETY: the agent chose a number far above those that this process uses.
-    check(unsafe { libc::dup2(descriptor.as_raw_fd(), number) } == number)
+    check_result(unsafe { libc::dup2(descriptor.as_raw_fd(), number) } == number)
 }
 
 /// Closes all descriptors but the first three.
 pub(super) fn close_inherited() -> io::Result<()> {
     // SAFETY: called before this process opens any.
-    check(unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } == 0)
+    check_result(unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } == 0)
 }
 
 /// Brings the loopback interface of this network namespace up.
-pub(super) fn loopback_up() -> io::Result<()> {
+pub(super) fn bring_loopback_up() -> io::Result<()> {
     // `IFF_UP | IFF_RUNNING`, in the width of the field.
     const UP: libc::c_short = 0x41;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -110,7 +110,7 @@ pub(super) fn loopback_up() -> io::Result<()> {
     // SAFETY: the request is the structure that this call reads.
     let result =
         unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
-    check(result == 0)
+    check_result(result == 0)
 }
 
 /// The version of Landlock that the kernel has; 0 for none.

@@ -7,12 +7,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::manifest::Stat;
+use super::manifest::PathStat;
 use super::pack::BlobId;
 
 /// Files and directories of an operation of git that has stopped, for example at a conflict (`git-status(1)`,
 /// `gitrepository-layout(5)`): with them git believes that it is still under way.
-pub(super) const OPERATIONS: &[&str] = &[
+pub(super) const OPERATION_FILES: &[&str] = &[
     "MERGE_HEAD",
     "MERGE_MODE",
     "MERGE_MSG",
@@ -36,7 +36,7 @@ pub(super) const OPERATIONS: &[&str] = &[
 ];
 
 /// Those that git also leaves behind where no operation has stopped (`git stash apply`, `git merge --squash`).
-const OF_INDEX: &[&str] = &["AUTO_MERGE", "MERGE_MSG", "SQUASH_MSG"];
+const INDEX_STATE_FILES: &[&str] = &["AUTO_MERGE", "MERGE_MSG", "SQUASH_MSG"];
 
 /// Limit: loose refs in a checkpoint.
 const MAX_REFS: usize = 20_000;
@@ -62,10 +62,10 @@ impl GitDirs {
         } else {
             // See gitrepository-layout(5).
             let text = fs::read(&dot_git).ok()?;
-            top.join(line(text.strip_prefix(b"gitdir:")?)?)
+            top.join(first_line(text.strip_prefix(b"gitdir:")?)?)
         };
         let common = match fs::read(own.join("commondir")) {
-            Ok(text) => own.join(line(&text)?),
+            Ok(text) => own.join(first_line(&text)?),
             Err(_) => own.clone(),
         };
         Some(Self { own, common, top: top.to_owned() })
@@ -82,7 +82,7 @@ impl GitDirs {
     }
 
     /// The same file in a copy of the repository.
-    pub(super) fn copied(&self, path: &Path, copy: &Path) -> Option<PathBuf> {
+    pub(super) fn path_in_copy(&self, path: &Path, copy: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.own).or_else(|_| path.strip_prefix(&self.common));
         below.ok().map(|below| copy.join(below))
     }
@@ -95,7 +95,7 @@ impl GitDirs {
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.own.join("HEAD"), self.index()];
         files.extend(["packed-refs", "logs/refs/stash"].map(|name| self.common.join(name)));
-        let operations = OPERATIONS.iter().map(|name| self.own.join(name));
+        let operations = OPERATION_FILES.iter().map(|name| self.own.join(name));
         let (running, single): (Vec<_>, Vec<_>) = operations.partition(|path| path.is_dir());
         files.extend(single);
         let mut directories = vec![self.common.join("refs")];
@@ -118,11 +118,11 @@ impl GitDirs {
 
     /// It belongs to the index of this working tree: it is the index, or describes what is in it.
     pub(super) fn is_of_index(&self, path: &Path) -> bool {
-        path == self.index() || OF_INDEX.iter().any(|name| path == self.own.join(name))
+        path == self.index() || INDEX_STATE_FILES.iter().any(|name| path == self.own.join(name))
     }
 }
 
-fn line(text: &[u8]) -> Option<PathBuf> {
+fn first_line(text: &[u8]) -> Option<PathBuf> {
     let line = text.split(|byte| *byte == b'\n').next()?.trim_ascii();
     (!line.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(line)))
 }
@@ -139,7 +139,7 @@ pub(super) struct IndexEntry {
 
 impl IndexEntry {
     /// Size and time of the file are still those.
-    pub(super) fn describes(&self, stat: &Stat) -> bool {
+    pub(super) fn describes(&self, stat: &PathStat) -> bool {
         let (seconds, nanoseconds) = (stat.mtime_ns / 1_000_000_000, stat.mtime_ns % 1_000_000_000);
         u64::from(self.size) == stat.size & u64::from(u32::MAX)
             && i64::from(self.mtime.0) == seconds & i64::from(u32::MAX)
@@ -155,7 +155,7 @@ pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
     let parsed = parse_index(&bytes, |entry| {
         // The stages of a conflict do not describe the file in the working tree.
         if entry.flags & 0x3000 == 0 {
-            let Listed { name, id, size, mtime, .. } = entry;
+            let RawIndexEntry { name, id, size, mtime, .. } = entry;
             entries.insert(name.to_owned(), IndexEntry { id, size, mtime });
         }
     });
@@ -175,7 +175,7 @@ pub(super) fn is_same_index(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// An entry of an index.
-struct Listed<'a> {
+struct RawIndexEntry<'a> {
     name: &'a [u8],
     mode: u32,
     id: BlobId,
@@ -184,7 +184,7 @@ struct Listed<'a> {
     flags: u16,
 }
 
-fn parse_index(bytes: &[u8], mut each: impl FnMut(Listed<'_>)) -> Option<()> {
+fn parse_index(bytes: &[u8], mut each: impl FnMut(RawIndexEntry<'_>)) -> Option<()> {
     const FIXED: usize = 62;
     const EXTENDED: u16 = 0x4000;
     let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -221,7 +221,7 @@ fn parse_index(bytes: &[u8], mut each: impl FnMut(Listed<'_>)) -> Option<()> {
             return None;
         }
         at = if version == 4 { end + 1 } else { begin + (end - begin + 8) / 8 * 8 };
-        each(Listed { name: &name, mode, id, size, mtime, flags });
+        each(RawIndexEntry { name: &name, mode, id, size, mtime, flags });
     }
     Some(())
 }

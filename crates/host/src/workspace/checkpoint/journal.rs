@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{Change, lock};
+use super::manifest::{PathChange, lock};
 use agent_protocol::disk;
 
 pub(super) const FILE: &str = "operations.jsonl";
@@ -18,7 +18,7 @@ pub(super) const FILE: &str = "operations.jsonl";
 pub(super) struct Operation {
     pub(super) id: u32,
     pub(super) turn: u32,
-    /// The kind of operation: `Edit`, `Bash`, `undo`.
+    /// The kind of operation: `OpenEditor`, `Bash`, `undo`.
     pub(super) what: String,
     /// The id of the call; empty for an undo, a redo, and a command whose process was killed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -28,10 +28,10 @@ pub(super) struct Operation {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_shared: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<PathChange>,
     /// Changes of HEAD, the index, refs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) git: Vec<Change>,
+    pub(super) git: Vec<PathChange>,
     /// When it ended, in milliseconds since 1970.
     #[serde(default)]
     pub(super) ended_ms: i64,
@@ -60,7 +60,7 @@ impl Journal {
 
     /// Those after this size of the file.
     pub(super) fn read_from(&self, size: u64) -> Vec<Operation> {
-        let bytes = disk::read(&self.path).unwrap_or_default();
+        let bytes = disk::read_file(&self.path).unwrap_or_default();
         let bytes =
             usize::try_from(size).ok().and_then(|size| bytes.get(size..)).unwrap_or_default();
         let lines = bytes.split(|byte| *byte == b'\n');
@@ -78,20 +78,20 @@ impl Journal {
         let id = self.read().iter().map(|it| it.id).max().unwrap_or(0) + 1;
         let ended = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let ended_ms = i64::try_from(ended.as_millis()).unwrap_or(i64::MAX);
-        let added = self.add(&Operation { id, ended_ms, ..operation });
+        let added = self.append(&Operation { id, ended_ms, ..operation });
         drop(recording);
         added
     }
 
-    pub(super) fn add(&self, operation: &Operation) -> io::Result<()> {
+    pub(super) fn append(&self, operation: &Operation) -> io::Result<()> {
         let line = serde_json::to_string(operation)?;
         // (The previous line may be incomplete.)
-        disk::append(&self.path, true)?.write_all(format!("\n{line}\n").as_bytes())
+        disk::open_for_append(&self.path, true)?.write_all(format!("\n{line}\n").as_bytes())
     }
 }
 
 /// The effective operations: without those that were undone, and without undos that were undone.
-pub(super) fn live(operations: &[Operation]) -> Vec<&Operation> {
+pub(super) fn effective_operations(operations: &[Operation]) -> Vec<&Operation> {
     let mut undone = BTreeSet::new();
     let mut live: Vec<&Operation> = Vec::new();
     // An undo comes after the operations that it undoes.
@@ -116,7 +116,9 @@ mod tests {
 
     #[test]
     fn undone_undo_is_not_live() {
-        let ids = |all: &[Operation]| live(all).iter().map(|it| it.id).collect::<Vec<_>>();
+        let ids = |all: &[Operation]| {
+            effective_operations(all).iter().map(|it| it.id).collect::<Vec<_>>()
+        };
         assert_eq!(ids(&[operation(1, &[]), operation(2, &[])]), [1, 2]);
         assert_eq!(ids(&[operation(1, &[]), operation(2, &[1])]), [2]);
         assert_eq!(ids(&[operation(1, &[]), operation(2, &[1]), operation(3, &[2])]), [1, 3]);

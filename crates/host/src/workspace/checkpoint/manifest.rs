@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use sha1::{Digest as _, Sha1};
 
 use super::git_state::{GitDirs, IndexEntry, read_index};
-use super::ignored::{self, Entered, Ignored};
-use super::pack::Pack;
-use super::{Hash, Limits};
+use super::ignored::{self, IgnoredFiles, VisitedDirectory};
+use super::pack::ContentPack;
+use super::{CheckpointLimits, Hash};
 use agent_protocol::disk;
 
 /// Resolution of modification times. A file that was modified this shortly before it was read may change
@@ -31,7 +31,7 @@ pub(super) const TICK: Duration = Duration::from_millis(20);
 /// The same on file systems without fractions of a second.
 const RACY_COARSE: Duration = Duration::from_secs(2);
 /// Number of changed files up to which one thread reads them.
-const FEW: usize = 8;
+const FEW_FILES: usize = 8;
 
 /// Limit: paths among which one without a checkpoint is searched; in more there is one.
 const MAX_SEARCHED: usize = 100_000;
@@ -46,7 +46,7 @@ const NOT_STORED: &str = "it could not be stored: ";
 
 /// Metadata of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stat {
+pub(super) struct PathStat {
     /// Type and permissions.
     pub(super) mode: u32,
     pub(super) size: u64,
@@ -55,7 +55,7 @@ pub(super) struct Stat {
     pub(super) inode: u64,
 }
 
-impl Stat {
+impl PathStat {
     /// It is a regular file.
     pub(super) fn is_file(&self) -> bool {
         FileType::from_raw_mode(self.mode) == FileType::RegularFile
@@ -70,14 +70,14 @@ impl Stat {
 /// The state of a path, as far as an undo can restore it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum State {
+pub(super) enum PathState {
     File {
         mode: u32,
         #[serde(with = "super::hex")]
         hash: Hash,
     },
     Link {
-        target: Name,
+        target: PathName,
     },
     Directory {
         mode: u32,
@@ -85,19 +85,19 @@ pub(super) enum State {
     /// Larger than the limit, not readable, no space for it, or a FIFO, a socket or a device.
     NotCovered {
         why: String,
-        stat: Stat,
+        stat: PathStat,
     },
 }
 
 /// A file name as the file system returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Name {
+pub(super) enum PathName {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-impl Name {
+impl PathName {
     pub(super) fn new(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::Text(text.to_owned()),
@@ -118,13 +118,13 @@ impl Name {
 }
 
 /// By bytes, as in manifests.
-impl Ord for Name {
+impl Ord for PathName {
     fn cmp(&self, other: &Self) -> Ordering {
         self.as_bytes().cmp(other.as_bytes())
     }
 }
 
-impl PartialOrd for Name {
+impl PartialOrd for PathName {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -132,11 +132,11 @@ impl PartialOrd for Name {
 
 /// One path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct ManifestEntry {
     /// Relative to the root; absolute for paths outside it and files of git.
-    pub(super) path: Name,
-    pub(super) stat: Stat,
-    pub(super) state: State,
+    pub(super) path: PathName,
+    pub(super) stat: PathStat,
+    pub(super) state: PathState,
     /// The times are too recent to be trusted.
     is_racy: bool,
     /// An ignore rule matches the path, and git does not track it.
@@ -147,21 +147,21 @@ pub(super) struct Entry {
 /// The entries, sorted by path.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Manifest {
-    pub(super) files: Vec<Arc<Entry>>,
+    pub(super) files: Vec<Arc<ManifestEntry>>,
     /// HEAD, index, refs: absolute paths.
-    pub(super) git: Vec<Arc<Entry>>,
+    pub(super) git: Vec<Arc<ManifestEntry>>,
     /// Directories with ignored files beyond the limits, which are not among the files. With `/` at the end: all that is
     /// below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) excluded: Vec<Name>,
+    pub(super) excluded: Vec<PathName>,
 }
 
 /// A path whose state changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Change {
-    pub(super) path: Name,
-    pub(super) before: Option<State>,
-    pub(super) after: Option<State>,
+pub(super) struct PathChange {
+    pub(super) path: PathName,
+    pub(super) before: Option<PathState>,
+    pub(super) after: Option<PathState>,
     /// An ignored file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_ignored: bool,
@@ -172,32 +172,32 @@ pub(super) struct Change {
 
 /// The project has more files than the limit.
 #[derive(Debug)]
-pub(super) struct TooMany;
+pub(super) struct TooManyFiles;
 
 /// Takes manifests of a project.
 #[derive(Debug)]
-pub(super) struct Scanner {
+pub(super) struct ManifestScanner {
     root: PathBuf,
     /// Directories that are not read.
     closed: Vec<PathBuf>,
     git: Option<GitDirs>,
-    limits: Limits,
+    limits: CheckpointLimits,
     /// The files of the index with this stat, sorted.
-    tracked: Mutex<Option<(Stat, Vec<Vec<u8>>)>>,
+    tracked: Mutex<Option<(PathStat, Vec<Vec<u8>>)>>,
 }
 
 /// A path that was found, with its metadata.
-pub(super) struct Met {
+pub(super) struct ScannedPath {
     pub(super) name: Vec<u8>,
-    pub(super) stat: Stat,
+    pub(super) stat: PathStat,
     pub(super) is_ignored: bool,
 }
 
 /// What a walk returns: the paths that are not ignored, and the directories.
-type Walked = (Vec<Met>, Vec<Entered>);
+type ScanResult = (Vec<ScannedPath>, Vec<VisitedDirectory>);
 
-impl Scanner {
-    pub(super) fn new(root: &Path, closed: Vec<PathBuf>, limits: Limits) -> Self {
+impl ManifestScanner {
+    pub(super) fn new(root: &Path, closed: Vec<PathBuf>, limits: CheckpointLimits) -> Self {
         let (root, git, tracked) = (root.to_owned(), GitDirs::around(root), Mutex::default());
         Self { root, closed, git, limits, tracked }
     }
@@ -211,13 +211,13 @@ impl Scanner {
     }
 
     /// The number of paths in a manifest.
-    pub(super) fn count(&self) -> Result<usize, TooMany> {
+    pub(super) fn count_paths(&self) -> Result<usize, TooManyFiles> {
         self.walk().map(|(met, _)| met.len())
     }
 
     /// The paths of a manifest, each with whether it is a directory.
-    pub(super) fn covered(&self) -> Result<HashMap<PathBuf, bool>, TooMany> {
-        let paths = self.found()?.0.into_iter().map(|met| {
+    pub(super) fn covered_paths(&self) -> Result<HashMap<PathBuf, bool>, TooManyFiles> {
+        let paths = self.find_paths()?.0.into_iter().map(|met| {
             let is_folder = FileType::from_raw_mode(met.stat.mode) == FileType::Directory;
             (self.root.join(OsStr::from_bytes(&met.name)), is_folder)
         });
@@ -225,14 +225,15 @@ impl Scanner {
     }
 
     /// All paths, sorted, and the directories of ignored files that the limits exclude.
-    fn found(&self) -> Result<(Vec<Met>, Vec<Name>), TooMany> {
+    fn find_paths(&self) -> Result<(Vec<ScannedPath>, Vec<PathName>), TooManyFiles> {
         let (mut files, entered) = self.walk()?;
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         self.add_tracked(&mut files);
         let is_spare = |path: &Path| {
             (self.limits.is_build_output)(path) || self.closed.contains(&self.root.join(path))
         };
-        let Ignored { met, excluded } = ignored::find(&self.root, &files, entered, is_spare);
+        let IgnoredFiles { paths: met, excluded } =
+            ignored::find_ignored(&self.root, &files, entered, is_spare);
         if !met.is_empty() {
             files.extend(met);
             files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -241,43 +242,49 @@ impl Scanner {
     }
 
     /// Takes a manifest. Contents that are new since the `last` one are stored.
-    pub(super) fn take(&self, last: &Manifest, pack: &Mutex<Pack>) -> Result<Manifest, TooMany> {
-        let (files, excluded) = self.found()?;
+    pub(super) fn take_manifest(
+        &self,
+        last: &Manifest,
+        pack: &Mutex<ContentPack>,
+    ) -> Result<Manifest, TooManyFiles> {
+        let (files, excluded) = self.find_paths()?;
         let git_files = self.git.iter().flat_map(GitDirs::files);
-        let mut git: Vec<Met> = git_files
-            .filter_map(|path| Some(Met::new(path.as_os_str().as_bytes(), stat(&path).ok()?)))
+        let mut git: Vec<ScannedPath> = git_files
+            .filter_map(|path| {
+                Some(ScannedPath::new(path.as_os_str().as_bytes(), stat(&path).ok()?))
+            })
             .collect();
         git.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let index = self.git.as_ref().map(GitDirs::index);
         let max = self.limits.max_file_bytes;
         let n_losses = lock(pack).losses().0;
         let mut manifest = Manifest {
-            files: self.fill(files, &last.files, pack, index.as_deref(), max),
-            git: self.fill(git, &last.git, pack, None, max),
+            files: self.read_entries(files, &last.files, pack, index.as_deref(), max),
+            git: self.read_entries(git, &last.git, pack, None, max),
             excluded,
         };
         let mut pack = lock(pack);
         // (Errors are recorded as losses.)
         _ = pack.flush();
         if pack.losses().0 != n_losses {
-            manifest.give_up(&pack);
+            manifest.mark_unstored(&pack);
         }
         Ok(manifest)
     }
 
     /// The state of one path, even if it is ignored or outside the root. The content is stored, unless it is
     /// larger than `max_bytes`.
-    pub(super) fn look(
+    pub(super) fn read_entry(
         &self,
         name: &Path,
-        pack: &Mutex<Pack>,
+        pack: &Mutex<ContentPack>,
         max_bytes: u64,
-    ) -> Option<Arc<Entry>> {
+    ) -> Option<Arc<ManifestEntry>> {
         let path = self.root.join(name);
         // A symlink in place of a parent directory leads to another file.
         disk::metadata_without_links(&path).ok()?;
-        let met = Met::new(name.as_os_str().as_bytes(), stat(&path).ok()?);
-        self.fill(vec![met], &[], pack, None, max_bytes).pop()
+        let met = ScannedPath::new(name.as_os_str().as_bytes(), stat(&path).ok()?);
+        self.read_entries(vec![met], &[], pack, None, max_bytes).pop()
     }
 
     /// A path at or below one of these is a file that is not covered, not ignored, and not in git as it is: one that is not
@@ -285,8 +292,8 @@ impl Scanner {
     pub(super) fn has_unsaved(&self, now: &Manifest, paths: &[PathBuf], is_tracked: bool) -> bool {
         let inside: Vec<&Path> =
             paths.iter().filter_map(|path| path.strip_prefix(&self.root).ok()).collect();
-        let is_open = |entry: &&Arc<Entry>| {
-            matches!(entry.state, State::NotCovered { .. })
+        let is_open = |entry: &&Arc<ManifestEntry>| {
+            matches!(entry.state, PathState::NotCovered { .. })
                 && entry.stat.is_file()
                 && !entry.is_ignored
                 && inside.iter().any(|path| entry.path.as_path().starts_with(path))
@@ -296,14 +303,14 @@ impl Scanner {
             return false;
         }
         let index = self.git.as_ref().map(|git| read_index(&git.index())).unwrap_or_default();
-        open.any(|entry| match self.in_index(&index, entry.path.as_bytes()) {
+        open.any(|entry| match self.index_entry(&index, entry.path.as_bytes()) {
             Some(listed) => is_tracked && !listed.describes(&entry.stat),
             None => !is_tracked,
         })
     }
 
     /// The entry of the index for a path relative to the root.
-    fn in_index<'a>(
+    fn index_entry<'a>(
         &self,
         index: &'a HashMap<Vec<u8>, IndexEntry>,
         name: &[u8],
@@ -319,7 +326,7 @@ impl Scanner {
     }
 
     /// Adds files that git tracks although they match an ignore rule.
-    fn add_tracked(&self, files: &mut Vec<Met>) {
+    fn add_tracked(&self, files: &mut Vec<ScannedPath>) {
         let Some(git) = &self.git else { return };
         let Ok(index) = stat(&git.index()) else { return };
         let mut tracked = lock(&self.tracked);
@@ -346,7 +353,7 @@ impl Scanner {
             let path = self.root.join(OsStr::from_bytes(name));
             // A symlink in place of a parent directory leads to another file.
             if let (Ok(stat), Ok(_)) = (stat(&path), disk::metadata_without_links(&path)) {
-                files.push(Met::new(name, stat));
+                files.push(ScannedPath::new(name, stat));
             }
         }
         if files.len() > n_met {
@@ -355,7 +362,7 @@ impl Scanner {
     }
 
     /// The paths that git does not ignore.
-    fn walk(&self) -> Result<Walked, TooMany> {
+    fn walk(&self) -> Result<ScanResult, TooManyFiles> {
         let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
         let mut builder = WalkBuilder::new(&self.root);
         builder
@@ -377,20 +384,20 @@ impl Scanner {
         let is_directory =
             |entry: &ignore::DirEntry| entry.file_type().is_some_and(|it| it.is_dir());
         builder.build_parallel().run(|| {
-            let mut part = Part { met: Vec::new(), entered: Vec::new(), all: &all };
+            let mut part = ThreadScan { met: Vec::new(), entered: Vec::new(), all: &all };
             let n_met = &n_met;
             Box::new(move |entry| {
                 let Ok(entry) = entry else { return WalkState::Continue };
                 let name = entry.path().as_os_str().as_bytes().get(prefix..);
                 if is_directory(&entry) {
                     let name = name.unwrap_or_default().to_vec();
-                    let count = ignored::count(entry.path());
-                    part.entered.push(Entered { name, count });
+                    let count = ignored::count_entries(entry.path());
+                    part.entered.push(VisitedDirectory { name, count });
                 }
                 // (The root itself comes first.)
                 let Some(name) = name else { return WalkState::Continue };
                 let Ok(stat) = stat(entry.path()) else { return WalkState::Continue };
-                part.met.push(Met::new(name, stat));
+                part.met.push(ScannedPath::new(name, stat));
                 if n_met.fetch_add(1, atomic::Ordering::Relaxed) >= self.limits.max_files {
                     return WalkState::Quit;
                 }
@@ -398,35 +405,35 @@ impl Scanner {
             })
         });
         if n_met.into_inner() > self.limits.max_files {
-            return Err(TooMany);
+            return Err(TooManyFiles);
         }
         Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Adds the state of each path: from the last manifest if its metadata are unchanged, else read again.
-    fn fill(
+    fn read_entries(
         &self,
-        met: Vec<Met>,
-        last: &[Arc<Entry>],
-        pack: &Mutex<Pack>,
+        met: Vec<ScannedPath>,
+        last: &[Arc<ManifestEntry>],
+        pack: &Mutex<ContentPack>,
         index: Option<&Path>,
         max_bytes: u64,
-    ) -> Vec<Arc<Entry>> {
+    ) -> Vec<Arc<ManifestEntry>> {
         let taken = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let mut entries: Vec<Option<Arc<Entry>>> = Vec::with_capacity(met.len());
-        let mut new: Vec<(usize, Met)> = Vec::new();
+        let mut entries: Vec<Option<Arc<ManifestEntry>>> = Vec::with_capacity(met.len());
+        let mut new: Vec<(usize, ScannedPath)> = Vec::new();
         let mut last = last.iter().peekable();
         {
             let pack = lock(pack);
             for met in met {
                 while last.next_if(|entry| entry.path.as_bytes() < met.name.as_slice()).is_some() {}
                 let known = last.next_if(|entry| entry.path.as_bytes() == met.name.as_slice());
-                let is_stored = |entry: &Entry| match &entry.state {
-                    State::File { hash, .. } => pack.has_fresh(hash),
-                    State::Link { .. } | State::Directory { .. } => true,
-                    State::NotCovered { .. } => false,
+                let is_stored = |entry: &ManifestEntry| match &entry.state {
+                    PathState::File { hash, .. } => pack.has_fresh(hash),
+                    PathState::Link { .. } | PathState::Directory { .. } => true,
+                    PathState::NotCovered { .. } => false,
                 };
-                let is_known = |it: &&Arc<Entry>| {
+                let is_known = |it: &&Arc<ManifestEntry>| {
                     it.stat == met.stat
                         && it.is_ignored == met.is_ignored
                         && !it.is_racy
@@ -441,9 +448,9 @@ impl Scanner {
                 }
             }
         }
-        let index = index.filter(|_| new.len() > FEW).map(read_index).unwrap_or_default();
-        let work = Work { scanner: self, pack, index: &index, max_bytes, taken };
-        for (at, entry) in work.states(new) {
+        let index = index.filter(|_| new.len() > FEW_FILES).map(read_index).unwrap_or_default();
+        let work = EntryReader { scanner: self, pack, index: &index, max_bytes, taken };
+        for (at, entry) in work.read_entries(new) {
             entries[at] = entry.map(Arc::new);
         }
         entries.into_iter().flatten().collect()
@@ -451,13 +458,13 @@ impl Scanner {
 }
 
 /// The paths that one thread of a walk found.
-struct Part<'a> {
-    met: Vec<Met>,
-    entered: Vec<Entered>,
-    all: &'a Mutex<Walked>,
+struct ThreadScan<'a> {
+    met: Vec<ScannedPath>,
+    entered: Vec<VisitedDirectory>,
+    all: &'a Mutex<ScanResult>,
 }
 
-impl Drop for Part<'_> {
+impl Drop for ThreadScan<'_> {
     fn drop(&mut self) {
         let mut all = lock(self.all);
         all.0.append(&mut self.met);
@@ -465,31 +472,31 @@ impl Drop for Part<'_> {
     }
 }
 
-impl Met {
+impl ScannedPath {
     /// A path that is not ignored.
-    fn new(name: &[u8], stat: Stat) -> Self {
+    fn new(name: &[u8], stat: PathStat) -> Self {
         Self { name: name.to_vec(), stat, is_ignored: false }
     }
 }
 
 /// Reads of new contents.
-struct Work<'a> {
-    scanner: &'a Scanner,
-    pack: &'a Mutex<Pack>,
+struct EntryReader<'a> {
+    scanner: &'a ManifestScanner,
+    pack: &'a Mutex<ContentPack>,
     index: &'a HashMap<Vec<u8>, IndexEntry>,
     max_bytes: u64,
     taken: Duration,
 }
 
-impl Work<'_> {
-    fn states(&self, new: Vec<(usize, Met)>) -> Vec<(usize, Option<Entry>)> {
-        let one = |(at, met): (usize, Met)| (at, self.entry(met));
-        if new.len() <= FEW {
+impl EntryReader<'_> {
+    fn read_entries(&self, new: Vec<(usize, ScannedPath)>) -> Vec<(usize, Option<ManifestEntry>)> {
+        let one = |(at, met): (usize, ScannedPath)| (at, self.read_entry(met));
+        if new.len() <= FEW_FILES {
             return new.into_iter().map(one).collect();
         }
         let n_threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
         let next = AtomicUsize::new(0);
-        let new: Vec<Mutex<Option<(usize, Met)>>> =
+        let new: Vec<Mutex<Option<(usize, ScannedPath)>>> =
             new.into_iter().map(|it| Mutex::new(Some(it))).collect();
         let work = || {
             let mut done = Vec::new();
@@ -509,16 +516,16 @@ impl Work<'_> {
         })
     }
 
-    fn entry(&self, met: Met) -> Option<Entry> {
-        let Met { name, stat, is_ignored } = met;
+    fn read_entry(&self, met: ScannedPath) -> Option<ManifestEntry> {
+        let ScannedPath { name, stat, is_ignored } = met;
         let path = self.scanner.root.join(Path::new(std::ffi::OsStr::from_bytes(&name)));
         let mode = stat.mode & 0o7777;
-        let not_covered = |why: &str| State::NotCovered { why: why.to_owned(), stat };
+        let not_covered = |why: &str| PathState::NotCovered { why: why.to_owned(), stat };
         let state = match FileType::from_raw_mode(stat.mode) {
-            FileType::Directory => State::Directory { mode },
+            FileType::Directory => PathState::Directory { mode },
             FileType::Symlink => {
                 let target = fs::read_link(&path).ok()?;
-                State::Link { target: Name::new(target.as_os_str().as_bytes()) }
+                PathState::Link { target: PathName::new(target.as_os_str().as_bytes()) }
             }
             FileType::RegularFile if stat.size > self.max_bytes => {
                 not_covered("it is larger than checkpoints.max_file_bytes")
@@ -526,16 +533,16 @@ impl Work<'_> {
             FileType::RegularFile if is_ignored && stat.size > ignored::MAX_FILE_BYTES => {
                 not_covered("it is ignored and larger than 1 MiB")
             }
-            FileType::RegularFile => match read(&path, self.max_bytes) {
+            FileType::RegularFile => match read_stable(&path, self.max_bytes) {
                 Ok(bytes) => {
                     let hash = blake3::hash(&bytes);
-                    match self.store(&name, hash, &bytes) {
-                        Ok(true) => State::File { mode, hash },
+                    match self.store_content(&name, hash, &bytes) {
+                        Ok(true) => PathState::File { mode, hash },
                         Ok(false) => not_covered(NO_ROOM),
                         Err(error) => not_covered(&format!("{NOT_STORED}{error}")),
                     }
                 }
-                Err(error) if disk::is_not_there(&error) => return None,
+                Err(error) if disk::is_missing(&error) => return None,
                 Err(error) => not_covered(&format!("it could not be read: {error}")),
             },
             _ => not_covered("it is a FIFO, a socket or a device"),
@@ -544,14 +551,14 @@ impl Work<'_> {
             Duration::from_nanos(u64::try_from(stat.ctime_ns.max(stat.mtime_ns)).unwrap_or(0));
         let tick = if stat.ctime_ns % 1_000_000_000 == 0 { RACY_COARSE } else { RACY };
         let is_racy = newest + tick > self.taken;
-        Some(Entry { path: Name::new(&name), stat, state, is_racy, is_ignored })
+        Some(ManifestEntry { path: PathName::new(&name), stat, state, is_racy, is_ignored })
     }
 
-    fn store(&self, name: &[u8], hash: Hash, bytes: &[u8]) -> std::io::Result<bool> {
+    fn store_content(&self, name: &[u8], hash: Hash, bytes: &[u8]) -> std::io::Result<bool> {
         if lock(self.pack).has_fresh(&hash) {
             return Ok(true);
         }
-        if let Some(IndexEntry { id, size, .. }) = self.in_index(name)
+        if let Some(IndexEntry { id, size, .. }) = self.index_entry(name)
             && *size as usize == bytes.len()
             && id[..]
                 == Sha1::new()
@@ -565,63 +572,62 @@ impl Work<'_> {
         lock(self.pack).add(hash, bytes)
     }
 
-    fn in_index(&self, name: &[u8]) -> Option<&IndexEntry> {
-        self.scanner.in_index(self.index, name)
+    fn index_entry(&self, name: &[u8]) -> Option<&IndexEntry> {
+        self.scanner.index_entry(self.index, name)
     }
 }
 
 impl Manifest {
     /// There was no space for some content.
     pub(super) fn lacks_room(&self) -> bool {
-        self.files
-            .iter()
-            .chain(&self.git)
-            .any(|entry| matches!(&entry.state, State::NotCovered { why, .. } if why == NO_ROOM))
+        self.files.iter().chain(&self.git).any(
+            |entry| matches!(&entry.state, PathState::NotCovered { why, .. } if why == NO_ROOM),
+        )
     }
 
     /// The reason why a content is not stored that should be covered, if there is one. (A command that
     /// deletes an ignored file asks by itself.)
-    pub(super) fn gap(&self) -> Option<&str> {
+    pub(super) fn coverage_gap(&self) -> Option<&str> {
         let files = self.files.iter().filter(|entry| !entry.is_ignored);
         files.chain(&self.git).find_map(|entry| match &entry.state {
-            State::NotCovered { why, .. } if why == NO_ROOM || why.starts_with(NOT_STORED) => {
+            PathState::NotCovered { why, .. } if why == NO_ROOM || why.starts_with(NOT_STORED) => {
                 Some(why.as_str())
             }
-            State::File { .. }
-            | State::Link { .. }
-            | State::Directory { .. }
-            | State::NotCovered { .. } => None,
+            PathState::File { .. }
+            | PathState::Link { .. }
+            | PathState::Directory { .. }
+            | PathState::NotCovered { .. } => None,
         })
     }
 
     /// Contents that could not be written are not covered.
-    fn give_up(&mut self, pack: &Pack) {
+    fn mark_unstored(&mut self, pack: &ContentPack) {
         for entry in self.files.iter_mut().chain(&mut self.git) {
-            if let State::File { hash, .. } = &entry.state
+            if let PathState::File { hash, .. } = &entry.state
                 && !pack.has(hash)
             {
                 let why = format!("{NOT_STORED}{}", pack.losses().1);
-                let state = State::NotCovered { why, stat: entry.stat };
-                *entry = Arc::new(Entry { state, ..(**entry).clone() });
+                let state = PathState::NotCovered { why, stat: entry.stat };
+                *entry = Arc::new(ManifestEntry { state, ..(**entry).clone() });
             }
         }
     }
 
     /// The entry of a path.
-    pub(super) fn find(&self, path: &Name) -> Option<&Arc<Entry>> {
+    pub(super) fn find(&self, path: &PathName) -> Option<&Arc<ManifestEntry>> {
         let found = self.files.binary_search_by(|it| it.path.as_bytes().cmp(path.as_bytes()));
         found.ok().map(|at| &self.files[at])
     }
 
-    pub(super) fn ignored_files(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn ignored_files(&self) -> impl Iterator<Item = &ManifestEntry> {
         self.files.iter().map(|entry| &**entry).filter(|it| it.is_ignored && it.stat.is_file())
     }
 
     /// This path existed perhaps, although there is no entry for it.
-    pub(super) fn may_lack(&self, change: &Change) -> bool {
+    pub(super) fn may_have_missed(&self, change: &PathChange) -> bool {
         change.is_ignored && change.before.is_none() && {
             let path = change.path.as_path();
-            let is_in = |folder: &Name| match folder.as_bytes() {
+            let is_in = |folder: &PathName| match folder.as_bytes() {
                 [.., b'/'] => path.starts_with(folder.as_path()),
                 _ => path.parent() == Some(folder.as_path()),
             };
@@ -653,11 +659,11 @@ impl Manifest {
             let is_root = name.as_os_str().is_empty();
             let is_directory = FileType::from_raw_mode(now.mode).is_dir();
             let is_lost = is_inside || !is_root && is_selected(&path, is_directory);
-            let entry = self.find(&Name::new(name.as_os_str().as_bytes()));
+            let entry = self.find(&PathName::new(name.as_os_str().as_bytes()));
             let is_covered = match entry.map(|entry| (&entry.state, entry.stat)) {
-                Some((State::Directory { .. }, _)) => is_directory,
-                Some((State::File { .. } | State::Link { .. }, stat)) => stat == now,
-                Some((State::NotCovered { .. }, _)) => false,
+                Some((PathState::Directory { .. }, _)) => is_directory,
+                Some((PathState::File { .. } | PathState::Link { .. }, stat)) => stat == now,
+                Some((PathState::NotCovered { .. }, _)) => false,
                 None => is_root,
             };
             if is_lost && !is_covered {
@@ -677,7 +683,7 @@ impl Manifest {
     }
 
     /// The file at a path was created or written since this time, or has one of these inodes.
-    pub(super) fn is_new(&self, path: &Name, since: Duration, known: &HashSet<u64>) -> bool {
+    pub(super) fn is_new(&self, path: &PathName, since: Duration, known: &HashSet<u64>) -> bool {
         self.find(path).is_none_or(|entry| {
             let changed = u64::try_from(entry.stat.ctime_ns).map(Duration::from_nanos);
             known.contains(&entry.stat.inode) || changed.is_ok_and(|changed| changed + TICK > since)
@@ -686,7 +692,7 @@ impl Manifest {
 
     /// All entries are identical.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let is_same = |a: &[Arc<Entry>], b: &[Arc<Entry>]| {
+        let is_same = |a: &[Arc<ManifestEntry>], b: &[Arc<ManifestEntry>]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
         };
         is_same(&self.files, &other.files) && is_same(&self.git, &other.git)
@@ -694,21 +700,26 @@ impl Manifest {
 
     /// The hashes of all contents.
     pub(super) fn hashes(&self) -> HashSet<Hash> {
-        let hash = |entry: &Arc<Entry>| match &entry.state {
-            State::File { hash, .. } => Some(*hash),
-            State::Link { .. } | State::Directory { .. } | State::NotCovered { .. } => None,
+        let hash = |entry: &Arc<ManifestEntry>| match &entry.state {
+            PathState::File { hash, .. } => Some(*hash),
+            PathState::Link { .. } | PathState::Directory { .. } | PathState::NotCovered { .. } => {
+                None
+            }
         };
         self.files.iter().chain(&self.git).filter_map(hash).collect()
     }
 
     /// The differences to a later manifest: files, and the state of git.
-    pub(super) fn changes_to(&self, later: &Self) -> (Vec<Change>, Vec<Change>) {
-        (changes(&self.files, &later.files), changes(&self.git, &later.git))
+    pub(super) fn changes_to(&self, later: &Self) -> (Vec<PathChange>, Vec<PathChange>) {
+        (changes_between(&self.files, &later.files), changes_between(&self.git, &later.git))
     }
 }
 
 /// The differences of two lists of entries, each sorted by path.
-pub(super) fn changes(before: &[Arc<Entry>], after: &[Arc<Entry>]) -> Vec<Change> {
+pub(super) fn changes_between(
+    before: &[Arc<ManifestEntry>],
+    after: &[Arc<ManifestEntry>],
+) -> Vec<PathChange> {
     let mut changes = Vec::new();
     let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
     loop {
@@ -729,7 +740,7 @@ pub(super) fn changes(before: &[Arc<Entry>], after: &[Arc<Entry>]) -> Vec<Change
         // Only the storage of its content changed, not the file.
         if let (Some(old), Some(new)) = (old, new)
             && old.stat == new.stat
-            && [old, new].iter().any(|it| matches!(it.state, State::NotCovered { .. }))
+            && [old, new].iter().any(|it| matches!(it.state, PathState::NotCovered { .. }))
         {
             continue;
         }
@@ -738,17 +749,17 @@ pub(super) fn changes(before: &[Arc<Entry>], after: &[Arc<Entry>]) -> Vec<Change
             let [before, after] = [before, after].map(|state| state.cloned());
             let is_ignored = old.or(new).is_some_and(|entry| entry.is_ignored);
             let path = path.clone();
-            changes.push(Change { path, before, after, is_ignored, is_moved_here: false });
+            changes.push(PathChange { path, before, after, is_ignored, is_moved_here: false });
         }
     }
 }
 
-pub(super) fn stat(path: &Path) -> std::io::Result<Stat> {
+pub(super) fn stat(path: &Path) -> std::io::Result<PathStat> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
     let time = |seconds: i64, rest: u64| {
         seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(rest).unwrap_or(0))
     };
-    Ok(Stat {
+    Ok(PathStat {
         mode: stat.st_mode,
         size: u64::try_from(stat.st_size).unwrap_or(0),
         mtime_ns: time(stat.st_mtime, stat.st_mtime_nsec as u64),
@@ -758,7 +769,7 @@ pub(super) fn stat(path: &Path) -> std::io::Result<Stat> {
 }
 
 /// The bytes of a file at one moment, up to the limit.
-fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+fn read_stable(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     let times = |data: &fs::Metadata| {
         (data.len(), data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec())
     };

@@ -1,25 +1,25 @@
 //! Checkpoints: records what every operation changes in the project, so that it can be undone.
 //!
 //! A [`Manifest`] is taken before and after each operation that may write; their difference is the
-//! operation's changes. Contents go into a [`Pack`] that all sessions of a project share; a [`Journal`] in
+//! operation's changes. Contents go into a [`ContentPack`] that all sessions of a project share; a [`Journal`] in
 //! the session's directory lists the changes of each operation. Changes between two operations belong to
 //! none, and are never undone.
 
+mod file_history;
 mod git_state;
 mod hex;
-mod history;
 mod ignored;
 mod journal;
 mod manifest;
-mod outside;
+mod outside_changes;
 mod overlap;
 mod pack;
-mod plan;
 mod preview;
 mod restore;
 mod session_diff;
 #[cfg(test)]
 mod tests;
+mod undo_plan;
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -32,13 +32,18 @@ use super::Workspace;
 use super::content::MAX_CHANGED;
 use agent_protocol::disk;
 use journal::{Journal, Operation};
-use manifest::{Change, Entry, Manifest, Name, Scanner, State, TICK, TooMany, changes, lock, stat};
-use outside::Known;
-use overlap::Overlap;
-use pack::Pack;
+use manifest::{
+    Manifest, ManifestEntry, ManifestScanner, PathChange, PathName, PathState, TICK, TooManyFiles,
+    changes_between, lock, stat,
+};
+use outside_changes::KnownFiles;
+use overlap::OverlapDetector;
+use pack::ContentPack;
 
-pub use history::{History, OutsideChange, Placed};
-pub use restore::{LeavesGit, Undo, UndoError, UndoOptions, UndoReport, Undone, can_undo};
+pub use file_history::{FileHistory, OutsideChange, ScratchCopy};
+pub use restore::{
+    GitSkipReason, UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo,
+};
 
 pub(super) use blake3::Hash;
 
@@ -46,13 +51,13 @@ pub(super) use blake3::Hash;
 const MANIFEST_FILE: &str = "manifest.json";
 /// Prefix of a file in the directory of a session whose command is running, followed by the turn: the
 /// manifest from before the command.
-const OPEN_FILE: &str = "open-operation-";
+const OPEN_OPERATION_PREFIX: &str = "open-operation-";
 /// Version of the format of manifests in files.
 const VERSION: u32 = 2;
 
 /// Limits of the store.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct CheckpointLimits {
     /// Limit: files in a project; with more, there are no checkpoints of commands.
     pub max_files: usize,
     /// Limit: size of a file; larger files are not covered.
@@ -65,7 +70,7 @@ pub struct Limits {
     pub is_build_output: fn(&Path) -> bool,
 }
 
-impl Default for Limits {
+impl Default for CheckpointLimits {
     fn default() -> Self {
         Self {
             max_files: 100_000,
@@ -82,47 +87,47 @@ pub type ReadBlobs =
     Arc<dyn Fn(&Path, &[String]) -> std::io::Result<HashMap<String, Vec<u8>>> + Send + Sync>;
 
 /// Configuration of checkpoints.
-pub struct Settings {
+pub struct CheckpointSettings {
     /// The store of the project.
     pub store: PathBuf,
     /// The session's directory.
     pub session: PathBuf,
     /// The limits.
-    pub limits: Limits,
+    pub limits: CheckpointLimits,
     /// Reads blobs from git.
     pub read_blobs: ReadBlobs,
 }
 
 /// The checkpoints of one session.
 pub struct Checkpoints {
-    settings: Settings,
-    scanner: Scanner,
+    settings: CheckpointSettings,
+    scanner: ManifestScanner,
     journal: Journal,
-    overlap: Overlap,
-    store: OnceLock<Mutex<Pack>>,
-    first: Mutex<First>,
-    state: Mutex<Progress>,
+    overlap: OverlapDetector,
+    store: OnceLock<Mutex<ContentPack>>,
+    first: Mutex<FirstManifest>,
+    state: Mutex<CheckpointState>,
     /// What the session knows of the files, to notice changes from outside.
-    known: Mutex<Known>,
+    known: Mutex<KnownFiles>,
 }
 
 /// The first manifest of the session.
-enum First {
+enum FirstManifest {
     NotBegun,
     Running(JoinHandle<()>),
     Done,
 }
 
 /// Inode and time of change of the content.
-type FileId = (u64, i64);
+type FileVersion = (u64, i64);
 
 #[derive(Default)]
-struct Progress {
+struct CheckpointState {
     turn: u32,
     /// The latest manifest of the project.
     last: Option<Arc<Manifest>>,
     /// The manifest that was last written to disk, and the file, which other sessions write too.
-    saved: Option<(Arc<Manifest>, FileId)>,
+    saved: Option<(Arc<Manifest>, FileVersion)>,
     /// The project has too many files.
     is_too_large: bool,
 }
@@ -135,7 +140,7 @@ impl std::fmt::Debug for Checkpoints {
 
 /// What an operation may write.
 #[derive(Clone, Debug)]
-pub enum Scope {
+pub enum OperationScope {
     /// One file, anywhere: a file tool.
     File(PathBuf),
     /// Anything in the project: a command.
@@ -143,10 +148,10 @@ pub enum Scope {
 }
 
 /// An operation that has begun.
-pub struct Begun {
+pub struct OpenOperation {
     what: String,
     call: String,
-    scope: Scope,
+    scope: OperationScope,
     turn: u32,
     /// Since 1970.
     time: Duration,
@@ -156,7 +161,7 @@ pub struct Begun {
     journal_bytes: u64,
     /// The manifest on disk, for the next process if this one is killed.
     open_file: Option<PathBuf>,
-    overlap: overlap::Begun,
+    overlap: overlap::OperationLock,
 }
 
 /// The name of an operation of hooks or checks.
@@ -164,16 +169,16 @@ pub const USER_PROGRAMS: &str = "user programs";
 
 /// The changes of an operation: displayed paths, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedFiles {
     /// Created, changed or removed.
     pub files: Vec<String>,
     /// The same of ignored files.
     pub ignored: Vec<String>,
 }
 
-impl Changed {
+impl ChangedFiles {
     /// Adds what a further operation changed.
-    pub fn add(&mut self, more: Self) {
+    pub fn merge(&mut self, more: Self) {
         for (all, more) in [(&mut self.files, more.files), (&mut self.ignored, more.ignored)] {
             for path in more {
                 if !all.contains(&path) {
@@ -186,27 +191,27 @@ impl Changed {
 
 impl Checkpoints {
     /// Reads nothing yet.
-    pub(super) fn new(root: &Path, closed: Vec<PathBuf>, settings: Settings) -> Self {
+    pub(super) fn new(root: &Path, closed: Vec<PathBuf>, settings: CheckpointSettings) -> Self {
         Self {
-            scanner: Scanner::new(root, closed, settings.limits),
+            scanner: ManifestScanner::new(root, closed, settings.limits),
             journal: Journal::new(&settings.session),
-            overlap: Overlap::new(&settings.store),
+            overlap: OverlapDetector::new(&settings.store),
             settings,
             store: OnceLock::new(),
-            first: Mutex::new(First::NotBegun),
+            first: Mutex::new(FirstManifest::NotBegun),
             state: Mutex::default(),
             known: Mutex::default(),
         }
     }
 
     /// Takes the first manifest of the session, in the background.
-    pub fn begin(self: &Arc<Self>) {
+    pub fn spawn_first_manifest(self: &Arc<Self>) {
         let mut first = lock(&self.first);
-        if matches!(*first, First::NotBegun) {
+        if matches!(*first, FirstManifest::NotBegun) {
             let this = Arc::clone(self);
             let thread = std::thread::Builder::new().name("checkpoint".to_owned());
-            if let Ok(thread) = thread.spawn(move || this.take_first()) {
-                *first = First::Running(thread);
+            if let Ok(thread) = thread.spawn(move || this.take_first_manifest()) {
+                *first = FirstManifest::Running(thread);
             }
         }
     }
@@ -217,18 +222,18 @@ impl Checkpoints {
     }
 
     /// Why some changes of commands cannot be undone, if so; waits for the first manifest.
-    pub fn gap(&self) -> Option<String> {
-        self.wait();
+    pub fn coverage_gap(&self) -> Option<String> {
+        self.wait_for_first_manifest();
         let last = lock(&self.state).last.clone();
-        match last.map_or_else(|| self.take(), Ok) {
-            Ok(last) => match last.gap() {
+        match last.map_or_else(|| self.take_manifest(), Ok) {
+            Ok(last) => match last.coverage_gap() {
                 Some(why) => Some(format!("a file has no checkpoint: {why}")),
                 None if !self.overlap.can_write() => {
                     Some(format!("{} cannot be written", self.settings.store.display()))
                 }
                 None => None,
             },
-            Err(TooMany) => {
+            Err(TooManyFiles) => {
                 let most = self.settings.limits.max_files;
                 Some(format!("the project has more than {most} files (checkpoints.max_files)"))
             }
@@ -236,26 +241,29 @@ impl Checkpoints {
     }
 
     /// Records the state before an operation. Blocks.
-    pub fn before(&self, what: &str, scope: Scope) -> Begun {
+    pub fn begin_operation(&self, what: &str, scope: OperationScope) -> OpenOperation {
         let overlap = self.overlap.begin();
         let turn = lock(&self.state).turn;
         let mut open_file = None;
         let before = match &scope {
-            Scope::File(path) => {
-                let before = Arc::new(self.of_file(path));
-                self.note_outside_of(path, &before);
+            OperationScope::File(path) => {
+                let before = Arc::new(self.manifest_of_file(path));
+                self.detect_outside_changes_of(path, &before);
                 Some(before)
             }
-            Scope::Project => {
-                self.wait();
-                let before = self.take().ok();
+            OperationScope::Project => {
+                self.wait_for_first_manifest();
+                let before = self.take_manifest().ok();
                 if let Some(before) = &before {
-                    self.note_outside(before);
+                    self.detect_outside_changes(before);
                 }
                 let saved = self.settings.store.join(MANIFEST_FILE);
-                let name = format!("{OPEN_FILE}{turn}-{}", uuid::Uuid::now_v7());
+                let name = format!("{OPEN_OPERATION_PREFIX}{turn}-{}", uuid::Uuid::now_v7());
                 let open = self.settings.session.join(name);
-                if before.is_some() && self.save() && std::fs::hard_link(saved, &open).is_ok() {
+                if before.is_some()
+                    && self.save_manifest()
+                    && std::fs::hard_link(saved, &open).is_ok()
+                {
                     open_file = Some(open);
                 }
                 before
@@ -264,74 +272,88 @@ impl Checkpoints {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let (what, call) = (what.to_owned(), String::new());
         let journal_bytes = self.journal.size();
-        Begun { what, call, scope, turn, time, before, journal_bytes, open_file, overlap }
+        OpenOperation { what, call, scope, turn, time, before, journal_bytes, open_file, overlap }
     }
 
     /// Records the state after it, and the difference. `is_background`: the user may have changed files
     /// meanwhile. Blocks.
-    pub fn after(&self, begun: Begun, is_background: bool) -> std::io::Result<Changed> {
-        let Begun { what, call, scope, turn, time, before, journal_bytes, open_file, overlap } =
-            begun;
+    pub fn finish_operation(
+        &self,
+        begun: OpenOperation,
+        is_background: bool,
+    ) -> std::io::Result<ChangedFiles> {
+        let OpenOperation {
+            what,
+            call,
+            scope,
+            turn,
+            time,
+            before,
+            journal_bytes,
+            open_file,
+            overlap,
+        } = begun;
         let after = match &scope {
-            Scope::File(path) => Ok(Arc::new(self.of_file(path))),
-            Scope::Project => self.take(),
+            OperationScope::File(path) => Ok(Arc::new(self.manifest_of_file(path))),
+            OperationScope::Project => self.take_manifest(),
         };
-        if let (Scope::Project, Ok(after)) = (&scope, &after) {
-            lock(&self.known).project_operation_ended(after);
+        if let (OperationScope::Project, Ok(after)) = (&scope, &after) {
+            lock(&self.known).finish_project_operation(after);
         }
         if let Some(open) = open_file {
             _ = std::fs::remove_file(open);
         }
         // A file tool's own file has no other author between the two looks.
         let has_overlap = overlap.end() || is_background;
-        let is_shared = matches!(scope, Scope::Project) && has_overlap;
-        let Some(before) = before else { return Ok(Changed::default()) };
+        let is_shared = matches!(scope, OperationScope::Project) && has_overlap;
+        let Some(before) = before else { return Ok(ChangedFiles::default()) };
         let Ok(after) = after else {
-            return Err(std::io::Error::other(self.gap().unwrap_or_default()));
+            return Err(std::io::Error::other(self.coverage_gap().unwrap_or_default()));
         };
-        let (mut changes, git) = self.difference(&before, &after, time);
+        let (mut changes, git) = self.operation_changes(&before, &after, time);
         if is_background {
-            without_others(&mut changes, &self.journal.read_from(journal_bytes));
+            remove_changes_of_others(&mut changes, &self.journal.read_from(journal_bytes));
         }
         if changes.is_empty() && git.is_empty() {
-            return Ok(Changed::default());
+            return Ok(ChangedFiles::default());
         }
-        let mut named = Changed::default();
+        let mut named = ChangedFiles::default();
         for change in changes.iter().filter(|change| !change.is_directory()) {
             let list = if change.is_ignored { &mut named.ignored } else { &mut named.files };
-            list.push(shown(&change.path));
+            list.push(display_name(&change.path));
         }
         let operation =
             Operation { turn, what, call, is_shared, changes, git, ..Operation::default() };
-        self.record(operation)?;
+        self.record_operation(operation)?;
         Ok(named)
     }
 
     /// Records the changes of a command whose process was killed. To be called before any other operation of
     /// the session.
-    pub fn recover(&self) {
+    pub fn recover_killed_operations(&self) {
         for entry in std::fs::read_dir(&self.settings.session).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let begun =
-                name.to_str().and_then(|name| name.strip_prefix(OPEN_FILE)?.split_once('-'));
+            let begun = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(OPEN_OPERATION_PREFIX)?.split_once('-'));
             let Some((turn, id)) = begun else { continue };
             let (Ok(turn), Ok(id)) = (turn.parse(), uuid::Uuid::parse_str(id)) else { continue };
             let time = id.get_timestamp().map(|time| time.to_unix());
             let time = time.map_or(Duration::ZERO, |(s, ns)| Duration::new(s, ns));
-            if let Some(before) = self.load(&entry.path())
-                && let Ok(after) = self.take()
+            if let Some(before) = self.load_manifest(&entry.path())
+                && let Ok(after) = self.take_manifest()
             {
-                let (mut changes, git) = self.difference(&before, &after, time);
+                let (mut changes, git) = self.operation_changes(&before, &after, time);
                 let mut others = self.journal.read();
                 others
                     .retain(|other| u128::try_from(other.ended_ms).unwrap_or(0) > time.as_millis());
-                without_others(&mut changes, &others);
+                remove_changes_of_others(&mut changes, &others);
                 // Changes since the end of that process cannot be distinguished.
                 let (what, is_shared) = ("Bash".to_owned(), true);
                 let killed =
                     Operation { turn, what, is_shared, changes, git, ..Operation::default() };
                 if !(killed.changes.is_empty() && killed.git.is_empty())
-                    && self.record(killed).is_err()
+                    && self.record_operation(killed).is_err()
                 {
                     // The next process retries.
                     continue;
@@ -342,21 +364,21 @@ impl Checkpoints {
     }
 
     /// The changes of an operation that began at this time.
-    fn difference(
+    fn operation_changes(
         &self,
         before: &Manifest,
         after: &Manifest,
         since: Duration,
-    ) -> (Vec<Change>, Vec<Change>) {
+    ) -> (Vec<PathChange>, Vec<PathChange>) {
         let (mut changes, git) = before.changes_to(after);
         let known = before.inodes();
-        changes.retain(|change| !before.may_lack(change));
+        changes.retain(|change| !before.may_have_missed(change));
         changes.retain_mut(|change| match (&change.before, &change.after) {
             // A file that is merely no longer ignored existed before, and was not moved here.
             (None, _) => after.is_new(&change.path, since, &known),
             // A file that is now ignored was not removed.
             (Some(_), None) => {
-                let now = self.look(&change.path, [change.before.as_ref(), None]);
+                let now = self.current_entry(&change.path, [change.before.as_ref(), None]);
                 change.after = now.map(|entry| entry.state.clone());
                 change.before != change.after
             }
@@ -371,7 +393,7 @@ impl Checkpoints {
     /// The file at a path existed before this time, has no other name, and has none of these inodes.
     fn is_moved_here(
         &self,
-        path: &Name,
+        path: &PathName,
         now: &Manifest,
         since: Duration,
         known: &HashSet<u64>,
@@ -391,23 +413,30 @@ impl Checkpoints {
 
     /// The state of a path that is expected to have one of these states; also of a file that is too large for
     /// checkpoints of commands.
-    fn look(&self, name: &Name, expected: [Option<&State>; 2]) -> Option<Arc<Entry>> {
-        let size = |state: Option<&State>| match state {
-            Some(State::File { hash, .. }) => lock(self.pack()).size(hash),
-            Some(State::Link { .. } | State::Directory { .. } | State::NotCovered { .. })
+    fn current_entry(
+        &self,
+        name: &PathName,
+        expected: [Option<&PathState>; 2],
+    ) -> Option<Arc<ManifestEntry>> {
+        let size = |state: Option<&PathState>| match state {
+            Some(PathState::File { hash, .. }) => lock(self.pack()).size(hash),
+            Some(
+                PathState::Link { .. } | PathState::Directory { .. } | PathState::NotCovered { .. },
+            )
             | None => None,
         };
         // Of a larger file the content is stored as well, so that a redo can restore it.
-        let is_large = |state: Option<&State>| matches!(state, Some(State::NotCovered { .. }));
+        let is_large =
+            |state: Option<&PathState>| matches!(state, Some(PathState::NotCovered { .. }));
         let large = expected.into_iter().any(is_large).then_some(MAX_CHANGED);
         let sizes = expected.into_iter().filter_map(size).chain(large);
         let max = sizes.fold(self.settings.limits.max_file_bytes, u64::max);
-        self.scanner.look(name.as_path(), self.pack(), max)
+        self.scanner.read_entry(name.as_path(), self.pack(), max)
     }
 
     /// Records an operation, without its id.
-    fn record(&self, operation: Operation) -> std::io::Result<()> {
-        lock(&self.known).own(&operation.changes);
+    fn record_operation(&self, operation: Operation) -> std::io::Result<()> {
+        lock(&self.known).record_own_changes(&operation.changes);
         // Contents first, so that the journal refers only to contents that can be restored. If this fails, an
         // undo reports it.
         let written = lock(self.pack()).flush();
@@ -416,11 +445,11 @@ impl Checkpoints {
     }
 
     /// Waits for the first manifest, if it was begun.
-    fn wait(&self) {
+    fn wait_for_first_manifest(&self) {
         // (Whoever comes meanwhile waits for the lock.)
         let mut first = lock(&self.first);
         // The thread may hold the last reference to this.
-        if let First::Running(thread) = std::mem::replace(&mut *first, First::Done)
+        if let FirstManifest::Running(thread) = std::mem::replace(&mut *first, FirstManifest::Done)
             && thread.thread().id() != std::thread::current().id()
         {
             _ = thread.join();
@@ -430,73 +459,74 @@ impl Checkpoints {
     /// Completes what runs in the background, at the end of the session: something else may hold a reference to
     /// this until the process exits.
     pub fn finish(&self) {
-        self.wait();
-        self.save();
+        self.wait_for_first_manifest();
+        self.save_manifest();
     }
 
-    fn pack(&self) -> &Mutex<Pack> {
-        self.store
-            .get_or_init(|| Mutex::new(Pack::open(&self.settings.store, self.settings.limits)))
+    fn pack(&self) -> &Mutex<ContentPack> {
+        self.store.get_or_init(|| {
+            Mutex::new(ContentPack::open(&self.settings.store, self.settings.limits))
+        })
     }
 
     /// The manifest of the project now.
-    fn take(&self) -> Result<Arc<Manifest>, TooMany> {
+    fn take_manifest(&self) -> Result<Arc<Manifest>, TooManyFiles> {
         let last = lock(&self.state).last.clone();
         let last = last.unwrap_or_else(|| {
             let file = self.settings.store.join(MANIFEST_FILE);
-            let id = file_id(&file);
-            let saved = self.load(&file).map(Arc::new);
+            let id = file_version(&file);
+            let saved = self.load_manifest(&file).map(Arc::new);
             lock(&self.state).saved = saved.clone().zip(id);
             saved.unwrap_or_default()
         });
         if lock(&self.state).is_too_large {
-            return Err(TooMany);
+            return Err(TooManyFiles);
         }
         lock(self.pack()).forget_removed();
-        match self.scanner.take(&last, self.pack()) {
+        match self.scanner.take_manifest(&last, self.pack()) {
             Ok(manifest) => {
                 let mut manifest = Arc::new(manifest);
                 if manifest.lacks_room() {
                     lock(self.pack()).make_room(&manifest.hashes());
-                    manifest = Arc::new(self.scanner.take(&manifest, self.pack())?);
+                    manifest = Arc::new(self.scanner.take_manifest(&manifest, self.pack())?);
                 }
                 lock(&self.state).last = Some(manifest.clone());
                 Ok(manifest)
             }
-            Err(TooMany) => {
+            Err(TooManyFiles) => {
                 lock(&self.state).is_too_large = true;
-                Err(TooMany)
+                Err(TooManyFiles)
             }
         }
     }
 
     /// The state of one path, and of the directories above it below the root.
-    fn at_path(&self, path: &Path) -> Manifest {
+    fn manifest_of_path(&self, path: &Path) -> Manifest {
         let root = self.scanner.root();
         let above = path.ancestors().skip(1).take_while(|it| it.starts_with(root) && *it != root);
-        let mut files: Vec<Arc<Entry>> = std::iter::once(path)
+        let mut files: Vec<Arc<ManifestEntry>> = std::iter::once(path)
             .chain(above)
             .map(|path| path.strip_prefix(root).unwrap_or(path))
-            .filter_map(|name| self.scanner.look(name, self.pack(), MAX_CHANGED))
+            .filter_map(|name| self.scanner.read_entry(name, self.pack(), MAX_CHANGED))
             .collect();
         files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Manifest { files, ..Manifest::default() }
     }
 
     /// The same; frees space for the content if necessary.
-    fn of_file(&self, path: &Path) -> Manifest {
+    fn manifest_of_file(&self, path: &Path) -> Manifest {
         lock(self.pack()).forget_removed();
-        let manifest = self.at_path(path);
+        let manifest = self.manifest_of_path(path);
         if !manifest.lacks_room() {
             return manifest;
         }
         let mut needed = lock(&self.state).last.as_ref().map(|it| it.hashes()).unwrap_or_default();
         needed.extend(manifest.hashes());
         lock(self.pack()).make_room(&needed);
-        self.at_path(path)
+        self.manifest_of_path(path)
     }
 
-    fn load(&self, file: &Path) -> Option<Manifest> {
+    fn load_manifest(&self, file: &Path) -> Option<Manifest> {
         let file = std::io::BufReader::new(disk::open_file(file).ok()?);
         let (version, root, manifest): (u32, PathBuf, Manifest) =
             serde_json::from_reader(file).ok()?;
@@ -510,30 +540,31 @@ impl Checkpoints {
         is_spare: &dyn Fn(&Path) -> bool,
         is_selected: &dyn Fn(&Path, bool) -> bool,
     ) -> bool {
-        self.wait();
+        self.wait_for_first_manifest();
         let root = self.scanner.root();
         let last = lock(&self.state).last.clone();
         // A path that is covered as it is now does not need another manifest.
         if last.is_some_and(|last| !last.has_uncovered(root, path, is_spare, is_selected)) {
             return false;
         }
-        self.take().map_or(true, |now| now.has_uncovered(root, path, is_spare, is_selected))
+        self.take_manifest()
+            .map_or(true, |now| now.has_uncovered(root, path, is_spare, is_selected))
     }
 
     /// See [`Workspace::has_unsaved`].
     fn has_unsaved(&self, paths: &[PathBuf], is_tracked: bool) -> bool {
-        self.wait();
+        self.wait_for_first_manifest();
         // (Where there are no manifests, commands that discard changes ask anyway.)
-        self.take().is_ok_and(|now| self.scanner.has_unsaved(&now, paths, is_tracked))
+        self.take_manifest().is_ok_and(|now| self.scanner.has_unsaved(&now, paths, is_tracked))
     }
 
     /// Writes the latest manifest for the next session. `false`: the file does not contain it.
-    fn save(&self) -> bool {
+    fn save_manifest(&self) -> bool {
         let file = self.settings.store.join(MANIFEST_FILE);
         let mut state = lock(&self.state);
         let Some(last) = state.last.clone() else { return false };
-        let is_saved = |(saved, id): &(Arc<Manifest>, FileId)| {
-            saved.is_same(&last) && file_id(&file) == Some(*id)
+        let is_saved = |(saved, id): &(Arc<Manifest>, FileVersion)| {
+            saved.is_same(&last) && file_version(&file) == Some(*id)
         };
         if state.saved.as_ref().is_some_and(is_saved) {
             return true;
@@ -544,7 +575,7 @@ impl Checkpoints {
             serde_json::to_writer(&mut writer, &(VERSION, self.scanner.root(), &*last))?;
             std::io::Write::flush(&mut writer)?;
             drop(writer);
-            let id = file_id(new.path());
+            let id = file_version(new.path());
             new.persist(&file).map_err(std::io::Error::other)?;
             Ok::<_, std::io::Error>(id)
         };
@@ -556,9 +587,10 @@ impl Checkpoints {
 }
 
 /// Leaves out what these operations changed meanwhile.
-fn without_others(changes: &mut Vec<Change>, others: &[Operation]) {
+fn remove_changes_of_others(changes: &mut Vec<PathChange>, others: &[Operation]) {
     let others = others.iter().flat_map(|operation| &operation.changes);
-    let left: HashMap<&Name, &Change> = others.map(|change| (&change.path, change)).collect();
+    let left: HashMap<&PathName, &PathChange> =
+        others.map(|change| (&change.path, change)).collect();
     changes.retain_mut(|change| {
         if let Some(other) = left.get(&change.path) {
             change.before.clone_from(&other.after);
@@ -567,7 +599,7 @@ fn without_others(changes: &mut Vec<Change>, others: &[Operation]) {
     });
 }
 
-fn file_id(file: &Path) -> Option<FileId> {
+fn file_version(file: &Path) -> Option<FileVersion> {
     stat(file).ok().map(|stat| (stat.inode, stat.mtime_ns))
 }
 
@@ -577,7 +609,7 @@ impl Drop for Checkpoints {
     }
 }
 
-impl Begun {
+impl OpenOperation {
     /// The turn to which it belongs.
     pub fn turn(&self) -> u32 {
         self.turn
@@ -585,16 +617,16 @@ impl Begun {
 
     /// Assigns the operation to this call.
     #[must_use]
-    pub fn of_call(mut self, call: &str) -> Self {
+    pub fn with_call(mut self, call: &str) -> Self {
         call.clone_into(&mut self.call);
         self
     }
 }
 
-impl Change {
+impl PathChange {
     fn is_directory(&self) -> bool {
-        let is_directory = |state: &Option<State>| {
-            state.as_ref().is_none_or(|state| matches!(state, State::Directory { .. }))
+        let is_directory = |state: &Option<PathState>| {
+            state.as_ref().is_none_or(|state| matches!(state, PathState::Directory { .. }))
         };
         is_directory(&self.before) && is_directory(&self.after)
     }
@@ -623,8 +655,8 @@ impl Workspace {
     }
 
     /// The number of paths that a checkpoint of the project covers; `None`: more than the limit.
-    pub fn count_covered(&self, limits: Limits) -> Option<usize> {
-        Scanner::new(self.root(), self.closed_places(), limits).count().ok()
+    pub fn count_covered(&self, limits: CheckpointLimits) -> Option<usize> {
+        ManifestScanner::new(self.root(), self.closed_paths(), limits).count_paths().ok()
     }
 }
 
@@ -633,11 +665,11 @@ pub fn copy_journal(from: &Path, to: &Path, up_to: Option<u32>) -> std::io::Resu
     let journal = Journal::new(to);
     let operations = Journal::new(from).read();
     let wanted = operations.iter().filter(|it| up_to.is_none_or(|up_to| it.turn <= up_to));
-    wanted.into_iter().try_for_each(|operation| journal.add(operation))?;
-    history::copy(from, to)
+    wanted.into_iter().try_for_each(|operation| journal.append(operation))?;
+    file_history::copy_replay_files(from, to)
 }
 
 /// A name for display.
-fn shown(name: &Name) -> String {
+fn display_name(name: &PathName) -> String {
     super::path::escape(name.as_path())
 }

@@ -15,14 +15,14 @@ use agent_protocol::disk;
 const FILE: &str = "operations.lock";
 
 #[derive(Debug)]
-pub(super) struct Overlap {
+pub(super) struct OverlapDetector {
     path: PathBuf,
 }
 
 /// A running operation. Without a file, overlaps are not detected.
-pub(super) struct Begun(Option<(File, u64, bool)>);
+pub(super) struct OperationLock(Option<(File, u64, bool)>);
 
-impl Overlap {
+impl OverlapDetector {
     pub(super) fn new(store: &Path) -> Self {
         Self { path: store.join(FILE) }
     }
@@ -34,12 +34,12 @@ impl Overlap {
 
     fn open(&self) -> std::io::Result<File> {
         if let Some(store) = self.path.parent() {
-            disk::make_folder(store, 0o700)?;
+            disk::create_folder_all(store, 0o700)?;
         }
-        disk::append(&self.path, true)
+        disk::open_for_append(&self.path, true)
     }
 
-    pub(super) fn begin(&self) -> Begun {
+    pub(super) fn begin(&self) -> OperationLock {
         let begin = || {
             let mut file = self.open()?;
             // In this order: of two that begin at the same time, each sees the lock or the byte of the other.
@@ -49,11 +49,11 @@ impl Overlap {
             let is_shared = has_others(&file)?;
             Ok::<_, std::io::Error>((file, length, is_shared))
         };
-        Begun(begin().ok())
+        OperationLock(begin().ok())
     }
 }
 
-impl Begun {
+impl OperationLock {
     /// Another operation ran at the same time.
     pub(super) fn end(self) -> bool {
         let Some((file, length, is_shared)) = self.0 else { return false };

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::{Hash, Limits};
+use super::{CheckpointLimits, Hash};
 use agent_protocol::disk;
 
 /// Segments are named `segment-<time in ms>-<process>-<number>`, so their names sort by age.
@@ -34,7 +34,7 @@ pub(super) type BlobId = [u8; 20];
 
 /// Location of a content.
 #[derive(Clone, Debug)]
-enum Location {
+enum ContentLocation {
     /// In a segment, at this offset.
     Segment { segment: Arc<Path>, offset: u64, length: u64 },
     /// In git's object database.
@@ -42,29 +42,29 @@ enum Location {
 }
 
 /// The result of reading a content.
-pub(super) enum Found {
+pub(super) enum StoredContent {
     Bytes(Vec<u8>),
     GitBlob(BlobId),
 }
 
 /// The contents of one project.
 #[derive(Debug)]
-pub(super) struct Pack {
+pub(super) struct ContentPack {
     directory: PathBuf,
-    limits: Limits,
-    index: HashMap<Hash, (Location, Arc<Path>)>,
+    limits: CheckpointLimits,
+    index: HashMap<Hash, (ContentLocation, Arc<Path>)>,
     /// Size of each segment in bytes.
     sizes: BTreeMap<Arc<Path>, u64>,
     /// Segments that expire soon: contents that are still needed are stored again.
     aging: HashSet<Arc<Path>>,
-    writer: Option<Writer>,
+    writer: Option<SegmentWriter>,
     number: u32,
     /// Number of contents that could not be written, and the last error.
     losses: (u32, String),
 }
 
 #[derive(Debug)]
-struct Writer {
+struct SegmentWriter {
     path: Arc<Path>,
     contents: File,
     index: File,
@@ -78,9 +78,9 @@ struct Writer {
     records_written: u64,
 }
 
-impl Pack {
+impl ContentPack {
     /// Opens the store. Damaged and foreign files are skipped; expired ones are removed.
-    pub(super) fn open(directory: &Path, limits: Limits) -> Self {
+    pub(super) fn open(directory: &Path, limits: CheckpointLimits) -> Self {
         let mut pack = Self {
             directory: directory.to_owned(),
             limits,
@@ -103,7 +103,7 @@ impl Pack {
         for segment in segments {
             if age(&segment).is_some_and(|age| age > limits.expire_after) {
                 // The next session retries.
-                _ = remove(&segment);
+                _ = remove_segment(&segment);
                 continue;
             }
             let segment: Arc<Path> = segment.into();
@@ -117,18 +117,19 @@ impl Pack {
     }
 
     fn read_index(&mut self, segment: &Arc<Path>) -> io::Result<()> {
-        let index = disk::read(&segment.with_extension(INDEX))?;
+        let index = disk::read_file(&segment.with_extension(INDEX))?;
         let size = fs::metadata(segment)?.len();
         self.sizes.insert(segment.clone(), size);
         let mut offset = 0;
         for record in index.as_chunks::<RECORD>().0 {
-            let (length, hash, blob) = parse(record);
+            let (length, hash, blob) = parse_record(record);
             let location = if blob == BlobId::default() {
-                let location = Location::Segment { segment: segment.clone(), offset, length };
+                let location =
+                    ContentLocation::Segment { segment: segment.clone(), offset, length };
                 offset = offset.saturating_add(length);
                 location
             } else {
-                Location::Git(blob)
+                ContentLocation::Git(blob)
             };
             if offset > size {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -150,8 +151,8 @@ impl Pack {
     /// The size of a content that is in a segment.
     pub(super) fn size(&self, hash: &Hash) -> Option<u64> {
         match self.index.get(hash)?.0 {
-            Location::Segment { length, .. } => Some(length),
-            Location::Git(_) => None,
+            ContentLocation::Segment { length, .. } => Some(length),
+            ContentLocation::Git(_) => None,
         }
     }
 
@@ -179,8 +180,11 @@ impl Pack {
             return Ok(self.has(&hash));
         }
         let (segment, offset) = self.append(hash, BlobId::default(), bytes)?;
-        let location =
-            Location::Segment { segment: segment.clone(), offset, length: bytes.len() as u64 };
+        let location = ContentLocation::Segment {
+            segment: segment.clone(),
+            offset,
+            length: bytes.len() as u64,
+        };
         self.index.insert(hash, (location, segment));
         Ok(true)
     }
@@ -189,27 +193,27 @@ impl Pack {
     pub(super) fn add_git(&mut self, hash: Hash, id: BlobId) -> io::Result<()> {
         if !self.has_fresh(&hash) {
             let (segment, _) = self.append(hash, id, &[])?;
-            self.index.insert(hash, (Location::Git(id), segment));
+            self.index.insert(hash, (ContentLocation::Git(id), segment));
         }
         Ok(())
     }
 
     /// The content with this hash; verified if it comes from a segment.
-    pub(super) fn get(&mut self, hash: &Hash) -> io::Result<Found> {
+    pub(super) fn get(&mut self, hash: &Hash) -> io::Result<StoredContent> {
         self.flush()?;
         let Some((location, _)) = self.index.get(hash) else {
             return Err(io::Error::other("its content is not stored any more"));
         };
         match location {
-            Location::Git(id) => Ok(Found::GitBlob(*id)),
-            Location::Segment { segment, offset, length } => {
+            ContentLocation::Git(id) => Ok(StoredContent::GitBlob(*id)),
+            ContentLocation::Segment { segment, offset, length } => {
                 let length = usize::try_from(*length).map_err(io::Error::other)?;
                 let mut bytes = vec![0; length];
                 disk::open_file(segment)?.read_exact_at(&mut bytes, *offset)?;
                 if blake3::hash(&bytes) != *hash {
                     return Err(io::Error::other("its stored content is damaged"));
                 }
-                Ok(Found::Bytes(bytes))
+                Ok(StoredContent::Bytes(bytes))
             }
         }
     }
@@ -228,7 +232,7 @@ impl Pack {
         // Until a third is free, or nothing more can be removed.
         while total > self.limits.max_bytes / 3 * 2 {
             let Some(oldest) = removable.pop() else { return };
-            if remove(&oldest).is_ok() {
+            if remove_segment(&oldest).is_ok() {
                 total -= self.sizes.remove(&oldest).unwrap_or(0);
                 self.index.retain(|_, (_, segment)| *segment != oldest);
             }
@@ -253,10 +257,10 @@ impl Pack {
             self.sizes.insert(path.clone(), end);
             self.index.retain(|_, (location, segment)| match location {
                 _ if *segment != path => true,
-                Location::Segment { offset, length, .. } => {
+                ContentLocation::Segment { offset, length, .. } => {
                     !is_gone && *offset < end && *offset + *length <= end
                 }
-                Location::Git(_) => false,
+                ContentLocation::Git(_) => false,
             });
         }
         written
@@ -290,21 +294,21 @@ impl Pack {
         Ok((path, offset))
     }
 
-    fn begin_segment(&mut self) -> io::Result<Writer> {
-        disk::make_folder(&self.directory, 0o700)?;
+    fn begin_segment(&mut self) -> io::Result<SegmentWriter> {
+        disk::create_folder_all(&self.directory, 0o700)?;
         self.number += 1;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let (now, process) = (now.as_millis(), std::process::id());
         let name = format!("{PREFIX}{now:015}-{process}-{}", self.number);
         let path: Arc<Path> = self.directory.join(name).into();
-        let contents = disk::create(&path, 0o600)?;
-        let index = disk::create(&path.with_extension(INDEX), 0o600)?;
+        let contents = disk::create_file(&path, 0o600)?;
+        let index = disk::create_file(&path.with_extension(INDEX), 0o600)?;
         let (buffer, records) = (Vec::new(), Vec::new());
-        Ok(Writer { path, contents, index, buffer, records, written: 0, records_written: 0 })
+        Ok(SegmentWriter { path, contents, index, buffer, records, written: 0, records_written: 0 })
     }
 }
 
-impl Writer {
+impl SegmentWriter {
     fn end(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
@@ -320,14 +324,14 @@ impl Writer {
     }
 }
 
-impl Drop for Pack {
+impl Drop for ContentPack {
     fn drop(&mut self) {
         // The next session stores again what is lost here.
         _ = self.flush();
     }
 }
 
-fn parse(record: &[u8; RECORD]) -> (u64, Hash, BlobId) {
+fn parse_record(record: &[u8; RECORD]) -> (u64, Hash, BlobId) {
     let (mut length, mut hash, mut blob) = ([0; 8], [0; 32], BlobId::default());
     length.copy_from_slice(&record[..8]);
     hash.copy_from_slice(&record[8..40]);
@@ -335,7 +339,7 @@ fn parse(record: &[u8; RECORD]) -> (u64, Hash, BlobId) {
     (u64::from_le_bytes(length), Hash::from_bytes(hash), blob)
 }
 
-fn remove(segment: &Path) -> io::Result<()> {
+fn remove_segment(segment: &Path) -> io::Result<()> {
     _ = fs::remove_file(segment.with_extension(INDEX));
     fs::remove_file(segment)
 }

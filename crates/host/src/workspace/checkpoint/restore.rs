@@ -13,11 +13,11 @@ use rustix::io::Errno;
 
 use super::git_state::{GitDirs, is_same_index};
 use super::journal::{Journal, Operation};
-use super::manifest::{Change, Entry, Name, State, stat};
-use super::pack::{BlobId, Found};
-use super::plan::{Minor, Plan, Step, select};
-use super::{Checkpoints, Hash, OPEN_FILE, changes, lock, shown};
-use crate::workspace::replace::New;
+use super::manifest::{ManifestEntry, PathChange, PathName, PathState, stat};
+use super::pack::{BlobId, StoredContent};
+use super::undo_plan::{MinorReason, UndoPlan, UndoStep, select_operations};
+use super::{Checkpoints, Hash, OPEN_OPERATION_PREFIX, changes_between, display_name, lock};
+use crate::workspace::replace::NewContent;
 use crate::workspace::snapshot::{FileStat, Snapshot};
 use crate::workspace::{ProjectPath, Workspace};
 use agent_protocol::disk;
@@ -31,13 +31,13 @@ const OWNER: u32 = 0o700;
 
 /// The operations to undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Undo {
+pub enum UndoTarget {
     /// The operations of the latest turn that changed anything.
     Latest,
     /// The operations of this turn.
     Turn(u32),
     /// The operations of this turn and of all later ones.
-    From(u32),
+    FromTurn(u32),
     /// The latest undo.
     Redo,
 }
@@ -55,26 +55,26 @@ pub struct UndoOptions {
 
 /// The result for one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Undone {
+pub enum UndoOutcome {
     /// Restored to its previous state.
     Restored,
     /// It was created by the operations, and was removed.
     Removed,
     /// It was in its previous state already.
-    AsBefore,
+    Unchanged,
     /// It was left as it is, for this reason.
     Refused(String),
     /// The same, and that is no failure: it is ignored, or only hooks or checks wrote it, and it changed since (a log).
-    Left(String),
+    Skipped(String),
 }
 
-impl fmt::Display for Undone {
+impl fmt::Display for UndoOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Restored => f.write_str("restored"),
             Self::Removed => f.write_str("removed"),
-            Self::AsBefore => f.write_str("already as before"),
-            Self::Refused(why) | Self::Left(why) => write!(f, "left as it is: {why}"),
+            Self::Unchanged => f.write_str("already as before"),
+            Self::Refused(why) | Self::Skipped(why) => write!(f, "left as it is: {why}"),
         }
     }
 }
@@ -85,14 +85,14 @@ pub struct UndoReport {
     /// The first and the last turn whose operations were undone.
     pub turns: (u32, u32),
     /// Each path with its result.
-    pub files: Vec<(String, Undone)>,
+    pub files: Vec<(String, UndoOutcome)>,
     /// HEAD, the index or refs were changed too, and are left as they are.
-    pub leaves_git: Option<LeavesGit>,
+    pub git_skipped: Option<GitSkipReason>,
 }
 
 /// Why an undo leaves the state of git as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeavesGit {
+pub enum GitSkipReason {
     /// It was not requested.
     NotRequested,
     /// A file could not be restored, and git may have its only copy: in a stash, or in a commit.
@@ -100,9 +100,9 @@ pub enum LeavesGit {
 }
 
 impl UndoReport {
-    /// Everything is in its previous state, but for [`Undone::Left`].
+    /// Everything is in its previous state, but for [`UndoOutcome::Skipped`].
     pub fn is_complete(&self) -> bool {
-        !self.files.iter().any(|(_, how)| matches!(how, Undone::Refused(_)))
+        !self.files.iter().any(|(_, how)| matches!(how, UndoOutcome::Refused(_)))
     }
 }
 
@@ -131,77 +131,79 @@ pub enum UndoError {
 
 /// Whether the session in this directory has operations to undo. A command of a process that was killed may
 /// have changed something.
-pub fn can_undo(session: &Path, what: Undo) -> bool {
+pub fn can_undo(session: &Path, what: UndoTarget) -> bool {
     let is_open = || {
         let files = std::fs::read_dir(session).into_iter().flatten().flatten();
-        files.map(|it| it.file_name()).any(|it| it.to_string_lossy().starts_with(OPEN_FILE))
+        files
+            .map(|it| it.file_name())
+            .any(|it| it.to_string_lossy().starts_with(OPEN_OPERATION_PREFIX))
     };
     let operations = Journal::new(session).read();
-    !select(&operations, what).is_empty() || what != Undo::Redo && is_open()
+    !select_operations(&operations, what).is_empty() || what != UndoTarget::Redo && is_open()
 }
 
 impl Workspace {
     /// The first turn with operations that an undo would undo.
-    pub fn turn_to_undo(&self, what: Undo) -> Option<u32> {
+    pub fn turn_to_undo(&self, what: UndoTarget) -> Option<u32> {
         let checkpoints = self.checkpoints()?;
         let operations = checkpoints.journal.read();
-        checkpoints.selected(&operations, what, false).first().map(|first| first.turn)
+        checkpoints.selected_operations(&operations, what, false).first().map(|first| first.turn)
     }
 
     /// Undoes operations. A path that changed since is skipped, unless `force` is set.
-    pub fn undo(&self, what: Undo, options: UndoOptions) -> Result<UndoReport, UndoError> {
+    pub fn undo(&self, what: UndoTarget, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let UndoOptions { confirmed, force, git } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
-        let selected = checkpoints.selected(&operations, what, force);
+        let selected = checkpoints.selected_operations(&operations, what, force);
         let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
             return Err(UndoError::Nothing);
         };
-        let files = checkpoints.plan_of(&operations, &selected);
+        let files = checkpoints.plan_undo(&operations, &selected);
         if !force && !confirmed && selected.iter().any(|it| it.is_shared) {
-            let paths = files.steps.keys().map(shown).collect();
+            let paths = files.steps.keys().map(display_name).collect();
             return Err(UndoError::Shared { turn: first.turn, paths });
         }
         let turns = (first.turn, last.turn);
-        let of_git = Plan::of_git(&selected);
+        let of_git = UndoPlan::of_git(&selected);
         let dirs = checkpoints.scanner.git();
-        let is_index = |name: &Name| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
+        let is_index = |name: &PathName| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
 
         let overlap = checkpoints.overlap.begin();
-        let mut report = UndoReport { turns, files: Vec::new(), leaves_git: None };
-        let (mut of_files, mut done) = self.carry_out(checkpoints, &files, force);
+        let mut report = UndoReport { turns, files: Vec::new(), git_skipped: None };
+        let (mut of_files, mut done) = self.execute_plan(checkpoints, &files, force);
         for change in &mut of_files {
             let step = files.steps.get(&change.path);
-            change.is_ignored = step.is_some_and(|step| step.minor == Some(Minor::Ignored));
+            change.is_ignored = step.is_some_and(|step| step.minor == Some(MinorReason::Ignored));
         }
-        let lacks_content = |(name, step): (&Name, &Step)| {
-            let is_refused = |(path, how): &(String, Undone)| {
-                matches!(how, Undone::Refused(_)) && *path == shown(name)
+        let lacks_content = |(name, step): (&PathName, &UndoStep)| {
+            let is_refused = |(path, how): &(String, UndoOutcome)| {
+                matches!(how, UndoOutcome::Refused(_)) && *path == display_name(name)
             };
-            matches!(step.target, Some(State::NotCovered { .. })) && done.iter().any(is_refused)
+            matches!(step.target, Some(PathState::NotCovered { .. })) && done.iter().any(is_refused)
         };
         // What could not be restored may be in a stash or a commit.
         let keeps_git = !force && files.steps.iter().any(lacks_content);
         report.files.append(&mut done);
         let leaves_git = match (restores_git, keeps_git) {
             _ if of_git.steps.is_empty() => None,
-            (_, true) => Some(LeavesGit::MayHaveFile),
-            (false, false) => Some(LeavesGit::NotRequested),
+            (_, true) => Some(GitSkipReason::MayHaveFile),
+            (false, false) => Some(GitSkipReason::NotRequested),
             (true, false) => None,
         };
-        report.leaves_git = leaves_git;
-        let git_plan = if leaves_git.is_none() { of_git } else { Plan::default() };
-        let (of_git, mut done) = self.carry_out(checkpoints, &git_plan, force);
-        if !git && done.iter().any(|(_, how)| matches!(how, Undone::Refused(_))) {
+        report.git_skipped = leaves_git;
+        let git_plan = if leaves_git.is_none() { of_git } else { UndoPlan::default() };
+        let (of_git, mut done) = self.execute_plan(checkpoints, &git_plan, force);
+        if !git && done.iter().any(|(_, how)| matches!(how, UndoOutcome::Refused(_))) {
             // The index was not requested, and has changed since.
-            report.leaves_git = Some(LeavesGit::NotRequested);
+            report.git_skipped = Some(GitSkipReason::NotRequested);
             done.clear();
         }
         report.files.append(&mut done);
         for (_, how) in &mut report.files {
             // (An undo with force would undo something else.)
-            if let (Undo::Redo, Undone::Refused(why)) = (what, how) {
+            if let (UndoTarget::Redo, UndoOutcome::Refused(why)) = (what, how) {
                 *why = why.replace(WITH_FORCE, "");
             }
         }
@@ -215,48 +217,56 @@ impl Workspace {
         if undoes.is_empty() && of_files.is_empty() && of_git.is_empty() {
             return Ok(report);
         }
-        let word = if what == Undo::Redo { "redo" } else { UNDO };
+        let word = if what == UndoTarget::Redo { "redo" } else { UNDO };
         let (changes, git, undoes) = (of_files, of_git, undoes.into_iter().collect());
         let (what, turn, call) = (word.to_owned(), turns.1, String::new());
         checkpoints
-            .record(Operation { turn, what, call, changes, git, undoes, ..Operation::default() })
+            .record_operation(Operation {
+                turn,
+                what,
+                call,
+                changes,
+                git,
+                undoes,
+                ..Operation::default()
+            })
             .map_err(|error| UndoError::Failed(format!("the undo is not recorded: {error}")))?;
         Ok(report)
     }
 
     /// Executes a plan; returns the actual changes, and the result for each path.
-    fn carry_out(
+    fn execute_plan(
         &self,
         checkpoints: &Checkpoints,
-        plan: &Plan,
+        plan: &UndoPlan,
         force: bool,
-    ) -> (Vec<Change>, Vec<(String, Undone)>) {
+    ) -> (Vec<PathChange>, Vec<(String, UndoOutcome)>) {
         let root = checkpoints.scanner.root();
-        let look = |(name, step): (&Name, &Step)| {
-            checkpoints.look(name, [step.target.as_ref(), step.expected.as_ref()])
+        let look = |(name, step): (&PathName, &UndoStep)| {
+            checkpoints.current_entry(name, [step.target.as_ref(), step.expected.as_ref()])
         };
         // The checkpoint before the undo stores the current contents.
-        let before: BTreeMap<Name, Option<std::sync::Arc<Entry>>> =
+        let before: BTreeMap<PathName, Option<std::sync::Arc<ManifestEntry>>> =
             plan.steps.iter().map(|(name, step)| (name.clone(), look((name, step)))).collect();
         if let Err(error) = lock(checkpoints.pack()).flush() {
-            let refused = |name| (shown(name), refused(&error));
+            let refused = |name| (display_name(name), io_refusal(&error));
             return (Vec::new(), plan.steps.keys().map(refused).collect());
         }
-        let mut done: BTreeMap<&Name, Undone> = BTreeMap::new();
-        let mut todo: Vec<(&Name, &Step)> = Vec::new();
+        let mut done: BTreeMap<&PathName, UndoOutcome> = BTreeMap::new();
+        let mut todo: Vec<(&PathName, &UndoStep)> = Vec::new();
         for (name, step) in &plan.steps {
             let now = before[name].as_deref();
-            let force = force || checkpoints.is_refreshed(name, step, now);
-            match refusal(step, now, force) {
+            let force = force || checkpoints.is_refreshed_index(name, step, now);
+            match refuse_step(step, now, force) {
                 Some(how) => drop(done.insert(name, how)),
                 None => todo.push((name, step)),
             }
         }
         let contents =
-            checkpoints.contents(todo.iter().filter_map(|(_, step)| step.target.as_ref()));
+            checkpoints.read_contents(todo.iter().filter_map(|(_, step)| step.target.as_ref()));
         // Temporarily, so that entries of read-only directories can be changed.
         for (name, _) in &todo {
-            if let Some(State::Directory { mode }) = before[*name].as_ref().map(|it| &it.state)
+            if let Some(PathState::Directory { mode }) = before[*name].as_ref().map(|it| &it.state)
                 && mode & OWNER != OWNER
             {
                 _ = set_mode(&root.join(name.as_path()), mode | OWNER);
@@ -266,21 +276,21 @@ impl Workspace {
         for (name, step) in todo.iter().rev() {
             let now = before[*name].as_ref().map(|entry| &entry.state);
             let path = root.join(name.as_path());
-            if !is_still(&path, before[*name].as_deref()) {
-                done.insert(name, Undone::Refused("it was changed just now".to_owned()));
-            } else if now.is_some_and(|now| !is_kept(now, step.target.as_ref())) {
-                let removed = remove(&path, now);
+            if !is_unchanged(&path, before[*name].as_deref()) {
+                done.insert(name, UndoOutcome::Refused("it was changed just now".to_owned()));
+            } else if now.is_some_and(|now| !is_changed_in_place(now, step.target.as_ref())) {
+                let removed = remove_path(&path, now);
                 match (removed, &step.target) {
-                    (Ok(()), None) => drop(done.insert(name, Undone::Removed)),
+                    (Ok(()), None) => drop(done.insert(name, UndoOutcome::Removed)),
                     (Ok(()), Some(_)) => {}
                     (Err(error), _) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                        let how = not_empty(name, step, &done);
+                        let how = nonempty_directory_outcome(name, step, &done);
                         done.insert(name, how);
                     }
-                    (Err(error), _) => drop(done.insert(name, refused(&error))),
+                    (Err(error), _) => drop(done.insert(name, io_refusal(&error))),
                 }
             } else if step.target.is_none() {
-                done.insert(name, Undone::AsBefore);
+                done.insert(name, UndoOutcome::Unchanged);
             }
         }
         for (name, step) in &todo {
@@ -288,72 +298,79 @@ impl Workspace {
                 continue;
             };
             let now = before[*name].as_ref();
-            let kept = now.filter(|now| is_kept(&now.state, Some(target)));
-            let made =
-                self.make(&root.join(name.as_path()), target, kept.map(|it| &**it), &contents);
-            let how = made.map_or_else(|error| refused(&error), |()| Undone::Restored);
+            let kept = now.filter(|now| is_changed_in_place(&now.state, Some(target)));
+            let made = self.restore_state(
+                &root.join(name.as_path()),
+                target,
+                kept.map(|it| &**it),
+                &contents,
+            );
+            let how = made.map_or_else(|error| io_refusal(&error), |()| UndoOutcome::Restored);
             done.insert(name, how);
         }
         // Last, because a directory may be read-only.
         for (name, step) in todo.iter().rev() {
             let now = before[*name].as_ref().map(|entry| &entry.state);
-            if let (Some(State::Directory { mode }), _) | (None, Some(State::Directory { mode })) =
-                (&step.target, now)
+            if let (Some(PathState::Directory { mode }), _)
+            | (None, Some(PathState::Directory { mode })) = (&step.target, now)
             {
                 // (One that could not be removed is unchanged.)
                 _ = set_mode(&root.join(name.as_path()), *mode);
             }
         }
-        let entries =
-            |of: Vec<Option<std::sync::Arc<Entry>>>| of.into_iter().flatten().collect::<Vec<_>>();
+        let entries = |of: Vec<Option<std::sync::Arc<ManifestEntry>>>| {
+            of.into_iter().flatten().collect::<Vec<_>>()
+        };
         let after: Vec<_> = plan.steps.iter().map(look).collect();
         // Only what was really restored is reported as such.
         for ((name, step), now) in plan.steps.iter().zip(&after) {
-            let is_left = |how: &Undone| matches!(how, Undone::Refused(_) | Undone::Left(_));
+            let is_left = |how: &UndoOutcome| {
+                matches!(how, UndoOutcome::Refused(_) | UndoOutcome::Skipped(_))
+            };
             let how = done.get_mut(name).filter(|how| !is_left(how));
             if let Some(how) = how
-                && !is_at(step.target.as_ref(), now.as_deref())
+                && !has_state(step.target.as_ref(), now.as_deref())
             {
-                *how = Undone::Refused("it could not be made as it was before".to_owned());
+                *how = UndoOutcome::Refused("it could not be made as it was before".to_owned());
             }
         }
         let after = entries(after);
         let before = entries(before.into_values().collect());
         let done = done.into_iter();
         let reported =
-            done.filter_map(|(name, how)| reported(name, &plan.steps[name], how)).collect();
-        (changes(&before, &after), reported)
+            done.filter_map(|(name, how)| reported_outcome(name, &plan.steps[name], how)).collect();
+        (changes_between(&before, &after), reported)
     }
 
     /// Creates the target state at a path, replacing an existing file if there is one.
-    fn make(
+    fn restore_state(
         &self,
         path: &Path,
-        target: &State,
-        now: Option<&Entry>,
+        target: &PathState,
+        now: Option<&ManifestEntry>,
         contents: &HashMap<Hash, io::Result<Vec<u8>>>,
     ) -> io::Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         match target {
-            State::Directory { .. } => {
+            PathState::Directory { .. } => {
                 if now.is_none() {
                     let mode = Mode::from_raw_mode(0o700);
                     rustix::fs::mkdirat(disk::open_folder(parent)?, name, mode)?;
                 }
                 Ok(())
             }
-            State::Link { target } => {
+            PathState::Link { target } => {
                 Ok(rustix::fs::symlinkat(target.as_path(), disk::open_folder(parent)?, name)?)
             }
-            State::File { mode, hash } => {
+            PathState::File { mode, hash } => {
                 let mode = Mode::from_raw_mode(*mode);
                 // The directory of a ref is removed with its last ref.
                 if path.components().any(|part| part.as_os_str() == ".git") {
-                    disk::make_folder(parent, 0o777)?;
+                    disk::create_folder_all(parent, 0o777)?;
                 }
-                if let Some(Entry { state: State::File { hash: now, .. }, .. }) = now
+                if let Some(ManifestEntry { state: PathState::File { hash: now, .. }, .. }) = now
                     && now == hash
                 {
                     let file = disk::open_file(path)?;
@@ -365,22 +382,22 @@ impl Workspace {
                     None => return Err(io::Error::other("its content is not stored any more")),
                 };
                 // Like the file tools do: concurrent writes of another process are not lost.
-                let is_writable = |now: &Entry| matches!(now.state, State::File { mode, .. } if mode & 0o600 == 0o600);
-                match self.same_path(path).filter(|_| now.is_some_and(is_writable)) {
+                let is_writable = |now: &ManifestEntry| matches!(now.state, PathState::File { mode, .. } if mode & 0o600 == 0o600);
+                match self.path_without_symlinks(path).filter(|_| now.is_some_and(is_writable)) {
                     Some(inside) => self.exchange_content(&inside, bytes)?,
                     None => {
                         let directory = disk::open_folder(parent)?;
-                        return put(&directory, name, bytes, mode, now.is_some());
+                        return write_file(&directory, name, bytes, mode, now.is_some());
                     }
                 }
                 Ok(rustix::fs::fchmod(disk::open_file(path)?, mode)?)
             }
-            State::NotCovered { why, .. } => Err(io::Error::other(why.clone())),
+            PathState::NotCovered { why, .. } => Err(io::Error::other(why.clone())),
         }
     }
 
     /// The path as the file tools use it, if no symlink is in it.
-    fn same_path(&self, path: &Path) -> Option<ProjectPath> {
+    fn path_without_symlinks(&self, path: &Path) -> Option<ProjectPath> {
         self.resolve(path.to_str()?).ok().filter(|inside| inside.absolute() == path)
     }
 
@@ -390,41 +407,46 @@ impl Workspace {
         let mut now = Vec::new();
         io::Read::read_to_end(&mut file, &mut now)?;
         let seen = Snapshot::new(FileStat::of(&data), &now);
-        self.swap(path, &seen, &New::of(&[bytes])).map(drop).map_err(failed)
+        self.replace_file(path, &seen, &NewContent::of(&[bytes])).map(drop).map_err(failed)
     }
 }
 
 impl Checkpoints {
     /// It is the index of git, and lists what it did after the operations.
-    fn is_refreshed(&self, name: &Name, step: &Step, now: Option<&Entry>) -> bool {
+    fn is_refreshed_index(
+        &self,
+        name: &PathName,
+        step: &UndoStep,
+        now: Option<&ManifestEntry>,
+    ) -> bool {
         let index = self.scanner.git().map(GitDirs::index);
         if index.as_deref() != Some(name.as_path()) || step.is_broken {
             return false;
         }
-        let (Some(State::File { hash: expected, .. }), Some(State::File { hash, .. })) =
+        let (Some(PathState::File { hash: expected, .. }), Some(PathState::File { hash, .. })) =
             (&step.expected, now.map(|now| &now.state))
         else {
             return false;
         };
-        let contents = self.contents(step.expected.iter().chain(now.map(|now| &now.state)));
+        let contents = self.read_contents(step.expected.iter().chain(now.map(|now| &now.state)));
         let of = |hash| contents.get(hash).and_then(|bytes| bytes.as_ref().ok());
         of(expected).zip(of(hash)).is_some_and(|(one, other)| is_same_index(one, other))
     }
 
     /// The contents of these states; those in git are read in one batch.
-    pub(super) fn contents<'a>(
+    pub(super) fn read_contents<'a>(
         &self,
-        states: impl Iterator<Item = &'a State>,
+        states: impl Iterator<Item = &'a PathState>,
     ) -> HashMap<Hash, io::Result<Vec<u8>>> {
         let mut contents = HashMap::new();
         // Several files may have one content.
         let mut blobs: HashMap<Hash, String> = HashMap::new();
         let mut pack = lock(self.pack());
         for state in states {
-            let State::File { hash, .. } = state else { continue };
+            let PathState::File { hash, .. } = state else { continue };
             match pack.get(hash) {
-                Ok(Found::Bytes(bytes)) => drop(contents.insert(*hash, Ok(bytes))),
-                Ok(Found::GitBlob(id)) => drop(blobs.insert(*hash, hexadecimal(&id))),
+                Ok(StoredContent::Bytes(bytes)) => drop(contents.insert(*hash, Ok(bytes))),
+                Ok(StoredContent::GitBlob(id)) => drop(blobs.insert(*hash, hexadecimal(&id))),
                 Err(error) => drop(contents.insert(*hash, Err(error))),
             }
         }
@@ -451,41 +473,53 @@ impl Checkpoints {
 }
 
 /// The result for a path as it is reported: directories only if refused.
-pub(super) fn reported(name: &Name, step: &Step, how: Undone) -> Option<(String, Undone)> {
-    let is_directory = |state: &Option<State>| {
-        state.as_ref().is_none_or(|it| matches!(it, State::Directory { .. }))
+pub(super) fn reported_outcome(
+    name: &PathName,
+    step: &UndoStep,
+    how: UndoOutcome,
+) -> Option<(String, UndoOutcome)> {
+    let is_directory = |state: &Option<PathState>| {
+        state.as_ref().is_none_or(|it| matches!(it, PathState::Directory { .. }))
     };
     let is_plain_directory = is_directory(&step.target) && is_directory(&step.expected);
-    let is_refused = matches!(how, Undone::Refused(_));
-    (is_refused || !is_plain_directory).then(|| (shown(name), how))
+    let is_refused = matches!(how, UndoOutcome::Refused(_));
+    (is_refused || !is_plain_directory).then(|| (display_name(name), how))
 }
 
 /// Why a step is not executed, or that it is not needed.
-pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<Undone> {
-    if is_at(step.target.as_ref(), now) {
-        return Some(Undone::AsBefore);
+pub(super) fn refuse_step(
+    step: &UndoStep,
+    now: Option<&ManifestEntry>,
+    force: bool,
+) -> Option<UndoOutcome> {
+    if has_state(step.target.as_ref(), now) {
+        return Some(UndoOutcome::Unchanged);
     }
-    if let Some(State::NotCovered { why, .. }) = &step.target {
+    if let Some(PathState::NotCovered { why, .. }) = &step.target {
         let why = format!("its old content is not kept: {why}");
-        return Some(if step.minor.is_some() { Undone::Left(why) } else { Undone::Refused(why) });
+        return Some(if step.minor.is_some() {
+            UndoOutcome::Skipped(why)
+        } else {
+            UndoOutcome::Refused(why)
+        });
     }
     if step.is_moved_here && now.is_some() && !force {
         let why = "it was moved here from a place without checkpoints; move it back first, or undo with force";
-        return Some(Undone::Refused(why.to_owned()));
+        return Some(UndoOutcome::Refused(why.to_owned()));
     }
     // A redo could not restore a file whose content is not stored.
     let is_stored = match now.map(|now| (&now.state, &now.stat)) {
-        Some((State::NotCovered { .. }, stat)) => !stat.is_file(),
+        Some((PathState::NotCovered { .. }, stat)) => !stat.is_file(),
         _ => true,
     };
-    if force || !step.is_broken && is_stored && is_at(step.expected.as_ref(), now) {
+    if force || !step.is_broken && is_stored && has_state(step.expected.as_ref(), now) {
         return None;
     }
     if let Some(minor) = step.minor {
-        return Some(Undone::Left(minor.in_words().to_owned()));
+        return Some(UndoOutcome::Skipped(minor.describe().to_owned()));
     }
-    Some(Undone::Refused(match now.map(|now| &now.state) {
-        Some(State::NotCovered { why, .. }) => {
+    Some(UndoOutcome::Refused(match now.map(|now| &now.state) {
+        Some(PathState::NotCovered { why, .. }) => {
             format!("its current content is not kept: {why}{WITH_FORCE}")
         }
         now => {
@@ -496,20 +530,20 @@ pub(super) fn refusal(step: &Step, now: Option<&Entry>, force: bool) -> Option<U
 }
 
 /// The path has this state. If its content is not covered, the metadata are compared.
-pub(super) fn is_at(state: Option<&State>, now: Option<&Entry>) -> bool {
+pub(super) fn has_state(state: Option<&PathState>, now: Option<&ManifestEntry>) -> bool {
     match (state, now) {
         (None, None) => true,
-        (Some(State::NotCovered { stat, .. }), Some(now)) => now.stat == *stat,
+        (Some(PathState::NotCovered { stat, .. }), Some(now)) => now.stat == *stat,
         (Some(state), Some(now)) => now.state == *state,
         (None, Some(_)) | (Some(_), None) => false,
     }
 }
 
 /// The path is unchanged since it was read. (Entries of a directory are not removed with it.)
-fn is_still(path: &Path, seen: Option<&Entry>) -> bool {
+fn is_unchanged(path: &Path, seen: Option<&ManifestEntry>) -> bool {
     match (stat(path), seen) {
         // A path that did not exist: creating it replaces nothing.
-        (Ok(_), Some(Entry { state: State::Directory { .. }, .. })) | (_, None) => true,
+        (Ok(_), Some(ManifestEntry { state: PathState::Directory { .. }, .. })) | (_, None) => true,
         (Ok(stat), Some(seen)) => stat == seen.stat,
         (Err(_), Some(_)) => false,
     }
@@ -522,47 +556,51 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     let parent = disk::open_folder(parent)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(parent, name, flags, Mode::empty())?;
-    std::fs::set_permissions(disk::by_descriptor(&directory), Permissions::from_mode(mode))
+    std::fs::set_permissions(disk::descriptor_path(&directory), Permissions::from_mode(mode))
 }
 
-fn refused(error: &io::Error) -> Undone {
-    Undone::Refused(error.to_string())
+fn io_refusal(error: &io::Error) -> UndoOutcome {
+    UndoOutcome::Refused(error.to_string())
 }
 
 /// The result for a directory that contains what the plan does not remove. `done`: the results for what is in it.
-pub(super) fn not_empty(name: &Name, step: &Step, done: &BTreeMap<&Name, Undone>) -> Undone {
+pub(super) fn nonempty_directory_outcome(
+    name: &PathName,
+    step: &UndoStep,
+    done: &BTreeMap<&PathName, UndoOutcome>,
+) -> UndoOutcome {
     let inside = || {
         let inside = done.iter().filter(|(it, _)| it.as_path().starts_with(name.as_path()));
         inside.map(|(_, how)| how)
     };
-    let is_left = inside().any(|how| matches!(how, Undone::Left(_)));
-    if is_left && !inside().any(|how| matches!(how, Undone::Refused(_))) {
-        return Undone::Left("it contains files that are left as they are".to_owned());
+    let is_left = inside().any(|how| matches!(how, UndoOutcome::Skipped(_)));
+    if is_left && !inside().any(|how| matches!(how, UndoOutcome::Refused(_))) {
+        return UndoOutcome::Skipped("it contains files that are left as they are".to_owned());
     }
     let why = "it contains files that no checkpoint covers".to_owned();
-    if step.minor.is_some() { Undone::Left(why) } else { Undone::Refused(why) }
+    if step.minor.is_some() { UndoOutcome::Skipped(why) } else { UndoOutcome::Refused(why) }
 }
 
 /// The existing file is changed, not removed first.
-fn is_kept(now: &State, target: Option<&State>) -> bool {
+fn is_changed_in_place(now: &PathState, target: Option<&PathState>) -> bool {
     matches!(
         (now, target),
-        (State::File { .. } | State::NotCovered { .. }, Some(State::File { .. }))
-            | (State::Directory { .. }, Some(State::Directory { .. }))
+        (PathState::File { .. } | PathState::NotCovered { .. }, Some(PathState::File { .. }))
+            | (PathState::Directory { .. }, Some(PathState::Directory { .. }))
     )
 }
 
-pub(super) fn remove(path: &Path, now: Option<&State>) -> io::Result<()> {
+pub(super) fn remove_path(path: &Path, now: Option<&PathState>) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let is_directory = matches!(now, Some(State::Directory { .. }));
+    let is_directory = matches!(now, Some(PathState::Directory { .. }));
     let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     Ok(rustix::fs::unlinkat(disk::open_folder(parent)?, name, flags)?)
 }
 
 /// Writes a temporary file and renames it; replaces an existing file only if requested.
-pub(super) fn put(
+pub(super) fn write_file(
     directory: &OwnedFd,
     name: &std::ffi::OsStr,
     bytes: &[u8],
@@ -570,7 +608,7 @@ pub(super) fn put(
     replaces: bool,
 ) -> io::Result<()> {
     let temporary = format!(".agent-{}-undo.tmp", std::process::id());
-    let mut file = disk::create_in(directory, &temporary)?;
+    let mut file = disk::create_file_in(directory, &temporary)?;
     let mut finish = || {
         file.write_all(bytes)?;
         rustix::fs::fchmod(&file, mode)?;

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
-use super::journal::live;
-use super::manifest::{Name, State};
-use super::plan::Plan;
-use super::{Checkpoints, Hash, shown};
+use super::journal::effective_operations;
+use super::manifest::{PathName, PathState};
+use super::undo_plan::UndoPlan;
+use super::{Checkpoints, Hash, display_name};
 use crate::workspace::{Diff, DiffSize, Workspace};
 use agent_protocol::disk;
 
@@ -17,12 +17,12 @@ impl Workspace {
         let checkpoints = self.checkpoints()?;
         let operations = checkpoints.journal.read();
         // What was undone is not live, so the undo is no change either.
-        let own = live(&operations).into_iter().filter(|it| it.undoes.is_empty());
+        let own = effective_operations(&operations).into_iter().filter(|it| it.undoes.is_empty());
         let own: Vec<_> = own.collect();
-        let plan = Plan::of_files(&own);
+        let plan = UndoPlan::of_files(&own);
         let contents =
-            checkpoints.contents(plan.steps.values().filter_map(|it| it.target.as_ref()));
-        let named: HashSet<&Name> = own
+            checkpoints.read_contents(plan.steps.values().filter_map(|it| it.target.as_ref()));
+        let named: HashSet<&PathName> = own
             .iter()
             .flat_map(|it| &it.changes)
             .filter(|change| !change.is_ignored)
@@ -48,22 +48,22 @@ impl Workspace {
 impl Checkpoints {
     fn diff_of(
         &self,
-        name: &Name,
-        before: Option<&State>,
+        name: &PathName,
+        before: Option<&PathState>,
         contents: &HashMap<Hash, io::Result<Vec<u8>>>,
     ) -> Option<String> {
         let path = self.scanner.root().join(name.as_path());
-        let now = self.look(name, [before, None]);
+        let now = self.current_entry(name, [before, None]);
         let now = now.as_ref().map(|entry| &entry.state);
-        let is_directory = |state: Option<&State>| {
-            state.is_none_or(|state| matches!(state, State::Directory { .. }))
+        let is_directory = |state: Option<&PathState>| {
+            state.is_none_or(|state| matches!(state, PathState::Directory { .. }))
         };
         if before == now || is_directory(before) && is_directory(now) {
             return None;
         }
         let (old, new) = (text_before(before, contents), text_now(&path, now));
-        let name = shown(name);
-        let side = |state: Option<&State>, side: &str| match state {
+        let name = display_name(name);
+        let side = |state: Option<&PathState>, side: &str| match state {
             Some(_) => format!("{side}/{name}"),
             None => "/dev/null".to_owned(),
         };
@@ -89,24 +89,24 @@ impl Checkpoints {
 
 /// The previous text of a path; empty if it did not exist.
 fn text_before(
-    state: Option<&State>,
+    state: Option<&PathState>,
     contents: &HashMap<Hash, io::Result<Vec<u8>>>,
 ) -> Option<String> {
     match state {
-        None | Some(State::Directory { .. }) => Some(String::new()),
-        Some(State::Link { target }) => Some(format!("link to {}\n", shown(target))),
-        Some(State::File { hash, .. }) => text(contents.get(hash)?.as_ref().ok()?),
-        Some(State::NotCovered { .. }) => None,
+        None | Some(PathState::Directory { .. }) => Some(String::new()),
+        Some(PathState::Link { target }) => Some(format!("link to {}\n", display_name(target))),
+        Some(PathState::File { hash, .. }) => text(contents.get(hash)?.as_ref().ok()?),
+        Some(PathState::NotCovered { .. }) => None,
     }
 }
 
 /// The current text of a path.
-fn text_now(path: &std::path::Path, state: Option<&State>) -> Option<String> {
+fn text_now(path: &std::path::Path, state: Option<&PathState>) -> Option<String> {
     match state {
-        None | Some(State::Directory { .. }) => Some(String::new()),
-        Some(State::Link { target }) => Some(format!("link to {}\n", shown(target))),
-        Some(State::File { .. }) => text(&disk::read(path).ok()?),
-        Some(State::NotCovered { .. }) => None,
+        None | Some(PathState::Directory { .. }) => Some(String::new()),
+        Some(PathState::Link { target }) => Some(format!("link to {}\n", display_name(target))),
+        Some(PathState::File { .. }) => text(&disk::read_file(path).ok()?),
+        Some(PathState::NotCovered { .. }) => None,
     }
 }
 

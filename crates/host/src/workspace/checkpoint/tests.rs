@@ -33,10 +33,10 @@ impl Project {
         fs::write(path, text).unwrap();
     }
 
-    fn workspace(&self, limits: Limits) -> Workspace {
+    fn workspace(&self, limits: CheckpointLimits) -> Workspace {
         let state = self.dir.path().join("state");
         let workspace = Workspace::open(&self.path(""), &[]).unwrap();
-        workspace.with_checkpoints(Settings {
+        workspace.with_checkpoints(CheckpointSettings {
             store: state.join("store"),
             session: state.join("session"),
             limits,
@@ -45,7 +45,7 @@ impl Project {
     }
 }
 
-const LIMITS: Limits = Limits {
+const LIMITS: CheckpointLimits = CheckpointLimits {
     max_files: 1000,
     max_file_bytes: 1000,
     max_bytes: 100_000,
@@ -57,12 +57,12 @@ const LIMITS: Limits = Limits {
 
 fn operation(workspace: &Workspace, work: impl FnOnce()) -> Vec<String> {
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.before("Bash", Scope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
     work();
-    checkpoints.after(begun, false).unwrap().files
+    checkpoints.finish_operation(begun, false).unwrap().files
 }
 
-fn undo(workspace: &Workspace, what: Undo, force: bool) -> Vec<(String, String)> {
+fn undo(workspace: &Workspace, what: UndoTarget, force: bool) -> Vec<(String, String)> {
     let report = workspace.undo(what, UndoOptions { force, ..UndoOptions::default() }).unwrap();
     report.files.into_iter().map(|(path, how)| (path, how.to_string())).collect()
 }
@@ -89,7 +89,7 @@ fn undo_restores_files_symlinks_modes_and_directories() {
         project.write("ignored/x", "5");
     });
     assert_eq!(changed, ["a", "a/new", "d/e/f", "link"]);
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
     assert_eq!(fs::metadata(project.path("a")).unwrap().permissions().mode() & 0o777, 0o754);
     assert_eq!(fs::read_to_string(project.path("d/e/f")).unwrap(), "2");
@@ -97,10 +97,10 @@ fn undo_restores_files_symlinks_modes_and_directories() {
     assert!(project.path("empty").is_dir());
     assert_eq!(fs::read_to_string(project.path("ignored/x")).unwrap(), "3");
     // The undo itself can be undone.
-    undo(&workspace, Undo::Redo, false);
+    undo(&workspace, UndoTarget::Redo, false);
     assert_eq!(fs::read_to_string(project.path("a/new")).unwrap(), "4");
     assert!(!project.path("d").exists() && !project.path("empty").exists());
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("d/e/f")).unwrap(), "2");
 }
 
@@ -117,11 +117,14 @@ fn after_a_partial_undo_the_turn_before_is_next() {
         project.write("b", "2");
     });
     project.write("b", "by the user");
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(done[0], ("a".to_owned(), "restored".to_owned()));
     assert!(done[1].1.starts_with("left as it is"), "{done:?}");
-    assert_eq!(undo(&workspace, Undo::Latest, false), [("c".to_owned(), "restored".to_owned())]);
-    assert!(undo(&workspace, Undo::Turn(2), false)[1].1.starts_with("left as it is"));
+    assert_eq!(
+        undo(&workspace, UndoTarget::Latest, false),
+        [("c".to_owned(), "restored".to_owned())]
+    );
+    assert!(undo(&workspace, UndoTarget::Turn(2), false)[1].1.starts_with("left as it is"));
     assert_eq!(fs::read_to_string(project.path("b")).unwrap(), "by the user");
 }
 
@@ -130,9 +133,9 @@ fn what_was_undone_is_no_change_of_the_session() {
     let project = Project::new(&[("a", "1\n"), ("b", "1\n")]);
     let workspace = project.workspace(LIMITS);
     operation(&workspace, || project.write("a", "2\n"));
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(workspace.session_diff().as_deref(), Some(""));
-    undo(&workspace, Undo::Redo, false);
+    undo(&workspace, UndoTarget::Redo, false);
     assert!(workspace.session_diff().unwrap().contains("-1\n+2\n"));
 }
 
@@ -143,14 +146,17 @@ fn changes_between_operations_are_never_undone() {
     operation(&workspace, || project.write("a", "2"));
     project.write("b", "by the user");
     operation(&workspace, || project.write("a", "3"));
-    assert_eq!(undo(&workspace, Undo::Latest, false), [("a".to_owned(), "restored".to_owned())]);
+    assert_eq!(
+        undo(&workspace, UndoTarget::Latest, false),
+        [("a".to_owned(), "restored".to_owned())]
+    );
     assert_eq!(fs::read_to_string(project.path("b")).unwrap(), "by the user");
     operation(&workspace, || project.write("a", "4"));
     project.write("a", "by the user");
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(done[0].1.starts_with("left as it is: it was changed since"), "{done:?}");
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "by the user");
-    undo(&workspace, Undo::Latest, true);
+    undo(&workspace, UndoTarget::Latest, true);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
 }
 
@@ -163,7 +169,7 @@ fn uncovered_file_is_reported() {
         fs::remove_file(project.path("large")).unwrap();
         fs::remove_file(project.path("small")).unwrap();
     });
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(done[0].1.contains("checkpoints.max_file_bytes"), "{done:?}");
     assert_eq!(done[1], ("small".to_owned(), "restored".to_owned()));
 }
@@ -178,12 +184,12 @@ fn uncovered_files_are_moved_back_removed_and_restored_again() {
         project.write("new", &"y".repeat(3000));
         project.write("small", &"z".repeat(4000));
     });
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(!done.iter().any(|(_, how)| how.starts_with("left as it is")), "{done:?}");
     assert_eq!(fs::read_to_string(project.path("large")).unwrap(), large);
     assert_eq!(fs::read_to_string(project.path("small")).unwrap(), "1");
     assert!(!project.path("moved").exists() && !project.path("new").exists());
-    undo(&workspace, Undo::Redo, false);
+    undo(&workspace, UndoTarget::Redo, false);
     assert_eq!(fs::read_to_string(project.path("moved")).unwrap(), large);
     assert_eq!(fs::read_to_string(project.path("new")).unwrap(), "y".repeat(3000));
     assert_eq!(fs::read_to_string(project.path("small")).unwrap(), "z".repeat(4000));
@@ -193,15 +199,17 @@ fn uncovered_files_are_moved_back_removed_and_restored_again() {
 #[test]
 fn too_many_files_disable_checkpoints_of_commands() {
     let project = Project::new(&[("a", "1"), ("b", "1"), ("c", "1")]);
-    let workspace = project.workspace(Limits { max_files: 2, ..LIMITS });
-    assert!(workspace.checkpoints().unwrap().gap().unwrap().contains("checkpoints.max_files"));
+    let workspace = project.workspace(CheckpointLimits { max_files: 2, ..LIMITS });
+    assert!(
+        workspace.checkpoints().unwrap().coverage_gap().unwrap().contains("checkpoints.max_files")
+    );
     assert!(operation(&workspace, || project.write("a", "2")).is_empty());
     // File tools still have checkpoints.
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.before("Edit", Scope::File(project.path("a")));
+    let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("a")));
     project.write("a", "3");
-    assert_eq!(checkpoints.after(begun, false).unwrap().files, ["a"]);
-    undo(&workspace, Undo::Latest, false);
+    assert_eq!(checkpoints.finish_operation(begun, false).unwrap().files, ["a"]);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "2");
 }
 
@@ -222,17 +230,17 @@ fn corrupt_or_deleted_store_is_reported_and_replaced() {
         }
     }
     let workspace = project.workspace(LIMITS);
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(done[0].1.contains("damaged"), "{done:?}");
     drop(workspace);
     fs::remove_dir_all(&store).unwrap();
     let workspace = project.workspace(LIMITS);
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(done[0].1.contains("not stored any more"), "{done:?}");
     // The next operation starts a new store.
     workspace.checkpoints().unwrap().begin_turn(7);
     operation(&workspace, || project.write("a", "again"));
-    undo(&workspace, Undo::Latest, true);
+    undo(&workspace, UndoTarget::Latest, true);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "after");
 }
 
@@ -241,21 +249,21 @@ fn refused_redo_does_not_advise_an_undo() {
     let project = Project::new(&[("a", "1")]);
     let workspace = project.workspace(LIMITS);
     operation(&workspace, || project.write("a", "2"));
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     project.write("a", "by the user");
-    let done = undo(&workspace, Undo::Redo, false);
+    let done = undo(&workspace, UndoTarget::Redo, false);
     assert_eq!(done, [("a".into(), "left as it is: it was changed since".into())]);
 }
 
 #[test]
 fn full_store_reports_reduced_coverage() {
     let project = Project::new(&[("a", &"1".repeat(500)), ("b", &"2".repeat(500))]);
-    let workspace = project.workspace(Limits { max_bytes: 700, ..LIMITS });
+    let workspace = project.workspace(CheckpointLimits { max_bytes: 700, ..LIMITS });
     operation(&workspace, || {
         fs::remove_file(project.path("a")).unwrap();
         fs::remove_file(project.path("b")).unwrap();
     });
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     let refused = done.iter().filter(|(_, how)| how.contains("checkpoints.max_bytes")).count();
     assert_eq!(refused, 1, "{done:?}");
 }
@@ -264,11 +272,11 @@ fn full_store_reports_reduced_coverage() {
 fn overlapping_operation_of_another_session_is_shared() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let (one, other) = (project.workspace(LIMITS), project.workspace(LIMITS));
-    let begun = one.checkpoints().unwrap().before("Bash", Scope::Project);
+    let begun = one.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project);
     project.write("a", "2");
     operation(&other, || project.write("b", "2"));
-    one.checkpoints().unwrap().after(begun, false).unwrap();
-    let error = one.undo(Undo::Latest, UndoOptions::default()).unwrap_err();
+    one.checkpoints().unwrap().finish_operation(begun, false).unwrap();
+    let error = one.undo(UndoTarget::Latest, UndoOptions::default()).unwrap_err();
     assert!(matches!(error, UndoError::Shared { .. }), "{error}");
 }
 
@@ -277,14 +285,14 @@ fn confirmed_undo_of_a_shared_operation_keeps_later_changes() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let workspace = project.workspace(LIMITS);
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.before("Bash", Scope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
     project.write("a", "2");
     project.write("b", "2");
-    checkpoints.after(begun, true).unwrap();
+    checkpoints.finish_operation(begun, true).unwrap();
     project.write("b", "by the user");
     let options = UndoOptions { confirmed: true, ..UndoOptions::default() };
-    let report = workspace.undo(Undo::Latest, options).unwrap();
-    assert_eq!(report.files[0], ("a".to_owned(), Undone::Restored));
+    let report = workspace.undo(UndoTarget::Latest, options).unwrap();
+    assert_eq!(report.files[0], ("a".to_owned(), UndoOutcome::Restored));
     assert!(!report.is_complete());
     assert_eq!(fs::read_to_string(project.path("b")).unwrap(), "by the user");
 }
@@ -311,7 +319,7 @@ fn special_files_and_non_utf8_names_are_tolerated() {
         fs::remove_file(&fifo).unwrap();
         project.write("a", "2");
     });
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(done[1].0, "fifo");
     assert!(done[1].1.contains("a FIFO"), "{done:?}");
     assert_eq!(fs::read(&odd).unwrap(), b"odd");
@@ -323,14 +331,14 @@ fn special_files_and_non_utf8_names_are_tolerated() {
 fn killed_command_is_recorded_by_the_next_process() {
     let project = Project::new(&[("a", "1")]);
     let workspace = project.workspace(LIMITS);
-    let begun = workspace.checkpoints().unwrap().before("Bash", Scope::Project);
+    let begun = workspace.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project);
     project.write("a", "2");
     // (The state that a killed process leaves.)
     std::mem::forget(begun);
     drop(workspace);
     let workspace = project.workspace(LIMITS);
-    workspace.checkpoints().unwrap().recover();
-    undo(&workspace, Undo::Latest, true);
+    workspace.checkpoints().unwrap().recover_killed_operations();
+    undo(&workspace, UndoTarget::Latest, true);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
 }
 
@@ -343,7 +351,7 @@ fn file_that_stops_being_ignored_is_not_removed() {
         fs::remove_file(project.path(".gitignore")).unwrap();
         project.write("a", "3");
     });
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("data/db")).unwrap(), "2");
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
     assert!(project.path(".gitignore").exists());
@@ -360,7 +368,7 @@ fn undo_restores_a_directory_replaced_by_a_symlink_and_a_read_only_one() {
         fs::set_permissions(project.path("locked"), fs::Permissions::from_mode(0o755)).unwrap();
         fs::remove_dir_all(project.path("locked")).unwrap();
     });
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(done.iter().all(|(_, how)| !how.starts_with("left")), "{done:?}");
     assert_eq!(fs::read_to_string(project.path("data/sub/a")).unwrap(), "1");
     assert!(!project.path("data").is_symlink() && !project.path("real").exists());
@@ -378,11 +386,14 @@ fn partial_undo_can_be_redone() {
         project.write("b", "2");
     });
     project.write("b", "by the user");
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
-    undo(&workspace, Undo::Redo, false);
+    undo(&workspace, UndoTarget::Redo, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "2");
-    assert_eq!(workspace.undo(Undo::Redo, UndoOptions::default()).unwrap_err(), UndoError::Nothing);
+    assert_eq!(
+        workspace.undo(UndoTarget::Redo, UndoOptions::default()).unwrap_err(),
+        UndoError::Nothing
+    );
 }
 
 #[test]
@@ -414,9 +425,9 @@ fn small_ignored_directories_are_restored_and_large_ones_left() {
     for n in 0..2500 {
         project.write(&format!("heap/{n}"), "x");
     }
-    let workspace = project.workspace(Limits { max_files: 9000, ..LIMITS });
+    let workspace = project.workspace(CheckpointLimits { max_files: 9000, ..LIMITS });
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.before("Bash", Scope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
     fs::remove_dir_all(project.path("data/old")).unwrap();
     project.write("data/app.db", "4");
     project.write("data/tmp/new", "5");
@@ -427,11 +438,11 @@ fn small_ignored_directories_are_restored_and_large_ones_left() {
     }
     project.write("heap/2400", "6");
     project.write("heap/new", "7");
-    let changed = checkpoints.after(begun, false).unwrap();
+    let changed = checkpoints.finish_operation(begun, false).unwrap();
     assert_eq!(changed.ignored, ["data/app.db", "data/old/x", "data/tmp/new"]);
     // A program changes its state meanwhile, which makes no undo partial.
     project.write("data/tmp/new", "8");
-    let report = workspace.undo(Undo::Latest, UndoOptions::default()).unwrap();
+    let report = workspace.undo(UndoTarget::Latest, UndoOptions::default()).unwrap();
     assert!(report.is_complete(), "{report:?}");
     let text = |path: &str| fs::read_to_string(project.path(path)).unwrap();
     assert_eq!([text("data/app.db"), text("data/old/x"), text("data/tmp/new")], ["1", "2", "8"]);
@@ -456,7 +467,7 @@ fn ignored_file_beside_one_that_changed_since_is_left() {
     // Another process writes a log of the database, which belongs to what the operation left.
     std::thread::sleep(Duration::from_millis(20));
     project.write("data/app.db-wal", "3");
-    let report = workspace.undo(Undo::Latest, UndoOptions::default()).unwrap();
+    let report = workspace.undo(UndoTarget::Latest, UndoOptions::default()).unwrap();
     let text = |path: &str| fs::read_to_string(project.path(path)).unwrap();
     assert_eq!([text("a"), text("data/other/x"), text("data/app.db")], ["1", "1", "2"]);
     assert!(report.files[1].1.to_string().contains("a file beside it was changed since"));
@@ -472,16 +483,16 @@ fn ignored_files_outside_ignored_directories_are_restored() {
     fs::set_permissions(project.path(".env"), fs::Permissions::from_mode(0o600)).unwrap();
     let workspace = project.workspace(LIMITS);
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.before("Bash", Scope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
     fs::remove_file(project.path(".env")).unwrap();
     fs::remove_dir_all(project.path("d")).unwrap();
     project.write("new", "6");
-    let changed = checkpoints.after(begun, false).unwrap();
+    let changed = checkpoints.finish_operation(begun, false).unwrap();
     assert!(changed.files.is_empty(), "{changed:?}");
     assert_eq!(changed.ignored, [".env", "d/e/.gitignore", "d/e/f", "d/local.db", "new"]);
     let diff = workspace.session_diff().unwrap();
     assert_eq!(diff, "5 ignored files changed too; an undo restores them\n");
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     let text = |path: &str| fs::read_to_string(project.path(path)).unwrap();
     assert_eq!([text(".env"), text("d/local.db"), text("d/e/f")], ["2", "3", "5"]);
     assert_eq!(fs::metadata(project.path(".env")).unwrap().permissions().mode() & 0o777, 0o600);
@@ -494,20 +505,20 @@ fn beyond_the_limit_an_undo_removes_no_ignored_file() {
     for n in 0..2000 {
         project.write(&format!("data/{n}.csv"), "x");
     }
-    let workspace = project.workspace(Limits { max_files: 9000, ..LIMITS });
+    let workspace = project.workspace(CheckpointLimits { max_files: 9000, ..LIMITS });
     let is_uncovered =
         |path: &str| workspace.has_uncovered(&project.path(path), &|_| false, &|_, _| true);
     assert!(!is_uncovered(".env") && is_uncovered("data/7.csv"));
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.before("Bash", Scope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
     // Now there is room for the others.
     fs::remove_file(project.path("data/7.csv")).unwrap();
     project.write("data/8.csv", "2");
     project.write("a", "2");
     project.write(".env", "2");
-    let changed = checkpoints.after(begun, false).unwrap();
+    let changed = checkpoints.finish_operation(begun, false).unwrap();
     assert_eq!((changed.files, changed.ignored), (vec!["a".to_owned()], vec![".env".to_owned()]));
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     let text = |path: &str| fs::read_to_string(project.path(path)).unwrap();
     assert_eq!([text(".env"), text("a"), text("data/8.csv")], ["1", "1", "2"]);
     assert!(!is_uncovered("data/8.csv"));
@@ -538,7 +549,7 @@ fn tracked_file_is_covered_even_if_ignored() {
     assert_eq!(changed, [".gitignore"], "what is ignored from now on was not removed");
     let changed = operation(&workspace, || fs::remove_file(project.path("a")).unwrap());
     assert_eq!(changed, ["a"]);
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
 }
 
@@ -551,7 +562,7 @@ fn undo_restores_a_file_changed_and_ignored_in_one_operation() {
         project.write("a", "2");
     });
     assert_eq!(changed, [".gitignore", "a"]);
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
     assert!(!project.path(".gitignore").exists());
 }
@@ -566,7 +577,7 @@ fn undo_restores_tracked_files_in_a_directory_replaced_by_a_symlink() {
         fs::rename(project.path("data"), project.path("real")).unwrap();
         symlink("real", project.path("data")).unwrap();
     });
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(done.iter().all(|(_, how)| !how.starts_with("left")), "{done:?}");
     assert_eq!(fs::read_to_string(project.path("data/sub/a")).unwrap(), "1");
     assert!(!project.path("data").is_symlink() && !project.path("real").exists());
@@ -583,9 +594,9 @@ fn undo_and_redo_work_with_non_utf8_names() {
         fs::write(&odd, "2").unwrap();
         project.write("z", "1");
     });
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read(&odd).unwrap(), b"1");
-    let done = undo(&workspace, Undo::Redo, false);
+    let done = undo(&workspace, UndoTarget::Redo, false);
     assert!(done.iter().all(|(_, how)| !how.starts_with("left")), "{done:?}");
     assert_eq!(fs::read(&odd).unwrap(), b"2");
     assert!(project.path("z").exists());
@@ -597,19 +608,19 @@ fn undo_restores_a_large_file_changed_by_a_file_tool() {
     let project = Project::new(&[("large", &large)]);
     let workspace = project.workspace(LIMITS);
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.before("Edit", Scope::File(project.path("large")));
+    let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("large")));
     project.write("large", &"y".repeat(3000));
-    assert_eq!(checkpoints.after(begun, false).unwrap().files, ["large"]);
+    assert_eq!(checkpoints.finish_operation(begun, false).unwrap().files, ["large"]);
     // A command that does not change it does not affect this.
     operation(&workspace, || project.write("small", "1"));
-    undo(&workspace, Undo::Latest, false);
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("large")).unwrap(), large);
 }
 
 #[test]
 fn file_tool_evicts_old_contents_from_a_full_store() {
     let project = Project::new(&[("a", &"1".repeat(500))]);
-    let limits = Limits { max_bytes: 1200, ..LIMITS };
+    let limits = CheckpointLimits { max_bytes: 1200, ..LIMITS };
     let workspace = project.workspace(limits);
     operation(&workspace, || project.write("a", &"2".repeat(500)));
     drop(workspace);
@@ -617,19 +628,20 @@ fn file_tool_evicts_old_contents_from_a_full_store() {
     fs::remove_file(store.join(MANIFEST_FILE)).unwrap();
     project.write("a", &"3".repeat(500));
     age(&store, 2);
-    let workspace = project.workspace(Limits { expire_after: Duration::from_hours(9), ..limits });
+    let workspace =
+        project.workspace(CheckpointLimits { expire_after: Duration::from_hours(9), ..limits });
     let checkpoints = workspace.checkpoints().unwrap();
     checkpoints.begin_turn(1);
-    let begun = checkpoints.before("Edit", Scope::File(project.path("a")));
+    let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("a")));
     project.write("a", "4");
-    checkpoints.after(begun, false).unwrap();
-    undo(&workspace, Undo::Latest, false);
+    checkpoints.finish_operation(begun, false).unwrap();
+    undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "3".repeat(500));
 }
 
 #[test]
 fn recently_used_content_does_not_expire() {
-    let limits = Limits { expire_after: Duration::from_hours(10), ..LIMITS };
+    let limits = CheckpointLimits { expire_after: Duration::from_hours(10), ..LIMITS };
     let project = Project::new(&[("a", "1")]);
     operation(&project.workspace(limits), || project.write("b", "2"));
     let store = project.dir.path().join("state/store");
@@ -644,7 +656,7 @@ fn recently_used_content_does_not_expire() {
         let modified = file.metadata().unwrap().modified().unwrap();
         file.set_modified(modified - Duration::from_hours(2)).unwrap();
     }
-    undo(&project.workspace(limits), Undo::Latest, false);
+    undo(&project.workspace(limits), UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
 }
 
@@ -655,7 +667,7 @@ fn contents_are_stored_again_after_the_store_was_removed() {
     operation(&workspace, || project.write("b", "2"));
     fs::remove_dir_all(project.dir.path().join("state/store")).unwrap();
     operation(&workspace, || fs::remove_file(project.path("a")).unwrap());
-    undo(&workspace, Undo::Latest, true);
+    undo(&workspace, UndoTarget::Latest, true);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
 }
 
@@ -666,18 +678,18 @@ fn unstorable_content_is_a_gap_and_not_a_change() {
     fs::write(&store, "no directory").unwrap();
     let workspace = project.workspace(LIMITS);
     let checkpoints = workspace.checkpoints().unwrap();
-    let gap = checkpoints.gap().unwrap();
+    let gap = checkpoints.coverage_gap().unwrap();
     assert!(gap.contains("it could not be stored"), "{gap}");
-    let begun = checkpoints.before("Bash", Scope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
     fs::remove_file(project.path("a")).unwrap();
     fs::remove_file(&store).unwrap();
-    assert_eq!(checkpoints.after(begun, false).unwrap().files, ["a"], "b is as it was");
-    assert_eq!(checkpoints.gap(), None);
-    let done = undo(&workspace, Undo::Latest, false);
+    assert_eq!(checkpoints.finish_operation(begun, false).unwrap().files, ["a"], "b is as it was");
+    assert_eq!(checkpoints.coverage_gap(), None);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(done[0].1.contains("its old content is not kept: it could not be stored"), "{done:?}");
     fs::remove_dir_all(&store).unwrap();
     fs::write(&store, "no directory").unwrap();
-    assert!(checkpoints.gap().unwrap().contains("cannot be written"));
+    assert!(checkpoints.coverage_gap().unwrap().contains("cannot be written"));
 }
 
 #[test]
@@ -694,9 +706,10 @@ fn concurrent_operations_have_unique_ids() {
             let project = &project;
             scope.spawn(move || {
                 for file in part {
-                    let begun = checkpoints.before("Edit", Scope::File(project.path(file)));
+                    let begun = checkpoints
+                        .begin_operation("Edit", OperationScope::File(project.path(file)));
                     project.write(file, "2");
-                    checkpoints.after(begun, false).unwrap();
+                    checkpoints.finish_operation(begun, false).unwrap();
                 }
             });
         }
@@ -709,7 +722,7 @@ fn concurrent_operations_have_unique_ids() {
 #[test]
 fn simultaneously_started_sessions_detect_each_other() {
     let directory = tempfile::tempdir().unwrap();
-    let overlap = Overlap::new(directory.path());
+    let overlap = OverlapDetector::new(directory.path());
     for _ in 0..3000 {
         let barrier = std::sync::Barrier::new(2);
         let one = || {
@@ -731,21 +744,21 @@ fn killed_command_is_distinguished_from_another_sessions_save() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let (one, other) = (project.workspace(LIMITS), project.workspace(LIMITS));
     // The other session knows the earlier state of the project, and saves it when it ends.
-    drop(other.checkpoints().unwrap().take());
+    drop(other.checkpoints().unwrap().take_manifest());
     operation(&one, || project.write("a", "2"));
     std::thread::sleep(Duration::from_millis(300));
     operation(&one, || ());
     operation(&one, || ());
     drop(other);
-    let begun = one.checkpoints().unwrap().before("Bash", Scope::Project);
+    let begun = one.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project);
     project.write("b", "2");
     std::mem::forget(begun);
     std::mem::forget(one);
     let workspace = project.workspace(LIMITS);
-    workspace.checkpoints().unwrap().recover();
+    workspace.checkpoints().unwrap().recover_killed_operations();
     let operations = workspace.checkpoints().unwrap().journal.read();
     let killed: Vec<String> =
-        operations.last().unwrap().changes.iter().map(|it| shown(&it.path)).collect();
+        operations.last().unwrap().changes.iter().map(|it| display_name(&it.path)).collect();
     assert_eq!(killed, ["b"]);
 }
 
@@ -754,13 +767,15 @@ fn ignored_files_are_not_attributed_to_a_killed_command() {
     let project = Project::new(&[("a", "1"), ("data/db", "2"), (".gitignore", "data\n")]);
     std::thread::sleep(Duration::from_millis(300));
     let workspace = project.workspace(LIMITS);
-    std::mem::forget(workspace.checkpoints().unwrap().before("Bash", Scope::Project));
+    std::mem::forget(
+        workspace.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project),
+    );
     project.write("a", "2");
     drop(workspace);
     fs::remove_file(project.path(".gitignore")).unwrap();
     let workspace = project.workspace(LIMITS);
-    workspace.checkpoints().unwrap().recover();
-    undo(&workspace, Undo::Latest, true);
+    workspace.checkpoints().unwrap().recover_killed_operations();
+    undo(&workspace, UndoTarget::Latest, true);
     assert_eq!(fs::read_to_string(project.path("data/db")).unwrap(), "2");
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "1");
 }
@@ -781,7 +796,7 @@ fn undo_restores_all_mode_bits_and_write_protected_files() {
         project.write("b", "2");
         set("b", 0o444);
     });
-    let done = undo(&workspace, Undo::Latest, false);
+    let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(done.iter().all(|(_, how)| how == "restored"), "{done:?}");
     assert_eq!((mode("a"), mode("b")), (0o4755, 0o444));
     assert_eq!(fs::read_to_string(project.path("b")).unwrap(), "1");
@@ -792,7 +807,8 @@ fn file_changed_during_a_read_is_never_stored_mixed() {
     const SIZE: usize = 4 << 20;
     let project = Project::new(&[("big", "")]);
     fs::write(project.path("big"), vec![b'a'; SIZE]).unwrap();
-    let limits = Limits { max_file_bytes: 1 << 30, max_bytes: 1 << 30, max_files: 9, ..LIMITS };
+    let limits =
+        CheckpointLimits { max_file_bytes: 1 << 30, max_bytes: 1 << 30, max_files: 9, ..LIMITS };
     let workspace = project.workspace(limits);
     let checkpoints = workspace.checkpoints().unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -809,8 +825,8 @@ fn file_changed_during_a_read_is_never_stored_mixed() {
         }
     };
     let contents = || {
-        let manifest = checkpoints.take().unwrap();
-        checkpoints.contents(manifest.files.iter().map(|it| &it.state))
+        let manifest = checkpoints.take_manifest().unwrap();
+        checkpoints.read_contents(manifest.files.iter().map(|it| &it.state))
     };
     let kept: Vec<Vec<u8>> = std::thread::scope(|scope| {
         scope.spawn(writer);

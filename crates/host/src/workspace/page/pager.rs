@@ -7,13 +7,13 @@ const MAX_BYTES: usize = MAX_CHARACTERS * 4 + 4;
 /// Size limit of a page, which ends at a whole line.
 const PAGE_BYTES: usize = 48 * 1024;
 /// `1234 | `
-const NUMBER: usize = "1234 | ".len();
+const NUMBER_WIDTH: usize = "1234 | ".len();
 /// Typical size of a line with its number, in bytes.
-const USUAL: usize = 40;
+const TYPICAL_LINE_BYTES: usize = 40;
 
 /// Lines for display, each with its number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct NumberedLines {
     /// `NUMBER | ` and the line, separated by `\n`.
     pub content: String,
     /// Number of lines.
@@ -69,7 +69,7 @@ impl Pager {
     }
 
     /// Numbers the lines for display from this one.
-    pub(super) fn numbered_from(self, first: i64) -> Self {
+    pub(super) fn with_first_number(self, first: i64) -> Self {
         Self { offset: first.saturating_sub(1), ..self }
     }
 
@@ -78,31 +78,33 @@ impl Pager {
         while !text.is_empty() {
             if self.number >= self.wanted.end {
                 if self.count_all {
-                    self.pass(text, u64::MAX);
+                    self.skip_lines(text, u64::MAX);
                 }
                 return self.count_all;
             }
             if self.number < self.wanted.start {
-                text = self.pass(text, self.wanted.start - self.number);
+                text = self.skip_lines(text, self.wanted.start - self.number);
                 continue;
             }
-            text = self.take(text);
+            text = self.take_lines(text);
         }
         true
     }
 
     /// Takes requested lines, up to the last of them or the end of the text. Returns the rest.
-    fn take<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
+    fn take_lines<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
         // Reserves space for lines of a typical length.
         let n_wanted = usize::try_from(self.wanted.end - self.number).unwrap_or(usize::MAX);
-        self.kept.reserve(n_wanted.saturating_mul(USUAL).min(2 * text.len()).min(PAGE_BYTES));
+        self.kept.reserve(
+            n_wanted.saturating_mul(TYPICAL_LINE_BYTES).min(2 * text.len()).min(PAGE_BYTES),
+        );
         let mut begin = 0;
         for end in memchr::memchr_iter(self.end, text) {
             let line = &text[begin..end];
             if self.n_bytes == 0 && !is_long(line.len() as u64) {
-                self.whole_line(line);
+                self.push_whole_line(line);
             } else {
-                self.extend(line);
+                self.extend_line(line);
                 self.end_line();
             }
             begin = end + 1;
@@ -110,12 +112,12 @@ impl Pager {
                 return &text[begin..];
             }
         }
-        self.extend(&text[begin..]);
+        self.extend_line(&text[begin..]);
         &[]
     }
 
     /// Skips this many line ends, or all of the text. Returns the rest.
-    fn pass<'a>(&mut self, text: &'a [u8], wanted: u64) -> &'a [u8] {
+    fn skip_lines<'a>(&mut self, text: &'a [u8], wanted: u64) -> &'a [u8] {
         let n = memchr::memchr_iter(self.end, text).count() as u64;
         let last = usize::try_from(n.min(wanted)).unwrap_or(usize::MAX).checked_sub(1);
         let Some(last) = last.and_then(|last| memchr::memchr_iter(self.end, text).nth(last)) else {
@@ -140,17 +142,17 @@ impl Pager {
         self.number - 1
     }
 
-    pub(super) fn into_lines(self) -> Lines {
+    pub(super) fn into_lines(self) -> NumberedLines {
         let Self { mut kept, count, n_cut, .. } = self;
         kept.pop();
         // Of a large file only the beginning was checked to be text.
         let content = String::from_utf8(kept)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        Lines { content, count, n_cut }
+        NumberedLines { content, count, n_cut }
     }
 
     /// The common case: a requested line that is complete in this chunk and short.
-    fn whole_line(&mut self, line: &[u8]) {
+    fn push_whole_line(&mut self, line: &[u8]) {
         let line = match line {
             [line @ .., b'\r'] if self.end == b'\n' => line,
             line => line,
@@ -168,7 +170,7 @@ impl Pager {
     }
 
     /// Appends to a requested line.
-    fn extend(&mut self, part: &[u8]) {
+    fn extend_line(&mut self, part: &[u8]) {
         let Some(last_byte) = part.last() else { return };
         if self.n_bytes == 0 {
             self.begin_line();
@@ -199,7 +201,7 @@ impl Pager {
 
     /// Keeps the current line at the end of `kept`, if the page has room for it.
     fn keep_line(&mut self, cut_of: Option<u64>) {
-        let size = NUMBER + self.kept.len() - self.text + "\n".len();
+        let size = NUMBER_WIDTH + self.kept.len() - self.text + "\n".len();
         if size > self.room && self.count > 0 {
             self.kept.truncate(self.begin);
             self.wanted.end = self.number;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{Advice, AtFlags, FlockOperation, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
-use super::super::snapshot::hash_of;
-use super::super::sweep::temporary;
-use super::{New, writers};
+use super::super::leftovers::temporary;
+use super::super::snapshot::hash_file;
+use super::{NewContent, writers};
 use agent_protocol::disk;
 
 /// How long the lock is waited for; a change takes milliseconds.
@@ -36,15 +36,15 @@ pub(super) struct TargetFolder {
 }
 
 /// A temporary file of ours, removed on drop unless it was kept.
-pub(super) struct Temporary<'a> {
+pub(super) struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
     name: OsString,
-    state: State,
+    state: TemporaryState,
     pub(super) file: File,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TemporaryState {
     /// The file with the temporary name may be removed.
     Removable,
     /// It must not be removed.
@@ -56,13 +56,13 @@ enum State {
 /// The file with the temporary name: its identity, and the hash of its bytes if it is a regular file that no
 /// program is writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct ExchangedFile {
     pub(super) identity: (u64, u64),
     pub(super) hash: Option<String>,
 }
 
 /// How another process modified our file while it was the target.
-pub(super) enum WrittenInto {
+pub(super) enum ConcurrentWrite {
     /// It appended these bytes.
     Appended(Vec<u8>),
     /// It truncated the file and wrote new content.
@@ -93,39 +93,41 @@ impl TargetFolder {
     /// Writes the bytes to a temporary file and syncs it; copies owner, mode and extended attributes of the
     /// file to be replaced as far as permitted. The hashes in its name allow another process to identify the
     /// file after a crash.
-    pub(super) fn write(
+    pub(super) fn write_temporary(
         &self,
-        new: &New<'_>,
+        new: &NewContent<'_>,
         old_hash: &str,
         like: Option<(&File, &Metadata)>,
-    ) -> io::Result<Temporary<'_>> {
+    ) -> io::Result<TemporaryFile<'_>> {
         let mode = Mode::from_raw_mode(if like.is_some() { 0o600 } else { 0o666 });
         let finish = |file: &mut File| -> io::Result<()> {
-            write_early(file, new)?;
+            write_pieces(file, new)?;
             if let Some((old, data)) = like {
-                imitate(file, old, data)?;
+                copy_metadata(file, old, data)?;
             }
             file.sync_all()
         };
         // It has no name until it is complete: if the process is killed before, it disappears.
-        if let Some(mut file) = self.unnamed(mode) {
+        if let Some(mut file) = self.create_unnamed(mode) {
             finish(&mut file)?;
             let hashes = (old_hash, new.hash());
-            if let Ok(temporary) = self.named(hashes, |name| link(&file, &self.folder, name)) {
+            if let Ok(temporary) =
+                self.create_named(hashes, |name| link_to_name(&file, &self.folder, name))
+            {
                 return Ok(temporary);
             }
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let open = |name: &OsStr| rustix::fs::openat(&self.folder, name, flags, mode);
         let hashes = (old_hash, new.hash());
-        let mut temporary = self.named(hashes, |name| open(name).map(File::from))?;
+        let mut temporary = self.create_named(hashes, |name| open(name).map(File::from))?;
         finish(&mut temporary.file)?;
         Ok(temporary)
     }
 
     /// A file without a name; `None` if the file system does not support them.
     #[cfg(target_os = "linux")]
-    fn unnamed(&self, mode: Mode) -> Option<File> {
+    fn create_unnamed(&self, mode: Mode) -> Option<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         rustix::fs::openat(&self.folder, ".", flags, mode).ok().map(File::from)
     }
@@ -136,11 +138,11 @@ impl TargetFolder {
     }
 
     /// The first free name for the new file.
-    fn named(
+    fn create_named(
         &self,
         (old, new): (&str, &str),
         make: impl Fn(&OsStr) -> Result<File, Errno>,
-    ) -> io::Result<Temporary<'_>> {
+    ) -> io::Result<TemporaryFile<'_>> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +150,12 @@ impl TargetFolder {
             match make(&name) {
                 Ok(file) => {
                     let folder = &self.folder;
-                    return Ok(Temporary { folder, name, state: State::Removable, file });
+                    return Ok(TemporaryFile {
+                        folder,
+                        name,
+                        state: TemporaryState::Removable,
+                        file,
+                    });
                 }
                 // Left by a dead process with our process id.
                 Err(Errno::EXIST) => {}
@@ -160,7 +167,7 @@ impl TargetFolder {
     /// Exchanges the target and the temporary file; false if the file system or the kernel does not support
     /// it.
     #[cfg(target_os = "linux")]
-    pub(super) fn exchange(&self, with: &Temporary<'_>) -> io::Result<bool> {
+    pub(super) fn exchange(&self, with: &TemporaryFile<'_>) -> io::Result<bool> {
         match self.rename(with, rustix::fs::RenameFlags::EXCHANGE) {
             Ok(()) => Ok(true),
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(false),
@@ -169,23 +176,23 @@ impl TargetFolder {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn exchange(&self, _with: &Temporary<'_>) -> io::Result<bool> {
+    pub(super) fn exchange(&self, _with: &TemporaryFile<'_>) -> io::Result<bool> {
         Ok(false)
     }
 
     /// Replaces the target unconditionally.
-    pub(super) fn rename_over(&self, new: &mut Temporary<'_>) -> io::Result<()> {
+    pub(super) fn rename_over(&self, new: &mut TemporaryFile<'_>) -> io::Result<()> {
         rustix::fs::renameat(&self.folder, &new.name, &self.folder, &self.target)?;
-        new.state = State::Gone;
+        new.state = TemporaryState::Gone;
         Ok(())
     }
 
     /// Renames the file to the target's name, if that does not exist.
-    pub(super) fn place(&self, new: &mut Temporary<'_>) -> io::Result<()> {
+    pub(super) fn rename_if_absent(&self, new: &mut TemporaryFile<'_>) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         match self.rename(new, rustix::fs::RenameFlags::NOREPLACE) {
             Ok(()) => {
-                new.state = State::Gone;
+                new.state = TemporaryState::Gone;
                 return Ok(());
             }
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
@@ -193,39 +200,47 @@ impl TargetFolder {
         }
         let none = AtFlags::empty();
         rustix::fs::linkat(&self.folder, &new.name, &self.folder, &self.target, none)?;
-        new.give_up();
+        new.remove_file();
         Ok(())
     }
 
     #[cfg(target_os = "linux")]
-    fn rename(&self, from: &Temporary<'_>, flags: rustix::fs::RenameFlags) -> Result<(), Errno> {
+    fn rename(
+        &self,
+        from: &TemporaryFile<'_>,
+        flags: rustix::fs::RenameFlags,
+    ) -> Result<(), Errno> {
         rustix::fs::renameat_with(&self.folder, &from.name, &self.folder, &self.target, flags)
     }
 
     /// The file with the temporary name, after pending writes: a program that opened it before the exchange
     /// may still write to it, and is waited for until then.
-    pub(super) fn look(&self, at: &Temporary<'_>, until: Instant) -> io::Result<Held> {
+    pub(super) fn inspect_after_writes(
+        &self,
+        at: &TemporaryFile<'_>,
+        until: Instant,
+    ) -> io::Result<ExchangedFile> {
         // Syncing the rename takes as long as other processes need to continue. (Reading a large file takes
         // as long.)
         let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_large = u64::try_from(stat.st_size).is_ok_and(|size| size > SMALL);
         let (held, data) = std::thread::scope(|scope| {
             let meanwhile = std::thread::Builder::new();
-            let synced = is_large && meanwhile.spawn_scoped(scope, || self.sync()).is_ok();
-            let seen = self.glance(at);
+            let synced = is_large && meanwhile.spawn_scoped(scope, || self.sync_folder()).is_ok();
+            let seen = self.inspect_file(at);
             if !synced {
-                self.sync();
+                self.sync_folder();
             }
             seen
         })?;
         let Some(data) = data else { return Ok(held) };
-        let mut is_written = writers::has_any(&at.name, &data, &at.file);
+        let mut is_written = writers::has_writers(&at.name, &data, &at.file);
         while is_written && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
-            is_written = writers::has_any(&at.name, &data, &at.file);
+            is_written = writers::has_writers(&at.name, &data, &at.file);
         }
         if is_written {
-            return Ok(Held { hash: None, ..held });
+            return Ok(ExchangedFile { hash: None, ..held });
         }
         let after = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_untouched = i128::from(data.len()) == i128::from(after.st_size)
@@ -238,22 +253,25 @@ impl TargetFolder {
         if data.len() > SMALL && is_untouched && is_old {
             return Ok(held);
         }
-        Ok(self.glance(at)?.0)
+        Ok(self.inspect_file(at)?.0)
     }
 
-    fn glance(&self, at: &Temporary<'_>) -> io::Result<(Held, Option<Metadata>)> {
+    fn inspect_file(
+        &self,
+        at: &TemporaryFile<'_>,
+    ) -> io::Result<(ExchangedFile, Option<Metadata>)> {
         let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_file =
             rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
         if !is_file {
-            return Ok((Held { identity: (stat.st_dev, stat.st_ino), hash: None }, None));
+            return Ok((ExchangedFile { identity: (stat.st_dev, stat.st_ino), hash: None }, None));
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file =
             File::from(rustix::fs::openat(&self.folder, &at.name, flags, Mode::empty())?);
         let data = file.metadata()?;
-        let hash = hash_of(&mut file, &AtomicBool::new(false))?;
-        Ok((Held { identity: (data.dev(), data.ino()), hash: Some(hash) }, Some(data)))
+        let hash = hash_file(&mut file, &AtomicBool::new(false))?;
+        Ok((ExchangedFile { identity: (data.dev(), data.ino()), hash: Some(hash) }, Some(data)))
     }
 
     /// Appends bytes that were written to our file to the target.
@@ -265,26 +283,26 @@ impl TargetFolder {
     }
 
     /// Syncs the rename.
-    pub(super) fn sync(&self) {
+    pub(super) fn sync_folder(&self) {
         // The change is made; a failure to sync the folder is ignored.
         let _ = rustix::fs::fsync(&self.folder);
     }
 }
 
-impl Temporary<'_> {
+impl TemporaryFile<'_> {
     /// Keeps the file with this name.
-    pub(super) fn keep(&mut self) {
-        self.state = State::Kept;
+    pub(super) fn keep_file(&mut self) {
+        self.state = TemporaryState::Kept;
     }
 
     /// Removes the file with this name.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn remove_file(&mut self) {
         let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
-        self.state = State::Gone;
+        self.state = TemporaryState::Gone;
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        self.state == State::Gone
+        self.state == TemporaryState::Gone
     }
 
     pub(super) fn name(&self) -> &OsStr {
@@ -292,17 +310,20 @@ impl Temporary<'_> {
     }
 
     /// How our file was modified, under its current name.
-    pub(super) fn written_into(&mut self, new: &New<'_>) -> io::Result<WrittenInto> {
+    pub(super) fn detect_concurrent_write(
+        &mut self,
+        new: &NewContent<'_>,
+    ) -> io::Result<ConcurrentWrite> {
         if self.file.metadata()?.len() < new.len() as u64 {
-            return Ok(WrittenInto::Replaced);
+            return Ok(ConcurrentWrite::Replaced);
         }
         let mut now = Vec::with_capacity(new.len());
         self.file.seek(SeekFrom::Start(0))?;
         self.file.read_to_end(&mut now)?;
         let more = new.pieces.iter().try_fold(&*now, |rest, piece| rest.strip_prefix(*piece));
         Ok(match more {
-            Some(more) => WrittenInto::Appended(more.to_owned()),
-            None => WrittenInto::Changed,
+            Some(more) => ConcurrentWrite::Appended(more.to_owned()),
+            None => ConcurrentWrite::Changed,
         })
     }
 
@@ -312,17 +333,17 @@ impl Temporary<'_> {
     }
 }
 
-impl Drop for Temporary<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
-        if self.state == State::Removable {
-            self.give_up();
+        if self.state == TemporaryState::Removable {
+            self.remove_file();
         }
     }
 }
 
 /// Writes all pieces. For large content, each piece is flushed while the next is copied, and the hash is
 /// computed in parallel.
-fn write_early(file: &mut File, new: &New<'_>) -> io::Result<()> {
+fn write_pieces(file: &mut File, new: &NewContent<'_>) -> io::Result<()> {
     if new.len() <= PIECE {
         return new.pieces.iter().try_for_each(|piece| file.write_all(piece));
     }
@@ -342,7 +363,7 @@ fn write_early(file: &mut File, new: &New<'_>) -> io::Result<()> {
 }
 
 /// Gives a file without a name this name.
-fn link(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
+fn link_to_name(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::linkat(rustix::fs::CWD, opened, folder, name, AtFlags::SYMLINK_FOLLOW)?;
     file.try_clone().map_err(|_| Errno::MFILE)
@@ -350,7 +371,7 @@ fn link(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
 
 /// Copies mode and owner of the old file as far as permitted. A set-uid bit is not copied: the kernel removes
 /// it when the bytes of a file change.
-fn imitate(new: &File, old: &File, data: &Metadata) -> io::Result<()> {
+fn copy_metadata(new: &File, old: &File, data: &Metadata) -> io::Result<()> {
     let own = new.metadata()?;
     let mode = data.mode() & 0o777;
     if (own.uid(), own.gid()) != (data.uid(), data.gid()) {

@@ -16,7 +16,7 @@ const MAX_FILES: usize = 100_000;
 /// Whether any program except this process (`own`) has this file open for writing. `name` is its current,
 /// unique name. Programs of other users that we may not inspect are not detected; on systems other than Linux
 /// none is.
-pub(super) fn has_any(name: &OsStr, data: &Metadata, own: &File) -> bool {
+pub(super) fn has_writers(name: &OsStr, data: &Metadata, own: &File) -> bool {
     let mut left = MAX_FILES;
     let own = format!("{}/fd/{}", std::process::id(), own.as_raw_fd());
     let own = Path::new("/proc").join(own);
@@ -26,11 +26,16 @@ pub(super) fn has_any(name: &OsStr, data: &Metadata, own: &File) -> bool {
     // The youngest process is the most probable.
     numbers.sort_unstable_by(|number, other| other.cmp(number));
     numbers.iter().any(|number| {
-        writes(&Path::new("/proc").join(number.to_string()), name, data, (&own, &mut left))
+        has_file_open(&Path::new("/proc").join(number.to_string()), name, data, (&own, &mut left))
     })
 }
 
-fn writes(process: &Path, name: &OsStr, data: &Metadata, (own, left): (&Path, &mut usize)) -> bool {
+fn has_file_open(
+    process: &Path,
+    name: &OsStr,
+    data: &Metadata,
+    (own, left): (&Path, &mut usize),
+) -> bool {
     let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
     files.into_iter().any(|file| {
         *left = left.saturating_sub(1);

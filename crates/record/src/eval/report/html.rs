@@ -1,15 +1,16 @@
 //! The report as one self-contained HTML page without scripts.
 
 use super::{
-    COLUMNS, Report, Row, cells, changes, how, of_successes, points, task_cell, trace_command,
+    COLUMNS, EvaluationReport, VariantRow, changes_in_words, differences_of_successes,
+    outcome_in_words, points, task_cell_text, trace_command, variant_cells,
 };
-use crate::eval::results::{Outcome, RunResult};
-use agent_protocol::visible::prose;
+use crate::eval::results::{RunOutcome, RunResult};
+use agent_protocol::terminal_escape::escape_prose;
 
 const STYLE: &str = include_str!("html.css");
 
 /// The page. `directory` is the directory of the results, for the commands in it.
-pub fn html(report: &Report, directory: &str) -> String {
+pub fn render_html(report: &EvaluationReport, directory: &str) -> String {
     let header = &report.header;
     let title = format!("Evaluation of {}", header.suite);
     let mut page = String::from(
@@ -20,31 +21,31 @@ pub fn html(report: &Report, directory: &str) -> String {
     page.push_str(&element("title", &title));
     page.push_str(&format!("<style>\n{STYLE}</style>\n</head>\n<body>\n"));
     page.push_str(&element("h1", &title));
-    page.push_str(&element("p", &report.what()));
-    variants(report, &mut page);
-    comparisons(report, &mut page);
+    page.push_str(&element("p", &report.describe_size()));
+    write_variants(report, &mut page);
+    write_comparisons(report, &mut page);
     for note in report.notes() {
-        page.push_str(&format!("<p class=\"note\">{}</p>\n", text(&note)));
+        page.push_str(&format!("<p class=\"note\">{}</p>\n", escape_text(&note)));
     }
-    tasks(report, &mut page);
-    runs(report, directory, &mut page);
+    write_tasks(report, &mut page);
+    write_runs(report, directory, &mut page);
     page.push_str("</body>\n</html>\n");
     page
 }
 
-fn variants(report: &Report, page: &mut String) {
+fn write_variants(report: &EvaluationReport, page: &mut String) {
     page.push_str("<h2>Variants</h2>\n<table>\n<tr><th>variant</th><th>change</th><th>model</th>");
     page.push_str(&COLUMNS.iter().map(|column| element("th", column)).collect::<String>());
     page.push_str("</tr>\n");
     for row in &report.rows {
         let variant = &row.variant;
         page.push_str("<tr>");
-        for cell in [variant.variant.name.as_str(), &changes(variant), &variant.model] {
+        for cell in [variant.variant.name.as_str(), &changes_in_words(variant), &variant.model] {
             page.push_str(&element("td", cell));
         }
-        for (at, cell) in cells(row).iter().enumerate() {
-            let bar = if at == 1 { bar(row) } else { String::new() };
-            page.push_str(&format!("<td>{}{bar}</td>", text(cell)));
+        for (at, cell) in variant_cells(row).iter().enumerate() {
+            let bar = if at == 1 { interval_bar(row) } else { String::new() };
+            page.push_str(&format!("<td>{}{bar}</td>", escape_text(cell)));
         }
         page.push_str("</tr>\n");
     }
@@ -52,7 +53,7 @@ fn variants(report: &Report, page: &mut String) {
 }
 
 /// The interval from 0 to 100 %, with the rate in it.
-fn bar(row: &Row) -> String {
+fn interval_bar(row: &VariantRow) -> String {
     let (Some(rate), Some(interval)) = (row.rate, row.interval) else { return String::new() };
     format!(
         "<div class=\"scale\"><span style=\"left:{:.1}%;width:{:.1}%\"></span><i style=\"left:{:.1}%\"></i></div>",
@@ -62,7 +63,7 @@ fn bar(row: &Row) -> String {
     )
 }
 
-fn comparisons(report: &Report, page: &mut String) {
+fn write_comparisons(report: &EvaluationReport, page: &mut String) {
     if report.comparisons.is_empty() {
         return;
     }
@@ -75,11 +76,11 @@ fn comparisons(report: &Report, page: &mut String) {
         let cells = [
             format!("{} − {}", comparison.variant, comparison.baseline),
             difference.map_or_else(String::new, |(it, interval)| points(it, interval)),
-            comparison.pairs.n().to_string(),
+            comparison.pairs.total().to_string(),
             comparison.pairs.only_variant.to_string(),
             comparison.pairs.only_baseline.to_string(),
             comparison.conclusion.clone(),
-            comparison.of_successes.as_ref().map_or_else(String::new, of_successes),
+            comparison.of_successes.as_ref().map_or_else(String::new, differences_of_successes),
         ];
         let cells: String = cells.iter().map(|cell| element("td", cell)).collect();
         page.push_str(&format!("<tr>{cells}</tr>\n"));
@@ -87,7 +88,7 @@ fn comparisons(report: &Report, page: &mut String) {
     page.push_str("</table>\n");
 }
 
-fn tasks(report: &Report, page: &mut String) {
+fn write_tasks(report: &EvaluationReport, page: &mut String) {
     page.push_str("<h2>Tasks</h2>\n<table>\n<tr><th>task</th>");
     for variant in &report.header.variants {
         page.push_str(&element("th", &variant.variant.name));
@@ -102,34 +103,37 @@ fn tasks(report: &Report, page: &mut String) {
                 0 => "bad",
                 _ => "mixed",
             };
-            page.push_str(&format!("<td class=\"{class}\">{}</td>", text(&task_cell(cell))));
+            page.push_str(&format!(
+                "<td class=\"{class}\">{}</td>",
+                escape_text(&task_cell_text(cell))
+            ));
         }
         page.push_str("</tr>\n");
     }
     page.push_str("</table>\n");
 }
 
-fn runs(report: &Report, directory: &str, page: &mut String) {
+fn write_runs(report: &EvaluationReport, directory: &str, page: &mut String) {
     page.push_str("<h2>Failures</h2>\n");
     if report.unsuccessful().next().is_none() {
         page.push_str("<p>None.</p>\n");
     }
     for failed in report.unsuccessful() {
-        run(failed, directory, page);
+        write_run(failed, directory, page);
     }
     page.push_str("<h2>Successes</h2>\n");
-    for succeeded in report.runs.iter().filter(|run| run.outcome == Outcome::Success) {
-        run(succeeded, directory, page);
+    for succeeded in report.runs.iter().filter(|run| run.outcome == RunOutcome::Success) {
+        write_run(succeeded, directory, page);
     }
 }
 
-fn run(run: &RunResult, directory: &str, page: &mut String) {
+fn write_run(run: &RunResult, directory: &str, page: &mut String) {
     let title = format!(
         "{} · {} · repetition {}: {}",
         run.task,
         run.variant,
         run.repetition,
-        run.reason.as_deref().unwrap_or_else(|| how(run))
+        run.reason.as_deref().unwrap_or_else(|| outcome_in_words(run))
     );
     page.push_str(&format!("<details>{}\n", element("summary", &title)));
     if let Some(session) = &run.session {
@@ -147,8 +151,8 @@ fn run(run: &RunResult, directory: &str, page: &mut String) {
         ));
         page.push_str(&format!(
             "<p><a href=\"{}\">events</a> <code>{}</code></p>\n",
-            text(&session.log),
-            text(&trace_command(directory, session))
+            escape_text(&session.log),
+            escape_text(&trace_command(directory, session))
         ));
     }
     for check in &run.checks {
@@ -161,13 +165,13 @@ fn run(run: &RunResult, directory: &str, page: &mut String) {
 }
 
 fn element(name: &str, content: &str) -> String {
-    format!("<{name}>{}</{name}>\n", text(content))
+    format!("<{name}>{}</{name}>\n", escape_text(content))
 }
 
 /// Foreign text: its characters are never markup, terminal control or text direction marks.
-fn text(text: &str) -> String {
+fn escape_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in prose(text).chars() {
+    for c in escape_prose(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

@@ -1,22 +1,25 @@
 //! The report as Markdown.
 
-use super::{COLUMNS, Report, cells, changes, how, of_successes, points, task_cell, trace_command};
-use agent_protocol::visible::in_file;
+use super::{
+    COLUMNS, EvaluationReport, changes_in_words, differences_of_successes, outcome_in_words,
+    points, task_cell_text, trace_command, variant_cells,
+};
+use agent_protocol::terminal_escape::escape_for_file;
 
 /// The page. `directory` is the directory of the results, for the commands in it.
-pub fn markdown(report: &Report, directory: &str) -> String {
+pub fn render_markdown(report: &EvaluationReport, directory: &str) -> String {
     let header = &report.header;
     let mut page = format!(
         "# Evaluation of {}\n\n{}\n\n{}",
-        text(&header.suite),
-        text(&report.what()),
-        overview(report)
+        escape_text(&header.suite),
+        escape_text(&report.describe_size()),
+        variant_overview(report)
     );
     page.push_str("\n## Tasks\n\n");
     let names = header.variants.iter().map(|it| it.variant.name.as_str());
-    page.push_str(&head("task", names));
+    page.push_str(&table_head("task", names));
     for row in &report.tasks {
-        page.push_str(&line(&row.task, row.cells.iter().map(task_cell)));
+        page.push_str(&table_row(&row.task, row.cells.iter().map(task_cell_text)));
     }
     if report.unsuccessful().next().is_some() {
         page.push_str("\n## Failures\n\n");
@@ -24,11 +27,11 @@ pub fn markdown(report: &Report, directory: &str) -> String {
     for run in report.unsuccessful() {
         page.push_str(&format!(
             "- **{}**, {}, repetition {}: {}: {}\n",
-            text(&run.task),
-            text(&run.variant),
+            escape_text(&run.task),
+            escape_text(&run.variant),
             run.repetition,
-            how(run),
-            text(run.reason.as_deref().unwrap_or_default())
+            outcome_in_words(run),
+            escape_text(run.reason.as_deref().unwrap_or_default())
         ));
         if let Some(session) = &run.session {
             let command = trace_command(directory, session);
@@ -39,37 +42,38 @@ pub fn markdown(report: &Report, directory: &str) -> String {
 }
 
 /// The part about the variants, which is also printed.
-pub(super) fn overview(report: &Report) -> String {
-    let mut page = head("variant", COLUMNS.into_iter());
+pub(super) fn variant_overview(report: &EvaluationReport) -> String {
+    let mut page = table_head("variant", COLUMNS.into_iter());
     for row in &report.rows {
-        page.push_str(&line(&row.variant.variant.name, cells(row).into_iter()));
+        page.push_str(&table_row(&row.variant.variant.name, variant_cells(row).into_iter()));
     }
     page.push('\n');
     for row in &report.rows {
         page.push_str(&format!(
             "- {}: {}, model {}\n",
-            text(&row.variant.variant.name),
-            text(&changes(&row.variant)),
-            text(&row.variant.model)
+            escape_text(&row.variant.variant.name),
+            escape_text(&changes_in_words(&row.variant)),
+            escape_text(&row.variant.model)
         ));
     }
     page.push('\n');
     for comparison in &report.comparisons {
-        let (variant, baseline) = (text(&comparison.variant), text(&comparison.baseline));
+        let (variant, baseline) =
+            (escape_text(&comparison.variant), escape_text(&comparison.baseline));
         page.push_str(&format!("**{variant} − {baseline}**: "));
         if let (Some(difference), Some(interval)) = (comparison.difference, comparison.interval) {
             let pairs = comparison.pairs;
             page.push_str(&format!(
                 "{} over {} pairs; only {variant} succeeded in {}, only {baseline} in {}; ",
                 points(difference, interval),
-                pairs.n(),
+                pairs.total(),
                 pairs.only_variant,
                 pairs.only_baseline
             ));
         }
-        page.push_str(&format!("{}.", text(&comparison.conclusion)));
+        page.push_str(&format!("{}.", escape_text(&comparison.conclusion)));
         if let Some(means) = &comparison.of_successes {
-            page.push_str(&format!(" Where both succeeded: {}.", of_successes(means)));
+            page.push_str(&format!(" Where both succeeded: {}.", differences_of_successes(means)));
         }
         page.push_str("\n\n");
     }
@@ -78,20 +82,20 @@ pub(super) fn overview(report: &Report) -> String {
     page
 }
 
-fn head<'a>(first: &str, columns: impl Iterator<Item = &'a str> + Clone) -> String {
+fn table_head<'a>(first: &str, columns: impl Iterator<Item = &'a str> + Clone) -> String {
     let rule: String = columns.clone().map(|_| " --- |").collect();
-    format!("{}| --- |{rule}\n", line(first, columns.map(str::to_owned)))
+    format!("{}| --- |{rule}\n", table_row(first, columns.map(str::to_owned)))
 }
 
-fn line(first: &str, cells: impl Iterator<Item = String>) -> String {
-    let cells: String = cells.map(|cell| format!(" {} |", text(&cell))).collect();
-    format!("| {} |{cells}\n", text(first))
+fn table_row(first: &str, cells: impl Iterator<Item = String>) -> String {
+    let cells: String = cells.map(|cell| format!(" {} |", escape_text(&cell))).collect();
+    format!("| {} |{cells}\n", escape_text(first))
 }
 
 /// Foreign text on one line: its characters are neither markup nor terminal control.
-fn text(text: &str) -> String {
+fn escape_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in in_file(text).chars() {
+    for c in escape_for_file(text).chars() {
         match c {
             '\n' | '\t' => out.push(' '),
             '<' => out.push_str("&lt;"),

@@ -7,28 +7,32 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::results::{EvaluatedVariant, Header, Outcome, Recorded, RunResult, SessionResult};
-use super::statistics::{Interval, MIN_DIFFERING_PAIRS, Pairs, Verdict, design_effect, wilson};
+use super::results::{
+    EvaluatedVariant, ResultsFile, ResultsHeader, RunOutcome, RunResult, SessionResult,
+};
+use super::statistics::{
+    ComparisonVerdict, Interval, MIN_DIFFERING_PAIRS, PairCounts, design_effect, wilson_interval,
+};
 use super::suite::Suite;
-use agent_protocol::counted;
+use agent_protocol::pluralize;
 
-pub use html::html;
-pub use markdown::markdown;
+pub use html::render_html;
+pub use markdown::render_markdown;
 
 /// The report of an evaluation.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct EvaluationReport {
     /// The evaluation.
     #[serde(flatten)]
-    pub header: Header,
+    pub header: ResultsHeader,
     /// Runs of each task and variant.
     pub repetitions: u32,
     /// Runs that are planned.
     pub planned: usize,
     /// One row per variant.
-    pub rows: Vec<Row>,
+    pub rows: Vec<VariantRow>,
     /// Each further variant, compared with the first.
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<VariantComparison>,
     /// One row per task.
     pub tasks: Vec<TaskRow>,
     /// All runs, in the order of the suite.
@@ -37,7 +41,7 @@ pub struct Report {
 
 /// What a variant achieved.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct VariantRow {
     /// The variant.
     #[serde(flatten)]
     pub variant: EvaluatedVariant,
@@ -54,14 +58,14 @@ pub struct Row {
     /// The design effect of the repetitions.
     pub design_effect: f64,
     /// Means of the runs.
-    pub means: Option<Means>,
+    pub means: Option<RunMeans>,
     /// US dollars of all runs, if the price is known.
     pub cost_usd: Option<f64>,
 }
 
 /// Means per run.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Means {
+pub struct RunMeans {
     /// Model calls.
     pub steps: f64,
     /// Tokens of the requests.
@@ -74,13 +78,13 @@ pub struct Means {
 
 /// A variant compared with the first one, by pairs of runs of the same task and repetition.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub struct VariantComparison {
     /// The variant.
     pub variant: String,
     /// The first variant.
     pub baseline: String,
     /// The pairs.
-    pub pairs: Pairs,
+    pub pairs: PairCounts,
     /// The difference of the success rates; `None` without pairs.
     pub difference: Option<f64>,
     /// Its interval (Newcombe 1998, method 10).
@@ -88,11 +92,11 @@ pub struct Comparison {
     /// The design effect of the repetitions.
     pub design_effect: f64,
     /// What that means.
-    pub verdict: Verdict,
+    pub verdict: ComparisonVerdict,
     /// The same as a sentence.
     pub conclusion: String,
     /// Mean differences within the pairs of which both succeeded.
-    pub of_successes: Option<Means>,
+    pub of_successes: Option<RunMeans>,
 }
 
 /// The results of a task.
@@ -101,12 +105,12 @@ pub struct TaskRow {
     /// The task.
     pub task: String,
     /// One cell per variant.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<TaskCell>,
 }
 
 /// The results of a task with a variant.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Cell {
+pub struct TaskCell {
     /// Runs that succeeded or failed.
     pub runs: u32,
     /// Those that succeeded.
@@ -116,7 +120,12 @@ pub struct Cell {
 }
 
 /// The report of these results.
-pub fn report(suite: &Suite, repetitions: u32, header: &Header, recorded: &Recorded) -> Report {
+pub fn build_report(
+    suite: &Suite,
+    repetitions: u32,
+    header: &ResultsHeader,
+    recorded: &ResultsFile,
+) -> EvaluationReport {
     let is_planned = |run: &&RunResult| {
         run.repetition <= repetitions && suite.tasks.iter().any(|task| task.name == run.task)
     };
@@ -127,16 +136,16 @@ pub fn report(suite: &Suite, repetitions: u32, header: &Header, recorded: &Recor
         (task, run.repetition, variant)
     };
     runs.sort_by_key(|run| place(run));
-    let rows = header.variants.iter().map(|variant| row(variant, &runs)).collect();
+    let rows = header.variants.iter().map(|variant| variant_row(variant, &runs)).collect();
     let names = || header.variants.iter().map(|it| it.variant.name.as_str());
     let comparisons = names().next().map_or_else(Vec::new, |baseline| {
-        names().skip(1).map(|variant| comparison(variant, baseline, &runs)).collect()
+        names().skip(1).map(|variant| compare_variants(variant, baseline, &runs)).collect()
     });
     let tasks = suite.tasks.iter().map(|task| TaskRow {
         task: task.name.clone(),
-        cells: names().map(|variant| cell(&task.name, variant, &runs)).collect(),
+        cells: names().map(|variant| result_cell(&task.name, variant, &runs)).collect(),
     });
-    Report {
+    EvaluationReport {
         header: header.clone(),
         repetitions,
         planned: suite.tasks.len() * header.variants.len() * repetitions as usize,
@@ -147,18 +156,18 @@ pub fn report(suite: &Suite, repetitions: u32, header: &Header, recorded: &Recor
     }
 }
 
-impl Report {
+impl EvaluationReport {
     /// The runs that failed, or could not be carried out.
     pub fn unsuccessful(&self) -> impl Iterator<Item = &RunResult> {
-        self.runs.iter().filter(|run| run.outcome != Outcome::Success)
+        self.runs.iter().filter(|run| run.outcome != RunOutcome::Success)
     }
 
     /// The size and origin of the evaluation.
-    fn what(&self) -> String {
+    fn describe_size(&self) -> String {
         format!(
             "{}, {} of each, agent {}, started {}",
-            counted(self.tasks.len() as u64, "task"),
-            counted(self.repetitions.into(), "run"),
+            pluralize(self.tasks.len() as u64, "task"),
+            pluralize(self.repetitions.into(), "run"),
             self.header.program,
             self.header.started
         )
@@ -166,7 +175,7 @@ impl Report {
 
     /// The part about the variants, as Markdown.
     pub fn overview(&self) -> String {
-        markdown::overview(self)
+        markdown::variant_overview(self)
     }
 
     /// Planned runs without a result.
@@ -201,38 +210,41 @@ impl Report {
 
 /// A run that says something about the variant.
 fn is_done(run: &RunResult) -> bool {
-    run.outcome != Outcome::Error
+    run.outcome != RunOutcome::Error
 }
 
 fn is_success(run: &RunResult) -> bool {
-    run.outcome == Outcome::Success
+    run.outcome == RunOutcome::Success
 }
 
-fn row(variant: &EvaluatedVariant, runs: &[&RunResult]) -> Row {
+fn variant_row(variant: &EvaluatedVariant, runs: &[&RunResult]) -> VariantRow {
     let all = runs.iter().filter(|run| run.variant == variant.variant.name);
     let done: Vec<&RunResult> = all.clone().copied().filter(|run| is_done(run)).collect();
-    let n = count(done.len());
-    let successes = count(done.iter().filter(|run| is_success(run)).count());
+    let n = to_u32(done.len());
+    let successes = to_u32(done.iter().filter(|run| is_success(run)).count());
     let sessions: Vec<&SessionResult> =
         done.iter().filter_map(|run| run.session.as_ref()).collect();
-    let clusters = by_task(done.iter().map(|run| (run.task.as_str(), f64::from(is_success(run)))));
+    let clusters =
+        group_by_task(done.iter().map(|run| (run.task.as_str(), f64::from(is_success(run)))));
     let design_effect = design_effect(&clusters);
     let costs = all.clone().filter_map(|run| run.session.as_ref()?.cost_usd);
-    Row {
+    VariantRow {
         variant: variant.clone(),
         runs: n,
         successes,
-        errors: count(all.count()) - n,
+        errors: to_u32(all.count()) - n,
         rate: (n > 0).then(|| f64::from(successes) / f64::from(n)),
-        interval: wilson(successes, n, design_effect),
+        interval: wilson_interval(successes, n, design_effect),
         design_effect,
-        means: means(&sessions.iter().map(|session| figures(session)).collect::<Vec<_>>()),
+        means: mean_figures(
+            &sessions.iter().map(|session| run_figures(session)).collect::<Vec<_>>(),
+        ),
         cost_usd: costs.fold(None, |sum, cost| Some(sum.unwrap_or(0.0) + cost)),
     }
 }
 
-fn comparison(variant: &str, baseline: &str, runs: &[&RunResult]) -> Comparison {
-    let mut pairs = Pairs::default();
+fn compare_variants(variant: &str, baseline: &str, runs: &[&RunResult]) -> VariantComparison {
+    let mut pairs = PairCounts::default();
     let (mut differences, mut of_tasks) = (Vec::new(), Vec::new());
     for run in runs.iter().filter(|run| run.variant == variant && is_done(run)) {
         let other = runs.iter().find(|other| {
@@ -248,13 +260,13 @@ fn comparison(variant: &str, baseline: &str, runs: &[&RunResult]) -> Comparison 
         if let (true, true, Some(one), Some(other)) =
             (is_success(run), is_success(other), &run.session, &other.session)
         {
-            let (one, other) = (figures(one), figures(other));
+            let (one, other) = (run_figures(one), run_figures(other));
             differences.push(std::array::from_fn(|at| one[at] - other[at]));
         }
     }
-    let design_effect = design_effect(&by_task(of_tasks.into_iter()));
+    let design_effect = design_effect(&group_by_task(of_tasks.into_iter()));
     let difference = pairs.difference(design_effect);
-    Comparison {
+    VariantComparison {
         variant: variant.to_owned(),
         baseline: baseline.to_owned(),
         pairs,
@@ -263,12 +275,12 @@ fn comparison(variant: &str, baseline: &str, runs: &[&RunResult]) -> Comparison 
         design_effect,
         verdict: pairs.verdict(design_effect),
         conclusion: conclusion(variant, baseline, &pairs, design_effect),
-        of_successes: means(&differences),
+        of_successes: mean_figures(&differences),
     }
 }
 
 /// The values of each task.
-fn by_task<'a>(values: impl Iterator<Item = (&'a str, f64)>) -> Vec<Vec<f64>> {
+fn group_by_task<'a>(values: impl Iterator<Item = (&'a str, f64)>) -> Vec<Vec<f64>> {
     let mut tasks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (task, value) in values {
         tasks.entry(task).or_default().push(value);
@@ -276,13 +288,15 @@ fn by_task<'a>(values: impl Iterator<Item = (&'a str, f64)>) -> Vec<Vec<f64>> {
     tasks.into_values().collect()
 }
 
-fn conclusion(variant: &str, baseline: &str, pairs: &Pairs, design_effect: f64) -> String {
+fn conclusion(variant: &str, baseline: &str, pairs: &PairCounts, design_effect: f64) -> String {
     match pairs.verdict(design_effect) {
-        Verdict::Better => format!("{variant} succeeds more often than {baseline}"),
-        Verdict::Worse => format!("{variant} succeeds less often than {baseline}"),
-        Verdict::Undecided if pairs.n() == 0 => "there are no pairs to compare yet".to_owned(),
-        Verdict::Undecided if !pairs.can_decide(design_effect) => {
-            let (differing, n) = (pairs.differing(), pairs.n());
+        ComparisonVerdict::Better => format!("{variant} succeeds more often than {baseline}"),
+        ComparisonVerdict::Worse => format!("{variant} succeeds less often than {baseline}"),
+        ComparisonVerdict::Undecided if pairs.total() == 0 => {
+            "there are no pairs to compare yet".to_owned()
+        }
+        ComparisonVerdict::Undecided if !pairs.can_decide(design_effect) => {
+            let (differing, n) = (pairs.differing(), pairs.total());
             let differ = if design_effect > 1.0 {
                 let effective = f64::from(differing) / design_effect;
                 format!(
@@ -295,29 +309,29 @@ fn conclusion(variant: &str, baseline: &str, pairs: &Pairs, design_effect: f64) 
                 "the data do not decide: {differ}, and at least {MIN_DIFFERING_PAIRS} are needed; add tasks"
             )
         }
-        Verdict::Undecided => {
+        ComparisonVerdict::Undecided => {
             "the data do not decide: the interval contains 0; add tasks or repetitions".to_owned()
         }
     }
 }
 
-fn cell(task: &str, variant: &str, runs: &[&RunResult]) -> Cell {
+fn result_cell(task: &str, variant: &str, runs: &[&RunResult]) -> TaskCell {
     let done: Vec<&&RunResult> = runs
         .iter()
         .filter(|run| run.task == task && run.variant == variant && is_done(run))
         .collect();
     let steps: Vec<f64> =
         done.iter().filter_map(|run| Some(f64::from(run.session.as_ref()?.steps))).collect();
-    Cell {
-        runs: count(done.len()),
-        successes: count(done.iter().filter(|run| is_success(run)).count()),
+    TaskCell {
+        runs: to_u32(done.len()),
+        successes: to_u32(done.iter().filter(|run| is_success(run)).count()),
         steps: mean(&steps),
     }
 }
 
 /// Steps, tokens of requests and of answers, and seconds.
 #[expect(clippy::cast_precision_loss, reason = "such numbers are exact up to 2^53")]
-fn figures(session: &SessionResult) -> [f64; 4] {
+fn run_figures(session: &SessionResult) -> [f64; 4] {
     [
         f64::from(session.steps),
         session.input_tokens as f64,
@@ -326,16 +340,16 @@ fn figures(session: &SessionResult) -> [f64; 4] {
     ]
 }
 
-fn means(figures: &[[f64; 4]]) -> Option<Means> {
+fn mean_figures(figures: &[[f64; 4]]) -> Option<RunMeans> {
     let of = |at: usize| mean(&figures.iter().map(|figures| figures[at]).collect::<Vec<_>>());
-    Some(Means { steps: of(0)?, input_tokens: of(1)?, output_tokens: of(2)?, seconds: of(3)? })
+    Some(RunMeans { steps: of(0)?, input_tokens: of(1)?, output_tokens: of(2)?, seconds: of(3)? })
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / f64::from(count(values.len())))
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / f64::from(to_u32(values.len())))
 }
 
-fn count(n: usize) -> u32 {
+fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
@@ -366,16 +380,16 @@ fn signed(value: f64, decimals: usize) -> String {
 }
 
 /// The changes of a variant.
-fn changes(variant: &EvaluatedVariant) -> String {
+fn changes_in_words(variant: &EvaluatedVariant) -> String {
     let changes: Vec<String> =
-        variant.variant.changes.iter().map(super::variants::Change::assignment).collect();
+        variant.variant.changes.iter().map(super::variants::SettingChange::assignment).collect();
     if changes.is_empty() { "no change".to_owned() } else { changes.join(", ") }
 }
 
 /// The cells of a variant's row after its name and changes; the first one is its success rate.
-fn cells(row: &Row) -> [String; 8] {
+fn variant_cells(row: &VariantRow) -> [String; 8] {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
-    let mean = |of: fn(&Means) -> f64, decimals: usize| {
+    let mean = |of: fn(&RunMeans) -> f64, decimals: usize| {
         or_none(row.means.as_ref().map(|means| format!("{:.decimals$}", of(means))))
     };
     [
@@ -397,7 +411,7 @@ const COLUMNS: [&str; 8] =
     ["success", "95 % interval", "runs", "steps", "tokens in", "tokens out", "cost of all", "time"];
 
 /// The differences of the pairs of which both runs succeeded: `−1.2 steps, +30 tokens in, …`.
-fn of_successes(means: &Means) -> String {
+fn differences_of_successes(means: &RunMeans) -> String {
     format!(
         "{} steps, {} tokens in, {} tokens out, {} s",
         signed(means.steps, 1),
@@ -408,7 +422,7 @@ fn of_successes(means: &Means) -> String {
 }
 
 /// `2/3 · 4.5 steps`.
-fn task_cell(cell: &Cell) -> String {
+fn task_cell_text(cell: &TaskCell) -> String {
     match cell.steps {
         _ if cell.runs == 0 => "–".to_owned(),
         Some(steps) => format!("{}/{} · {steps:.1} steps", cell.successes, cell.runs),
@@ -417,11 +431,11 @@ fn task_cell(cell: &Cell) -> String {
 }
 
 /// What happened in a run that did not succeed.
-fn how(run: &RunResult) -> &'static str {
+fn outcome_in_words(run: &RunResult) -> &'static str {
     match run.outcome {
-        Outcome::Success => "succeeded",
-        Outcome::Failure => "failed",
-        Outcome::Error => "not carried out",
+        RunOutcome::Success => "succeeded",
+        RunOutcome::Failure => "failed",
+        RunOutcome::Error => "not carried out",
     }
 }
 

@@ -4,34 +4,34 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::Kind;
-use crate::live;
+use super::DifferenceKind;
+use crate::live_events;
 use agent_protocol::control::ControlDecision;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
-    Body, Event, Layer, ModelRequested, ModelResponded, Place, TurnFinished,
+    Event, EventBody, ModelRequested, ModelResponded, RequestLayer, TurnFinished, WorkPosition,
 };
-use agent_protocol::message::{ToolCall, with_images};
+use agent_protocol::message::{ToolCall, append_image_lines};
 use agent_protocol::model::{Purpose, StopReason};
-use agent_protocol::view::{call_line, view};
-use agent_protocol::{Object, without_reminder_tags};
+use agent_protocol::view::{call_line, render_for_model};
+use agent_protocol::{Object, strip_reminder_tags};
 
 /// One answer of a model, with what came before and after it.
 #[derive(Debug, Default)]
 pub(super) struct Round {
-    pub(super) inputs: Vec<Item>,
+    pub(super) inputs: Vec<RoundItem>,
     /// The answer; `None` in the last round if there was none.
-    pub(super) decision: Option<Item>,
+    pub(super) decision: Option<RoundItem>,
     /// Results, and decisions of the kernel about them.
-    pub(super) results: Vec<Item>,
+    pub(super) results: Vec<RoundItem>,
 }
 
 /// A part of a round that can be compared.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) kind: Kind,
+pub(super) struct RoundItem {
+    pub(super) kind: DifferenceKind,
     pub(super) what: String,
-    pub(super) place: Place,
+    pub(super) place: WorkPosition,
     pub(super) seq: u64,
     pub(super) text: String,
     /// The place of its call in the answer. Calls that run at the same time end in any order.
@@ -39,28 +39,28 @@ pub(super) struct Item {
 }
 
 impl Round {
-    pub(super) fn items(&self) -> impl Iterator<Item = &Item> {
+    pub(super) fn items(&self) -> impl Iterator<Item = &RoundItem> {
         self.inputs.iter().chain(&self.decision).chain(&self.results)
     }
 }
 
 /// The rounds of a session, without those that a rewind removed.
 pub(super) fn rounds(events: &[Event]) -> Vec<Round> {
-    let mut fold = Fold::default();
+    let mut fold = RoundBuilder::default();
     for event in events {
-        if let Body::ModelRequested(request) = &event.body {
+        if let EventBody::ModelRequested(request) = &event.body {
             fold.texts.extend(request.texts.iter().map(|(hash, text)| (&**hash, &**text)));
         }
     }
-    for event in live(events) {
-        fold.add(event);
+    for event in live_events(events) {
+        fold.add_event(event);
     }
     fold.end_round();
     fold.rounds
 }
 
 #[derive(Default)]
-struct Fold<'a> {
+struct RoundBuilder<'a> {
     rounds: Vec<Round>,
     round: Round,
     /// Texts of layers, by hash.
@@ -71,73 +71,79 @@ struct Fold<'a> {
     order: HashMap<&'a str, usize>,
 }
 
-impl<'a> Fold<'a> {
-    fn add(&mut self, event: &'a Event) {
+impl<'a> RoundBuilder<'a> {
+    fn add_event(&mut self, event: &'a Event) {
         match &event.body {
-            Body::TurnStarted { input, shown, images, .. } => {
-                let text = with_images(shown.as_ref().unwrap_or(input), images);
-                self.input(event, "message of the user", text);
+            EventBody::TurnStarted { input, shown, images, .. } => {
+                let text = append_image_lines(shown.as_ref().unwrap_or(input), images);
+                self.add_input(event, "message of the user", text);
             }
-            Body::TurnSteered { input, shown, images, .. } => {
-                let text = with_images(shown.as_ref().unwrap_or(input), images);
-                self.input(event, "message of the user during the turn", text);
+            EventBody::TurnSteered { input, shown, images, .. } => {
+                let text = append_image_lines(shown.as_ref().unwrap_or(input), images);
+                self.add_input(event, "message of the user during the turn", text);
             }
-            Body::UserCommand { command, output, exit_code } => {
+            EventBody::UserCommand { command, output, exit_code } => {
                 let code = exit_code.map_or_else(|| "none".to_owned(), |code| code.to_string());
                 let text = format!("$ {command}\n{output}\nexit code: {code}");
-                self.input(event, "command of the user", text);
+                self.add_input(event, "command of the user", text);
             }
-            Body::ModeChanged { mode, .. } => {
-                self.input(event, "permission mode", mode.as_str().to_owned());
+            EventBody::ModeChanged { mode, .. } => {
+                self.add_input(event, "permission mode", mode.as_str().to_owned());
             }
-            Body::Reminder { text, .. } | Body::Feedback { text, .. } => {
-                let text = without_reminder_tags(text).trim().to_owned();
-                self.input(event, "message of the program", text);
+            EventBody::Reminder { text, .. } | EventBody::Feedback { text, .. } => {
+                let text = strip_reminder_tags(text).trim().to_owned();
+                self.add_input(event, "message of the program", text);
             }
-            Body::RulesFound { path, text } => {
-                self.input(event, &format!("rules of {path}"), text.clone());
+            EventBody::RulesFound { path, text } => {
+                self.add_input(event, &format!("rules of {path}"), text.clone());
             }
             // Lessons in L2 are compared with it.
-            Body::MemoryRecalled(recalled) if !recalled.in_rules => {
-                self.input(event, "lessons", recalled.text.clone());
+            EventBody::MemoryRecalled(recalled) if !recalled.in_rules => {
+                self.add_input(event, "lessons", recalled.text.clone());
             }
-            Body::ContextCompacted(compacted) => {
-                self.input(event, "summary of the conversation", compacted.summary.clone());
+            EventBody::ContextCompacted(compacted) => {
+                self.add_input(event, "summary of the conversation", compacted.summary.clone());
             }
-            Body::ModelRequested(request) => self.requested(event, request),
-            Body::ModelResponded(answer) => self.responded(event, answer),
-            Body::ToolFinished { call, tool, envelope, .. } => {
+            EventBody::ModelRequested(request) => self.add_request(event, request),
+            EventBody::ModelResponded(answer) => self.add_answer(event, answer),
+            EventBody::ToolFinished { call, tool, envelope, .. } => {
                 let order = self.order.get(&**call).copied().unwrap_or(usize::MAX);
                 let what = format!("result of {}", call_line(tool, &envelope.context.params_input));
-                self.result(event, Kind::Result, what, result(envelope), order);
+                self.add_result(event, DifferenceKind::Result, what, result_text(envelope), order);
             }
-            Body::CheckFinished { command, exit_code, passed, tail, .. } => {
+            EventBody::CheckFinished { command, exit_code, passed, tail, .. } => {
                 let how = if *passed { "passed" } else { "failed" };
                 let code = exit_code.map_or_else(|| "none".to_owned(), |code| code.to_string());
                 let text = format!("{how}, exit code: {code}\n{tail}");
-                self.result(event, Kind::Result, format!("check {command}"), text, usize::MAX);
+                self.add_result(
+                    event,
+                    DifferenceKind::Result,
+                    format!("check {command}"),
+                    text,
+                    usize::MAX,
+                );
             }
-            Body::Verified(verification) => {
+            EventBody::Verified(verification) => {
                 let (what, text) = ("verification".to_owned(), verification.in_words());
-                self.result(event, Kind::Result, what, text, usize::MAX);
+                self.add_result(event, DifferenceKind::Result, what, text, usize::MAX);
             }
-            Body::ControlDecided { decision, reason, .. }
+            EventBody::ControlDecided { decision, reason, .. }
                 if *decision != ControlDecision::Continue =>
             {
-                let text = format!("{}: {reason}", decision.words());
+                let text = format!("{}: {reason}", decision.label());
                 let what = "decision of the kernel".to_owned();
-                self.result(event, Kind::Decision, what, text, usize::MAX);
+                self.add_result(event, DifferenceKind::Decision, what, text, usize::MAX);
             }
-            Body::TurnFinished(finished) => {
-                let (what, text) = ("end of the turn".to_owned(), end(finished));
-                self.result(event, Kind::Result, what, text, usize::MAX);
+            EventBody::TurnFinished(finished) => {
+                let (what, text) = ("end of the turn".to_owned(), ending_text(finished));
+                self.add_result(event, DifferenceKind::Result, what, text, usize::MAX);
             }
             _ => {}
         }
     }
 
     /// Layers are inputs where they change. What is sent to learn is no part of the run.
-    fn requested(&mut self, event: &'a Event, request: &'a ModelRequested) {
+    fn add_request(&mut self, event: &'a Event, request: &'a ModelRequested) {
         if request.purpose == Purpose::Learn {
             return;
         }
@@ -146,21 +152,27 @@ impl<'a> Fold<'a> {
             ("l2", "rules (L2)"),
             ("tools", "descriptions of the tools"),
         ] {
-            let Some(Layer { hash, bytes, .. }) = request.layers.get(layer) else { continue };
+            let Some(RequestLayer { hash, bytes, .. }) = request.layers.get(layer) else {
+                continue;
+            };
             if self.layers.insert((request.purpose, layer), hash) == Some(hash.as_str()) {
                 continue;
             }
             // An empty text is not recorded.
             let text =
                 if *bytes == 0 { "" } else { self.texts.get(&**hash).copied().unwrap_or(hash) };
-            self.input(event, &of_purpose(name, request.purpose), text.to_owned());
+            self.add_input(event, &name_with_purpose(name, request.purpose), text.to_owned());
         }
         if let Some(question) = &request.question {
-            self.input(event, &of_purpose("question", request.purpose), question.clone());
+            self.add_input(
+                event,
+                &name_with_purpose("question", request.purpose),
+                question.clone(),
+            );
         }
     }
 
-    fn responded(&mut self, event: &'a Event, answer: &'a ModelResponded) {
+    fn add_answer(&mut self, event: &'a Event, answer: &'a ModelResponded) {
         if answer.purpose == Purpose::Learn {
             return;
         }
@@ -175,7 +187,7 @@ impl<'a> Fold<'a> {
         };
         let mut text = answer.text.trim().to_owned();
         for call in &answer.calls {
-            text.push_str(&format!("\n{} {}", call.name, canonical(call)));
+            text.push_str(&format!("\n{} {}", call.name, canonical_arguments(call)));
         }
         if answer.discarded {
             text.push_str("\n(not used)");
@@ -184,9 +196,9 @@ impl<'a> Fold<'a> {
             StopReason::End | StopReason::ToolCalls => {}
             other => text.push_str(&format!("\n(ended by: {other:?})")),
         }
-        self.round.decision = Some(Item {
-            kind: Kind::Decision,
-            what: of_purpose(&what, answer.purpose),
+        self.round.decision = Some(RoundItem {
+            kind: DifferenceKind::Decision,
+            what: name_with_purpose(&what, answer.purpose),
             place: event.header.place,
             seq: event.header.seq,
             text: text.trim_start().to_owned(),
@@ -194,12 +206,12 @@ impl<'a> Fold<'a> {
         });
     }
 
-    fn input(&mut self, event: &Event, what: &str, text: String) {
+    fn add_input(&mut self, event: &Event, what: &str, text: String) {
         if self.round.decision.is_some() || !self.round.results.is_empty() {
             self.end_round();
         }
-        self.round.inputs.push(Item {
-            kind: Kind::Input,
+        self.round.inputs.push(RoundItem {
+            kind: DifferenceKind::Input,
             what: what.to_owned(),
             place: event.header.place,
             seq: event.header.seq,
@@ -208,9 +220,16 @@ impl<'a> Fold<'a> {
         });
     }
 
-    fn result(&mut self, event: &Event, kind: Kind, what: String, text: String, order: usize) {
+    fn add_result(
+        &mut self,
+        event: &Event,
+        kind: DifferenceKind,
+        what: String,
+        text: String,
+        order: usize,
+    ) {
         let (place, seq) = (event.header.place, event.header.seq);
-        self.round.results.push(Item { kind, what, place, seq, text, order });
+        self.round.results.push(RoundItem { kind, what, place, seq, text, order });
     }
 
     fn end_round(&mut self) {
@@ -223,7 +242,7 @@ impl<'a> Fold<'a> {
 }
 
 /// The name of a thing in a request that is not part of the conversation.
-fn of_purpose(what: &str, purpose: Purpose) -> String {
+fn name_with_purpose(what: &str, purpose: Purpose) -> String {
     match purpose {
         Purpose::Main => what.to_owned(),
         other => format!("{what} (request: {})", other.as_str()),
@@ -231,35 +250,35 @@ fn of_purpose(what: &str, purpose: Purpose) -> String {
 }
 
 /// The arguments with sorted keys; as they are if they do not parse.
-fn canonical(call: &ToolCall) -> String {
-    let parsed = serde_json::from_str::<Value>(&call.arguments).map(sorted);
+fn canonical_arguments(call: &ToolCall) -> String {
+    let parsed = serde_json::from_str::<Value>(&call.arguments).map(sort_keys);
     parsed
         .and_then(|value| serde_json::to_string_pretty(&value))
         .unwrap_or_else(|_| call.arguments.clone())
 }
 
-fn sorted(value: Value) -> Value {
+fn sort_keys(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let fields: BTreeMap<String, Value> =
-                fields.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+                fields.into_iter().map(|(name, value)| (name, sort_keys(value))).collect();
             Value::Object(Object::from_iter(fields))
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(sort_keys).collect()),
         other => other,
     }
 }
 
 /// A result as the model sees it, with status, code and exit code.
-fn result(envelope: &Envelope) -> String {
+fn result_text(envelope: &Envelope) -> String {
     let code =
         envelope.error().map_or_else(String::new, |error| format!(" {}", error.code.as_str()));
     let exit = envelope.data.get("exit_code").filter(|code| !code.is_null());
     let exit = exit.map_or_else(String::new, |code| format!(", exit code {code}"));
-    format!("{}{code}{exit}\n{}", envelope.status(), view(envelope))
+    format!("{}{code}{exit}\n{}", envelope.status(), render_for_model(envelope))
 }
 
-fn end(finished: &TurnFinished) -> String {
+fn ending_text(finished: &TurnFinished) -> String {
     let verified = match finished.verified {
         Some(true) => "yes",
         Some(false) => "no",

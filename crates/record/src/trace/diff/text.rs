@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use similar::{ChangeTag, DiffOp};
 
-use super::{Comparison, Difference, Kind, Part, Side};
-use crate::trace::table::{Table, duration};
+use super::{ComparedRun, Difference, DifferenceKind, RunComparison, RunExcerpt};
+use crate::trace::table::{Table, format_duration};
 use agent_protocol::line_diff::LineDiff;
-use agent_protocol::spending::dollars;
-use agent_protocol::{counted, shorten, thousands};
+use agent_protocol::spending::format_dollars;
+use agent_protocol::{format_thousands, pluralize, shorten};
 
 /// Limit of lines of a difference.
 const MAX_LINES: usize = 60;
@@ -19,19 +19,19 @@ const CONTEXT: usize = 3;
 /// Limit of a model's name, in bytes.
 const MAX_MODEL: usize = 24;
 /// Characters before the first difference of a long line.
-const BEFORE: usize = 40;
+const CHARACTERS_BEFORE: usize = 40;
 
-pub(super) fn text(comparison: &Comparison) -> String {
+pub(super) fn render_text(comparison: &RunComparison) -> String {
     let mut out = String::new();
-    let rounds = counted(comparison.equal_rounds as u64, "round");
+    let rounds = pluralize(comparison.equal_rounds as u64, "round");
     if comparison.equal {
         _ = writeln!(out, "the runs are equal: {rounds}\n");
     }
     for (n, difference) in comparison.differences.iter().enumerate() {
         let name = match difference.kind {
-            Kind::Input => "input",
-            Kind::Decision => "decision",
-            Kind::Result => "result",
+            DifferenceKind::Input => "input",
+            DifferenceKind::Decision => "decision",
+            DifferenceKind::Result => "result",
         };
         let lead = if n == 0 {
             format!("{rounds} equal, then the first difference")
@@ -39,10 +39,10 @@ pub(super) fn text(comparison: &Comparison) -> String {
             "the first difference".to_owned()
         };
         _ = writeln!(out, "{lead} in {name}: {}\n", one_line(&difference.what));
-        show(&mut out, difference);
+        write_difference(&mut out, difference);
         out.push('\n');
     }
-    out.push_str(&table(&comparison.a, &comparison.b));
+    out.push_str(&comparison_table(&comparison.a, &comparison.b));
     out
 }
 
@@ -50,30 +50,31 @@ fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
-fn show(out: &mut String, difference: &Difference) {
-    let place = |part: &Option<Part>| match part {
+fn write_difference(out: &mut String, difference: &Difference) {
+    let place = |part: &Option<RunExcerpt>| match part {
         Some(part) => format!("turn {}, round {} (event {})", part.turn, part.round, part.seq),
         None => "nothing".to_owned(),
     };
     _ = writeln!(out, "--- A: {}", place(&difference.a));
     _ = writeln!(out, "+++ B: {}", place(&difference.b));
-    let lines = changes(&lines_of(difference.a.as_ref()), &lines_of(difference.b.as_ref()));
+    let lines =
+        changed_lines(&excerpt_lines(difference.a.as_ref()), &excerpt_lines(difference.b.as_ref()));
     for line in lines.iter().take(MAX_LINES) {
         _ = writeln!(out, "{line}");
     }
     if lines.len() > MAX_LINES {
-        let more = counted((lines.len() - MAX_LINES) as u64, "more line");
+        let more = pluralize((lines.len() - MAX_LINES) as u64, "more line");
         _ = writeln!(out, "… {more}; --format json has all of it");
     }
 }
 
-fn lines_of(part: Option<&Part>) -> Vec<&str> {
+fn excerpt_lines(part: Option<&RunExcerpt>) -> Vec<&str> {
     part.map_or("", |part| part.text.as_str()).lines().collect()
 }
 
 /// The changed lines with some context.
-fn changes(a: &[&str], b: &[&str]) -> Vec<String> {
-    let diff = LineDiff::of_lines(a.to_vec(), b.to_vec());
+fn changed_lines(a: &[&str], b: &[&str]) -> Vec<String> {
+    let diff = LineDiff::from_lines(a.to_vec(), b.to_vec());
     let mut lines = Vec::new();
     for hunk in diff.hunks(CONTEXT) {
         if let Some(first) = hunk.first() {
@@ -83,7 +84,7 @@ fn changes(a: &[&str], b: &[&str]) -> Vec<String> {
         for op in &hunk {
             for change in diff.changes_of(op) {
                 let other = counterpart(op, change.old_index(), change.new_index(), (a, b));
-                let line = around(change.value(), other);
+                let line = cut_around_difference(change.value(), other);
                 lines.push(match change.tag() {
                     ChangeTag::Equal => format!("  {line}"),
                     ChangeTag::Delete => format!("- {line}"),
@@ -117,12 +118,12 @@ fn counterpart<'a>(
 }
 
 /// The part of a long line in which it differs from the other.
-fn around(line: &str, other: Option<&str>) -> String {
+fn cut_around_difference(line: &str, other: Option<&str>) -> String {
     if line.chars().count() <= MAX_LINE {
         return line.to_owned();
     }
     let same = line.chars().zip(other.unwrap_or_default().chars()).take_while(|(a, b)| a == b);
-    let from = same.count().saturating_sub(BEFORE);
+    let from = same.count().saturating_sub(CHARACTERS_BEFORE);
     let mut rest = line.chars().skip(from);
     let part: String = rest.by_ref().take(MAX_LINE).collect();
     let (before, after) =
@@ -131,17 +132,17 @@ fn around(line: &str, other: Option<&str>) -> String {
 }
 
 /// Both runs in numbers.
-fn table(a: &Side, b: &Side) -> String {
+fn comparison_table(a: &ComparedRun, b: &ComparedRun) -> String {
     let mut table = Table::new(&["", "A", "B", "B - A"]);
     let mut row = |name: &str, a: String, b: String, difference: String| {
-        table.row(vec![name.to_owned(), a, b, difference]);
+        table.add_row(vec![name.to_owned(), a, b, difference]);
     };
     row("session", a.short.clone(), b.short.clone(), String::new());
-    let model = |side: &Side| shorten(&side.model, MAX_MODEL);
+    let model = |side: &ComparedRun| shorten(&side.model, MAX_MODEL);
     row("model", model(a), model(b), String::new());
-    let minute = |side: &Side| side.started.get(..16).unwrap_or_default().replace('T', " ");
+    let minute = |side: &ComparedRun| side.started.get(..16).unwrap_or_default().replace('T', " ");
     row("started", minute(a), minute(b), String::new());
-    let ending = |side: &Side| side.ending.clone().unwrap_or_else(|| "no turn".to_owned());
+    let ending = |side: &ComparedRun| side.ending.clone().unwrap_or_else(|| "no turn".to_owned());
     row("ending", ending(a), ending(b), String::new());
     let (x, y) = (&a.stats, &b.stats);
     let (of_x, of_y) = (&x.spending, &y.spending);
@@ -155,20 +156,27 @@ fn table(a: &Side, b: &Side) -> String {
         ("output", of_x.usage.output_tokens, of_y.usage.output_tokens),
     ];
     for (name, a, b) in numbers {
-        row(name, thousands(a), thousands(b), signed(a, b, thousands));
+        row(
+            name,
+            format_thousands(a),
+            format_thousands(b),
+            signed_difference(a, b, format_thousands),
+        );
     }
     let difference = match of_x.cost_usd.zip(of_y.cost_usd) {
-        Some((a, b)) => format!("{}{}", if b < a { "-" } else { "+" }, dollars((b - a).abs())),
+        Some((a, b)) => {
+            format!("{}{}", if b < a { "-" } else { "+" }, format_dollars((b - a).abs()))
+        }
         None => String::new(),
     };
-    row("cost", of_x.cost_in_brief(), of_y.cost_in_brief(), difference);
+    row("cost", of_x.cost_cell(), of_y.cost_cell(), difference);
     // (As precise as it is shown.)
     let (a, b) = (x.time.turns_ms / 100 * 100, y.time.turns_ms / 100 * 100);
-    row("time", duration(a), duration(b), signed(a, b, duration));
-    table.lines(1, 12)
+    row("time", format_duration(a), format_duration(b), signed_difference(a, b, format_duration));
+    table.render(1, 12)
 }
 
-fn signed(a: u64, b: u64, show: impl Fn(u64) -> String) -> String {
+fn signed_difference(a: u64, b: u64, show: impl Fn(u64) -> String) -> String {
     match a.cmp(&b) {
         std::cmp::Ordering::Equal => "=".to_owned(),
         std::cmp::Ordering::Less => format!("+{}", show(b - a)),

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use agent_protocol::Object;
 use agent_protocol::envelope::Envelope;
-use agent_protocol::view::view;
-use agent_protocol::visible::hides_text;
+use agent_protocol::terminal_escape::hides_text;
+use agent_protocol::view::render_for_model;
 
 /// Appends JSON so that no text in it can end or change the element that contains it, or control a terminal:
 /// such characters become JSON escapes.
@@ -43,32 +43,36 @@ pub(super) fn embed(json: &str, page: &mut String) {
 /// Shorter texts are repeated: a reference is not shorter.
 const MIN_REFERENCE: usize = 12;
 /// A longer text is searched in the whole rest of the view.
-const LONG: usize = 120;
+const LONG_TEXT: usize = 120;
 /// How far a short text is searched.
-const REACH: usize = 256;
+const SEARCH_RANGE: usize = 256;
 
 /// What the model received for a result: `None` if it is the envelope's `text`. Otherwise a text, or a list
 /// of texts and numbers: number `n` stands for text `n` of `data`, without one line break at its end. The texts
 /// of `data` are counted in the order of the record.
 pub(super) fn view_by_reference(envelope: &Envelope) -> Option<Value> {
-    let view = view(envelope);
+    let view = render_for_model(envelope);
     if view == envelope.text {
         return None;
     }
-    let mut texts = Texts::default();
+    let mut texts = TextCollector::default();
     texts.collect_from(&envelope.data);
     if texts.order_is_lost {
         return Some(view.into());
     }
     let mut parts: Vec<Value> = Vec::new();
     let (mut from, mut to) = (0, 0);
-    for (n, text) in texts.found.iter().enumerate() {
+    for (n, text) in texts.texts.iter().enumerate() {
         let text = text.strip_suffix('\n').unwrap_or(text);
         if text.len() < MIN_REFERENCE {
             continue;
         }
         let rest = &view.as_bytes()[to..];
-        let reach = if text.len() > LONG { rest.len() } else { rest.len().min(text.len() + REACH) };
+        let reach = if text.len() > LONG_TEXT {
+            rest.len()
+        } else {
+            rest.len().min(text.len() + SEARCH_RANGE)
+        };
         let Some(at) = memmem::find(&rest[..reach], text.as_bytes()) else { continue };
         if from < to + at {
             parts.push(view[from..to + at].into());
@@ -88,13 +92,13 @@ pub(super) fn view_by_reference(envelope: &Envelope) -> Option<Value> {
 
 /// The texts in a value, in the order of the record.
 #[derive(Default)]
-struct Texts<'a> {
-    found: Vec<&'a str>,
+struct TextCollector<'a> {
+    texts: Vec<&'a str>,
     /// A script would see the fields in another order: it moves names that are numbers to the front.
     order_is_lost: bool,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> TextCollector<'a> {
     fn collect_from(&mut self, fields: &'a Object) {
         for (name, value) in fields {
             self.order_is_lost |= name.starts_with(|c: char| c.is_ascii_digit());
@@ -104,7 +108,7 @@ impl<'a> Texts<'a> {
 
     fn collect(&mut self, value: &'a Value) {
         match value {
-            Value::String(text) => self.found.push(text),
+            Value::String(text) => self.texts.push(text),
             Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
             Value::Object(fields) => self.collect_from(fields),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -137,11 +141,11 @@ mod tests {
 
     /// Replaces references as the script does.
     fn resolved(view: &Value, envelope: &Envelope) -> String {
-        let mut texts = Texts::default();
+        let mut texts = TextCollector::default();
         texts.collect_from(&envelope.data);
         let part = |part: &Value| match part.as_u64() {
             Some(n) => {
-                let text = texts.found[usize::try_from(n).unwrap_or_default()];
+                let text = texts.texts[usize::try_from(n).unwrap_or_default()];
                 text.strip_suffix('\n').unwrap_or(text).to_owned()
             }
             None => part.as_str().unwrap_or_default().to_owned(),
@@ -172,7 +176,7 @@ mod tests {
             });
             let envelope: Envelope = serde_json::from_value(envelope).expect("an envelope");
             let by_reference = view_by_reference(&envelope).expect("it differs from the text");
-            assert_eq!(resolved(&by_reference, &envelope), view(&envelope));
+            assert_eq!(resolved(&by_reference, &envelope), render_for_model(&envelope));
             assert!(by_reference.to_string().len() < most, "{by_reference}");
         }
     }

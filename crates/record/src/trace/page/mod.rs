@@ -14,7 +14,7 @@ use self::embed::embed;
 use self::script::{SCRIPT, STYLE};
 use agent_protocol::Object;
 use agent_protocol::envelope::Envelope;
-use agent_protocol::event::{Event, VERSION};
+use agent_protocol::event::{Event, FORMAT_VERSION};
 
 /// A page, and what it could not show.
 #[derive(Clone, Debug)]
@@ -32,21 +32,21 @@ pub const BEGINNING: &str = "<!DOCTYPE html>\n<!-- A page of `agent trace html`.
 const MAX_UNREADABLE: usize = 2_000;
 
 /// Minimum size of a part for a thread.
-const LEAST_PART: usize = 1024 * 1024;
+const MIN_PART_BYTES: usize = 1024 * 1024;
 
 /// The data of the page's script besides the lines of the log.
 #[derive(Debug, Default, Serialize)]
-struct Facts {
+struct PageData {
     session: String,
     notices: Vec<String>,
 }
 
 /// The page of a session, from the bytes of its log.
-pub fn html(log: &[u8]) -> Page {
+pub fn render_html(log: &[u8]) -> Page {
     let whole = memchr::memrchr(b'\n', log).map_or(0, |last| last + 1);
-    let lines = lines_of(&log[..whole]);
+    let lines = read_lines(&log[..whole]);
     let notices = lines.notices(whole < log.len());
-    let facts = Facts { session: lines.session, notices: notices.clone() };
+    let facts = PageData { session: lines.session, notices: notices.clone() };
     // No text of the log can contain the hash of the log: nothing but our own script has this nonce.
     let nonce = blake3::hash(log).to_hex();
     let mut html = String::with_capacity(lines.text.len() + SCRIPT.len() + STYLE.len() + 2_000);
@@ -72,19 +72,19 @@ pub fn html(log: &[u8]) -> Page {
 }
 
 /// The lines of a log. A long one is read by several threads.
-fn lines_of(log: &[u8]) -> Lines {
+fn read_lines(log: &[u8]) -> PageLines {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let session = log.split(|byte| *byte == b'\n').find_map(session_of).unwrap_or_default();
+    let session = log.split(|byte| *byte == b'\n').find_map(parse_session_id).unwrap_or_default();
     let read = |part: &[u8]| {
-        let mut lines = Lines { session: session.clone(), ..Lines::default() };
+        let mut lines = PageLines { session: session.clone(), ..PageLines::default() };
         part.split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
-            .for_each(|line| lines.add(line));
+            .for_each(|line| lines.add_line(line));
         lines
     };
     let mut parts = Vec::new();
     let (mut rest, size) = (log, log.len() / threads + 1);
-    while rest.len() > size.max(LEAST_PART) {
+    while rest.len() > size.max(MIN_PART_BYTES) {
         let end = memchr::memchr(b'\n', &rest[size..]).map_or(rest.len(), |at| size + at + 1);
         let (part, others) = rest.split_at(end);
         parts.push(part);
@@ -95,7 +95,7 @@ fn lines_of(log: &[u8]) -> Lines {
         let others: Vec<_> =
             parts.into_iter().map(|part| scope.spawn(move || read(part))).collect();
         let last = read(rest);
-        let mut all = Lines { session: session.clone(), ..Lines::default() };
+        let mut all = PageLines { session: session.clone(), ..PageLines::default() };
         for other in others {
             all.append(&other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
@@ -104,17 +104,17 @@ fn lines_of(log: &[u8]) -> Lines {
     })
 }
 
-fn session_of(line: &[u8]) -> Option<String> {
+fn parse_session_id(line: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
-    struct Named {
+    struct SessionField {
         session: String,
     }
-    serde_json::from_slice::<Named>(line).ok().map(|event| event.session)
+    serde_json::from_slice::<SessionField>(line).ok().map(|event| event.session)
 }
 
 /// The lines of the page's log.
 #[derive(Debug, Default)]
-struct Lines {
+struct PageLines {
     text: String,
     session: String,
     n_unreadable: usize,
@@ -122,10 +122,10 @@ struct Lines {
     newest_format: u64,
 }
 
-impl Lines {
-    fn add(&mut self, line: &[u8]) {
+impl PageLines {
+    fn add_line(&mut self, line: &[u8]) {
         match serde_json::from_slice::<Object>(line) {
-            Ok(fields) => self.event(line, fields),
+            Ok(fields) => self.add_event(line, fields),
             Err(error) => {
                 self.n_unreadable += 1;
                 let start = &line[..line.len().min(MAX_UNREADABLE)];
@@ -136,16 +136,16 @@ impl Lines {
                     ("bytes".to_owned(), line.len().into()),
                     ("text".to_owned(), text.into()),
                 ]);
-                self.write(&fields);
+                self.write_line(&fields);
             }
         }
     }
 
-    fn event(&mut self, line: &[u8], mut fields: Object) {
+    fn add_event(&mut self, line: &[u8], mut fields: Object) {
         let format = fields.get("v").and_then(serde_json::Value::as_u64).unwrap_or_default();
         self.newest_format = self.newest_format.max(format);
         // The page says once what is the same in every event.
-        let same = [("v", VERSION.into()), ("session", self.session.as_str().into())];
+        let same = [("v", FORMAT_VERSION.into()), ("session", self.session.as_str().into())];
         for (name, value) in same.into_iter().chain([("agent", "main".into())]) {
             if fields.get(name) == Some(&value) {
                 fields.shift_remove(name);
@@ -166,10 +166,10 @@ impl Lines {
         if fields.get("type").is_some_and(|kind| kind == "model.responded") {
             fields.shift_remove("carried");
         }
-        self.write(&fields);
+        self.write_line(&fields);
     }
 
-    fn write(&mut self, fields: &Object) {
+    fn write_line(&mut self, fields: &Object) {
         // Strings and numbers always serialise.
         embed(&serde_json::to_string(fields).unwrap_or_default(), &mut self.text);
         self.text.push('\n');
@@ -187,10 +187,10 @@ impl Lines {
         let mut say = |holds: bool, notice: String| notices.extend(holds.then_some(notice));
         let events = |n: usize| if n == 1 { "1 event".to_owned() } else { format!("{n} events") };
         say(
-            self.newest_format > u64::from(VERSION),
+            self.newest_format > u64::from(FORMAT_VERSION),
             format!(
                 "the session was recorded by a newer version (event format {}, this version knows \
-                 {VERSION}): a newer version may show more",
+                 {FORMAT_VERSION}): a newer version may show more",
                 self.newest_format
             ),
         );
@@ -198,12 +198,15 @@ impl Lines {
             self.n_unknown > 0,
             format!("{} not understood and shown as recorded", events(self.n_unknown)),
         );
-        say(self.n_unreadable > 0, format!("{} not readable as JSON", lines(self.n_unreadable)));
+        say(
+            self.n_unreadable > 0,
+            format!("{} not readable as JSON", lines_in_words(self.n_unreadable)),
+        );
         say(is_torn, "the last line is incomplete and left out".to_owned());
         notices
     }
 }
 
-fn lines(n: usize) -> String {
+fn lines_in_words(n: usize) -> String {
     if n == 1 { "1 line is".to_owned() } else { format!("{n} lines are") }
 }

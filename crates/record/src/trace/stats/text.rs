@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Recoveries, Report, SessionStats, Stats};
-use crate::trace::table::{Table, duration};
+use super::{Recoveries, SessionStats, Stats, StatsReport};
+use crate::trace::table::{Table, format_duration};
 use agent_protocol::model::Purpose;
-use agent_protocol::{counted, shorten, thousands};
+use agent_protocol::{format_thousands, pluralize, shorten};
 
 /// Width of the first column.
-const FIRST: usize = 12;
+const FIRST_COLUMN_WIDTH: usize = 12;
 /// Width of the rest of a line.
-const REST: usize = 80 - FIRST - 2;
+const REST_WIDTH: usize = 80 - FIRST_COLUMN_WIDTH - 2;
 /// Limit of names that a record contains, in bytes.
 const MAX_NAME: usize = 24;
 /// Limit of longer texts.
@@ -28,28 +28,29 @@ const PURPOSES: [Purpose; 7] = [
     Purpose::Learn,
 ];
 
-pub(super) fn text(report: &Report) -> String {
+pub(super) fn render_text(report: &StatsReport) -> String {
     let mut out = String::new();
     match report.sessions.as_slice() {
-        [one] => head(&mut out, one),
+        [one] => write_session(&mut out, one),
         several => {
-            out.push_str(&sessions(several));
+            out.push_str(&session_table(several));
             out.push('\n');
-            line(&mut out, "sessions", &thousands(several.len() as u64));
+            write_line(&mut out, "sessions", &format_thousands(several.len() as u64));
         }
     }
-    numbers(&mut out, &report.total);
-    models(&mut out, &report.total);
-    tools(&mut out, &report.total);
+    write_numbers(&mut out, &report.total);
+    write_models(&mut out, &report.total);
+    write_tools(&mut out, &report.total);
     out
 }
 
 /// A line, or several if it is too long for one.
-fn line(out: &mut String, name: &str, value: &str) {
+fn write_line(out: &mut String, name: &str, value: &str) {
     let value = value.replace('\n', " ");
     let mut lines = vec![String::new()];
     for part in value.split_inclusive(", ") {
-        let is_full = |line: &String| line.chars().count() + part.trim_end().chars().count() > REST;
+        let is_full =
+            |line: &String| line.chars().count() + part.trim_end().chars().count() > REST_WIDTH;
         if lines.last().is_some_and(|line| !line.is_empty() && is_full(line)) {
             lines.push(String::new());
         }
@@ -59,92 +60,96 @@ fn line(out: &mut String, name: &str, value: &str) {
     }
     for (n, line) in lines.iter().enumerate() {
         let name = if n == 0 { name } else { "" };
-        _ = writeln!(out, "{name:<FIRST$}  {}", line.trim_end());
+        _ = writeln!(out, "{name:<FIRST_COLUMN_WIDTH$}  {}", line.trim_end());
     }
 }
 
-fn head(out: &mut String, session: &SessionStats) {
+fn write_session(out: &mut String, session: &SessionStats) {
     let when = session.started.get(..16).unwrap_or_default().replace('T', " ");
     let name = session.name.as_ref().map_or_else(String::new, |name| format!("  {name}"));
-    line(out, "session", &shorten(&format!("{}  {when}{name}", session.short), MAX_TEXT));
+    write_line(out, "session", &shorten(&format!("{}  {when}{name}", session.short), MAX_TEXT));
     if let Some(from) = &session.forked_from {
-        line(out, "forked from", &format!("{from} (what was copied is not counted)"));
+        write_line(out, "forked from", &format!("{from} (what was copied is not counted)"));
     }
 }
 
-fn sessions(sessions: &[SessionStats]) -> String {
+fn session_table(sessions: &[SessionStats]) -> String {
     let mut table =
         Table::new(&["session", "started", "ending", "turns", "steps", "tokens", "cost"]);
     for session in sessions {
         let stats = &session.stats;
-        table.row(vec![
+        table.add_row(vec![
             session.short.clone(),
             session.started.get(..10).unwrap_or_default().to_owned(),
             session.ending.clone().unwrap_or_else(|| "no turn".to_owned()),
             stats.turns.to_string(),
             stats.steps.to_string(),
-            thousands(stats.spending.usage.total()),
-            stats.spending.cost_in_brief(),
+            format_thousands(stats.spending.usage.total()),
+            stats.spending.cost_cell(),
         ]);
     }
-    table.lines(3, 0)
+    table.render(3, 0)
 }
 
-fn numbers(out: &mut String, stats: &Stats) {
+fn write_numbers(out: &mut String, stats: &Stats) {
     if stats.turns > 0 {
-        line(out, "outcome", &list(&stats.outcomes));
+        write_line(out, "outcome", &list_counts(&stats.outcomes));
     }
     match stats.models.len() {
         0 => {}
-        1 => line(out, "model", &stats.models.keys().map(|model| name(model)).collect::<String>()),
-        _ => line(out, "models", &list(&stats.models)),
+        1 => write_line(
+            out,
+            "model",
+            &stats.models.keys().map(|model| shorten_name(model)).collect::<String>(),
+        ),
+        _ => write_line(out, "models", &list_counts(&stats.models)),
     }
     let removed = match stats.removed_turns {
         0 => String::new(),
         n => format!(" ({n} removed by a rewind)"),
     };
-    line(out, "turns", &format!("{}{removed}", stats.turns));
-    line(out, "steps", &thousands(stats.steps.into()));
-    line(out, "tokens", &stats.spending.tokens_in_words());
+    write_line(out, "turns", &format!("{}{removed}", stats.turns));
+    write_line(out, "steps", &format_thousands(stats.steps.into()));
+    write_line(out, "tokens", &stats.spending.tokens_in_words());
     let cost = stats.spending.cost_in_words();
-    line(out, "cost", cost.as_deref().unwrap_or("unknown"));
+    write_line(out, "cost", cost.as_deref().unwrap_or("unknown"));
     let time = &stats.time;
     let mut parts = vec![
-        format!("models {}", duration(time.models_ms)),
-        format!("tools {}", duration(time.tools_ms)),
+        format!("models {}", format_duration(time.models_ms)),
+        format!("tools {}", format_duration(time.tools_ms)),
     ];
     let more = [("checks", time.checks_ms), ("approvals", time.approvals_ms)];
     let more = more.into_iter().filter(|(_, ms)| *ms > 0);
-    parts.extend(more.map(|(what, ms)| format!("{what} {}", duration(ms))));
-    line(out, "time", &format!("{}: {}", duration(time.turns_ms), parts.join(", ")));
-    recovery(out, stats);
-    rarer(out, stats);
+    parts.extend(more.map(|(what, ms)| format!("{what} {}", format_duration(ms))));
+    write_line(out, "time", &format!("{}: {}", format_duration(time.turns_ms), parts.join(", ")));
+    write_recoveries(out, stats);
+    write_optional_counts(out, stats);
 }
 
-fn recovery(out: &mut String, stats: &Stats) {
+fn write_recoveries(out: &mut String, stats: &Stats) {
     let Recoveries { failed, recovered, bypassed, unresolved } = stats.recoveries;
     if failed > 0 {
-        let mut text = format!("{recovered} of {}", counted(failed.into(), "failed action"));
+        let mut text = format!("{recovered} of {}", pluralize(failed.into(), "failed action"));
         let rest = [(bypassed, "left in completed turns"), (unresolved, "unresolved")];
         for (n, what) in rest.into_iter().filter(|(n, _)| *n > 0) {
             text.push_str(&format!(", {n} {what}"));
         }
-        line(out, "recovered", &text);
+        write_line(out, "recovered", &text);
     }
     let responses: BTreeMap<String, u32> =
-        stats.responses().map(|(decision, n)| (decision.clone(), *n)).collect();
+        stats.interventions().map(|(decision, n)| (decision.clone(), *n)).collect();
     if !responses.is_empty() {
-        line(out, "decisions", &list(&responses));
+        write_line(out, "decisions", &list_counts(&responses));
     }
 }
 
 /// Lines that exist only if there is something to count.
-fn rarer(out: &mut String, stats: &Stats) {
+fn write_optional_counts(out: &mut String, stats: &Stats) {
     let mut counts = |name: &str, parts: &[(u32, &str)]| {
         let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
         let parts = parts.collect::<Vec<_>>().join(", ");
         if !parts.is_empty() {
-            line(out, name, &parts);
+            write_line(out, name, &parts);
         }
     };
     counts("checks", &[(stats.checks.passed, "passed"), (stats.checks.failed, "failed")]);
@@ -168,14 +173,16 @@ fn rarer(out: &mut String, stats: &Stats) {
     counts("requests", &[(stats.failed_requests, "failed")]);
     let compactions = &stats.compactions;
     if compactions.n > 0 {
-        let (before, after) =
-            (thousands(compactions.tokens_before), thousands(compactions.tokens_after));
+        let (before, after) = (
+            format_thousands(compactions.tokens_before),
+            format_thousands(compactions.tokens_after),
+        );
         let text = format!("{}, ~{before} → ~{after} tokens", compactions.n);
-        line(out, "compactions", &text);
+        write_line(out, "compactions", &text);
     }
 }
 
-fn models(out: &mut String, stats: &Stats) {
+fn write_models(out: &mut String, stats: &Stats) {
     if stats.purposes.is_empty() {
         return;
     }
@@ -183,21 +190,21 @@ fn models(out: &mut String, stats: &Stats) {
         Table::new(&["model for", "answers", "input", "cached", "output", "cost", "time"]);
     for purpose in PURPOSES {
         let Some(used) = stats.purposes.get(purpose.as_str()) else { continue };
-        table.row(vec![
-            in_words(purpose).to_owned(),
-            thousands(used.answers.into()),
-            thousands(used.spending.usage.input_tokens),
-            thousands(used.spending.usage.cached_tokens),
-            thousands(used.spending.usage.output_tokens),
-            used.spending.cost_in_brief(),
-            duration(used.time_ms),
+        table.add_row(vec![
+            purpose_in_words(purpose).to_owned(),
+            format_thousands(used.answers.into()),
+            format_thousands(used.spending.usage.input_tokens),
+            format_thousands(used.spending.usage.cached_tokens),
+            format_thousands(used.spending.usage.output_tokens),
+            used.spending.cost_cell(),
+            format_duration(used.time_ms),
         ]);
     }
-    _ = write!(out, "\n{}", table.lines(1, FIRST));
+    _ = write!(out, "\n{}", table.render(1, FIRST_COLUMN_WIDTH));
 }
 
 /// What a purpose means.
-fn in_words(purpose: Purpose) -> &'static str {
+fn purpose_in_words(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Main => "the task",
         Purpose::Agent => "sub-agents",
@@ -209,7 +216,7 @@ fn in_words(purpose: Purpose) -> &'static str {
     }
 }
 
-fn tools(out: &mut String, stats: &Stats) {
+fn write_tools(out: &mut String, stats: &Stats) {
     if stats.tools.is_empty() {
         return;
     }
@@ -220,15 +227,15 @@ fn tools(out: &mut String, stats: &Stats) {
             0 => String::new(),
             n => format!("{n} by the kernel"),
         };
-        table.row(vec![
+        table.add_row(vec![
             shorten(tool, MAX_NAME),
-            thousands(used.calls.into()),
-            thousands(failed.into()),
-            duration(used.time_ms),
+            format_thousands(used.calls.into()),
+            format_thousands(failed.into()),
+            format_duration(used.time_ms),
             kernel,
         ]);
     }
-    _ = write!(out, "\n{}", table.lines(1, FIRST));
+    _ = write!(out, "\n{}", table.render(1, FIRST_COLUMN_WIDTH));
     let mut codes: BTreeMap<&str, BTreeMap<String, u32>> = BTreeMap::new();
     for (tool, used) in &stats.tools {
         for (code, n) in &used.failures {
@@ -240,20 +247,20 @@ fn tools(out: &mut String, stats: &Stats) {
     }
     let mut table = Table::new(&["failure", "tools"]);
     for (code, tools) in codes {
-        table.row(vec![code.to_owned(), shorten(&list(&tools), MAX_TEXT)]);
+        table.add_row(vec![code.to_owned(), shorten(&list_counts(&tools), MAX_TEXT)]);
     }
-    _ = write!(out, "\n{}", table.lines(2, FIRST));
+    _ = write!(out, "\n{}", table.render(2, FIRST_COLUMN_WIDTH));
 }
 
 /// `completed 3, failed 1`: the most frequent first.
-fn list(counts: &BTreeMap<String, u32>) -> String {
+fn list_counts(counts: &BTreeMap<String, u32>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
-    let counts = counts.into_iter().map(|(one, n)| format!("{} {n}", name(one)));
+    let counts = counts.into_iter().map(|(one, n)| format!("{} {n}", shorten_name(one)));
     counts.collect::<Vec<_>>().join(", ")
 }
 
 /// A name of the record, cut to a width that fits.
-fn name(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     shorten(name, MAX_TEXT)
 }

@@ -4,19 +4,19 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::lines::{
-    beginning, command_lines, diff_lines, first_line, live_output, n_lines, output, seconds,
-    text_lines, title,
+    beginning_lines, command_lines, count_lines, diff_lines, first_line, format_millis,
+    live_output_lines, output_lines, text_lines, title_line,
 };
-use super::{Detail, Look, RUNNING_LINES};
-use crate::tui::text::{cut, hang};
-use crate::tui::theme::Part;
+use super::{Detail, RUNNING_LINES, RenderOptions};
+use crate::tui::text::{truncate, wrap_with_prefixes};
+use crate::tui::theme::StyleRole;
 use agent_protocol::control::Grant;
 use agent_protocol::envelope::{Envelope, ErrorCode};
-use agent_protocol::event::ChangedBy;
+use agent_protocol::event::ChangeAuthor;
 use agent_protocol::question::{Question as Inquiry, UserAnswer};
-use agent_protocol::view::{mcp_subject, place_of_command, view};
-use agent_protocol::visible::{literal, literal_line, prose};
-use agent_protocol::{Object, counted};
+use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escape_prose};
+use agent_protocol::view::{command_place, mcp_subject, render_for_model};
+use agent_protocol::{Object, pluralize};
 
 /// Limits in brief: lines of a diff, of an output, and of the output of a failed command.
 const DIFF_LINES: usize = 24;
@@ -35,10 +35,10 @@ pub(in crate::tui) struct Call {
     /// Where and how a command runs, if not in the foreground in the root.
     place: Option<String>,
     /// Its subject as the model wrote it, if a hook changed the call.
-    written: Option<String>,
-    pub(in crate::tui) question: Option<Box<Question>>,
+    model_subject: Option<String>,
+    pub(in crate::tui) question: Option<Box<PermissionQuestion>>,
     /// What it asks the user.
-    pub(in crate::tui) asks: Vec<Inquiry>,
+    pub(in crate::tui) questions: Vec<Inquiry>,
     pub(in crate::tui) state: CallState,
 }
 
@@ -50,39 +50,39 @@ pub(in crate::tui) enum CallState {
     /// Running, with the end of its output.
     Running { tail: String },
     /// Finished.
-    Done(Box<Outcome>),
+    Done(Box<CallOutcome>),
 }
 
 /// The permission question about a call.
 #[derive(Clone, Debug)]
-pub(in crate::tui) struct Question {
+pub(in crate::tui) struct PermissionQuestion {
     /// Empty if it was explained before.
-    pub(in crate::tui) why: String,
+    pub(in crate::tui) reason: String,
     pub(in crate::tui) grants: Vec<Grant>,
     pub(in crate::tui) diff: Option<String>,
 }
 
 /// The result of a call.
 #[derive(Debug)]
-pub(in crate::tui) struct Outcome {
-    mark: Mark,
+pub(in crate::tui) struct CallOutcome {
+    mark: OutcomeMark,
     summary: String,
     note: String,
-    body: Body,
+    body: OutcomeBody,
     /// What the sandbox refused or changed.
     notes: Vec<String>,
     time_ms: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
+enum OutcomeMark {
     Good,
     Partial,
     Bad,
 }
 
 #[derive(Debug)]
-enum Body {
+enum OutcomeBody {
     None,
     /// A diff, and the number of changed lines.
     Diff(String, usize),
@@ -105,53 +105,53 @@ impl Call {
         Self {
             id: id.to_owned(),
             tool: tool.to_owned(),
-            subject: subject(tool, &input),
-            place: place_of_command(tool, &input),
-            written: None,
+            subject: call_subject(tool, &input),
+            place: command_place(tool, &input),
+            model_subject: None,
             question: None,
-            asks: Vec::new(),
+            questions: Vec::new(),
             state: CallState::Waiting,
         }
     }
 
     /// The call is made with this input.
-    pub(in crate::tui) fn is_made_with(&mut self, input: &Object, changed_by: Option<ChangedBy>) {
-        self.place = place_of_command(&self.tool, input);
-        let written = std::mem::replace(&mut self.subject, subject(&self.tool, input));
-        if changed_by == Some(ChangedBy::Hook) {
-            self.written.get_or_insert(written);
+    pub(in crate::tui) fn set_input(&mut self, input: &Object, changed_by: Option<ChangeAuthor>) {
+        self.place = command_place(&self.tool, input);
+        let written = std::mem::replace(&mut self.subject, call_subject(&self.tool, input));
+        if changed_by == Some(ChangeAuthor::Hook) {
+            self.model_subject.get_or_insert(written);
         }
     }
 
-    fn change_lines(&self, look: Look) -> Vec<Line<'static>> {
-        let Some(written) = &self.written else { return Vec::new() };
+    fn change_lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
+        let Some(written) = &self.model_subject else { return Vec::new() };
         let mut text = "a hook changed this call".to_owned();
         // A change of other arguments is in the call's result.
         if *written != self.subject {
-            text.push_str(&format!("; the model wrote: {}", literal_line(written)));
+            text.push_str(&format!("; the model wrote: {}", escape_literal_line(written)));
         }
-        let (indent, quiet) = (Span::raw("  "), look.theme.style(Part::Quiet));
-        hang(&indent, &indent, &[Span::styled(text, quiet)], look.width)
+        let (indent, quiet) = (Span::raw("  "), look.theme.style(StyleRole::Quiet));
+        wrap_with_prefixes(&indent, &indent, &[Span::styled(text, quiet)], look.width)
     }
 
     pub(in crate::tui) fn finish(&mut self, envelope: &Envelope) {
         let has_begun = matches!(self.state, CallState::Running { .. });
-        self.state = CallState::Done(Box::new(Outcome::new(&self.tool, envelope, has_begun)));
+        self.state = CallState::Done(Box::new(CallOutcome::new(&self.tool, envelope, has_begun)));
     }
 
     /// The turn ended without a result.
-    pub(in crate::tui) fn give_up(&mut self) {
-        self.state = CallState::Done(Box::new(Outcome {
-            mark: Mark::Bad,
+    pub(in crate::tui) fn mark_not_run(&mut self) {
+        self.state = CallState::Done(Box::new(CallOutcome {
+            mark: OutcomeMark::Bad,
             summary: "not run".to_owned(),
             note: String::new(),
-            body: Body::None,
+            body: OutcomeBody::None,
             notes: Vec::new(),
             time_ms: 0,
         }));
     }
 
-    pub(super) fn lines(&self, look: Look, detail: Detail) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, look: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
         let mut lines = self.question_lines(look);
         // A waiting call has no result yet.
         if lines.is_empty() || !matches!(self.state, CallState::Waiting) {
@@ -161,18 +161,18 @@ impl Call {
     }
 
     /// The permission question with its details.
-    pub(in crate::tui) fn question_lines(&self, look: Look) -> Vec<Line<'static>> {
+    pub(in crate::tui) fn question_lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
         let Some(question) = &self.question else { return Vec::new() };
         let (name, subject) = (self.name(look), first_line(&self.subject));
-        let mut lines = vec![title(("? ", Part::Warn), &name, &subject, "", look)];
-        let is_whole = self.is_whole_in(&lines[0]);
-        let quiet = look.theme.style(Part::Quiet);
+        let mut lines = vec![title_line(("? ", StyleRole::Warn), &name, &subject, "", look)];
+        let is_whole = self.is_subject_in(&lines[0]);
+        let quiet = look.theme.style(StyleRole::Quiet);
         lines.extend(self.place_lines(&name, look));
         lines.extend(self.change_lines(look));
-        if !question.why.is_empty() {
+        if !question.reason.is_empty() {
             let indent = Span::raw("  ");
-            let why = Span::styled(literal(&question.why).into_owned(), quiet);
-            lines.extend(hang(&indent, &indent, &[why], look.width));
+            let why = Span::styled(escape_literal(&question.reason).into_owned(), quiet);
+            lines.extend(wrap_with_prefixes(&indent, &indent, &[why], look.width));
         }
         if !is_whole {
             lines.extend(command_lines(&self.subject, look));
@@ -184,62 +184,68 @@ impl Call {
     }
 
     /// The tool, and where its command runs. A long directory is cut.
-    pub(in crate::tui) fn name(&self, look: Look) -> String {
+    pub(in crate::tui) fn name(&self, look: RenderOptions) -> String {
         match &self.place {
             None => self.tool.clone(),
             Some(place) => {
-                format!("{} ({})", self.tool, cut(&literal_line(place), look.width / 2))
+                format!("{} ({})", self.tool, truncate(&escape_literal_line(place), look.width / 2))
             }
         }
     }
 
     /// The whole place, if this name does not contain it.
-    fn place_lines(&self, name: &str, look: Look) -> Vec<Line<'static>> {
-        let place = self.place.as_deref().map(literal_line);
+    fn place_lines(&self, name: &str, look: RenderOptions) -> Vec<Line<'static>> {
+        let place = self.place.as_deref().map(escape_literal_line);
         let Some(place) = place.filter(|place| !name.contains(&**place)) else { return Vec::new() };
         let indent = Span::raw("  ");
-        hang(&indent, &indent, &[Span::raw(place.into_owned())], look.width)
+        wrap_with_prefixes(&indent, &indent, &[Span::raw(place.into_owned())], look.width)
     }
 
     /// This title contains the whole subject.
-    fn is_whole_in(&self, title: &Line<'_>) -> bool {
-        title.to_string().contains(literal(&self.subject).trim())
+    fn is_subject_in(&self, title: &Line<'_>) -> bool {
+        title.to_string().contains(escape_literal(&self.subject).trim())
     }
 
     /// Its state or result.
-    pub(in crate::tui) fn outcome_lines(&self, look: Look, detail: Detail) -> Vec<Line<'static>> {
+    pub(in crate::tui) fn outcome_lines(
+        &self,
+        look: RenderOptions,
+        detail: Detail,
+    ) -> Vec<Line<'static>> {
         let (name, subject) = (self.name(look), first_line(&self.subject));
         let outcome = match &self.state {
             CallState::Waiting => {
-                return vec![title(("· ", Part::Quiet), &name, &subject, "", look)];
+                return vec![title_line(("· ", StyleRole::Quiet), &name, &subject, "", look)];
             }
             CallState::Running { tail } => {
-                let mut lines = vec![title(("◦ ", Part::User), &name, &subject, "", look)];
-                lines.extend(live_output(tail, RUNNING_LINES, look));
-                lines.extend(self.asks.iter().flat_map(|asks| inquiry_lines(asks, look)));
+                let mut lines =
+                    vec![title_line(("◦ ", StyleRole::User), &name, &subject, "", look)];
+                lines.extend(live_output_lines(tail, RUNNING_LINES, look));
+                lines
+                    .extend(self.questions.iter().flat_map(|asks| user_question_lines(asks, look)));
                 return lines;
             }
             CallState::Done(outcome) => outcome,
         };
         // Plan changes are displayed as a plan.
-        if self.tool == "TodoWrite" && outcome.mark != Mark::Bad && detail == Detail::Brief {
+        if self.tool == "TodoWrite" && outcome.mark != OutcomeMark::Bad && detail == Detail::Brief {
             return Vec::new();
         }
         let mark = match outcome.mark {
-            Mark::Good => ("✓ ", Part::Good),
-            Mark::Partial => ("! ", Part::Warn),
-            Mark::Bad => ("✗ ", Part::Bad),
+            OutcomeMark::Good => ("✓ ", StyleRole::Good),
+            OutcomeMark::Partial => ("! ", StyleRole::Warn),
+            OutcomeMark::Bad => ("✗ ", StyleRole::Bad),
         };
         let mut how = outcome.summary.clone();
         // The time includes waiting for the user's answer.
         if outcome.time_ms >= 1000 && self.question.is_none() {
-            how.push_str(&format!("  {}", seconds(outcome.time_ms)));
+            how.push_str(&format!("  {}", format_millis(outcome.time_ms)));
         }
-        let mut lines = vec![title(mark, &name, &subject, how.trim(), look)];
+        let mut lines = vec![title_line(mark, &name, &subject, how.trim(), look)];
         if detail == Detail::Full {
             lines.extend(self.place_lines(&name, look));
             lines.extend(self.change_lines(look));
-            if !self.is_whole_in(&lines[0]) {
+            if !self.is_subject_in(&lines[0]) {
                 lines.extend(command_lines(&self.subject, look));
             }
         }
@@ -249,8 +255,9 @@ impl Call {
         let indent = Span::raw("  ");
         if !outcome.note.is_empty() {
             let style = look.theme.style(mark.1);
-            let note = prose(&outcome.note).replace('\n', " ");
-            let mut note = hang(&indent, &indent, &[Span::styled(note, style)], look.width);
+            let note = escape_prose(&outcome.note).replace('\n', " ");
+            let mut note =
+                wrap_with_prefixes(&indent, &indent, &[Span::styled(note, style)], look.width);
             if detail == Detail::Brief && note.len() > NOTE_LINES {
                 note.truncate(NOTE_LINES);
                 if let Some(last) = note.last_mut() {
@@ -261,27 +268,30 @@ impl Call {
         }
         let is_shown = self.question.as_ref().is_some_and(|question| question.diff.is_some());
         match &outcome.body {
-            Body::Diff(..) if is_shown && detail == Detail::Brief => {}
-            Body::Diff(diff, n_changed) => {
+            OutcomeBody::Diff(..) if is_shown && detail == Detail::Brief => {}
+            OutcomeBody::Diff(diff, n_changed) => {
                 lines.extend(diff_lines(diff, *n_changed, DIFF_LINES, look, detail));
             }
-            Body::Output(text, left_out) => {
-                let most = if outcome.mark == Mark::Bad { FAILED_LINES } else { OUTPUT_LINES };
-                lines.extend(output(text, Some(*left_out), most, look, detail));
+            OutcomeBody::Output(text, left_out) => {
+                let most =
+                    if outcome.mark == OutcomeMark::Bad { FAILED_LINES } else { OUTPUT_LINES };
+                lines.extend(output_lines(text, Some(*left_out), most, look, detail));
             }
-            Body::Answer(text, left_out) => {
-                lines.extend(beginning(text, *left_out, OUTPUT_LINES, look, detail));
+            OutcomeBody::Answer(text, left_out) => {
+                lines.extend(beginning_lines(text, *left_out, OUTPUT_LINES, look, detail));
             }
-            Body::Answers(answers) => {
+            OutcomeBody::Answers(answers) => {
                 lines.extend(answers.iter().flat_map(|answer| answer_lines(answer, look)));
             }
-            Body::Text(text) if detail == Detail::Full => lines.extend(text_lines(text, look)),
-            Body::None | Body::Text(_) => {}
+            OutcomeBody::Text(text) if detail == Detail::Full => {
+                lines.extend(text_lines(text, look));
+            }
+            OutcomeBody::None | OutcomeBody::Text(_) => {}
         }
-        let style = look.theme.style(Part::Warn);
+        let style = look.theme.style(StyleRole::Warn);
         for note in &outcome.notes {
-            let note = format!("! {}", prose(note).replace('\n', " "));
-            lines.extend(hang(
+            let note = format!("! {}", escape_prose(note).replace('\n', " "));
+            lines.extend(wrap_with_prefixes(
                 &indent,
                 &Span::raw("    "),
                 &[Span::styled(note, style)],
@@ -292,7 +302,7 @@ impl Call {
     }
 }
 
-impl Outcome {
+impl CallOutcome {
     fn new(tool: &str, envelope: &Envelope, has_begun: bool) -> Self {
         let data = &envelope.data;
         let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -300,23 +310,23 @@ impl Outcome {
         let number = |name: &str| data.get(name).and_then(Value::as_u64);
         let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
         let (mut mark, mut note) = match envelope.error() {
-            Some(error) => (Mark::Bad, error.in_words()),
+            Some(error) => (OutcomeMark::Bad, error.in_words()),
             // A page of a file or list is complete as requested.
             None if envelope.status() == "partial"
                 && (tool == "Bash" && !failing_stages(data).is_empty()
                     || data.contains_key("encoding_guessed")) =>
             {
-                (Mark::Partial, String::new())
+                (OutcomeMark::Partial, String::new())
             }
-            None => (Mark::Good, String::new()),
+            None => (OutcomeMark::Good, String::new()),
         };
         // The program ended while it ran.
         let is_uncertain = data.contains_key("uncertain");
         if is_uncertain {
-            mark = Mark::Partial;
+            mark = OutcomeMark::Partial;
         }
         let code = envelope.error().map(|error| error.code);
-        let mut body = Body::None;
+        let mut body = OutcomeBody::None;
         let mut is_explained = false;
         let has_run = code != Some(ErrorCode::Cancelled) || data.contains_key("stdout");
         let summary = match (tool, code) {
@@ -368,7 +378,7 @@ impl Outcome {
                 let (from, to) = (number("start_line"), number("end_line"));
                 let total = number("total_lines").unwrap_or(0);
                 match (from, to) {
-                    (Some(1), Some(to)) if to == total => counted(total, "line"),
+                    (Some(1), Some(to)) if to == total => pluralize(total, "line"),
                     (Some(from), Some(to)) => format!("{from}–{to} of {total}"),
                     _ => String::new(),
                 }
@@ -397,15 +407,15 @@ impl Outcome {
                     n => format!("{lines}{n} files"),
                 }
             }
-            ("Glob", None) => counted(count("paths") as u64, "file"),
-            ("LS", None) => counted(stat("total_entries"), "entry"),
+            ("Glob", None) => pluralize(count("paths") as u64, "file"),
+            ("LS", None) => pluralize(stat("total_entries"), "entry"),
             ("BashOutput", None) => {
                 body = command_output(envelope);
-                state_of(data)
+                background_state(data)
             }
             ("AskUser", None) => {
                 let answers = data.get("answers").cloned().unwrap_or_default();
-                body = Body::Answers(serde_json::from_value(answers).unwrap_or_default());
+                body = OutcomeBody::Answers(serde_json::from_value(answers).unwrap_or_default());
                 String::new()
             }
             (_, None) => String::new(),
@@ -413,13 +423,13 @@ impl Outcome {
         if !text("diff_preview").is_empty() {
             let n_changed = stat("lines_added") + stat("lines_removed");
             let n_changed = usize::try_from(n_changed).unwrap_or(usize::MAX);
-            body = Body::Diff(text("diff_preview").to_owned(), n_changed);
+            body = OutcomeBody::Diff(text("diff_preview").to_owned(), n_changed);
         }
         if mcp_subject(tool, &Object::new()).is_some() {
             body = server_answer(envelope);
         }
-        if matches!(body, Body::None) {
-            body = Body::Text(view(envelope));
+        if matches!(body, OutcomeBody::None) {
+            body = OutcomeBody::Text(render_for_model(envelope));
         }
         let needs_words =
             code.is_some_and(|code| code != ErrorCode::CommandFailed) && !is_explained;
@@ -432,7 +442,7 @@ impl Outcome {
 }
 
 /// The state of a background command.
-fn state_of(data: &Object) -> String {
+fn background_state(data: &Object) -> String {
     let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
     match data.get("exit_code").and_then(Value::as_i64) {
         _ if is_running => "running".to_owned(),
@@ -442,36 +452,42 @@ fn state_of(data: &Object) -> String {
 }
 
 /// The output of a command, which may be cut.
-fn command_output(envelope: &Envelope) -> Body {
+fn command_output(envelope: &Envelope) -> OutcomeBody {
     let data = |name: &str| envelope.data.get(name);
     let is_cut = data("truncated").and_then(Value::as_bool) == Some(true);
     let streams = ["stdout", "stderr"];
     let texts = streams.map(|name| data(name).and_then(Value::as_str).unwrap_or_default());
     let left_out = streams.iter().zip(texts).map(|(name, text)| {
         let total = envelope.stats.get(&format!("{name}_lines")).and_then(Value::as_u64);
-        usize::try_from(total.unwrap_or(0)).unwrap_or(usize::MAX).saturating_sub(n_lines(text))
+        usize::try_from(total.unwrap_or(0)).unwrap_or(usize::MAX).saturating_sub(count_lines(text))
     });
     let left_out = if is_cut { left_out.sum() } else { 0 };
-    Body::Output(texts.concat(), left_out)
+    OutcomeBody::Output(texts.concat(), left_out)
 }
 
 /// The answer of an MCP server, which may be cut.
-fn server_answer(envelope: &Envelope) -> Body {
+fn server_answer(envelope: &Envelope) -> OutcomeBody {
     let field = |name: &str| envelope.data.get(name);
     let content = field("content").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     if let Some(text) = content {
         let total = envelope.stats.get("content_lines").and_then(Value::as_u64).unwrap_or(0);
         let total = usize::try_from(total).unwrap_or(usize::MAX);
-        return Body::Answer(text.to_owned(), total.saturating_sub(n_lines(text)));
+        return OutcomeBody::Answer(text.to_owned(), total.saturating_sub(count_lines(text)));
     }
-    field("structured").map_or(Body::None, |value| Body::Answer(format!("{value:#}"), 0))
+    field("structured")
+        .map_or(OutcomeBody::None, |value| OutcomeBody::Answer(format!("{value:#}"), 0))
 }
 
 /// A question of the model with its options.
-fn inquiry_lines(asks: &Inquiry, look: Look) -> Vec<Line<'static>> {
+fn user_question_lines(asks: &Inquiry, look: RenderOptions) -> Vec<Line<'static>> {
     let line = |indent: &'static str, text: &str| {
         let indent = Span::raw(indent);
-        hang(&indent, &indent, &[Span::raw(prose(text.trim()).into_owned())], look.width)
+        wrap_with_prefixes(
+            &indent,
+            &indent,
+            &[Span::raw(escape_prose(text.trim()).into_owned())],
+            look.width,
+        )
     };
     let mut lines = line("  ", &asks.question);
     for option in &asks.options {
@@ -482,12 +498,15 @@ fn inquiry_lines(asks: &Inquiry, look: Look) -> Vec<Line<'static>> {
 }
 
 /// A question of the model and the user's answer.
-fn answer_lines(answer: &UserAnswer, look: Look) -> Vec<Line<'static>> {
+fn answer_lines(answer: &UserAnswer, look: RenderOptions) -> Vec<Line<'static>> {
     let indent = Span::raw("  ");
-    let question = format!("{} → ", prose(answer.question.trim()));
-    let question = Span::styled(question, look.theme.style(Part::Quiet));
-    let words = Span::styled(prose(&answer.in_words()).into_owned(), look.theme.style(Part::User));
-    hang(&indent, &indent, &[question, words], look.width)
+    let question = format!("{} → ", escape_prose(answer.question.trim()));
+    let question = Span::styled(question, look.theme.style(StyleRole::Quiet));
+    let words = Span::styled(
+        escape_prose(&answer.in_words()).into_owned(),
+        look.theme.style(StyleRole::User),
+    );
+    wrap_with_prefixes(&indent, &indent, &[question, words], look.width)
 }
 
 /// The failed stages of a pipeline except the last.
@@ -504,7 +523,7 @@ fn failing_stages(data: &Object) -> String {
 }
 
 /// The input field that describes the call best.
-fn subject(tool: &str, input: &Object) -> String {
+fn call_subject(tool: &str, input: &Object) -> String {
     if let Some(subject) = mcp_subject(tool, input) {
         return subject;
     }
@@ -529,7 +548,7 @@ fn subject(tool: &str, input: &Object) -> String {
         // The questions follow with their answers.
         "AskUser" => match input.get("questions").and_then(Value::as_array).map_or(0, Vec::len) {
             0 => String::new(),
-            n => counted(n as u64, "question"),
+            n => pluralize(n as u64, "question"),
         },
         "Skill" => text("name").to_owned(),
         _ => ["command", "path", "pattern", "id"]

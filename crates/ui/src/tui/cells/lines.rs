@@ -4,33 +4,37 @@ use std::borrow::Cow;
 
 use ratatui::text::{Line, Span};
 
-use super::{Detail, Look};
-use crate::tui::highlight::{Language, Open};
-use crate::tui::text::{cut, hang, width, with_prefix, wrap};
-use crate::tui::theme::Part;
-use agent_protocol::command_output::displayed;
-use agent_protocol::visible::{literal, literal_line, prose};
+use super::{Detail, RenderOptions};
+use crate::tui::highlight::{Language, OpenConstruct};
+use crate::tui::text::{prefix_line, truncate, width, wrap, wrap_with_prefixes};
+use crate::tui::theme::StyleRole;
+use agent_protocol::command_output::render_output;
+use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escape_prose};
 
 /// `✓ Edit src/a.rs  +3 −1`: the subject is shortened first.
-pub(super) fn title(
-    (mark, part): (&str, Part),
+pub(super) fn title_line(
+    (mark, part): (&str, StyleRole),
     tool: &str,
     subject: &str,
     how: &str,
-    look: Look,
+    look: RenderOptions,
 ) -> Line<'static> {
     let theme = look.theme;
     let mut spans = vec![Span::styled(mark.to_owned(), theme.style(part))];
     let mut used = width(mark);
     if !tool.is_empty() {
         used += width(tool) + 1;
-        spans.push(Span::styled(format!("{} ", literal_line(tool)), theme.style(Part::Tool)));
+        spans.push(Span::styled(
+            format!("{} ", escape_literal_line(tool)),
+            theme.style(StyleRole::Tool),
+        ));
     }
-    let how = cut(how, look.width.saturating_sub(used + 2)).into_owned();
+    let how = truncate(how, look.width.saturating_sub(used + 2)).into_owned();
     let room = look.width.saturating_sub(used + if how.is_empty() { 0 } else { width(&how) + 2 });
-    spans.push(Span::raw(cut(subject, room).into_owned()));
+    spans.push(Span::raw(truncate(subject, room).into_owned()));
     if !how.is_empty() {
-        let part = if part == Part::Bad || part == Part::Warn { part } else { Part::Quiet };
+        let part =
+            if part == StyleRole::Bad || part == StyleRole::Warn { part } else { StyleRole::Quiet };
         spans.push(Span::styled(format!("  {how}"), theme.style(part)));
     }
     Line::from(spans)
@@ -38,26 +42,26 @@ pub(super) fn title(
 
 /// The first line of a command or another subject of a call.
 pub(super) fn first_line(text: &str) -> String {
-    let text = literal(text);
+    let text = escape_literal(text);
     match text.trim().split_once('\n') {
         Some((first, _)) => format!("{} …", first.trim_end()),
         None => text.trim().to_owned(),
     }
 }
 
-pub(super) fn prefixed(
+pub(super) fn prefixed_lines(
     mark: &str,
-    part: Part,
+    part: StyleRole,
     text: &str,
-    of_text: Part,
-    look: Look,
+    of_text: StyleRole,
+    look: RenderOptions,
 ) -> Vec<Line<'static>> {
     let first = Span::styled(mark.to_owned(), look.theme.style(part));
     let rest = Span::raw(" ".repeat(width(mark)));
     let style = look.theme.style(of_text);
     let lines = text.split('\n').enumerate().flat_map(|(n, line)| {
         let mark = if n == 0 { &first } else { &rest };
-        hang(mark, &rest, &[Span::styled(line.to_owned(), style)], look.width)
+        wrap_with_prefixes(mark, &rest, &[Span::styled(line.to_owned(), style)], look.width)
     });
     lines.collect()
 }
@@ -68,11 +72,11 @@ const LAST_LINES: usize = 4;
 const LINE_BYTES: usize = 1000;
 
 /// A message of the user. In brief, the middle of a long one and the end of a long line are only counted.
-pub(super) fn message(text: &str, look: Look, detail: Detail) -> Vec<Line<'static>> {
-    let style = look.theme.style(Part::Prompt);
-    let mark = Span::styled("› ", style.patch(look.theme.style(Part::User)));
+pub(super) fn message_lines(text: &str, look: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
+    let style = look.theme.style(StyleRole::Prompt);
+    let mark = Span::styled("› ", style.patch(look.theme.style(StyleRole::User)));
     let indent = Span::styled("  ", style);
-    let n_lines = n_lines(text).max(1);
+    let n_lines = count_lines(text).max(1);
     // A few more lines are shown instead of being counted.
     let is_folded = detail == Detail::Brief && n_lines > FIRST_LINES + LAST_LINES + 2;
     let n_first = if is_folded { FIRST_LINES } else { n_lines };
@@ -81,18 +85,18 @@ pub(super) fn message(text: &str, look: Look, detail: Detail) -> Vec<Line<'stati
         let whole = line.len();
         let kept = if detail == Detail::Brief { LINE_BYTES } else { whole };
         let (line, rest) = line.split_at(line.floor_char_boundary(kept.min(whole)));
-        let mut line = prose(line).into_owned();
+        let mut line = escape_prose(line).into_owned();
         if !rest.is_empty() {
             line.push_str(&format!(" … {} more characters", rest.chars().count()));
         }
         let prefix = if lines.is_empty() { &mark } else { &indent };
-        lines.extend(hang(prefix, &indent, &[Span::styled(line, style)], look.width));
+        lines.extend(wrap_with_prefixes(prefix, &indent, &[Span::styled(line, style)], look.width));
     };
     let text = if text.is_empty() { "\n" } else { text };
     text.lines().take(n_first).for_each(|line| add(line, style));
     if is_folded {
         let n_more = n_lines - FIRST_LINES - LAST_LINES;
-        add(&format!("… {n_more} more lines"), style.patch(look.theme.style(Part::Quiet)));
+        add(&format!("… {n_more} more lines"), style.patch(look.theme.style(StyleRole::Quiet)));
         let last: Vec<&str> = text.lines().rev().take(LAST_LINES).collect();
         last.into_iter().rev().for_each(|line| add(line, style));
     }
@@ -108,59 +112,59 @@ pub(super) fn message(text: &str, look: Look, detail: Detail) -> Vec<Line<'stati
 }
 
 /// A whole command, highlighted.
-pub(super) fn command_lines(command: &str, look: Look) -> Vec<Line<'static>> {
-    let mut open = Open::Nothing;
+pub(super) fn command_lines(command: &str, look: RenderOptions) -> Vec<Line<'static>> {
+    let mut open = OpenConstruct::Nothing;
     let indent = Span::raw("    ");
     let mut lines = Vec::new();
-    for line in literal(command).trim_end().split('\n') {
-        let (spans, next) = match Language::named("sh") {
-            Some(shell) => shell.line(line, open, look.theme),
-            None => (vec![Span::raw(line.to_owned())], Open::Nothing),
+    for line in escape_literal(command).trim_end().split('\n') {
+        let (spans, next) = match Language::from_name("sh") {
+            Some(shell) => shell.highlight_line(line, open, look.theme),
+            None => (vec![Span::raw(line.to_owned())], OpenConstruct::Nothing),
         };
         open = next;
-        lines.extend(hang(&indent, &indent, &spans, look.width));
+        lines.extend(wrap_with_prefixes(&indent, &indent, &spans, look.width));
     }
     lines
 }
 
 /// The number of lines of a text.
-pub(super) fn n_lines(text: &str) -> usize {
+pub(super) fn count_lines(text: &str) -> usize {
     let is_begun = !text.is_empty() && !text.ends_with('\n');
     memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_begun)
 }
 
 /// A text that is no output of a command.
-pub(super) fn text_lines(text: &str, look: Look) -> Vec<Line<'static>> {
-    all_lines(&prose(text), look)
+pub(super) fn text_lines(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
+    indented_lines(&escape_prose(text), look)
 }
 
-fn all_lines(text: &str, look: Look) -> Vec<Line<'static>> {
-    let quiet = look.theme.style(Part::Quiet);
+fn indented_lines(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
+    let quiet = look.theme.style(StyleRole::Quiet);
     let room = look.width.saturating_sub(4).max(1);
     let lines = text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
         let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
-        lines.map(|line| with_prefix(Span::raw("    "), line))
+        lines.map(|line| prefix_line(Span::raw("    "), line))
     });
     lines.collect()
 }
 
 /// The end of a command's output, or all of it. `left_out`: number of lines of the output that the text lacks; `None`
 /// if it is not known.
-pub(super) fn output(
+pub(super) fn output_lines(
     text: &str,
     left_out: Option<usize>,
     most: usize,
-    look: Look,
+    look: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
     if detail == Detail::Full {
-        return all_lines(&displayed(text), look);
+        return indented_lines(&render_output(text), look);
     }
     let text = text.trim_end();
     if text.is_empty() {
         return Vec::new();
     }
-    let n_lines = n_lines(text);
+    let n_lines = count_lines(text);
     // A single additional line is shown instead of being counted.
     let shown = if n_lines <= most + 1 { n_lines } else { most };
     let mut lines = Vec::new();
@@ -169,56 +173,66 @@ pub(super) fn output(
             Some(left_out) => format!("    … {} more lines", n_lines - shown + left_out),
             None => "    … earlier lines".to_owned(),
         };
-        let more = cut(&more, look.width).into_owned();
-        lines.push(Line::styled(more, look.theme.style(Part::Quiet)));
+        let more = truncate(&more, look.width).into_owned();
+        lines.push(Line::styled(more, look.theme.style(StyleRole::Quiet)));
     }
     lines.extend(last_lines(text, shown, look));
     lines
 }
 
 /// The beginning of an answer, or all of it. `left_out`: number of lines that the text lacks.
-pub(super) fn beginning(
+pub(super) fn beginning_lines(
     text: &str,
     left_out: usize,
     most: usize,
-    look: Look,
+    look: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
     if detail == Detail::Full {
         return text_lines(text, look);
     }
-    let n_lines = n_lines(text.trim_end()) + left_out;
+    let n_lines = count_lines(text.trim_end()) + left_out;
     let shown = if n_lines <= most + 1 { n_lines } else { most };
-    let mut lines: Vec<_> =
-        text.trim_end().split('\n').take(shown).map(|line| quiet_line(line, prose, look)).collect();
+    let mut lines: Vec<_> = text
+        .trim_end()
+        .split('\n')
+        .take(shown)
+        .map(|line| quiet_line(line, escape_prose, look))
+        .collect();
     if n_lines > shown {
         let more = format!("    … {} more lines", n_lines - shown);
-        lines
-            .push(Line::styled(cut(&more, look.width).into_owned(), look.theme.style(Part::Quiet)));
+        lines.push(Line::styled(
+            truncate(&more, look.width).into_owned(),
+            look.theme.style(StyleRole::Quiet),
+        ));
     }
     lines
 }
 
 /// The end of an output that is still being written.
-pub(super) fn live_output(tail: &str, most: usize, look: Look) -> Vec<Line<'static>> {
+pub(super) fn live_output_lines(
+    tail: &str,
+    most: usize,
+    look: RenderOptions,
+) -> Vec<Line<'static>> {
     let tail = tail.trim_end();
     let is_more = memchr::memchr_iter(b'\n', tail.as_bytes()).nth(most.saturating_sub(1)).is_some();
-    let more = is_more.then(|| Line::styled("    …", look.theme.style(Part::Quiet)));
+    let more = is_more.then(|| Line::styled("    …", look.theme.style(StyleRole::Quiet)));
     let lines = if tail.is_empty() { Vec::new() } else { last_lines(tail, most, look) };
     more.into_iter().chain(lines).collect()
 }
 
-fn last_lines(text: &str, n_lines: usize, look: Look) -> Vec<Line<'static>> {
+fn last_lines(text: &str, n_lines: usize, look: RenderOptions) -> Vec<Line<'static>> {
     let last: Vec<&str> = text.rsplit('\n').take(n_lines).collect();
-    last.into_iter().rev().map(|line| quiet_line(line, displayed, look)).collect()
+    last.into_iter().rev().map(|line| quiet_line(line, render_output, look)).collect()
 }
 
-fn quiet_line(line: &str, show: fn(&str) -> Cow<'_, str>, look: Look) -> Line<'static> {
+fn quiet_line(line: &str, show: fn(&str) -> Cow<'_, str>, look: RenderOptions) -> Line<'static> {
     // Only the part of a line that can be displayed is processed.
     let end = line.floor_char_boundary(line.len().min(64 * 1024));
     let line = show(&line[..end]);
     let room = look.width.saturating_sub(4).max(1);
-    Line::styled(format!("    {}", cut(&line, room)), look.theme.style(Part::Quiet))
+    Line::styled(format!("    {}", truncate(&line, room)), look.theme.style(StyleRole::Quiet))
 }
 
 /// A unified diff with line numbers. `n_changed`: number of changed lines, also of those that it lacks.
@@ -226,7 +240,7 @@ pub(super) fn diff_lines(
     diff: &str,
     n_changed: usize,
     most: usize,
-    look: Look,
+    look: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
     let theme = look.theme;
@@ -240,9 +254,9 @@ pub(super) fn diff_lines(
         }
         if line.starts_with("@@") {
             let is_first = old == 0 && new == 0;
-            (old, new) = hunk(line);
+            (old, new) = hunk_starts(line);
             if !is_first {
-                lines.push(Line::styled("       ⋮", theme.style(Part::Quiet)));
+                lines.push(Line::styled("       ⋮", theme.style(StyleRole::Quiet)));
             }
             continue;
         }
@@ -254,19 +268,19 @@ pub(super) fn diff_lines(
         }
         n_shown += is_change;
         let (number, part) = match mark {
-            "+" => (new, Part::Added),
-            "-" => (old, Part::Removed),
-            _ => (new, Part::Quiet),
+            "+" => (new, StyleRole::Added),
+            "-" => (old, StyleRole::Removed),
+            _ => (new, StyleRole::Quiet),
         };
         old += usize::from(mark != "+");
         new += usize::from(mark != "-");
         let style = theme.style(part);
-        let text = prose(text);
+        let text = escape_prose(text);
         let number = if mark == "\\" { String::new() } else { number.to_string() };
         let first = Span::styled(format!("  {number:>5} {mark} "), style);
         let rest = Span::raw(" ".repeat(width(&first.content)));
         if detail == Detail::Full {
-            lines.extend(hang(
+            lines.extend(wrap_with_prefixes(
                 &first,
                 &rest,
                 &[Span::styled(text.into_owned(), style)],
@@ -274,7 +288,7 @@ pub(super) fn diff_lines(
             ));
         } else {
             let room = look.width.saturating_sub(width(&first.content)).max(1);
-            let text = cut(&text, room).into_owned();
+            let text = truncate(&text, room).into_owned();
             lines.push(Line::from(vec![first, Span::styled(text, style)]));
         }
     }
@@ -283,12 +297,12 @@ pub(super) fn diff_lines(
         0 => return lines,
         n => format!("{n} more changed {}", if n == 1 { "line" } else { "lines" }),
     };
-    lines.push(Line::styled(format!("    … {more}"), theme.style(Part::Quiet)));
+    lines.push(Line::styled(format!("    … {more}"), theme.style(StyleRole::Quiet)));
     lines
 }
 
 /// The first line numbers of `@@ -12,3 +14,4 @@`.
-fn hunk(line: &str) -> (usize, usize) {
+fn hunk_starts(line: &str) -> (usize, usize) {
     let number = |mark: char| {
         let from = line.split_once(mark)?.1;
         let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
@@ -298,7 +312,7 @@ fn hunk(line: &str) -> (usize, usize) {
 }
 
 /// A duration: `0.4 s`, `12 s`, `3 min 20 s`.
-pub(in crate::tui) fn seconds(ms: u64) -> String {
+pub(in crate::tui) fn format_millis(ms: u64) -> String {
     match ms {
         0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
         10_000..60_000 => format!("{} s", ms / 1000),
@@ -307,7 +321,7 @@ pub(in crate::tui) fn seconds(ms: u64) -> String {
 }
 
 /// A short number: `950`, `12.3k`, `1.2M`.
-pub(in crate::tui) fn thousands(n: u64) -> String {
+pub(in crate::tui) fn format_count(n: u64) -> String {
     match n {
         0..1000 => n.to_string(),
         1000..1_000_000 => format!("{}.{}k", n / 1000, n % 1000 / 100),

@@ -1,13 +1,13 @@
 //! Notes about decisions, rules, checks and compactions.
 
 use super::{Cell, Conversation, Tone};
-use crate::tui::cells::{Check, decision, seconds, thousands};
-use agent_protocol::event::{Body, McpState, SummaryAuthor, mode_changed};
-use agent_protocol::hook::{HookEnd, HookEvent, HookFinished};
-use agent_protocol::recall::Moment;
-use agent_protocol::view::undone_files;
-use agent_protocol::visible::literal_line;
-use agent_protocol::{counted, without_reminder_tags};
+use crate::tui::cells::{CheckRun, decision_text, format_count, format_millis};
+use agent_protocol::event::{EventBody, McpServerState, SummaryAuthor, describe_mode_change};
+use agent_protocol::hook::{HookEvent, HookFinished, HookStatus};
+use agent_protocol::recall::RecallMoment;
+use agent_protocol::terminal_escape::escape_literal_line;
+use agent_protocol::view::describe_undone_files;
+use agent_protocol::{pluralize, strip_reminder_tags};
 
 /// The layers of a request, in the order in which they are sent.
 const LAYERS: [(&str, &str); 4] = [
@@ -33,12 +33,12 @@ impl Conversation {
                 name if name == conversation => self.context_tokens.saturating_sub(fixed),
                 name => layer(name),
             };
-            text.push_str(&format!("{:>9}  {what}\n", thousands(tokens)));
+            text.push_str(&format!("{:>9}  {what}\n", format_count(tokens)));
         }
-        let all = thousands(self.context_tokens.max(fixed));
+        let all = format_count(self.context_tokens.max(fixed));
         let share = self.window.map_or_else(String::new, |window| {
             let percent = self.context_tokens.saturating_mul(100) / window.max(1);
-            format!(" of {} tokens ({percent} %)", thousands(window))
+            format!(" of {} tokens ({percent} %)", format_count(window))
         });
         let (shared, bytes) = self.shared_bytes;
         let shared = shared.saturating_mul(100) / bytes.max(1);
@@ -48,11 +48,11 @@ impl Conversation {
     }
 
     /// What an undo or a redo did.
-    fn undone(&mut self, body: &Body) {
-        let Body::TurnUndone { undone, files: outcomes, is_complete, is_redo } = body else {
+    fn note_undo(&mut self, body: &EventBody) {
+        let EventBody::TurnUndone { undone, files: outcomes, is_complete, is_redo } = body else {
             return;
         };
-        let files = undone_files(outcomes, |path, how| format!("{path} {how}"));
+        let files = describe_undone_files(outcomes, |path, how| format!("{path} {how}"));
         if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == *undone) {
             let again = outcomes.keys().filter(|_| *is_redo);
             turn.files = again.cloned().collect();
@@ -71,56 +71,61 @@ impl Conversation {
             .map_or_else(String::new, |turn| format!(" (the turn before: /undo {})", turn.number));
         let files = if files.is_empty() { "no file differed" } else { &files };
         let text = format!("turn {undone} {negation}{what}{part}: {files}{then}");
-        self.note(Tone::Quiet, &text);
+        self.add_note(Tone::Quiet, &text);
     }
 
     /// Adds a note for an event.
-    pub(super) fn noted(&mut self, body: &Body) {
+    pub(super) fn add_event_note(&mut self, body: &EventBody) {
         match body {
-            Body::ModeChanged { mode, from, words } => {
+            EventBody::ModeChanged { mode, from, words } => {
                 self.mode = Some(*mode);
-                self.note(Tone::Quiet, &mode_changed(*mode, *from, words.as_deref()));
+                self.add_note(Tone::Quiet, &describe_mode_change(*mode, *from, words.as_deref()));
             }
-            Body::RuleAdded { rule } => {
-                let words = literal_line(&rule.rule);
+            EventBody::RuleAdded { rule } => {
+                let words = escape_literal_line(&rule.rule);
                 let text = format!("rule {}: {words} (/permissions removes it)", rule.id);
-                self.note(Tone::Quiet, &text);
+                self.add_note(Tone::Quiet, &text);
             }
-            Body::RuleRemoved { rule } => {
-                let words = literal_line(&rule.rule);
-                self.note(Tone::Quiet, &format!("rule {} removed: {words}", rule.id));
+            EventBody::RuleRemoved { rule } => {
+                let words = escape_literal_line(&rule.rule);
+                self.add_note(Tone::Quiet, &format!("rule {} removed: {words}", rule.id));
             }
-            Body::Reflected { reflection: Some(reflection), .. } => {
-                self.note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
+            EventBody::Reflected { reflection: Some(reflection), .. } => {
+                self.add_note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
             }
-            Body::Verified(verification) => {
-                self.note(Tone::Quiet, &format!("verifier: {}", verification.in_words()));
+            EventBody::Verified(verification) => {
+                self.add_note(Tone::Quiet, &format!("verifier: {}", verification.in_words()));
             }
-            Body::ControlDecided { decision: decided, reason, after, .. } => {
-                if let Some(text) = decision(*decided, reason, after) {
-                    self.note(Tone::Decision, &text);
+            EventBody::ControlDecided { decision: decided, reason, after, .. } => {
+                if let Some(text) = decision_text(*decided, reason, after) {
+                    self.add_note(Tone::Decision, &text);
                 }
             }
-            Body::Feedback { text, .. } => {
-                let text = without_reminder_tags(text).trim().replace('\n', " ");
+            EventBody::Feedback { text, .. } => {
+                let text = strip_reminder_tags(text).trim().replace('\n', " ");
                 let text = format!("to the model: {text}");
-                self.note(Tone::Quiet, &text);
+                self.add_note(Tone::Quiet, &text);
             }
-            Body::CheckFinished { command, exit_code, passed, tail, time_ms } => {
+            EventBody::CheckFinished { command, exit_code, passed, tail, time_ms } => {
                 let how = match (passed, exit_code) {
                     (true, _) => "passed".to_owned(),
                     (false, Some(code)) => format!("exit {code}"),
                     (false, None) => "did not exit by itself".to_owned(),
                 };
-                let how = format!("{how}  {}", seconds(*time_ms));
+                let how = format!("{how}  {}", format_millis(*time_ms));
                 let (command, passed, tail) = (command.clone(), *passed, tail.clone());
-                self.cells.push(Cell::Check(Box::new(Check { command, passed, how, tail })));
+                self.cells.push(Cell::Check(Box::new(CheckRun {
+                    command,
+                    passed,
+                    outcome: how,
+                    tail,
+                })));
             }
-            Body::ContextCompacted(compacted) => {
+            EventBody::ContextCompacted(compacted) => {
                 self.context_tokens = compacted.tokens_after;
                 self.tokens_are_estimated = true;
                 let [before, after] =
-                    [compacted.tokens_before, compacted.tokens_after].map(thousands);
+                    [compacted.tokens_before, compacted.tokens_after].map(format_count);
                 let text = match compacted.archived {
                     0 if before == after => {
                         "nothing to compact: the latest messages stay as they are".to_owned()
@@ -136,67 +141,67 @@ impl Conversation {
                         )
                     }
                 };
-                self.note(Tone::Quiet, &text);
+                self.add_note(Tone::Quiet, &text);
             }
-            Body::PinAdded { pin } => {
-                self.note(Tone::Quiet, &format!("pin {}: “{}”", pin.id, pin.text));
+            EventBody::PinAdded { pin } => {
+                self.add_note(Tone::Quiet, &format!("pin {}: “{}”", pin.id, pin.text));
             }
-            Body::PinRemoved { pin } => {
-                self.note(Tone::Quiet, &format!("pin {} removed: “{}”", pin.id, pin.text));
+            EventBody::PinRemoved { pin } => {
+                self.add_note(Tone::Quiet, &format!("pin {} removed: “{}”", pin.id, pin.text));
             }
-            Body::ModelFallback { from, to, reason } => {
-                self.end_stream();
-                self.awaits_data(None);
-                self.note(Tone::Bad, reason);
+            EventBody::ModelFallback { from, to, reason } => {
+                self.finish_stream();
+                self.set_last_data(None);
+                self.add_note(Tone::Bad, reason);
                 let text =
                     format!("{to} answers for the rest of this turn, because {from} does not");
-                self.note(Tone::Quiet, &text);
+                self.add_note(Tone::Quiet, &text);
             }
-            Body::SessionRenamed { name } => {
-                self.note(Tone::Quiet, &format!("this session is named {name}"));
+            EventBody::SessionRenamed { name } => {
+                self.add_note(Tone::Quiet, &format!("this session is named {name}"));
             }
-            Body::DirectoryAdded { path } => {
+            EventBody::DirectoryAdded { path } => {
                 let text = format!(
                     "directory added: {path}; /undo covers what Write, Edit and MultiEdit change there, not what \
                      commands change"
                 );
-                self.note(Tone::Quiet, &text);
+                self.add_note(Tone::Quiet, &text);
             }
-            Body::RulesFound { path, .. } => {
-                self.note(Tone::Quiet, &format!("rules loaded: {path}"));
+            EventBody::RulesFound { path, .. } => {
+                self.add_note(Tone::Quiet, &format!("rules loaded: {path}"));
             }
-            Body::MemoryRecalled(recalled) if recalled.moment == Moment::Task => {
-                let lessons = counted(recalled.items.len() as u64, "lesson");
+            EventBody::MemoryRecalled(recalled) if recalled.moment == RecallMoment::Task => {
+                let lessons = pluralize(recalled.items.len() as u64, "lesson");
                 let text = format!("remembers {lessons} of earlier sessions: /memory lists them");
-                self.note(Tone::Quiet, &text);
+                self.add_note(Tone::Quiet, &text);
             }
-            Body::MemoryRecalled(recalled) => {
+            EventBody::MemoryRecalled(recalled) => {
                 let how = if recalled.applied { "known, tries" } else { "remembers" };
                 for item in &recalled.items {
-                    self.note(Tone::Quiet, &format!("{how}: {} [{}]", item.text, item.id));
+                    self.add_note(Tone::Quiet, &format!("{how}: {} [{}]", item.text, item.id));
                 }
             }
-            Body::McpServer { server, state: McpState::Failed, detail, .. } => {
-                self.note(Tone::Bad, &format!("MCP server {server}: {detail}"));
+            EventBody::McpServer { server, state: McpServerState::Failed, detail, .. } => {
+                self.add_note(Tone::Bad, &format!("MCP server {server}: {detail}"));
             }
-            Body::HookFinished(HookFinished { event, outcome, text, message, .. }) => {
+            EventBody::HookFinished(HookFinished { event, outcome, text, message, .. }) => {
                 // (What other hooks block is shown with the call or the turn.)
                 let is_about_result =
                     matches!(event, HookEvent::PostToolUse | HookEvent::PostToolUseFailure);
-                if is_about_result && *outcome == HookEnd::Blocked {
+                if is_about_result && *outcome == HookStatus::Blocked {
                     let text = text.trim().replace('\n', " ");
-                    self.note(Tone::Quiet, &format!("hook, to the model: {text}"));
+                    self.add_note(Tone::Quiet, &format!("hook, to the model: {text}"));
                 }
                 if let Some(message) = message {
-                    self.note(Tone::Quiet, &format!("hook: {message}"));
+                    self.add_note(Tone::Quiet, &format!("hook: {message}"));
                 }
             }
-            Body::MemoryWritten(written) => {
+            EventBody::MemoryWritten(written) => {
                 for item in &written.new {
-                    self.note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
+                    self.add_note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
                 }
             }
-            Body::TurnUndone { .. } => self.undone(body),
+            EventBody::TurnUndone { .. } => self.note_undo(body),
             _ => {}
         }
     }

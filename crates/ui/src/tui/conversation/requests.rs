@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Call, Cell, Conversation, Doing, Tone, Turn, seconds};
+use super::{Call, Cell, Conversation, RunningTurn, Tone, TurnActivity, format_millis};
 use agent_protocol::event::{ModelRequested, ModelResponded};
 use agent_protocol::model::{Purpose, StopReason, Usage};
 
 impl Conversation {
     /// A request was sent.
-    pub(super) fn requested(&mut self, requested: &ModelRequested, now: Instant) {
+    pub(super) fn apply_model_request(&mut self, requested: &ModelRequested, now: Instant) {
         if requested.purpose != Purpose::Main {
-            self.consults(requested.purpose, now);
+            self.begin_side_request(requested.purpose, now);
             return;
         }
         self.context_tokens = requested.estimated_tokens;
@@ -20,12 +20,12 @@ impl Conversation {
         self.window = requested.window;
         self.model.clone_from(&requested.model);
         self.effort = requested.effort;
-        self.awaits_data(Some(now));
-        self.does(Doing::Waiting, now);
+        self.set_last_data(Some(now));
+        self.set_activity(TurnActivity::Waiting, now);
     }
 
     /// A part of an answer arrived.
-    pub(super) fn progressed(
+    pub(super) fn apply_model_progress(
         &mut self,
         purpose: Purpose,
         usage: Usage,
@@ -33,22 +33,23 @@ impl Conversation {
         now: Instant,
     ) {
         if purpose != Purpose::Main {
-            self.consults(purpose, now);
+            self.begin_side_request(purpose, now);
             return;
         }
         self.context_tokens = usage.total();
         self.running_cost_usd = cost_usd;
-        self.awaits_data(Some(now));
-        let is_waiting =
-            |turn: &Turn| matches!(turn.doing, Doing::Waiting | Doing::Retrying { .. });
+        self.set_last_data(Some(now));
+        let is_waiting = |turn: &RunningTurn| {
+            matches!(turn.activity, TurnActivity::Waiting | TurnActivity::Retrying { .. })
+        };
         // (Of a call no text arrives.)
         if self.turn.as_ref().is_some_and(is_waiting) {
-            self.does(Doing::Answering, now);
+            self.set_activity(TurnActivity::Answering, now);
         }
     }
 
     /// Try `n` failed, and the next one follows after the delay.
-    pub(super) fn retries(
+    pub(super) fn apply_retry(
         &mut self,
         message: &str,
         reason: Option<&str>,
@@ -56,39 +57,45 @@ impl Conversation {
         delay: Duration,
         now: Instant,
     ) {
-        let has_part = !self.answer.is_empty();
+        let has_part = !self.streamed_answer.is_empty();
         // A repeated reason is shown once, unless a part of an answer is in between.
-        let is_known = n > 1 && self.retried_for == message && !has_part;
-        self.end_thought();
-        self.end_stream();
+        let is_known = n > 1 && self.last_retry_message == message && !has_part;
+        self.finish_reasoning();
+        self.finish_stream();
         if !is_known {
-            let delay = seconds(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+            let delay = format_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
             let part = if has_part { "; the text above is discarded" } else { "" };
-            self.note(Tone::Warn, &format!("try {n} failed: {message}{part}; the next in {delay}"));
+            self.add_note(
+                Tone::Warn,
+                &format!("try {n} failed: {message}{part}; the next in {delay}"),
+            );
         }
-        message.clone_into(&mut self.retried_for);
+        message.clone_into(&mut self.last_retry_message);
         let at = now + delay;
         self.running_cost_usd = None;
-        self.awaits_data(Some(at));
-        self.does(Doing::Retrying { n, at, reason: reason.map(ToOwned::to_owned) }, now);
+        self.set_last_data(Some(at));
+        self.set_activity(
+            TurnActivity::Retrying { n, at, reason: reason.map(ToOwned::to_owned) },
+            now,
+        );
     }
 
     /// The model answered.
-    pub(super) fn responded(&mut self, answer: &ModelResponded) {
-        self.spending.add(answer);
+    pub(super) fn apply_model_response(&mut self, answer: &ModelResponded) {
+        self.spending.add_response(answer);
         // Learning requests run in the background.
         if answer.purpose != Purpose::Learn {
-            self.awaits_data(None);
+            self.set_last_data(None);
         }
         if answer.purpose != Purpose::Main {
             return;
         }
-        if self.thought.is_empty() && self.answer.is_empty() {
-            self.thought.clone_from(&answer.reasoning);
+        if self.reasoning.is_empty() && self.streamed_answer.is_empty() {
+            self.reasoning.clone_from(&answer.reasoning);
         }
-        self.end_thought();
-        if !self.answer.is_empty() {
-            self.end_stream();
+        self.finish_reasoning();
+        if !self.streamed_answer.is_empty() {
+            self.finish_stream();
         } else if !answer.text.is_empty() {
             self.cells.push(Cell::Answer(answer.text.clone()));
         }
@@ -100,7 +107,7 @@ impl Conversation {
         if answer.stop == StopReason::Interrupted {
             // The end of the turn says it.
         } else if answer.discarded {
-            self.note(Tone::Warn, "this answer is not usable; the request is repeated");
+            self.add_note(Tone::Warn, "this answer is not usable; the request is repeated");
         } else {
             let calls = answer.calls.iter();
             self.cells.extend(calls.map(|call| {
@@ -110,7 +117,7 @@ impl Conversation {
     }
 
     /// A request outside the conversation is running.
-    pub(in crate::tui) fn consults(&mut self, purpose: Purpose, now: Instant) {
+    pub(in crate::tui) fn begin_side_request(&mut self, purpose: Purpose, now: Instant) {
         let what = match purpose {
             // Learning requests run in the background.
             Purpose::Main | Purpose::Agent | Purpose::Learn => return,
@@ -119,12 +126,12 @@ impl Conversation {
             Purpose::Summary => "compacting",
             Purpose::Task => "verifying",
         };
-        self.awaits_data(Some(now));
-        self.does(Doing::Consulting(what), now);
+        self.set_last_data(Some(now));
+        self.set_activity(TurnActivity::Consulting(what), now);
     }
 
     /// Data of a model is awaited since then.
-    pub(super) fn awaits_data(&mut self, since: Option<Instant>) {
+    pub(super) fn set_last_data(&mut self, since: Option<Instant>) {
         if let Some(turn) = &mut self.turn {
             turn.last_data = since;
         }

@@ -3,9 +3,9 @@
 use pulldown_cmark::Alignment;
 use ratatui::text::{Line, Span};
 
-use crate::tui::cells::Look;
-use crate::tui::text::{hang, width, wrap};
-use crate::tui::theme::Part;
+use crate::tui::cells::RenderOptions;
+use crate::tui::text::{width, wrap, wrap_with_prefixes};
+use crate::tui::theme::StyleRole;
 
 /// A table, or further rows of one.
 #[derive(Default)]
@@ -16,21 +16,21 @@ pub(super) struct Table {
     /// The column widths, if not all rows are known.
     pub(super) columns: Option<Vec<usize>>,
     /// The header is already printed.
-    pub(super) is_rest: bool,
+    pub(super) is_header_printed: bool,
 }
 
 impl Table {
     /// Columns as wide as required, or as space permits; narrow screens get one line per field.
-    pub(super) fn lines(&self, look: Look) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
         const BETWEEN: &str = " │ ";
-        let mut widths = self.columns.clone().unwrap_or_else(|| self.needed());
+        let mut widths = self.columns.clone().unwrap_or_else(|| self.required_widths());
         let n_columns = widths.len();
         if n_columns == 0 {
             return Vec::new();
         }
         let room = look.width.saturating_sub(3 * (n_columns - 1));
         if room < 6 * n_columns && widths.iter().sum::<usize>() > room {
-            return self.as_fields(look);
+            return self.to_field_lines(look);
         }
         // The widest column is narrowed first.
         while widths.iter().sum::<usize>() > room {
@@ -42,9 +42,9 @@ impl Table {
             let at = widths.iter().position(|w| *w == widest).unwrap_or(0);
             widths[at] -= over.min((widest - second).max(1)).min(widest - 1);
         }
-        let quiet = look.theme.style(Part::Quiet);
+        let quiet = look.theme.style(StyleRole::Quiet);
         let mut lines = Vec::new();
-        let first = usize::from(self.is_rest);
+        let first = usize::from(self.is_header_printed);
         for (n, row) in self.rows.iter().enumerate().skip(first) {
             let cells: Vec<Vec<Vec<Span<'static>>>> = (0..n_columns)
                 .map(|at| wrap(row.get(at).map_or(&[][..], Vec::as_slice), widths[at]))
@@ -64,7 +64,7 @@ impl Table {
                         Some(Alignment::Center) => free / 2,
                         Some(Alignment::Left | Alignment::None) | None => 0,
                     };
-                    let bold = look.theme.style(Part::Strong);
+                    let bold = look.theme.style(StyleRole::Strong);
                     let text = text.into_iter().map(|span| {
                         let style = if n == 0 { span.style.patch(bold) } else { span.style };
                         Span::styled(span.content, style)
@@ -79,7 +79,7 @@ impl Table {
             }
             if n == 0 {
                 // The last column has no following one: its rule ends with the widest cell.
-                let needed = self.needed();
+                let needed = self.required_widths();
                 let rules = widths.iter().enumerate().map(|(at, width)| {
                     let is_last = at + 1 == n_columns;
                     "─".repeat(if is_last { needed[at].min(*width) } else { *width })
@@ -92,7 +92,7 @@ impl Table {
     }
 
     /// The required width of each column.
-    pub(super) fn needed(&self) -> Vec<usize> {
+    pub(super) fn required_widths(&self) -> Vec<usize> {
         let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let of_cell = |cell: &Vec<Span<'static>>| cell.iter().map(|s| width(&s.content)).sum();
         let needed = (0..n_columns).map(|at| {
@@ -102,9 +102,9 @@ impl Table {
         needed.collect()
     }
 
-    fn as_fields(&self, look: Look) -> Vec<Line<'static>> {
+    fn to_field_lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
         let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
-        let bold = look.theme.style(Part::Strong);
+        let bold = look.theme.style(StyleRole::Strong);
         let mut lines = Vec::new();
         for row in rows {
             for (at, cell) in row.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Table {
                 let mark = Span::raw(if at == 0 { "• " } else { "  " });
                 let mut spans = vec![Span::styled(format!("{name}: "), bold)];
                 spans.extend(cell.iter().cloned());
-                lines.extend(hang(&mark, &Span::raw("  "), &spans, look.width));
+                lines.extend(wrap_with_prefixes(&mark, &Span::raw("  "), &spans, look.width));
             }
         }
         lines

@@ -1,30 +1,34 @@
 //! Commands that change how the chat looks and how keys edit a message, until it ends.
 
-use super::command::columns;
+use super::command::format_columns;
 use super::{Action, PagePlace, State};
 use crate::tui::cells::Tone;
 use crate::tui::commands::CommandAction;
-use crate::tui::statusline::{ITEMS, StatusItem};
+use crate::tui::status_line::{STATUS_ITEMS, StatusItem};
 use crate::tui::theme::Background;
-use crate::tui::vi::Vi;
+use crate::tui::vi::ViState;
 
 impl State {
-    pub(super) fn appearance(&mut self, action: CommandAction, arguments: &str) -> Vec<Action> {
+    pub(super) fn run_appearance_command(
+        &mut self,
+        action: CommandAction,
+        arguments: &str,
+    ) -> Vec<Action> {
         match action {
             CommandAction::Vim => self.toggle_vi(),
             CommandAction::StatusLine if arguments.is_empty() => {
-                let text = self.status_items();
-                self.page("Status line", text, PagePlace::Conversation);
+                let text = self.status_items_text();
+                self.show_page("Status line", text, PagePlace::Conversation);
             }
-            CommandAction::StatusLine => match chosen_items(arguments) {
+            CommandAction::StatusLine => match parse_status_items(arguments) {
                 Ok(items) => {
                     let names = items.iter().map(|item| format!("{:?}", item.name()));
                     let names = names.collect::<Vec<_>>().join(", ");
                     let text = format!("ui.statusline = [{names}] keeps these items");
                     self.settings.status_line = items;
-                    self.conversation.remark(Tone::Quiet, &text);
+                    self.conversation.insert_note(Tone::Quiet, &text);
                 }
-                Err(reason) => self.conversation.remark(Tone::Bad, &reason),
+                Err(reason) => self.conversation.insert_note(Tone::Bad, &reason),
             },
             _ => return self.change_theme(arguments),
         }
@@ -32,13 +36,13 @@ impl State {
     }
 
     fn toggle_vi(&mut self) {
-        self.vi = if self.vi.is_some() { None } else { Some(Vi::default()) };
+        self.vi = if self.vi.is_some() { None } else { Some(ViState::default()) };
         let text = if self.vi.is_some() {
             "vi's modes are on; ui.editing = \"vi\" keeps them"
         } else {
             "vi's modes are off; ui.editing = \"emacs\" keeps this"
         };
-        self.conversation.remark(Tone::Quiet, text);
+        self.conversation.insert_note(Tone::Quiet, text);
     }
 
     fn change_theme(&mut self, arguments: &str) -> Vec<Action> {
@@ -51,36 +55,36 @@ impl State {
             },
             other => {
                 let text = format!("there is no theme {other:?}: dark, light");
-                self.conversation.remark(Tone::Bad, &text);
+                self.conversation.insert_note(Tone::Bad, &text);
                 return Vec::new();
             }
         };
-        self.settings.theme = self.settings.theme.on(background);
-        self.settings.theme_is_chosen = true;
+        self.settings.theme = self.settings.theme.with_background(background);
+        self.settings.is_theme_configured = true;
         let word = if background == Background::Dark { "dark" } else { "light" };
         let text = format!("colours for a {word} background; ui.theme = \"{word}\" keeps them");
-        self.conversation.remark(Tone::Quiet, &text);
+        self.conversation.insert_note(Tone::Quiet, &text);
         vec![Action::Redraw]
     }
 
     /// The items of the status line, with a mark at the chosen ones.
-    fn status_items(&self) -> String {
+    fn status_items_text(&self) -> String {
         let chosen = &self.settings.status_line;
-        let rows = ITEMS.map(|(item, name, what)| {
+        let rows = STATUS_ITEMS.map(|(item, name, what)| {
             let mark = if chosen.contains(&item) { "✓" } else { "·" };
             (format!("{mark} {name}"), what.to_owned())
         });
         let names: Vec<&str> = chosen.iter().map(|item| item.name()).collect();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(" ") };
-        format!("{}\nnow: /statusline {names}\n", columns(&rows))
+        format!("{}\nnow: /statusline {names}\n", format_columns(&rows))
     }
 }
 
 /// `mode model`, `none`, `default`.
-fn chosen_items(arguments: &str) -> Result<Vec<StatusItem>, String> {
+fn parse_status_items(arguments: &str) -> Result<Vec<StatusItem>, String> {
     match arguments {
         "none" => Ok(Vec::new()),
-        "default" => Ok(ITEMS.map(|(item, ..)| item).into()),
-        names => StatusItem::named(names.split_whitespace()),
+        "default" => Ok(STATUS_ITEMS.map(|(item, ..)| item).into()),
+        names => StatusItem::from_names(names.split_whitespace()),
     }
 }

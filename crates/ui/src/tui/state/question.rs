@@ -2,72 +2,79 @@
 
 use std::time::{Duration, Instant};
 
-use super::inquiry::Inquiry;
-use super::{Action, Focus, Request, State};
+use super::questionnaire::Questionnaire;
+use super::{Action, ChatRequest, Focus, State};
 use crate::tui::cells::Call;
 use crate::tui::composer::Composer;
 use crate::tui::keys::{Key, KeyAction};
-use agent_protocol::control::{Approval, Grant, PermissionMode};
+use agent_protocol::control::{ApprovalDecision, Grant, PermissionMode};
 use agent_protocol::directives::UserInput;
 use agent_protocol::prompt::{Prompt, fill};
-use agent_protocol::visible::{literal_line, prose};
+use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 
-const ACCEPTED: Prompt = Prompt::named("plan/accepted.md");
-const EDITED: Prompt = Prompt::named("plan/edited.md");
+const PLAN_ACCEPTED: Prompt = Prompt::named("plan/accepted.md");
+const PLAN_EDITED: Prompt = Prompt::named("plan/edited.md");
 
 /// A key this soon after a question appeared was not meant for it.
-const TOO_SOON: Duration = Duration::from_millis(500);
+const ANSWER_GUARD: Duration = Duration::from_millis(500);
 /// A mode that was selected with a key is requested after this time without another such key: the modes in
 /// between must not settle the question.
-const MODE_SETTLES: Duration = Duration::from_millis(700);
+const MODE_DELAY: Duration = Duration::from_millis(700);
 /// The place of the first further "yes" among the choices. The places before it have the same meaning at every
 /// question: yes, no, in your own words.
 const FIRST_GRANT: usize = 3;
 /// A letter counts as an answer if no other follows within this time: otherwise it starts a word.
-const ALONE: Duration = Duration::from_millis(150);
+const LETTER_DELAY: Duration = Duration::from_millis(150);
 
 /// What a question is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::tui) enum Subject {
+pub(in crate::tui) enum QuestionSubject {
     /// May this call be made?
     Call(String),
     /// Is this plan carried out? The session is idle.
     Plan(String),
     /// The model asks: the call, and the number of the question, from 0.
-    Inquiry(String, usize),
+    Questionnaire(String, usize),
 }
 
 /// A waiting question.
 #[derive(Debug)]
-pub(in crate::tui) struct Asked {
-    pub(in crate::tui) about: Subject,
+pub(in crate::tui) struct PendingQuestion {
+    pub(in crate::tui) subject: QuestionSubject,
     /// When keys began to go to it.
-    pub(super) shown: Option<Instant>,
+    pub(super) shown_at: Option<Instant>,
     /// It was displayed before, above a message that was being written.
     pub(super) was_deferred: bool,
     /// The selected choice.
     pub(in crate::tui) selected: usize,
     /// The questions of the model.
-    pub(super) inquiry: Option<Inquiry>,
+    pub(super) questionnaire: Option<Questionnaire>,
     /// A pressed letter that becomes an answer if no other follows.
-    pressed: Option<Pressed>,
+    pending_letter: Option<PendingLetter>,
 }
 
-impl Asked {
-    pub(super) fn new(about: Subject) -> Self {
-        Self { about, shown: None, was_deferred: false, selected: 0, inquiry: None, pressed: None }
+impl PendingQuestion {
+    pub(super) fn new(about: QuestionSubject) -> Self {
+        Self {
+            subject: about,
+            shown_at: None,
+            was_deferred: false,
+            selected: 0,
+            questionnaire: None,
+            pending_letter: None,
+        }
     }
 
     /// Takes back a letter that is no answer yet.
     pub(super) fn take_letter(&mut self) -> Option<char> {
-        self.pressed.take().map(|pressed| pressed.letter)
+        self.pending_letter.take().map(|pressed| pressed.letter)
     }
 
     /// The call that waits for the user.
     pub(in crate::tui) fn call(&self) -> Option<&str> {
-        match &self.about {
-            Subject::Call(call) | Subject::Inquiry(call, _) => Some(call),
-            Subject::Plan(_) => None,
+        match &self.subject {
+            QuestionSubject::Call(call) | QuestionSubject::Questionnaire(call, _) => Some(call),
+            QuestionSubject::Plan(_) => None,
         }
     }
 }
@@ -75,11 +82,11 @@ impl Asked {
 /// A choice at a question.
 #[derive(Clone, Debug)]
 pub(in crate::tui) enum Choice {
-    Answer(Approval),
+    Answer(ApprovalDecision),
     /// No, with a text for the model.
-    NoWithText,
+    RejectWithText,
     /// The plan is carried out in this mode.
-    CarryOut(PermissionMode),
+    ExecutePlan(PermissionMode),
     /// The user edits the plan first.
     EditPlan,
     /// The plan is not carried out.
@@ -96,57 +103,64 @@ pub(in crate::tui) enum Choice {
         is_chosen: Option<bool>,
     },
     /// An answer in the user's words.
-    OwnWords,
+    FreeText,
 }
 
 impl Choice {
     /// The letter that selects it, if there is one.
     pub(in crate::tui) fn letter(&self, n: usize) -> Option<char> {
         match self {
-            Self::Answer(Approval::Once | Approval::Changed(_)) => Some('y'),
+            Self::Answer(ApprovalDecision::AllowOnce | ApprovalDecision::AllowChanged(_)) => {
+                Some('y')
+            }
             // The narrowest grant is the first.
-            Self::Answer(Approval::Always(grant)) => {
+            Self::Answer(ApprovalDecision::AllowAlways(grant)) => {
                 (n == FIRST_GRANT && matches!(grant, Grant::Rules(_))).then_some('a')
             }
-            Self::Answer(Approval::No(_) | Approval::Stop(_)) | Self::KeepPlanning => Some('n'),
-            Self::NoWithText => Some('i'),
-            Self::CarryOut(_) => (n == 0).then_some('y'),
+            Self::Answer(ApprovalDecision::Reject(_) | ApprovalDecision::RejectAndStop(_))
+            | Self::KeepPlanning => Some('n'),
+            Self::RejectWithText => Some('i'),
+            Self::ExecutePlan(_) => (n == 0).then_some('y'),
             Self::EditPlan => Some('e'),
             // A letter begins an answer in words.
-            Self::Option { .. } | Self::OwnWords => None,
+            Self::Option { .. } | Self::FreeText => None,
         }
     }
 
     pub(in crate::tui) fn in_words(&self) -> String {
         match self {
-            Self::Answer(Approval::Once | Approval::Changed(_)) => "yes".to_owned(),
-            Self::Answer(Approval::Always(grant)) => {
-                format!("yes, and for this session: {}", literal_line(&grant.in_words()))
+            Self::Answer(ApprovalDecision::AllowOnce | ApprovalDecision::AllowChanged(_)) => {
+                "yes".to_owned()
             }
-            Self::Answer(Approval::No(_) | Approval::Stop(_)) => "no".to_owned(),
-            Self::NoWithText => "no, and say what instead".to_owned(),
-            Self::CarryOut(PermissionMode::Ask) => {
+            Self::Answer(ApprovalDecision::AllowAlways(grant)) => {
+                format!("yes, and for this session: {}", escape_literal_line(&grant.in_words()))
+            }
+            Self::Answer(ApprovalDecision::Reject(_) | ApprovalDecision::RejectAndStop(_)) => {
+                "no".to_owned()
+            }
+            Self::RejectWithText => "no, and say what instead".to_owned(),
+            Self::ExecutePlan(PermissionMode::Ask) => {
                 "yes, and ask before each change (mode ask)".to_owned()
             }
-            Self::CarryOut(mode) => format!("yes (mode {})", mode.as_str()),
+            Self::ExecutePlan(mode) => format!("yes (mode {})", mode.as_str()),
             Self::EditPlan => "edit the plan, then carry it out".to_owned(),
             Self::KeepPlanning => "no, keep planning".to_owned(),
             Self::Option { label, is_chosen, .. } => {
-                let label = prose(label.trim()).replace('\n', " ");
+                let label = escape_prose(label.trim()).replace('\n', " ");
                 match is_chosen {
                     Some(true) => format!("[x] {label}"),
                     Some(false) => format!("[ ] {label}"),
                     None => label,
                 }
             }
-            Self::OwnWords => "answer in your own words".to_owned(),
+            Self::FreeText => "answer in your own words".to_owned(),
         }
     }
 
     /// What it means, in addition to its words; may be empty.
     pub(in crate::tui) fn details(&self) -> String {
         match self {
-            Self::Option { description, .. } => prose(description.trim()).replace('\n', " "),
+            Self::Option { description, .. } => escape_prose(description.trim()).replace('\n', " "),
             _ => String::new(),
         }
     }
@@ -154,28 +168,28 @@ impl Choice {
 
 /// A letter that was pressed at a question.
 #[derive(Clone, Copy, Debug)]
-struct Pressed {
+struct PendingLetter {
     letter: char,
-    at: Instant,
+    pressed_at: Instant,
     /// Why it does not count, if so.
-    guard: Option<&'static str>,
+    rejection: Option<&'static str>,
 }
 
 impl State {
     /// The question is about a plan.
-    pub(in crate::tui) fn asks_about_plan(&self) -> bool {
-        self.asked.as_ref().is_some_and(|asked| asked.call().is_none())
+    pub(in crate::tui) fn is_asking_about_plan(&self) -> bool {
+        self.pending_question.as_ref().is_some_and(|asked| asked.call().is_none())
     }
 
     pub(super) fn ask_about_plan(&mut self) {
         if let Some(plan) = self.finished_plan.take() {
-            self.ask(Subject::Plan(plan));
+            self.open_question(QuestionSubject::Plan(plan));
         }
     }
 
-    pub(super) fn ask(&mut self, about: Subject) {
-        self.asked = Some(Asked::new(about));
-        if !self.browses {
+    pub(super) fn open_question(&mut self, about: QuestionSubject) {
+        self.pending_question = Some(PendingQuestion::new(about));
+        if !self.is_viewer_focused {
             self.show_end();
         }
         // A draft is not replaced.
@@ -185,12 +199,12 @@ impl State {
         }
     }
 
-    pub(super) fn drop_question(&mut self) {
-        if !self.browses {
+    pub(super) fn close_question(&mut self) {
+        if !self.is_viewer_focused {
             self.show_end();
         }
-        self.asked = None;
-        if self.focus == Focus::Question || self.answers_in_words() {
+        self.pending_question = None;
+        if self.focus == Focus::Question || self.is_editing_answer() {
             self.focus = Focus::Composer;
         }
         self.answer_text = Composer::default();
@@ -198,22 +212,25 @@ impl State {
 
     /// Handles a key while a question waits. It is an answer only if the question was visible for a moment
     /// when it was pressed, and no text is being typed.
-    pub(super) fn answer(
+    pub(super) fn handle_question_key(
         &mut self,
         key: Key,
         action: Option<KeyAction>,
         at: Instant,
         last_key: Option<Instant>,
     ) -> Vec<Action> {
-        let Some(asked) = &mut self.asked else {
+        let Some(asked) = &mut self.pending_question else {
             self.focus = Focus::Composer;
             return Vec::new();
         };
-        let before = asked.pressed.take();
+        let before = asked.pending_letter.take();
         let since = |moment: Instant| at.saturating_duration_since(moment);
-        let was_seen = asked.shown.is_some_and(|shown| since(shown) >= TOO_SOON);
-        let is_typing = last_key.is_some_and(|last| since(last) < TOO_SOON / 2)
-            && asked.shown.zip(last_key).is_some_and(|(shown, last)| last < shown + TOO_SOON);
+        let was_seen = asked.shown_at.is_some_and(|shown| since(shown) >= ANSWER_GUARD);
+        let is_typing = last_key.is_some_and(|last| since(last) < ANSWER_GUARD / 2)
+            && asked
+                .shown_at
+                .zip(last_key)
+                .is_some_and(|(shown, last)| last < shown + ANSWER_GUARD);
         let guard = match (was_seen, asked.was_deferred) {
             (true, _) if is_typing => Some("you were typing when the question appeared"),
             (true, _) => None,
@@ -226,7 +243,7 @@ impl State {
             }
             Some(KeyAction::Escape | KeyAction::Cancel) => return self.interrupt(),
             Some(KeyAction::NextMode) if guard.is_some() => {
-                self.say(&format!("{}: press the key again", guard.unwrap_or_default()));
+                self.show_toast(&format!("{}: press the key again", guard.unwrap_or_default()));
                 return Vec::new();
             }
             Some(
@@ -235,21 +252,24 @@ impl State {
                 | KeyAction::Redraw
                 | KeyAction::Suspend,
             ) => {
-                return action.map(|action| self.do_it(action)).unwrap_or_default();
+                return action.map(|action| self.perform_key_action(action)).unwrap_or_default();
             }
             _ => {}
         }
-        let asks_user = self.inquiry().is_some();
-        if asks_user && key.typed() == Some(' ') && before.is_none() {
-            return self.mark(guard);
+        let asks_user = self.questionnaire().is_some();
+        if asks_user && key.typed_char() == Some(' ') && before.is_none() {
+            return self.toggle_selected_option(guard);
         }
-        match (key.typed(), before) {
-            (None, Some(pressed)) if action == Some(KeyAction::Send) => self.decide(pressed),
+        match (key.typed_char(), before) {
+            (None, Some(pressed)) if action == Some(KeyAction::Send) => {
+                self.answer_with_letter(pressed)
+            }
             // Any other key cancels a letter.
             (None, _) => self.select_answer(action, guard),
             (Some(letter), None) if self.choice_for(letter).is_some() => {
-                if let Some(asked) = &mut self.asked {
-                    asked.pressed = Some(Pressed { letter, at, guard });
+                if let Some(asked) = &mut self.pending_question {
+                    asked.pending_letter =
+                        Some(PendingLetter { letter, pressed_at: at, rejection: guard });
                 }
                 Vec::new()
             }
@@ -258,21 +278,21 @@ impl State {
                 let is_answer = asks_user && guard.is_none();
                 self.focus = if is_answer { Focus::AnswerText } else { Focus::Composer };
                 if let Some(pressed) = before {
-                    self.writing().insert(pressed.letter);
+                    self.active_composer().insert(pressed.letter);
                 }
-                self.writing().insert(char);
-                self.complete()
+                self.active_composer().insert(char);
+                self.update_popup()
             }
         }
     }
 
     /// Marks the option under the selection, or removes its mark.
-    fn mark(&mut self, guard: Option<&'static str>) -> Vec<Action> {
-        let selected = self.asked.as_ref().map_or(0, |asked| asked.selected);
-        let takes_several = self.inquiry().is_some_and(Inquiry::takes_several);
+    fn toggle_selected_option(&mut self, guard: Option<&'static str>) -> Vec<Action> {
+        let selected = self.pending_question.as_ref().map_or(0, |asked| asked.selected);
+        let takes_several = self.questionnaire().is_some_and(Questionnaire::allows_several);
         let is_option = matches!(self.choices().get(selected), Some(Choice::Option { .. }));
         if let Some(guard) = guard {
-            self.say(&format!("{guard}: press the key again"));
+            self.show_toast(&format!("{guard}: press the key again"));
         } else if takes_several && is_option {
             return self.choose_option(selected);
         }
@@ -286,24 +306,24 @@ impl State {
         guard: Option<&'static str>,
     ) -> Vec<Action> {
         let mut choices = self.choices();
-        let Some(asked) = &mut self.asked else { return Vec::new() };
+        let Some(asked) = &mut self.pending_question else { return Vec::new() };
         let n_choices = choices.len();
         match action {
             Some(KeyAction::Up) => asked.selected = (asked.selected + n_choices - 1) % n_choices,
             Some(KeyAction::Down) => asked.selected = (asked.selected + 1) % n_choices,
             Some(KeyAction::Send) => {
                 if let Some(guard) = guard {
-                    self.say(&format!("{guard}: press Enter again"));
+                    self.show_toast(&format!("{guard}: press Enter again"));
                     return Vec::new();
                 }
                 let selected = asked.selected;
-                if asked.inquiry.is_some() {
-                    return self.confirm(selected);
+                if asked.questionnaire.is_some() {
+                    return self.confirm_choice(selected);
                 }
                 let choice = choices.swap_remove(selected);
                 return self.choose_answer(choice);
             }
-            Some(KeyAction::Left) => self.ask_again(),
+            Some(KeyAction::Left) => self.return_to_previous_question(),
             _ => {}
         }
         Vec::new()
@@ -311,25 +331,30 @@ impl State {
 
     /// The choices at the question.
     pub(in crate::tui) fn choices(&self) -> Vec<Choice> {
-        if let Some(inquiry) = self.inquiry() {
+        if let Some(inquiry) = self.questionnaire() {
             return inquiry.choices();
         }
-        if self.asked.as_ref().is_some_and(|asked| asked.call().is_none()) {
+        if self.pending_question.as_ref().is_some_and(|asked| asked.call().is_none()) {
             return vec![
-                Choice::CarryOut(PermissionMode::AutoEdit),
+                Choice::ExecutePlan(PermissionMode::AutoEdit),
                 Choice::KeepPlanning,
                 Choice::EditPlan,
-                Choice::CarryOut(PermissionMode::Ask),
+                Choice::ExecutePlan(PermissionMode::Ask),
             ];
         }
-        let question = self.asked_call().and_then(|call| call.question.as_deref());
+        let question = self.question_call().and_then(|call| call.question.as_deref());
         let grants = question.map_or(&[] as &[Grant], |question| &question.grants);
         let mut choices = vec![
-            Choice::Answer(Approval::Once),
-            Choice::Answer(Approval::No(None)),
-            Choice::NoWithText,
+            Choice::Answer(ApprovalDecision::AllowOnce),
+            Choice::Answer(ApprovalDecision::Reject(None)),
+            Choice::RejectWithText,
         ];
-        choices.extend(grants.iter().cloned().map(|grant| Choice::Answer(Approval::Always(grant))));
+        choices.extend(
+            grants
+                .iter()
+                .cloned()
+                .map(|grant| Choice::Answer(ApprovalDecision::AllowAlways(grant))),
+        );
         choices
     }
 
@@ -345,7 +370,7 @@ impl State {
     }
 
     /// Selects the next mode. While a call waits, it is requested only when no further key follows.
-    pub(super) fn next_mode(&mut self) -> Vec<Action> {
+    pub(super) fn select_next_mode(&mut self) -> Vec<Action> {
         let mode = match self.conversation.mode {
             Some(PermissionMode::Ask) | None => PermissionMode::AutoEdit,
             Some(PermissionMode::AutoEdit) => PermissionMode::Plan,
@@ -354,7 +379,7 @@ impl State {
                 PermissionMode::Ask
             }
         };
-        if self.asked.as_ref().and_then(Asked::call).is_none() {
+        if self.pending_question.as_ref().and_then(PendingQuestion::call).is_none() {
             return self.set_mode(mode);
         }
         self.conversation.mode = Some(mode);
@@ -363,100 +388,112 @@ impl State {
     }
 
     /// Requests the mode that was selected while a call waits: after a moment, or when the call is settled.
-    pub(super) fn settle_mode(&mut self, moment: Instant) -> Vec<Action> {
-        let waits = self.asked.as_ref().and_then(Asked::call).is_some();
+    pub(super) fn request_pending_mode(&mut self, moment: Instant) -> Vec<Action> {
+        let waits = self.pending_question.as_ref().and_then(PendingQuestion::call).is_some();
         let is_settled = |(_, at): &mut (PermissionMode, Instant)| {
-            !waits || moment.saturating_duration_since(*at) >= MODE_SETTLES
+            !waits || moment.saturating_duration_since(*at) >= MODE_DELAY
         };
         let settled = self.pending_mode.take_if(is_settled);
-        settled.map(|(mode, _)| Action::Ask(Request::Mode(mode))).into_iter().collect()
+        settled
+            .map(|(mode, _)| Action::SendRequest(ChatRequest::SetMode(mode)))
+            .into_iter()
+            .collect()
     }
 
     /// The time until a letter counts as an answer, or a selected mode is requested.
     pub(super) fn question_tick(&self) -> Option<Duration> {
-        let pressed = self.asked.as_ref().and_then(|asked| asked.pressed);
-        let letter = pressed.map(|pressed| pressed.at + ALONE);
-        let mode = self.pending_mode.map(|(_, at)| at + MODE_SETTLES);
+        let pressed = self.pending_question.as_ref().and_then(|asked| asked.pending_letter);
+        let letter = pressed.map(|pressed| pressed.pressed_at + LETTER_DELAY);
+        let mode = self.pending_mode.map(|(_, at)| at + MODE_DELAY);
         let at = letter.into_iter().chain(mode).min()?;
         Some(at.saturating_duration_since(self.now))
     }
 
     /// A letter that was not followed by another is an answer.
-    pub(super) fn settle_answer(&mut self, moment: Instant) -> Vec<Action> {
-        let Some(asked) = &mut self.asked else { return Vec::new() };
-        let is_alone =
-            |pressed: &mut Pressed| moment.saturating_duration_since(pressed.at) >= ALONE;
-        match asked.pressed.take_if(is_alone) {
-            Some(pressed) => self.decide(pressed),
+    pub(super) fn accept_pending_letter(&mut self, moment: Instant) -> Vec<Action> {
+        let Some(asked) = &mut self.pending_question else { return Vec::new() };
+        let is_alone = |pressed: &mut PendingLetter| {
+            moment.saturating_duration_since(pressed.pressed_at) >= LETTER_DELAY
+        };
+        match asked.pending_letter.take_if(is_alone) {
+            Some(pressed) => self.answer_with_letter(pressed),
             None => Vec::new(),
         }
     }
 
-    fn decide(&mut self, pressed: Pressed) -> Vec<Action> {
-        if let Some(guard) = pressed.guard {
-            self.say(&format!("{guard}: press {} again", pressed.letter));
+    fn answer_with_letter(&mut self, pressed: PendingLetter) -> Vec<Action> {
+        if let Some(guard) = pressed.rejection {
+            self.show_toast(&format!("{guard}: press {} again", pressed.letter));
             return Vec::new();
         }
         self.choice_for(pressed.letter).map(|choice| self.choose_answer(choice)).unwrap_or_default()
     }
 
     pub(in crate::tui) fn choose_answer(&mut self, choice: Choice) -> Vec<Action> {
-        let Some(about) = self.asked.as_ref().map(|asked| asked.about.clone()) else {
+        let Some(about) = self.pending_question.as_ref().map(|asked| asked.subject.clone()) else {
             return Vec::new();
         };
         match (choice, about) {
-            (Choice::Answer(approval), Subject::Call(call)) => {
-                return self.answered(&call, approval);
+            (Choice::Answer(approval), QuestionSubject::Call(call)) => {
+                return self.send_approval(&call, approval);
             }
-            (Choice::Option { n, .. }, Subject::Inquiry(..)) => return self.choose_option(n),
-            (Choice::OwnWords, _) => self.focus = Focus::AnswerText,
-            (Choice::NoWithText, _) => self.focus = Focus::RejectionReason,
-            (Choice::CarryOut(mode), _) => {
-                self.drop_question();
+            (Choice::Option { n, .. }, QuestionSubject::Questionnaire(..)) => {
+                return self.choose_option(n);
+            }
+            (Choice::FreeText, _) => self.focus = Focus::AnswerText,
+            (Choice::RejectWithText, _) => self.focus = Focus::RejectionReason,
+            (Choice::ExecutePlan(mode), _) => {
+                self.close_question();
                 let mut actions = self.set_mode(mode);
-                actions.extend(self.submit(self.settings.prompts.text(ACCEPTED).trim_end().into()));
+                actions.extend(
+                    self.submit(self.settings.prompts.text(PLAN_ACCEPTED).trim_end().into()),
+                );
                 return actions;
             }
-            (Choice::EditPlan, Subject::Plan(plan)) => {
+            (Choice::EditPlan, QuestionSubject::Plan(plan)) => {
                 if self.answer_text.is_empty() {
                     self.answer_text.set_edited(plan.trim());
                 }
                 self.focus = Focus::PlanText;
             }
             (Choice::KeepPlanning, _) => {
-                self.drop_question();
-                self.say("say what to change in the plan, or select another mode");
+                self.close_question();
+                self.show_toast("say what to change in the plan, or select another mode");
             }
             (Choice::Answer(_) | Choice::EditPlan | Choice::Option { .. }, _) => {}
         }
         Vec::new()
     }
 
-    pub(in crate::tui) fn answered(&mut self, call: &str, approval: Approval) -> Vec<Action> {
-        self.drop_question();
+    pub(in crate::tui) fn send_approval(
+        &mut self,
+        call: &str,
+        approval: ApprovalDecision,
+    ) -> Vec<Action> {
+        self.close_question();
         self.toast = None;
-        vec![Action::Ask(Request::Answer(call.to_owned(), approval))]
+        vec![Action::SendRequest(ChatRequest::AnswerPermission(call.to_owned(), approval))]
     }
 
     /// Rejects a call, optionally with what to do instead. That text is a message of the user, so that no
     /// compaction summarises it; it is sent before the answer, so that no other call starts in between.
-    pub(in crate::tui) fn deny(&mut self, call: &str, words: UserInput) -> Vec<Action> {
-        let no = Approval::No(Some(words.text.clone()));
+    pub(in crate::tui) fn reject_call(&mut self, call: &str, words: UserInput) -> Vec<Action> {
+        let no = ApprovalDecision::Reject(Some(words.text.clone()));
         let mut actions =
             if words.text.trim().is_empty() { Vec::new() } else { self.submit(words) };
-        actions.extend(self.answered(call, no));
+        actions.extend(self.send_approval(call, no));
         actions
     }
 
     /// The call of the question.
-    pub(in crate::tui) fn asked_call(&self) -> Option<&Call> {
-        let call = self.asked.as_ref().and_then(Asked::call)?;
-        self.conversation.asked(call)
+    pub(in crate::tui) fn question_call(&self) -> Option<&Call> {
+        let call = self.pending_question.as_ref().and_then(PendingQuestion::call)?;
+        self.conversation.find_call(call)
     }
 
     /// Carries out a plan that the user has edited.
-    pub(super) fn carry_out(&mut self, plan: &str) -> Vec<Action> {
-        let plan = fill(self.settings.prompts.text(EDITED), &[("plan", plan.trim())]);
+    pub(super) fn execute_edited_plan(&mut self, plan: &str) -> Vec<Action> {
+        let plan = fill(self.settings.prompts.text(PLAN_EDITED), &[("plan", plan.trim())]);
         // The model wrote it: its sentences are no directives of the user.
         let mut message = UserInput::default();
         message.push_pasted(plan.trim_end());

@@ -1,0 +1,102 @@
+//! Outcomes of calls in a short form that outlives their results.
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use agent_protocol::envelope::{Envelope, ErrorCode};
+use agent_protocol::shorten;
+
+/// The outcome of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CallOutcome {
+    pub(super) tool: String,
+    pub(super) action: CallAction,
+    pub(super) error: Option<ErrorCode>,
+    /// The files that a command or a sub-agent changed, as its result names them.
+    pub(super) changed_files: Vec<String>,
+    /// What the user said in it.
+    pub(super) user_answers: Option<String>,
+}
+
+/// What the call did.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum CallAction {
+    /// Lines of a file were read.
+    ReadLines {
+        path: String,
+        lines: RangeInclusive<u64>,
+        total: Option<u64>,
+        /// Lines in the middle were not shown.
+        is_cut: bool,
+        mtime_ms: Option<i64>,
+    },
+    /// A file was changed.
+    ChangeFile { path: String, added: u64, removed: u64, mtime_ms: Option<i64> },
+    /// A command was run.
+    RunCommand { command: String, exit_code: Option<i64> },
+    /// Anything else, with its path if there is one.
+    Other { path: Option<String> },
+}
+
+impl CallOutcome {
+    pub(super) fn from_envelope(tool: &str, envelope: &Envelope) -> Self {
+        let (data, stats) = (&envelope.data, &envelope.stats);
+        let count = |name: &str| stats.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let line = |name: &str| data.get(name).and_then(Value::as_u64);
+        let mtime_ms = stats.get("file_mtime_ms").and_then(Value::as_i64);
+        let path = envelope.context.path_resolved.clone();
+        let command = envelope.context.params_input.get("command").and_then(Value::as_str);
+        let applied = data.get("applied").and_then(Value::as_bool).unwrap_or_default();
+        let error = envelope.error().map(|error| error.code);
+        let what = match (path, line("start_line"), line("end_line"), command) {
+            (_, _, _, Some(command)) => CallAction::RunCommand {
+                command: shorten(&command.replace('\n', " "), 100),
+                exit_code: data.get("exit_code").and_then(Value::as_i64),
+            },
+            (Some(path), Some(first), Some(last), None) if error.is_none() => {
+                CallAction::ReadLines {
+                    path,
+                    lines: first..=last,
+                    total: line("total_lines"),
+                    is_cut: data.contains_key("full_output"),
+                    mtime_ms,
+                }
+            }
+            (Some(path), ..) if applied => CallAction::ChangeFile {
+                path,
+                added: count("lines_added"),
+                removed: count("lines_removed"),
+                mtime_ms,
+            },
+            (path, ..) => CallAction::Other { path },
+        };
+        // The text repeats the question before each answer.
+        let said = (tool == "AskUser" && error.is_none()).then(|| envelope.text.clone());
+        let changed = data.get("files_changed").and_then(Value::as_array).into_iter().flatten();
+        let changed = changed.filter_map(Value::as_str).map(str::to_owned).collect();
+        Self {
+            tool: tool.to_owned(),
+            action: what,
+            error,
+            changed_files: changed,
+            user_answers: said,
+        }
+    }
+
+    /// A later read shows everything that this one showed.
+    pub(super) fn is_superseded_by(&self, later: &Self) -> bool {
+        match (&self.action, &later.action) {
+            (
+                CallAction::ReadLines { path, lines, .. },
+                CallAction::ReadLines { path: later_path, lines: later_lines, is_cut, .. },
+            ) => {
+                !is_cut
+                    && path == later_path
+                    && later_lines.start() <= lines.start()
+                    && later_lines.end() >= lines.end()
+            }
+            _ => false,
+        }
+    }
+}

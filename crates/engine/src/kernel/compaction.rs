@@ -1,0 +1,266 @@
+//! Compaction: replaces the older part of the conversation by a summary.
+//!
+//! Compaction never ends a session: if no model gives a usable answer, the program writes the summary from
+//! the record.
+
+use std::collections::BTreeMap;
+
+use super::Kernel;
+use super::spend::ModelCost;
+use crate::context::{self, ArchivedRange, LongUserMessages, SummaryParts, summary_tokens};
+use agent_protocol::control::Ending;
+use agent_protocol::event::{Compaction, CompactionCause, EventBody, ShortenedText, SummaryAuthor};
+use agent_protocol::message::{Message, Role};
+use agent_protocol::model::{ModelErrorKind, Purpose, Reply, Request};
+
+/// Percentage of the window, or of the compaction threshold, at which a context counts as nearly full.
+pub(super) const NEARLY_FULL_PERCENT: u64 = 90;
+/// Limit: requests for one summary.
+const MAX_TRIES: u32 = 2;
+/// Token limit of the answer, including its reasoning.
+const MAX_ANSWER_TOKENS: u64 = 4000;
+
+impl Kernel {
+    /// Compacts on request of the user, optionally with a focus for the summary. `false`: there is nothing to
+    /// compact.
+    pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, Ending> {
+        let mut spent = ModelCost::zero();
+        self.compact_for_cause(&mut spent, CompactionCause::Manual, focus, 0).await
+    }
+
+    /// The next request would exceed the compaction threshold, and a compaction could help.
+    pub(super) fn needs_compaction(&self, pending: usize) -> bool {
+        let tokens = self.budget.request_tokens(self.request_bytes(pending));
+        let is_hopeless = self.recompaction_is_pointless()
+            && tokens < self.budget.window() / 100 * NEARLY_FULL_PERCENT;
+        tokens > self.budget.threshold() && !is_hopeless
+    }
+
+    /// The last compaction freed little, and few rounds were added since: another one would free as little,
+    /// and a model's summary of so few rounds is not worth its cost.
+    fn recompaction_is_pointless(&self) -> bool {
+        let added = |after: usize| self.history.n_rounds().saturating_sub(after);
+        self.last_compaction_insufficient.is_some_and(|after| added(after) < self.parts.keep_rounds)
+    }
+
+    /// Records how much the compaction freed.
+    pub(super) fn note_compaction_size(&mut self, compacted: &Compaction) {
+        let is_little =
+            compacted.tokens_after > self.budget.threshold() / 100 * NEARLY_FULL_PERCENT;
+        self.last_compaction_insufficient = is_little.then(|| self.history.n_rounds());
+    }
+
+    /// Size of the next request, in bytes, with this many added.
+    pub(super) fn request_bytes(&self, pending: usize) -> usize {
+        self.parts.layers.bytes() + self.history.bytes() + pending
+    }
+
+    /// Compacts, and adds the cost to `spent`. `false`: nothing could be replaced.
+    pub(super) async fn compact_for_cause(
+        &mut self,
+        spent: &mut ModelCost,
+        cause: CompactionCause,
+        focus: Option<&str>,
+        pending: usize,
+    ) -> Result<bool, Ending> {
+        let tokens_before = self.budget.request_tokens(self.request_bytes(pending));
+        // What moves into L2 takes room as well.
+        let fixed = self.parts.layers.bytes_with(&self.l2_additions()) + pending;
+        let stretch = context::select_archived_range(
+            &self.history,
+            &self.budget,
+            fixed,
+            self.parts.keep_rounds,
+        );
+        let (summary, by) = if stretch.n_messages == 0 {
+            (String::new(), SummaryAuthor::Program)
+        } else {
+            self.ask_compaction_hooks(cause == CompactionCause::Manual, focus).await;
+            let may_ask = cause != CompactionCause::Threshold || !self.recompaction_is_pointless();
+            self.write_summary(spent, &stretch, focus, may_ask).await?
+        };
+        let forgotten =
+            context::count_forgotten_summaries(&self.history, &self.budget, summary.len());
+        let front = context::front_bytes(&self.history, &self.budget, summary.len());
+        let cut = self.result_replacements(&stretch, fixed + front);
+        let user_messages = self.shortened_user_messages();
+        let shortened = match cause {
+            CompactionCause::Overflow => self.shortened_texts(&stretch),
+            CompactionCause::Threshold | CompactionCause::Manual => Vec::new(),
+        };
+        if summary.is_empty() && cut.is_empty() && shortened.is_empty() && user_messages.is_empty()
+        {
+            return Ok(false);
+        }
+        let mut compacted = Compaction {
+            cause,
+            focus: focus.map(str::to_owned),
+            archived: stretch.n_messages,
+            from: stretch.from,
+            to: stretch.to,
+            summary,
+            by,
+            forgotten,
+            cut,
+            shortened,
+            user_messages,
+            tokens_before,
+            tokens_after: 0,
+            window: self.budget.window(),
+        };
+        self.history.compact(&compacted);
+        self.update_l2();
+        self.sent_requests.record_compaction();
+        self.model_view.forget_plan();
+        self.parts.registry.reset_repetitions();
+        self.budget.reset_count();
+        compacted.tokens_after = self.budget.request_tokens(self.request_bytes(pending));
+        self.note_compaction_size(&compacted);
+        self.parts.events.emit(EventBody::ContextCompacted(compacted));
+        if self.parts.sub_agent.is_none() {
+            self.ask_session_start_hooks("compact").await;
+        }
+        Ok(true)
+    }
+
+    /// The summary of a stretch and its author: the program, if no model may be asked.
+    async fn write_summary(
+        &mut self,
+        spent: &mut ModelCost,
+        stretch: &ArchivedRange,
+        focus: Option<&str>,
+        may_ask: bool,
+    ) -> Result<(String, SummaryAuthor), Ending> {
+        let spill = &self.parts.registry.cx().spill;
+        let record =
+            spill.write("history", &context::transcript(&self.history, stretch, usize::MAX));
+        if let Err(error) = &record {
+            self.parts.events.emit(EventBody::error(
+                "record",
+                format!("the archived messages could not be saved: {error}"),
+            ));
+        }
+        let sections = if may_ask {
+            self.request_summary_sections(spent, stretch, focus).await?
+        } else {
+            None
+        };
+        let by = match sections {
+            Some(_) => SummaryAuthor::Model,
+            None => SummaryAuthor::Program,
+        };
+        let parts = SummaryParts {
+            range: *stretch,
+            sections,
+            plan: &self.plan,
+            record: record.as_deref().ok(),
+            room: self.budget.bytes(summary_tokens(self.budget.window())),
+        };
+        Ok((context::compose_summary(&self.history, &parts), by))
+    }
+
+    /// The model's summary of a stretch; `None` if there is no usable answer.
+    async fn request_summary_sections(
+        &mut self,
+        spent: &mut ModelCost,
+        stretch: &ArchivedRange,
+        focus: Option<&str>,
+    ) -> Result<Option<context::SummarySections>, Ending> {
+        let speaker = self.parts.light.clone();
+        // After an overflow the request has to be shorter.
+        let mut room = self.budget.bytes(speaker.context_window.min(self.budget.window()) / 2);
+        for _ in 0..MAX_TRIES {
+            let (system, text) = context::summary_request(&self.history, stretch, focus, room);
+            let messages = [Message::text(Role::User, text)];
+            let limit = MAX_ANSWER_TOKENS.min(speaker.context_window / 4);
+            let request = Request {
+                max_output_tokens: Some(speaker.output_token_limit(limit)),
+                temperature: speaker.temperature,
+                effort: speaker.effort,
+                ..Request::new(Purpose::Summary, system, &messages)
+            };
+            let read = |reply: &Reply| context::parse_sections(&reply.text);
+            let answer =
+                self.consult(spent, &speaker, &request, |reply| read(reply).is_some()).await?;
+            match answer {
+                Ok(reply) => {
+                    if let Some(sections) = read(&reply) {
+                        return Ok(Some(sections));
+                    }
+                }
+                Err(error) => match error.kind {
+                    ModelErrorKind::Overflow => room /= 2,
+                    // The transport already retried, or a retry does not help.
+                    ModelErrorKind::Unavailable
+                    | ModelErrorKind::Refused
+                    | ModelErrorKind::Quota
+                    | ModelErrorKind::Configuration
+                    | ModelErrorKind::Script => return Ok(None),
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shortened versions of texts that fitted their part of the window as it was assumed to be.
+    fn shortened_texts(&self, stretch: &ArchivedRange) -> Vec<ShortenedText> {
+        let spill = &self.parts.registry.cx().spill;
+        let texts = context::long_texts(&self.history, stretch, self.results_byte_limit());
+        let shortened = texts.into_iter().filter_map(|(message, large)| {
+            let path = spill.write(large.tool, large.text).ok()?;
+            Some(ShortenedText {
+                message,
+                text: context::shorten_large_text(&self.parts.prompts, &large, &path),
+            })
+        });
+        shortened.collect()
+    }
+
+    /// Shortened versions of user messages that together are too long, by their number.
+    fn shortened_user_messages(&self) -> Vec<ShortenedText> {
+        let LongUserMessages { cut, left_out } =
+            context::long_user_messages(&self.history, &self.budget);
+        let (spill, prompts) = (&self.parts.registry.cx().spill, &self.parts.prompts);
+        let mut all = Vec::new();
+        for (message, text, room) in cut {
+            // What cannot be stored elsewhere is not cut.
+            let Ok(path) = spill.write("user-message", &text) else { continue };
+            let large = context::LargeText { call: "", tool: "task", text: &text, room };
+            all.push(ShortenedText {
+                message,
+                text: context::shorten_large_text(prompts, &large, &path),
+            });
+        }
+        let texts: Vec<&str> = left_out.iter().map(|(_, text)| text.as_str()).collect();
+        if let Some(((last, _), before)) = left_out.split_last()
+            && let Ok(path) = spill.write("user-messages", &texts.join("\n\n"))
+        {
+            let n = texts.len();
+            let nothing = |(at, _): &(usize, String)| (*at, String::new());
+            let note = (*last, format!("({n} older messages of the user are in {path}.)"));
+            let left_out = before.iter().map(nothing).chain([note]);
+            all.extend(left_out.map(|(message, text)| ShortenedText { message, text }));
+        }
+        all
+    }
+
+    /// Replacements of results that stay in the conversation and are obsolete or too large.
+    fn result_replacements(
+        &self,
+        stretch: &ArchivedRange,
+        other_bytes: usize,
+    ) -> BTreeMap<String, String> {
+        let mut cut = context::stale_results(&self.history, stretch);
+        let spill = &self.parts.registry.cx().spill;
+        let large = context::large_results(&self.history, stretch, &self.budget, other_bytes, &cut);
+        cut.extend(large.into_iter().filter_map(|large| {
+            // A result that could not be stored is not cut: the provider may accept it.
+            let path = spill.write(large.tool, large.text).ok()?;
+            Some((
+                large.call.to_owned(),
+                context::shorten_large_text(&self.parts.prompts, &large, &path),
+            ))
+        }));
+        cut
+    }
+}

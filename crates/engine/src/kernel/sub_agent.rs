@@ -1,0 +1,181 @@
+//! Kernels of sub-agents: what they share with the kernel of the session.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::turn::Turn;
+use super::{ConfiguredModel, Kernel, ModelCost, SpendLimit, completion};
+use agent_protocol::control::Ending;
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::{Event, EventBody, MAIN_AGENT, TurnFinished};
+use agent_protocol::format_thousands;
+use agent_protocol::message::{Image, ToolCall};
+use agent_protocol::model::{Purpose, Reply};
+
+/// A sub-agent, in the components of its kernel.
+pub struct SubAgent {
+    /// Its role.
+    pub role: String,
+    /// Its task in a few words.
+    pub description: String,
+    /// The turn of the session for which it works.
+    pub turn: u32,
+    /// Limit: tokens of all its requests and answers.
+    pub max_tokens: u64,
+    /// The turn pays for it.
+    pub payer: SpendLimit,
+}
+
+/// The models of a session as they are while its calls run. Clones share them.
+#[derive(Clone, Default)]
+pub struct SessionModels(Arc<Mutex<Option<(ConfiguredModel, ConfiguredModel)>>>);
+
+impl SessionModels {
+    pub(super) fn set_current(&self, main: &ConfiguredModel, light: &ConfiguredModel) {
+        let mut speakers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *speakers = Some((main.clone(), light.clone()));
+    }
+
+    /// The main model and the light model; `None` before the first call.
+    pub fn current(&self) -> Option<(ConfiguredModel, ConfiguredModel)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The ids of all calls of a session. Clones share them.
+#[derive(Clone, Debug)]
+pub struct CallIds(Arc<Mutex<HashSet<String>>>);
+
+impl Default for CallIds {
+    fn default() -> Self {
+        // The events of a sub-agent have the id of its call: it must not be the name of the main agent.
+        Self(Arc::new(Mutex::new(HashSet::from([MAIN_AGENT.to_owned()]))))
+    }
+}
+
+impl CallIds {
+    /// Adds the calls of a recorded answer.
+    pub(super) fn register(&self, calls: &[ToolCall]) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(calls.iter().map(|call| call.id.clone()));
+    }
+
+    /// Gives each call an id that is unique in the session: servers omit ids, or reuse them in every answer.
+    pub(super) fn assign_ids(&self, prefix: &str, reply: &mut Reply) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (n, call) in reply.calls.iter_mut().enumerate() {
+            if call.id.is_empty() || known.contains(&call.id) {
+                call.id = format!("{prefix}_{}", n + 1);
+            }
+            known.insert(call.id.clone());
+        }
+    }
+}
+
+impl Kernel {
+    /// The number of calls by tool, since the session began in this process.
+    pub fn calls_made(&self) -> &BTreeMap<String, u32> {
+        &self.calls_made
+    }
+
+    /// Calls of a recorded session, of whichever agent, have names that are not given again.
+    pub fn register_calls(&self, event: &Event) {
+        if let EventBody::ModelResponded(answer) = &event.body {
+            self.parts.call_ids.register(&answer.calls);
+        }
+    }
+
+    pub(super) fn count_calls(&mut self, calls: &[ToolCall]) {
+        for call in calls {
+            *self.calls_made.entry(call.name.clone()).or_default() += 1;
+        }
+    }
+
+    /// The purpose of the requests of the conversation.
+    pub(super) fn purpose(&self) -> Purpose {
+        if self.parts.sub_agent.is_some() { Purpose::Agent } else { Purpose::Main }
+    }
+
+    /// The prefix of ids for calls of this round.
+    pub(super) fn call_prefix(&self, round: u32) -> String {
+        match &self.parts.sub_agent {
+            Some(_) => format!("agent_{}_{round}", self.parts.events.agent_id()),
+            None => format!("call_{}_{round}", self.turn),
+        }
+    }
+
+    /// Describes an ending that has no other text.
+    pub(super) fn describe_ending(&self, ending: Ending) -> String {
+        let limits = &self.parts.limits;
+        match (&self.parts.sub_agent, ending) {
+            (Some(_), Ending::MaxTurns) => {
+                format!(
+                    "the limit of {} model calls was reached (agents.max_turns)",
+                    limits.max_turns
+                )
+            }
+            (Some(_), Ending::MaxBudget) => "the budget of the user's task is used up".to_owned(),
+            (Some(_), Ending::Timeout) => {
+                "the time limit was reached (agents.timeout, or that of the user's task)".to_owned()
+            }
+            (Some(_), Ending::Interrupted) => "the user interrupted the turn".to_owned(),
+            (_, ending) => completion::describe_ending(ending, limits),
+        }
+    }
+
+    /// The event for the beginning of a turn, or of the work of a sub-agent.
+    pub(super) fn started_event(
+        &self,
+        message: &UserInput,
+        shown: Option<String>,
+        images: Vec<Image>,
+    ) -> EventBody {
+        match &self.parts.sub_agent {
+            Some(SubAgent { role, description, .. }) => EventBody::AgentStarted {
+                role: role.clone(),
+                description: description.clone(),
+                prompt: message.text.clone(),
+                model: self.model().to_owned(),
+            },
+            None => EventBody::TurnStarted {
+                input: message.text.clone(),
+                shown,
+                command: message.prompt.is_some(),
+                mentions: message.mentions.clone(),
+                images,
+                blocked: false,
+            },
+        }
+    }
+
+    /// The event for the end of it.
+    pub(super) fn finished_event(&self, finished: TurnFinished) -> EventBody {
+        match &self.parts.sub_agent {
+            Some(_) => EventBody::AgentFinished(finished),
+            None => EventBody::TurnFinished(finished),
+        }
+    }
+}
+
+impl SubAgent {
+    /// Lets the turn pay for what was spent since.
+    pub(super) fn charge_payer(&self, turn: &mut Turn) {
+        self.payer.charge(turn.spent.since(turn.charged));
+        turn.charged = turn.spent;
+    }
+
+    /// A limit of the sub-agent, or the cost limit of the turn, is reached.
+    pub(super) fn limit_reached(&self, spent: &ModelCost) -> Option<(Ending, Option<String>)> {
+        if self.payer.is_used_up() {
+            return Some((Ending::MaxBudget, None));
+        }
+        let is_over = spent.usage.total() >= self.max_tokens;
+        is_over.then(|| {
+            let limit = format_thousands(self.max_tokens);
+            (
+                Ending::MaxBudget,
+                Some(format!("the limit of {limit} tokens was reached (agents.max_tokens)")),
+            )
+        })
+    }
+}

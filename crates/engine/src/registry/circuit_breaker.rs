@@ -1,0 +1,162 @@
+//! The circuit breaker: after several consecutive failures of class `tool` the tool's calls are refused for a
+//! while, then one trial call decides. Mistakes of the model do not count.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use agent_protocol::envelope::ErrorClass;
+
+/// When a tool is disabled, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerConfig {
+    /// Number of consecutive failures of class `tool` that open the circuit.
+    pub threshold: u32,
+    /// How long it stays open.
+    pub cooldown: Duration,
+}
+
+impl Default for BreakerConfig {
+    fn default() -> Self {
+        Self { threshold: 3, cooldown: Duration::from_mins(5) }
+    }
+}
+
+/// Whether a call may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CircuitState {
+    Closed,
+    Open { seconds_left: u64 },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Circuit {
+    failures: u32,
+    opened_at: Option<Instant>,
+    /// The trial call of an open circuit is running.
+    is_trial_running: bool,
+}
+
+pub(super) struct CircuitBreaker {
+    config: BreakerConfig,
+    circuits: HashMap<String, Circuit>,
+}
+
+impl CircuitBreaker {
+    pub(super) fn new(config: BreakerConfig) -> Self {
+        Self { config, circuits: HashMap::new() }
+    }
+
+    /// Registers a call. Each `InputClosed` is followed by one `record` or `leave`.
+    pub(super) fn admit_call(&mut self, tool: &str, now: Instant) -> CircuitState {
+        let Some(circuit) = self.circuits.get_mut(tool) else { return CircuitState::Closed };
+        let Some(opened) = circuit.opened_at else { return CircuitState::Closed };
+        let left = self.config.cooldown.saturating_sub(now.duration_since(opened));
+        if left.is_zero() && !circuit.is_trial_running {
+            circuit.is_trial_running = true;
+            return CircuitState::Closed;
+        }
+        CircuitState::Open {
+            seconds_left: left.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX),
+        }
+    }
+
+    /// A registered call was refused before the tool ran.
+    pub(super) fn release_call(&mut self, tool: &str) {
+        if let Some(circuit) = self.circuits.get_mut(tool) {
+            circuit.is_trial_running = false;
+        }
+    }
+
+    /// The tool ran; `class` is that of its failure, if it failed.
+    pub(super) fn record_outcome(&mut self, tool: &str, class: Option<ErrorClass>, now: Instant) {
+        if class != Some(ErrorClass::Tool) {
+            // The tool works, whatever the result is.
+            self.circuits.remove(tool);
+            return;
+        }
+        let circuit = self.circuits.entry(tool.to_owned()).or_default();
+        circuit.failures += 1;
+        circuit.is_trial_running = false;
+        if circuit.failures >= self.config.threshold {
+            circuit.opened_at = Some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ILL: Option<ErrorClass> = Some(ErrorClass::Tool);
+
+    fn opened(at: Instant) -> CircuitBreaker {
+        let mut breaker = CircuitBreaker::new(BreakerConfig::default());
+        for _ in 0..3 {
+            assert_eq!(breaker.admit_call("Grep", at), CircuitState::Closed);
+            breaker.record_outcome("Grep", ILL, at);
+        }
+        breaker
+    }
+
+    #[test]
+    fn three_tool_failures_open_the_breaker_for_300_seconds() {
+        let start = Instant::now();
+        let mut breaker = opened(start);
+        assert_eq!(breaker.admit_call("Grep", start), CircuitState::Open { seconds_left: 300 });
+        let later = start + Duration::from_secs(299);
+        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Open { seconds_left: 1 });
+        assert_eq!(breaker.admit_call("Read", start), CircuitState::Closed);
+    }
+
+    #[test]
+    fn one_trial_call_closes_or_reopens_the_breaker() {
+        let start = Instant::now();
+        let later = start + Duration::from_mins(5);
+        let mut breaker = opened(start);
+        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Closed);
+        assert!(
+            matches!(breaker.admit_call("Grep", later), CircuitState::Open { .. }),
+            "only one trial"
+        );
+        breaker.record_outcome("Grep", ILL, later);
+        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Open { seconds_left: 300 });
+
+        let again = later + Duration::from_mins(5);
+        assert_eq!(breaker.admit_call("Grep", again), CircuitState::Closed);
+        breaker.record_outcome("Grep", None, again);
+        assert_eq!(breaker.admit_call("Grep", again), CircuitState::Closed);
+        assert_eq!(breaker.admit_call("Grep", again), CircuitState::Closed);
+    }
+
+    #[test]
+    fn caller_errors_do_not_open_the_breaker() {
+        let now = Instant::now();
+        let mut breaker = CircuitBreaker::new(BreakerConfig::default());
+        for class in [ErrorClass::Caller, ErrorClass::State, ErrorClass::Policy] {
+            for _ in 0..5 {
+                breaker.record_outcome("Edit", Some(class), now);
+            }
+        }
+        assert_eq!(breaker.admit_call("Edit", now), CircuitState::Closed);
+    }
+
+    #[test]
+    fn success_resets_the_breaker_count() {
+        let now = Instant::now();
+        let mut breaker = CircuitBreaker::new(BreakerConfig::default());
+        for class in [ILL, ILL, None, ILL, ILL] {
+            breaker.record_outcome("Grep", class, now);
+        }
+        assert_eq!(breaker.admit_call("Grep", now), CircuitState::Closed);
+    }
+
+    #[test]
+    fn trial_refused_before_running_remains_available() {
+        let start = Instant::now();
+        let later = start + Duration::from_mins(5);
+        let mut breaker = opened(start);
+        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Closed);
+        breaker.release_call("Grep");
+        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Closed);
+    }
+}

@@ -1,0 +1,59 @@
+//! Runs this program again, as a process tree of its own.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::capture::OutputCapture;
+use super::environment::MARK_VARIABLE;
+use super::running_command::RunningCommand;
+use super::{CommandOutcome, Error, FOLDER_FLAGS, new_command, outcome, start_in_new_session};
+use agent_protocol::disk::nofollow;
+
+/// A command line of this program.
+#[derive(Debug)]
+pub struct SelfCommand {
+    /// The arguments.
+    pub arguments: Vec<OsString>,
+    /// The working directory.
+    pub directory: PathBuf,
+    /// Variables besides those of this process, which include its secrets.
+    pub environment: Vec<(OsString, OsString)>,
+    /// After this time its whole process tree is ended.
+    pub timeout: Duration,
+}
+
+impl SelfCommand {
+    /// Runs it without standard input. On timeout or cancellation, or if this future is dropped, its whole
+    /// process tree is ended; nothing that it started outlives it.
+    ///
+    /// To be awaited on the main thread, like [`super::Exec::run`].
+    pub async fn run(self, cancel: &CancellationToken) -> Result<CommandOutcome, Error> {
+        let begun = Instant::now();
+        let folder = nofollow::open(&self.directory, FOLDER_FLAGS)
+            .map_err(|error| Error::Io(error.into()))?;
+        let mark = uuid::Uuid::now_v7().to_string();
+        // (Of the command that runs this process, if there is one.)
+        let outer = std::env::var(MARK_VARIABLE)
+            .map_or_else(|_| String::new(), |outer| format!("{outer}:"));
+        // (The file of this process, even if it was replaced since.)
+        let mut command = new_command(Path::new("/proc/self/exe"));
+        command
+            .arg0("agent")
+            .args(self.arguments)
+            .envs(self.environment)
+            .env(MARK_VARIABLE, format!("{outer}{mark}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        start_in_new_session(&mut command, folder, None);
+        let mut running = RunningCommand::from_child(command.spawn()?, mark);
+        let mut capture = OutputCapture::new(None, None);
+        let (ended, status) = running.read_until_end(&mut capture, self.timeout, cancel).await?;
+        running.drain_output(&mut capture).await;
+        Ok(CommandOutcome { timeout: self.timeout, ..outcome(ended, status, capture, begun) })
+    }
+}

@@ -1,0 +1,499 @@
+//! The states of a project during a recorded session, to be made again in a scratch copy.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::Mode;
+
+use super::git_state::OPERATION_FILES;
+use super::journal::Operation;
+use super::manifest::{Manifest, PathChange, PathName, PathState};
+use super::outside_changes::{self, OutsideBatch};
+use super::restore::{remove_path, set_mode, write_file};
+use super::{
+    CheckpointSettings, Checkpoints, Hash, MANIFEST_FILE, USER_PROGRAMS, disk, display_name, lock,
+};
+
+/// Prefix of a file in the directory of a session, followed by a time-ordered UUID: the manifest from the
+/// beginning of the session, or of its continuation by another process.
+const START_FILE: &str = "start-manifest-";
+/// Limit: size of such a file.
+const MAX_KEPT_MANIFEST: u64 = 32 * 1024 * 1024;
+/// Number of contents that are in memory at a time.
+const BATCH: usize = 256;
+
+/// A recorded session's files: the first manifest, its operations, and the changes from outside.
+pub struct FileHistory {
+    checkpoints: Checkpoints,
+    /// The manifests from the beginning of each process, the first first.
+    starts: Vec<Manifest>,
+    operations: Vec<Operation>,
+    outside: Vec<OutsideBatch>,
+}
+
+/// Changes from outside, made at one time.
+#[derive(Clone, Debug)]
+pub struct OutsideChange {
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    /// When it was noticed.
+    pub noticed_ms: i64,
+    /// The modification time of the new content.
+    pub mtime_ms: Option<i64>,
+    /// The call before it was noticed that changed anything; empty if there is none.
+    pub after_call: String,
+    /// The displayed path.
+    pub path: String,
+    change: PathChange,
+    is_git: bool,
+}
+
+impl OutsideChange {
+    fn of(change: &PathChange, is_git: bool) -> Self {
+        let (change, path) = (change.clone(), display_name(&change.path));
+        let (at_ms, noticed_ms, mtime_ms, after_call) = (0, 0, None, String::new());
+        Self { at_ms, noticed_ms, mtime_ms, after_call, path, change, is_git }
+    }
+}
+
+impl Checkpoints {
+    /// The manifest is kept in the session's directory, so that the session can be replayed.
+    pub(super) fn take_first_manifest(&self) {
+        let Ok(first) = self.take_manifest() else { return };
+        lock(&self.known).set_first_manifest(&first);
+        // (Without contents nothing has created it.)
+        _ = disk::create_folder_all(&self.settings.store, 0o700);
+        let saved = self.settings.store.join(MANIFEST_FILE);
+        let is_small = |data: std::fs::Metadata| data.len() <= MAX_KEPT_MANIFEST;
+        if self.save_manifest() && std::fs::metadata(&saved).is_ok_and(is_small) {
+            let name = format!("{START_FILE}{}", uuid::Uuid::now_v7());
+            // Without it the session cannot be replayed.
+            _ = std::fs::hard_link(saved, self.settings.session.join(name));
+        }
+    }
+}
+
+/// A scratch copy.
+#[derive(Clone, Debug, Default)]
+pub struct ScratchCopy {
+    /// Paths that are not as they were, and why.
+    pub missing: Vec<(String, String)>,
+}
+
+impl FileHistory {
+    /// The files of the session whose directory is in the settings. `root` need not exist any more.
+    pub fn read(root: &Path, settings: CheckpointSettings) -> Self {
+        let session = settings.session.clone();
+        let checkpoints = Checkpoints::new(root, Vec::new(), settings);
+        let names = fs::read_dir(&session).into_iter().flatten().flatten();
+        let mut names: Vec<_> = names
+            .map(|entry| entry.file_name())
+            .filter(|name| name.as_bytes().starts_with(START_FILE.as_bytes()))
+            .collect();
+        names.sort();
+        let starts = names.iter().filter_map(|name| checkpoints.load_manifest(&session.join(name)));
+        let outside = disk::read_file(&session.join(outside_changes::FILE)).unwrap_or_default();
+        let outside = outside.split(|byte| *byte == b'\n');
+        Self {
+            starts: starts.collect(),
+            operations: checkpoints.journal.read(),
+            outside: outside.filter_map(|line| serde_json::from_slice(line).ok()).collect(),
+            checkpoints,
+        }
+    }
+
+    /// The first manifest was recorded.
+    pub fn has_first_manifest(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
+    /// The first manifest has a state of git.
+    pub fn has_git(&self) -> bool {
+        self.starts.first().is_some_and(|start| !start.git.is_empty())
+    }
+
+    /// Makes the files of the first manifest in an empty directory, and the repository in its `.git`.
+    pub fn create_scratch_copy(&self, to: &Path) -> io::Result<ScratchCopy> {
+        let mut placed = ScratchCopy::default();
+        let Some(start) = self.starts.first() else { return Ok(placed) };
+        let mut states: BTreeMap<PathName, PathState> =
+            start.files.iter().map(|entry| (entry.path.clone(), entry.state.clone())).collect();
+        let times: HashMap<&PathName, i64> =
+            start.files.iter().map(|entry| (&entry.path, entry.stat.mtime_ns)).collect();
+        // The manifest was taken while the session worked: what is recorded as the state before a change is
+        // certain.
+        for (path, before) in self.earliest_states() {
+            match before {
+                Some(state) => drop(states.insert(path.clone(), state.clone())),
+                None => drop(states.remove(path)),
+            }
+        }
+        let states: Vec<(&PathName, &PathState)> =
+            states.iter().filter(|(path, _)| is_inside(path.as_path())).collect();
+        for part in states.chunks(BATCH) {
+            let contents = self.checkpoints.read_contents(part.iter().map(|(_, state)| *state));
+            for (path, state) in part {
+                let full = to.join(path.as_path());
+                match write_state(&full, state, &contents) {
+                    Ok(()) => set_time(&full, state, times.get(path).copied()),
+                    Err(error) => placed.missing.push((display_name(path), error.to_string())),
+                }
+            }
+        }
+        for (path, state) in states.iter().rev() {
+            if let PathState::Directory { mode } = state {
+                set_mode(&to.join(path.as_path()), *mode)?;
+            }
+        }
+        if self.has_git()
+            && let Err(error) = self.copy_repository(start, to)
+        {
+            placed.missing.push((".git".to_owned(), error.to_string()));
+        }
+        Ok(placed)
+    }
+
+    /// The earliest recorded state of each path that changed.
+    fn earliest_states(&self) -> BTreeMap<&PathName, &Option<PathState>> {
+        let mut firsts = BTreeMap::new();
+        for change in self.changes() {
+            firsts.entry(&change.path).or_insert(&change.before);
+        }
+        firsts
+    }
+
+    /// All changes of files, in order.
+    fn changes(&self) -> impl Iterator<Item = &PathChange> {
+        let ids = std::iter::once(0).chain(self.operations.iter().map(|it| it.id));
+        ids.flat_map(|id| {
+            let own = self.operations.iter().filter(move |it| it.id == id);
+            let outside = self.outside.iter().filter(move |it| it.after == id);
+            let outside = outside.flat_map(|it| &it.changes).filter(|it| !it.is_git);
+            own.flat_map(|it| &it.changes).chain(outside.map(|it| &it.change))
+        })
+    }
+
+    /// Copies the repository, with the HEAD, the index and the refs of the manifest.
+    fn copy_repository(&self, start: &Manifest, to: &Path) -> io::Result<()> {
+        let gone = || io::Error::other("the repository is gone");
+        let git = self.checkpoints.scanner.git().ok_or_else(gone)?;
+        if git.top() != self.checkpoints.scanner.root() {
+            return Err(io::Error::other(
+                "the repository is around the project, and is not copied",
+            ));
+        }
+        let own = to.join(".git");
+        copy_folder(git.common(), &own)?;
+        let replaced = ["refs", "packed-refs", "logs/refs/stash"];
+        for name in replaced.iter().chain(OPERATION_FILES) {
+            let path = own.join(name);
+            match fs::symlink_metadata(&path) {
+                Ok(data) if data.is_dir() => disk::remove_folder(&path)?,
+                Ok(_) => fs::remove_file(&path)?,
+                Err(_) => {}
+            }
+        }
+        disk::create_folder_all(&own.join("refs/heads"), 0o755)?;
+        disk::create_folder_all(&own.join("refs/tags"), 0o755)?;
+        let contents = self.checkpoints.read_contents(start.git.iter().map(|entry| &entry.state));
+        for entry in &start.git {
+            let Some(path) = git.path_in_copy(entry.path.as_path(), &own) else { continue };
+            write_state(&path, &entry.state, &contents)?;
+        }
+        Ok(())
+    }
+
+    /// The changes from outside, in the order of their times.
+    pub fn outside_changes(&self) -> Vec<OutsideChange> {
+        let noticed = self.outside.iter().flat_map(|outside| {
+            let before = self.operations.iter().find(|it| it.id == outside.after);
+            outside.changes.iter().map(move |it| OutsideChange {
+                at_ms: it.at_ms,
+                noticed_ms: outside.noticed_ms,
+                mtime_ms: it.mtime_ms,
+                after_call: before.map(|it| it.call.clone()).unwrap_or_default(),
+                ..OutsideChange::of(&it.change, it.is_git)
+            })
+        });
+        let mut changes: Vec<OutsideChange> = noticed.collect();
+        changes.sort_by_key(|change| change.at_ms);
+        changes
+    }
+
+    /// Changes from outside before the process with this number began, from 1: what its first manifest has and
+    /// the end of the process before it did not.
+    pub fn outside_changes_before(
+        &self,
+        process: usize,
+        n_operations: usize,
+    ) -> Vec<OutsideChange> {
+        let Some(begin) = self.starts.get(process).filter(|_| process > 0) else {
+            return Vec::new();
+        };
+        let Some(start) = self.starts.first() else { return Vec::new() };
+        let mut states: BTreeMap<&PathName, Option<&PathState>> =
+            start.files.iter().map(|entry| (&entry.path, Some(&entry.state))).collect();
+        let last = n_operations.checked_sub(1).and_then(|at| self.operations.get(at));
+        let last = last.map_or(0, |operation| operation.id);
+        let ids: Vec<u32> = std::iter::once(0)
+            .chain(self.operations.iter().map(|it| it.id))
+            .filter(|id| *id <= last)
+            .collect();
+        for id in ids {
+            // What a killed command changed is not made by its replay.
+            let is_of_call = |it: &&Operation| it.what != "Bash" || !it.call.is_empty();
+            for it in self.operations.iter().filter(|it| it.id == id).filter(is_of_call) {
+                states.extend(it.changes.iter().map(|it| (&it.path, it.after.as_ref())));
+            }
+            for it in self.outside.iter().filter(|it| it.after == id && id < last) {
+                let changes = it.changes.iter().filter(|it| !it.is_git);
+                states.extend(changes.map(|it| (&it.change.path, it.change.after.as_ref())));
+            }
+        }
+        let mut changes = Vec::new();
+        let mut add = |path: &PathName, before: Option<&PathState>, after: Option<&PathState>| {
+            let (path, before, after) = (path.clone(), before.cloned(), after.cloned());
+            changes.push(OutsideChange::of(
+                &PathChange { path, before, after, is_ignored: false, is_moved_here: false },
+                false,
+            ));
+        };
+        for entry in &begin.files {
+            let before = states.remove(&entry.path).flatten();
+            if before != Some(&entry.state) {
+                add(&entry.path, before, Some(&entry.state));
+            }
+        }
+        for (path, before) in states {
+            // (A path that the manifest does not cover is not gone.)
+            let was_covered = start.find(path).is_some();
+            if before.is_some() && was_covered {
+                add(path, before, None);
+            }
+        }
+        changes
+    }
+
+    /// Makes these changes in a scratch copy. Returns what could not be made, and why.
+    pub fn apply_changes(&self, changes: &[OutsideChange], to: &Path) -> Vec<(String, String)> {
+        let states = changes.iter().filter_map(|it| it.change.after.as_ref());
+        let contents = self.checkpoints.read_contents(states);
+        let git = self.checkpoints.scanner.git();
+        let mut failed = Vec::new();
+        // Removals from the inside out, then additions from the outside in.
+        let (gone, there): (Vec<_>, Vec<_>) =
+            changes.iter().partition(|it| it.change.after.is_none());
+        for it in gone.iter().rev().chain(&there) {
+            let path = it.change.path.as_path();
+            let path = match (it.is_git, git) {
+                (true, Some(git)) => git.path_in_copy(path, &to.join(".git")),
+                (true, None) => None,
+                (false, _) => is_inside(path).then(|| to.join(path)),
+            };
+            let made = match (path, &it.change.after) {
+                (None, _) => Err(io::Error::other("it is outside the project")),
+                (Some(path), Some(state)) => write_state(&path, state, &contents),
+                (Some(path), None) => clear_path(&path),
+            };
+            if let Err(error) = made {
+                failed.push((it.path.clone(), error.to_string()));
+            }
+        }
+        failed
+    }
+
+    /// The changes of a call, to be made in a scratch copy without running it.
+    pub fn changes_of_call(&self, turn: u32, call: &str) -> Vec<OutsideChange> {
+        let operations = self.operations.iter().filter(|it| it.turn == turn && it.call == call);
+        let changes = operations.flat_map(|it| {
+            let own = it.changes.iter().map(|change| (change, false));
+            own.chain(it.git.iter().map(|change| (change, true)))
+        });
+        changes.map(|(change, is_git)| OutsideChange::of(change, is_git)).collect()
+    }
+
+    /// The state in which a call left each path that it changed, in words; `None`: the record does not say which
+    /// operation belongs to which call. `relocated` replaces paths in texts.
+    pub fn states_after(
+        &self,
+        turn: u32,
+        call: &str,
+        relocated: &dyn Fn(&str) -> String,
+    ) -> Option<BTreeMap<String, String>> {
+        if self.operations.iter().all(|it| it.call.is_empty()) && !self.operations.is_empty() {
+            return None;
+        }
+        let operations = self.operations.iter();
+        let operations =
+            operations.filter(|it| it.turn == turn && it.call == call && !it.is_shared);
+        // A replay runs no hooks.
+        let operations = operations.filter(|it| it.what != USER_PROGRAMS);
+        let changes = operations.flat_map(|it| &it.changes).filter(|it| !it.is_directory());
+        let changes: Vec<&PathChange> = changes.collect();
+        let contents =
+            self.checkpoints.read_contents(changes.iter().filter_map(|it| it.after.as_ref()));
+        let hash_of = |hash: &Hash| match contents.get(hash) {
+            Some(Ok(bytes)) => match std::str::from_utf8(bytes) {
+                Ok(text) => blake3::hash(relocated(text).as_bytes()),
+                Err(_) => *hash,
+            },
+            Some(Err(_)) | None => *hash,
+        };
+        let states = changes.into_iter().map(|change| {
+            let state = match &change.after {
+                None => "removed".to_owned(),
+                Some(PathState::File { mode, hash }) => {
+                    format!("file {mode:o} {}", &hash_of(hash).to_hex()[..16])
+                }
+                Some(PathState::Link { target }) => format!("link to {}", display_name(target)),
+                Some(PathState::Directory { mode }) => format!("directory {mode:o}"),
+                Some(PathState::NotCovered { .. }) => "not covered".to_owned(),
+            };
+            (display_name(&change.path), state)
+        });
+        Some(states.collect())
+    }
+
+    /// The number of operations before each process after the first began, from the numbers of their turns.
+    pub fn count_operations_up_to(&self, turn: u32) -> usize {
+        self.operations.iter().take_while(|it| it.turn <= turn).count()
+    }
+
+    /// Paths of the first manifest whose content is not recorded.
+    pub fn uncovered_paths(&self) -> Vec<(String, String)> {
+        let entries = self.starts.first().into_iter().flat_map(|start| &start.files);
+        entries
+            .filter_map(|entry| match &entry.state {
+                PathState::NotCovered { why, .. } => Some((display_name(&entry.path), why.clone())),
+                PathState::File { .. } | PathState::Link { .. } | PathState::Directory { .. } => {
+                    None
+                }
+            })
+            .collect()
+    }
+
+    /// Directories at the top of the project, and files, that exist now and that no manifest covers: ignored
+    /// ones.
+    pub fn current_ignored_paths(&self) -> Vec<String> {
+        let root = self.checkpoints.scanner.root();
+        let mut found = Vec::new();
+        let mut todo = vec![root.to_owned()];
+        let covered: HashMap<PathBuf, bool> = match self.checkpoints.scanner.covered_paths() {
+            Ok(covered) => covered,
+            Err(_) => return found,
+        };
+        while let Some(folder) = todo.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if entry.file_name() == OsStr::new(".git") {
+                    continue;
+                }
+                match covered.get(&path) {
+                    None => {
+                        let path = path.strip_prefix(root).unwrap_or(&path);
+                        found.push(display_name(&PathName::new(path.as_os_str().as_bytes())));
+                    }
+                    Some(true) => todo.push(path),
+                    Some(false) => {}
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+/// A path in the project.
+fn is_inside(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Copies what a replay needs to the directory of a fork.
+pub(super) fn copy_replay_files(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.as_bytes().starts_with(START_FILE.as_bytes()) || name == outside_changes::FILE {
+            fs::copy(entry.path(), to.join(&name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a state at a path of a scratch copy, whatever is there.
+fn write_state(
+    path: &Path,
+    state: &PathState,
+    contents: &HashMap<Hash, io::Result<Vec<u8>>>,
+) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let now = fs::symlink_metadata(path).ok();
+    if let (PathState::Directory { mode }, Some(true)) =
+        (state, now.as_ref().map(fs::Metadata::is_dir))
+    {
+        return set_mode(path, *mode);
+    }
+    let is_file = now.as_ref().is_some_and(fs::Metadata::is_file);
+    if !is_file || !matches!(state, PathState::File { .. }) {
+        clear_path(path)?;
+    }
+    match state {
+        PathState::Directory { .. } => drop(disk::create_folder_all(path, 0o755)?),
+        PathState::Link { target } => {
+            let folder = disk::create_folder_all(parent, 0o755)?;
+            rustix::fs::symlinkat(target.as_path(), folder, name)?;
+        }
+        PathState::File { mode, hash } => {
+            let bytes = match contents.get(hash) {
+                Some(Ok(bytes)) => bytes,
+                Some(Err(error)) => return Err(io::Error::other(error.to_string())),
+                None => return Err(io::Error::other("its content is not stored any more")),
+            };
+            let folder = disk::create_folder_all(parent, 0o755)?;
+            write_file(&folder, name, bytes, Mode::from_raw_mode(*mode), is_file)?;
+        }
+        PathState::NotCovered { why, .. } => return Err(io::Error::other(why.clone())),
+    }
+    Ok(())
+}
+
+fn clear_path(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(data) if data.is_dir() => disk::remove_folder(path),
+        Ok(_) => remove_path(path, None),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Programs like make compare times.
+fn set_time(path: &Path, state: &PathState, mtime_ns: Option<i64>) {
+    if let (PathState::File { .. }, Some(ns)) = (state, mtime_ns)
+        && let (Ok(file), Ok(ns)) = (disk::open_file(path), u64::try_from(ns))
+    {
+        _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(ns));
+    }
+}
+
+/// Copies a directory without following links.
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, new) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy_folder(&path, &new)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&path)?, &new)?;
+        } else if kind.is_file() && path.extension() != Some(OsStr::new("lock")) {
+            fs::copy(&path, &new)?;
+        }
+    }
+    Ok(())
+}

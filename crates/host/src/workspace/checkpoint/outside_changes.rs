@@ -1,0 +1,221 @@
+//! Changes from outside: what differs at the beginning of an operation from what the session left.
+//!
+//! They belong to no operation and are never undone. They are recorded so that a replay of the session can make
+//! them again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::manifest::{Manifest, PathChange, PathName, PathState, lock, stat};
+use super::{Checkpoints, disk};
+
+/// A file in the session's directory, one line of JSON for each [`OutsideBatch`].
+pub(super) const FILE: &str = "outside.jsonl";
+
+const NS_PER_MS: i64 = 1_000_000;
+
+/// Changes that were noticed together.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct OutsideBatch {
+    /// The last operation before they were noticed; 0: none.
+    pub(super) after: u32,
+    /// When they were noticed, in milliseconds since 1970.
+    pub(super) noticed_ms: i64,
+    pub(super) changes: Vec<DetectedChange>,
+}
+
+/// A change, and when it was made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DetectedChange {
+    #[serde(flatten)]
+    pub(super) change: PathChange,
+    /// A part of the state of git.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_git: bool,
+    /// Milliseconds since 1970, according to the file system.
+    pub(super) at_ms: i64,
+    /// The modification time of the new content, in the same unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mtime_ms: Option<i64>,
+}
+
+/// What a session knows of the project's files.
+#[derive(Debug, Default)]
+pub(super) struct KnownFiles {
+    /// The last manifest that was compared; `None`: none was taken yet.
+    manifest: Option<(Arc<Manifest>, Duration)>,
+    /// States since then, by operations and by changes that were noticed.
+    own_states: BTreeMap<PathName, Option<PathState>>,
+    /// Modification time in milliseconds and size of these, as they were last seen.
+    seen_stamps: HashMap<PathName, (i64, u64)>,
+    /// Running operations that may change anything.
+    n_running: usize,
+}
+
+impl KnownFiles {
+    pub(super) fn set_first_manifest(&mut self, first: &Arc<Manifest>) {
+        self.manifest.get_or_insert_with(|| (first.clone(), now()));
+    }
+
+    /// An operation made these changes.
+    pub(super) fn record_own_changes(&mut self, changes: &[PathChange]) {
+        self.own_states
+            .extend(changes.iter().map(|change| (change.path.clone(), change.after.clone())));
+    }
+
+    pub(super) fn finish_project_operation(&mut self, after: &Arc<Manifest>) {
+        self.n_running = self.n_running.saturating_sub(1);
+        self.set_compared_manifest(after);
+    }
+
+    fn set_compared_manifest(&mut self, manifest: &Arc<Manifest>) {
+        self.manifest = Some((manifest.clone(), now()));
+        self.own_states.clear();
+        self.seen_stamps.clear();
+    }
+
+    /// The file was last seen with this time and size, or nothing is known of it.
+    fn is_unchanged(&self, path: &PathName, mtime_ms: i64, size: u64) -> bool {
+        if self.own_states.contains_key(path) {
+            return self.seen_stamps.get(path) == Some(&(mtime_ms, size));
+        }
+        let Some((manifest, _)) = &self.manifest else { return true };
+        manifest.find(path).is_some_and(|entry| {
+            (entry.stat.mtime_ns / NS_PER_MS, entry.stat.size) == (mtime_ms, size)
+        })
+    }
+
+    /// The change of a path to this state; `None`: it has the expected state, or nothing is known of it.
+    fn change_to(&self, path: &PathName, after: Option<PathState>) -> Option<PathChange> {
+        let before = match (self.own_states.get(path), &self.manifest) {
+            (Some(own), _) => own.clone(),
+            (None, Some((manifest, _))) => manifest.find(path).map(|entry| entry.state.clone()),
+            (None, None) => return None,
+        };
+        (before != after).then(|| PathChange {
+            path: path.clone(),
+            before,
+            after,
+            is_ignored: false,
+            is_moved_here: false,
+        })
+    }
+}
+
+impl Checkpoints {
+    /// Before an operation on the whole project, which begins.
+    pub(super) fn detect_outside_changes(&self, before: &Arc<Manifest>) {
+        let mut known = lock(&self.known);
+        let is_alone = known.n_running == 0;
+        let (last, own) = (known.manifest.clone(), std::mem::take(&mut known.own_states));
+        known.set_compared_manifest(before);
+        known.n_running += 1;
+        drop(known);
+        // What changes while a background command runs may be the command's.
+        let Some((last, since)) = last.filter(|_| is_alone) else { return };
+        let (mut changes, git) = self.operation_changes(&last, before, since);
+        changes.retain(|change| !own.contains_key(&change.path));
+        for (path, left) in own {
+            let now = before
+                .find(&path)
+                .cloned()
+                .or_else(|| self.current_entry(&path, [left.as_ref(), None]));
+            let now = now.map(|entry| entry.state.clone());
+            if now != left {
+                changes.push(PathChange {
+                    path,
+                    before: left,
+                    after: now,
+                    is_ignored: false,
+                    is_moved_here: false,
+                });
+            }
+        }
+        self.record_outside_changes(changes, git);
+    }
+
+    /// A call read a file of the project with this modification time and size, which are not the known ones: it may
+    /// have been changed from outside, or be ignored.
+    pub fn is_unexpected(&self, path: &Path, mtime_ms: i64, size: u64) -> bool {
+        path.starts_with(self.scanner.root())
+            && !lock(&self.known).is_unchanged(&self.name_of(path), mtime_ms, size)
+    }
+
+    /// Looks at such a file. Blocks.
+    pub fn inspect_read_file(&self, path: &Path, mtime_ms: i64, size: u64) {
+        self.detect_outside_changes_of(path, &self.manifest_of_path(path));
+        lock(&self.known).seen_stamps.insert(self.name_of(path), (mtime_ms, size));
+    }
+
+    fn name_of(&self, path: &Path) -> PathName {
+        let path = path.strip_prefix(self.scanner.root()).unwrap_or(path);
+        PathName::new(path.as_os_str().as_encoded_bytes())
+    }
+
+    /// Before an operation on one file.
+    pub(super) fn detect_outside_changes_of(&self, path: &Path, before: &Manifest) {
+        let path = self.name_of(path);
+        let found = before.files.iter().map(|entry| (&entry.path, Some(entry.state.clone())));
+        let gone = (&path, None);
+        let is_there = before.files.iter().any(|entry| entry.path == path);
+        let states = found.chain((!is_there).then_some(gone));
+        let mut known = lock(&self.known);
+        let changes = states.filter_map(|(path, after)| known.change_to(path, after));
+        let changes: Vec<PathChange> = changes.collect();
+        known.record_own_changes(&changes);
+        drop(known);
+        self.record_outside_changes(changes, Vec::new());
+    }
+
+    fn record_outside_changes(&self, changes: Vec<PathChange>, git: Vec<PathChange>) {
+        if changes.is_empty() && git.is_empty() {
+            return;
+        }
+        let noticed = |is_git: bool| {
+            move |change: PathChange| {
+                let (at_ms, mtime_ms) = self.times_of(&change);
+                DetectedChange { change, is_git, at_ms, mtime_ms }
+            }
+        };
+        let changes = changes.into_iter().map(noticed(false));
+        let outside = OutsideBatch {
+            after: self.journal.read().iter().map(|it| it.id).max().unwrap_or(0),
+            noticed_ms: now_ms(),
+            changes: changes.chain(git.into_iter().map(noticed(true))).collect(),
+        };
+        _ = lock(self.pack()).flush();
+        let write = || {
+            let line = serde_json::to_string(&outside)?;
+            let mut file = disk::open_for_append(&self.settings.session.join(FILE), true)?;
+            // (The previous line may be incomplete.)
+            file.write_all(format!("\n{line}\n").as_bytes())
+        };
+        // Without it a replay reports differences.
+        _ = write();
+    }
+
+    /// When a path was changed or removed, as far as the file system knows, and the modification time of its
+    /// content.
+    fn times_of(&self, change: &PathChange) -> (i64, Option<i64>) {
+        let path = self.scanner.root().join(change.path.as_path());
+        let now = stat(&path).ok();
+        let place =
+            if change.after.is_some() { now } else { path.parent().and_then(|it| stat(it).ok()) };
+        let at_ms = place.map_or_else(now_ms, |stat| stat.ctime_ns / NS_PER_MS);
+        (at_ms, now.map(|stat| stat.mtime_ns / NS_PER_MS))
+    }
+}
+
+/// Since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+fn now_ms() -> i64 {
+    i64::try_from(now().as_millis()).unwrap_or(i64::MAX)
+}

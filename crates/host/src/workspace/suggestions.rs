@@ -1,0 +1,73 @@
+//! Suggestions for paths that do not exist.
+
+use std::cmp::Reverse;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::walk::{Walk, WalkRules};
+use super::{ProjectPath, Workspace};
+use agent_protocol::envelope::{ErrorCode, Failure};
+
+/// Limit: entries that are searched for a suggestion.
+const MAX_ENTRIES: usize = 20_000;
+const MAX_TIME: Duration = Duration::from_millis(150);
+
+impl Workspace {
+    /// `NOT_FOUND`, with the three most similar existing names.
+    pub(super) fn not_found_failure(&self, path: &ProjectPath) -> Failure {
+        let message = format!("{} does not exist", path.relative());
+        let nearest = self.nearest_names(path);
+        let failure = Failure::new(ErrorCode::NotFound, message).with_path(path.relative());
+        if nearest.is_empty() {
+            return failure.with_hint("list the directory with LS, or search with Glob");
+        }
+        let hint = format!("the nearest existing names: {}", nearest.join(", "));
+        failure.with_hint(hint).with_data("nearest", nearest)
+    }
+
+    fn nearest_names(&self, path: &ProjectPath) -> Vec<String> {
+        let Some(root) = self.writable_root(path.absolute()) else { return Vec::new() };
+        let best: Mutex<Vec<(Reverse<u64>, ProjectPath)>> = Mutex::default();
+        let seen = AtomicUsize::new(0);
+        let until = Instant::now() + MAX_TIME;
+        let look = |start: &Path, depth: Option<usize>| {
+            let walk = Walk { base: self.project_path(start), rules: WalkRules::default(), depth };
+            self.walk(&walk, || {
+                Box::new(|met| {
+                    let existing = met.to_project_path();
+                    let score = similarity(path.relative(), existing.relative());
+                    let mut best = best.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    best.push((Reverse(score), existing));
+                    best.sort_by(|(score, path), (other_score, other)| {
+                        let by_score = score.cmp(other_score);
+                        by_score.then_with(|| path.relative().cmp(other.relative()))
+                    });
+                    best.dedup();
+                    best.truncate(3);
+                    seen.fetch_add(1, Ordering::Relaxed) < MAX_ENTRIES && Instant::now() < until
+                })
+            });
+        };
+        // The expected folder first: searching all of a large project may take too long.
+        let parent = path.absolute().ancestors().skip(1).find(|dir| dir.is_dir());
+        if let Some(parent) = parent {
+            look(parent, Some(1));
+        }
+        look(root, None);
+        let best = best.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let there = best.into_iter().filter(|(_, path)| self.still_exists(path));
+        there.map(|(_, path)| path.relative().to_owned()).collect()
+    }
+}
+
+/// The similarity of an existing path to the wanted one: the name counts more than the folders.
+fn similarity(wanted: &str, existing: &str) -> u64 {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_lowercase();
+    let names = strsim::jaro_winkler(&name(wanted), &name(existing));
+    let paths = strsim::jaro_winkler(&wanted.to_lowercase(), &existing.to_lowercase());
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 3e6")]
+    let score = ((names * 2.0 + paths) * 1e6) as u64;
+    score
+}

@@ -1,0 +1,329 @@
+//! Calls and their results as recorded in events, shortened for storage.
+
+use serde_json::Value;
+
+use super::lesson::failure_key;
+use agent_protocol::command_output::render_output;
+use agent_protocol::envelope::{Envelope, ErrorClass, ErrorCode};
+use agent_protocol::event::Caller;
+use agent_protocol::tool::Effect;
+use agent_protocol::{Object, shorten, signature};
+
+/// The tool name of a check.
+pub const CHECK: &str = "check";
+/// Limit of an argument, in bytes.
+const VALUE_BYTES: usize = 400;
+/// Limit of an output, in bytes; its end is kept.
+const OUTPUT_BYTES: usize = 1500;
+/// Limit of the part of an output in a lesson, in bytes.
+const EXCERPT_BYTES: usize = 150;
+
+/// A call with its result.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
+pub struct CallRecord {
+    /// Number of the event with the result.
+    pub seq: u64,
+    /// The call's id.
+    pub id: String,
+    /// The model call of the turn that made it.
+    pub round: u32,
+    /// The todo in progress.
+    pub step: u32,
+    /// When it began and ended, in milliseconds since 1970.
+    pub time_ms: (i64, i64),
+    /// The tool, or [`CHECK`].
+    pub tool: String,
+    /// Its arguments; long ones are cut, and end with a hash of the rest.
+    pub input: Object,
+    /// Arguments were cut: the call cannot be repeated from them.
+    pub is_truncated: bool,
+    /// What a command runs: see [`Effect::Command`]; of a success what it proves to have succeeded.
+    pub programs: Vec<String>,
+    /// Who made it.
+    pub caller: Caller,
+    /// The call on behalf of which the kernel made it.
+    pub parent_call: Option<String>,
+    /// The failure, if it failed.
+    pub failure: Option<CallFailure>,
+    /// A program of it failed or may have failed although the call succeeded: `make | tail` hides the failure of `make`.
+    pub hides_failure: bool,
+    /// Its result in one line.
+    pub result: String,
+    /// It may have changed something.
+    pub may_change: bool,
+    /// The mode allowed no changes: a failure may come from that.
+    pub was_read_only: bool,
+}
+
+/// How a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallFailure {
+    /// The envelope's code.
+    pub code: ErrorCode,
+    /// The output if it is short, otherwise from the line with the reason.
+    pub excerpt: String,
+    /// That line with numbers, paths, hashes and the call's own arguments masked.
+    pub signature: String,
+    /// The message, and the end of what a command printed.
+    pub evidence: String,
+    /// The exit status of a command.
+    pub exit_code: Option<i64>,
+}
+
+impl CallRecord {
+    /// The command line.
+    pub fn command(&self) -> Option<&str> {
+        self.input.get("command").and_then(Value::as_str)
+    }
+
+    /// The file.
+    pub fn path(&self) -> Option<&str> {
+        self.input.get("path").and_then(Value::as_str)
+    }
+
+    /// The subject of the call.
+    pub fn target(&self) -> String {
+        call_target(&self.tool, &self.input, &self.programs)
+    }
+
+    /// The names of its programs.
+    pub fn program_names(&self) -> impl Iterator<Item = &str> {
+        self.programs.iter().filter_map(|program| program.split(' ').next())
+    }
+
+    /// The program by which a failed line is related: the last one. (Which of several that `&&` joins has failed is not
+    /// known; when the last one succeeds, all have succeeded.)
+    pub fn last_program(&self) -> Option<&String> {
+        self.programs.last()
+    }
+
+    /// The call was not allowed: by a rule, a mode, a hook, the user or the system. A way around that is no lesson.
+    pub fn was_denied(&self) -> bool {
+        let class = self.failure.as_ref().map(|failed| failed.code.class(&self.tool));
+        class == Some(ErrorClass::Policy)
+    }
+
+    /// The failure has this key.
+    pub fn has_failure_key(&self, wanted: &str) -> bool {
+        self.failure.as_ref().is_some_and(|failed| {
+            failure_key(&self.tool, &self.target(), failed.code, &failed.signature) == wanted
+        })
+    }
+}
+
+/// The subject of a call: the program, the check, the file; the tool itself if it names none.
+pub fn call_target(tool: &str, input: &Object, programs: &[String]) -> String {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    if tool == CHECK {
+        return text("command").unwrap_or_default().to_owned();
+    }
+    if let Some(line) = text("command") {
+        let first = programs.first().map_or(line, String::as_str);
+        return first.split_whitespace().next().unwrap_or_default().to_owned();
+    }
+    let file = || text("path").map(|path| path.strip_prefix("./").unwrap_or(path).to_owned());
+    let is_search = input.contains_key("pattern");
+    (!is_search).then(file).flatten().unwrap_or_else(|| tool.to_owned())
+}
+
+/// The programs of an effect.
+pub fn effect_programs(effect: Option<&Effect>) -> Vec<String> {
+    match effect {
+        Some(Effect::Command { programs, .. }) => programs.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// The programs that have succeeded if the call has.
+pub fn proven_programs(effect: Option<&Effect>) -> Vec<String> {
+    match effect {
+        // (It has only begun.)
+        Some(Effect::Command { background: true, .. }) => Vec::new(),
+        Some(Effect::Command { programs, unproven, .. }) => {
+            programs.iter().filter(|it| !unproven.contains(it)).cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The failure of a call, from its envelope; `None` if it did not fail or was interrupted.
+pub fn failure_from_envelope(input: &Object, envelope: &Envelope) -> Option<CallFailure> {
+    let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
+    let text = |name: &str| envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();
+    let missing = || stage_statuses(envelope).find(|status| matches!(status, 126 | 127));
+    let (code, message, exit_code) = match envelope.error() {
+        Some(error) => (error.code, error.message.as_str(), exit_code),
+        // A pipeline with a missing program has failed, whatever its last stage returned.
+        None => (ErrorCode::CommandFailed, "", Some(missing()?)),
+    };
+    let output = if text("stderr").trim().is_empty() { text("stdout") } else { text("stderr") };
+    let error_text = if code == ErrorCode::CommandFailed { output } else { message };
+    let error_text = if error_text.trim().is_empty() { message } else { error_text };
+    Some(build_failure(
+        code,
+        input,
+        error_text,
+        &format!("{message}\n{}", output.trim()),
+        exit_code,
+    ))
+}
+
+/// No program of it has certainly succeeded, or a stage failed, of the last pipeline or of an earlier one. (A stage may
+/// end with SIGPIPE because a later one has read enough.)
+pub fn hides_failure(effect: Option<&Effect>, envelope: &Envelope) -> bool {
+    const SIGPIPE: i64 = 128 + 13;
+    if !effect_programs(effect).is_empty() && proven_programs(effect).is_empty() {
+        return true;
+    }
+    let earlier = envelope.data.get("pipelines").and_then(Value::as_array);
+    let earlier = earlier.into_iter().flatten().filter_map(Value::as_array).flatten();
+    let earlier = earlier.filter_map(|stage| stage["exit_code"].as_i64());
+    stage_statuses(envelope).chain(earlier).any(|status| status != 0 && status != SIGPIPE)
+}
+
+/// The exit statuses of the stages of the last pipeline.
+fn stage_statuses(envelope: &Envelope) -> impl Iterator<Item = i64> {
+    let stages = envelope.data.get("stages").and_then(Value::as_array);
+    stages.into_iter().flatten().filter_map(|it| it["exit_code"].as_i64())
+}
+
+/// A failure with its output.
+pub fn build_failure(
+    code: ErrorCode,
+    input: &Object,
+    error_text: &str,
+    evidence: &str,
+    exit_code: Option<i64>,
+) -> CallFailure {
+    let error_text = &*render_output(error_text);
+    let line = reason_line(error_text);
+    let signature = mask_details(&shorten(line, EXCERPT_BYTES), input);
+    let telling = shorten(&output_excerpt(error_text, line), EXCERPT_BYTES);
+    CallFailure { code, excerpt: telling, signature, evidence: output_tail(evidence), exit_code }
+}
+
+/// The whole output in one line if it is short, otherwise from this line on.
+fn output_excerpt(output: &str, line: &str) -> String {
+    let joined = |text: &str| {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join(" / ")
+    };
+    let whole = joined(&output[..output.floor_char_boundary(4 * EXCERPT_BYTES)]);
+    if output.len() <= 4 * EXCERPT_BYTES && whole.len() <= EXCERPT_BYTES {
+        return whole;
+    }
+    let from = output.find(line).unwrap_or_default();
+    let rest = &output[from..];
+    joined(&rest[..rest.floor_char_boundary(4 * EXCERPT_BYTES)])
+}
+
+/// The line of an output that gives the reason: the first one that mentions an error; the last one of a
+/// Python traceback; otherwise the first one.
+fn reason_line(output: &str) -> &str {
+    const ERRORS: [&str; 6] = ["error", "fatal", "exception", "failed", "错误", "失败"];
+    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    if output.contains("Traceback (most recent call last)") {
+        return lines.next_back().unwrap_or_default();
+    }
+    let speaks = |line: &&str| {
+        let line = line.to_lowercase();
+        ERRORS.iter().any(|word| line.contains(word))
+    };
+    lines.clone().find(speaks).or_else(|| lines.next()).unwrap_or_default()
+}
+
+/// Masks what differs between cases in a line: numbers, paths, hashes, and the words of the call itself.
+fn mask_details(telling: &str, input: &Object) -> String {
+    let mut line = telling.to_owned();
+    for value in input.values().filter_map(Value::as_str) {
+        let is_end = |c: char| c.is_whitespace() || "'\"`=,;:()".contains(c);
+        let mut words: Vec<&str> = value.split(is_end).filter(|word| word.len() > 2).collect();
+        words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+        // The failure is about the program and its options.
+        for word in words.into_iter().filter(|word| !word.starts_with('-')) {
+            let is_name = word.contains(['.', '/']) || word.chars().any(|c| c.is_ascii_digit());
+            if is_name && !value.starts_with(word) {
+                line = line.replace(word, "<argument>");
+            }
+        }
+    }
+    signature::mask_message(&line)
+}
+
+/// The arguments without fields that the registry added, with long values cut; and whether any was cut.
+pub fn stored_arguments(input: &Object) -> (Object, bool) {
+    let is_ours = |name: &str| matches!(name, "file_mtime_ms" | "file_size_bytes");
+    let mut is_cut = false;
+    let kept = input.iter().filter(|(name, _)| !is_ours(name)).map(|(name, value)| {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let value = if text.len() <= VALUE_BYTES {
+            value.clone()
+        } else {
+            is_cut = true;
+            signature::shorten_with_hash(&text, VALUE_BYTES).into()
+        };
+        (name.clone(), value)
+    });
+    (kept.collect(), is_cut)
+}
+
+/// The end of a text, starting at a line.
+fn output_tail(text: &str) -> String {
+    let text = text.trim();
+    if text.len() <= OUTPUT_BYTES {
+        return text.to_owned();
+    }
+    let from = text.ceil_char_boundary(text.len() - OUTPUT_BYTES);
+    let from = text[from..].find('\n').map_or(from, |at| from + at + 1);
+    format!("…\n{}", &text[from..])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn error_line_is_found_in_the_output_of_many_programs() {
+        for (output, expected) in [
+            (
+                "bash: line 1: pytest: command not found\n",
+                "bash: line 1: pytest: command not found",
+            ),
+            (
+                "usage: x [-h]\nx: error: no such option: --fast\n",
+                "x: error: no such option: --fast",
+            ),
+            (
+                "Traceback (most recent call last):\n  File \"a.py\"\nUnicodeDecodeError: 'utf-8' codec\n",
+                "UnicodeDecodeError: 'utf-8' codec",
+            ),
+            ("npm warn old\nnpm error code ERESOLVE\nnpm error x\n", "npm error code ERESOLVE"),
+            ("plain words\nmore\n", "plain words"),
+            ("", ""),
+        ] {
+            assert_eq!(reason_line(output), expected);
+        }
+    }
+
+    #[test]
+    fn failure_signature_ignores_file_names() {
+        let key = |command: &str, output: &str| {
+            let Value::Object(input) = json!({"command": command}) else { unreachable!() };
+            build_failure(ErrorCode::CommandFailed, &input, output, output, Some(1)).signature
+        };
+        assert_eq!(
+            key("./conv jan.csv", "conv: error: cannot decode jan.csv at byte 17"),
+            key("./conv may-2.csv", "conv: error: cannot decode may-2.csv at byte 4")
+        );
+        assert_ne!(
+            key("x --fast", "x: error: no option --fast"),
+            key("x --slow", "x: error: no option --slow")
+        );
+    }
+}

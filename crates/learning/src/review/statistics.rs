@@ -1,0 +1,525 @@
+//! Counts the traces of a period.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::call_record::call_target;
+use super::super::lesson::{Lesson, failure_key};
+use super::super::trace::{
+    Attempt, ExecutionTrace, describe_context, error_type, execution_history,
+};
+use agent_protocol::envelope::ErrorCode;
+use agent_protocol::methodology;
+use agent_protocol::shorten;
+
+/// Number of uses from which *always* is meaningful.
+const MIN_USES: usize = 3;
+/// Limit: rows of each table.
+const MAX_ROWS: usize = 40;
+
+/// Totals of a period.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PeriodTotals {
+    /// Sessions.
+    pub sessions: usize,
+    /// Tasks: messages of the user.
+    pub tasks: usize,
+    /// Number of traces.
+    pub traces: usize,
+    /// Number of traces whose first attempt succeeded.
+    pub first_attempt: usize,
+    /// Number of traces with a failure that was resolved.
+    pub resolved: usize,
+    /// Number of traces with a failure that was not resolved.
+    pub failed: usize,
+    /// Number of failed attempts.
+    pub failed_attempts: usize,
+    /// Fixes by their source.
+    pub sources: BTreeMap<String, usize>,
+}
+
+impl PeriodTotals {
+    /// The share of successful traces.
+    pub fn rate(&self) -> f64 {
+        fraction(self.traces - self.failed, self.traces)
+    }
+
+    /// The share of traces whose first attempt succeeded.
+    pub fn first_attempt_rate(&self) -> f64 {
+        fraction(self.first_attempt, self.traces)
+    }
+}
+
+/// A fraction; 0 if the whole is 0.
+pub(super) fn fraction(part: usize, whole: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts of a few weeks")]
+    let share = part as f64 / whole.max(1) as f64;
+    share
+}
+
+pub(super) fn count_totals(traces: &[ExecutionTrace]) -> PeriodTotals {
+    let set =
+        |of: fn(&ExecutionTrace) -> &str| traces.iter().map(of).collect::<BTreeSet<_>>().len();
+    let mut totals = PeriodTotals {
+        sessions: set(|trace| &trace.session),
+        tasks: set(|trace| &trace.task_id),
+        traces: traces.len(),
+        ..PeriodTotals::default()
+    };
+    for trace in traces {
+        let n_failed = trace.attempts.iter().filter(|attempt| !attempt.success).count();
+        totals.failed_attempts += n_failed;
+        match (trace.final_success, n_failed) {
+            (true, 0) => totals.first_attempt += 1,
+            (true, _) => totals.resolved += 1,
+            (false, _) => totals.failed += 1,
+        }
+        let source = trace.attempts.last().and_then(|attempt| attempt.fix_source);
+        if let Some(source) = source.filter(|_| trace.final_success) {
+            let word = serde_json::to_value(source).unwrap_or_default();
+            let word = word.as_str().unwrap_or_default().to_owned();
+            *totals.sources.entry(word).or_default() += 1;
+        }
+    }
+    totals
+}
+
+/// An unresolved failure, with its occurrences.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnresolvedFailure {
+    /// The latest trace: `SESSION/TURN/N`.
+    pub trace: String,
+    /// The sessions, the latest first.
+    pub sessions: Vec<String>,
+    /// The latest session's turn.
+    pub turn: u32,
+    /// The projects; a failure of the machine is counted once for all of them.
+    pub projects: BTreeSet<String>,
+    /// The kinds of calls.
+    pub skills: BTreeSet<String>,
+    /// Time of the latest occurrence.
+    pub at_ms: i64,
+    /// Number of attempts.
+    pub attempts: usize,
+    /// The latest error.
+    pub error: String,
+    /// Fixes that were tried.
+    pub tried: BTreeSet<String>,
+}
+
+pub(super) fn unresolved_failures(traces: &[ExecutionTrace]) -> Vec<UnresolvedFailure> {
+    let mut found: BTreeMap<(&str, String), UnresolvedFailure> = BTreeMap::new();
+    // Oldest first, so that the latest trace determines the details.
+    for trace in traces.iter().filter(|trace| trace.needs_human) {
+        let failed = || trace.attempts.iter().rev().filter(|attempt| attempt.error.is_some());
+        let last = failed().find(|attempt| !is_suppressed(attempt)).or_else(|| failed().next());
+        let error = last.and_then(|last| last.error.as_deref()).unwrap_or_default();
+        let says = last.and_then(|last| last.signature.clone()).unwrap_or_default();
+        let place = if last.is_some_and(is_machine_fault) { "" } else { &trace.project };
+        let entry = found.entry((place, says)).or_insert_with(|| UnresolvedFailure {
+            trace: String::new(),
+            sessions: Vec::new(),
+            turn: 0,
+            projects: BTreeSet::new(),
+            skills: BTreeSet::new(),
+            at_ms: 0,
+            attempts: 0,
+            error: String::new(),
+            tried: BTreeSet::new(),
+        });
+        entry.trace.clone_from(&trace.id);
+        entry.sessions.retain(|session| *session != trace.session);
+        entry.sessions.insert(0, trace.session.clone());
+        entry.turn = trace.turn;
+        entry.skills.insert(trace.skill_id.clone());
+        entry.at_ms = trace.created_at_ms;
+        entry.attempts += trace.attempts.len();
+        entry.projects.insert(trace.project.clone());
+        entry.error = shorten(error, 160);
+        let tried = trace.attempts.iter().filter_map(|attempt| attempt.fix_applied.as_deref());
+        entry.tried.extend(tried.filter(|tried| *tried != "tried again").map(str::to_owned));
+    }
+    let mut found: Vec<UnresolvedFailure> = found.into_values().collect();
+    found.sort_by_key(|attention| std::cmp::Reverse((attention.sessions.len(), attention.at_ms)));
+    found.truncate(MAX_ROWS);
+    found
+}
+
+/// The call was not made because identical ones had failed: it is no evidence of its own.
+fn is_suppressed(attempt: &Attempt) -> bool {
+    matches!(attempt.code, Some(ErrorCode::RepeatedCall | ErrorCode::CircuitOpen))
+}
+
+/// The tool could not work, or a program is missing: not caused by the project.
+fn is_machine_fault(attempt: &Attempt) -> bool {
+    let is_missing = attempt.context.get("exit_code").and_then(Value::as_i64) == Some(127);
+    is_missing || attempt.code == Some(ErrorCode::ExecutionError)
+}
+
+/// A kind of call with its statistics.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallKindStats {
+    /// The traces' `skill_id`.
+    pub skill: String,
+    /// Number of traces.
+    pub n: usize,
+    /// Number of traces whose first attempt succeeded.
+    pub first_attempt: usize,
+    /// Number of traces with a failure that was resolved.
+    pub resolved: usize,
+    /// Number of traces with a failure that was not resolved.
+    pub failed: usize,
+    /// The share of successful traces.
+    pub rate: f64,
+    /// The share in the previous period, if it was used then.
+    pub rate_before: Option<f64>,
+    /// The new weight; see [`compute_weight`].
+    pub weight: f64,
+    /// The previous weight.
+    pub weight_before: f64,
+}
+
+impl CallKindStats {
+    /// Number of failed attempts.
+    fn cost(&self) -> usize {
+        self.resolved + 2 * self.failed
+    }
+}
+
+/// A weight: `(s + 1) / (n + 2)`. Each of the `n` traces counts 1 if its first attempt succeeded, `1 / (1 +
+/// k)` after `k` failed attempts, and 0 if it did not succeed.
+pub(super) fn compute_weight<'a>(traces: impl Iterator<Item = &'a ExecutionTrace>) -> f64 {
+    let (mut sum, mut n) = (0.0, 0.0);
+    for trace in traces {
+        n += 1.0;
+        if trace.final_success {
+            let failed = trace.attempts.iter().filter(|attempt| !attempt.success).count();
+            sum += fraction(1, 1 + failed);
+        }
+    }
+    (sum + 1.0) / (n + 2.0)
+}
+
+/// The weights of kinds of calls and methodologies, by subject.
+pub(super) fn compute_weights(traces: &[ExecutionTrace]) -> BTreeMap<String, f64> {
+    let kinds = count_call_kinds(traces, &[]).into_iter().map(|kind| (kind.skill, kind.weight));
+    kinds
+        .chain(
+            count_methodologies(traces)
+                .into_iter()
+                .map(|methodology| (methodology.subject(), methodology.weight)),
+        )
+        .collect()
+}
+
+fn group_by_skill(traces: &[ExecutionTrace]) -> BTreeMap<&str, Vec<&ExecutionTrace>> {
+    let mut skills: BTreeMap<&str, Vec<&ExecutionTrace>> = BTreeMap::new();
+    for trace in traces {
+        skills.entry(&trace.skill_id).or_default().push(trace);
+    }
+    skills
+}
+
+pub(super) fn count_call_kinds(
+    now: &[ExecutionTrace],
+    before: &[ExecutionTrace],
+) -> Vec<CallKindStats> {
+    let before = group_by_skill(before);
+    let rate = |traces: &[&ExecutionTrace]| {
+        fraction(traces.iter().filter(|trace| trace.final_success).count(), traces.len())
+    };
+    let of = |(skill, traces): (&str, Vec<&ExecutionTrace>)| {
+        let well = || traces.iter().filter(|trace| trace.final_success);
+        let first_attempt = well().filter(|trace| trace.attempts.len() == 1).count();
+        CallKindStats {
+            skill: skill.to_owned(),
+            n: traces.len(),
+            first_attempt,
+            resolved: well().count() - first_attempt,
+            failed: traces.len() - well().count(),
+            rate: rate(&traces),
+            rate_before: before.get(skill).map(|traces| rate(traces)),
+            weight: compute_weight(traces.iter().copied()),
+            weight_before: 0.5,
+        }
+    };
+    let mut kinds: Vec<CallKindStats> = group_by_skill(now).into_iter().map(of).collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse((kind.cost(), kind.n)));
+    kinds
+}
+
+/// A recurring failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecurringFailure {
+    /// The kinds of calls.
+    pub skills: BTreeSet<String>,
+    /// Its message; if it varied, the masked one.
+    pub message: String,
+    /// The kind of error.
+    pub error_type: String,
+    /// The tool could not work, or a program is missing: not caused by the project.
+    pub is_machine_fault: bool,
+    /// Number of failed attempts.
+    pub n: usize,
+    /// Number of sessions.
+    pub sessions: usize,
+    /// Number of its traces that succeeded.
+    pub resolved: usize,
+    /// Number of its traces.
+    pub traces: usize,
+    /// The lesson about it: id and text.
+    pub known: Option<(String, String)>,
+    /// Number of other lessons about it.
+    pub known_others: usize,
+}
+
+pub(super) fn recurring_failures(
+    traces: &[ExecutionTrace],
+    lessons: &[Lesson],
+) -> Vec<RecurringFailure> {
+    #[derive(Default)]
+    struct FailureOccurrences<'a> {
+        n: usize,
+        skills: BTreeSet<String>,
+        sessions: BTreeSet<&'a str>,
+        traces: BTreeMap<&'a str, bool>,
+        error_type: &'static str,
+        /// The latest attempt for each message.
+        messages: BTreeMap<&'a str, &'a Attempt>,
+        last: Option<&'a Attempt>,
+    }
+    let mut seen: BTreeMap<String, FailureOccurrences<'_>> = BTreeMap::new();
+    for trace in traces {
+        let failed = trace.attempts.iter().filter(|attempt| !attempt.success);
+        for attempt in failed.filter(|attempt| !is_suppressed(attempt)) {
+            let error = attempt.error.as_deref().unwrap_or_default();
+            let says = shorten(attempt.signature.as_deref().unwrap_or_default(), 120);
+            let entry = seen.entry(says).or_default();
+            entry.n += 1;
+            entry.skills.insert(trace.skill_id.clone());
+            entry.sessions.insert(&trace.session);
+            entry.traces.insert(&trace.id, trace.final_success);
+            entry.error_type = attempt_error_type(attempt);
+            entry.last = Some(attempt);
+            if entry.messages.len() < MAX_ROWS {
+                entry.messages.insert(error, attempt);
+            }
+        }
+    }
+    let of = |(says, seen): (String, FailureOccurrences<'_>)| {
+        let last = seen.last.and_then(|attempt| known_lesson(attempt, lessons));
+        let mut knowing: BTreeMap<String, String> =
+            seen.messages.values().filter_map(|attempt| known_lesson(attempt, lessons)).collect();
+        let known = last.or_else(|| knowing.pop_first());
+        knowing.retain(|id, _| known.as_ref().is_none_or(|(known, _)| known != id));
+        RecurringFailure {
+            skills: seen.skills,
+            message: match seen.messages.keys().collect::<Vec<_>>().as_slice() {
+                [only] => shorten(only, 120),
+                _ => says,
+            },
+            error_type: seen.error_type.to_owned(),
+            is_machine_fault: seen.last.is_some_and(is_machine_fault),
+            n: seen.n,
+            sessions: seen.sessions.len(),
+            resolved: seen.traces.values().filter(|well| **well).count(),
+            traces: seen.traces.len(),
+            known,
+            known_others: knowing.len(),
+        }
+    };
+    let mut seen: Vec<(String, FailureOccurrences<'_>)> = seen.into_iter().collect();
+    seen.sort_by(|(a_says, a), (b_says, b)| {
+        (b.n, b.sessions.len(), a_says).cmp(&(a.n, a.sessions.len(), b_says))
+    });
+    seen.truncate(MAX_ROWS);
+    seen.into_iter().map(of).collect()
+}
+
+/// The lesson about this failure with the highest confidence: id and text.
+fn known_lesson(attempt: &Attempt, lessons: &[Lesson]) -> Option<(String, String)> {
+    let wanted = attempt_failure_key(attempt)?;
+    let is_it = |lesson: &&Lesson| {
+        lesson.is_in_use() && lesson.failure.as_ref().is_some_and(|it| it.key() == wanted)
+    };
+    let best =
+        lessons.iter().filter(is_it).max_by(|a, b| a.confidence().total_cmp(&b.confidence()));
+    best.map(|lesson| (lesson.id.clone(), lesson.text.clone()))
+}
+
+fn attempt_failure_key(attempt: &Attempt) -> Option<String> {
+    let tool = attempt.context.get("tool").and_then(Value::as_str)?;
+    let input = attempt.context.get("input").and_then(Value::as_object)?;
+    let target = call_target(tool, input, &attempt.activated_artifacts);
+    Some(failure_key(
+        tool,
+        &target,
+        attempt.code?,
+        attempt.signature.as_deref().unwrap_or_default(),
+    ))
+}
+
+fn attempt_error_type(attempt: &Attempt) -> &'static str {
+    let tool = attempt.context.get("tool").and_then(Value::as_str).unwrap_or_default();
+    let exit_code = attempt.context.get("exit_code").and_then(Value::as_i64);
+    error_type(tool, attempt.code, exit_code)
+}
+
+/// What always failed under one condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConsistentFailure {
+    /// The artifact, or the kind of call if none was used.
+    pub subject: String,
+    /// The part of the condition that occurs in no condition in which it worked.
+    pub distinct_condition: String,
+    /// The condition as text; empty if it failed under every condition.
+    pub context: String,
+    /// Its hash; likewise.
+    pub context_hash: String,
+    /// Number of failures.
+    pub n: usize,
+    /// The latest error.
+    pub error: String,
+    /// Number of successes under other conditions.
+    pub other_successes: usize,
+    /// Number of uses under other conditions.
+    pub other_uses: usize,
+}
+
+pub(super) fn consistent_failures(traces: &[ExecutionTrace]) -> Vec<ConsistentFailure> {
+    // By artifact, or by kind of call without artifacts: condition → uses.
+    let mut uses: BTreeMap<String, BTreeMap<String, Vec<(bool, String)>>> = BTreeMap::new();
+    let mut hashes: BTreeMap<String, String> = BTreeMap::new();
+    for (artifact, records) in execution_history(traces) {
+        for record in records {
+            hashes.insert(record.context.clone(), record.context_hash);
+            let of_artifact = uses.entry(artifact.clone()).or_default();
+            let error = record.error.unwrap_or_default();
+            of_artifact.entry(record.context).or_default().push((record.success, error));
+        }
+    }
+    for trace in traces {
+        let bare = trace.attempts.iter().filter(|attempt| attempt.activated_artifacts.is_empty());
+        for attempt in bare.filter(|attempt| {
+            !is_suppressed(attempt) && attempt.code != Some(ErrorCode::ExecutionError)
+        }) {
+            let context = describe_context(attempt);
+            let hash = blake3::hash(context.as_bytes()).to_hex()[..12].to_owned();
+            hashes.insert(context.clone(), hash);
+            let error = attempt.error.clone().unwrap_or_default();
+            let of_skill = uses.entry(trace.skill_id.clone()).or_default();
+            of_skill.entry(context).or_default().push((attempt.success, error));
+        }
+    }
+    let mut found = Vec::new();
+    for (subject, contexts) in &uses {
+        let all = || contexts.values().flatten();
+        if all().all(|(success, _)| !success) {
+            // The conditions cannot be distinguished.
+            let n = all().count();
+            let error = all().last().map_or_else(String::new, |(_, error)| shorten(error, 160));
+            found.extend((n >= MIN_USES).then(|| ConsistentFailure {
+                subject: subject.clone(),
+                distinct_condition: String::new(),
+                context: String::new(),
+                context_hash: String::new(),
+                n,
+                error,
+                other_successes: 0,
+                other_uses: 0,
+            }));
+            continue;
+        }
+        for (context, uses) in contexts {
+            if uses.len() < MIN_USES || uses.iter().any(|(success, _)| *success) {
+                continue;
+            }
+            let others = || contexts.iter().filter(|(other, _)| *other != context);
+            let worked = others().filter(|(_, uses)| uses.iter().any(|(success, _)| *success));
+            let parts_that_worked: BTreeSet<&str> =
+                worked.flat_map(|(context, _)| context.split(" · ")).collect();
+            let only: Vec<&str> =
+                context.split(" · ").filter(|part| !parts_that_worked.contains(part)).collect();
+            let other_uses: Vec<&(bool, String)> = others().flat_map(|(_, uses)| uses).collect();
+            found.push(ConsistentFailure {
+                subject: subject.clone(),
+                // Setting PATH says nothing about the program that runs.
+                distinct_condition: only.join(" · ").trim_start_matches("PATH ").to_owned(),
+                context: context.clone(),
+                context_hash: hashes.get(context).cloned().unwrap_or_default(),
+                n: uses.len(),
+                error: uses.last().map_or_else(String::new, |(_, error)| shorten(error, 160)),
+                other_successes: other_uses.iter().filter(|(success, _)| *success).count(),
+                other_uses: other_uses.len(),
+            });
+        }
+    }
+    // Those that work under other conditions are the most informative.
+    found.sort_by(|a, b| {
+        (b.other_successes > 0, b.n, &a.subject).cmp(&(a.other_successes > 0, a.n, &b.subject))
+    });
+    found.truncate(MAX_ROWS);
+    found
+}
+
+/// A methodology with the tasks in which it was used.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MethodologyUse {
+    /// Its name; `None`: none was selected.
+    pub name: Option<String>,
+    /// Number of tasks.
+    pub tasks: usize,
+    /// Number of tasks without unresolved failures.
+    pub well: usize,
+    /// Average number of failed attempts per task.
+    pub failed_attempts: f64,
+    /// The new weight: `(well + 1) / (tasks + 2)`.
+    pub weight: f64,
+    /// The previous weight.
+    pub weight_before: f64,
+}
+
+impl MethodologyUse {
+    /// The key of its weight.
+    pub fn subject(&self) -> String {
+        methodology::weight_key(self.name.as_deref().unwrap_or("none"))
+    }
+}
+
+pub(super) fn count_methodologies(traces: &[ExecutionTrace]) -> Vec<MethodologyUse> {
+    // A task counts for the methodology that was selected for it, from its start.
+    let mut chosen: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for trace in traces {
+        let methodology = chosen.entry(&trace.task_id).or_default();
+        *methodology = trace.methodology.as_deref().or(*methodology);
+    }
+    let mut methodologies: BTreeMap<Option<&str>, BTreeMap<&str, (bool, usize)>> = BTreeMap::new();
+    for trace in traces {
+        let methodology = chosen.get(trace.task_id.as_str()).copied().flatten();
+        let tasks = methodologies.entry(methodology).or_default();
+        let (well, failed) = tasks.entry(&trace.task_id).or_insert((true, 0));
+        *well &= !trace.needs_human;
+        *failed += trace.attempts.iter().filter(|attempt| !attempt.success).count();
+    }
+    // No methodology was ever selected: there is nothing to compare.
+    if methodologies.keys().all(Option::is_none) {
+        return Vec::new();
+    }
+    let of = |(name, tasks): (Option<&str>, BTreeMap<&str, (bool, usize)>)| {
+        let well = tasks.values().filter(|(well, _)| *well).count();
+        let failed: usize = tasks.values().map(|(_, failed)| failed).sum();
+        MethodologyUse {
+            name: name.map(str::to_owned),
+            tasks: tasks.len(),
+            well,
+            failed_attempts: fraction(failed, tasks.len()),
+            weight: fraction(well + 1, tasks.len() + 2),
+            weight_before: 0.5,
+        }
+    };
+    let mut methodologies: Vec<MethodologyUse> = methodologies.into_iter().map(of).collect();
+    methodologies.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    methodologies
+}

@@ -1,0 +1,178 @@
+//! Suggestions for the user: lines for `CODE_LAW.md`, problems to fix, lessons to check. The program itself
+//! carries out none of them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::super::lesson::{Lesson, Origin, Scope};
+use super::{Review, count_sessions};
+
+/// Number of sessions in which a lesson was learnt, or of uses that helped, from which it is suggested for
+/// the project's rules.
+const MIN_SUCCESSES: usize = 2;
+/// Confidence from which it is suggested.
+const MIN_CONFIDENCE: f64 = 0.7;
+/// Limit: suggestions of each kind.
+const MAX_SUGGESTIONS: usize = 8;
+/// Limit: lines for one project's rules.
+const MAX_RULES: usize = 8;
+const MAX_RULES_PER_PROJECT: usize = 3;
+
+/// One suggestion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Suggestion {
+    /// A line for `CODE_LAW.md`, so that it applies for everybody and without the memory.
+    AddRule {
+        /// The project.
+        project: String,
+        /// The line.
+        line: String,
+        /// The id of the lesson.
+        item: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A problem of the machine or project to be fixed, so that the lesson is not needed.
+    FixProblem {
+        /// What to do.
+        text: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A lesson that was wrong at least twice, and at least as often as right: to be rewritten or forgotten.
+    ReviewLesson {
+        /// The id of the lesson.
+        item: String,
+        /// Its text.
+        text: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A recurring failure without a lesson.
+    AddLesson {
+        /// The failure.
+        text: String,
+        /// The reason.
+        reason: String,
+    },
+}
+
+pub(super) fn build_suggestions(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
+    let mut all = suggest_rules(review, items);
+    all.extend(suggest_fixes(review).into_iter().take(MAX_SUGGESTIONS));
+    all.extend(suggest_missing_lessons(review).take(MAX_SUGGESTIONS));
+    all.extend(suggest_lesson_reviews(items).take(MAX_SUGGESTIONS));
+    all
+}
+
+/// By project, the project with the most lessons first.
+fn suggest_rules(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
+    let mut projects: BTreeMap<&str, Vec<&Lesson>> = BTreeMap::new();
+    for item in items.iter().filter(|item| is_proven(item)) {
+        if let Scope::Project(project) = &item.scope {
+            projects.entry(project).or_default().push(item);
+        }
+    }
+    let most = if review.period.project.is_some() { MAX_RULES } else { MAX_RULES_PER_PROJECT };
+    let mut projects: Vec<(&str, Vec<&Lesson>)> = projects.into_iter().collect();
+    projects.sort_by_key(|(_, items)| std::cmp::Reverse(items.len()));
+    let of = |(project, mut items): (&str, Vec<&Lesson>)| -> Vec<Suggestion> {
+        items.sort_by_key(|item| std::cmp::Reverse((item.helped, item.frequency)));
+        let rule = |item: &&Lesson| Suggestion::AddRule {
+            project: project.to_owned(),
+            line: format!("- {}", item.text),
+            item: item.id.clone(),
+            reason: usage_summary(item),
+        };
+        items.iter().take(most).map(rule).collect()
+    };
+    projects.into_iter().flat_map(of).collect()
+}
+
+fn is_proven(item: &Lesson) -> bool {
+    let often = count_sessions(item) >= MIN_SUCCESSES || item.helped as usize >= MIN_SUCCESSES;
+    item.is_in_use() && item.origin != Origin::User && often && item.confidence() >= MIN_CONFIDENCE
+}
+
+fn usage_summary(item: &Lesson) -> String {
+    let times = |n: u32| match n {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        n => format!("{n} times"),
+    };
+    let lost = match item.hurt {
+        0 => String::new(),
+        n => format!(", did not {}", times(n)),
+    };
+    let sessions = match count_sessions(item) {
+        0 | 1 => String::new(),
+        n => format!(", learnt in {n} sessions"),
+    };
+    format!("helped {}{lost}{sessions}", times(item.helped))
+}
+
+fn suggest_fixes(review: &Review) -> Vec<Suggestion> {
+    let broken = review
+        .failures
+        .iter()
+        .filter(|failure| failure.known.is_none() && failure.is_machine_fault && failure.n > 1);
+    let mut problems: Vec<Suggestion> = broken
+        .map(|failure| Suggestion::FixProblem {
+            text: format!(
+                "Check the machine (`agent doctor` may help): {}.",
+                quote_code(&failure.message)
+            ),
+            reason: format!("{} times in {} sessions", failure.n, failure.sessions),
+        })
+        .collect();
+    let contexts = review.always.iter().filter(|always| always.other_successes > 0);
+    problems.extend(contexts.take(MAX_SUGGESTIONS / 4).map(|always| Suggestion::FixProblem {
+        text: format!(
+            "Find out why {} never works with {}.",
+            quote_code(&always.subject),
+            condition_text(&always.distinct_condition)
+        ),
+        reason: format!(
+            "failed {} of {} times with it, and worked {} of {} times without",
+            always.n, always.n, always.other_successes, always.other_uses
+        ),
+    }));
+    problems
+}
+
+fn quote_code(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'"))
+}
+
+fn condition_text(condition: &str) -> String {
+    if condition.is_empty() { "these words".to_owned() } else { quote_code(condition) }
+}
+
+fn suggest_missing_lessons(review: &Review) -> impl Iterator<Item = Suggestion> {
+    let unknown = review.failures.iter().filter(|failure| {
+        failure.known.is_none()
+            && !failure.is_machine_fault
+            && failure.n >= 3
+            && failure.resolved < failure.traces
+    });
+    unknown.map(|failure| Suggestion::AddLesson {
+        text: failure.message.clone(),
+        reason: format!(
+            "{} times in {} sessions, resolved in {} of {} cases",
+            failure.n, failure.sessions, failure.resolved, failure.traces
+        ),
+    })
+}
+
+fn suggest_lesson_reviews(items: &[Lesson]) -> impl Iterator<Item = Suggestion> {
+    let doubtful =
+        items.iter().filter(|item| item.is_in_use() && item.hurt > 1 && item.confidence() <= 0.5);
+    doubtful.map(|item| Suggestion::ReviewLesson {
+        item: item.id.clone(),
+        text: item.text.clone(),
+        reason: usage_summary(item),
+    })
+}

@@ -1,0 +1,110 @@
+//! Splits the body of an answer into texts for a decoder: the events of a stream, or one whole document. The
+//! first byte determines which; the content type of servers is not reliable.
+
+use super::sse::{EventTooLong, SseParser};
+
+/// Size limit of a document.
+const MAX_DOCUMENT_BYTES: usize = 16 << 20;
+
+/// Bytes in, texts out.
+pub(super) enum BodySplitter {
+    /// Only white space and a byte order mark so far.
+    Unknown,
+    /// `data: …`
+    Events(SseParser),
+    /// `{…}`
+    Document(Vec<u8>),
+}
+
+/// The body has an unknown format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyError {
+    /// An HTML page.
+    HtmlPage,
+    /// Larger than the limit.
+    TooLong {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+}
+
+impl From<EventTooLong> for BodyError {
+    fn from(EventTooLong { limit }: EventTooLong) -> Self {
+        Self::TooLong { limit }
+    }
+}
+
+impl BodySplitter {
+    pub(super) fn new() -> Self {
+        Self::Unknown
+    }
+
+    /// Takes the next bytes; returns the texts that are complete.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, BodyError> {
+        match self {
+            Self::Unknown => {
+                let blank =
+                    |byte: &u8| byte.is_ascii_whitespace() || b"\xEF\xBB\xBF".contains(byte);
+                let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
+                let bytes = &bytes[start..];
+                *self = match bytes.first() {
+                    None => return Ok(Vec::new()),
+                    Some(b'<') => return Err(BodyError::HtmlPage),
+                    Some(b'{' | b'[') => Self::Document(Vec::new()),
+                    Some(_) => Self::Events(SseParser::new()),
+                };
+                self.push(bytes)
+            }
+            Self::Events(parser) => Ok(parser.push(bytes)?),
+            Self::Document(document) => {
+                document.extend_from_slice(bytes);
+                if document.len() > MAX_DOCUMENT_BYTES {
+                    return Err(BodyError::TooLong { limit: MAX_DOCUMENT_BYTES });
+                }
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// It is a stream of events.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Self::Events(_))
+    }
+
+    /// The end of the body.
+    pub(super) fn finish(&mut self) -> Vec<String> {
+        match self {
+            Self::Unknown => Vec::new(),
+            Self::Events(parser) => parser.finish().into_iter().collect(),
+            Self::Document(document) => vec![String::from_utf8_lossy(document).into_owned()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(chunks: &[&str], expected: Result<&[&str], BodyError>) {
+        let mut body = BodySplitter::new();
+        let mut texts = Vec::new();
+        let outcome = chunks.iter().try_for_each(|chunk| {
+            texts.extend(body.push(chunk.as_bytes())?);
+            Ok(())
+        });
+        texts.extend(body.finish());
+        let outcome = outcome.map(|()| texts);
+        let expected = expected.map(|texts| texts.iter().map(|&text| text.to_owned()).collect());
+        assert_eq!(outcome, expected, "{chunks:?}");
+    }
+
+    #[test]
+    fn body_format_is_detected_from_the_first_byte() {
+        check(&["\n", "\u{feff} da", "ta: {}\n\n"], Ok(&["{}"]));
+        check(&[": hello\n\ndata: {}\n\ndata: [DONE]"], Ok(&["{}", "[DONE]"]));
+        check(&[" {\"a\"", ":1}"], Ok(&["{\"a\":1}"]));
+        check(&["[{}]"], Ok(&["[{}]"]));
+        check(&["\r\n<!doctype html>"], Err(BodyError::HtmlPage));
+        check(&[" ", ""], Ok(&[]));
+    }
+}

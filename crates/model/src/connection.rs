@@ -1,0 +1,115 @@
+//! Builds the HTTP client for one server: proxies, and the certificates to trust.
+
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use hyper_util::client::proxy::matcher::Matcher;
+use reqwest::{Certificate, Client, Proxy, Url};
+
+use super::urls::is_loopback;
+
+/// How connections to a server are made.
+pub(super) struct ConnectionSettings<'a> {
+    /// The server.
+    pub(super) server: &'a Url,
+    /// Whose settings these are, for messages.
+    pub(super) owner: &'a str,
+    /// The proxy; `none` for no proxy at all. `None`: the environment decides.
+    pub(super) proxy: Option<&'a str>,
+    /// Certificate authorities to trust besides the system's, in PEM form.
+    pub(super) ca_file: Option<&'a Path>,
+    /// Time limit for a connection.
+    pub(super) timeout: Duration,
+}
+
+impl ConnectionSettings<'_> {
+    /// The client, or which setting is wrong.
+    pub(super) fn build_client(&self) -> Result<Client, String> {
+        // The provider is installed once per process; a second call fails without effect.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("code-agent/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(self.timeout)
+            // A build may run for minutes between two requests.
+            .pool_idle_timeout(Duration::from_mins(10));
+        match self.proxy {
+            Some("none") => builder = builder.no_proxy(),
+            Some(proxy) => {
+                let proxy = Proxy::all(proxy).map_err(|error| {
+                    format!("`proxy` of {} is not a URL: {}", self.owner, root_cause(&error))
+                })?;
+                builder = builder.proxy(proxy);
+            }
+            // A proxy cannot reach servers on this machine.
+            None if is_loopback(self.server) => builder = builder.no_proxy(),
+            None => {}
+        }
+        let authorities = match self.ca_file {
+            Some(path) => read_certificates(path)
+                .map_err(|error| format!("ca_file {}: {error}", path.display()))?,
+            None => Vec::new(),
+        };
+        builder = if self.needs_root_certificates() {
+            builder.tls_certs_merge(authorities)
+        } else {
+            // Loading the system's root certificates would take most of the time.
+            builder.tls_certs_only(authorities)
+        };
+        builder.build().map_err(|error| {
+            format!(
+                "the TLS roots cannot be read: {}; check `ca_file` and SSL_CERT_FILE, or install \
+                 the system's certificates (ca-certificates)",
+                root_cause(&error)
+            )
+        })
+    }
+
+    /// Whether any connection may use TLS: to the server, or to a proxy.
+    fn needs_root_certificates(&self) -> bool {
+        self.server.scheme() == "https"
+            || self.proxy().is_some_and(|proxy| proxy.scheme() == "https")
+    }
+
+    /// The proxy that requests are sent through: a configured one, or that of the environment.
+    pub(super) fn proxy(&self) -> Option<Url> {
+        match self.proxy {
+            Some("none") => None,
+            Some(proxy) => Url::parse(proxy).ok(),
+            None if is_loopback(self.server) => None,
+            None => {
+                let target = self.server.as_str().parse().ok()?;
+                let proxy = Matcher::from_system().intercept(&target)?;
+                Url::parse(&proxy.uri().to_string()).ok()
+            }
+        }
+    }
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<Certificate>, Box<dyn Error>> {
+    let certificates = Certificate::from_pem_bundle(&std::fs::read(path)?)?;
+    if certificates.is_empty() {
+        return Err("it contains no certificate in PEM format".into());
+    }
+    Ok(certificates)
+}
+
+/// The error's causes, down to the root.
+pub(super) fn error_causes<'a>(
+    error: &'a reqwest::Error,
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    // reqwest's message repeats the URL with its query; its source says more.
+    let first = error.source().or(Some(error));
+    std::iter::successors(first, |&error| match error.downcast_ref::<io::Error>() {
+        // An I/O error does not return the error that it wraps as its source.
+        Some(wrapper) => wrapper.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        None => error.source(),
+    })
+}
+
+/// The root cause.
+pub(super) fn root_cause(error: &reqwest::Error) -> String {
+    error_causes(error).last().map_or_else(String::new, ToString::to_string)
+}

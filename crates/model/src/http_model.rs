@@ -1,0 +1,287 @@
+//! A model behind an HTTP server: combines encoder, transport, decoder and retries.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::stream::{self, BoxStream, Stream, TryStreamExt as _};
+use tokio::time::{Instant, timeout};
+
+use super::body_splitter::{BodyError, BodySplitter};
+use super::endpoint::Endpoint;
+use super::failure::{AttemptFailure, EndpointFacts, Refusal, RetryAdvice};
+use super::rejections::{AcceptedRequest, RejectableContent, Rejections};
+use super::retry::retry_stream;
+use super::transport::{ResponseStream, Transport};
+use super::wire_format::{
+    AnswerDecoder, CallIds, DecodeError, EncodedRequest, encode, new_decoder,
+};
+use agent_protocol::model::{Delta, Model, ModelError, Request, StopReason};
+use agent_protocol::shorten;
+
+/// How long the usage is waited for after the last text.
+const USAGE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long the end of the body is waited for after `[DONE]`; reading it to its end allows the connection to
+/// be reused.
+const BODY_END_WAIT: Duration = Duration::from_millis(250);
+
+/// How long a server may keep an answer alive without a part of it. (Some send nothing else while the model
+/// reasons.)
+const MAX_KEEP_ALIVE: Duration = Duration::from_mins(20);
+
+pub(super) struct HttpModel {
+    endpoint: Endpoint,
+    /// What the server rejected.
+    rejections: Mutex<Rejections>,
+    transport: Transport,
+    /// Prefix of generated call ids if the server sends none; different in each process, because a session
+    /// may be resumed.
+    id_prefix: String,
+    next_id: AtomicU64,
+}
+
+impl HttpModel {
+    pub(super) fn new(endpoint: Endpoint) -> Result<Self, ModelError> {
+        let random = uuid::Uuid::now_v7().simple().to_string();
+        Ok(Self {
+            transport: Transport::new(endpoint.clone())?,
+            endpoint,
+            rejections: Mutex::default(),
+            id_prefix: format!("call_{}_", &random[24..]),
+            next_id: AtomicU64::new(1),
+        })
+    }
+
+    fn lock_rejections(&self) -> MutexGuard<'_, Rejections> {
+        self.rejections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An attempt failed. The next one leaves out what was rejected: if it had nothing of it, the reason is another
+    /// one.
+    fn record_rejection(
+        &self,
+        mut failure: AttemptFailure,
+        used: RejectableContent,
+        request: &Request<'_>,
+    ) -> AttemptFailure {
+        let is_rejection =
+            matches!(failure.retry, RetryAdvice::WithoutReasoning | RetryAdvice::WithoutThinking);
+        if is_rejection
+            && !self.lock_rejections().record(failure.retry, used, request, &self.endpoint)
+        {
+            failure.retry = RetryAdvice::Never;
+        }
+        failure
+    }
+}
+
+impl Model for HttpModel {
+    fn id(&self) -> &str {
+        &self.endpoint.id
+    }
+
+    fn connect(&self) -> BoxFuture<'_, ()> {
+        self.transport.connect().boxed()
+    }
+
+    fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
+        let ids = CallIds::new(&self.id_prefix, &self.next_id, request);
+        retry_stream(self.endpoint.retries, move || {
+            let AcceptedRequest { endpoint, messages, rejectable: used } =
+                self.lock_rejections().filter_request(request, &self.endpoint);
+            let messages = messages.as_deref().unwrap_or(request.messages);
+            let EncodedRequest { path, body } =
+                encode(&Request { messages, ..*request }, &endpoint);
+            let recorder = endpoint.recorder.as_ref();
+            let recording = recorder
+                .map(|recorder| recorder.start_recording(&endpoint, request.purpose, &path, &body));
+            let facts = self.transport.endpoint_facts(&path);
+            let open = async move { self.transport.post(&path, body, recording).await };
+            let attempt = Attempt::new(
+                facts,
+                new_decoder(&self.endpoint, request, ids.clone()),
+                open.boxed(),
+            );
+            attempt.stream().map_err(move |failure| self.record_rejection(failure, used, request))
+        })
+    }
+}
+
+/// One attempt.
+pub(super) struct Attempt<'a> {
+    endpoint_facts: EndpointFacts,
+    /// Sends the request.
+    open: Option<BoxFuture<'a, Result<ResponseStream, AttemptFailure>>>,
+    /// `None` until the server accepted the request.
+    answer: Option<ResponseStream>,
+    body: BodySplitter,
+    decoder: Box<dyn AnswerDecoder + 'a>,
+    /// Deltas that were decoded and not taken yet.
+    ready: VecDeque<Delta>,
+    is_over: bool,
+    /// When the last part of the answer arrived.
+    last_data: Instant,
+}
+
+impl<'a> Attempt<'a> {
+    /// `open` sends the request.
+    pub(super) fn new(
+        endpoint_facts: EndpointFacts,
+        decoder: Box<dyn AnswerDecoder + 'a>,
+        open: BoxFuture<'a, Result<ResponseStream, AttemptFailure>>,
+    ) -> Self {
+        Self {
+            endpoint_facts,
+            open: Some(open),
+            answer: None,
+            body: BodySplitter::new(),
+            decoder,
+            ready: VecDeque::new(),
+            is_over: false,
+            last_data: Instant::now(),
+        }
+    }
+
+    /// The deltas of the answer; the last one is [`Delta::Done`] or an error.
+    pub(super) fn stream(self) -> impl Stream<Item = Result<Delta, AttemptFailure>> + Send + 'a {
+        stream::unfold(self, |mut attempt| async { Some((attempt.next_delta().await?, attempt)) })
+    }
+
+    /// The next delta, as in the stream.
+    pub(super) async fn next_delta(&mut self) -> Option<Result<Delta, AttemptFailure>> {
+        if self.is_over {
+            return None;
+        }
+        loop {
+            if let Some(delta) = self.ready.pop_front() {
+                self.is_over = matches!(delta, Delta::Done(_));
+                return Some(Ok(delta));
+            }
+            if let Err(failure) = self.process_chunk().await {
+                self.is_over = true;
+                return Some(Err(failure));
+            }
+        }
+    }
+
+    /// The answer came as a stream of events.
+    pub(super) fn is_streamed(&self) -> bool {
+        self.body.is_stream()
+    }
+
+    /// Processes one chunk, which may make something `ready`.
+    async fn process_chunk(&mut self) -> Result<(), AttemptFailure> {
+        let answer = match &mut self.answer {
+            Some(answer) => answer,
+            None => {
+                let Some(open) = self.open.take() else { return Ok(()) };
+                let answer = open.await?;
+                self.last_data = Instant::now();
+                self.answer.insert(answer)
+            }
+        };
+        let was_finished = self.decoder.is_answer_complete();
+        let chunk = match answer.read_chunk().await {
+            Ok(chunk) => chunk,
+            // The answer is complete, only the end of the stream is missing.
+            Err(_) if was_finished => None,
+            Err(failure) => return Err(failure),
+        };
+        let is_end = chunk.is_none();
+        let n_ready = self.ready.len();
+        let texts = match chunk {
+            Some(chunk) => self
+                .body
+                .push(&chunk)
+                .map_err(|foreign| body_failure(&self.endpoint_facts, foreign))?,
+            None => self.body.finish(),
+        };
+        for text in texts {
+            match self.decoder.push(&text) {
+                Ok(deltas) => self.ready.extend(deltas),
+                // The answer was cut off after its last word.
+                Err(DecodeError::Malformed(_)) if is_end && was_finished => {}
+                Err(broken) => return Err(decode_failure(&self.endpoint_facts, &broken)),
+            }
+        }
+        if self.ready.len() > n_ready {
+            self.last_data = Instant::now();
+        } else if !is_end && self.last_data.elapsed() > MAX_KEEP_ALIVE {
+            let seconds = MAX_KEEP_ALIVE.as_secs();
+            return Err(AttemptFailure::temporary(format!(
+                "{}: only keep-alive messages for {seconds} s",
+                self.endpoint_facts.url
+            ))
+            .with_reason("no data"));
+        }
+        if self.decoder.is_stream_over() {
+            let drain = async { while let Ok(Some(_)) = answer.read_chunk().await {} };
+            // If the end does not come, only the connection cannot be reused.
+            let _ = timeout(BODY_END_WAIT, drain).await;
+        } else if self.decoder.is_answer_complete() {
+            answer.shorten_limits(USAGE_WAIT);
+        }
+        if is_end || self.decoder.is_stream_over() {
+            let stop = require_complete(&self.endpoint_facts, self.decoder.stop_reason())?;
+            self.ready.extend(self.decoder.finish());
+            self.ready.push_back(Delta::Done(self.decoder.stop_reason().unwrap_or(stop)));
+        }
+        Ok(())
+    }
+}
+
+/// The reason for the end of an answer, if it is one of a complete answer.
+fn require_complete(
+    endpoint_facts: &EndpointFacts,
+    stop: Option<StopReason>,
+) -> Result<StopReason, AttemptFailure> {
+    let (url, model) = (&endpoint_facts.url, &endpoint_facts.model);
+    match stop {
+        Some(StopReason::Other(reason)) => {
+            let reason = shorten(&reason, 120);
+            Err(AttemptFailure::temporary(format!(
+                "{url}: {model} ended the answer with the reason `{reason}`, so it is not known to be \
+                 complete; try again later"
+            ))
+            .with_reason(format!("the answer ended with `{reason}`")))
+        }
+        Some(stop) => Ok(stop),
+        None => Err(AttemptFailure::temporary(format!(
+            "{url}: the answer ended before it was complete"
+        ))
+        .with_reason("the answer ended early")),
+    }
+}
+
+fn body_failure(endpoint_facts: &EndpointFacts, foreign: BodyError) -> AttemptFailure {
+    match foreign {
+        BodyError::HtmlPage => endpoint_facts.html_page_failure(),
+        BodyError::TooLong { limit } => AttemptFailure::temporary(format!(
+            "{}: a part of the answer is longer than {limit} bytes",
+            endpoint_facts.url
+        ))
+        .with_reason("the answer is not readable"),
+    }
+}
+
+fn decode_failure(endpoint_facts: &EndpointFacts, broken: &DecodeError) -> AttemptFailure {
+    match broken {
+        DecodeError::Malformed(text) => AttemptFailure::temporary(format!(
+            "{}: the answer is garbage: {}",
+            endpoint_facts.url,
+            endpoint_facts.redact_key(&shorten(text, 200))
+        ))
+        .with_reason("the answer is not readable"),
+        DecodeError::ServerError(error) => {
+            let body = error.to_string();
+            endpoint_facts.classify_refusal(&Refusal {
+                status: None,
+                retry_after: None,
+                body: &body,
+            })
+        }
+    }
+}

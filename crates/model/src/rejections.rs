@@ -1,0 +1,181 @@
+//! What a server rejected, and is left out of later requests: reasoning of earlier answers, and settings.
+
+use std::collections::HashSet;
+
+use super::endpoint::Endpoint;
+use super::failure::RetryAdvice;
+use super::wire_format::sends_thinking;
+use agent_protocol::message::{Message, OpaqueItem, Part};
+use agent_protocol::model::Request;
+use agent_protocol::provider::WireFormat;
+
+/// What was rejected so far.
+#[derive(Default)]
+pub(super) struct Rejections {
+    /// Reasoning that existed at the time. What the model thinks later is valid, and sent.
+    reasoning_hashes: HashSet<blake3::Hash>,
+    /// The request for reasoning that can be sent back.
+    reasoning: bool,
+    /// The settings of the thinking.
+    thinking: bool,
+}
+
+/// A request without what was rejected before it.
+pub(super) struct AcceptedRequest {
+    pub(super) endpoint: Endpoint,
+    /// The conversation; `None`: the whole one.
+    pub(super) messages: Option<Vec<Message>>,
+    pub(super) rejectable: RejectableContent,
+}
+
+/// What a request has that may be rejected. Several requests may be rejected at once: each is compared with
+/// what it had itself.
+#[derive(Clone, Copy)]
+pub(super) struct RejectableContent {
+    earlier_reasoning: bool,
+    reasoning: bool,
+    thinking: bool,
+}
+
+impl Rejections {
+    /// The request without what was rejected.
+    pub(super) fn filter_request(
+        &self,
+        request: &Request<'_>,
+        endpoint: &Endpoint,
+    ) -> AcceptedRequest {
+        let mut endpoint = endpoint.clone();
+        endpoint.returns_reasoning &= !self.reasoning;
+        if self.thinking {
+            endpoint.thinking = Some(false);
+        }
+        let is_rejected = |part: &Part| match part {
+            Part::Carried(carried) => self.reasoning_hashes.contains(&hash_item(carried)),
+            Part::Text { .. } | Part::Image(_) | Part::Call(_) | Part::Result(_) => false,
+        };
+        let messages = (!self.reasoning_hashes.is_empty()).then(|| {
+            let mut messages = request.messages.to_vec();
+            for message in &mut messages {
+                message.parts.retain(|part| !is_rejected(part));
+            }
+            messages
+        });
+        let sent = messages.as_deref().unwrap_or(request.messages);
+        let used = RejectableContent {
+            earlier_reasoning: sent_reasoning(sent, &endpoint).next().is_some(),
+            reasoning: endpoint.wire == WireFormat::OpenaiResponses && endpoint.returns_reasoning,
+            thinking: sends_thinking(request, &endpoint),
+        };
+        AcceptedRequest { endpoint, messages, rejectable: used }
+    }
+
+    /// A request was rejected. Returns whether the next one has less that may be the reason.
+    pub(super) fn record(
+        &mut self,
+        again: RetryAdvice,
+        used: RejectableContent,
+        request: &Request<'_>,
+        endpoint: &Endpoint,
+    ) -> bool {
+        match again {
+            RetryAdvice::WithoutReasoning if used.earlier_reasoning => {
+                self.reasoning_hashes
+                    .extend(sent_reasoning(request.messages, endpoint).map(hash_item));
+                true
+            }
+            RetryAdvice::WithoutReasoning => {
+                self.reasoning |= used.reasoning;
+                used.reasoning
+            }
+            RetryAdvice::WithoutThinking => {
+                self.thinking |= used.thinking;
+                used.thinking
+            }
+            RetryAdvice::Never | RetryAdvice::WithBackoff | RetryAdvice::After(_) => false,
+        }
+    }
+}
+
+/// The reasoning in these messages that is sent to this endpoint.
+fn sent_reasoning<'a>(
+    messages: &'a [Message],
+    endpoint: &'a Endpoint,
+) -> impl Iterator<Item = &'a OpaqueItem> {
+    let parts = messages.iter().flat_map(|message| &message.parts);
+    let carried = parts.filter_map(|part| match part {
+        Part::Carried(carried) if carried.model == endpoint.id => Some(carried),
+        Part::Carried(_) | Part::Text { .. } | Part::Image(_) | Part::Call(_) | Part::Result(_) => {
+            None
+        }
+    });
+    // With Responses, the properties of a text are carried too.
+    carried.filter(|carried| carried.data["type"] != "message")
+}
+
+fn hash_item(carried: &OpaqueItem) -> blake3::Hash {
+    blake3::hash(carried.data.to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use agent_protocol::message::Role;
+    use agent_protocol::model::Purpose;
+
+    fn answer(thoughts: &[&str]) -> Message {
+        let parts = thoughts.iter().map(|thought| {
+            let data = json!({"type": "thinking", "thinking": thought});
+            let model = "p/m".to_owned();
+            Part::Carried(OpaqueItem { model, after_bytes: 0, after_calls: 0, data })
+        });
+        Message { role: Role::Assistant, parts: parts.collect() }
+    }
+
+    fn n_thoughts(rejected: &Rejections, messages: &[Message], endpoint: &Endpoint) -> usize {
+        let request = Request::new(Purpose::Main, "", messages);
+        let accepted = rejected.filter_request(&request, endpoint);
+        sent_reasoning(accepted.messages.as_deref().unwrap_or(messages), endpoint).count()
+    }
+
+    #[test]
+    fn only_the_reasoning_that_was_rejected_is_left_out() {
+        let endpoint = Endpoint::new("p/m", "http://h");
+        let mut rejected = Rejections::default();
+        let mut messages = vec![answer(&["a", "b"])];
+        assert_eq!(n_thoughts(&rejected, &messages, &endpoint), 2);
+
+        let request = Request::new(Purpose::Main, "", &messages);
+        let used = rejected.filter_request(&request, &endpoint).rejectable;
+        assert!(rejected.record(RetryAdvice::WithoutReasoning, used, &request, &endpoint));
+        // A request that was sent at the same time is repeated too.
+        assert!(rejected.record(RetryAdvice::WithoutReasoning, used, &request, &endpoint));
+        // Without reasoning the reason is another one.
+        let used = rejected.filter_request(&request, &endpoint).rejectable;
+        assert!(!rejected.record(RetryAdvice::WithoutReasoning, used, &request, &endpoint));
+
+        messages.push(answer(&["c"]));
+        assert_eq!(n_thoughts(&rejected, &messages, &endpoint), 1, "later thoughts are sent");
+    }
+
+    #[test]
+    fn settings_that_were_rejected_are_left_out() {
+        let mut rejected = Rejections::default();
+        let request = Request::new(Purpose::Main, "", &[]);
+        for (wire, again, n_retries) in [
+            (WireFormat::OpenaiResponses, RetryAdvice::WithoutReasoning, 1),
+            (WireFormat::AnthropicMessages, RetryAdvice::WithoutReasoning, 0),
+            (WireFormat::AnthropicMessages, RetryAdvice::WithoutThinking, 1),
+            (WireFormat::OpenaiChat, RetryAdvice::WithoutThinking, 0),
+        ] {
+            let mut endpoint = Endpoint::new("p/m", "http://h");
+            (endpoint.wire, endpoint.thinking) = (wire, Some(true));
+            for attempt in 0..3 {
+                let used = rejected.filter_request(&request, &endpoint).rejectable;
+                let is_retried = rejected.record(again, used, &request, &endpoint);
+                assert_eq!(is_retried, attempt < n_retries, "{wire:?} {again:?} {attempt}");
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The sandbox rights of one command, as differences from the session's profile.
+
+use super::judge::{self, Command, Finding, FindingClass, PathFacts, SandboxRight};
+use super::shell::Word;
+use super::{CommandLine, Policy, RuleOutcome};
+use agent_protocol::control::PermissionMode;
+use agent_protocol::tool::{CommandRights, Effect};
+
+/// Git commands that write its configuration themselves, without text that the model chose.
+const CONFIG_WRITING_COMMANDS: &[&str] =
+    &["checkout", "switch", "branch", "pull", "push", "worktree", "submodule", "sparse-checkout"];
+
+/// Options of git that name another repository or other settings.
+const OTHER_REPOSITORY_OPTIONS: &[&str] = &[
+    "-c",
+    "-C",
+    "--config-env",
+    "--exec",
+    "--git-dir",
+    "--receive-pack",
+    "--upload-pack",
+    "--work-tree",
+];
+
+impl Policy {
+    /// The rights of a permitted call. A right is granted to a line by the answer of the user or of a hook, by mode
+    /// full, or by rules if each of its commands is allowed by one or only reads.
+    pub fn command_rights(
+        &self,
+        tool: &str,
+        effect: &Effect,
+        is_approved: bool,
+        facts: &dyn PathFacts,
+    ) -> CommandRights {
+        let question = self.build_query(tool, effect, facts);
+        let (Some((line, findings)), Effect::Command { directory, .. }) =
+            (&question.command, effect)
+        else {
+            return CommandRights { read_only: effect.is_read_only(), ..CommandRights::default() };
+        };
+        let is_full = self.mode == PermissionMode::Full;
+        let is_read_only_mode = self.mode.is_read_only();
+        let is_granted =
+            is_full || is_approved || self.is_allowed_by_rules(tool, (line, directory), findings);
+        let grants = |right: SandboxRight| {
+            let is_it =
+                |finding: &Finding| finding.class == FindingClass::NeedsApproval(Some(right));
+            is_granted && findings.iter().any(is_it)
+        };
+        CommandRights {
+            read_only: is_read_only_mode || line.is_read_only(),
+            network: grants(SandboxRight::Network),
+            git_config: !is_read_only_mode
+                && (grants(SandboxRight::GitConfig)
+                    || is_at_root(effect) && line.only_runs_git(CONFIG_WRITING_COMMANDS)),
+            unsandboxed: !is_read_only_mode && grants(SandboxRight::Outside),
+        }
+    }
+
+    /// Each command of the line is allowed by a rule or only reads.
+    fn is_allowed_by_rules(
+        &self,
+        tool: &str,
+        (line, directory): (&CommandLine, &str),
+        findings: &[Finding],
+    ) -> bool {
+        if !line.is_fully_parsed() {
+            let counting = findings.iter().filter(|finding| self.needs_approval(finding));
+            let finding = counting.max_by_key(|finding| finding.class);
+            let bare = super::Rule::is_bare;
+            return matches!(
+                self.rule_outcome(tool, bare, bare, finding, None),
+                RuleOutcome::Allow(_)
+            );
+        }
+        (0..line.commands().len()).all(|at| {
+            match self.command_outcome(tool, (line, directory), findings, at) {
+                RuleOutcome::Allow(_) | RuleOutcome::ReadOnly => true,
+                RuleOutcome::Ask(_) | RuleOutcome::Undecided => false,
+            }
+        })
+    }
+}
+
+/// The command runs in the project's root: elsewhere it could be in another repository.
+fn is_at_root(effect: &Effect) -> bool {
+    matches!(effect, Effect::Command { directory, .. } if directory == ".")
+}
+
+impl CommandLine {
+    /// Each command of the line is one of these git commands, without redirections to files or assignments,
+    /// or only reads. It names no other repository, whose programs could write the configuration of this one.
+    fn only_runs_git(&self, commands: &[&str]) -> bool {
+        let is_listed =
+            |word: &&Word| word.literal_text().is_some_and(|word| commands.contains(&word));
+        let transfers = |word: &Word| matches!(word.text.as_str(), "pull" | "push" | "submodule");
+        let is_it = |command: &&Command| {
+            command.name() == "git"
+                && command.assignments.is_empty()
+                && !command.writes_file()
+                && OTHER_REPOSITORY_OPTIONS.iter().all(|option| {
+                    !command.arguments().iter().any(|word| word.text.starts_with(option))
+                })
+                && command.operands().next().as_ref().is_some_and(is_listed)
+                && !(command.operands().next().is_some_and(transfers)
+                    && command.operands().nth(1).is_some_and(|word| word.text.contains(['/', '.'])))
+        };
+        let reads = |command: &Command| {
+            !matches!(command.name(), "cd" | "pushd") && judge::only_reads(command, self.text())
+        };
+        self.is_fully_parsed()
+            && self.commands().iter().any(|command| is_it(&command))
+            && self.commands().iter().all(|command| is_it(&command) || reads(command))
+    }
+}

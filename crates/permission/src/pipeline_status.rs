@@ -1,0 +1,242 @@
+//! Determines which pipelines of a line ran, and the status of each stage.
+//!
+//! Bash reports the statuses of the last pipeline before each command and at its end. Which pipeline that was
+//! follows from the operators between the pipelines and the result of the previous one. Without a consistent
+//! match there is no result.
+
+use super::command_line::CommandLine;
+use super::judge::Command;
+use super::shell::Pipeline;
+
+/// A pipeline that ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipelineRun {
+    /// The text and the status of each stage.
+    pub stages: Vec<(String, i32)>,
+}
+
+/// When a pipeline runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunCondition {
+    Always,
+    Success,
+    Failure,
+}
+
+impl CommandLine {
+    /// It has a pipeline before the last command, and the statuses can be assigned.
+    pub fn has_inner_pipelines(&self) -> bool {
+        let (_, others) = self.pipelines().split_last().unwrap_or((&EMPTY, &[]));
+        others.iter().any(|pipeline| pipeline.stages.len() > 1)
+            && self.runs_as_written()
+            && self.run_conditions().is_some()
+    }
+
+    /// The pipelines that ran, in order; `recorded` are bash's reports before each command and at its end.
+    pub fn pipeline_runs(&self, recorded: &[Vec<i32>]) -> Option<Vec<PipelineRun>> {
+        let after = self.run_conditions().filter(|_| self.runs_as_written())?;
+        let end = recorded.len().checked_sub(1)?;
+        let mut ran = Vec::new();
+        let (mut at, mut status, mut is_strict) = (0, 0, false);
+        for (pipeline, after) in self.pipelines().iter().zip(after) {
+            let is_due = match after {
+                RunCondition::Always => true,
+                RunCondition::Success => status == 0,
+                RunCondition::Failure => status != 0,
+            };
+            if !is_due {
+                continue;
+            }
+            let n_stages = pipeline.stages.len();
+            // The shell exited before this one started: `set -e`, or a signal.
+            if at == end {
+                return Some(ran);
+            }
+            // There is one report per stage, all of the previous pipeline.
+            let begun = recorded.get(at..at + n_stages)?;
+            if begun.iter().any(|codes| *codes != begun[0]) {
+                return None;
+            }
+            // `exit` exits the shell.
+            if n_stages == 1 && pipeline.stages[0].split_ascii_whitespace().next() == Some("exit") {
+                return (at + 1 == end).then_some(ran);
+            }
+            at += n_stages;
+            let codes = recorded.get(at).filter(|codes| codes.len() == n_stages)?;
+            status = if is_strict {
+                codes.iter().rev().find(|code| **code != 0).copied().unwrap_or_default()
+            } else {
+                *codes.last()?
+            };
+            is_strict |= pipeline.stages[0].contains("pipefail");
+            let stages = pipeline.stages.iter().cloned().zip(codes.iter().copied()).collect();
+            ran.push(PipelineRun { stages });
+        }
+        (at == end).then_some(ran)
+    }
+
+    /// The programs (of [`CommandLine::programs`]) that may fail although the line exits with 0. Within a pipeline the statuses
+    /// of its stages show it.
+    pub fn unproven_programs(&self) -> Vec<String> {
+        let mut programs = self.programs();
+        let proven: Vec<String> = match self.proven_pipelines() {
+            Some(all) if all.len() == self.pipelines().len() => return Vec::new(),
+            Some(pipelines) => {
+                let text = |pipeline: &Pipeline| pipeline.stages.join("|");
+                pipelines.iter().flat_map(|it| Self::parse(&text(it)).programs()).collect()
+            }
+            None => Vec::new(),
+        };
+        programs.retain(|program| !proven.contains(program));
+        programs
+    }
+
+    /// The directory in which a command of the line runs, if it is certain: with a `cd`, only if `&&` joins all commands,
+    /// since each has succeeded before the next runs.
+    pub(super) fn directory_of<'a>(&self, command: &'a Command) -> Option<&'a str> {
+        let changes = |it: &Command| matches!(it.name(), "cd" | "pushd" | "popd");
+        let is_certain = !self.commands().iter().any(changes)
+            || self.proven_pipelines().is_some_and(|proven| proven.len() == self.pipelines().len());
+        command.directory.as_deref().filter(|_| is_certain)
+    }
+
+    /// The pipelines that have succeeded if the line exits with 0: those at its end that `&&` joins.
+    fn proven_pipelines(&self) -> Option<&[Pipeline]> {
+        let pipelines = self.pipelines();
+        let after = self.run_conditions()?;
+        let rest = self.text().get(pipelines.last()?.at.end..)?.trim_start();
+        let ends = |stage: &String| {
+            let first = stage.split_ascii_whitespace().next();
+            first.is_some_and(|word| matches!(word, "exit" | "exec" | "return"))
+        };
+        let is_simple = self.is_fully_parsed()
+            && pipelines.iter().all(|one| one.is_simple && !one.stages.iter().any(ends));
+        let first =
+            after.iter().rposition(|after| *after == RunCondition::Always).unwrap_or_default();
+        let is_joined = !after[first..].contains(&RunCondition::Failure) && !rest.starts_with('&');
+        (is_simple && is_joined).then_some(&pipelines[first..])
+    }
+
+    /// The condition under which each pipeline runs, if the operators are simple.
+    fn run_conditions(&self) -> Option<Vec<RunCondition>> {
+        let mut end = 0;
+        let mut after = Vec::new();
+        for pipeline in self.pipelines() {
+            let between = self.text().get(end..pipeline.at.start)?;
+            let marks: String = between.chars().filter(|char| !char.is_whitespace()).collect();
+            after.push(match marks.as_str() {
+                "" | ";" => RunCondition::Always,
+                "&&" => RunCondition::Success,
+                "||" => RunCondition::Failure,
+                _ => return None,
+            });
+            end = pipeline.at.end;
+        }
+        // Other ways to change `pipefail` are not detected.
+        let text = self.text();
+        let is_followed = !text.contains("+o") && !text.contains("shopt");
+        is_followed.then_some(after)
+    }
+}
+
+static EMPTY: Pipeline = Pipeline { stages: Vec::new(), is_simple: false, at: 0..0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `recorded` contains the reports, separated by spaces: `0|1 0|0`.
+    fn check(line: &str, recorded: &str, expected: Option<&[&str]>) {
+        let recorded: Vec<Vec<i32>> = recorded
+            .split(' ')
+            .map(|codes| codes.split('|').map(|code| code.parse().expect(line)).collect())
+            .collect();
+        let ran = CommandLine::parse(line).pipeline_runs(&recorded);
+        let stage = |(text, code): &(String, i32)| format!("{text}={code}");
+        let shown: Option<Vec<String>> = ran.map(|ran| {
+            ran.iter()
+                .map(|one| one.stages.iter().map(stage).collect::<Vec<_>>().join(" | "))
+                .collect()
+        });
+        let shown: Option<Vec<&str>> =
+            shown.as_ref().map(|shown| shown.iter().map(String::as_str).collect());
+        assert_eq!(shown.as_deref(), expected, "{line}");
+    }
+
+    #[test]
+    fn statuses_are_assigned_to_every_pipeline_that_ran() {
+        check("a | b; c", "0 0 1|0 0", Some(&["a=1 | b=0", "c=0"]));
+        check("a | b && c | d", "0 0 2|0 2|0 0|0", Some(&["a=2 | b=0", "c=0 | d=0"]));
+        check("a | b || c; d", "0 0 0|0 0", Some(&["a=0 | b=0", "d=0"]));
+        check("a | b && c; d", "0 0 0|1 0", Some(&["a=0 | b=1", "d=0"]));
+        check("a\nb | c\nd", "0 0 0 1|0 0", Some(&["a=0", "b=1 | c=0", "d=0"]));
+        check(
+            "set -o pipefail; a | b && c; d",
+            "0 0 0 1|0 0",
+            Some(&["set -o pipefail=0", "a=1 | b=0", "d=0"]),
+        );
+        check(
+            "grep x y | cat; a | b | c && echo a | cat",
+            "0 0 2|0 2|0 2|0 0|1|0 0|1|0 0|0",
+            Some(&["grep x y=2 | cat=0", "a=0 | b=1 | c=0", "echo a=0 | cat=0"]),
+        );
+        // The shell ended early.
+        check("set -e; a | b; c", "0 0 0 0|1", Some(&["set -e=0", "a=0 | b=1"]));
+        check("a | b; exit 3; c", "0 0 1|0 1|0", Some(&["a=1 | b=0"]));
+    }
+
+    #[test]
+    fn inconsistent_status_reports_are_discarded() {
+        check("a | b; c", "0 0 1|0 0 0", None);
+        check("a | b; c", "0 1 1|0 0", None);
+        check("a | b; c", "0 0 0 0", None);
+        check("a | b # c\nd", "0 0 0|0 0", None);
+        check("(a | b); c", "0 0|0 0", None);
+        check("for x in 1; do a | b; done; c", "0 0 0|0 0", None);
+        check("set +o pipefail; a | b; c", "0 0 0 0|0 0", None);
+        check("a", "0", Some(&[]));
+    }
+
+    #[test]
+    fn programs_are_proven_by_the_status_of_the_line() {
+        for (line, expected) in [
+            ("make", ""),
+            ("cd web && make 2>&1", ""),
+            ("cd web; make", ""),
+            ("export A=1; make && make test", ""),
+            ("echo start; make | tail -2", ""),
+            ("source bin/activate && time make", ""),
+            ("cat a", ""),
+            ("touch a; make", "touch a"),
+            ("make clean; make", "make clean"),
+            ("cat a; cat b", "cat a"),
+            ("cat a 2>/dev/null || echo none", "cat a, echo none"),
+            ("make || true", "make"),
+            ("make; echo exit=$?", "make"),
+            ("make & wait; echo done", "make"),
+            ("make &", "make"),
+            ("! make", "make"),
+            ("make -q && exit 0; make all", "make, make all"),
+            ("if make; then echo yes; fi", "make"),
+            ("(cd web && make)", "make"),
+        ] {
+            assert_eq!(CommandLine::parse(line).unproven_programs().join(", "), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn status_reports_are_requested_for_inner_pipelines() {
+        for (line, expected) in [
+            ("a | b; c", true),
+            ("a | b && c | d", true),
+            ("a | b", false),
+            ("a; b", false),
+            ("a; b | c", false),
+            ("a | b; (c)", false),
+            ("a | b; trap x DEBUG", false),
+            ("a | b; c &", false),
+        ] {
+            assert_eq!(CommandLine::parse(line).has_inner_pipelines(), expected, "{line}");
+        }
+    }
+}

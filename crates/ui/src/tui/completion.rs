@@ -1,0 +1,293 @@
+//! Completion: commands after `/`, files after `@`, arguments of commands.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+use super::commands::{COMMANDS, find_built_in};
+use agent_protocol::custom_command::CustomCommand;
+
+/// Limit: items that are kept.
+const MAX_ITEMS: usize = 50;
+
+/// Number of candidates above which a faster score is used.
+const GREEDY_THRESHOLD: usize = 5000;
+/// Number of files that are matched per step, which takes a few milliseconds.
+const FILES_PER_STEP: usize = 10_000;
+
+/// A list to choose from, for a part of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Popup {
+    pub(super) kind: CompletionKind,
+    /// Start of the part of the text that the choice replaces.
+    pub(super) from: usize,
+    pub(super) items: Vec<Item>,
+    pub(super) selected: usize,
+}
+
+/// The kind of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CompletionKind {
+    Command,
+    Argument,
+    File,
+}
+
+/// An item of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Item {
+    /// The text that is inserted.
+    pub(super) insert: String,
+    /// Its arguments.
+    pub(super) args: Cow<'static, str>,
+    /// The description.
+    pub(super) description: String,
+    /// It accepts arguments.
+    pub(super) takes_more: bool,
+    /// It requires arguments.
+    pub(super) needs_more: bool,
+}
+
+/// Finds files by some of their letters; further letters search only the previous matches. Many files are
+/// searched in several steps, so that keys are not delayed.
+#[derive(Debug, Default)]
+pub(super) struct FileFinder {
+    files: Arc<[String]>,
+    query: String,
+    /// Indexes of the files that may match, and how many of them were searched.
+    candidates: Vec<u32>,
+    n_searched: usize,
+    /// The files that match.
+    matching: Vec<u32>,
+    /// The best matches with their scores, in order.
+    best: Vec<(u16, u32)>,
+}
+
+impl FileFinder {
+    pub(super) fn set_files(&mut self, files: Arc<[String]>) {
+        *self = Self { files, ..Self::default() };
+    }
+
+    /// The best matches among the files searched so far.
+    pub(super) fn find(&mut self, query: &str) -> Vec<Item> {
+        if query.is_empty() {
+            *self = Self { files: self.files.clone(), ..Self::default() };
+            return self.files.iter().take(MAX_ITEMS).map(|file| file_item(file)).collect();
+        }
+        self.candidates = if !self.query.is_empty() && query.starts_with(&self.query) {
+            let unseen = &self.candidates[self.n_searched..];
+            self.matching.drain(..).chain(unseen.iter().copied()).collect()
+        } else {
+            (0..u32::try_from(self.files.len()).unwrap_or(u32::MAX)).collect()
+        };
+        self.n_searched = 0;
+        self.matching.clear();
+        self.best.clear();
+        query.clone_into(&mut self.query);
+        self.search_next_files();
+        self.items()
+    }
+
+    /// Not all files have been searched.
+    pub(super) fn is_searching(&self) -> bool {
+        self.n_searched < self.candidates.len()
+    }
+
+    /// The best matches among the files searched so far.
+    pub(super) fn items(&self) -> Vec<Item> {
+        self.best.iter().map(|(_, index)| file_item(&self.files[*index as usize])).collect()
+    }
+
+    /// Searches more files.
+    pub(super) fn search_next_files(&mut self) {
+        let mut config = Config::DEFAULT.match_paths();
+        // A capital letter makes the search case-sensitive.
+        config.ignore_case = !self.query.contains(char::is_uppercase);
+        // Only letters without accents find those with accents.
+        config.normalize = self.query.is_ascii();
+        let mut matcher = Matcher::new(config);
+        let mut of_query = Vec::new();
+        let needle = Utf32Str::new(&self.query, &mut of_query);
+        // For many candidates the first match of the letters is a sufficient score.
+        let is_quick = self.candidates.len() > GREEDY_THRESHOLD;
+        let mut buffer = Vec::new();
+        let end = self.candidates.len().min(self.n_searched + FILES_PER_STEP);
+        for index in &self.candidates[self.n_searched..end] {
+            let file = &self.files[*index as usize];
+            let haystack = Utf32Str::new(file, &mut buffer);
+            let score = if is_quick {
+                matcher.fuzzy_match_greedy(haystack, needle)
+            } else {
+                matcher.fuzzy_match(haystack, needle)
+            };
+            if let Some(score) = score {
+                self.matching.push(*index);
+                self.best.push((score, *index));
+            }
+        }
+        self.n_searched = end;
+        // The best first; at equal scores the shortest, then by index.
+        let files = &self.files;
+        let key = |(score, index): &(u16, u32)| {
+            (std::cmp::Reverse(*score), files[*index as usize].len(), *index)
+        };
+        if self.best.len() > MAX_ITEMS {
+            self.best.select_nth_unstable_by_key(MAX_ITEMS, key);
+            self.best.truncate(MAX_ITEMS);
+        }
+        self.best.sort_unstable_by_key(key);
+    }
+}
+
+fn file_item(file: &str) -> Item {
+    // Blanks and these signs end a name that is not quoted (`context::Mentions`).
+    let ends_name = |char: char| char.is_whitespace() || "\"@`'<>|".contains(char);
+    let quote = if file.contains(ends_name) { "\"" } else { "" };
+    Item { insert: format!("@{quote}{file}{quote} "), ..Item::default() }
+}
+
+/// The commands that match the text after the slash.
+pub(super) fn matching_commands(query: &str, own: &[CustomCommand]) -> Vec<Item> {
+    let meant = find_built_in(query);
+    let built_in = COMMANDS.iter().map(|command| {
+        let needs_more = !command.args.is_empty() && !command.args.starts_with('[');
+        let takes_more = !command.args.is_empty();
+        let item = Item {
+            insert: format!("/{}", command.name),
+            args: command.args.into(),
+            description: command.description.to_owned(),
+            takes_more,
+            needs_more,
+        };
+        (command.name, item)
+    });
+    let own = own.iter().map(|command| {
+        let insert = format!("/{}", command.name);
+        let what = match &command.server {
+            Some(server) => format!("{} (MCP server {server})", command.description),
+            None => command.description.clone(),
+        };
+        let args = command.argument_hint.clone().into();
+        let item = Item { insert, args, description: what, takes_more: true, ..Item::default() };
+        (command.name.as_str(), item)
+    });
+    let all = built_in.chain(own);
+    let mut fitting: Vec<(usize, Item)> = all
+        .filter_map(|(name, item)| {
+            // Exact matches and aliases first, then prefixes, substrings, and letters in order.
+            let is_alias = meant.is_some_and(|command| command.name == name);
+            let rank = if name == query || is_alias {
+                0
+            } else if name.starts_with(query) {
+                1
+            } else if name.contains(query) {
+                2
+            } else if is_subsequence(query, name) {
+                3
+            } else {
+                return None;
+            };
+            Some((rank, item))
+        })
+        .collect();
+    fitting.sort_by_key(|(rank, _)| *rank);
+    fitting.into_iter().map(|(_, item)| item).collect()
+}
+
+/// The words, with their descriptions, that begin with the text.
+pub(super) fn matching_words<'a>(
+    query: &str,
+    words: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<Item> {
+    word_items(words.into_iter().filter(|(word, _)| word.starts_with(query)))
+}
+
+/// The words that begin with the text, or whose description contains it.
+pub(super) fn matching_descriptions<'a>(
+    query: &str,
+    words: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<Item> {
+    let lower = query.to_lowercase();
+    word_items(
+        words
+            .into_iter()
+            .filter(|(word, what)| word.starts_with(query) || what.to_lowercase().contains(&lower)),
+    )
+}
+
+fn word_items<'a>(words: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Item> {
+    let items = words.map(|(word, what)| Item {
+        insert: word.to_owned(),
+        description: what.to_owned(),
+        ..Item::default()
+    });
+    items.take(MAX_ITEMS).collect()
+}
+
+/// The letters occur in the name in this order.
+fn is_subsequence(letters: &str, name: &str) -> bool {
+    let mut chars = name.chars();
+    letters.chars().all(|letter| chars.any(|char| char == letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_by_fuzzy_search() {
+        let files =
+            ["src/kernel/mod.rs", "src/ui/tui/mod.rs", "README.md", "docs/TUI.md", "Übung.md"];
+        let mut finder = FileFinder::default();
+        finder.set_files(files.iter().map(|file| (*file).to_owned()).collect());
+        let mut find = |query: &str| {
+            let items = finder.find(query);
+            items.iter().map(|item| item.insert.trim().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(find("tuimod"), ["@src/ui/tui/mod.rs"]);
+        assert_eq!(find("r"), ["@README.md", "@src/kernel/mod.rs", "@src/ui/tui/mod.rs"]);
+        assert_eq!(find("re"), ["@README.md", "@src/kernel/mod.rs"]);
+        assert_eq!(find("TUI"), ["@docs/TUI.md"]);
+        assert_eq!(find("").len(), 5);
+        assert_eq!(find("zzz"), [""; 0]);
+        assert_eq!(find("Ü"), ["@Übung.md"]);
+        assert_eq!(find("ü"), ["@Übung.md"]);
+        assert_eq!(find("ubung"), ["@Übung.md"]);
+    }
+
+    #[test]
+    fn search_of_many_files_proceeds_in_steps() {
+        let files: Vec<String> =
+            (0..35_000).map(|n| format!("source/module_{}/part_{n}.rs", n % 100)).collect();
+        let mut finder = FileFinder::default();
+        finder.set_files(files.into());
+        let all = |finder: &mut FileFinder| {
+            let mut n_steps = 1;
+            while finder.is_searching() {
+                finder.search_next_files();
+                n_steps += 1;
+            }
+            (n_steps, finder.items()[0].insert.clone())
+        };
+        assert_eq!(finder.find("part").len(), MAX_ITEMS);
+        // More letters are typed before all files were searched: no file is skipped.
+        finder.find("part_3499");
+        assert_eq!(all(&mut finder), (4, "@source/module_99/part_3499.rs ".to_owned()));
+        finder.find("part_34999");
+        assert_eq!(all(&mut finder), (1, "@source/module_99/part_34999.rs ".to_owned()));
+    }
+
+    #[test]
+    fn command_completion_prefers_prefix_matches() {
+        let names = |query: &str| {
+            let items = matching_commands(query, &[]);
+            items.iter().map(|item| item.insert.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("co"), ["/compact", "/context", "/cost", "/copy", "/config", "/doctor"]);
+        assert_eq!(names("mde"), ["/model", "/mode"]);
+        assert_eq!(names("mode"), ["/mode", "/model"]);
+        assert_eq!(names("status"), ["/cost", "/statusline"]);
+        assert_eq!(names("").len(), COMMANDS.len());
+    }
+}

@@ -1,0 +1,127 @@
+//! The part of the conversation in the terminal's scrollback: each line is printed once.
+
+use ratatui::text::Line;
+
+use super::{Cell, CellGroup, Conversation, Detail, RenderOptions, Tone};
+use agent_protocol::spending::Spending;
+
+/// Number of turns of an earlier session that are printed again.
+const REPRINTED_TURNS: usize = 3;
+
+impl Conversation {
+    /// A new conversation after the printed part of another one.
+    pub(in crate::tui) fn following(other: &Self, is_reopened: bool) -> Self {
+        let earlier = if is_reopened { other.spending } else { Spending::default() };
+        Self {
+            last_group: other.last_group,
+            follows_session: true,
+            is_reopened,
+            earlier_spending: earlier,
+            ..Self::default()
+        }
+    }
+
+    /// Takes the lines that will not change any more, for the scrollback.
+    pub(in crate::tui) fn take_finished(&mut self, look: RenderOptions) -> Vec<Line<'static>> {
+        let mut lines = Vec::new();
+        while let Some(cell) = self.cells.get(self.n_printed) {
+            let is_ended = self
+                .pending_answers
+                .front()
+                .is_some_and(|ended| ended.cell_index == self.n_printed);
+            if is_ended && let Some(mut ended) = self.pending_answers.pop_front() {
+                let mut rest = ended.stream.take_finished(look);
+                rest.extend(ended.stream.finish(look));
+                self.push_cell_lines(CellGroup::Text, ended.has_begun, rest, &mut lines);
+                self.n_printed += 1;
+                continue;
+            }
+            if let Cell::Call(call) = cell
+                && call.question.is_some()
+                && !self.printed_questions.contains(&call.id)
+            {
+                let asked = call.question_lines(look);
+                self.printed_questions.insert(call.id.clone());
+                self.push_cell_lines(CellGroup::Activity, false, asked, &mut lines);
+                continue;
+            }
+            if self.hides_user_messages && matches!(cell, Cell::User(..)) {
+                self.n_printed += 1;
+                continue;
+            }
+            if !cell.is_done() {
+                return lines;
+            }
+            let (kind, of_cell) = match cell {
+                // Its question is printed already.
+                Cell::Call(call) => (CellGroup::Activity, call.outcome_lines(look, Detail::Brief)),
+                cell => (cell.group(), cell.lines(look, Detail::Brief)),
+            };
+            // The stream continues after it as after any other cell.
+            self.stream_has_begun = false;
+            self.push_cell_lines(kind, false, of_cell, &mut lines);
+            self.n_printed += 1;
+        }
+        if !self.streamed_answer.is_empty() {
+            let finished = self.stream.take_finished(look);
+            if !finished.is_empty() {
+                self.push_cell_lines(CellGroup::Text, self.stream_has_begun, finished, &mut lines);
+                self.stream_has_begun = true;
+            }
+        }
+        lines
+    }
+
+    /// Marks the events so far as history. Only the last turns are printed; the rest is available in the
+    /// viewer.
+    pub(in crate::tui) fn mark_as_history(&mut self) {
+        self.is_cut_off = self.turn.take().is_some();
+        // Facts about earlier sessions are outdated.
+        self.cells.retain(|cell| !matches!(cell, Cell::SessionHeader(_)));
+        let turns =
+            self.cells.iter().enumerate().filter(|(_, cell)| matches!(cell, Cell::User(..)));
+        let from = turns.rev().nth(REPRINTED_TURNS - 1).map_or(0, |(at, _)| at);
+        self.n_printed = from;
+        if from > 0 {
+            let text = format!("{from} earlier items are not printed again; Ctrl-T shows them");
+            self.cells.insert(from, Cell::Note(Tone::Quiet, text));
+        }
+        self.spending = self.earlier_spending;
+        self.running_cost_usd = None;
+        self.explained_mode = None;
+    }
+
+    fn push_cell_lines(
+        &mut self,
+        kind: CellGroup,
+        continues: bool,
+        of_cell: Vec<Line<'static>>,
+        lines: &mut Vec<Line<'static>>,
+    ) {
+        if of_cell.is_empty() {
+            return;
+        }
+        let is_apart = kind == CellGroup::Text || self.last_group == Some(CellGroup::Text);
+        if self.last_group.is_some() && is_apart && !continues {
+            lines.push(Line::default());
+        }
+        self.last_group = Some(kind);
+        lines.extend(of_cell);
+    }
+
+    /// The plan was printed last.
+    pub(in crate::tui) fn ends_in_plan(&self) -> bool {
+        matches!(self.cells[..self.n_printed].last(), Some(Cell::Plan(_)))
+    }
+
+    /// Something was printed.
+    pub(in crate::tui) fn has_history(&self) -> bool {
+        self.last_group.is_some()
+    }
+
+    /// The live area is separated from the scrollback by a blank line.
+    pub(in crate::tui) fn needs_blank_line(&self, kind: CellGroup) -> bool {
+        self.last_group.is_some_and(|last| kind == CellGroup::Text || last == CellGroup::Text)
+            && !(kind == CellGroup::Text && self.stream_has_begun)
+    }
+}

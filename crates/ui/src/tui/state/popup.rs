@@ -1,0 +1,486 @@
+//! The completion list: its content, and choosing from it.
+
+use super::{Action, ChatRequest, Focus, State};
+use crate::tui::commands::{COMMANDS, CommandAction, DEFAULT_EFFORT};
+use crate::tui::completion::{self, CompletionKind, Item, Popup};
+use crate::tui::composer::AttributedText;
+use crate::tui::keys::KeyAction;
+use crate::tui::status_line::STATUS_ITEMS;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::custom_command::CustomCommand;
+use agent_protocol::pluralize;
+use agent_protocol::provider::Effort;
+
+impl State {
+    /// Updates the list for the current text.
+    pub(super) fn update_popup(&mut self) -> Vec<Action> {
+        self.close_list();
+        self.popup_query = self.text_before_cursor().to_owned();
+        if self.focus != Focus::Composer || self.is_showing_recalled_message() {
+            return Vec::new();
+        }
+        // In a shell line every character belongs to the shell: a name would become a part of the command.
+        if self.composer.is_shell() {
+            return Vec::new();
+        }
+        let text = self.composer.text();
+        let before = &text[..self.composer.cursor()];
+        if let Some(query) = before.strip_prefix('/').filter(|_| self.composer.is_command()) {
+            let Some((name, arguments)) = query.split_once(' ') else {
+                let items = completion::matching_commands(query, &self.settings.own_commands);
+                // A command file may just have been created.
+                let is_first = query.is_empty();
+                self.show_popup(CompletionKind::Command, 0, items);
+                let ask = Action::SendRequest(ChatRequest::ListOwnCommands);
+                return is_first.then_some(ask).into_iter().collect();
+            };
+            let from = before.len() - arguments.len();
+            let action = COMMANDS.iter().find(|command| command.name == name).map(|it| it.action);
+            let items = match action {
+                Some(CommandAction::Mode) => {
+                    let modes = PermissionMode::all().iter();
+                    let modes: Vec<(&str, String)> =
+                        modes.map(|mode| (mode.as_str(), mode.in_words())).collect();
+                    completion::matching_words(
+                        arguments,
+                        modes.iter().map(|(mode, what)| (*mode, &**what)),
+                    )
+                }
+                Some(CommandAction::Theme) => {
+                    completion::matching_words(arguments, [("dark", ""), ("light", "")])
+                }
+                Some(CommandAction::Effort) => {
+                    self.effort_items(&self.conversation.model, arguments)
+                }
+                Some(CommandAction::Model) => {
+                    if let Some((model, effort)) = arguments.split_once(' ') {
+                        let items = self.effort_items(model, effort);
+                        self.show_popup(CompletionKind::Argument, from + model.len() + 1, items);
+                        return Vec::new();
+                    }
+                    let is_first = arguments.is_empty();
+                    // The provider need not be typed.
+                    let models = self.settings.models.iter().filter(|id| id.contains(arguments));
+                    let models = models.map(|id| {
+                        let is_current = *id == self.conversation.model;
+                        (id.as_str(), if is_current { "answers now" } else { "" })
+                    });
+                    let mut items = completion::matching_words("", models);
+                    // A model that is chosen from the list is followed by the list of efforts.
+                    for item in &mut items {
+                        item.takes_more = true;
+                    }
+                    // Any name can be used, also one that the list does not have.
+                    let is_name =
+                        arguments.split_once('/').is_some_and(|(_, name)| !name.is_empty());
+                    if is_name && !items.iter().any(|item| item.insert == arguments) {
+                        items.insert(0, Item { insert: arguments.to_owned(), ..Item::default() });
+                    }
+                    self.show_popup(CompletionKind::Argument, from, items);
+                    // Meanwhile those known already are offered.
+                    let ask = Action::SendRequest(ChatRequest::ListModels);
+                    return is_first.then_some(ask).into_iter().collect();
+                }
+                Some(
+                    action @ (CommandAction::Permissions
+                    | CommandAction::Memory
+                    | CommandAction::StatusLine),
+                ) => {
+                    let last = arguments.rfind(' ').map_or(0, |at| at + 1);
+                    let (before, query) = arguments.split_at(last);
+                    let items = next_argument_items(action, before.trim(), query);
+                    self.show_popup(CompletionKind::Argument, from + last, items);
+                    return Vec::new();
+                }
+                Some(CommandAction::Rewind) => {
+                    if let Some((turn, what)) = arguments.split_once(' ') {
+                        let items = self.rewind_items(turn, what);
+                        self.show_popup(CompletionKind::Argument, from + turn.len() + 1, items);
+                        return Vec::new();
+                    }
+                    let mut items = self.turn_items(arguments, false);
+                    // A turn that is chosen from the list is followed by what to restore.
+                    for item in &mut items {
+                        item.takes_more = true;
+                    }
+                    items
+                }
+                Some(CommandAction::Undo) => {
+                    // Enter takes an item of the list: not another turn than the one that is written.
+                    let items = self.turn_items(arguments, true);
+                    let is_one = items.iter().any(|item| item.insert == arguments);
+                    if arguments.is_empty() || is_one { items } else { Vec::new() }
+                }
+                Some(CommandAction::Tasks) => {
+                    let stop = |(id, line): &(String, String)| (format!("stop {id}"), line.clone());
+                    let stops: Vec<_> = self.background.iter().map(stop).collect();
+                    let words = stops.iter().map(|(stop, line)| (stop.as_str(), line.as_str()));
+                    completion::matching_descriptions(arguments, words)
+                }
+                Some(CommandAction::Resume) => {
+                    let sessions = self.sessions.iter();
+                    let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));
+                    let items = completion::matching_descriptions(arguments, sessions);
+                    if self.sessions.is_empty() && arguments.is_empty() {
+                        let ask =
+                            ChatRequest::RunCommand(CommandAction::Sessions, "list".to_owned());
+                        return vec![Action::SendRequest(ask)];
+                    }
+                    items
+                }
+                _ => return self.update_file_popup(),
+            };
+            self.show_popup(CompletionKind::Argument, from, items);
+            return Vec::new();
+        }
+        self.update_file_popup()
+    }
+
+    /// Writes the beginning of a command, whose list opens. Leaving the list removes what was written.
+    pub(super) fn open_list(&mut self, text: &'static str) {
+        self.composer.set_text(AttributedText::typed(text));
+        self.opened_list_text = Some(text);
+    }
+
+    /// Closes the list: the text was replaced.
+    pub(super) fn close_list(&mut self) {
+        self.popup = None;
+        self.mention_start = None;
+    }
+
+    /// Updates the user's commands. The selection in the list is kept, and a closed list stays closed.
+    pub(super) fn set_own_commands(&mut self, commands: Vec<CustomCommand>) {
+        let query = self.composer.text().strip_prefix('/').unwrap_or_default();
+        let nothing_fitted =
+            completion::matching_commands(query, &self.settings.own_commands).is_empty();
+        self.settings.own_commands = commands;
+        self.refresh_popup(CompletionKind::Command, nothing_fitted);
+    }
+
+    /// Adds models that can be used now, in the same way.
+    pub(super) fn add_models(&mut self, models: Vec<String>) {
+        let known = &mut self.settings.models;
+        let query = self.composer.text().strip_prefix("/model ");
+        let nothing_fitted =
+            query.is_some_and(|query| !known.iter().any(|known| known.contains(query)));
+        for model in models {
+            if !known.contains(&model) {
+                known.push(model);
+            }
+        }
+        self.refresh_popup(CompletionKind::Argument, nothing_fitted);
+    }
+
+    fn refresh_popup(&mut self, kind: CompletionKind, nothing_fitted: bool) {
+        let old = self.popup.take_if(|popup| popup.kind == kind);
+        if old.is_none() && !nothing_fitted {
+            return;
+        }
+        self.update_popup();
+        if let (Some(old), Some(popup)) = (old, &mut self.popup) {
+            let marked = &old.items[old.selected].insert;
+            let at = popup.items.iter().position(|item| item.insert == *marked);
+            popup.selected = at.unwrap_or(0);
+        }
+    }
+
+    /// Updates the list of files for a mention.
+    fn update_file_popup(&mut self) -> Vec<Action> {
+        if let Some((from, query)) = self.composer.mention() {
+            let query = query.to_owned();
+            let is_first = query.is_empty();
+            let items = self.finder.find(&query);
+            self.show_popup(CompletionKind::File, from, items);
+            self.mention_start = (!is_first).then_some(from);
+            // Each mention requests the files again; meanwhile the old ones are used.
+            return if is_first {
+                vec![Action::SendRequest(ChatRequest::ListFiles)]
+            } else {
+                Vec::new()
+            };
+        }
+        Vec::new()
+    }
+
+    /// The efforts to choose from for this model.
+    fn effort_items(&self, model: &str, query: &str) -> Vec<Item> {
+        let current = self.conversation.effort.filter(|_| self.conversation.model == model);
+        let efforts = Effort::all().iter().map(|effort| {
+            (effort.as_str(), if current == Some(*effort) { "in use now" } else { "" })
+        });
+        let default = [(DEFAULT_EFFORT, "as configured, or as the model does by default")];
+        completion::matching_words(query, default.into_iter().chain(efforts))
+    }
+
+    /// The turns to return to, the latest first; or only those that changed files.
+    fn turn_items(&self, arguments: &str, changed: bool) -> Vec<Item> {
+        let turns = self.conversation.turns.iter().rev();
+        let turns: Vec<(String, String)> = turns
+            .filter(|turn| !changed || !turn.files.is_empty())
+            .map(|turn| {
+                let files = if turn.files.is_empty() {
+                    String::new()
+                } else {
+                    format!("  (changed {})", turn.files.join(", "))
+                };
+                let message = turn.message.lines().next().unwrap_or_default();
+                (turn.number.to_string(), format!("{message}{files}"))
+            })
+            .collect();
+        let turns = turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str()));
+        if changed {
+            // `git` and `force` are no words of a message.
+            completion::matching_words(arguments, turns)
+        } else {
+            completion::matching_descriptions(arguments, turns)
+        }
+    }
+
+    /// What a rewind to before this turn can restore.
+    fn rewind_items(&self, turn: &str, query: &str) -> Vec<Item> {
+        let Ok(first) = turn.parse::<u32>() else { return Vec::new() };
+        let undone = || self.conversation.turns.iter().filter(|turn| turn.number >= first);
+        let mut files: Vec<&str> =
+            undone().flat_map(|turn| &turn.files).map(String::as_str).collect();
+        files.sort_unstable();
+        files.dedup();
+        let n_files = pluralize(files.len() as u64, "file");
+        let files = match files.len() {
+            0 => "no file was changed".to_owned(),
+            1..=3 => files.join(", "),
+            _ => n_files,
+        };
+        let turns = pluralize(undone().count() as u64, "turn");
+        completion::matching_words(
+            query,
+            [
+                ("both", &*format!("files and conversation: {turns}; {files}")),
+                ("conversation", &*format!("{turns} of the conversation; the files stay")),
+                ("files", &*format!("{files}; the conversation stays")),
+            ],
+        )
+    }
+
+    pub(super) fn show_popup(&mut self, kind: CompletionKind, from: usize, items: Vec<Item>) {
+        let is_written = |item: &Item| item.insert.trim_end() == &self.composer.text()[from..];
+        // A single item that is already complete needs no list.
+        let is_whole = items.len() == 1 && items.iter().all(is_written);
+        let is_needless = items.is_empty() || is_whole && kind != CompletionKind::Command;
+        if !is_needless {
+            // What is written exactly is selected.
+            let selected = items.iter().position(is_written).unwrap_or(0);
+            self.popup = Some(Popup { kind, from, items, selected });
+        }
+    }
+
+    /// Searches more files; all of them if an item is being chosen.
+    pub(super) fn continue_file_search(&mut self, to_the_end: bool) {
+        let Some(from) = self.mention_start.filter(|_| self.finder.is_searching()) else { return };
+        self.finder.search_next_files();
+        while to_the_end && self.finder.is_searching() {
+            self.finder.search_next_files();
+        }
+        self.popup = None;
+        let items = self.finder.items();
+        self.show_popup(CompletionKind::File, from, items);
+    }
+
+    /// Handles a key while the list is open; `None` if the list does not use it.
+    pub(super) fn handle_popup_key(&mut self, action: Option<KeyAction>) -> Option<Vec<Action>> {
+        if matches!(
+            action,
+            Some(KeyAction::Up | KeyAction::Down | KeyAction::Complete | KeyAction::Send)
+        ) {
+            self.continue_file_search(true);
+        }
+        let is_rewind = self.composer.text().starts_with("/rewind ");
+        let popup = self.popup.as_mut()?;
+        let n_items = popup.items.len();
+        match action? {
+            // The oldest turn is not next to the latest.
+            KeyAction::Up if popup.selected == 0 && is_rewind => {}
+            KeyAction::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
+            KeyAction::Down => popup.selected = (popup.selected + 1) % n_items,
+            KeyAction::Escape => {
+                self.close_list();
+                let opened = self.opened_list_text.take();
+                if opened.is_some_and(|text| self.composer.text().starts_with(text)) {
+                    self.composer.set_text(AttributedText::typed(""));
+                }
+            }
+            KeyAction::Complete => {
+                let popup = self.popup.take()?;
+                let written = &self.composer.text()[popup.from..self.composer.cursor()];
+                if popup.items[popup.selected].insert == written {
+                    // There is nothing to complete: the key has its other meaning.
+                    return None;
+                }
+                self.insert_selected_item(&popup);
+                return Some(self.update_popup());
+            }
+            KeyAction::Send => {
+                let popup = self.popup.take()?;
+                let item = &popup.items[popup.selected];
+                let is_written =
+                    self.composer.text()[popup.from..self.composer.cursor()] == item.insert;
+                let is_enough = is_written && !item.needs_more;
+                let usage = format!("{} {}: {}", item.insert, item.args, item.description);
+                if !is_enough {
+                    self.insert_selected_item(&popup);
+                }
+                return Some(match popup.kind {
+                    // A command with arguments is sent only if its name was complete.
+                    CompletionKind::Command if item.takes_more && !is_enough => {
+                        let actions = self.update_popup();
+                        if self.popup.is_none() {
+                            self.show_toast(&usage);
+                        }
+                        actions
+                    }
+                    CompletionKind::Argument
+                        if item.needs_more || item.takes_more && !is_enough =>
+                    {
+                        self.update_popup()
+                    }
+                    CompletionKind::Command | CompletionKind::Argument => self.send(),
+                    CompletionKind::File => Vec::new(),
+                });
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    pub(super) fn insert_selected_item(&mut self, popup: &Popup) {
+        let item = &popup.items[popup.selected];
+        let cursor = self.composer.cursor();
+        let space = if item.takes_more { " " } else { "" };
+        let insert = format!("{}{space}", item.insert);
+        // Choosing a command counts as typing it; its arguments come from elsewhere.
+        let insert = match popup.kind {
+            CompletionKind::Command => AttributedText::typed(&insert),
+            CompletionKind::Argument | CompletionKind::File => AttributedText::from_user(&insert),
+        };
+        self.composer.replace_with(popup.from, cursor, &insert);
+    }
+
+    /// Width of the input field's text.
+    pub(in crate::tui) fn text_columns(&self) -> usize {
+        self.size.0.saturating_sub(3).max(1)
+    }
+}
+
+/// The words that can follow, for commands with several.
+fn next_argument_items(action: CommandAction, before: &str, query: &str) -> Vec<Item> {
+    if action == CommandAction::StatusLine {
+        let is_new = |name: &str| !before.split_whitespace().any(|word| word == name);
+        let items = STATUS_ITEMS.iter().filter(|(_, name, _)| is_new(name));
+        let items = items.map(|(_, name, what)| (*name, *what));
+        let whole = [("default", "all items"), ("none", "no item")].into_iter();
+        return completion::matching_words(query, whole.filter(|_| before.is_empty()).chain(items));
+    }
+    let (words, needs_more): (&[(&str, &str)], _) = match (action, before) {
+        (CommandAction::Permissions, "") => (
+            &[
+                ("list", "the mode and all rules"),
+                ("add", "a rule: allow, ask or deny"),
+                ("remove", "a rule of this session, by its number"),
+            ],
+            true,
+        ),
+        (CommandAction::Permissions, "add") => (
+            &[
+                ("allow", "calls that match are made without a question"),
+                ("ask", "calls that match need your answer"),
+                ("deny", "calls that match are refused"),
+            ],
+            true,
+        ),
+        (CommandAction::Permissions, rule) if rule.starts_with("add ") && rule.ends_with(')') => (
+            &[
+                ("session", "for this session"),
+                ("project", "in the configuration of this project"),
+                ("user", "in your own configuration"),
+            ],
+            false,
+        ),
+        (CommandAction::Memory, "") => (
+            &[
+                ("list", "the lessons"),
+                ("add", "a lesson of your own for this project"),
+                ("show", "a lesson, by its id"),
+                ("forget", "a lesson, by its id"),
+            ],
+            true,
+        ),
+        _ => return Vec::new(),
+    };
+    let mut items = completion::matching_words(query, words.iter().copied());
+    for item in &mut items {
+        item.needs_more = needs_more && item.insert != "list";
+        item.takes_more = item.needs_more;
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::tui::decoder::TerminalInput;
+    use crate::tui::keys::{Key, KeyCode, Keymap};
+    use crate::tui::state::{ChatUpdate, Input, Settings};
+    use crate::tui::theme::{Background, ColorDepth, Theme};
+    use agent_protocol::prompt::Prompts;
+
+    fn state() -> State {
+        let settings = Settings {
+            keymap: Keymap::new(&BTreeMap::new()).expect("the defaults hold"),
+            theme: Theme::new(ColorDepth::None, Background::Dark),
+            is_theme_configured: true,
+            full_screen: false,
+            vi: false,
+            status_line: Vec::new(),
+            notifications: false,
+            title: false,
+            history: Vec::new(),
+            own_commands: Vec::new(),
+            offers_sessions: false,
+            full_mode_refusal: None,
+            first_message: None,
+            notices: Vec::new(),
+            branch: None,
+            prompts: Prompts::default(),
+            models: Vec::new(),
+            preconnect: false,
+        };
+        State::new(settings, (80, 24), Instant::now())
+    }
+
+    #[test]
+    fn refreshed_completion_list_keeps_selection_and_stays_closed() {
+        let mut state = state();
+        let press = |state: &mut State, code| {
+            let now = Instant::now();
+            state.update(Input::Terminal(TerminalInput::Key(Key::plain(code)), now), now);
+        };
+        let own = || {
+            let own = CustomCommand { name: "aaa".into(), ..CustomCommand::default() };
+            Input::Update(ChatUpdate::OwnCommands(vec![own]))
+        };
+        let marked = |state: &State| {
+            state.popup.as_ref().map(|popup| popup.items[popup.selected].insert.clone())
+        };
+        press(&mut state, KeyCode::Char('/'));
+        press(&mut state, KeyCode::Down);
+        press(&mut state, KeyCode::Down);
+        let before = marked(&state);
+        state.update(own(), Instant::now());
+        assert_eq!(marked(&state), before);
+        press(&mut state, KeyCode::Esc);
+        state.update(own(), Instant::now());
+        assert_eq!(marked(&state), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! The model's questions to the user, one after the other, and their answers.
+
+use std::collections::BTreeSet;
+
+use super::question::{Choice, PendingQuestion, QuestionSubject};
+use super::{Action, ChatRequest, Focus, State};
+use crate::tui::composer::Composer;
+use agent_protocol::question::{Question, UserAnswer};
+
+/// The questions of a call, and the answers so far.
+#[derive(Debug)]
+pub(in crate::tui) struct Questionnaire {
+    questions: Vec<Question>,
+    answers: Vec<UserAnswer>,
+    /// The options of the current question that are chosen, if it takes several.
+    chosen: BTreeSet<usize>,
+}
+
+impl Questionnaire {
+    /// The current question.
+    pub(in crate::tui) fn current_question(&self) -> Option<&Question> {
+        self.questions.get(self.answers.len())
+    }
+
+    /// The current question with its topic, and its number if there are several.
+    pub(in crate::tui) fn in_words(&self) -> String {
+        let Some(Question { question, header, .. }) = self.current_question() else {
+            return String::new();
+        };
+        let number = match self.questions.len() {
+            1 => String::new(),
+            n => format!(" ({}/{n})", self.answers.len() + 1),
+        };
+        let header = header.as_ref().map(|header| format!("{}: ", header.trim()));
+        format!("{}{}{number}", header.unwrap_or_default(), question.trim())
+    }
+
+    /// Several options can be chosen.
+    pub(in crate::tui) fn allows_several(&self) -> bool {
+        self.current_question()
+            .is_some_and(|question| question.multi_select && !question.options.is_empty())
+    }
+
+    /// There is an earlier question to return to.
+    pub(in crate::tui) fn has_previous_question(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    pub(super) fn choices(&self) -> Vec<Choice> {
+        let options = self.current_question().map_or(&[] as &[_], |question| &question.options);
+        let several = self.allows_several();
+        let options = options.iter().enumerate().map(|(n, option)| Choice::Option {
+            n,
+            label: option.label.clone(),
+            description: option.description.clone().unwrap_or_default(),
+            is_chosen: several.then(|| self.chosen.contains(&n)),
+        });
+        options.chain([Choice::FreeText]).collect()
+    }
+
+    /// The answer of the chosen options, and of `n`.
+    fn build_answer(&self, n: Option<usize>, text: Option<String>) -> UserAnswer {
+        let Some(question) = self.current_question() else { return UserAnswer::default() };
+        let mut chosen = self.chosen.clone();
+        chosen.extend(n);
+        let labels = chosen.iter().filter_map(|n| question.options.get(*n));
+        let selected = labels.map(|option| option.label.clone()).collect();
+        UserAnswer { question: question.question.clone(), selected, text }
+    }
+}
+
+impl State {
+    /// Asks the questions of this call, beginning with the first.
+    pub(super) fn open_questionnaire(&mut self, call: &str, questions: &[Question]) {
+        let chosen = BTreeSet::new();
+        let inquiry = Questionnaire { questions: questions.to_vec(), answers: Vec::new(), chosen };
+        self.open_question(QuestionSubject::Questionnaire(call.to_owned(), 0));
+        if let Some(asked) = &mut self.pending_question {
+            asked.questionnaire = Some(inquiry);
+        }
+    }
+
+    /// The questions that wait for the user.
+    pub(in crate::tui) fn questionnaire(&self) -> Option<&Questionnaire> {
+        self.pending_question.as_ref()?.questionnaire.as_ref()
+    }
+
+    /// Selects an option of the current question: it is the answer, or is added to it or removed.
+    pub(in crate::tui) fn choose_option(&mut self, n: usize) -> Vec<Action> {
+        let Some(asked) = &mut self.pending_question else { return Vec::new() };
+        let Some(inquiry) = &mut asked.questionnaire else { return Vec::new() };
+        if !inquiry.allows_several() {
+            let answer = inquiry.build_answer(Some(n), None);
+            return self.record_answer(answer);
+        }
+        asked.selected = n;
+        if !inquiry.chosen.remove(&n) {
+            inquiry.chosen.insert(n);
+        }
+        Vec::new()
+    }
+
+    /// Answers with these options: what a line of the plain chat names.
+    pub(in crate::tui) fn choose_options(&mut self, options: &[usize]) -> Vec<Action> {
+        let inquiry = self.pending_question.as_mut().and_then(|asked| asked.questionnaire.as_mut());
+        let Some(inquiry) = inquiry else { return Vec::new() };
+        inquiry.chosen = options.iter().copied().collect();
+        let answer = inquiry.build_answer(None, None);
+        self.record_answer(answer)
+    }
+
+    /// Answers with the chosen options; if there are none, with the one under the mark.
+    pub(super) fn confirm_choice(&mut self, n: usize) -> Vec<Action> {
+        let Some(inquiry) = self.questionnaire() else { return Vec::new() };
+        let is_option =
+            inquiry.current_question().is_some_and(|question| n < question.options.len());
+        if !is_option {
+            self.focus = Focus::AnswerText;
+            return Vec::new();
+        }
+        let answer = inquiry.build_answer(inquiry.chosen.is_empty().then_some(n), None);
+        self.record_answer(answer)
+    }
+
+    /// Answers in the user's words, beside the chosen options.
+    pub(in crate::tui) fn answer_with_text(&mut self, words: &str) -> Vec<Action> {
+        let words = words.trim();
+        if words.is_empty() {
+            return Vec::new();
+        }
+        let Some(inquiry) = self.questionnaire() else {
+            self.focus = Focus::Composer;
+            return Vec::new();
+        };
+        let answer = inquiry.build_answer(None, Some(words.to_owned()));
+        self.record_answer(answer)
+    }
+
+    /// Takes the answer to the current question. After the last one all are sent.
+    fn record_answer(&mut self, answer: UserAnswer) -> Vec<Action> {
+        let Some(PendingQuestion {
+            subject: QuestionSubject::Questionnaire(call, _),
+            questionnaire: Some(mut inquiry),
+            ..
+        }) = self.pending_question.take()
+        else {
+            return Vec::new();
+        };
+        self.toast = None;
+        inquiry.answers.push(answer);
+        inquiry.chosen.clear();
+        if inquiry.current_question().is_none() {
+            self.close_question();
+            return vec![Action::SendRequest(ChatRequest::AnswerQuestions(call, inquiry.answers))];
+        }
+        self.show_current_question(call, inquiry);
+        Vec::new()
+    }
+
+    /// Returns to the previous question.
+    pub(super) fn return_to_previous_question(&mut self) {
+        let Some(asked) = self.pending_question.take_if(|asked| {
+            asked.questionnaire.as_ref().is_some_and(Questionnaire::has_previous_question)
+        }) else {
+            return;
+        };
+        if let PendingQuestion {
+            subject: QuestionSubject::Questionnaire(call, _),
+            questionnaire: Some(mut inquiry),
+            ..
+        } = asked
+        {
+            inquiry.answers.pop();
+            inquiry.chosen.clear();
+            self.show_current_question(call, inquiry);
+        }
+    }
+
+    fn show_current_question(&mut self, call: String, inquiry: Questionnaire) {
+        let about = QuestionSubject::Questionnaire(call, inquiry.answers.len());
+        let mut asked = PendingQuestion::new(about);
+        asked.questionnaire = Some(inquiry);
+        self.pending_question = Some(asked);
+        self.answer_text = Composer::default();
+        self.focus = Focus::Question;
+    }
+}

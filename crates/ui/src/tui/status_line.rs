@@ -1,0 +1,111 @@
+//! The items of the status line that the user chooses.
+
+use super::cells::format_count;
+use super::state::State;
+use super::theme::StyleRole;
+use agent_protocol::control::PermissionMode;
+use agent_protocol::terminal_escape::escape_literal_line;
+
+/// An item of the status line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusItem {
+    /// The permission mode.
+    Mode,
+    /// The number of commands that run in the background.
+    Background,
+    /// The model.
+    Model,
+    /// How much of the model's window is used.
+    Context,
+    /// The cost.
+    Cost,
+    /// The git branch.
+    Branch,
+}
+
+/// Each item with its name and description, in the default order.
+pub(super) const STATUS_ITEMS: [(StatusItem, &str, &str); 6] = [
+    (StatusItem::Mode, "mode", "the permission mode"),
+    (StatusItem::Background, "background", "how many commands run in the background, if any"),
+    (StatusItem::Context, "context", "how much of the model's window is used"),
+    (
+        StatusItem::Cost,
+        "cost",
+        "the cost since this conversation was opened, if the model's price is known",
+    ),
+    (StatusItem::Model, "model", "the model, and how much it reasons"),
+    (StatusItem::Branch, "branch", "the git branch"),
+];
+
+impl StatusItem {
+    /// The items with these names, in this order.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>, String> {
+        let mut items = Vec::new();
+        for name in names {
+            let Some((item, ..)) = STATUS_ITEMS.iter().find(|(_, known, _)| *known == name) else {
+                let known = STATUS_ITEMS.map(|(_, name, _)| name).join(", ");
+                return Err(format!("the status line has no item {name:?}: {known}"));
+            };
+            if !items.contains(item) {
+                items.push(*item);
+            }
+        }
+        Ok(items)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        STATUS_ITEMS.iter().find(|(item, ..)| *item == self).map_or("", |(_, name, _)| name)
+    }
+}
+
+impl State {
+    /// The text of an item, if there is something to show.
+    pub(super) fn status_item(&self, item: StatusItem) -> Option<(String, StyleRole)> {
+        let conversation = &self.conversation;
+        let text = match item {
+            StatusItem::Mode => {
+                let mode = conversation.mode?;
+                let part = match mode {
+                    PermissionMode::Full => StyleRole::Bad,
+                    PermissionMode::Plan => StyleRole::Strong,
+                    PermissionMode::ReadOnly | PermissionMode::Ask | PermissionMode::AutoEdit => {
+                        StyleRole::Quiet
+                    }
+                };
+                return Some((mode.as_str().to_owned(), part));
+            }
+            StatusItem::Background => match self.background.len() {
+                0 => return None,
+                n => format!("{n} in background"),
+            },
+            StatusItem::Model => {
+                let effort = conversation.effort.map(|effort| format!(" {}", effort.as_str()));
+                format!(
+                    "{}{}",
+                    escape_literal_line(&conversation.model),
+                    effort.unwrap_or_default()
+                )
+            }
+            StatusItem::Context if conversation.context_tokens > 0 => {
+                let tokens = format_count(conversation.context_tokens);
+                let share = conversation.window.map(|window| {
+                    let percent = conversation.context_tokens.saturating_mul(100) / window.max(1);
+                    format!(" ({percent} %)")
+                });
+                let about = if conversation.tokens_are_estimated { "~" } else { "" };
+                format!("{about}{tokens} tokens{}", share.unwrap_or_default())
+            }
+            StatusItem::Context => return None,
+            StatusItem::Cost => {
+                let running = conversation.running_cost_usd;
+                let cost = conversation.spending.cost_usd.unwrap_or(0.0) + running.unwrap_or(0.0);
+                let about =
+                    if running.is_some() { "~" } else { conversation.spending.estimate_mark() };
+                if cost > 0.0 { format!("{about}${cost:.2}") } else { String::new() }
+            }
+            StatusItem::Branch => escape_literal_line(self.settings.branch.as_ref()?).into_owned(),
+        };
+        (!text.is_empty()).then_some((text, StyleRole::Quiet))
+    }
+}

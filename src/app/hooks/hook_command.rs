@@ -1,0 +1,83 @@
+//! Hooks that are commands: run as the user, outside the sandbox and without keys.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::HookResult;
+use agent_host::exec::{Exec, ServiceCommand};
+use agent_protocol::hook::HookEvent;
+use agent_protocol::hook::json;
+
+/// Limit of each output, in bytes.
+const MAX_OUTPUT: usize = 1024 * 1024;
+/// The variables with the project's root: Claude Code's, and ours.
+const ROOT_VARIABLES: [&str; 2] = ["CLAUDE_PROJECT_DIR", "AGENT_PROJECT_DIR"];
+
+/// A command line that is asked.
+pub(super) struct HookCommand {
+    line: String,
+    exec: Arc<Exec>,
+    root: PathBuf,
+}
+
+impl HookCommand {
+    pub(super) fn new(line: String, exec: Arc<Exec>, root: &Path) -> Self {
+        Self { line, exec, root: root.to_owned() }
+    }
+
+    /// The command line.
+    pub(super) fn line(&self) -> &str {
+        &self.line
+    }
+
+    /// Runs it. When the future is dropped, all of its processes end.
+    pub(super) async fn ask(&self, event: HookEvent, question: &Value) -> HookResult {
+        let root = self.root.to_string_lossy();
+        let wanted = ServiceCommand {
+            program: "bash".to_owned(),
+            arguments: vec!["-c".to_owned(), self.line.clone()],
+            environment: ROOT_VARIABLES.map(|name| (name.to_owned(), root.to_string())).into(),
+            directory: self.root.clone(),
+        };
+        let mut service = match self.exec.start_service(&wanted) {
+            Ok(service) => service,
+            Err(error) => {
+                return HookResult::without_status(Err(format!("it did not start: {error}")));
+            }
+        };
+        let (stdin, stdout, stderr) =
+            (service.stdin.take(), service.stdout.take(), service.stderr.take());
+        let question = question.to_string();
+        let write = async {
+            // A hook need not read what it is asked.
+            if let Some(mut stdin) = stdin {
+                _ = stdin.write_all(question.as_bytes()).await;
+                _ = stdin.write_all(b"\n").await;
+            }
+        };
+        let ((), (stdout, is_long), (stderr, _)) =
+            tokio::join!(write, read_output(stdout), read_output(stderr));
+        let exit_code = service.wait_for_exit().await;
+        let answer = match exit_code {
+            Some(0) if is_long && stdout.trim_start().starts_with('{') => {
+                Err(format!("its output is longer than {} KiB", MAX_OUTPUT / 1024))
+            }
+            Some(code) if code <= 128 => json::parse_command_answer(event, code, &stdout, &stderr),
+            Some(code) => Err(format!("it was ended by signal {}", code - 128)),
+            None => Err("how it ended is not known".to_owned()),
+        };
+        HookResult { exit_code, answer, is_truncated: is_long }
+    }
+}
+
+/// Reads an output to its end, and keeps its beginning; true: it is longer.
+async fn read_output(output: Option<impl AsyncRead + Unpin>) -> (String, bool) {
+    let Some(mut output) = output else { return (String::new(), false) };
+    let mut kept = Vec::new();
+    _ = (&mut output).take(MAX_OUTPUT as u64).read_to_end(&mut kept).await;
+    let more = tokio::io::copy(&mut output, &mut tokio::io::sink()).await.unwrap_or_default();
+    (String::from_utf8_lossy(&kept).into_owned(), more > 0)
+}

@@ -1,0 +1,69 @@
+//! Provides lessons to the kernel, reading the store on demand.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::worker::{Notices, notice_sender};
+use agent_learning::recall;
+use agent_learning::store::{SqliteStore, StoreError};
+use agent_protocol::recall::{FailedCall, LessonSource, RecalledLesson, Remedy};
+
+/// How long a read waits for another process.
+const READ_TIMEOUT: Duration = Duration::from_millis(5);
+
+/// The lessons of a project and of the user.
+pub(super) struct StoredLessons {
+    project: String,
+    /// `None` until the file is open.
+    store: Mutex<Option<SqliteStore>>,
+    is_open: watch::Sender<bool>,
+}
+
+impl StoredLessons {
+    pub(super) fn new(project: String) -> Self {
+        Self { project, store: Mutex::new(None), is_open: watch::Sender::new(false) }
+    }
+
+    /// Opens the file. Errors are reported by the writing thread.
+    pub(super) fn open(&self, file: PathBuf, notices: &Notices) {
+        let store = SqliteStore::new(file, notice_sender(notices)).with_busy_timeout(READ_TIMEOUT);
+        _ = store.weight("");
+        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
+        self.is_open.send_replace(true);
+    }
+
+    /// Waits until the file is open.
+    pub(super) async fn wait_until_open(&self) {
+        // The sender lives as long as `self`.
+        _ = self.is_open.subscribe().wait_for(|opened| *opened).await;
+    }
+
+    fn query<T: Default>(&self, question: impl Fn(&SqliteStore) -> Result<T, StoreError>) -> T {
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        store.as_ref().and_then(|store| question(store).ok()).unwrap_or_default()
+    }
+}
+
+impl LessonSource for StoredLessons {
+    fn lessons_for_task(&self, task: &str, max_tokens: u64) -> Vec<RecalledLesson> {
+        self.query(|store| recall::lessons_for_task(store, &self.project, task, max_tokens))
+    }
+
+    fn find_remedy(&self, failed: &FailedCall<'_>) -> Option<Remedy> {
+        self.query(|store| recall::find_remedy(store, &self.project, failed))
+    }
+
+    fn similar_lessons(&self, failed: &FailedCall<'_>) -> Vec<RecalledLesson> {
+        self.query(|store| recall::similar_lessons(store, &self.project, failed))
+    }
+
+    fn methodology_weight(&self, methodology: &str) -> f64 {
+        self.query(|store| {
+            store.weight(&agent_protocol::methodology::weight_key(methodology)).map(Some)
+        })
+        .unwrap_or(0.5)
+    }
+}

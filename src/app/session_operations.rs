@@ -1,0 +1,261 @@
+//! Operations of an interactive session between its turns.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::project::ProjectFiles;
+use super::toolbox::check_memory_outside;
+use super::undo::{nothing_to_undo, undo_event};
+use super::{
+    HostPrograms, OpenError, Options, Session, Storage, UndoOptions, WritableDirs, models,
+};
+use crate::config::Config;
+use agent_engine::context::Project as _;
+use agent_engine::mcp::Servers;
+use agent_host::exec::{BackgroundCommand, Exec};
+use agent_host::workspace::{GitSkipReason, UndoError, UndoReport, UndoTarget, Workspace};
+use agent_permission::Rule;
+use agent_protocol::control::{PermissionMode, SessionControl};
+use agent_protocol::event::EventBody;
+use agent_protocol::mask::Masker;
+use agent_protocol::provider::Effort;
+use agent_protocol::shorten;
+
+/// Limit of a user command's output that is shared with the model.
+const MAX_SHARED: usize = 16 * 1024;
+/// Limit of a command in a sentence.
+const MAX_NAMED: usize = 60;
+
+impl Session {
+    /// The user's controls.
+    pub fn control(&self) -> &SessionControl {
+        &self.control
+    }
+
+    /// The masker for everything that leaves the program.
+    pub fn masker(&self) -> Arc<Masker> {
+        self.events.masker().clone()
+    }
+
+    /// The project's files.
+    pub fn workspace(&self) -> &Arc<Workspace> {
+        &self.workspace
+    }
+
+    /// The directories that its commands may write.
+    pub fn writable(&self) -> &WritableDirs {
+        &self.writable
+    }
+
+    /// Runs its commands, in the sandbox.
+    pub fn exec(&self) -> &Arc<Exec> {
+        &self.exec
+    }
+
+    /// Its MCP servers, if there are any.
+    pub fn servers(&self) -> Option<&Servers> {
+        self.mcp.servers.as_ref()
+    }
+
+    /// The permission mode, after applying a requested one.
+    pub fn apply_requested_mode(&self) -> PermissionMode {
+        self.kernel.mode()
+    }
+
+    /// Shares the output of a user's command with the model.
+    pub fn share_command(&mut self, command: &str, output: &str, exit_code: Option<i32>) {
+        let from = output.ceil_char_boundary(output.len().saturating_sub(MAX_SHARED));
+        let cut = if from > 0 { "…\n" } else { "" };
+        self.kernel.record_user_command(command, &format!("{cut}{}", &output[from..]), exit_code);
+    }
+
+    /// Replaces the older part of the conversation by a summary. `false`: there is nothing to replace.
+    pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, String> {
+        let compacted = self.kernel.compact(focus).await;
+        compacted.map_err(|ending| format!("the summary could not be written: {}", ending.as_str()))
+    }
+
+    /// Undoes changes of files, or redoes them.
+    pub fn undo(&mut self, what: UndoTarget, options: UndoOptions) -> Result<(), String> {
+        let report = self.undo_files(what, options)?;
+        let turn = report.turns.0;
+        // (After an undo in part there is nothing to redo first.)
+        let how = match (report.git_skipped, report.is_complete()) {
+            (None, _) => return Ok(()),
+            (Some(GitSkipReason::MayHaveFile), _) => {
+                format!("{MAY_HAVE_FILE}; /undo {turn} git force restores them anyway")
+            }
+            (Some(GitSkipReason::NotRequested), true) => {
+                format!("to restore them too: /redo, then /undo {turn} git")
+            }
+            (Some(GitSkipReason::NotRequested), false) => {
+                format!("to restore them too: /undo {turn} git")
+            }
+        };
+        Err(format!("HEAD, the index and refs are left as they are; {how}"))
+    }
+
+    /// The same; returns what was done.
+    pub fn undo_files(
+        &mut self,
+        what: UndoTarget,
+        options: UndoOptions,
+    ) -> Result<UndoReport, String> {
+        self.kernel.record_background_changes(false);
+        self.check_running(what, options)?;
+        let report = self
+            .workspace
+            .undo(what, options)
+            .map_err(|error| describe_undo_error(&error, what))?;
+        self.kernel.record_undo(undo_event(&report, what));
+        Ok(report)
+    }
+
+    /// What it would do.
+    pub fn undo_preview(&mut self, what: UndoTarget) -> Result<UndoReport, String> {
+        self.kernel.record_background_changes(false);
+        let options = UndoOptions::default();
+        self.check_running(what, options)?;
+        self.workspace
+            .undo_preview(what, options)
+            .map_err(|error| describe_undo_error(&error, what))
+    }
+
+    /// A background command of these turns, or of a later one, may still write.
+    fn check_running(&self, what: UndoTarget, options: UndoOptions) -> Result<(), String> {
+        let first = self.workspace.turn_to_undo(what);
+        if !options.force
+            && self.kernel.latest_background_turn() >= Some(first.unwrap_or_default())
+            && let Some(running) = self.describe_running()
+        {
+            return Err(format!(
+                "{running} may still write in the background; `/tasks stop` ends it, or use /undo force"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Names the session; fails if another one of the project has the name.
+    pub fn rename(&self, name: &str, storage: &Storage) -> Result<(), String> {
+        if self.log_path.is_none() {
+            return Err("this session is not recorded: it needs no name".to_owned());
+        }
+        let name = storage.check_name(self.id(), name)?;
+        self.events.emit(EventBody::SessionRenamed { name });
+        Ok(())
+    }
+
+    /// Records a directory that the user adds: it is available when the session is opened again with these
+    /// options.
+    pub fn record_directory(&self, path: PathBuf, options: &Options) -> Result<(), OpenError> {
+        let shown = path.display().to_string();
+        check_memory_outside(&options.config.config, &[path], options.dirs.as_ref())?;
+        self.events.emit(EventBody::DirectoryAdded { path: shown });
+        Ok(())
+    }
+
+    /// The user has sent a message.
+    pub fn has_begun(&self) -> bool {
+        self.kernel.has_begun()
+    }
+
+    /// What the model started and still runs, in words: it ends with the session.
+    pub fn describe_running(&self) -> Option<String> {
+        let running = self.exec.running_commands();
+        let BackgroundCommand { id, line, .. } = running.first()?;
+        let line = shorten(line.trim().lines().next().unwrap_or_default(), MAX_NAMED);
+        let more = match running.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!("{id} (`{line}`){more}"))
+    }
+
+    /// Adds permission rules for this session that the user wrote; false if they are all known.
+    pub fn add_rules(&self, list: &str, rules: &[Rule]) -> bool {
+        let add = |rule: &Rule| self.kernel.add_rule(format!("{list} {}", rule.text()));
+        let n_added = rules.iter().filter(|rule| add(rule)).count();
+        n_added > 0
+    }
+
+    /// The rules file of the project's root that the model receives first, if there is one.
+    pub fn rules_file(&self) -> Option<String> {
+        let project = ProjectFiles { workspace: self.workspace.clone() };
+        project.rules_in(".", &|_| true).into_iter().next().map(|rules| rules.path)
+    }
+
+    /// Changes the model, if its server can be reached, and its effort; without one, the configured effort is
+    /// used. Returns what the user should know about the server.
+    pub async fn change_model(
+        &mut self,
+        options: &Options,
+        model: &str,
+        effort: Option<Effort>,
+    ) -> Result<Vec<String>, OpenError> {
+        let chosen_effort = effort.map(|effort| (model.to_owned(), effort));
+        let model_name = model.to_owned();
+        let config = Config { model: model_name, chosen_effort, ..options.config.config.clone() };
+        let outside = HostPrograms::from_writable(&self.writable);
+        let prompts = &options.config.prompts;
+        let opened = models::open_model(&config, prompts, &outside, &self.control).await?;
+        if let Some(key) = opened.key()
+            && self.events.masker().mask(&key) == key
+        {
+            return Err(OpenError::Usage(format!(
+                "{model}: its key is not known to this session, which could not hide it; start with \
+                 `agent -c --model {model}`"
+            )));
+        }
+        let mut warnings = opened.unsupported_settings();
+        warnings.extend(opened.check_listed().await?);
+        self.kernel.set_model(opened.speaker);
+        self.chosen_effort = config.chosen_effort;
+        warnings.extend(self.kernel.hidden_images_note());
+        if self.kernel.has_foreign_reasoning() {
+            warnings.push("the reasoning of the other model is not passed on".to_owned());
+        }
+        if let Some(learning) = &self.learning {
+            let request = self.log_path.is_some().then(|| self.kernel.background_requester());
+            learning.attach_session(
+                &self.events,
+                request,
+                &Arc::new(options.config.prompts.clone()),
+            );
+        }
+        Ok(warnings)
+    }
+
+    /// The reasoning effort that is asked of the current model.
+    pub fn effort(&self) -> Option<Effort> {
+        self.kernel.effort()
+    }
+
+    /// The current model's context window in tokens.
+    pub fn context_window(&self) -> u64 {
+        self.kernel.context_window()
+    }
+
+    /// Opens the connection to the model's server.
+    pub fn connect(&self) -> impl Future<Output = ()> + use<> {
+        self.kernel.connect()
+    }
+
+    /// The current model.
+    pub fn model(&self) -> &str {
+        self.kernel.model()
+    }
+}
+
+/// Why the state of git is left as it is although it was to be restored.
+pub const MAY_HAVE_FILE: &str = "git may have the only copy of a file that could not be restored";
+
+/// Why nothing is undone.
+fn describe_undo_error(error: &UndoError, what: UndoTarget) -> String {
+    match error {
+        UndoError::Nothing => nothing_to_undo(what),
+        UndoError::Shared { turn, .. } => {
+            error.to_string().replace("--force", &format!("/undo {turn} force"))
+        }
+        UndoError::Failed(_) => error.to_string(),
+    }
+}

@@ -1,0 +1,210 @@
+//! Commands that end the session of the chat, and what follows it.
+
+use crate::app::{
+    self, OpenError, Options, RecordedSession, RewindScope, Session, SessionChoice, StateDirs,
+    UndoOptions,
+};
+use agent_host::workspace::UndoReport;
+use agent_protocol::event::{EventBody, Sink, StampedEvent};
+use agent_record::{Log, LogError};
+use agent_ui::tui::{ChatHandle, ChatUpdate, CommandAction};
+
+/// What follows the current session.
+pub(super) enum NextStep {
+    Quit,
+    Open(SessionChoice),
+    /// The same conversation in this session: it stays on the screen.
+    Continue(SessionChoice),
+    /// The session with this id, rewound to before that turn.
+    Rewind(String, RewindRequest),
+}
+
+/// The arguments of a rewind.
+#[derive(Clone, Copy)]
+pub(super) struct RewindRequest {
+    turn: u32,
+    what: RewindScope,
+    force: bool,
+}
+
+impl NextStep {
+    /// The news for the display at the end of the session.
+    pub(super) fn news(&self) -> Option<ChatUpdate> {
+        match self {
+            Self::Open(_) => Some(ChatUpdate::NewSession),
+            Self::Rewind(..) => Some(ChatUpdate::SessionReopened),
+            Self::Quit | Self::Continue(_) => None,
+        }
+    }
+}
+
+/// The news about the commands that ended with the session.
+pub(super) fn ended_commands_news(running: &str) -> ChatUpdate {
+    ChatUpdate::Note(
+        true,
+        format!("ended with the session: {running}, which ran in the background"),
+    )
+}
+
+/// What follows after a command that opens a session, or why it cannot be opened.
+pub(super) fn next_step(
+    session: &Session,
+    options: &Options,
+    action: CommandAction,
+    arguments: &str,
+) -> Result<NextStep, String> {
+    Ok(match action {
+        CommandAction::Resume => {
+            NextStep::Open(SessionChoice::Resume(session_to_resume(options, session, arguments)?))
+        }
+        CommandAction::Rewind => {
+            if session.log_path.is_none() {
+                return Err("this session is not recorded, so it cannot go back".to_owned());
+            }
+            let back = parse_rewind(arguments).ok_or(
+                "say to which turn, by its number: /rewind TURN goes back to before it, /rewind TURN files only \
+                 with the files, /rewind TURN conversation only with the conversation; `force` at the end: also \
+                 over changes that others made since",
+            )?;
+            let id = if back.force { session.id().to_owned() } else { reopenable_id(session)? };
+            NextStep::Rewind(id, back)
+        }
+        CommandAction::Fork if !arguments.is_empty() => {
+            let id = choose_session(options, arguments)?;
+            if id == session.id() {
+                return Err("that is this session; /fork copies it".to_owned());
+            }
+            let path = options.session_storage().log_path(&id);
+            agent_record::load_session(&path).map_err(|error| error.to_string())?;
+            NextStep::Open(SessionChoice::Fork(Some(id)))
+        }
+        CommandAction::Fork if !session.has_begun() => {
+            return Err("there is nothing to copy yet: this session has no message".to_owned());
+        }
+        CommandAction::Fork => {
+            NextStep::Continue(SessionChoice::Fork(Some(reopenable_id(session)?)))
+        }
+        CommandAction::AddDir => add_directory(session, options, arguments)?,
+        _ => NextStep::Open(SessionChoice::New),
+    })
+}
+
+fn session_to_resume(options: &Options, session: &Session, id: &str) -> Result<String, String> {
+    if id.is_empty() {
+        return Err("say which: /sessions lists them, Tab after /resume completes them".to_owned());
+    }
+    let id = choose_session(options, id)?;
+    if id == session.id() {
+        return Err("that is this session".to_owned());
+    }
+    // The current session is left only for one that can be opened.
+    let path = options.session_storage().log_path(&id);
+    match Log::reserve(&path).and_then(|_lock| agent_record::load_session(&path)) {
+        Ok(_) => Ok(id),
+        Err(LogError::InUse(id, holder)) => {
+            let short = options.session_storage().short_id(&id);
+            Err(format!(
+                "session {short} is in use by {holder}; /fork {short} continues with a copy"
+            ))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn choose_session(options: &Options, id: &str) -> Result<String, String> {
+    options.session_storage().resolve_session_id(Some(id)).map_err(|error| error.to_string())
+}
+
+/// The id of the session, if it can be closed and opened again at once; or why not.
+fn reopenable_id(session: &Session) -> Result<String, String> {
+    if session.log_path.is_none() {
+        return Err("this session is not recorded, so it cannot be opened again".to_owned());
+    }
+    if let Some(running) = session.describe_running() {
+        return Err(format!(
+            "this would end {running} in the background; `/tasks stop` ends it, or wait for its end"
+        ));
+    }
+    Ok(session.id().to_owned())
+}
+
+/// Adds a directory to the session, which is opened again with it.
+fn add_directory(session: &Session, options: &Options, path: &str) -> Result<NextStep, String> {
+    let id = reopenable_id(session).map_err(|reason| {
+        format!("{reason}; `agent -c --add-dir {path}` starts with the directory")
+    })?;
+    let own = StateDirs::new(options.dirs.as_ref());
+    let path = app::resolve_added_dir(path, &session.workspace().roots(), &own)?;
+    session.record_directory(path, options).map_err(|error| error.to_string())?;
+    Ok(NextStep::Continue(SessionChoice::Resume(id)))
+}
+
+/// `TURN`, `TURN files`, `TURN conversation`, each also with `force`.
+fn parse_rewind(arguments: &str) -> Option<RewindRequest> {
+    let mut words = arguments.split_whitespace();
+    let turn = words.next()?.parse().ok()?;
+    let mut back = RewindRequest { turn, what: RewindScope::Both, force: false };
+    for word in words {
+        match word {
+            "both" => back.what = RewindScope::Both,
+            "files" => back.what = RewindScope::Files,
+            "conversation" => back.what = RewindScope::Conversation,
+            "force" => back.force = true,
+            _ => return None,
+        }
+    }
+    Some(back)
+}
+
+/// Rewinds a session that is not in use to before a turn.
+pub(super) fn rewind_session(
+    options: &Options,
+    id: &str,
+    RewindRequest { turn, what, force }: RewindRequest,
+) -> Result<ChatUpdate, String> {
+    let storage = options.session_storage();
+    let own = StateDirs::new(options.dirs.as_ref());
+    let place = (options.root.as_path(), options.add_dirs.as_slice(), &own);
+    let recorded = RecordedSession::open(place, &storage, id, &options.config.config)
+        .map_err(|error| error.to_string())?;
+    let part = if what == RewindScope::Files { " files" } else { "" };
+    let forced = format!("/rewind {turn}{part} force");
+    let undo = UndoOptions { force, ..UndoOptions::default() };
+    let rewound = recorded.rewind(turn, what, undo).map_err(|error| match error {
+        OpenError::NotConfirmed(why) => why.replace("--force", &forced),
+        error => error.to_string(),
+    })?;
+    let files = rewound.files.iter().flat_map(|report| &report.files);
+    let files: Vec<String> = files.map(|(path, how)| format!("{path} {how}")).collect();
+    let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
+    let is_complete = rewound.files.as_ref().is_none_or(UndoReport::is_complete);
+    Ok(if rewound.is_refused {
+        let without = format!("; without the files: /rewind {turn} conversation");
+        let without = if what == RewindScope::Both { without.as_str() } else { "" };
+        ChatUpdate::Note(false, format!("nothing is rewound{files}. With force: {forced}{without}"))
+    } else if what == RewindScope::Files && !is_complete {
+        ChatUpdate::Note(false, format!("not every file is as before turn {turn}{files}"))
+    } else if what == RewindScope::Files {
+        ChatUpdate::Note(true, format!("files are as before turn {turn}{files}"))
+    } else if rewound.conversation {
+        ChatUpdate::SessionRewound(format!("back to before turn {turn}{files}"))
+    } else {
+        let text = format!("the conversation is as it was, because a file is{files}");
+        ChatUpdate::Note(false, text)
+    })
+}
+
+/// Receives the events of a session whose earlier events are on the screen.
+pub(super) struct ContinuationSink(pub(super) ChatHandle);
+
+impl Sink for ContinuationSink {
+    fn receive(&mut self, stamped: &StampedEvent) {
+        if !matches!(stamped.event.body, EventBody::SessionResumed { .. }) {
+            self.0.receive(stamped);
+        }
+    }
+
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        self.0.receive(stamped);
+    }
+}

@@ -1,0 +1,191 @@
+//! The guarded tools without a model: their registry, and the record of their calls.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use super::options::{self, ToolOptions};
+use crate::app::{
+    self, McpServers, OpenError, StateDirs, Storage, SystemClock, ToolStorage, Toolbox,
+    WritableDirs,
+};
+use crate::config::UserDirs;
+use agent_engine::tools;
+use agent_host::workspace::SpillFolder;
+use agent_protocol::Object;
+use agent_protocol::control::{PermissionMode, SessionControl};
+use agent_protocol::event::{
+    EventBody, EventStream, SandboxStatus as Guarantees, SessionStarted, WorkPosition,
+};
+use agent_protocol::prompt::Prompts;
+use agent_record::{Log, SummarySink};
+
+/// Which tools there are.
+#[derive(Clone, Copy)]
+pub(super) enum ToolSelection {
+    /// All that need no session, and those of MCP servers.
+    All,
+    /// Those whose names it accepts.
+    Only(fn(&str) -> bool),
+}
+
+/// Whether the calls are recorded as a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RecordingMode {
+    /// They are not.
+    Off,
+    /// They are, or a notice says why not.
+    IfPossible,
+    /// They are.
+    Required,
+}
+
+/// The registry, and the record of its calls.
+pub(super) struct GuardedTools {
+    pub(super) toolbox: Toolbox,
+    pub(super) prompts: Prompts,
+    mcp: McpServers,
+    record: Option<SessionRecord>,
+}
+
+/// The session as which the calls are recorded.
+struct SessionRecord {
+    log: PathBuf,
+    start: SessionStarted,
+    summary: SummarySink,
+    begin_result: OnceLock<Result<(), String>>,
+}
+
+impl GuardedTools {
+    /// Begins the recorded session; again without effect. It begins with the first call, so that there is none without.
+    pub(super) fn begin_session(&self) -> Result<(), String> {
+        let Some(record) = &self.record else { return Ok(()) };
+        let events = &self.toolbox.events;
+        let begin = || {
+            let log = Log::create(&record.log).map_err(|error| error.to_string())?;
+            events.add_sink(Box::new(log));
+            events.add_sink(Box::new(record.summary.clone()));
+            events.emit(EventBody::SessionStarted(record.start.clone()));
+            events.set_position(WorkPosition { turn: 1, ..WorkPosition::default() });
+            self.toolbox.registry.begin_turn(1);
+            Ok(())
+        };
+        record.begin_result.get_or_init(begin).clone()
+    }
+
+    /// Takes the first checkpoint in the background, so that the first change need not wait for it.
+    pub(super) fn take_first_checkpoint(&self) {
+        if let Some(checkpoints) = self.toolbox.registry.cx().workspace.checkpoints() {
+            checkpoints.spawn_first_manifest();
+        }
+    }
+
+    /// Ends remaining processes of commands, and the session.
+    pub(super) async fn close(&self) {
+        self.toolbox.exec.shutdown_and_wait().await;
+        self.mcp.close().await;
+        self.toolbox.registry.record_background_changes(true);
+        if let Some(record) =
+            self.record.as_ref().filter(|record| record.begin_result.get().is_some())
+        {
+            self.toolbox.events.emit(EventBody::SessionSummary(record.summary.summary()));
+        }
+        if let Some(checkpoints) = self.toolbox.registry.cx().workspace.checkpoints().cloned() {
+            _ = tokio::task::spawn_blocking(move || checkpoints.finish()).await;
+        }
+    }
+}
+
+/// `runs_commands`: otherwise no sandbox is needed.
+pub(super) fn open(
+    options: &ToolOptions,
+    tools: ToolSelection,
+    recording: RecordingMode,
+    runs_commands: bool,
+    control: &SessionControl,
+) -> Result<GuardedTools, OpenError> {
+    let root = options::project_root(options.cwd.as_deref())?;
+    let dirs = UserDirs::find();
+    let config = options::load_config(&root, dirs.as_ref(), options, None)?;
+    for warning in &config.warnings {
+        agent_ui::print_notice(warning);
+    }
+    let masker = app::build_masker(&config.config, &[])?;
+    let own = StateDirs::new(dirs.as_ref());
+    let mut workspace = app::open_workspace(&root, &options.add_dir, &own)?;
+    let writable = WritableDirs::from_workspace(&config.config, &workspace)?;
+    let mut id = String::new();
+    let mut log = None;
+    let storage =
+        (recording != RecordingMode::Off).then(|| Storage::open_or_create(&root, dirs.as_ref()));
+    if let Some(notice) = storage.as_ref().and_then(|storage| storage.notice.as_ref()) {
+        agent_ui::print_notice(notice);
+    }
+    let kept = match storage {
+        Some(storage) if !storage.is_ephemeral => {
+            id = uuid::Uuid::now_v7().to_string();
+            workspace = app::with_checkpoints(workspace, &config.config, &storage, &id)?;
+            let path = log.insert(storage.log_path(&id));
+            ToolStorage::beside_log(path, &root, masker.clone())
+        }
+        Some(_) if recording == RecordingMode::Required => {
+            let why = "--record: no state directory can be written";
+            return Err(OpenError::Usage(why.to_owned()));
+        }
+        // Spilled output is kept after the call, for the user.
+        Some(_) | None => {
+            ToolStorage::unrecorded(SpillFolder::kept_for_a_day(masker.clone(), writable.places()))
+        }
+    };
+    let workspace = Arc::new(workspace.with_readable(kept.spill.folder()));
+    let events = EventStream::new(id, 0, Arc::new(SystemClock), masker, Vec::new());
+    let mode = config.mode_or(PermissionMode::AutoEdit);
+    let (sandbox, guarantees) = if runs_commands || log.is_some() {
+        app::open_sandbox(&config, &writable, &own)?
+    } else {
+        app::no_sandbox("this call runs no command")
+    };
+    let settings = app::registry_settings(&config, &writable, mode, sandbox.is_some(), &workspace)?;
+    let cwd = workspace.root().display().to_string();
+    let exec = app::command_exec(&config.config, &writable);
+    let mut mcp = McpServers::default();
+    // (Without a model there are no sub-agents.)
+    let mut offered = tools::all_tools();
+    match tools {
+        ToolSelection::All => {
+            mcp = McpServers::from_config(&config, &writable, dirs.as_ref())?;
+            offered.extend(mcp.tools());
+        }
+        ToolSelection::Only(accepts) => offered.retain(|tool| accepts(&tool.spec().name)),
+    }
+    for notice in &mcp.notices {
+        agent_ui::print_notice(notice);
+    }
+    let parts = (workspace, offered);
+    let mut gate = app::open_toolbox(exec, settings, sandbox, parts, kept, events, control);
+    gate.registry.override_descriptions(&config.prompts);
+    mcp.announce(&gate.events);
+    let record = log.map(|log| {
+        let start = session_started(cwd, mode, (&gate, &mcp), guarantees);
+        SessionRecord { log, start, summary: SummarySink::default(), begin_result: OnceLock::new() }
+    });
+    Ok(GuardedTools { toolbox: gate, prompts: config.prompts, mcp, record })
+}
+
+fn session_started(
+    cwd: String,
+    mode: PermissionMode,
+    (gate, mcp): (&Toolbox, &McpServers),
+    guarantees: Guarantees,
+) -> SessionStarted {
+    SessionStarted {
+        cwd,
+        model: "none".to_owned(),
+        permission_mode: mode,
+        tools: gate.registry.specs().iter().map(|spec| spec.name.to_string()).collect(),
+        mcp_servers: mcp.initial_states(),
+        sandbox: guarantees,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        place: String::new(),
+        settings: Object::new(),
+    }
+}

@@ -1,0 +1,175 @@
+//! What a running call tells the client: its progress, and whether it may be made.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction, ProgressNotificationParam,
+    ProgressToken, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
+use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use agent_protocol::command_output::render_output;
+use agent_protocol::control::{ApprovalDecision, Grant};
+use agent_protocol::event::{EventBody, Sink, StampedEvent};
+use agent_protocol::shorten;
+use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
+use agent_protocol::view::full_call;
+
+/// How long a question may stay without an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(10);
+/// The field of the answer.
+const ANSWER_FIELD: &str = "answer";
+
+/// Passes events of calls on to whoever carries them out.
+#[derive(Clone, Default)]
+pub(super) struct CallEventSink(Arc<Mutex<HashMap<String, UnboundedSender<CallEvent>>>>);
+
+/// The events of one call.
+pub(super) struct CallEventStream {
+    sink: CallEventSink,
+    call: String,
+    events: UnboundedReceiver<CallEvent>,
+}
+
+/// An event of a call that concerns the client.
+pub(super) enum CallEvent {
+    /// The latest output of a command.
+    Output(String),
+    /// The user has to allow the call.
+    Question(ApprovalQuestion),
+}
+
+/// The question whether a call may be made.
+pub(super) struct ApprovalQuestion {
+    text: String,
+    grants: Vec<Grant>,
+}
+
+impl CallEventSink {
+    pub(super) fn subscribe(&self, call: &str) -> CallEventStream {
+        let (sender, told) = unbounded_channel();
+        self.calls().insert(call.to_owned(), sender);
+        CallEventStream { sink: self.clone(), call: call.to_owned(), events: told }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<String, UnboundedSender<CallEvent>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CallEventStream {
+    /// The next event. Cancel safe.
+    pub(super) async fn next(&mut self) -> CallEvent {
+        match self.events.recv().await {
+            Some(told) => told,
+            // (It lasts as long as the call.)
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for CallEventStream {
+    fn drop(&mut self) {
+        self.sink.calls().remove(&self.call);
+    }
+}
+
+impl Sink for CallEventSink {
+    fn receive(&mut self, stamped: &StampedEvent) {
+        let (call, told) = match &stamped.event.body {
+            EventBody::ToolOutput { call, text } => (call, CallEvent::Output(text.clone())),
+            EventBody::PermissionRequested { call, tool, input, reason, grants, diff, .. } => {
+                let mut text = format!("{}\n{reason}", full_call(tool, input));
+                if let Some(diff) = diff {
+                    text.push_str(&format!("\n\n{diff}"));
+                }
+                let text = escape_prose(&text).into_owned();
+                (call, CallEvent::Question(ApprovalQuestion { text, grants: grants.clone() }))
+            }
+            _ => return,
+        };
+        if let Some(sender) = self.calls().get(call) {
+            // (Nobody waits for the events of a call that has just ended.)
+            _ = sender.send(told);
+        }
+    }
+}
+
+/// The client can ask its user. (From protocol version 2026-07-28 on servers send no requests.)
+pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
+    let is_early = context.protocol_version().is_some_and(|version| version.has_initialize());
+    let elicitation = context.client_capabilities().and_then(|it| it.elicitation);
+    is_early && elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none())
+}
+
+/// Sends the last line of what a command printed.
+pub(super) async fn send_progress(
+    peer: &Peer<RoleServer>,
+    token: ProgressToken,
+    count: u32,
+    output: &str,
+) {
+    let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let progress = ProgressNotificationParam::new(token, f64::from(count));
+    // (If the client is gone, the connection ends.)
+    _ = peer.notify_progress(progress.with_message(shorten(render_output(last).trim(), 200))).await;
+}
+
+/// Asks the user through the client. Whatever is no clear yes is a no.
+pub(super) async fn ask_user(
+    peer: &Peer<RoleServer>,
+    question: ApprovalQuestion,
+) -> ApprovalDecision {
+    let choices = ApprovalDecision::choices(question.grants).into_iter();
+    let choices: Vec<(String, ApprovalDecision)> = choices
+        .map(|(words, approval)| (escape_literal_line(&words).into_owned(), approval))
+        .collect();
+    let words: Vec<&str> = choices.iter().map(|(words, _)| words.as_str()).collect();
+    let schema = json!({
+        "type": "object",
+        "properties": {ANSWER_FIELD: {"type": "string", "title": "May it do this?", "enum": words}},
+        "required": [ANSWER_FIELD],
+    });
+    let params = json!({"mode": "form", "message": question.text, "requestedSchema": schema});
+    let answer = async {
+        let params = serde_json::from_value::<ElicitRequestParams>(params).ok()?;
+        let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+        let options = PeerRequestOptions::no_options();
+        let sent = peer.send_cancellable_request(request, options).await.ok()?;
+        match PendingElicitation(Some(sent)).wait_for_answer().await? {
+            ClientResult::ElicitResult(result) if result.action == ElicitationAction::Accept => {
+                let answer = result.content?[ANSWER_FIELD].as_str()?.to_owned();
+                choices.into_iter().find(|(words, _)| *words == answer)
+            }
+            _ => None,
+        }
+    };
+    let chosen = tokio::time::timeout(ANSWER_TIMEOUT, answer).await.ok().flatten();
+    chosen.map_or(ApprovalDecision::Reject(None), |(_, approval)| approval)
+}
+
+/// A question that the client has. It is notified if the answer is no longer needed.
+struct PendingElicitation(Option<RequestHandle<RoleServer>>);
+
+impl PendingElicitation {
+    async fn wait_for_answer(&mut self) -> Option<ClientResult> {
+        let answer = (&mut self.0.as_mut()?.rx).await;
+        self.0 = None;
+        answer.ok()?.ok()
+    }
+}
+
+impl Drop for PendingElicitation {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            // Polling it once passes the notice on; its delivery is not waited for.
+            _ = handle.cancel(Some("the call has ended".to_owned())).now_or_never();
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The settings of a folder that require trust. The same list determines what is ignored in an untrusted
+//! folder, and what the user is asked to trust.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml::{Table, Value};
+
+use agent_protocol::control::PermissionMode;
+
+/// Settings by name, with their values; prompts of the folder by name (`prompts/learn.md`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SensitiveSettings(BTreeMap<String, Value>);
+
+impl SensitiveSettings {
+    /// From a project's table: everything that might require trust under any user configuration.
+    pub(super) fn from_table(table: &Table) -> Self {
+        let mut needs = BTreeMap::new();
+        let mut need = |name: String, value: &Value| {
+            needs.insert(name, value.clone());
+        };
+        // (Key bindings are the user's: one of them switches to a more permissive mode, another interrupts.)
+        for key in
+            ["providers", "models", "requests", "sandbox", "verify", "record", "ui", "mcp", "hooks"]
+        {
+            if let Some(value) = table.get(key) {
+                need(key.to_owned(), value);
+            }
+        }
+        // A script or a record is not a model: it would execute what the project wrote into it.
+        let is_script = |model: &&Value| model.as_str().is_some_and(super::is_file_model);
+        for key in ["model", "light_model", "fallback"] {
+            let Some(value) = table.get(key) else { continue };
+            let models = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            if models.iter().any(|model| is_script(&model)) {
+                need(key.to_owned(), value);
+            }
+        }
+        let inner = |key: &str| table.get(key).and_then(Value::as_table).into_iter().flatten();
+        for (key, value) in inner("permissions") {
+            // The project may be more restrictive, not less.
+            if key == "allow"
+                || key == "mode" && permissiveness(Some(value)) > PermissionMode::ReadOnly
+            {
+                need(format!("permissions.{key}"), value);
+            }
+        }
+        for table in ["limits", "agents"] {
+            for (key, value) in inner(table) {
+                need(format!("{table}.{key}"), value);
+            }
+        }
+        // The memory is the user's: a project may disable it, but not choose its path or what it keeps.
+        for (key, value) in inner("learning") {
+            if key != "enabled" || value.as_bool() != Some(false) {
+                need(format!("learning.{key}"), value);
+            }
+        }
+        for (_, value) in inner("checks").filter(|(key, _)| *key == "commands") {
+            need("checks.commands".to_owned(), value);
+        }
+        Self(needs)
+    }
+
+    /// Adds a prompt of the folder.
+    pub(super) fn add_prompt(&mut self, name: &str, text: &str) {
+        self.0.insert(format!("prompts/{name}"), Value::from(text));
+    }
+
+    /// Adds the servers or hooks of a file.
+    pub(super) fn add_file(&mut self, name: &str, setting: Value) {
+        self.0.insert(name.to_owned(), setting);
+    }
+
+    /// There are hooks among them.
+    pub(super) fn has_hooks(&self) -> bool {
+        self.0.keys().any(|name| name == "hooks" || name.starts_with(".claude/"))
+    }
+
+    /// With further rules that allow calls.
+    #[must_use]
+    pub fn with_allowed_rules<'a>(mut self, rules: impl Iterator<Item = &'a str>) -> Self {
+        let list = self.0.entry("permissions.allow".to_owned());
+        let list = list.or_insert_with(|| Value::Array(Vec::new()));
+        if let Some(list) = list.as_array_mut() {
+            for rule in rules.map(Value::from) {
+                if !list.contains(&rule) {
+                    list.push(rule);
+                }
+            }
+        }
+        self
+    }
+
+    /// There are no such settings.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The settings that this user's configuration does not allow an untrusted folder to set.
+    pub(super) fn exceeding_user(&self, user: &Table) -> Self {
+        let beyond = self.0.iter().filter(|(name, value)| !needs_no_trust(name, Some(value), user));
+        Self(beyond.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
+    /// The settings are covered by the trust given; otherwise the differences.
+    pub(super) fn check_trusted(&self, seal: &SettingsDigest, user: &Table) -> Result<(), String> {
+        let needs = self.exceeding_user(user).0;
+        if needs.is_empty() {
+            return Ok(());
+        }
+        let counts = |name: &&String| !needs_no_trust(name, self.0.get(*name), user);
+        let names: BTreeSet<&String> = needs.keys().chain(seal.0.keys().filter(counts)).collect();
+        let others =
+            names.into_iter().filter_map(|name| match (needs.get(name), seal.0.get(name)) {
+                (Some(value), Some(hash)) if value_hash(value) == *hash => None,
+                (Some(_), Some(_)) => Some(format!("{name} (changed)")),
+                (Some(_), None) => Some(format!("{name} (new)")),
+                (None, _) => Some(format!("{name} (gone)")),
+            });
+        let others: Vec<String> = others.collect();
+        if others.is_empty() { Ok(()) } else { Err(others.join(", ")) }
+    }
+
+    /// The hashes that are stored for them.
+    pub fn digest(&self) -> SettingsDigest {
+        SettingsDigest(
+            self.0.iter().map(|(name, value)| (name.clone(), value_hash(value))).collect(),
+        )
+    }
+}
+
+/// A folder may set this without trust, or leave it unset (`None`): the user has not set such a limit, or
+/// only a mode that is not more restrictive.
+fn needs_no_trust(name: &str, value: Option<&Value>, user: &Table) -> bool {
+    let set = |table: &str, key: &str| user.get(table).and_then(|table| table.get(key));
+    match name.split_once('.') {
+        Some((table @ ("limits" | "agents"), key)) => set(table, key).is_none(),
+        Some(("permissions", "mode")) => {
+            let own = set("permissions", "mode");
+            let most = own.map_or(PermissionMode::Ask, |own| permissiveness(Some(own)));
+            permissiveness(value) <= most
+        }
+        _ => false,
+    }
+}
+
+/// (`plan` permits as much as `read-only`.)
+fn permissiveness(mode: Option<&Value>) -> PermissionMode {
+    let mode = mode.and_then(|mode| mode.clone().try_into().ok());
+    mode.map_or(PermissionMode::ReadOnly, |mode: PermissionMode| mode.max(PermissionMode::ReadOnly))
+}
+
+/// (The tables of a value are sorted by key, and comments are not part of a value.)
+fn value_hash(value: &Value) -> String {
+    blake3::hash(value.to_string().as_bytes()).to_hex().to_string()
+}
+
+/// The settings that a folder was trusted with: a hash of each value, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettingsDigest(BTreeMap<String, String>);
+
+impl SettingsDigest {
+    /// The stored form: without blanks, which do not occur in names of settings or prompts.
+    pub(super) fn to_text(&self) -> String {
+        let parts = self.0.iter().map(|(name, hash)| format!("{name}={hash}"));
+        parts.collect::<Vec<_>>().join(",")
+    }
+
+    /// An invalid entry is a setting that no folder has.
+    pub(super) fn parse(text: &str) -> Self {
+        let parts = text.split(',').filter(|part| !part.is_empty());
+        let parts = parts.map(|part| part.split_once('=').unwrap_or((part, "")));
+        Self(parts.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect())
+    }
+}
+
+/// Removes a setting from a table.
+pub(super) fn remove_setting(table: &mut Table, name: &str) {
+    match name.split_once('.') {
+        Some((outer, key)) => {
+            if let Some(inner) = table.get_mut(outer).and_then(Value::as_table_mut) {
+                inner.remove(key);
+            }
+        }
+        None => {
+            table.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(then: &str, now: &str, user: &str, expected: Result<(), &str>) {
+        let [then, now, user] = [then, now, user].map(|text| text.parse::<Table>().expect(text));
+        let seal = SettingsDigest::parse(&SensitiveSettings::from_table(&then).digest().to_text());
+        let found = SensitiveSettings::from_table(&now).check_trusted(&seal, &user);
+        assert_eq!(found.as_ref().map_err(String::as_str), expected.as_ref().map_err(|it| *it));
+    }
+
+    #[test]
+    fn trust_covers_exactly_the_trusted_settings() {
+        let sandbox = "[sandbox]\nenabled = true\nnetwork = \"on\"\n";
+        check("", "", "", Ok(()));
+        check(sandbox, sandbox, "", Ok(()));
+        // Order, comments, syntax, and settings that need no trust make no difference.
+        let same = "model = \"a/b\" # mine\nsandbox = { network = 'on', enabled = true }\n\
+            permissions.deny = [\"Write\"]\ncontext.keep_rounds = 3\nlearning.enabled = false\n";
+        check(sandbox, same, "", Ok(()));
+        check("", sandbox, "", Err("sandbox (new)"));
+        let off = "sandbox.enabled = false\nverify.model = \"a/b\"\n";
+        check(sandbox, off, "", Err("sandbox (changed), verify (new)"));
+        // Settings that were trusted together are trusted only together.
+        let full = "permissions.mode = \"full\"\n";
+        check(&format!("{full}{sandbox}"), full, "", Err("sandbox (gone)"));
+        check(&format!("{full}{sandbox}"), "", "", Ok(()));
+        check("model = \"script:a\"", "model = \"script:b\"", "", Err("model (changed)"));
+        check("", "light_model = \"replay:a\"", "", Err("light_model (new)"));
+        check("", "fallback = [\"a/b\", \"script:b\"]", "", Err("fallback (new)"));
+        check("", "fallback = [\"a/b\"]", "", Ok(()));
+        let allows = |rules: &str| format!("permissions.allow = [{rules}]");
+        check(&allows("\"Read\""), &allows("\"Bash\""), "", Err("permissions.allow (changed)"));
+        check("", "checks.commands = [\"x\"]", "", Err("checks.commands (new)"));
+        check("", "learning.keep_days = 1", "", Err("learning.keep_days (new)"));
+    }
+
+    #[test]
+    fn settings_within_the_users_configuration_need_no_trust() {
+        let limits = |turns: u32| format!("limits.max_turns = {turns}\nsandbox.enabled = false\n");
+        check(&limits(1), &limits(2), "", Ok(()));
+        let set = "limits.max_turns = 3";
+        check(&limits(1), &limits(2), set, Err("limits.max_turns (changed)"));
+        check("", "limits.max_turns = 2", set, Err("limits.max_turns (new)"));
+        let mode = |mode: &str| format!("permissions.mode = {mode:?}\nsandbox.enabled = false\n");
+        check(&mode("full"), &mode("ask"), "", Ok(()));
+        check(&mode("full"), "sandbox.enabled = false", "", Ok(()));
+        check(&mode("ask"), &mode("full"), "", Err("permissions.mode (changed)"));
+        let careful = "permissions.mode = \"read-only\"";
+        check("sandbox.enabled = false", &mode("ask"), careful, Err("permissions.mode (new)"));
+        check(&mode("full"), &mode("full"), careful, Ok(()));
+        check("sandbox.enabled = false", &mode("plan"), careful, Ok(()));
+    }
+}
