@@ -85,7 +85,7 @@ pub(super) fn with_recorded_dirs(
 ) -> (Vec<PathBuf>, Vec<String>) {
     let mut places = vec![root.to_owned()];
     let mut notices = Vec::new();
-    // (An unreadable log is reported when it is loaded.)
+    // An unreadable log is reported when it is loaded.
     for path in agent_record::added_directories(&storage.log_path(id)).unwrap_or_default() {
         match resolve_added_dir(&path, &places, own) {
             Ok(real) if Path::new(&path) == real => places.push(real),

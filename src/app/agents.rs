@@ -30,13 +30,10 @@ use agent_protocol::subagent::{
     ModelChoice, RoleFacts, SubagentResult, SubagentRunner, SubagentTask,
 };
 
-/// Runs the sub-agents of a session.
 pub(super) struct SubAgentRunner {
     roles: Roles,
-    /// What they have besides the fixed tools, like the session.
     skill: Option<tools::SkillTool>,
     servers: Option<Servers>,
-    /// The tools that the user chose.
     tool_choice: ToolChoice,
     limits: config::Agents,
     timeout: Duration,
@@ -45,7 +42,7 @@ pub(super) struct SubAgentRunner {
     session: OnceLock<ParentSession>,
 }
 
-/// What sub-agents share with the session, which is opened after its tools.
+/// Shared with the session, which is opened after its tools.
 struct ParentSession {
     registry: Arc<registry::SharedState>,
     cx: ToolCx,
@@ -53,7 +50,6 @@ struct ParentSession {
     control: SessionControl,
     prompts: Arc<Prompts>,
     project: Arc<dyn Project>,
-    /// The section *Place* of the system prompt.
     place: String,
     rules: Vec<RulesFile>,
     max_rules_bytes: usize,
@@ -63,12 +59,11 @@ struct ParentSession {
     spend_limit: SpendLimit,
     keep_rounds: usize,
     recovery: Recovery,
-    /// Commands are confined, so that those of an agent that only reads can change nothing.
+    /// Commands of an agent that only reads can change nothing.
     is_sandboxed: bool,
 }
 
 impl SubAgentRunner {
-    /// The sub-agents of a session with these roles.
     pub(super) fn new(
         config: &Config,
         roles: Roles,
@@ -96,12 +91,11 @@ impl SubAgentRunner {
         })
     }
 
-    /// The tool that loads skills, if there are any.
     pub(super) fn skill_tool(&self) -> Option<Box<dyn Tool>> {
         self.skill.clone().map(|skill| Box::new(skill) as Box<dyn Tool>)
     }
 
-    /// The session is open: these are the components of its kernel, the section *Place*, and the rules.
+    /// Called when the session is open. `l2`: the section *Place*, and the rules.
     pub(super) fn attach_session(
         &self,
         parts: &KernelParts,
@@ -131,8 +125,8 @@ impl SubAgentRunner {
         _ = self.session.set(session);
     }
 
-    /// The tools of a sub-agent, which has no plan that is shown, asks no user and starts no sub-agents. Those of
-    /// servers are as they are known now.
+    /// A sub-agent has no plan that is shown, asks no user and starts no sub-agents. The tools of servers are the
+    /// current ones.
     fn role_tools(&self, role: &Role, session: &ParentSession) -> Vec<Box<dyn Tool>> {
         let is_allowed = |name: &str| {
             // A command could change anything if nothing confines it.

@@ -11,7 +11,7 @@ use agent_host::workspace::{Checkpoints, Workspace};
 use agent_protocol::event::EventStream;
 use agent_record::LoadedSession;
 
-/// What the end of a session waits for, within limits.
+/// The end of a session waits for it, within limits.
 pub(super) struct BackgroundWork {
     checkpoints: Option<Arc<Checkpoints>>,
     retention: Option<Retention>,
@@ -19,8 +19,7 @@ pub(super) struct BackgroundWork {
 }
 
 impl BackgroundWork {
-    /// Adds the sinks, for a session that is recorded there and continues this one. Notices for the user are
-    /// added.
+    /// For a session that is recorded there and continues this one. Adds the sinks, and notices for the user.
     pub(super) fn start(
         (events, config, recorded, resumed): (
             &EventStream,
@@ -47,7 +46,6 @@ impl BackgroundWork {
         Self { checkpoints: workspace.checkpoints().cloned(), retention, telemetry }
     }
 
-    /// Called at the end of the session.
     pub(super) async fn finish(&self) {
         if let Some(telemetry) = &self.telemetry {
             telemetry.finish().await;

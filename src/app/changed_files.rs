@@ -5,7 +5,7 @@ use agent_protocol::event::{ChangedFile, Event, EventBody};
 use agent_protocol::prompt::{Prompt, Prompts};
 use agent_record::LastFileAccess;
 
-/// Limit: files that are named; more are counted.
+/// Further files are only counted.
 const MAX_NAMES: usize = 20;
 
 /// The message to the model about files that changed since the session saw them; `None` if there are none, or

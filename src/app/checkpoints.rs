@@ -45,7 +45,7 @@ pub fn checkpoint_limits(config: &config::Checkpoints) -> Result<CheckpointLimit
     })
 }
 
-/// Takes the first checkpoint while the first model request is running.
+/// While the first model request is running.
 pub(super) struct FirstCheckpoint(pub(super) Arc<Checkpoints>);
 
 impl Sink for FirstCheckpoint {

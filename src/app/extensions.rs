@@ -17,25 +17,23 @@ use agent_protocol::custom_command::{CustomCommand, Skill};
 use agent_protocol::prompt::{Prompt, Prompts};
 use agent_protocol::shorten;
 
-/// What is said after a text with commands whose output belongs into it.
+/// Follows a text with commands whose output belongs into it.
 const SHELL_LINES: Prompt = Prompt::named("commands/shell_lines.md");
 
 /// Limits of a skill's description in bytes, from the most generous: the first with which all fit applies.
 const DESCRIPTION_LIMITS: [usize; 4] = [1024, 300, 100, 0];
-/// Bytes per token of a list of skills, carefully estimated.
+/// In a list of skills, carefully estimated.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// What a session has of skills.
 #[derive(Default)]
 pub(super) struct Skills {
     tool: Option<tools::SkillTool>,
-    /// The folders of skills outside the project: they may be read.
+    /// Folders outside the project.
     readable: Vec<PathBuf>,
 }
 
 impl Skills {
-    /// The skills of the project and of the user. They are instructions like the project's rules files, so they need
-    /// no trust. `notices` gets what the user should know about them.
+    /// Skills are instructions like the project's rules files, so they need no trust.
     pub(super) fn open(options: &Options, notices: &mut Vec<String>) -> Self {
         let folders = skill_folders(&options.root, options.dirs.as_ref());
         if folders.is_empty() {
@@ -45,7 +43,7 @@ impl Skills {
         for skill in &mut all {
             add_shell_instructions(&mut skill.command, &options.config.prompts);
         }
-        // (In an added folder the agent could have replaced it by a link.)
+        // In an added folder the agent could have replaced it by a link.
         let added = |folder: &ExtensionFolder| {
             let mut places = options.add_dirs.iter().filter_map(|place| place.canonicalize().ok());
             places.any(|place| is_in(folder, &place))
@@ -54,7 +52,7 @@ impl Skills {
             folder.is_user_folder || !folder.path.starts_with(&options.root)
         };
         let outside = folders.iter().filter(|folder| is_outside(folder) && !added(folder));
-        // A link of the repository could lead to all of its files. (The root, and so the folders above it, have no links.)
+        // A link of the repository could lead to all of its files. (The root and the folders above it have no links.)
         let real = |folder: &ExtensionFolder| {
             let real = folder.path.canonicalize().ok()?;
             (folder.is_user_folder || real == folder.path).then_some(real)
@@ -69,7 +67,7 @@ impl Skills {
         Self { tool, readable }
     }
 
-    /// Makes the files of skills outside the project readable for file tools and commands.
+    /// Files of skills outside the project, for file tools and commands.
     pub(super) fn make_readable(
         &self,
         mut workspace: Workspace,
@@ -82,13 +80,12 @@ impl Skills {
         (workspace, sandbox)
     }
 
-    /// The tool that loads them, if there are any.
     pub(super) fn tool(&self) -> Option<&tools::SkillTool> {
         self.tool.as_ref()
     }
 }
 
-/// The tools of the main agent: the fixed ones, and those that depend on the session.
+/// The fixed tools, and those that depend on the session.
 pub(super) fn session_tools(agents: &Arc<SubAgentRunner>) -> Vec<Box<dyn Tool>> {
     let mut tools = tools::all_tools();
     tools.push(Box::new(tools::TaskTool::new(agents.clone())));
@@ -96,7 +93,7 @@ pub(super) fn session_tools(agents: &Arc<SubAgentRunner>) -> Vec<Box<dyn Tool>> 
     tools
 }
 
-/// The list of skills in the description of the tool, and what it leaves out.
+/// For the description of the tool; with a notice about what the list leaves out.
 fn describe_skills(skills: &[Skill], max_tokens: usize) -> (String, Option<String>) {
     let room = max_tokens.saturating_mul(BYTES_PER_TOKEN);
     let line = |skill: &Skill, max: usize| match max {
@@ -150,14 +147,14 @@ pub fn own_commands(
     folders.extend(project_folders(root, "commands"));
     let (mut all, mut notices) =
         commands::load_commands(&folders::distinct_folders(folders), &is_built_in);
-    // (Notices about their files are those of the session.)
+    // Notices about their files are those of the session.
     let (skills, _) = skills::load_skills(&skill_folders(root, dirs));
     for Skill { command, for_user, .. } in skills {
         let name = &command.name;
         if !for_user {
         } else if is_built_in(name) {
             notices.push(format!("the skill {name} is no command: the chat has /{name}"));
-        } else if all.iter().any(|known| known.name == *name) {
+        } else if all.iter().any(|other| other.name == *name) {
             notices.push(format!("the skill {name} is no command: a file defines /{name}"));
         } else {
             all.push(command);
@@ -171,12 +168,11 @@ pub fn own_commands(
     (all, notices)
 }
 
-/// A sentence with paths relative to the project.
 fn relative_to_project(notice: &str, root: &Path) -> String {
     notice.replace(&format!("{}/", root.display()), "")
 }
 
-/// A text with commands whose output belongs into it asks the model to run them, with the permissions of every call.
+/// The model has to run commands whose output belongs into the text, with the permissions of every call.
 fn add_shell_instructions(command: &mut CustomCommand, prompts: &Prompts) {
     let mut marks = command.text.match_indices("!`");
     let has_some = marks.any(|(at, _)| {
@@ -188,20 +184,20 @@ fn add_shell_instructions(command: &mut CustomCommand, prompts: &Prompts) {
     }
 }
 
-/// The folders of skills; those of the project come first.
+/// Those of the project come first.
 fn skill_folders(root: &Path, dirs: Option<&UserDirs>) -> Vec<ExtensionFolder> {
     let mut folders = project_folders(root, "skills");
     folders.extend(user_folders(root, dirs, "skills"));
     folders::distinct_folders(folders)
 }
 
-/// The folders of the project, and of the directories around it that belong to its repository.
+/// Of the project, and of the directories around it that belong to its repository.
 fn project_folders(root: &Path, name: &str) -> Vec<ExtensionFolder> {
     let places = iter::once(root).chain(enclosing_directories(root));
     places.flat_map(|place| folders::project_folders(place, AGENT_DIR, name)).collect()
 }
 
-/// The user's folders. Those that the agent can change, because the home is in the project, count as the project's.
+/// Folders that the agent can change, because the home is in the project, count as the project's.
 fn user_folders(root: &Path, dirs: Option<&UserDirs>, name: &str) -> Vec<ExtensionFolder> {
     let Some(dirs) = dirs else { return Vec::new() };
     let mut folders = folders::user_folders(&dirs.config, std::env::home_dir().as_deref(), name);
@@ -215,7 +211,7 @@ fn user_folders(root: &Path, dirs: Option<&UserDirs>, name: &str) -> Vec<Extensi
     folders
 }
 
-/// The entry itself, which may be a link, is in this place.
+/// The folder itself may be a link.
 fn is_in(folder: &ExtensionFolder, place: &Path) -> bool {
     let above = folder.path.parent().and_then(|above| above.canonicalize().ok());
     above.is_some_and(|above| above.starts_with(place))

@@ -1,4 +1,4 @@
-//! The hooks of a session: asks those that match, within their time limits, and reports each run.
+//! The hooks of a session: runs those that match, within their time limits, and reports each run.
 
 mod hook_command;
 
@@ -23,32 +23,29 @@ use agent_protocol::mask::Masker;
 use agent_protocol::{pluralize, shorten};
 use hook_command::HookCommand;
 
-/// Limit of a text for the model, in bytes.
+/// Of a text for the model, in bytes.
 const MAX_TEXT: usize = 10_000;
-/// Limit of a text in an event, in bytes.
+/// Of a text in an event, in bytes.
 const MAX_EVENT_TEXT: usize = 400;
 
-/// Asks a hook in another program: the question in JSON, then the answer in JSON, or why there is none.
+/// Asks a hook in another program: question and answer in JSON; the error says why there is no answer.
 pub type Callback = Box<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
 
 /// The hooks of a session. Further ones can be added at any time.
 #[derive(Default)]
 pub struct HookSet {
     entries: RwLock<Vec<Arc<HookEntry>>>,
-    /// The record of the session.
     log: OnceLock<PathBuf>,
-    /// The notices that were shown: one for each hook and kind of problem, since the output may differ each time.
+    /// Each is shown once per hook and kind of problem, since the output may differ each time.
     reported: Mutex<BTreeSet<(HookEvent, String, HookProblem)>>,
 }
 
-/// A kind of problem with a hook.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum HookProblem {
-    /// It failed; its exit status.
     Failed(Option<i32>),
-    /// Its programs are not those that the user trusted.
+    /// The programs are not those that the user trusted.
     Changed,
-    /// A part of its output was not used.
+    /// A part of the output was not used.
     Truncated,
 }
 
@@ -57,7 +54,7 @@ struct HookEntry {
     matcher: Matcher,
     timeout: Duration,
     handler: Handler,
-    /// The programs of the project's hooks, as they were when the session began.
+    /// Of the project's hooks, as they were when the session began.
     scripts: Option<Arc<HookScripts>>,
 }
 
@@ -69,7 +66,7 @@ impl HookEntry {
         changed.unwrap_or(Some("the folder of its programs"))
     }
 
-    /// Asks it, within its time limit and that of the occasion.
+    /// Within the time limit of the hook and that of the occasion.
     async fn ask(&self, question: &Value, limit: Option<Duration>) -> HookResult {
         let timeout = limit.map_or(self.timeout, |limit| limit.min(self.timeout));
         let answering = async {
@@ -104,24 +101,19 @@ impl Handler {
     }
 }
 
-/// How a hook ended.
 struct HookResult {
     exit_code: Option<i32>,
-    /// Its answer, or why it failed.
     answer: Result<HookAnswer, String>,
-    /// A part of its output was not used.
     is_truncated: bool,
 }
 
 impl HookResult {
-    /// It has no exit status.
     fn without_status(answer: Result<HookAnswer, String>) -> Self {
         Self { exit_code: None, answer, is_truncated: false }
     }
 }
 
-/// The hooks of a session: those of the options, and the configured ones. `None` if there are none. `log`: the session's
-/// record.
+/// Those of the options, and the configured ones; `None` if there are none. `log`: the session's record.
 pub(super) fn session_hooks(
     options: &Options,
     writable: &WritableDirs,
@@ -133,7 +125,7 @@ pub(super) fn session_hooks(
     }
     let hooks = options.hooks.clone().unwrap_or_default();
     if let Some(log) = log {
-        // (A set belongs to one session.)
+        // A set belongs to one session.
         _ = hooks.log.set(log.to_owned());
     }
     let exec = Arc::new(host_exec(&options.config.config, writable));
@@ -167,7 +159,7 @@ impl HookSet {
         self.entries.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(entry));
     }
 
-    /// The hooks that match, each command once.
+    /// Each command once.
     fn matching_hooks(&self, event: HookEvent, names: Option<[&str; 3]>) -> Vec<Arc<HookEntry>> {
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
         let mut matching: Vec<Arc<HookEntry>> = Vec::new();
@@ -185,7 +177,6 @@ impl HookSet {
         matching
     }
 
-    /// Asks one hook, and reports how it ended.
     async fn run(
         &self,
         entry: &HookEntry,
@@ -224,13 +215,13 @@ impl HookSet {
             }
             _ => return outcome,
         };
-        let mut told = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert((event, name.to_owned(), problem)) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.insert((event, name.to_owned(), problem)) {
             let shown =
                 format!("hook {} {:?}", event.as_str(), mask_and_shorten(masker, name, 100));
             events.emit(EventBody::error("hook", format!("{shown}{what}")));
         }
-        // The call that it may have been meant to stop is made only if the user wants it.
+        // The hook may have been meant to stop the call: the user decides about it.
         if changed.is_some() && event == HookEvent::PreToolUse {
             let reason =
                 format!("hook {:?} is not run: {text}", mask_and_shorten(masker, name, 100));
@@ -240,8 +231,8 @@ impl HookSet {
     }
 }
 
-/// A run of a hook. If nobody waits for its end any more, because of an interrupt or because the question of a notification
-/// was answered, it is ended when this is dropped. That is an event, too.
+/// Ends when dropped: after an interrupt, or after the answer to the question of a notification, nothing waits for it.
+/// That is an event, too.
 struct RunningHook<'a> {
     entry: &'a HookEntry,
     asked: &'a HookRequest<'a>,
@@ -317,12 +308,11 @@ impl Hooks for HookSet {
     }
 }
 
-/// A text without secrets, shortened. (A part of a secret would not be recognized: it is masked first.)
+/// A part of a secret would not be recognized: the text is masked first.
 fn mask_and_shorten(masker: &Masker, text: &str, max: usize) -> String {
     shorten(&masker.mask(text), max)
 }
 
-/// The texts for the model, without secrets and of limited length.
 fn limit_texts(mut outcome: HookOutcome, masker: &Masker) -> HookOutcome {
     let limit = |text: &mut String| *text = shorten(&masker.mask(text), MAX_TEXT);
     outcome.context.iter_mut().for_each(limit);
@@ -331,7 +321,6 @@ fn limit_texts(mut outcome: HookOutcome, masker: &Masker) -> HookOutcome {
     outcome
 }
 
-/// What a hook said, for the event.
 fn outcome_text(outcome: &HookOutcome) -> String {
     let HookOutcome { ruling, updated_input, block, context, stop } = outcome;
     let ruling = ruling.iter().map(|(_, reason)| reason.clone());

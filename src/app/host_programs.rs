@@ -11,7 +11,7 @@ use crate::config::{self, Config};
 use agent_host::exec::Exec;
 use agent_protocol::disk;
 
-/// Variables with lists of folders: the folders outside are kept.
+/// Lists of folders: only the folders outside remain.
 const PATH_LIST_VARIABLES: &[&str] = &[
     "PATH",
     "LD_LIBRARY_PATH",
@@ -28,9 +28,8 @@ const PATH_LIST_VARIABLES: &[&str] = &[
 /// relative to the working directory.
 const FOLDER_SUFFIXES: &[&str] =
     &["HOME", "PATH", "DIR", "DIRS", "BASE", "ROOT", "LIB", "LIBS", "PREFIX"];
-/// Names of Python environments of a single project.
 const PYTHON_ENVIRONMENTS: &[&str] = &[".venv", "venv", "env"];
-/// Files next to such a folder, or to `node_modules`, that indicate a project.
+/// Next to such a folder, or to `node_modules`, they indicate a project.
 const PROJECT_MARKERS: &[&str] =
     &[".git", "package.json", "pyproject.toml", "requirements.txt", "setup.py", "Pipfile"];
 /// With it Python does not load packages from that folder.
@@ -76,7 +75,7 @@ fn projects_around(folder: &Path) -> Vec<PathBuf> {
 /// The folder and environment of such programs.
 #[derive(Clone, Debug)]
 pub struct HostPrograms {
-    /// Places that commands may write.
+    /// Commands may write them.
     places: Vec<PathBuf>,
 }
 
@@ -87,7 +86,7 @@ impl HostPrograms {
         Self { places: places.cloned().chain(other_projects()).collect() }
     }
 
-    /// The same before a workspace exists.
+    /// The folder and environment before a workspace exists.
     pub fn from_config(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
         Self::from_writable(&WritableDirs::from_config(config, root, added))
     }
@@ -121,13 +120,12 @@ impl HostPrograms {
         variables
     }
 
-    /// Commands can write the user's package folder of Python, from which every Python program loads code at
-    /// its start.
+    /// Every Python program loads code from the user's package folder at its start.
     fn has_python_site(&self, variables: &[(OsString, OsString)]) -> bool {
         let base = variables.iter().find(|(name, _)| name == "PYTHONUSERBASE");
         let base = base.map(|(_, base)| PathBuf::from(base)).filter(|base| base.is_absolute());
         let base = base.or_else(|| Some(std::env::home_dir()?.join(".local")));
-        // (It contains `pythonX.Y/site-packages`, for any version.)
+        // It contains `pythonX.Y/site-packages`, for any version.
         base.is_some_and(|base| {
             let library = base.join("lib");
             let settled = disk::canonical_prefix(&library);
@@ -136,7 +134,7 @@ impl HostPrograms {
         })
     }
 
-    /// The same as text; variables that are not UTF-8 are left out.
+    /// The environment as text; variables that are not UTF-8 are left out.
     pub fn utf8_environment(&self) -> Vec<(String, String)> {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -144,7 +142,7 @@ impl HostPrograms {
         self.environment().into_iter().filter_map(text).collect()
     }
 
-    /// Runs them.
+    /// Runs such programs.
     pub fn exec(&self) -> Exec {
         Exec::with_environment(self.environment(), &[])
     }
@@ -191,12 +189,12 @@ impl HostPrograms {
                 (part.trim_end_matches(is_between), of_option)
             });
             let leads_there = |path: &str| disk::passes_through(&here.join(path), &self.places);
-            // (`Europe/Berlin` is not a path, unless such a file exists: `-Iproject/lib`.)
+            // `Europe/Berlin` is not a path, unless such a file exists: `-Iproject/lib`.
             let is_there = |path: &str| here.join(path).exists() && leads_there(path);
             parts.into_iter().any(|(part, of_option)| {
                 let first = (is_folder && !part.is_empty() || part.starts_with('.')).then_some(0);
                 let slashes = part.match_indices('/').map(|(at, _)| at);
-                // (A plain name counts after an option: `-Iproject`, `-Mlib=project`.)
+                // A plain name counts after an option: `-Iproject`, `-Mlib=project`.
                 let is_option = part.starts_with('-') || of_option;
                 let end = part.find('/').unwrap_or(if is_option { part.len() } else { 0 });
                 let mut before = part.char_indices().take_while(|(at, _)| *at < end);
@@ -212,7 +210,7 @@ impl HostPrograms {
         };
         let places: Vec<String> =
             self.places.iter().map(|place| place.display().to_string()).collect();
-        // (A path may contain blanks and other characters.)
+        // A path may contain blanks and other characters.
         let is_path = |text: &str| {
             let value = text.split_once('=').map_or(text, |(_, value)| value);
             [text, value].iter().any(|path| {

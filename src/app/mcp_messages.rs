@@ -1,4 +1,4 @@
-//! What messages of the user name of MCP servers: prompts as commands, resources by mention.
+//! Fetches the prompts and resources of MCP servers that messages of the user name.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use agent_protocol::event::EventStream;
 use agent_protocol::mask::Masker;
 
 impl McpServers {
-    /// Fetches what a message names. Secrets in it are masked, as in the results of tools.
+    /// Secrets in fetched texts are masked, as in the results of tools.
     pub(super) fn expand(&self, events: &EventStream) -> MessageExpander {
         let (servers, masker) = (self.servers.clone(), events.masker().clone());
         Box::new(move |input| expand_message(servers.clone(), masker.clone(), input).boxed())
@@ -53,13 +53,13 @@ async fn expand_message(
     expanded
 }
 
-/// The name and the arguments of the prompt that a message asks for, and the end of its first line.
+/// Name, arguments, and the end of the message's first line.
 fn prompt_command(input: &UserInput) -> Option<(&str, &str, usize)> {
     let first_pasted = input.pasted.first().map_or(input.text.len(), |range| range.start);
     let line = input.text[..first_pasted].lines().next()?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let name = name.strip_prefix('/').filter(|name| name.starts_with(MCP_PROMPT_PREFIX))?;
-    // (What the model receives is known already if a recorded session is played again.)
+    // A replayed message already has its prompt.
     input.prompt.is_none().then_some((name, arguments.trim(), line.len()))
 }
 
@@ -101,7 +101,7 @@ async fn attach_resources(servers: &Servers, masker: &Masker, expanded: &mut Exp
             Err(why) => expanded.unread.push(format!("@{name} is not attached: {why}")),
         }
     }
-    // They name no files.
+    // The ranges name no files.
     expanded.input.pasted.extend(ranges);
     expanded.input.pasted.sort_by_key(|range| range.start);
 }

@@ -15,14 +15,13 @@ use agent_protocol::event::{EventStream, McpServerStatus};
 pub struct McpServers {
     /// `None` if none is configured.
     pub servers: Option<Servers>,
-    /// What is not used, and why: one line each.
+    /// One line each: what is not used, and why.
     pub notices: Vec<String>,
-    /// The tools that are used of them.
     scope: ToolScope,
 }
 
 impl McpServers {
-    /// The servers that are configured. None is started.
+    /// The configured servers. None is started.
     pub fn from_config(
         loaded: &LoadedConfig,
         writable: &WritableDirs,
@@ -31,7 +30,6 @@ impl McpServers {
         Self::with_further(loaded, writable, dirs, &[])
     }
 
-    /// The same, and these.
     fn with_further(
         loaded: &LoadedConfig,
         writable: &WritableDirs,
@@ -40,7 +38,7 @@ impl McpServers {
     ) -> Result<Self, OpenError> {
         let mut notices = Vec::new();
         let mut settings = enabled_settings(loaded, writable, &mut notices)?;
-        // (A name stands for one server.)
+        // A name stands for one server.
         settings.retain(|server| further.iter().all(|other| other.name != server.name));
         settings.extend_from_slice(further);
         let servers = (!settings.is_empty()).then(|| {
@@ -52,7 +50,7 @@ impl McpServers {
         Ok(Self { servers, notices, scope: ToolScope::default() })
     }
 
-    /// The same, and they are started in the background; none in a session whose parts are replaced.
+    /// Starts servers in the background; none in a session whose parts are replaced.
     pub(super) fn start_configured(
         is_usual: bool,
         options: &Options,
@@ -71,14 +69,14 @@ impl McpServers {
         Ok(mcp)
     }
 
-    /// Changes of their states are events of this session.
+    /// Reports changes of the servers' states as events of this session.
     pub fn announce(&self, events: &EventStream) {
         if let Some(servers) = &self.servers {
             servers.attach_events(events);
         }
     }
 
-    /// Their states now.
+    /// The current states of the servers.
     pub fn initial_states(&self) -> Vec<McpServerStatus> {
         let states = self.servers.iter().flat_map(Servers::states).map(|server| {
             let status = match server.state {
@@ -91,18 +89,17 @@ impl McpServers {
         states.collect()
     }
 
-    /// Adds their tools, and the notices for the user.
     pub(super) fn add_to(&self, tools: &mut Vec<Box<dyn Tool>>, notices: &mut Vec<String>) {
         tools.extend(self.tools());
         notices.extend(self.notices.iter().cloned());
     }
 
-    /// Their tools as they are known now, in a fixed order.
+    /// The current tools of the servers, in a fixed order.
     pub fn tools(&self) -> Vec<Box<dyn Tool>> {
         self.servers.iter().flat_map(|servers| servers.tools(self.scope.clone())).collect()
     }
 
-    /// At the first request the registry gets the tools that are known then.
+    /// Called at the first request: the registry gets the current tools of the servers.
     pub(super) fn update_registry(&self, registry: &mut Registry) {
         let Some(servers) = self.servers.clone() else { return };
         let mut specs = registry.specs().iter();
@@ -113,7 +110,7 @@ impl McpServers {
         }
     }
 
-    /// Ends those that were started.
+    /// Ends the servers that were started.
     pub async fn close(&self) {
         if let Some(servers) = &self.servers {
             servers.close().await;
@@ -121,7 +118,6 @@ impl McpServers {
     }
 }
 
-/// The settings of the configured servers.
 fn enabled_settings(
     loaded: &LoadedConfig,
     writable: &WritableDirs,
@@ -142,13 +138,13 @@ fn enabled_settings(
     Ok(settings)
 }
 
-/// Runs programs as the user, without the sandbox and without keys.
+/// As the user, without the sandbox and without keys.
 pub(super) fn host_exec(config: &Config, writable: &WritableDirs) -> Exec {
     let environment = HostPrograms::from_writable(writable).environment();
     Exec::with_environment(environment, &super::toolbox::secret_variables(config))
 }
 
-/// The settings of a server, or the variable that is missing.
+/// The error names a missing variable.
 fn server_settings(
     name: &str,
     server: &McpServer,

@@ -59,7 +59,7 @@ pub fn project_identity(root: &Path, is_trusted: bool) -> String {
     if below.as_os_str().is_empty() { name } else { format!("{name}/{}", below.display()) }
 }
 
-/// The folder with the configuration of the repository whose top this is.
+/// Of the repository whose top this is.
 fn git_folder(top: &Path) -> Option<PathBuf> {
     let git = top.join(".git");
     if git.is_dir() {
@@ -73,7 +73,7 @@ fn git_folder(top: &Path) -> Option<PathBuf> {
     folder.canonicalize().ok()
 }
 
-/// The URL of `origin`, or of the first remote.
+/// Of `origin`, or of the first remote.
 fn remote_url(config: &str) -> Option<String> {
     let mut section = "";
     let mut first = None;
@@ -94,8 +94,8 @@ fn remote_url(config: &str) -> Option<String> {
     first
 }
 
-/// `host/path` of a URL in any notation, without user name and credentials. `None` for a path that is valid
-/// only in one checkout.
+/// `host/path` of a URL in any notation, without user name and credentials; `None` for a path that is valid only in
+/// one checkout.
 fn remote_address(url: &str) -> Option<String> {
     let (scheme, rest) =
         url.split_once("://").map_or((None, url), |(scheme, rest)| (Some(scheme), rest));

@@ -86,7 +86,7 @@ pub enum OpenError {
     /// Wrong usage or configuration: exit 2.
     #[error("{0}")]
     Usage(String),
-    /// No model was named and none was found: exit 2.
+    /// No model is configured and none was detected: exit 2.
     #[error("{0}")]
     NoModel(String),
     /// Changes were not undone: exit 1.
@@ -124,52 +124,39 @@ impl From<ConfigError> for OpenError {
 /// Which session to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionChoice {
-    /// A new one.
     New,
-    /// A new one with this id.
     NewWithId(String),
-    /// The latest of this project.
     Latest,
-    /// This one.
     Resume(String),
-    /// A fork of this one, or of the latest.
+    /// `None`: the latest session.
     Fork(Option<String>),
 }
 
 /// Options of a session.
 #[derive(Clone)]
 pub struct Options {
-    /// The project's root.
     pub root: PathBuf,
-    /// Further folders that tools may use.
     pub add_dirs: Vec<PathBuf>,
-    /// The configuration.
     pub config: LoadedConfig,
-    /// Which session.
     pub session: SessionChoice,
-    /// Where it is recorded; `None`: with the sessions of this project.
+    /// `None`: with the sessions of this project.
     pub storage: Option<Storage>,
-    /// Record nothing.
+    /// Records nothing.
     pub ephemeral: bool,
-    /// The user's addition to the system prompt.
     pub append_system_prompt: Option<String>,
-    /// The JSON Schema of the final answer.
     pub answer_schema: Option<serde_json::Value>,
-    /// The mode if the configuration sets none.
+    /// If the configuration sets none.
     pub default_mode: PermissionMode,
-    /// The user's directories.
     pub dirs: Option<UserDirs>,
     /// A recorded session continues with the model of these options, not with its own.
     pub keeps_model: bool,
-    /// MCP servers in the program that drives the session.
+    /// Inside the program that drives the session.
     pub host_servers: Vec<mcp::ServerSettings>,
-    /// Hooks besides the configured ones.
+    /// Besides the configured ones.
     pub hooks: Option<Arc<HookSet>>,
-    /// The tools that it has.
     pub tools: ToolChoice,
-    /// Roles of sub-agents besides those in files.
+    /// Of sub-agents, besides those in files.
     pub roles: Vec<RoleDefinition>,
-    /// Further variables in the environment of commands.
     pub variables: Vec<(String, String)>,
 }
 
@@ -222,13 +209,13 @@ pub struct Session {
     mcp: McpServers,
     /// Distils the last turn, while it is polled.
     distilling: Option<BoxFuture<'static, ()>>,
-    /// Notices for the user before the session begins, one line each.
+    /// For the user before the session begins, one line each.
     pub notices: Vec<String>,
-    /// The session's log; `None` if nothing is recorded.
+    /// `None` if nothing is recorded.
     pub log_path: Option<PathBuf>,
-    /// The configured or recorded name of the model with which it was opened.
+    /// Of the model with which the session was opened, as configured or recorded.
     pub opened_model: String,
-    /// A model and the effort that the user chose for it.
+    /// The model, and the effort that the user chose for it.
     pub chosen_effort: Option<(String, Effort)>,
 }
 
@@ -286,9 +273,9 @@ impl Session {
         finished
     }
 
-    /// After a limit or an interrupt no model is asked.
+    /// After a limit or an interrupt no request is sent.
     fn begin_distillation(&mut self, finished: &TurnFinished) {
-        // (A message that a hook blocked is for no model.)
+        // A message that a hook blocked is for no model.
         let is_over = finished.rounds > 0
             && matches!(
                 finished.ending,
@@ -327,7 +314,7 @@ impl Session {
         self.kernel.session_rules()
     }
 
-    /// Removes such a rule; false if there is none of this number.
+    /// Removes a session rule; false if there is none of this number.
     pub fn remove_rule(&self, id: u32) -> bool {
         self.kernel.remove_rule(id)
     }
@@ -351,13 +338,12 @@ impl Session {
         if let Some(learning) = &self.learning {
             learning.finish();
         }
-        // (It may report that telemetry is lost.)
+        // It may report that telemetry is lost.
         self.background.finish().await;
         self.events.emit(EventBody::SessionSummary(self.summary.summary()));
     }
 }
 
-/// Polls background work; never ends.
 async fn poll_background(distilling: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
     if let Some(work) = distilling {
         work.await;

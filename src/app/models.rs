@@ -16,11 +16,10 @@ use agent_protocol::format_thousands;
 use agent_protocol::model::{Model, ModelError, ModelErrorKind};
 use agent_protocol::prompt::Prompts;
 
-/// Time limits for listing a server's models: of a server that may not exist, and of a configured one.
+/// For listing a server's models: of a server that may not exist, and of a configured one.
 const LOCAL_TIMEOUT: Duration = Duration::from_millis(500);
 const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A model with its facts.
 pub(super) struct OpenModel {
     pub(super) speaker: ConfiguredModel,
     /// `None`: a scripted model.
@@ -28,18 +27,16 @@ pub(super) struct OpenModel {
 }
 
 impl OpenModel {
-    /// The key in use.
     pub(super) fn key(&self) -> Option<String> {
         self.endpoint.as_ref().and_then(|endpoint| endpoint.api_key.clone())
     }
 
-    /// Settings of the user that its server does not take.
     pub(super) fn unsupported_settings(&self) -> Vec<String> {
         let ConfiguredModel { effort, temperature, .. } = self.speaker;
         self.endpoint.as_ref().map_or_else(Vec::new, |it| it.unsent_settings(effort, temperature))
     }
 
-    /// Asks the server for its models. An error: it cannot be reached. A text: what the user should know.
+    /// An error: the server cannot be reached. A text: a notice for the user.
     pub(super) async fn check_listed(&self) -> Result<Option<String>, OpenError> {
         let Some(endpoint) = &self.endpoint else { return Ok(None) };
         let name = &endpoint.model;
@@ -57,22 +54,18 @@ impl OpenModel {
     }
 }
 
-/// The configured models.
 pub(super) struct Models {
     pub(super) main: ConfiguredModel,
-    /// For summaries and reflections; it may be the main one.
+    /// For summaries and reflections; it may be the main model.
     pub(super) light: ConfiguredModel,
-    /// In this order they replace the main one if it is not available.
+    /// In this order, if the main model is not available.
     pub(super) fallback: Vec<ConfiguredModel>,
-    /// The verifier.
     pub(super) verifier: Option<ConfiguredModel>,
-    /// The keys in use.
     pub(super) keys: Vec<String>,
-    /// Settings that are not sent to a model.
+    /// About settings that are not sent to a model.
     pub(super) notices: Vec<String>,
 }
 
-/// Opens all of them.
 pub(super) async fn open_models(
     config: &Config,
     prompts: &Prompts,
@@ -125,7 +118,6 @@ pub(super) fn require_price(speaker: &ConfiguredModel) -> Result<(), OpenError> 
     )))
 }
 
-/// Opens a configured model.
 pub(super) async fn open_model(
     config: &Config,
     prompts: &Prompts,
@@ -212,7 +204,7 @@ pub async fn open_endpoint(
     Ok(endpoint)
 }
 
-/// The endpoint of a model, without a key that a command prints.
+/// Without a key that a command prints.
 fn endpoint_without_key(
     resolved: &config::ResolvedModel,
     requests: &Requests,
@@ -250,8 +242,7 @@ fn retry_settings(requests: &Requests) -> Result<RetrySettings, OpenError> {
     Ok(retries)
 }
 
-/// The recorder of requests and answers, if one is configured. A process has only one: all its models write
-/// to it.
+/// `None` if none is configured. A process has only one: all its models write to it.
 fn wire_recorder(
     config: &Config,
     key: Option<&str>,
@@ -284,7 +275,7 @@ async fn find_server_model(config: &Config) -> Result<config::ResolvedModel, Ope
     Err(no_model_error())
 }
 
-/// There is no model to use.
+/// The error if there is no model to use.
 pub fn no_model_error() -> OpenError {
     OpenError::NoModel(format!(
         "no model: set a key ({}), start a local server (ollama, llama.cpp, vLLM, LM Studio), or name \
@@ -295,19 +286,16 @@ pub fn no_model_error() -> OpenError {
 
 /// A server that may answer without a key.
 pub(super) struct ModelServer {
-    /// The provider's name.
     pub(super) name: String,
-    /// What precedes the names of the provider's models at the server.
+    /// Precedes the names of the provider's models at the server.
     prefix: String,
     pub(super) endpoint: agent_model::Endpoint,
-    /// It is configured: it should answer.
+    /// A configured server should answer.
     pub(super) is_configured: bool,
-    /// Time limit for listing its models.
     timeout: Duration,
 }
 
 impl ModelServer {
-    /// The names of the provider's models that it lists.
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelError> {
         let listed = agent_model::list_models(&self.endpoint, self.timeout).await?;
         let own = listed.iter().filter_map(|name| name.strip_prefix(&self.prefix));
@@ -318,7 +306,7 @@ impl ModelServer {
 /// Stands for the name of a model.
 const UNKNOWN: &str = "?";
 
-/// The configured servers, then those on this machine.
+/// The configured ones, then those on this machine.
 pub(super) fn model_servers(config: &Config) -> Result<Vec<ModelServer>, OpenError> {
     let own = config.providers.iter().filter(|(_, provider)| provider.base_url.is_some());
     let own = own.map(|(name, _)| (name, CONFIGURED_TIMEOUT));
@@ -328,7 +316,7 @@ pub(super) fn model_servers(config: &Config) -> Result<Vec<ModelServer>, OpenErr
     let variable = |name: &str| std::env::var(name).ok();
     let mut servers = Vec::new();
     for (name, patience) in own.chain(local) {
-        // (The name of the model is not known yet.)
+        // The name of the model is unknown here.
         let config = Config { model: format!("{name}/{UNKNOWN}"), ..config.clone() };
         if let Some(resolved) = config::resolve_model(&config, &variable)? {
             let prefix = resolved.model.strip_suffix(UNKNOWN).unwrap_or_default().to_owned();
@@ -378,15 +366,12 @@ async fn run_key_command(
 /// Facts about a model; unknown fields are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelFacts {
-    /// Limit of tokens of a request and its answer together.
+    /// Tokens of a request and its answer together.
     pub context_window: Option<u64>,
-    /// Limit of tokens of an answer.
     pub max_output_tokens: Option<u64>,
-    /// Its price.
     pub price: Option<Price>,
-    /// It takes settings of its thinking.
+    /// The model takes settings of its thinking.
     pub thinking: Option<bool>,
-    /// It accepts images.
     pub takes_images: Option<bool>,
 }
 
@@ -409,18 +394,18 @@ impl ModelFacts {
 
 /// Facts about `provider/model`: from the configuration, then built-in.
 pub fn model_facts(config: &Config, id: &str) -> ModelFacts {
-    let known = config::model_table(config, id);
-    let price = known.price_in.zip(known.price_out).map(|(input, output)| Price {
+    let table = config::model_table(config, id);
+    let price = table.price_in.zip(table.price_out).map(|(input, output)| Price {
         input,
         output,
-        cached: known.price_cached.unwrap_or(input),
-        cache_write: known.price_cache_write.unwrap_or(input),
+        cached: table.price_cached.unwrap_or(input),
+        cache_write: table.price_cache_write.unwrap_or(input),
     });
     ModelFacts {
-        context_window: known.context_window,
-        max_output_tokens: known.max_output_tokens,
+        context_window: table.context_window,
+        max_output_tokens: table.max_output_tokens,
         price,
-        thinking: known.thinking,
-        takes_images: known.images,
+        thinking: table.thinking,
+        takes_images: table.images,
     }
 }

@@ -39,19 +39,15 @@ use agent_protocol::mask::Masker;
 use agent_protocol::prompt::{Prompt, Prompts};
 use agent_record::{Log, SummarySink};
 
-/// Part of the model's window for one rules file: a sixteenth.
+/// A sixteenth of the model's window, for one rules file.
 const RULES_SHARE: u64 = 16;
 
-/// Replaces a tool by another one of the same name.
+/// The replacement has the same name.
 pub(super) type ToolReplacement = Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>>;
 
-/// Parts of a session that replace the usual ones.
 pub(super) struct SessionReplacements {
-    /// Instead of the configured models.
     pub(super) models: Option<Models>,
-    /// Replaces each tool.
     pub(super) replace_tool: ToolReplacement,
-    /// Instead of the stored lessons.
     pub(super) memory: Option<LessonMemory>,
     pub(super) clock: Arc<dyn Clock>,
     /// The permission rules assume the sandbox.
@@ -65,7 +61,7 @@ impl SessionReplacements {
     }
 }
 
-/// Everything of a session that can fail to open, except its log. Nothing was written yet.
+/// Everything that can fail to open, except the log. Nothing was written yet.
 struct PreparedSession {
     /// The session that is resumed or forked.
     recorded: Option<String>,
@@ -87,7 +83,6 @@ struct PreparedSession {
     skills: Skills,
     agents: Arc<SubAgentRunner>,
     models: Models,
-    /// The configuration of the models.
     model_config: Config,
     masker: Arc<Masker>,
     clock: Arc<dyn Clock>,
@@ -95,18 +90,15 @@ struct PreparedSession {
     options: Options,
 }
 
-/// The record of a session.
 struct SessionRecording {
     storage: Storage,
     is_ephemeral: bool,
-    /// What was recorded earlier.
     loaded: Option<agent_record::LoadedSession>,
     events: EventStream,
     summary: SummarySink,
 }
 
 impl Session {
-    /// Opens a session with parts that replace the usual ones.
     pub(super) async fn open_with(
         options: Options,
         control: SessionControl,
@@ -323,7 +315,6 @@ impl PreparedSession {
     }
 }
 
-/// These models, or those of the session.
 async fn open_session_models(
     models: Option<Models>,
     options: &Options,
@@ -337,7 +328,7 @@ async fn open_session_models(
     }
 }
 
-/// The project's files, with checkpoints if the session is stored.
+/// With checkpoints if the session is stored.
 fn with_stored_checkpoints(
     workspace: Workspace,
     config: &Config,
@@ -350,7 +341,6 @@ fn with_stored_checkpoints(
     }))
 }
 
-/// What is kept beside this log, if there is one.
 fn tool_storage(
     log: Option<&Path>,
     root: &Path,
@@ -368,13 +358,12 @@ fn task_limits(config: &Config) -> TurnLimits {
     TurnLimits { max_turns, max_budget_usd }
 }
 
-/// The compiled schema of the final answer.
 fn compile_answer_schema(options: &Options) -> Result<Option<AnswerSchema>, OpenError> {
     let schema = options.answer_schema.as_ref().map(AnswerSchema::new).transpose();
     schema.map_err(|reason| OpenError::Usage(format!("--json-schema: not a JSON Schema: {reason}")))
 }
 
-/// The storage of the session. For a new one the state directory is created.
+/// Creates the state directory for a new session.
 fn session_storage(options: &Options, root: &Path) -> Storage {
     let is_new = matches!(options.session, SessionChoice::New | SessionChoice::NewWithId(_));
     match &options.storage {
@@ -441,7 +430,7 @@ fn open_log(
     Ok((log, None, id))
 }
 
-/// The sinks, the log first. Faces receive the earlier events of a resumed session.
+/// The log first. Faces receive the earlier events of a resumed session.
 fn build_sinks(
     log: Option<Log>,
     summary: &SummarySink,
@@ -465,7 +454,6 @@ fn build_sinks(
     sinks
 }
 
-/// The event for the start of a session.
 fn session_started(
     (options, registry, mcp): (&Options, &Registry, &McpServers),
     model: &str,
@@ -495,7 +483,7 @@ fn session_started(
     }
 }
 
-/// Additions to the system prompt: the user's text, and the schema of the answer.
+/// The user's text, and the schema of the answer.
 fn prompt_additions(options: &Options, prompts: &Prompts) -> Option<String> {
     const SCHEMA: Prompt = Prompt::named("answer_schema.md");
     let schema = options.answer_schema.as_ref();
@@ -505,7 +493,7 @@ fn prompt_additions(options: &Options, prompts: &Prompts) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
-/// The rules of L2: the user's first, then those around the project, then the project's.
+/// The user's first, then those around the project, then the project's.
 fn collect_rules(
     project: &ProjectFiles,
     withheld: &HiddenFiles,
@@ -515,8 +503,8 @@ fn collect_rules(
     let is_shown = |path: &str| withheld.hidden_reason("Read", path).is_none();
     rules.extend(enclosing_rules(project.workspace.root(), is_shown));
     rules.extend(project.rules_in(".", &is_shown));
-    // (The home may be the project, or a directory around it.)
-    let mut known = HashSet::new();
-    rules.retain(|rules| known.insert(rules.text.clone()));
+    // The home may be the project, or a directory around it.
+    let mut texts = HashSet::new();
+    rules.retain(|rules| texts.insert(rules.text.clone()));
     rules
 }

@@ -8,7 +8,7 @@ use agent_protocol::disk::read_small_text;
 use agent_protocol::event::{Event, EventBody, SandboxStatus};
 use agent_protocol::prompt::{Prompt, Prompts};
 
-/// The section, one fact per line. The last line is the permission mode.
+/// One fact per line; the last is the permission mode.
 pub(super) fn place_section(
     root: &Path,
     sandbox: &SandboxStatus,
@@ -39,18 +39,17 @@ pub(super) fn place_section(
     )
 }
 
-/// The message to the model if these facts have changed on resume; `None` if they have not. The mode is part
-/// of the next request.
+/// On resume; `None` if the facts have not changed. The mode is part of the next request.
 pub(super) fn change_notice(live: &[&Event], now: &str) -> Option<EventBody> {
-    let known = live.iter().rev().find_map(|event| match &event.body {
-        EventBody::SessionStarted(known) | EventBody::SessionResumed { now: known, .. } => {
-            Some(&known.place)
+    let recorded = live.iter().rev().find_map(|event| match &event.body {
+        EventBody::SessionStarted(recorded) | EventBody::SessionResumed { now: recorded, .. } => {
+            Some(&recorded.place)
         }
         _ => None,
     })?;
-    let is_known = |line: &&str| known.lines().any(|known| known == *line);
+    let is_recorded = |line: &&str| recorded.lines().any(|recorded| recorded == *line);
     let facts = now.lines().filter(|line| !line.starts_with("Permission mode:"));
-    let changed: Vec<&str> = facts.filter(|line| !is_known(line)).collect();
+    let changed: Vec<&str> = facts.filter(|line| !is_recorded(line)).collect();
     let text = format!(
         "<system-reminder>\nThe session was resumed.\n{}\n</system-reminder>",
         changed.join("\n")

@@ -11,20 +11,20 @@ use agent_protocol::disk;
 use agent_protocol::envelope::ErrorCode::AccessDenied;
 use agent_protocol::terminal_escape::escape_literal_line;
 
-/// Names of rules files, in any case.
+/// In any case.
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
-/// Used in a folder that has none of those.
+/// For a folder that has none of `RULES_FILES`.
 const OTHER_RULES_FILE: &str = "CLAUDE.md";
-/// The folder that may contain it instead, in a project and in the home.
+/// It may contain `OTHER_RULES_FILE` instead, in a project and in the home.
 const OTHER_RULES_FOLDER: &str = ".claude";
 
-/// The directories around the project up to the top of its git repository, the nearest first.
+/// Up to the top of the project's git repository, the nearest first.
 pub(super) fn enclosing_directories(root: &Path) -> impl Iterator<Item = &Path> {
     let depth = root.ancestors().position(|folder| folder.join(".git").exists());
     root.ancestors().skip(1).take(depth.unwrap_or(0))
 }
 
-/// A notice for each configuration file around the project that would apply to a session in its directory.
+/// For each configuration file around the project that would apply to a session in its directory.
 pub(super) fn unused_settings_notices(root: &Path) -> impl Iterator<Item = String> {
     let files =
         enclosing_directories(root).map(|folder| folder.join(AGENT_DIR).join(config::FILE_NAME));
@@ -35,8 +35,8 @@ pub(super) fn unused_settings_notices(root: &Path) -> impl Iterator<Item = Strin
     })
 }
 
-/// Rules files of the directories around the project up to the top of its git repository, the outermost first. They
-/// are outside of the workspace, so links are not followed.
+/// Up to the top of the project's git repository, the outermost first. The directories are outside of the workspace,
+/// so links are not followed.
 pub(super) fn enclosing_rules(root: &Path, is_shown: impl Fn(&str) -> bool) -> Vec<RulesFile> {
     let mut rules = Vec::new();
     for (n, folder) in enclosing_directories(root).enumerate().collect::<Vec<_>>().into_iter().rev()
@@ -62,7 +62,7 @@ pub(super) fn enclosing_rules(root: &Path, is_shown: impl Fn(&str) -> bool) -> V
     rules
 }
 
-/// The rules of a folder. `texts_in` reads the files with these names in the folder, or in one inside it.
+/// `texts_in` reads the files with these names in the folder, or in one inside it.
 fn first_rules(texts_in: impl Fn(&str, &[&str]) -> Vec<RulesFile>) -> Vec<RulesFile> {
     let other: &[&str] = &[OTHER_RULES_FILE];
     let places = [("", &RULES_FILES[..]), ("", other), (OTHER_RULES_FOLDER, other)];
@@ -70,7 +70,6 @@ fn first_rules(texts_in: impl Fn(&str, &[&str]) -> Vec<RulesFile>) -> Vec<RulesF
     met.find(|met| !met.is_empty()).unwrap_or_default()
 }
 
-/// The user's rules for every project: path and text.
 pub(super) fn user_rules(dirs: Option<&UserDirs>) -> Option<RulesFile> {
     let own = dirs.map(|dirs| dirs.config.join("AGENTS.md"));
     let other =
@@ -81,7 +80,6 @@ pub(super) fn user_rules(dirs: Option<&UserDirs>) -> Option<RulesFile> {
     })
 }
 
-/// The project's files.
 pub(super) struct ProjectFiles {
     pub(super) workspace: Arc<Workspace>,
 }
@@ -96,14 +94,14 @@ impl Project for ProjectFiles {
 
     fn find_unreadable_path(&self, path: &str) -> Option<MentionTarget> {
         let place = self.workspace.root().join(path);
-        // (`@/` and `@..` are text, not mentions.)
+        // `@/` and `@..` are text, not mentions.
         place.file_name()?;
         let head = disk::read_beginning(&place, 16);
         let kind = if head.is_ok_and(|head| ImageKind::of(&head).is_some()) {
             MentionTargetKind::File
         } else {
             let failure = self.workspace.resolve(path).err()?;
-            // (Nothing is there, or it is no path.)
+            // Nothing is there, or it is no path.
             let real = place.canonicalize().ok().filter(|_| failure.code == AccessDenied)?;
             let folder = if real.is_dir() { &real } else { real.parent()? };
             MentionTargetKind::Outside(match self.workspace.resolve(folder.to_str()?) {
@@ -121,7 +119,7 @@ impl Project for ProjectFiles {
         let workspace = &self.workspace;
         first_rules(|inside, names| {
             let folder = Path::new(folder).join(inside);
-            // (The failure about a missing folder would search the project for similar names.)
+            // The failure about a missing folder would search the project for similar names.
             if !workspace.root().join(&folder).is_dir() {
                 return Vec::new();
             }
@@ -130,7 +128,7 @@ impl Project for ProjectFiles {
             else {
                 return Vec::new();
             };
-            // (A rules file may be a link to a file that must not be shown.)
+            // A rules file may be a link to a file that must not be shown.
             let texts = workspace.read_texts_in(&folder, names, is_shown);
             texts.into_iter().map(|(path, text)| RulesFile { path, text }).collect()
         })

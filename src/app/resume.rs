@@ -1,4 +1,4 @@
-//! What a session continues with when it is resumed.
+//! Restores the state of a session that is resumed.
 
 use super::place;
 use agent_engine::kernel::Kernel;
@@ -6,7 +6,7 @@ use agent_host::workspace::Workspace;
 use agent_protocol::event::{Event, EventBody, EventStream, SessionStarted, WorkPosition};
 use agent_record::SummarySink;
 
-/// Replays a recorded session to the kernel, and adds results for calls without one.
+/// Adds results for calls without one.
 pub(super) fn resume_session(
     kernel: &mut Kernel,
     events: &EventStream,
@@ -55,7 +55,7 @@ pub(super) fn resume_session(
     }
 }
 
-/// Removes temporary files that interrupted changes left, including changes that a rewind removed.
+/// Interrupted changes left them, including changes that a rewind removed.
 pub(super) fn remove_leftovers(workspace: &Workspace, unanswered: &[agent_record::UnansweredCall]) {
     for (path, input) in unanswered.iter().filter_map(|unanswered| unanswered.writes.as_ref()) {
         let number = |name: &str| input.get(name).and_then(serde_json::Value::as_i64);

@@ -44,7 +44,7 @@ fn recorded_config(options: &Options, id: &str) -> Option<Config> {
         return None;
     }
     let log = options.session_storage().log_path(id);
-    // (An unreadable log is reported when it is loaded.)
+    // An unreadable log is reported when it is loaded.
     let (model, effort) = agent_record::last_main_model(&log).ok().flatten()?;
     // A file with answers may be gone, or be about something else by now.
     if is_file_model(&model) {

@@ -13,7 +13,7 @@ use agent_protocol::disk;
 use agent_protocol::event::{EventBody, Sink, StampedEvent};
 use agent_record::Log;
 
-/// How long the end of a session waits for the deletion. The next session continues it.
+/// For the deletion at the end of the session. The next session continues it.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Applies the limits of `[record]` once per session, in the background, when the first request is sent.
@@ -22,7 +22,6 @@ pub(super) struct Retention(Arc<RetentionJob>);
 
 struct RetentionJob {
     storage: Storage,
-    /// The session of this process.
     session: String,
     keep: Option<Duration>,
     max_bytes: Option<u64>,
@@ -49,7 +48,7 @@ impl Retention {
         })))
     }
 
-    /// Waits a moment until the deletion is done.
+    /// Waits up to `FINISH_TIMEOUT`.
     pub(super) fn finish(&self) {
         let running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
@@ -89,7 +88,7 @@ impl RetentionJob {
             let is_old = self.keep.is_some_and(|keep| log.age(now) > keep);
             let is_beyond = self.max_bytes.is_some_and(|max| total > max);
             let is_excess = (is_old || is_beyond) && log.id != self.session;
-            // One that cannot be deleted is in use, or is reported by `agent session rm`.
+            // A session that cannot be deleted is in use, or is reported by `agent session rm`.
             if is_excess && storage.delete_unused(&log).is_ok() {
                 total -= bytes;
             }
@@ -98,7 +97,6 @@ impl RetentionJob {
 }
 
 impl StoredLog {
-    /// The time since the last change.
     fn age(&self, now: SystemTime) -> Duration {
         now.duration_since(self.written).unwrap_or_default()
     }
@@ -119,7 +117,7 @@ impl Storage {
         (unused, kept)
     }
 
-    /// Deletes a session, unless a process uses it or used it since it was found.
+    /// Deletes a session, unless a process uses it or has used it since it was listed.
     pub fn delete_unused(&self, log: &StoredLog) -> Result<(), OpenError> {
         let path = self.log_path(&log.id);
         let held = Log::reserve(&path).map_err(|error| self.log_error(error))?;
@@ -140,7 +138,6 @@ impl Storage {
         folder_size(&self.session_dir(id))
     }
 
-    /// Deletes what a deletion left that was cut off.
     fn delete_leftovers(&self) {
         let entries = std::fs::read_dir(self.sessions_folder()).into_iter().flatten().flatten();
         for entry in entries {
@@ -152,7 +149,7 @@ impl Storage {
     }
 }
 
-/// The size of all files in a folder; links are not followed.
+/// Links are not followed.
 fn folder_size(folder: &Path) -> u64 {
     let mut bytes = 0;
     let mut folders = vec![folder.to_owned()];

@@ -39,7 +39,7 @@ impl WritableDirs {
         Ok(Self { places })
     }
 
-    /// The same before a workspace exists. Directories that do not exist are left out.
+    /// The directories before a workspace exists. Those that do not exist are left out.
     pub fn from_config(config: &Config, root: &Path, added: &[PathBuf]) -> Self {
         let named = extra_writable(config, root).filter_map(|(_, path)| path);
         let named = added.iter().cloned().chain(named);
@@ -47,12 +47,12 @@ impl WritableDirs {
         Self { places: std::iter::once(root.to_owned()).chain(real).collect() }
     }
 
-    /// The project.
+    /// The root of the project.
     pub fn root(&self) -> &Path {
         &self.places[0]
     }
 
-    /// All of them, canonical.
+    /// All directories, canonical.
     pub fn places(&self) -> &[PathBuf] {
         &self.places
     }
@@ -79,12 +79,12 @@ pub struct StateDirs {
     homes: Vec<PathBuf>,
     /// `dirs`, and the default ones, which a session with other variables uses.
     all_dirs: Vec<UserDirs>,
-    /// The location of the state if there is no home.
+    /// Of the state, if there is no home.
     temporary: Option<PathBuf>,
 }
 
 impl StateDirs {
-    /// Of a user with these directories.
+    /// The directories of a user.
     pub fn new(dirs: Option<&UserDirs>) -> Self {
         let homes = sandbox::home_directories();
         let mut all: Vec<UserDirs> = dirs.cloned().into_iter().collect();
@@ -94,7 +94,7 @@ impl StateDirs {
         Self { dirs: dirs.cloned(), homes, all_dirs: all, temporary }
     }
 
-    /// Of the user in the environment.
+    /// The directories of the user in the environment.
     pub fn find() -> Self {
         Self::new(UserDirs::find().as_ref())
     }
@@ -112,7 +112,6 @@ impl StateDirs {
         GuardedPaths::new(&closed, &self.in_homes(sandbox::STARTUP_FILES).collect::<Vec<_>>())
     }
 
-    /// Why the user cannot open this directory to the agent, if so.
     pub(super) fn closed_reason(&self, directory: &Path) -> Option<&'static str> {
         let is_above = |path: &PathBuf| path.starts_with(directory);
         if directory.parent().is_none() || self.homes.iter().any(is_above) {
@@ -141,7 +140,6 @@ impl StateDirs {
     }
 }
 
-/// The facts of a session.
 pub(super) fn sandbox_facts(
     loaded: &LoadedConfig,
     writable: &WritableDirs,
@@ -184,7 +182,7 @@ pub(super) fn sandbox_facts(
     }
 }
 
-/// The literal paths of `deny` rules for these tools. Rules with globs apply to the file tools only.
+/// For these tools. Rules with globs apply to the file tools only.
 fn denied_paths(loaded: &LoadedConfig, root: &Path, tools: &[&str]) -> Vec<PathBuf> {
     let rules = loaded.rules.iter().filter(|(list, ..)| list == "deny");
     let rules = rules.flat_map(|(_, text, _)| Rule::parse_all(text).unwrap_or_default());
@@ -201,7 +199,7 @@ fn denied_paths(loaded: &LoadedConfig, root: &Path, tools: &[&str]) -> Vec<PathB
     paths.collect()
 }
 
-/// Where git keeps its state for these directories. Only the `gitdir:` line of a `.git` file is parsed.
+/// Only the `gitdir:` line of a `.git` file is parsed.
 fn git_paths(places: &[PathBuf]) -> GitPaths {
     let mut paths = GitPaths::default();
     for place in places {
@@ -246,7 +244,6 @@ fn worktree_directories(link: &Path) -> Option<Vec<PathBuf>> {
     is_git_directory(&common).then(|| vec![directory, common])
 }
 
-/// The repository that contains a subdirectory: its work tree, and its git directories.
 fn repository_around(place: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     let mut around = place.ancestors().skip(1);
     let top = around.find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
@@ -266,7 +263,7 @@ fn is_git_directory(path: &Path) -> bool {
     path.join("HEAD").symlink_metadata().is_ok()
 }
 
-/// Hooks and configuration of a git directory, of its submodules and worktrees.
+/// Of a git directory, of its submodules and worktrees.
 fn add_git_settings(git: &Path, settings: &mut Vec<PathBuf>) {
     let mut found = vec![git.to_owned()];
     find_git_directories(&git.join("modules"), 0, &mut found);
@@ -280,7 +277,7 @@ fn add_git_settings(git: &Path, settings: &mut Vec<PathBuf>) {
     }
 }
 
-/// The git directories of submodules. A submodule's name may have several components.
+/// A submodule's name may have several components.
 fn find_git_directories(folder: &Path, level: usize, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -21,9 +21,9 @@ use agent_protocol::mask::Masker;
 use agent_protocol::provider::Effort;
 use agent_protocol::shorten;
 
-/// Limit of a user command's output that is shared with the model.
+/// Of a user command's output, in bytes: the model receives this part.
 const MAX_SHARED: usize = 16 * 1024;
-/// Limit of a command in a sentence.
+/// Of a command in a sentence.
 const MAX_NAMED: usize = 60;
 
 impl Session {
@@ -42,17 +42,17 @@ impl Session {
         &self.workspace
     }
 
-    /// The directories that its commands may write.
+    /// The directories that commands of the session may write.
     pub fn writable(&self) -> &WritableDirs {
         &self.writable
     }
 
-    /// Runs its commands, in the sandbox.
+    /// Runs the session's commands, in the sandbox.
     pub fn exec(&self) -> &Arc<Exec> {
         &self.exec
     }
 
-    /// Its MCP servers, if there are any.
+    /// The MCP servers, if there are any.
     pub fn servers(&self) -> Option<&Servers> {
         self.mcp.servers.as_ref()
     }
@@ -79,7 +79,7 @@ impl Session {
     pub fn undo(&mut self, what: UndoTarget, options: UndoOptions) -> Result<(), String> {
         let report = self.undo_files(what, options)?;
         let turn = report.turns.0;
-        // (After an undo in part there is nothing to redo first.)
+        // After an undo in part there is nothing to redo first.
         let how = match (report.git_skipped, report.is_complete()) {
             (None, _) => return Ok(()),
             (Some(GitSkipReason::MayHaveFile), _) => {
@@ -95,7 +95,7 @@ impl Session {
         Err(format!("HEAD, the index and refs are left as they are; {how}"))
     }
 
-    /// The same; returns what was done.
+    /// Undoes or redoes changes of files; returns what was done.
     pub fn undo_files(
         &mut self,
         what: UndoTarget,
@@ -111,7 +111,7 @@ impl Session {
         Ok(report)
     }
 
-    /// What it would do.
+    /// What an undo would do.
     pub fn undo_preview(&mut self, what: UndoTarget) -> Result<UndoReport, String> {
         self.kernel.record_background_changes(false);
         let options = UndoOptions::default();
@@ -154,12 +154,12 @@ impl Session {
         Ok(())
     }
 
-    /// The user has sent a message.
+    /// Whether the user has sent a message.
     pub fn has_begun(&self) -> bool {
         self.kernel.has_begun()
     }
 
-    /// What the model started and still runs, in words: it ends with the session.
+    /// Describes the commands that the model started and that still run: they end with the session.
     pub fn describe_running(&self) -> Option<String> {
         let running = self.exec.running_commands();
         let BackgroundCommand { id, line, .. } = running.first()?;
@@ -171,7 +171,7 @@ impl Session {
         Some(format!("{id} (`{line}`){more}"))
     }
 
-    /// Adds permission rules for this session that the user wrote; false if they are all known.
+    /// Adds permission rules for this session that the user wrote; false if none is new.
     pub fn add_rules(&self, list: &str, rules: &[Rule]) -> bool {
         let add = |rule: &Rule| self.kernel.add_rule(format!("{list} {}", rule.text()));
         let n_added = rules.iter().filter(|rule| add(rule)).count();
@@ -225,7 +225,7 @@ impl Session {
         Ok(warnings)
     }
 
-    /// The reasoning effort that is asked of the current model.
+    /// The reasoning effort in requests to the current model.
     pub fn effort(&self) -> Option<Effort> {
         self.kernel.effort()
     }
@@ -249,7 +249,6 @@ impl Session {
 /// Why the state of git is left as it is although it was to be restored.
 pub const MAY_HAVE_FILE: &str = "git may have the only copy of a file that could not be restored";
 
-/// Why nothing is undone.
 fn describe_undo_error(error: &UndoError, what: UndoTarget) -> String {
     match error {
         UndoError::Nothing => nothing_to_undo(what),

@@ -15,15 +15,15 @@ use agent_protocol::disk::{self, canonical_prefix};
 use agent_protocol::terminal_escape::escape_prose;
 use agent_record::{EVENTS, Log, LogError};
 
-/// The file in a state directory that contains the project's path.
+/// In a state directory: contains the project's path.
 const PATH_FILE: &str = "path";
-/// The shortest ending of a session's id that is shown. Ids begin with the time, so those of one day begin alike.
+/// Of the end of an id that is displayed. Ids begin with the time, so those of one day begin alike.
 const MIN_SHORT_ID: usize = 6;
-/// Prefix of the name of a session's folder that is being deleted.
+/// Of the name of a session's folder that is being deleted.
 pub(super) const REMOVED_PREFIX: &str = "removed-";
-/// Limit of the project's name in the name of its state directory, in characters.
+/// In the name of its state directory, in characters.
 const MAX_NAME: usize = 40;
-/// Limit of the name of a session, in characters.
+/// In characters.
 const MAX_SESSION_NAME: usize = 80;
 
 /// The state directory of one project: `$XDG_STATE_HOME/agent/projects/<name>-<hash of the path>/`.
@@ -32,7 +32,6 @@ pub struct Storage {
     directory: PathBuf,
     /// No place is writable: the session is not recorded.
     pub is_ephemeral: bool,
-    /// A notice about this for the user.
     pub notice: Option<String>,
 }
 
@@ -67,12 +66,11 @@ impl Storage {
         Self { directory, is_ephemeral: true, notice: Some(notice) }
     }
 
-    /// In this directory.
     pub(super) fn in_directory(directory: PathBuf) -> Self {
         Self { directory, is_ephemeral: false, notice: None }
     }
 
-    /// For reading: creates nothing.
+    /// The state directory for reading: creates nothing.
     pub fn find(root: &Path, dirs: Option<&UserDirs>) -> Self {
         let all: Vec<PathBuf> =
             readable_places(dirs).map(|place| project_directory(&place, root)).collect();
@@ -81,7 +79,7 @@ impl Storage {
         Self { directory, is_ephemeral: false, notice: None }
     }
 
-    /// Of every project, for reading.
+    /// The state directories of all projects, for reading.
     pub fn find_all(dirs: Option<&UserDirs>) -> Vec<Self> {
         let projects =
             readable_places(dirs).flat_map(|place| std::fs::read_dir(place.join("projects")));
@@ -109,13 +107,12 @@ impl Storage {
         Ok(Some((storage, PathBuf::from(OsString::from_vec(project)))))
     }
 
-    /// The project's directory, as far as it is known.
+    /// The project's directory; `None` if it is not recorded.
     pub fn project_dir(&self) -> Option<PathBuf> {
         let path = std::fs::read(self.directory.join(PATH_FILE)).ok()?;
         Some(PathBuf::from(OsString::from_vec(path)))
     }
 
-    /// The folder of all sessions.
     pub(super) fn sessions_folder(&self) -> PathBuf {
         self.directory.join("sessions")
     }
@@ -160,7 +157,7 @@ impl Storage {
         self.short_ids().shorten(id)
     }
 
-    /// Those whose ids begin or end with this; if there are none, those with this name.
+    /// Ids that begin or end with this; if there are none, those of sessions with this name.
     pub fn find_ids(&self, id: &str) -> Vec<String> {
         let found = self.ids_with_part(id);
         if !found.is_empty() || is_part_of_id(id) {
@@ -171,7 +168,6 @@ impl Storage {
         named
     }
 
-    /// The name that the user gave a session.
     fn session_name(&self, id: &str) -> Option<String> {
         agent_record::read_overview(&self.log_path(id)).ok()?.name
     }
@@ -214,14 +210,14 @@ impl Storage {
         logs.into_iter().map(|log| log.id).collect()
     }
 
-    /// The logs of the sessions, the latest last.
+    /// The latest last.
     pub(super) fn logs(&self) -> Vec<StoredLog> {
         let mut logs: Vec<StoredLog> = std::fs::read_dir(self.sessions_folder())
             .into_iter()
             .flatten()
             .flatten()
             .filter_map(|entry| {
-                // (A folder may have any name, which the user may copy after `--resume`.)
+                // A folder may have any name, which the user may copy after `--resume`.
                 let id =
                     entry.file_name().into_string().ok().filter(|id| agent_record::is_id(id))?;
                 let log = disk::metadata_without_links(&self.log_path(&id))
@@ -266,9 +262,9 @@ impl Storage {
         Ok(true)
     }
 
-    /// Deletes a session with all of its data. The caller holds the lock of its log.
+    /// The caller holds the lock of the session's log.
     pub(super) fn delete(&self, id: &str) -> Result<(), OpenError> {
-        // Nobody resumes a half-deleted session: it first loses the name by which it is found.
+        // First renamed, so that a half-deleted session cannot be resumed.
         let removed = self.sessions_folder().join(format!("{REMOVED_PREFIX}{id}"));
         let deleted = std::fs::rename(self.session_dir(id), &removed)
             .map_err(|error| (self.session_dir(id), error))
@@ -282,7 +278,6 @@ impl Storage {
         }
     }
 
-    /// An error of a session's log, for users.
     pub(super) fn log_error(&self, error: LogError) -> OpenError {
         match error {
             LogError::InUse(id, holder) => {
@@ -294,9 +289,9 @@ impl Storage {
         }
     }
 
-    /// The session that `-c` continues: the latest with a turn. Recorded tool calls are no conversation.
+    /// For `-c`: the latest session with a turn. Recorded tool calls are no conversation.
     pub(super) fn latest_session(&self) -> Result<String, OpenError> {
-        // (One that cannot be read is reported when it is loaded.)
+        // A session that cannot be read is reported when it is loaded.
         let has_turn = |id: &&String| {
             agent_record::read_overview(&self.log_path(id)).map_or(true, |it| it.turns > 0)
         };
@@ -328,18 +323,15 @@ impl Storage {
     }
 }
 
-/// The log of a session; ordered by its last change.
+/// The log of a session; ordered by the last change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoredLog {
-    /// Its last change.
+    /// Time of the last change.
     pub written: SystemTime,
-    /// The session's id.
     pub id: String,
-    /// Its size.
     pub bytes: u64,
 }
 
-/// Whether a part that the user wrote means this id.
 fn is_id_match(id: &str, part: &str) -> bool {
     id.starts_with(part) || id.ends_with(part)
 }
@@ -366,7 +358,7 @@ fn is_part_of_id(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// The possible places of state directories, the best first.
+/// The best first.
 fn candidate_places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
     let named = dirs.cloned().into_iter().chain(UserDirs::default_dirs());
     let mut places: Vec<PathBuf> = Vec::new();
@@ -378,7 +370,7 @@ fn candidate_places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
     places
 }
 
-/// The same without temporary places in which other users may have created sessions.
+/// Without temporary places in which other users may have created sessions.
 fn readable_places(dirs: Option<&UserDirs>) -> impl Iterator<Item = PathBuf> {
     candidate_places(dirs).into_iter().filter(|place| !is_temporary(place) || is_private(place))
 }
@@ -393,7 +385,7 @@ fn is_temporary(place: &Path) -> bool {
     *place == temporary_place()
 }
 
-/// It belongs to this user, and no other user can write it.
+/// Belongs to this user, and no other user can write it.
 fn is_private(directory: &Path) -> bool {
     std::fs::symlink_metadata(directory).is_ok_and(|data| {
         data.is_dir()
@@ -402,7 +394,6 @@ fn is_private(directory: &Path) -> bool {
     })
 }
 
-/// The state directory of a project in a place.
 fn project_directory(place: &Path, root: &Path) -> PathBuf {
     let hash = blake3::hash(root.as_os_str().as_bytes()).to_hex();
     let name = root.file_name().unwrap_or_default().to_string_lossy();
@@ -411,11 +402,10 @@ fn project_directory(place: &Path, root: &Path) -> PathBuf {
     canonical_prefix(place).join("projects").join(format!("{name}-{}", &hash[..16]))
 }
 
-/// Creates the state directory of a project.
 fn create_directory(directory: &Path, root: &Path, place: &Path) -> io::Result<()> {
     let sessions = directory.join("sessions");
     if is_temporary(place) {
-        // (TMPDIR may be a directory in the project, where commands can write.)
+        // TMPDIR may be a directory in the project, where commands can write.
         if place.starts_with(root) {
             return Err(io::Error::other("it is in the project"));
         }

@@ -24,40 +24,37 @@ const BATCH_SIZE: usize = 512;
 /// How often a request is tried, and how long the next attempt is waited for at most.
 const MAX_TRIES: u32 = 5;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// Delay before the second attempt; it doubles with each.
+/// Doubles with each attempt.
 const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How long the end of a session waits until everything is sent, and if the user does not want to wait.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What is exported, and what the user has to know about the variables.
 pub(super) fn telemetry_settings() -> (Option<TelemetrySettings>, Vec<String>) {
     otel::read_settings(|name| std::env::var(name).ok())
 }
 
-/// The export of one session.
 pub(super) struct Telemetry {
     shared: Arc<TelemetryState>,
     /// Closed when the thread ends.
     done: Mutex<Done<()>>,
 }
 
-/// What the sink, the thread and the session share.
+/// Shared by the sink, the thread and the session.
 struct TelemetryState {
     fold: Mutex<TelemetryFold>,
     queue: Sender<TelemetryRecord>,
     /// Receives notices, until the session ends: the stream holds the session's lock.
     events: Mutex<Option<EventStream>>,
-    /// The session ends.
     closing: CancellationToken,
-    /// Until then the thread may try to send the rest.
+    /// The thread may try to send the rest until then.
     deadline: OnceLock<Instant>,
     /// Everything was sent, or given up.
     is_done: CancellationToken,
 }
 
 impl Telemetry {
-    /// Adds the sink, and starts the thread. `earlier`: the events of a resumed session.
+    /// `earlier`: the events of a resumed session.
     pub(super) fn start(
         events: &EventStream,
         settings: TelemetrySettings,
@@ -113,7 +110,6 @@ impl Drop for Telemetry {
 }
 
 impl TelemetryState {
-    /// Changes the fold, and passes on what has ended.
     fn update_fold(&self, change: impl FnOnce(&mut TelemetryFold)) {
         let mut fold = lock(&self.fold);
         change(&mut fold);
@@ -133,7 +129,7 @@ impl TelemetryState {
         *lock(&self.events) = None;
     }
 
-    /// Waits until then; false if the session ends before.
+    /// False if the session ends before.
     async fn wait_until(&self, then: Instant) -> bool {
         if self.closing.run_until_cancelled(sleep_until(then)).await.is_some() {
             return true;
@@ -160,19 +156,16 @@ impl Sink for TelemetrySink {
     }
 }
 
-/// The thread's part.
 struct Exporter {
     shared: Arc<TelemetryState>,
     settings: TelemetrySettings,
     resource: Resource,
     spans: Vec<Span>,
     metrics: Metrics,
-    /// Created at the first request to each.
     receivers: [Option<DocumentSender>; 2],
     has_reported: bool,
 }
 
-/// What is sent.
 #[derive(Clone, Copy)]
 enum Signal {
     Traces,
@@ -298,7 +291,7 @@ fn build_receiver(target: &ExportTarget) -> Result<DocumentSender, String> {
     DocumentSender::new(url, headers, ca_file.as_deref(), *timeout)
 }
 
-/// A receiver may have rejected a part of what it received.
+/// A receiver may have rejected a part of a document.
 fn check_accepted(answer: &str) -> Result<(), String> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let partial = &answer["partialSuccess"];
@@ -311,7 +304,7 @@ fn check_accepted(answer: &str) -> Result<(), String> {
     Err(format!("the receiver rejected a part: {why}"))
 }
 
-/// In nanoseconds since 1970.
+/// Nanoseconds since 1970.
 fn now_ns() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or_default()
 }

@@ -6,14 +6,14 @@ use agent_engine::tools::Tool;
 /// The tools that the user chose for a session and its sub-agents.
 #[derive(Clone, Debug, Default)]
 pub struct ToolChoice {
-    /// Only these of our own tools; `None`: all.
+    /// Of our own tools; `None`: all.
     pub only: Option<Vec<String>>,
-    /// None of these: our own, `mcp__server` or `mcp__server__tool`.
+    /// Our own tools, `mcp__server` or `mcp__server__tool`.
     pub without: Vec<String>,
 }
 
 impl ToolChoice {
-    /// Removes the other ones of our own tools.
+    /// Removes our own tools that the user did not choose.
     pub(super) fn apply(&self, tools: &mut Vec<Box<dyn Tool>>) {
         tools.retain(|tool| self.allows(&tool.spec().name));
     }
@@ -24,7 +24,6 @@ impl ToolChoice {
             && !self.without.iter().any(is_it)
     }
 
-    /// The tools of servers that are left of these.
     pub(super) fn restrict_scope(&self, mut scope: ToolScope) -> ToolScope {
         let of_servers = self.without.iter().filter(|name| name.starts_with("mcp__"));
         scope.excluded.extend(of_servers.cloned());

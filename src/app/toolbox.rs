@@ -14,7 +14,7 @@ use agent_engine::tools::WorkspaceFacts;
 use agent_engine::tools::{self, Tool, ToolCx};
 use agent_host::exec::Exec;
 use agent_host::exec::sandbox::{self, Backend, Sandbox, SandboxError};
-use agent_host::workspace::{DiffSize, ImageStore, SpillFolder, Workspace};
+use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
 use agent_permission::{HiddenFiles, MCP, PathRoots, Policy, Rule, RuleAction, RuleOrigin};
 use agent_protocol::control::{PermissionMode, SessionControl};
 use agent_protocol::disk::canonical_prefix;
@@ -28,24 +28,19 @@ use agent_record::otel;
 const TASK: &str = "Task";
 const SKILL: &str = "Skill";
 
-/// The tools that only read.
 const READ_ONLY_TOOLS: [&str; 4] = ["LS", "Glob", "Grep", "Read"];
 
 /// The registry and the resources of its tools: everything that `agent tool` needs.
 pub struct Toolbox {
-    /// The registry.
     pub registry: Registry,
-    /// The event stream.
     pub events: EventStream,
-    /// Processes.
     pub exec: Arc<Exec>,
 }
 
-/// What tools keep beside the session.
+/// The places where tools store output and images.
 pub struct ToolStorage {
-    /// Output that is too large to be shown.
+    /// For output that is too large to be shown.
     pub spill: SpillFolder,
-    /// Images.
     pub images: ImageStore,
 }
 
@@ -56,7 +51,7 @@ impl ToolStorage {
         Self { spill, images: ImageStore::in_folder(log.with_file_name("images")) }
     }
 
-    /// Without a recorded session only the output is in a folder.
+    /// Without a recorded session: only the output has a folder.
     pub fn unrecorded(spill: SpillFolder) -> Self {
         Self { spill, images: ImageStore::in_memory() }
     }
@@ -93,12 +88,12 @@ pub fn open_sandbox(
     }
 }
 
-/// Commands run without a sandbox, for this reason.
+/// The result of [`open_sandbox`] without a sandbox, for this reason.
 pub fn no_sandbox(why: &str) -> (Option<Sandbox>, Guarantees) {
     (None, Guarantees { gaps: vec![why.to_owned()], ..Guarantees::none() })
 }
 
-/// Checks that commands cannot write the memory, which later sessions use.
+/// Later sessions use the memory: commands must not write it.
 pub(super) fn check_memory_outside(
     config: &Config,
     places: &[PathBuf],
@@ -155,7 +150,6 @@ pub fn command_exec(config: &Config, writable: &WritableDirs) -> Exec {
     command_exec_with(config, writable, &[])
 }
 
-/// The same, with further variables in their environment.
 pub(super) fn command_exec_with(
     config: &Config,
     writable: &WritableDirs,
@@ -197,14 +191,14 @@ pub fn open_toolbox(
         inquirer: None,
         checked_path: None,
         expected_snapshot: None,
-        diff_size: DiffSize::Preview,
+        draft: None,
     };
     let registry = Registry::new(tools, cx, events.clone(), control.clone(), settings);
     Toolbox { registry, events, exec }
 }
 
-/// The verifier with its own registry of read-only tools: its reads do not count as reads of the model, its
-/// calls are not repetitions of the model's, it asks no user, and the kernel emits its events.
+/// Its registry has read-only tools: its reads do not count as reads of the model, its calls are not repetitions of
+/// the model's, it asks no user, and the kernel emits its events.
 pub(super) fn open_verifier(
     speaker: Option<ConfiguredModel>,
     (options, writable, own): (&Options, &WritableDirs, &StateDirs),
@@ -339,7 +333,7 @@ fn build_policy(
     Ok(policy)
 }
 
-/// Variables that contain keys of providers, whatever their name is: hidden from commands.
+/// Whatever their names are: hidden from commands.
 pub(super) fn secret_variables(config: &Config) -> Vec<String> {
     let presets = config::presets().iter().flat_map(|preset| preset.keys.iter().cloned());
     let own = config.providers.values().filter_map(|provider| provider.api_key_env.clone());

@@ -14,21 +14,18 @@ use agent_record::Log;
 
 /// A recorded session that is to be changed, locked while this exists.
 pub struct RecordedSession {
-    /// As it is shown.
+    /// As displayed.
     id: String,
     workspace: Workspace,
     record: Vec<Event>,
     events: EventStream,
 }
 
-/// What a rewind affects.
+/// The parts of a session that a rewind affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RewindScope {
-    /// The conversation.
     Conversation,
-    /// The changes of files.
     Files,
-    /// Both.
     Both,
 }
 
@@ -37,13 +34,11 @@ pub enum RewindScope {
 pub struct RewindReport {
     /// Nothing was rewound: `files` are those that cannot be restored.
     pub is_refused: bool,
-    /// The files, if any were changed.
     pub files: Option<UndoReport>,
     /// The conversation from the turn on is no longer part of the session.
     pub conversation: bool,
 }
 
-/// Why there is nothing to undo or redo.
 pub(super) fn nothing_to_undo(what: UndoTarget) -> String {
     match what {
         UndoTarget::Turn(turn) => format!("turn {turn} changed no file, or is undone already"),
@@ -54,7 +49,6 @@ pub(super) fn nothing_to_undo(what: UndoTarget) -> String {
     }
 }
 
-/// The event for an undo or a redo.
 pub(super) fn undo_event(report: &UndoReport, what: UndoTarget) -> EventBody {
     let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
     EventBody::TurnUndone {
@@ -102,7 +96,7 @@ impl RecordedSession {
     }
 
     /// Rewinds the session to before a turn. Without `force`, nothing is changed if a file cannot be restored.
-    /// Files come first; if that fails in part all the same, the conversation is not changed.
+    /// Files come first; if this fails in part, the conversation is not changed.
     pub fn rewind(
         &self,
         turn: u32,
@@ -159,7 +153,7 @@ impl RecordedSession {
         Ok(report)
     }
 
-    /// The files that an undo would leave as they are, if there are any.
+    /// Files that an undo would leave unchanged.
     fn refused_files(
         &self,
         what: UndoTarget,

@@ -11,28 +11,27 @@ use crate::config::{self, Config};
 pub struct UsableModel {
     /// `provider/model`.
     pub id: String,
-    /// The source of its key, or the address of the server that lists it.
+    /// Of the key, or the address of the server that lists the model.
     pub source: String,
-    /// The configuration names it, or `auto` chooses it.
+    /// The configuration names the model, or `auto` chooses it.
     pub is_chosen: bool,
-    /// What is known of it.
     pub facts: ModelFacts,
 }
 
-/// The configured models and the known ones of presets with a key; then those that configured and local servers
+/// The configured models and the built-in ones of presets with a key; then those that configured and local servers
 /// list. Also, why a configured one cannot be used.
 pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<String>), OpenError> {
     let variable = |name: &str| std::env::var(name).ok();
     let resolved = |id: &String| {
         config::resolve_model(&Config { model: id.clone(), ..config.clone() }, &variable)
     };
-    let asked = model_servers(config)?.into_iter().map(async |server| {
+    let lists = model_servers(config)?.into_iter().map(async |server| {
         let models = server.models().await;
         (server, models)
     });
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     let (mut listed, mut silent) = (Vec::new(), Vec::new());
-    for (ModelServer { name, endpoint, is_configured: is_own, .. }, models) in join_all(asked).await
+    for (ModelServer { name, endpoint, is_configured: is_own, .. }, models) in join_all(lists).await
     {
         match models {
             Ok(models) => listed.push((name, endpoint.base_url, models)),
@@ -50,7 +49,7 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
             Ok(Some(it)) if it.api_key.is_some() || it.table.api_key_command.is_some() => {
                 found.push((id, it.key_source));
             }
-            // Without a key it is there if its server lists it.
+            // Without a key the model is usable if its server lists it.
             Ok(_) if listed.iter().any(|(name, ..)| id.starts_with(&format!("{name}/"))) => {}
             Ok(_) if silent.iter().any(|name| id.starts_with(&format!("{name}/"))) => {}
             Ok(Some(it)) => problems.push(format!("{id}: no server answers at {}", it.base_url)),
@@ -64,7 +63,7 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
     let chosen = auto.or_else(|| Some(found.first()?.0.clone()));
     let mut usable: Vec<UsableModel> = Vec::with_capacity(found.len());
     for (id, source) in found {
-        if usable.iter().all(|known| known.id != id) {
+        if usable.iter().all(|other| other.id != id) {
             let (is_chosen, facts) = (chosen.as_ref() == Some(&id), model_facts(config, &id));
             usable.push(UsableModel { id, source, is_chosen, facts });
         }

@@ -71,7 +71,7 @@ pub(super) struct AcpArgs {
 }
 
 impl AcpArgs {
-    /// The same options as for a run, which the configuration reads.
+    /// The options of a run, which the configuration reads.
     fn to_run_args(&self, tools: ToolOptions) -> RunArgs {
         RunArgs {
             model: self.model.clone(),
@@ -106,13 +106,13 @@ pub(super) fn run(args: &AcpArgs) -> u8 {
     super::block_on(Box::pin(serve(args, &control, output)), &control)
 }
 
-/// Serves the client until it closes its end, or the program is ended.
+/// Ends when the client closes its end, or the program is ended.
 async fn serve(args: &AcpArgs, control: &SessionControl, output: Output) -> u8 {
     let (demands, received) = unbounded_channel();
     let transport = wire::transport(output.clone());
     let served = CancellationToken::new();
-    // The handlers only pass on what they receive: the connection waits for each of them. (Nobody receives it if the
-    // program is ending.)
+    // Handlers only pass messages on, because the connection waits for each of them. Sending fails
+    // only if the program is ending.
     let cancels = demands.clone();
     let connection = Agent
         .v1()
@@ -139,7 +139,7 @@ async fn serve(args: &AcpArgs, control: &SessionControl, output: Output) -> u8 {
         });
     let ended = tokio::select! {
         ended = connection => ended,
-        // It does not end before its messages are read.
+        // The connection does not end before its messages are read.
         () = async { served.cancelled().await; output.wait_until_stalled().await } => Ok(()),
     };
     if let Err(error) = ended {
@@ -150,7 +150,6 @@ async fn serve(args: &AcpArgs, control: &SessionControl, output: Output) -> u8 {
     control.interrupt_cause().map_or(0, |by| by.ending().exit_code())
 }
 
-/// What this agent can do.
 fn initialize_response(
     version: agent_client_protocol::schema::ProtocolVersion,
 ) -> InitializeResponse {

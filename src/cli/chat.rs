@@ -52,7 +52,7 @@ pub(super) fn run(args: &ChatArgs) -> u8 {
         async {
             let mut ended = Box::pin(run_chat(args, is_plain, !is_plain, &control)).await;
             if matches!(ended, Err(OpenError::NoModel(_))) && args.resume_id() == Some("") {
-                // The session that is chosen may have a model.
+                // The chosen session may have a model.
                 ended = Box::pin(run_chat(args, is_plain, false, &control)).await;
             }
             match ended {
@@ -71,7 +71,7 @@ pub(super) fn run(args: &ChatArgs) -> u8 {
     )
 }
 
-/// Starts the chat's display for a session that takes no messages: on the screen of a terminal, else as lines.
+/// For a session that takes no messages: on the screen of a terminal, else as lines.
 pub(super) fn start_display(root: &Path, config: &LoadedConfig) -> Result<Chat, OpenError> {
     let places = ChatFiles::new(root, None);
     let settings = chat_settings(&ChatArgs::default(), config, &places)?;
@@ -110,18 +110,18 @@ async fn run_chat(
     let mut is_first = true;
     // The session continues the conversation on the screen.
     let mut continues = false;
-    // What the user learns when the next session is open, and the chat's mode; a resumed session keeps its own
+    // Updates for the start of the next session, and the chat's mode; a resumed session keeps its
     // mode.
     let mut begins_with: Vec<ChatUpdate> = Vec::new();
     let mut mode = None;
     let last = loop {
-        let face: Box<dyn Sink> = if continues {
+        let sink: Box<dyn Sink> = if continues {
             Box::new(ContinuationSink(chat.handle.clone()))
         } else {
             Box::new(chat.handle.clone())
         };
-        let faces = vec![face];
-        let mut session = match Box::pin(open_session(&options, control, faces)).await {
+        let sinks = vec![sink];
+        let mut session = match Box::pin(open_session(&options, control, sinks)).await {
             Ok(session) => session,
             Err(error)
                 if is_first
@@ -173,7 +173,7 @@ async fn run_chat(
         let conversing = run_session_loop(&mut session, &options, &places, &mut chat, &mut stored);
         let next = Box::pin(conversing).await;
         options.config.rules.append(&mut stored);
-        // (`-c` resumes no session without a message.)
+        // `-c` resumes no session without a message.
         let is_resumable = session.log_path.is_some() && session.has_begun();
         let id = is_resumable.then(|| session.id().to_owned());
         mode = Some(session.apply_requested_mode());
@@ -229,7 +229,6 @@ async fn run_chat(
     Ok(exit_code(control, shown))
 }
 
-/// The options of the first session.
 fn session_options(
     args: &ChatArgs,
     (root, storage): (PathBuf, Option<Storage>),
@@ -248,7 +247,7 @@ fn session_options(
     })
 }
 
-/// Tells the addresses of servers that the session's commands start, and which commands run in the background.
+/// Reports the addresses of servers that the session's commands start, and the background commands.
 fn watch_commands(session: &Session, handle: &ChatHandle) {
     let (notes, news) = (handle.clone(), handle.clone());
     session.exec().forward_listeners(move |text| notes.send(ChatUpdate::Note(true, text)));
@@ -258,7 +257,6 @@ fn watch_commands(session: &Session, handle: &ChatHandle) {
     });
 }
 
-/// The exit code of the chat, whose screen ended like this.
 fn exit_code(control: &SessionControl, shown: std::io::Result<()>) -> u8 {
     let ended = control.interrupt_cause().filter(|by| *by == Interrupt::Terminate);
     match (ended, shown) {
@@ -271,13 +269,12 @@ fn exit_code(control: &SessionControl, shown: std::io::Result<()>) -> u8 {
     }
 }
 
-/// Opens a session with these options.
 pub(super) async fn open_session(
     options: &Options,
     control: &SessionControl,
-    faces: Vec<Box<dyn Sink>>,
+    sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Session, OpenError> {
-    let opening = Box::pin(Session::open(options.clone(), control.clone(), faces));
+    let opening = Box::pin(Session::open(options.clone(), control.clone(), sinks));
     // The user can cancel waiting for a server that does not respond.
     let cancel = control.cancellation_token();
     match cancel.run_until_cancelled(opening).await {
@@ -286,7 +283,6 @@ pub(super) async fn open_session(
     }
 }
 
-/// Passes requests and news between the user and the session, until the session changes or the chat ends.
 async fn run_session_loop(
     session: &mut Session,
     options: &Options,
@@ -350,7 +346,7 @@ async fn run_session_loop(
                 },
                 done = jobs.next_finished() => ran.extend(done),
                 () = cancel.cancelled() => {
-                    // From outside: there is nothing to interrupt here.
+                    // A signal from outside: nothing runs here that it could interrupt.
                     quits = true;
                 }
                 () = wait_for_signal(&mut resized) => handle.notify_resized(),
@@ -410,7 +406,6 @@ async fn run_session_loop(
     }
 }
 
-/// Runs a command that needs the idle session; returns the text to show, if any.
 fn run_idle_command(
     session: &mut Session,
     options: &Options,
@@ -471,7 +466,6 @@ async fn wait_for_signal(signal: &mut Option<tokio::signal::unix::Signal>) {
     }
 }
 
-/// The pins, one per line.
 fn list_pins(session: &Session) -> String {
     let pins = session.pins().iter().map(|pin| format!("{:>3}  {}\n", pin.id, pin.text));
     let pins: String = pins.collect();
@@ -495,14 +489,13 @@ fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
     session.undo(what, options)
 }
 
-/// A session's timeline.
 fn session_timeline(session_log: Option<&PathBuf>) -> Result<String, String> {
     let path = session_log.ok_or("this session is not recorded")?;
     let loaded = agent_record::load_session(path).map_err(|error| error.to_string())?;
     Ok(agent_record::timeline(&loaded.events))
 }
 
-/// The sessions of the project: short id and description, the latest first.
+/// Short id and description, the latest first.
 fn list_sessions(options: &Options) -> Vec<(String, String)> {
     session::session_descriptions(&options.session_storage())
 }

@@ -50,7 +50,6 @@ fn show_config(options: &ToolOptions) -> Result<String, OpenError> {
     describe_config(&loaded)
 }
 
-/// Every value with its origin, one per line.
 pub(super) fn describe_config(loaded: &LoadedConfig) -> Result<String, OpenError> {
     let table = toml::Table::try_from(&loaded.config)
         .map_err(|error| OpenError::Usage(error.to_string()))?;
@@ -71,7 +70,6 @@ pub(super) fn describe_config(loaded: &LoadedConfig) -> Result<String, OpenError
     Ok(out)
 }
 
-/// The leaf values inside a value, with their keys.
 pub(super) fn collect_leaves(value: &Value, prefix: &str, lines: &mut Vec<(String, String)>) {
     match value {
         Value::Table(table) => {

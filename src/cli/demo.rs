@@ -67,8 +67,8 @@ async fn run_demo(args: &DemoArgs, control: &SessionControl) -> Result<u8, OpenE
     let mut chat = chat::start_display(&root, &config)?;
     let options = Options::new(root.clone(), config, SessionChoice::New, UserDirs::find());
     let concurrent_change = Box::new(ConcurrentChange { file: Some(root.join(FILES[0].0)) });
-    let faces: Vec<Box<dyn Sink>> = vec![Box::new(chat.handle.clone()), concurrent_change];
-    let mut session = Session::open(options, control.clone(), faces).await?;
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(chat.handle.clone()), concurrent_change];
+    let mut session = Session::open(options, control.clone(), sinks).await?;
     let finished = {
         let running = session.run(TASK);
         tokio::pin!(running);
@@ -96,14 +96,13 @@ async fn run_demo(args: &DemoArgs, control: &SessionControl) -> Result<u8, OpenE
     Ok(finished.ending.exit_code())
 }
 
-/// The script, in a separate file that the demo's tools do not see.
+/// In a separate file that the demo's tools do not see.
 fn write_script() -> std::io::Result<tempfile::NamedTempFile> {
     let mut file = tempfile::Builder::new().prefix("agent-demo-").suffix(".script").tempfile()?;
     file.write_all(SCRIPT.as_bytes())?;
     Ok(file)
 }
 
-/// A fresh copy of the bundled project.
 fn create_project(path: Option<ResolvedPath>) -> std::io::Result<PathBuf> {
     let root = match path {
         Some(path) => {
@@ -117,7 +116,7 @@ fn create_project(path: Option<ResolvedPath>) -> std::io::Result<PathBuf> {
         }
     };
     for (name, text) in FILES {
-        // (Another process may create a link at this path.)
+        // Another process may create a link at this path.
         disk::create_file(&root.join(name), 0o644)?.write_all(text.as_bytes())?;
     }
     Ok(root)

@@ -18,10 +18,8 @@ use agent_protocol::format_thousands;
 use agent_protocol::model::ModelErrorKind;
 use agent_protocol::prompt::{Prompt, Prompts};
 
-/// Time limits for the list of models, and for an answer.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
-/// Time limit for the start of MCP servers.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -42,7 +40,6 @@ pub(super) struct DoctorArgs {
     options: ToolOptions,
 }
 
-/// The checks and their results.
 pub(super) struct DoctorReport {
     out: String,
     failed: bool,
@@ -108,7 +105,6 @@ async fn examine(args: &DoctorArgs, control: &SessionControl, report: &mut Docto
     setup.examine(control, report).await;
 }
 
-/// Checks installed programs and the terminal.
 async fn examine_machine(
     root: &Path,
     outside: &HostPrograms,
@@ -146,7 +142,6 @@ async fn examine_machine(
     }
 }
 
-/// The setup of a session.
 pub(super) struct DoctorSetup {
     root: PathBuf,
     add_dirs: Vec<PathBuf>,
@@ -197,7 +192,6 @@ impl DoctorSetup {
         }
     }
 
-    /// One line for each MCP server.
     async fn examine_servers(&self, report: &mut DoctorReport) {
         if self.config.config.mcp.servers.is_empty() {
             return;
@@ -228,7 +222,7 @@ impl DoctorSetup {
         mcp.close().await;
     }
 
-    /// The setup of a chat. Its server is not contacted: the chat shows whether it responds.
+    /// The server is not contacted: the chat shows whether it responds.
     pub(super) fn from_chat(options: &Options, add_dirs: &[PathBuf], model: &str) -> Self {
         let mut config = options.config.clone();
         model.clone_into(&mut config.config.model);
@@ -236,7 +230,7 @@ impl DoctorSetup {
         Self { root, add_dirs, config, dirs: options.dirs.clone(), contacts_server: false }
     }
 
-    /// The report for a chat. Blocks: reads the memory, and tests the sandbox.
+    /// Blocks: reads the memory, and tests the sandbox.
     pub(super) fn report(&self, control: &SessionControl) -> std::io::Result<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut report = DoctorReport { out: String::new(), failed: false };
@@ -307,7 +301,7 @@ impl DoctorSetup {
     }
 }
 
-/// Tries a server with at most two small requests: the list of its models, and a message.
+/// Sends at most two small requests: the list of models, and a message.
 async fn examine_server(
     endpoint: &Endpoint,
     what: &str,
@@ -343,7 +337,7 @@ async fn examine_server(
     }
 }
 
-/// The memory's path and state; reads the whole file.
+/// Reads the whole file.
 fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut DoctorReport) {
     if !config.learning.enabled {
         return report.warn(

@@ -8,8 +8,8 @@ use crate::config::UserDirs;
 use agent_host::exec;
 use agent_protocol::disk;
 
-/// The text after editing it in the user's editor. The text and the editor's working directory are a private
-/// folder, so that files of the project (a replacement of this file, editor settings) have no effect.
+/// The text and the editor's working directory are in a private folder, so that files of the
+/// project (a replacement of this file, editor settings) have no effect.
 pub(super) async fn edit_text(
     text: &str,
     outside: &HostPrograms,
@@ -32,7 +32,7 @@ pub(super) async fn edit_text(
     disk::read_small_text_without_links(&path).map_err(failed)
 }
 
-/// `vi` is on the path of the environment that editors get.
+/// Searches the path of the environment that editors get.
 fn has_vi(outside: &HostPrograms) -> bool {
     let variables = outside.environment();
     let path = variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path);
@@ -40,12 +40,12 @@ fn has_vi(outside: &HostPrograms) -> bool {
     folders.any(|folder| folder.join("vi").is_file())
 }
 
-/// A private folder for what the user writes or pastes, removed on drop.
+/// For text that the user writes or pastes. Removed on drop.
 pub(super) struct PrivateFolder(pub(super) PathBuf);
 
 impl PrivateFolder {
-    /// In the agent's directory, which every sandbox hides; in the temporary directory commands of another
-    /// session may write. The latter is used only if the former cannot be created.
+    /// In the agent's directory, which every sandbox hides. Only if that fails, in the temporary
+    /// directory, where commands of another session may write.
     pub(super) fn create(outside: &HostPrograms, dirs: Option<&UserDirs>) -> io::Result<Self> {
         let name = format!("draft-{}", uuid::Uuid::now_v7());
         let own = dirs.map(|dirs| outside.resolve(&dirs.state).join(&name));

@@ -21,7 +21,7 @@ use agent_record::eval::variants;
 use prepare::{PreparedVariant, SCRIPT, load_config};
 use results::EvaluationResults;
 
-/// After so many runs in a row that could not be carried out, the evaluation stops.
+/// The evaluation stops after this number of failed runs in a row.
 const MAX_ERRORS: usize = 3;
 
 #[derive(Debug, Args)]
@@ -117,7 +117,6 @@ async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8,
     Ok(exit_code(args, &report, is_complete))
 }
 
-/// Says how to continue.
 fn print_continue_hint(report: &EvaluationReport, output: &Path) {
     agent_ui::print_notice(&format!(
         "{} of {} runs have no result; the same command with -o {} continues",
@@ -151,7 +150,7 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// Carries out the runs that have no result. Returns whether all of them have one.
+    /// Returns whether every run has a result.
     async fn run_all(
         &self,
         runs: &[PlannedRun],
@@ -190,7 +189,7 @@ impl Trials<'_> {
             };
             let (directory, cancel) = (&directory, &cancel);
             async move {
-                // (One that has not begun when the user interrupts does not begin.)
+                // A run that has not begun when the user interrupts does not begin.
                 if cancel.is_cancelled() {
                     return None;
                 }
@@ -221,7 +220,6 @@ impl Trials<'_> {
     }
 }
 
-/// One run, for the progress.
 fn progress_line(run: &RunResult) -> String {
     let what = format!("{} · {} · repetition {}", run.task, run.variant, run.repetition);
     let steps =
@@ -237,7 +235,6 @@ fn progress_line(run: &RunResult) -> String {
     }
 }
 
-/// A part of a file name.
 fn to_file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
 }

@@ -19,27 +19,22 @@ use agent_protocol::event::{
 use agent_protocol::prompt::Prompts;
 use agent_record::{Log, SummarySink};
 
-/// Which tools there are.
 #[derive(Clone, Copy)]
 pub(super) enum ToolSelection {
     /// All that need no session, and those of MCP servers.
     All,
-    /// Those whose names it accepts.
+    /// Tools whose names the function accepts.
     Only(fn(&str) -> bool),
 }
 
-/// Whether the calls are recorded as a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordingMode {
-    /// They are not.
     Off,
-    /// They are, or a notice says why not.
+    /// If recording fails, a notice says why.
     IfPossible,
-    /// They are.
     Required,
 }
 
-/// The registry, and the record of its calls.
 pub(super) struct GuardedTools {
     pub(super) toolbox: Toolbox,
     pub(super) prompts: Prompts,
@@ -47,7 +42,6 @@ pub(super) struct GuardedTools {
     record: Option<SessionRecord>,
 }
 
-/// The session as which the calls are recorded.
 struct SessionRecord {
     log: PathBuf,
     start: SessionStarted,
@@ -56,7 +50,8 @@ struct SessionRecord {
 }
 
 impl GuardedTools {
-    /// Begins the recorded session; again without effect. It begins with the first call, so that there is none without.
+    /// The first call begins the session, so that there is none without calls. Repeating it has no
+    /// effect.
     pub(super) fn begin_session(&self) -> Result<(), String> {
         let Some(record) = &self.record else { return Ok(()) };
         let events = &self.toolbox.events;
@@ -72,14 +67,13 @@ impl GuardedTools {
         record.begin_result.get_or_init(begin).clone()
     }
 
-    /// Takes the first checkpoint in the background, so that the first change need not wait for it.
+    /// In the background, so that the first change need not wait for it.
     pub(super) fn take_first_checkpoint(&self) {
         if let Some(checkpoints) = self.toolbox.registry.cx().workspace.checkpoints() {
             checkpoints.spawn_first_manifest();
         }
     }
 
-    /// Ends remaining processes of commands, and the session.
     pub(super) async fn close(&self) {
         self.toolbox.exec.shutdown_and_wait().await;
         self.mcp.close().await;
@@ -95,7 +89,7 @@ impl GuardedTools {
     }
 }
 
-/// `runs_commands`: otherwise no sandbox is needed.
+/// `runs_commands`: a sandbox is needed.
 pub(super) fn open(
     options: &ToolOptions,
     tools: ToolSelection,
@@ -131,7 +125,7 @@ pub(super) fn open(
             let why = "--record: no state directory can be written";
             return Err(OpenError::Usage(why.to_owned()));
         }
-        // Spilled output is kept after the call, for the user.
+        // The user may need spilled output after the call.
         Some(_) | None => {
             ToolStorage::unrecorded(SpillFolder::kept_for_a_day(masker.clone(), writable.places()))
         }
@@ -148,7 +142,7 @@ pub(super) fn open(
     let cwd = workspace.root().display().to_string();
     let exec = app::command_exec(&config.config, &writable);
     let mut mcp = McpServers::default();
-    // (Without a model there are no sub-agents.)
+    // Without a model there are no sub-agents.
     let mut offered = tools::all_tools();
     match tools {
         ToolSelection::All => {

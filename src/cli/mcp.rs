@@ -87,7 +87,6 @@ pub(super) fn run(command: McpCommand) -> u8 {
     }
 }
 
-/// The configured servers with their settings, for a project.
 fn configured_servers(options: &ToolOptions) -> Result<McpServers, OpenError> {
     let root = options::project_root(options.cwd.as_deref())?;
     let dirs = UserDirs::find();
@@ -128,7 +127,7 @@ fn list(options: &ToolOptions) -> Result<String, OpenError> {
     Ok(if out.is_empty() { format!("{NO_SERVERS}\n") } else { out })
 }
 
-/// The configuration file: the user's, or the project's.
+/// `project`: the project's file, else the user's.
 fn config_file(project: bool) -> Result<PathBuf, OpenError> {
     let folder = if project {
         let folder = options::project_root(None)?.join(AGENT_DIR);

@@ -134,10 +134,8 @@ impl From<StoreError> for OpenError {
     }
 }
 
-/// The user's memory, in the context of a project.
 struct ProjectMemory {
     store: SqliteStore,
-    /// The project's identity.
     project: String,
     root: PathBuf,
     storage: Storage,
@@ -155,7 +153,7 @@ impl ProjectMemory {
         })
     }
 
-    /// With a configuration that is loaded; `tell` receives notices for the user, one line each.
+    /// `tell` receives notices for the user, one line each.
     fn with_config(
         root: PathBuf,
         config: Config,
@@ -176,7 +174,7 @@ impl ProjectMemory {
         Scope::Project(self.project.clone())
     }
 
-    /// The scopes of a range; empty: all.
+    /// Empty: all.
     fn scopes(&self, range: &ScopeArgs) -> Vec<Scope> {
         match (range.all, range.project, range.user) {
             (true, _, _) => Vec::new(),
@@ -186,7 +184,7 @@ impl ProjectMemory {
         }
     }
 
-    /// The lesson with this id, or the only one whose id begins like this.
+    /// `id`: an id, or the beginning of exactly one.
     fn find_lesson(&self, id: &str) -> Result<Lesson, OpenError> {
         let found = if id.is_empty() { None } else { self.store.find_lesson(id)? };
         found.ok_or_else(|| {
@@ -197,7 +195,6 @@ impl ProjectMemory {
         })
     }
 
-    /// A text of the user to store, in one line.
     fn check_text(&self, text: &str) -> Result<String, OpenError> {
         const MAX: usize = 1000;
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -209,7 +206,7 @@ impl ProjectMemory {
             }
             _ => {}
         }
-        // It would be sent to a model with every task that it matches.
+        // The text would be sent to a model with every task that it matches.
         let is_masked = *app::build_masker(&self.config, &[])?.mask(&text) != text;
         if is_masked || lesson_filter::contains_secret(&text) {
             return wrong("it contains something that looks like a secret; leave that out");
@@ -222,7 +219,6 @@ fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
-/// A date for display.
 fn format_day(ms: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string());
     time.map_or_else(|_| "-".to_owned(), |time| time.chars().take(10).collect())

@@ -123,11 +123,11 @@ fn dispatch() -> u8 {
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(mut error) => {
-            // A wrong option does not lead to the one that allows everything.
+            // An unknown option must not suggest the one that allows everything.
             if error.get(ContextKind::SuggestedArg) == Some(&ContextValue::String("--yolo".into()))
             {
                 error.remove(ContextKind::SuggestedArg);
-                // It names the suggestion, too.
+                // The usage names the suggestion, too.
                 error.remove(ContextKind::Usage);
             }
             // clap writes help to standard output and errors to standard error.
@@ -169,8 +169,8 @@ fn dispatch() -> u8 {
     }
 }
 
-/// The command line. `agent -p` accepts the options of `run`; those that are not for the chat too are hidden,
-/// and documented there.
+/// `agent -p` accepts the options of `run`. Those that the chat lacks are hidden, and documented
+/// there.
 fn build_command() -> clap::Command {
     let of_chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
     Cli::command()
@@ -179,7 +179,7 @@ fn build_command() -> clap::Command {
         )
         .mut_args(|arg| match arg.get_id().as_str() {
             "print" => arg,
-            // (Values with descriptions would spread every option over several lines.)
+            // Values with descriptions would spread every option over several lines.
             "permission_mode" => {
                 let modes = PermissionMode::value_variants().iter().map(|mode| mode.as_str());
                 let modes = modes.collect::<Vec<_>>().join(", ");
@@ -197,12 +197,10 @@ fn build_command() -> clap::Command {
         })
 }
 
-/// A program reads the output or writes the input, as only `run` has them.
 fn is_driven_by_program(args: &RunArgs) -> bool {
     args.output_format != OutputFormat::Text || args.input_format != InputFormat::Text
 }
 
-/// Why there is no chat with these options: one is only for `run`.
 fn run_only_option_error(matches: &clap::ArgMatches) -> Option<String> {
     let command = build_command();
     let of_chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
@@ -219,7 +217,7 @@ fn run_only_option_error(matches: &clap::ArgMatches) -> Option<String> {
     ))
 }
 
-/// Why this word does not start a chat: a command was probably meant. A message contains a space.
+/// One word is probably a command: a message contains a space.
 fn unknown_command_error(args: &RunArgs) -> Option<String> {
     let word = args.task.first().filter(|word| !word.trim().contains(char::is_whitespace))?;
     let command = Cli::command();
@@ -264,7 +262,7 @@ fn write_man_pages(dir: &std::path::Path) -> u8 {
     }
 }
 
-/// A link in place of a page may have been created by a command: it is replaced.
+/// Replaces a link in place of a page: a command may have created it.
 fn write_pages(command: &clap::Command, dir: &std::path::Path) -> std::io::Result<()> {
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         write_pages(inner, dir)?;
@@ -277,7 +275,6 @@ fn write_pages(command: &clap::Command, dir: &std::path::Path) -> std::io::Resul
     disk::open_file(&path)?.set_permissions(Permissions::from_mode(0o644))
 }
 
-/// Runs async work on this thread until it ends, with the signals that interrupt it.
 fn block_on(
     work: impl Future<Output = u8>,
     control: &agent_protocol::control::SessionControl,
@@ -285,7 +282,7 @@ fn block_on(
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let code = runtime.block_on(signals::run_with_signals(work, control));
-            // A blocking thread that ignores its cancellation does not delay the exit.
+            // A blocking thread that ignores its cancellation must not delay the exit.
             runtime.shutdown_background();
             code
         }

@@ -24,12 +24,11 @@ pub(super) use compatible::{
 };
 pub(super) use rules::PermissionModeArg;
 
-/// Why `--fork` alone is wrong.
 pub(super) const FORK_USAGE: &str = "--fork goes with -c (the latest session) or --resume ID";
-/// How a key of `--set` that names a prompt begins.
+/// Begins a key of `--set` that names a prompt.
 pub(super) const PROMPT_KEY_PREFIX: &str = "prompts.";
 
-/// A key of the configuration, its value, and the option that sets it.
+/// Key, value, and the option that sets it.
 type Setting = (String, Value, String);
 
 /// The folder and the permissions.
@@ -176,7 +175,6 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    /// The lines that are written besides.
     pub(super) fn further_lines(&self) -> StreamJsonOptions {
         let Self { include_partial_messages, include_hook_events, .. } = *self;
         StreamJsonOptions {
@@ -186,7 +184,7 @@ impl RunArgs {
     }
 }
 
-/// The project's root: `-C`, or the working directory.
+/// `-C`, or the working directory.
 pub(super) fn project_root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     let Some(path) = cwd else {
         let root = current_dir()?;
@@ -201,15 +199,15 @@ pub(super) fn project_root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     if !root.is_dir() {
         return Err(wrong("is a file; name a folder".to_owned()));
     }
-    // (The working directory may have been removed.)
+    // The working directory may have been removed.
     let given =
         current_dir().map_or_else(|_| path.to_owned(), |here| logical_cwd(&here).join(path));
     check_links(&given, &root)?;
     Ok(root)
 }
 
-/// The sessions that contain this one: those of the project at `root`, or of the project that has it, with
-/// that project's directory.
+/// The storage that has this session: that of the project at `root`, or of another project, then
+/// with its directory.
 pub(super) fn find_session_storage(
     root: &Path,
     id: &str,
@@ -223,8 +221,8 @@ pub(super) fn find_session_storage(
     Ok(elsewhere.map_or((here, None), |(storage, own)| (storage, Some(own))))
 }
 
-/// The working directory, which for a session of this id (or part of it) is where it is recorded. A session of
-/// another project works in its own directory unless `-C` names one.
+/// The root for a session; `id` may be the beginning of one. A session of another project works in
+/// its own directory unless `-C` names one.
 pub(super) fn root_for_session(
     cwd: Option<&Path>,
     id: Option<&str>,
@@ -244,7 +242,7 @@ pub(super) fn root_for_session(
     Ok((self::project_root(Some(&own))?, Some(storage)))
 }
 
-/// The working directory as `PWD` names it, if that is the same directory.
+/// As in `PWD`, if that is the same directory.
 fn logical_cwd(here: &Path) -> PathBuf {
     let pwd = std::env::var_os("PWD").map(PathBuf::from).filter(|path| path.is_absolute());
     let pwd = pwd.filter(|path| path.canonicalize().is_ok_and(|path| path == here));
@@ -261,7 +259,7 @@ fn check_links(path: &Path, root: &Path) -> Result<(), OpenError> {
     let is_own =
         |name: Component<'_>| [".git", AGENT_DIR].iter().any(|own| name.as_os_str() == *own);
     for link in disk::links_in_path(path) {
-        // (A project may be inside another.)
+        // A project may be inside another.
         let above = link.ancestors().skip(1).filter(|folder| !is_home(folder)).filter(is_project);
         let holds_root = |project: &Path| {
             let below = root.strip_prefix(project);
@@ -282,8 +280,8 @@ fn check_links(path: &Path, root: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The working directory. The system's path contains no links; it is not resolved again, as it may name
-/// another folder by now.
+/// The system's path contains no links. It is not resolved again, because it may name another
+/// folder by now.
 fn current_dir() -> Result<PathBuf, OpenError> {
     let failed = |error| OpenError::Usage(format!("the current folder: {error}"));
     let path = std::env::current_dir().map_err(failed)?;
@@ -298,18 +296,16 @@ fn current_dir() -> Result<PathBuf, OpenError> {
     )))
 }
 
-/// Resolves a path that the user gave relative to the working directory; commands could have created links in
-/// it.
+/// Relative to the working directory, in which commands could have created links.
 pub(super) fn resolve_path(path: &Path) -> Result<ResolvedPath, OpenError> {
     let here = current_dir()?;
     let loaded = load_config(&here, UserDirs::find().as_ref(), &ToolOptions::default(), None);
-    // (With an invalid configuration there are no sessions that could write elsewhere.)
+    // With an invalid configuration there are no sessions that could write elsewhere.
     let config = loaded.map(|loaded| loaded.config).unwrap_or_default();
     let writable = WritableDirs::from_config(&config, &here, &[]);
     Ok(ResolvedPath::resolve(&here.join(path), writable.places()))
 }
 
-/// The active configuration of a folder, with these options.
 pub(super) fn load_config(
     root: &Path,
     dirs: Option<&UserDirs>,
@@ -321,14 +317,14 @@ pub(super) fn load_config(
     let meaning = compatible.config_overrides()?;
     let mut sources = Sources {
         user_file: dirs.map(|dirs| dirs.config.join(config::FILE_NAME)),
-        // (In a project that is the home it is the project's.)
+        // In a project that is the home, the file is the project's.
         user_settings: std::env::home_dir()
             .filter(|home| of_user && home.canonicalize().is_ok_and(|home| home != root))
             .map(|home| home.join(".claude/settings.json")),
         project_file: of_project.then(|| root.join(AGENT_DIR).join(config::FILE_NAME)),
         trust: if tools.trust { Trust::Once } else { config::folder_trust(dirs, root) },
         environment: environment_settings(),
-        // (A single option outranks the settings.)
+        // A single option outranks the settings.
         command_line: [meaning.values, command_line_settings(tools, run)?].concat(),
         prompts: prompt_overrides(tools, run)?,
     };
@@ -340,7 +336,7 @@ pub(super) fn load_config(
     }
     rules::apply_restrictions(&mut loaded);
     if run.is_some_and(|run| run.effort.is_some()) {
-        // The command line outranks what is configured for single models.
+        // The command line outranks the configuration of single models.
         loaded.config.models.values_mut().for_each(|table| table.effort = None);
     }
     compatible.check_mode(&loaded)?;
@@ -440,7 +436,6 @@ fn parse_assignment(assignment: &str) -> Result<(&str, &str), OpenError> {
     parts.ok_or_else(|| OpenError::Usage(format!("--set {assignment:?}: write KEY=VALUE")))
 }
 
-/// The prompts of `--system-prompt` and of `--set prompts.NAME=FILE`.
 fn prompt_overrides(
     tools: &ToolOptions,
     run: Option<&RunArgs>,
@@ -459,11 +454,10 @@ fn prompt_overrides(
     Ok(prompts)
 }
 
-/// The server of this model, from the command line.
 fn server_settings(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
-    // `auto`, or a plain name, with a given server uses the `openai` provider.
+    // `auto`, or a plain name, with a server on the command line uses the `openai` provider.
     let provider = model.split_once('/').map_or("openai", |(provider, _)| provider);
-    // (`qwen3:8b` is a name, too.)
+    // `qwen3:8b` is a name, too.
     let is_name = run.base_url.is_some()
         && model != "auto"
         && !model.contains('/')
@@ -482,7 +476,6 @@ fn server_settings(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
         .collect()
 }
 
-/// The value as TOML, or else as text.
 fn toml_value(text: &str) -> Value {
     toml::from_str::<toml::Table>(&format!("value = {text}"))
         .ok()

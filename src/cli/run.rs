@@ -23,9 +23,8 @@ use agent_protocol::most_similar;
 use agent_protocol::prompt::Prompts;
 use agent_ui::{OutputFormat, StreamJsonOptions, Verbosity, tui};
 
-/// How long the exit waits for distillation.
 const DISTILLATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Around piped text that is added to a task.
+/// Surrounds piped text that is added to a task.
 const BEFORE_PIPED: &str = "\n\n<stdin>\n";
 const AFTER_PIPED: &str = "\n</stdin>";
 /// Time until a silent pipe next to a task is reported, and until it is an error.
@@ -36,11 +35,11 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     if args.input_format == InputFormat::StreamJson {
         return sdk::run(args);
     }
-    // (A list of rules may have taken the task.)
+    // A list of rules may have taken the task.
     let checked = session_choice(args).and_then(|_| args.tools.check_rules());
-    let asked =
+    let input =
         checked.map_err(|error| error.to_string()).and_then(|()| TaskInput::read(&args.task));
-    let task = match asked {
+    let task = match input {
         Ok(task) => task,
         Err(reason) => {
             agent_ui::print_notice(&reason);
@@ -50,12 +49,12 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     let control = SessionControl::default();
     super::block_on(
         async {
-            let face = agent_ui::sink_for_format(
+            let sink = agent_ui::sink_for_format(
                 args.output_format,
                 verbosity(args),
                 args.further_lines(),
             );
-            match Box::pin(run_task(args, task, &control, vec![face])).await {
+            match Box::pin(run_task(args, task, &control, vec![sink])).await {
                 Ok(code) => code,
                 Err(error) => {
                     let code = error.exit_code();
@@ -72,7 +71,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     )
 }
 
-/// The options of a session; `default_mode`: see [`Options`].
+/// `default_mode`: see [`Options`].
 pub(super) fn session_options(
     args: &RunArgs,
     default_mode: PermissionMode,
@@ -91,7 +90,8 @@ pub(super) fn session_options(
         options::root_for_session(args.tools.cwd.as_deref(), args.resume.as_deref())?;
     let dirs = UserDirs::find();
     let config = options::load_config(&root, dirs.as_ref(), &args.tools, Some(args))?;
-    // Nobody may be there to read a warning, and the exit code would say that the checks passed.
+    // Without a user the warning may stay unread, and the exit code would say that the checks
+    // passed.
     if let (Some(why), true) = (&config.untrusted_checks, args.check.is_empty()) {
         return Err(OpenError::Usage(format!(
             "{AGENT_DIR}/config.toml wants checks to be run, and {why}, or give --check yourself"
@@ -117,7 +117,7 @@ async fn run_task(
     args: &RunArgs,
     task: TaskInput,
     control: &SessionControl,
-    faces: Vec<Box<dyn Sink>>,
+    sinks: Vec<Box<dyn Sink>>,
 ) -> Result<u8, OpenError> {
     let mut options = session_options(args, PermissionMode::AutoEdit)?;
     args.compatible.warn_without_host()?;
@@ -141,8 +141,8 @@ async fn run_task(
         }
         None => None,
     };
-    let mut session = Session::open(options, control.clone(), faces).await?;
-    // (A pipe or a terminal has no length.)
+    let mut session = Session::open(options, control.clone(), sinks).await?;
+    // A pipe or a terminal has no length.
     _ = output_file.as_ref().map(|file| file.set_len(0));
     for notice in &session.notices {
         agent_ui::print_notice(notice);
@@ -190,7 +190,6 @@ fn session_choice(args: &RunArgs) -> Result<SessionChoice, OpenError> {
     Ok(which)
 }
 
-/// `--resume` without an id: lists the sessions.
 fn missing_session_id(args: &RunArgs) -> OpenError {
     let mut why =
         "--resume needs the id of a session, or its beginning or end; -c takes the latest"
@@ -212,7 +211,6 @@ fn verbosity(args: &RunArgs) -> Verbosity {
     }
 }
 
-/// A task from the command line, from standard input, or both.
 struct TaskInput {
     given: String,
     piped: String,
@@ -243,7 +241,6 @@ impl TaskInput {
         Ok(Self { given: given.to_owned(), piped: piped.trim_end().to_owned() })
     }
 
-    /// The message, with the text of the command that it names.
     fn to_user_input(
         &self,
         command: impl Fn(&str) -> Result<UserInput, OpenError>,
@@ -264,7 +261,7 @@ impl TaskInput {
     }
 }
 
-/// The message for a task that may begin with a command or a skill: `/name arguments`.
+/// A task may begin with a command or a skill: `/name arguments`.
 pub(super) fn expand_own_command(
     task: &str,
     root: &Path,
@@ -281,7 +278,7 @@ pub(super) fn expand_own_command(
     if let Some(command) = CustomCommand::find(&commands, name) {
         return Ok(command.expand_to_message(arguments.trim()));
     }
-    // The session asks the server for its text. A path is no command.
+    // The session asks the server for the text of the prompt. A path is no command.
     if name.starts_with(MCP_PROMPT_PREFIX) || Path::new("/").join(name).exists() {
         return Ok(task.into());
     }
@@ -299,15 +296,15 @@ pub(super) fn expand_own_command(
     Err(OpenError::Usage(format!("there is no command /{name}: {hint}")))
 }
 
-/// Standard input is a pipe, a socket or a file with content to read. A terminal or `/dev/null` is not.
+/// A pipe, a socket or a file with content; not a terminal or `/dev/null`.
 fn is_stdin_piped() -> bool {
     std::fs::metadata("/dev/stdin")
         .map(|metadata| metadata.file_type())
         .is_ok_and(|kind| kind.is_fifo() || kind.is_socket() || kind.is_file())
 }
 
-/// Reads a pipe that is given in addition to a task. A pipe without data is reported, and then an error: some
-/// programs leave a pipe open without writing to it.
+/// A pipe without data is reported, and then an error: some programs leave a pipe open without
+/// writing to it.
 fn read_piped_input() -> Result<String, String> {
     enum PipeRead {
         FirstByte,

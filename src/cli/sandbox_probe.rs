@@ -11,12 +11,11 @@ use agent_host::exec::{Command, Exec};
 use agent_host::workspace::Workspace;
 use agent_protocol::control::SessionControl;
 
-/// How to improve the sandbox, if it has gaps.
 const FIX: &str = "permit user namespaces (sysctl user.max_user_namespaces, \
                    kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), \
                    or use a kernel from 6.12 on";
 
-/// An escape attempt: a line that prints something only if it succeeds.
+/// The line prints something only if the escape succeeds.
 struct EscapeAttempt {
     what: &'static str,
     line: &'static str,
@@ -136,7 +135,6 @@ pub(super) async fn examine_sandbox(
     }
 }
 
-/// The paths that exist, and how many do not.
 fn describe_paths(paths: &[PathBuf]) -> String {
     let existing = paths.iter().filter(|path| path.symlink_metadata().is_ok());
     let mut shown: Vec<String> = existing.map(|path| path.display().to_string()).collect();

@@ -14,7 +14,7 @@ use crate::config::UserDirs;
 
 pub(super) use show::{format_session_list, session_descriptions};
 
-/// Limit: sessions that are offered; `agent session list` lists all.
+/// `agent session list` shows all.
 const MAX_PICK: usize = 20;
 
 #[derive(Debug, Subcommand)]
@@ -104,7 +104,7 @@ pub(super) fn exit_code(done: Result<u8, OpenError>) -> u8 {
     })
 }
 
-/// Lets the user choose one of several sessions, the latest first. Without a terminal, the error names them.
+/// The latest first. Without a terminal, the error names the sessions.
 pub(super) fn pick_session(
     storage: &Storage,
     ids: &[String],
@@ -120,7 +120,7 @@ pub(super) fn pick_session(
     Ok(ids[picked].clone())
 }
 
-/// The sessions of this project, or of the one that has this session.
+/// That of this project, or of the project that has the session.
 pub(super) fn session_storage(
     project_args: &ProjectArgs,
     id: Option<&str>,
@@ -132,7 +132,6 @@ pub(super) fn session_storage(
     })
 }
 
-/// Where a session is recorded, and its id.
 pub(super) fn find_session(one: &SessionArgs) -> Result<(Storage, String), OpenError> {
     let storage = session_storage(&one.project_args, one.id.as_deref())?;
     let id = storage.resolve_session_id(one.id.as_deref())?;

@@ -4,7 +4,6 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use agent_protocol::control::{Interrupt, SessionControl};
 
-/// Runs the work; signals are passed to `control`.
 pub(super) async fn run_with_signals(
     work: impl Future<Output = u8>,
     control: &SessionControl,

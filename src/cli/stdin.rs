@@ -5,18 +5,16 @@ use std::io::{self, ErrorKind, Read as _};
 
 use tokio::sync::mpsc;
 
-/// Limit of a line of a program in bytes: a message may contain images.
+/// Bytes: a message may contain images.
 pub(super) const MAX_LINE: usize = 64 << 20;
 
-/// What was read.
 pub(super) enum InputLine {
-    /// A line, with its end unless it is the last one.
+    /// With its line end, unless it is the last one.
     Line(Vec<u8>),
-    /// A line that is longer than the limit, and was dropped.
     TooLong,
 }
 
-/// The lines of standard input, batched as they arrive.
+/// Each batch has the lines that arrived together.
 pub(super) fn read_lines(limit: usize) -> mpsc::Receiver<io::Result<Vec<InputLine>>> {
     // A capacity of one slows the writer down to our speed.
     let (sender, receiver) = mpsc::channel(1);
@@ -41,12 +39,9 @@ pub(super) fn read_lines(limit: usize) -> mpsc::Receiver<io::Result<Vec<InputLin
     receiver
 }
 
-/// Splits what is read into lines.
 struct LineSplitter {
     limit: usize,
-    /// An incomplete line.
     partial: Vec<u8>,
-    /// The rest of a line that is too long is dropped.
     is_dropping: bool,
 }
 

@@ -11,28 +11,26 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How much may wait to be read, in bytes, before models wait for the reader.
+/// Bytes that may wait to be read before models wait for the reader.
 const BACKLOG_LIMIT: usize = 1 << 20;
-/// How much may wait at all. A program that lets more answers wait counts as gone.
+/// Bytes that may wait at all. A program that lets more answers wait counts as gone.
 const MAX_WAITING: usize = 64 << 20;
 /// How long the exit waits for a program that does not read.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// How much is written at once.
 const CHUNK_SIZE: usize = 64 << 10;
 
-/// Standard output. Copies share it.
+/// Copies share the queue.
 #[derive(Clone)]
 pub(super) struct Output(Arc<OutputQueue>);
 
 struct OutputQueue {
     lines: Sender<Vec<u8>>,
-    /// What was not written yet, in bytes.
+    /// Bytes that are not written yet.
     backlog: watch::Sender<usize>,
     lost: CancellationToken,
 }
 
 impl Output {
-    /// Starts the thread that writes.
     pub(super) fn open() -> io::Result<Self> {
         let (lines, queue) = channel();
         let (waiting, lost) = (watch::Sender::new(0), CancellationToken::new());
@@ -42,7 +40,7 @@ impl Output {
             is_lost.cancel();
         };
         let is_lost = lost.clone();
-        // Its end of a pipe or a socket may close while nothing is written.
+        // The program may close its end of a pipe or a socket while nothing is written.
         let watch = move || {
             agent_ui::wait_until_stdout_closed();
             is_lost.cancel();
@@ -52,7 +50,7 @@ impl Output {
         Ok(Self(Arc::new(OutputQueue { lines, backlog: waiting, lost })))
     }
 
-    /// Adds data, which ends a line. Never waits; false if the program is gone.
+    /// `data` ends a line. Never waits; `false` if the program is gone.
     pub(super) fn enqueue(&self, data: Vec<u8>) -> bool {
         let OutputQueue { lines, backlog: waiting, lost } = &*self.0;
         let mut is_too_much = false;
@@ -66,7 +64,6 @@ impl Output {
         !lost.is_cancelled() && lines.send(data).is_ok()
     }
 
-    /// Adds a line of JSON.
     pub(super) fn enqueue_json(&self, value: &Value) -> bool {
         self.enqueue(format!("{value}\n").into_bytes())
     }
@@ -76,27 +73,25 @@ impl Output {
         &self.0.lost
     }
 
-    /// The models of this session wait while the program is behind.
     pub(super) fn pace_models(&self, control: &SessionControl) {
         control.track_unread_output(self.0.backlog.subscribe(), BACKLOG_LIMIT);
     }
 
-    /// More waits than the program should miss.
     pub(super) fn is_behind(&self) -> bool {
         *self.0.backlog.borrow() > BACKLOG_LIMIT
     }
 
-    /// Waits until the program is not behind, or is gone.
+    /// Also ends when the program is gone.
     pub(super) async fn wait_for_room(&self) {
         self.wait_for_backlog(BACKLOG_LIMIT).await;
     }
 
-    /// Waits until everything is written, or the program is gone.
+    /// Also ends when the program is gone.
     pub(super) async fn wait_until_written(&self) {
         self.wait_for_backlog(0).await;
     }
 
-    /// The same, but only as long as the program reads.
+    /// Waits only as long as the program reads.
     pub(super) async fn finish(&self) {
         tokio::select! {
             () = self.wait_until_written() => {}
@@ -104,10 +99,10 @@ impl Output {
         }
     }
 
-    /// Waits until the program has read nothing for some time.
+    /// Ends when the program has read nothing for `STALL_TIMEOUT`.
     pub(super) async fn wait_until_stalled(&self) {
         let mut waiting = self.0.backlog.subscribe();
-        // (Each piece that is read is a change.)
+        // Each piece that is read is a change.
         while matches!(tokio::time::timeout(STALL_TIMEOUT, waiting.changed()).await, Ok(Ok(()))) {}
     }
 
@@ -123,7 +118,6 @@ impl Output {
     }
 }
 
-/// For the faces of a session.
 impl io::Write for Output {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         if self.enqueue(data.to_owned()) {
@@ -138,7 +132,6 @@ impl io::Write for Output {
     }
 }
 
-/// Writes until the program is gone.
 fn write_queue(queue: &Receiver<Vec<u8>>, waiting: &watch::Sender<usize>) {
     while let Ok(data) = queue.recv() {
         for piece in data.chunks(CHUNK_SIZE) {

@@ -4,8 +4,8 @@ use std::io::{BufRead as _, IsTerminal as _};
 
 use crate::app::OpenError;
 
-/// Whether the user agrees. Without a terminal this is an error: `about` says what needs confirmation, and
-/// that `--yes` confirms it.
+/// Without a terminal this is an error: `about` says what needs confirmation, and that `--yes`
+/// confirms it.
 pub(super) fn confirm(question: &str, about: &str) -> Result<bool, OpenError> {
     if !std::io::stdin().is_terminal() {
         return Err(OpenError::Usage(format!(
@@ -16,7 +16,7 @@ pub(super) fn confirm(question: &str, about: &str) -> Result<bool, OpenError> {
     Ok(matches!(read_answer()?.as_str(), "y" | "Y" | "yes"))
 }
 
-/// Which of these the user chooses, at the terminal.
+/// Returns the index of the choice.
 pub(super) fn choose(question: &str, choices: &[String]) -> Result<usize, OpenError> {
     let lines = choices.iter().enumerate();
     let lines: String = lines.map(|(n, choice)| format!("{:>3}  {choice}\n", n + 1)).collect();

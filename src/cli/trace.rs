@@ -44,13 +44,11 @@ pub(super) fn run(command: &TraceCommand) -> u8 {
     }
 }
 
-/// A session to look at.
 struct ReadSession {
     id: String,
     record: agent_record::PartialRecord,
 }
 
-/// The session that the user names.
 fn read_session(one: &SessionArgs) -> Result<ReadSession, OpenError> {
     let storage = session_storage(&one.project_args, one.id.as_deref())?;
     let id = storage.resolve_session_id(one.id.as_deref())?;
@@ -58,7 +56,7 @@ fn read_session(one: &SessionArgs) -> Result<ReadSession, OpenError> {
 }
 
 impl ReadSession {
-    /// Reads a session of any version, and says what is not understood of it.
+    /// Reads any version, and reports what it does not understand.
     fn read(storage: &Storage, id: String) -> Result<Self, OpenError> {
         let path = storage.log_path(&id);
         let record = agent_record::read_partially(&path)

@@ -31,7 +31,6 @@ pub(super) fn run(args: &TrustArgs) -> u8 {
     }
 }
 
-/// Trusts a folder with its current settings.
 fn trust_current_settings(root: &Path) -> Result<String, OpenError> {
     let no_home =
         || OpenError::Usage("there is no home folder to store it in: set HOME".to_owned());
@@ -53,7 +52,6 @@ fn trust_current_settings(root: &Path) -> Result<String, OpenError> {
     Ok(format!("{shown} is trusted{needs}To undo this, remove its line from {}\n", file.display()))
 }
 
-/// The settings that are trusted, one per line.
 fn describe_needs(loaded: &LoadedConfig) -> Result<String, OpenError> {
     if loaded.sensitive_settings.is_empty() {
         return Ok("; it currently sets nothing that needs trust\n".to_owned());

@@ -3,10 +3,9 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-/// Limit of its text in bytes. A longer one should be in a file that the message names.
+/// Bytes. A longer text should be in a file that the message names.
 pub(super) const MAX_TEXT: usize = 10 << 20;
 
-/// Why a longer one is refused; `what` it is.
 pub(super) fn too_long_error(what: &str) -> String {
     let limit = MAX_TEXT >> 20;
     format!(
@@ -14,7 +13,7 @@ pub(super) fn too_long_error(what: &str) -> String {
     )
 }
 
-/// An image that was sent as base64; `None` if it is none.
+/// `None` if the base64 data is no image.
 pub(super) fn decode_image(data: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(data).ok()
 }

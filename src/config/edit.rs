@@ -22,7 +22,7 @@ pub fn change_file(
         read => read.map_err(failed)?,
     };
     let new = change(old).map_err(|reason| format!("{}: {reason}", file.display()))?;
-    // (The user's configuration may be a link to a file elsewhere.)
+    // The user's configuration may be a link to a file elsewhere.
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = real.parent().unwrap_or(&real);
     fs::create_dir_all(folder).map_err(failed)?;
@@ -34,10 +34,10 @@ pub fn change_file(
     copy.persist(&real).map(drop).map_err(|error| failed(error.error))
 }
 
-/// The text of a configuration file with a further MCP server.
+/// Adds an MCP server to the text of a configuration file.
 pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String, String> {
-    let known: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-    if find_server(&known, name).is_some() {
+    let existing: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    if find_server(&existing, name).is_some() {
         return Err(format!("there is an MCP server {name} already; remove it first"));
     }
     let default = McpServer::default();
@@ -53,10 +53,10 @@ pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String,
     if is_wanted { Ok(new) } else { Err(format!("add {header} yourself")) }
 }
 
-/// The text of a configuration file without an MCP server.
+/// Removes an MCP server from the text of a configuration file.
 pub fn without_server(text: &str, name: &str) -> Result<String, String> {
-    let mut wanted: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-    let servers = wanted.get_mut("mcp").and_then(|mcp| mcp.get_mut("servers"));
+    let mut expected: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    let servers = expected.get_mut("mcp").and_then(|mcp| mcp.get_mut("servers"));
     let removed = servers.and_then(Value::as_table_mut).and_then(|servers| servers.remove(name));
     removed.ok_or_else(|| format!("there is no MCP server {name}"))?;
     // The tables of the server, up to the header of another table.
@@ -78,10 +78,10 @@ pub fn without_server(text: &str, name: &str) -> Result<String, String> {
         }
         table.retain(|_, value| value.as_table().is_none_or(|table| !table.is_empty()));
     };
-    empty(&mut wanted);
+    empty(&mut expected);
     let is_wanted = toml::from_str::<Table>(&new).is_ok_and(|mut table| {
         empty(&mut table);
-        table == wanted
+        table == expected
     });
     if is_wanted { Ok(new) } else { Err(format!("remove [mcp.servers.{name}] yourself")) }
 }
@@ -99,7 +99,6 @@ fn toml_key(name: &str) -> String {
     }
 }
 
-/// A value in one line.
 fn inline_value(value: &Value) -> String {
     match value {
         Value::Table(table) => {
@@ -113,10 +112,11 @@ fn inline_value(value: &Value) -> String {
     }
 }
 
-/// The text of a configuration file with a further permission rule in this list. Comments and order are kept.
+/// Adds a permission rule to this list in the text of a configuration file; keeps comments and
+/// order.
 pub fn with_rule(text: &str, list: &str, rule: &str) -> Result<String, String> {
-    let mut wanted: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-    let permissions = wanted.entry("permissions").or_insert_with(|| Table::new().into());
+    let mut expected: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    let permissions = expected.entry("permissions").or_insert_with(|| Table::new().into());
     let permissions = permissions.as_table_mut().ok_or("permissions is not a table")?;
     let rules = permissions.entry(list).or_insert_with(|| Value::Array(Vec::new()));
     let rules = rules.as_array_mut().ok_or_else(|| format!("permissions.{list} is not a list"))?;
@@ -125,7 +125,7 @@ pub fn with_rule(text: &str, list: &str, rule: &str) -> Result<String, String> {
     }
     rules.push(rule.into());
     let rule = Value::from(rule);
-    // Where the rule can be written depends on how the file writes its tables: the first place with the wanted
+    // The style of the file's tables decides where the rule fits: the first place that keeps its
     // meaning.
     let places = [
         append_to_list(text, list, &rule),
@@ -134,12 +134,11 @@ pub fn with_rule(text: &str, list: &str, rule: &str) -> Result<String, String> {
         Some(format!("{}[permissions]\n{list} = [{rule}]\n", with_blank_line(text))),
     ];
     let is_wanted =
-        |text: &String| toml::from_str::<Table>(text).is_ok_and(|table| table == wanted);
+        |text: &String| toml::from_str::<Table>(text).is_ok_and(|table| table == expected);
     let written = places.into_iter().flatten().find(is_wanted);
     written.ok_or_else(|| format!("add {rule} to permissions.{list} yourself"))
 }
 
-/// After the last item of the list.
 fn append_to_list(text: &str, list: &str, rule: &Value) -> Option<String> {
     let table = DeTable::parse(text).ok()?;
     let DeValue::Table(permissions) = table.get_ref().get("permissions")?.get_ref() else {
@@ -154,7 +153,7 @@ fn append_to_list(text: &str, list: &str, rule: &Value) -> Option<String> {
     Some(format!("{}{comma}{rule}{}", text.get(..at)?, text.get(at..)?))
 }
 
-/// In a table that has no such list.
+/// For a table that has no such list.
 fn insert_below_header(text: &str, list: &str, rule: &Value) -> Option<String> {
     let mut at = 0;
     let header = text.split_inclusive('\n').find(|line| {
@@ -165,7 +164,6 @@ fn insert_below_header(text: &str, list: &str, rule: &Value) -> Option<String> {
     Some(format!("{}{line_end}{list} = [{rule}]\n{}", &text[..at], &text[at..]))
 }
 
-/// The text with an empty line at its end, if it has any.
 fn with_blank_line(text: &str) -> String {
     match text.trim_end() {
         "" => String::new(),

@@ -8,11 +8,11 @@ use toml::{Table, Value};
 
 use agent_protocol::disk;
 
-/// The folders in a project's root.
+/// Relative to a project's root.
 const FOLDERS: [&str; 2] = [".agent/hooks", ".claude/hooks"];
-/// Limit: files and folders in such a folder.
+/// Files and folders in each of the folders.
 const MAX_FILES: usize = 200;
-/// Limit: bytes of all files in such a folder.
+/// Bytes of all files in each of the folders.
 const MAX_BYTES: u64 = 32 << 20;
 
 /// The files in the folders for hooks of a project, with their hashes.
@@ -24,7 +24,6 @@ pub struct HookScripts {
 }
 
 impl HookScripts {
-    /// As they are now.
     pub(super) fn read(root: &Path) -> Self {
         let read = |folder| {
             let mut found =
@@ -35,7 +34,6 @@ impl HookScripts {
         Self { root: root.to_owned(), folders: FOLDERS.map(read).into() }
     }
 
-    /// What the user trusts, by folder.
     pub(super) fn hashes_by_folder(&self) -> impl Iterator<Item = (&str, Value)> {
         let is_set =
             |files: &Result<Table, String>| files.as_ref().map_or(true, |it| !it.is_empty());
@@ -45,12 +43,11 @@ impl HookScripts {
         })
     }
 
-    /// Why hooks cannot rely on them.
     pub(super) fn untrusted_reason(&self) -> Option<&str> {
         self.folders.iter().find_map(|(_, files)| files.as_ref().err()).map(String::as_str)
     }
 
-    /// What is different from them now.
+    /// The first folder whose files differ now.
     pub fn changed_folder(&self) -> Option<&'static str> {
         let now = Self::read(&self.root).folders;
         let different = self.folders.iter().zip(now).find(|(then, now)| **then != *now);
@@ -58,17 +55,15 @@ impl HookScripts {
     }
 }
 
-/// Collects the files of a folder.
 struct ScriptCollector {
     files: Table,
     n_entries: usize,
-    /// The bytes that may still be read.
     remaining_bytes: u64,
 }
 
 impl ScriptCollector {
-    /// Adds a folder. The error begins with the path in it, after a slash. A file that the hash does not cover could be changed
-    /// unnoticed: it is an error.
+    /// The error begins with the path in the folder, after a slash. A file that the hash does not
+    /// cover is an error: it could change unnoticed.
     fn add_folder(&mut self, folder: &Path, prefix: &str) -> Result<(), String> {
         let wrong = |error: &io::Error| format!("{prefix}: {}", disk::in_words(error));
         let opened = match disk::open_folder(folder) {
@@ -86,7 +81,7 @@ impl ScriptCollector {
                 return Err(format!(": there are more than {MAX_FILES} files in it"));
             }
             let file_name = entry.file_name();
-            // (Different names could have the same readable form.)
+            // Different names could have the same readable form.
             let name = file_name.to_str().ok_or_else(|| {
                 format!("{prefix}/{}: its name is not UTF-8", file_name.to_string_lossy())
             })?;
@@ -105,7 +100,7 @@ impl ScriptCollector {
         Ok(())
     }
 
-    /// The whole hash: a part of it would let an author find two files with the same one.
+    /// The full hash: with a shortened one an author could find two files with equal hashes.
     fn hash_file(&mut self, path: &Path) -> io::Result<String> {
         let mut hasher = blake3::Hasher::new();
         let mut bytes = disk::open_file(path)?.take(self.remaining_bytes + 1);

@@ -20,7 +20,7 @@ use agent_protocol::disk::{read_small_text, read_small_text_without_links};
 use agent_protocol::hook::HookEvent;
 use agent_protocol::most_similar;
 
-/// The files in a project's root with hooks for Claude Code.
+/// Relative to a project's root; their hooks are for Claude Code.
 const PROJECT_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
 /// A command that is asked at an event.
@@ -36,7 +36,7 @@ pub struct HookTable {
     pub timeout: String,
 }
 
-/// The hooks by event. An array without an event is an error that shows how to write it.
+/// An array without an event is an error that shows how to write it.
 pub(super) fn tables<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, Vec<HookTable>>, D::Error> {
@@ -64,24 +64,20 @@ impl Default for HookTable {
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A hook in use.
+/// A configured hook.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// Its event.
     pub event: HookEvent,
-    /// What it is asked about.
     pub matcher: Matcher,
-    /// The command line.
     pub command: String,
-    /// Its time limit.
     pub timeout: Duration,
     /// File and line.
     pub origin: String,
-    /// If it is the project's: the programs that the user trusted with it.
+    /// `None`: the hook is not the project's. Else the scripts that the user trusted with it.
     pub scripts: Option<Arc<HookScripts>>,
 }
 
-/// The hooks in use, in Markdown; the error says how to get some.
+/// Lists the hooks in Markdown; without hooks the error says how to add some.
 pub fn describe_hooks(hooks: &[Hook]) -> Result<String, String> {
     if hooks.is_empty() {
         return Err(
@@ -97,19 +93,16 @@ pub fn describe_hooks(hooks: &[Hook]) -> Result<String, String> {
     Ok(hooks.iter().map(line).collect())
 }
 
-/// Selects what a hook is asked about.
+/// Selects the names that a hook runs for.
 #[derive(Clone, Debug)]
 pub enum Matcher {
-    /// Everything.
     All,
-    /// These names.
     Names(Vec<String>),
-    /// Names with a match of this expression.
     Pattern(Regex),
 }
 
 impl Matcher {
-    /// The matcher of a text; the error is what is wrong with it.
+    /// Parses a matcher; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let is_plain = |letter: char| letter.is_alphanumeric() || "_-| ,".contains(letter);
         match text.trim() {
@@ -126,7 +119,7 @@ impl Matcher {
         }
     }
 
-    /// It fits one of these names.
+    /// Whether the matcher selects one of these names.
     pub fn matches_any(&self, names: &[&str]) -> bool {
         match self {
             Self::All => true,
@@ -135,7 +128,7 @@ impl Matcher {
         }
     }
 
-    /// As it was written.
+    /// The matcher as the user wrote it.
     pub fn text(&self) -> String {
         match self {
             Self::All => "*".to_owned(),
@@ -145,7 +138,7 @@ impl Matcher {
     }
 }
 
-/// The hooks of a configuration file. `origin`: that of a key.
+/// `origin` returns the origin of a key.
 pub(super) fn hooks_of_table(
     table: &Table,
     origin: &dyn Fn(&str) -> String,
@@ -183,23 +176,21 @@ pub(super) fn hooks_of_table(
     Ok(hooks)
 }
 
-/// What is used of a settings file of Claude Code.
 #[derive(Debug, Default)]
 pub(super) struct SettingsFile {
-    /// Its path, relative to the project if it is in one.
+    /// The path, relative to the project if the file is in it.
     pub(super) name: String,
-    /// The setting `hooks`, if it is set.
+    /// The value of `hooks`.
     pub(super) setting: Option<Value>,
     pub(super) hooks: Vec<Hook>,
-    /// Its rules that restrict (`deny` or `ask`), with their lines.
+    /// The `deny` and `ask` rules: list, rule, line.
     pub(super) restrictions: Vec<(&'static str, String, usize)>,
-    /// What is not used, and why.
     pub(super) warnings: Vec<String>,
-    /// It turns off the hooks of these files: of all if it is the user's, of the project's if it is one of them.
+    /// Whether the file turns off hooks: those of all files if it is the user's, else those of the
+    /// project's.
     pub(super) disables_all: bool,
 }
 
-/// The settings files of a project.
 pub(super) fn read_project_settings(root: &Path) -> Vec<SettingsFile> {
     let read = |name: &&str| {
         let text = read_small_text_without_links(&root.join(name));
@@ -208,7 +199,7 @@ pub(super) fn read_project_settings(root: &Path) -> Vec<SettingsFile> {
     PROJECT_FILES.iter().filter_map(read).collect()
 }
 
-/// The hooks in settings that the user gave on the command line, with this name: none is left out.
+/// Reads the hooks of settings from the command line; a hook that cannot be used is an error.
 pub fn hooks_of_settings(name: &str, text: &str) -> Result<Vec<Hook>, String> {
     let file = parse_settings(name.to_owned(), Ok(text.to_owned())).unwrap_or_default();
     match file.warnings.into_iter().next() {
@@ -217,12 +208,12 @@ pub fn hooks_of_settings(name: &str, text: &str) -> Result<Vec<Hook>, String> {
     }
 }
 
-/// The settings file of the user.
 pub(super) fn read_user_settings(path: &Path) -> Option<SettingsFile> {
     parse_settings(path.display().to_string(), read_small_text(path))
 }
 
-/// `None` if there is no such file. Nothing in it is an error: it was written for another program.
+/// `None` if there is no such file. Mistakes are warnings: the file was written for another
+/// program.
 fn parse_settings(name: String, text: io::Result<String>) -> Option<SettingsFile> {
     let mut file = SettingsFile { name, ..SettingsFile::default() };
     let name = &file.name;
@@ -297,17 +288,16 @@ fn parse_settings(name: String, text: io::Result<String>) -> Option<SettingsFile
     Some(file)
 }
 
-/// The command of a hook in JSON and its time limit, or why it cannot be used.
 fn hook_command(entry: &Json) -> Result<(String, Duration), String> {
     let kind = entry["type"].as_str().unwrap_or("command");
     if kind != "command" {
         return Err(format!("the type {kind:?} is not supported"));
     }
-    // Without it the hook would be asked about more than it was written for.
+    // Without its condition the hook would run for more calls than it was written for.
     if entry.get("if").is_some() {
         return Err("`if` is not supported; use a matcher".to_owned());
     }
-    // Here it would delay what it is asked about, and could forbid it.
+    // An asynchronous hook would delay the call here, and could forbid it.
     if let Some(key) = ["async", "asyncRewake"].into_iter().find(|key| entry[key] == true) {
         return Err(format!("`{key}` is not supported"));
     }
@@ -330,7 +320,7 @@ fn hook_command(entry: &Json) -> Result<(String, Duration), String> {
     Ok((command.to_owned(), timeout))
 }
 
-/// The same value, without null values, which mean nothing in these files.
+/// Leaves out null values, which mean nothing in these files.
 fn json_to_toml(json: &Json) -> Value {
     match json {
         Json::Null => Value::String(String::new()),

@@ -25,24 +25,21 @@ use agent_protocol::settings::with_suggestion;
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The user's file, at this line.
+    /// File and line.
     User(PathBuf, usize),
-    /// The project's file, at this line.
+    /// File and line.
     Project(PathBuf, usize),
-    /// This environment variable.
+    /// The variable's name.
     Environment(String),
-    /// This option of the command line.
     CommandLine(String),
 }
 
 /// The option with settings of Claude Code.
 pub const SETTINGS: &str = "--settings";
-/// The option with rules of Claude Code that allow.
 pub const ALLOWED_TOOLS: &str = "--allowedTools";
-/// The option with rules of Claude Code that deny.
 pub const DISALLOWED_TOOLS: &str = "--disallowedTools";
 
-/// The rules of this option are in the syntax of Claude Code.
+/// Whether the rules of this option are in the syntax of Claude Code.
 pub fn uses_foreign_syntax(option: &str) -> bool {
     [SETTINGS, ALLOWED_TOOLS, DISALLOWED_TOOLS].contains(&option)
 }
@@ -67,29 +64,28 @@ pub struct ConfigError(pub String);
 /// The sources of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The user's file, which may not exist.
+    /// The file may not exist.
     pub user_file: Option<PathBuf>,
-    /// The user's settings file of Claude Code, which may not exist: only its hooks are used.
+    /// The user's settings of Claude Code, of which only the hooks are used. The file may not
+    /// exist.
     pub user_settings: Option<PathBuf>,
-    /// The project's file, which may not exist.
+    /// The file may not exist.
     pub project_file: Option<PathBuf>,
-    /// Whether the user trusts the project's folder.
     pub trust: Trust,
-    /// Key and value from the environment, with the variable's name.
+    /// Key, value, and the variable's name.
     pub environment: Vec<(String, Value, String)>,
-    /// Key and value from the command line, with the option as typed.
+    /// Key, value, and the option as typed.
     pub command_line: Vec<(String, Value, String)>,
-    /// Name and text of prompts from the command line.
+    /// Text by name, from the command line.
     pub prompts: BTreeMap<String, String>,
 }
 
 /// The user's trust in a folder.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// Not trusted.
     #[default]
     Never,
-    /// For this run, whatever is in it.
+    /// For this run, with any settings.
     Once,
     /// With the settings that it had when the user trusted it.
     WithSettings(SettingsDigest),
@@ -98,30 +94,26 @@ pub enum Trust {
 /// The merged configuration, and the origin of each value.
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
-    /// The merged configuration.
     pub config: Config,
-    /// Origin of each key that is not a default.
+    /// By key; defaults have none.
     pub origins: BTreeMap<String, Origin>,
-    /// Permission rules in the order of their layers: list, rule, origin.
+    /// In the order of their layers: list, rule, origin.
     pub rules: Vec<(String, String, Origin)>,
-    /// The `ask` and `deny` rules of settings files of Claude Code, in its syntax: list, rule, origin.
+    /// The `ask` and `deny` rules of settings files of Claude Code, in its syntax: list, rule,
+    /// origin.
     pub foreign_rules: Vec<(&'static str, String, Origin)>,
-    /// Hooks in the order of their layers.
+    /// In the order of their layers.
     pub hooks: Vec<Hook>,
-    /// What was ignored, with the reason.
     pub warnings: Vec<String>,
-    /// The project's file contains checks, and why they are ignored, for example because the folder is not
-    /// trusted.
+    /// Why the checks in the project's file are ignored, for example because the folder is not
+    /// trusted. `None`: there are none, or they apply.
     pub untrusted_checks: Option<String>,
-    /// The user trusts the folder as it is.
     pub is_trusted: bool,
-    /// The settings of the folder that need trust.
     pub sensitive_settings: SensitiveSettings,
-    /// The prompts in use.
     pub prompts: Prompts,
 }
 
-/// Reads every layer.
+/// Reads and merges every layer.
 pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
     let mut loaded = LoadedConfig::from_config(Config::default());
     let mut merged = Table::new();
@@ -184,7 +176,7 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
 }
 
 impl LoadedConfig {
-    /// This configuration, without origins, rules and warnings.
+    /// Without origins, rules and warnings.
     pub(super) fn from_config(config: Config) -> Self {
         Self {
             config,
@@ -229,7 +221,7 @@ impl LoadedConfig {
         Ok(())
     }
 
-    /// Adds the rules of a settings file that restrict: they need no trust.
+    /// Adds only rules that restrict: they need no trust.
     fn add_restrictions(&mut self, file: &SettingsFile, origin: &dyn Fn(usize) -> Origin) {
         let rules = file.restrictions.iter();
         let rules = rules.map(|(list, rule, line)| (*list, rule.clone(), origin(*line)));
@@ -247,7 +239,6 @@ impl LoadedConfig {
         }
     }
 
-    /// The settings of a project's files, for a folder with this trust.
     fn load_project(
         &mut self,
         path: &Path,
@@ -267,7 +258,7 @@ impl LoadedConfig {
         if let (Some((table, _)), false) = (&project, config_is_redirectable) {
             self.sensitive_settings = SensitiveSettings::from_table(table);
         }
-        // (Prompts of an untrusted folder are not read.)
+        // Prompts of an untrusted folder are not read.
         let own = match trust {
             Trust::Once | Trust::WithSettings(_) if !prompts_are_redirectable => {
                 own_prompts::read_prompts(&folder)?
@@ -324,7 +315,7 @@ impl LoadedConfig {
         }
         let servers = self.with_trusted_servers(servers, trust, why.as_deref());
         let mut settings = self.with_trusted_hooks(settings, trust, why.as_deref());
-        // Nobody can trust what is not known exactly.
+        // Scripts that cannot be read exactly cannot be trusted.
         if let Some(unknown) = scripts.as_ref().and_then(HookScripts::untrusted_reason) {
             self.warnings.push(format!("the hooks of this project are not used: {unknown}"));
             settings.clear();
@@ -332,7 +323,7 @@ impl LoadedConfig {
                 sensitive_settings::remove_setting(table, "hooks");
             }
         }
-        // The user who trusted it is notified, even if nothing is ignored.
+        // The user who trusted the folder is notified, even if nothing is ignored.
         if let (Trust::WithSettings(_), Some(why)) = (trust, why)
             && self.warnings.len() == n_told
         {
@@ -341,7 +332,7 @@ impl LoadedConfig {
         Ok(ProjectLayer { table: project, servers, settings, scripts: scripts.map(Arc::new) })
     }
 
-    /// The settings files, whose hooks are used only with trust; warns if they are ignored.
+    /// Uses the hooks only with trust; warns if they are ignored.
     fn with_trusted_hooks(
         &mut self,
         files: Vec<SettingsFile>,
@@ -362,8 +353,8 @@ impl LoadedConfig {
         Vec::new()
     }
 
-    /// The servers of `.mcp.json`, which are used only with trust; warns if they are ignored, and of what is wrong with
-    /// them.
+    /// Uses the servers of `.mcp.json` only with trust; warns if they are ignored, and about
+    /// mistakes in the file.
     fn with_trusted_servers(
         &mut self,
         servers: Option<(PathBuf, McpFile)>,
@@ -390,7 +381,7 @@ impl LoadedConfig {
         }
     }
 
-    /// Removes the settings that need trust from a project's file, with warnings.
+    /// Warns about what it removes from the project's file.
     fn remove_untrusted(&mut self, table: &mut Table, (path, why): (&Path, &str), user: &Table) {
         let beyond = SensitiveSettings::from_table(table).exceeding_user(user);
         let (checks, ignored): (Vec<&str>, Vec<&str>) =
@@ -398,7 +389,7 @@ impl LoadedConfig {
         for name in checks.iter().chain(&ignored) {
             sensitive_settings::remove_setting(table, name);
         }
-        // (A task with these checks is not started.)
+        // A task with these checks is not started.
         self.untrusted_checks = (!checks.is_empty()).then(|| why.to_owned());
         if !ignored.is_empty() {
             self.warnings.push(format!(
@@ -522,7 +513,7 @@ impl LoadedConfig {
     }
 }
 
-/// The project's file is reached through a link in its path, or through the project to another folder.
+/// Whether `.agent` is a link, or the file is a link into or through the project.
 fn is_redirectable(file: &Path) -> bool {
     let (Some(agent), Some(root)) = (file.parent(), file.ancestors().nth(2)) else { return false };
     if agent.is_symlink() || !file.is_symlink() {
@@ -530,7 +521,7 @@ fn is_redirectable(file: &Path) -> bool {
     }
     let Ok(root) = root.canonicalize() else { return true };
     let is_inside = |path: PathBuf| disk::passes_through(&path, std::slice::from_ref(&root));
-    // (The link's target as written, and as resolved now.)
+    // The link's target as written, and as resolved now.
     let real = file.canonicalize().ok();
     link_target(file).is_none_or(is_inside) || real.is_some_and(|real| real.starts_with(&root))
 }
@@ -549,22 +540,16 @@ fn link_target(link: &Path) -> Option<PathBuf> {
     Some(folder.join(rest.as_path()))
 }
 
-/// The files of a project with settings.
 struct ProjectLayer {
-    /// The configuration file.
     table: Option<(Table, KeyLines)>,
-    /// `.mcp.json`.
     servers: Option<(PathBuf, McpFile)>,
-    /// The settings files of Claude Code.
     settings: Vec<SettingsFile>,
-    /// What its hooks run.
     scripts: Option<Arc<HookScripts>>,
 }
 
-/// The line number of each key.
 type KeyLines = BTreeMap<String, usize>;
 
-/// A file's table and the line of each key; `None` if there is no file.
+/// `None` if there is no file.
 fn read_table(path: &Path) -> Result<Option<(Table, KeyLines)>, ConfigError> {
     let text = match read_small_text(path) {
         Ok(text) => text,
@@ -612,7 +597,6 @@ fn key_line(lines: &KeyLines, key: &str) -> usize {
 const EXTENDED_LISTS: [&str; 4] =
     ["permissions.allow", "permissions.ask", "permissions.deny", "record.redact_extra"];
 
-/// Merges `over` into `base`.
 fn merge_tables(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<String>) {
     for (key, value) in over {
         let path = join_key(prefix, &key);

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use agent_protocol::disk::read_small_text_without_links;
 
-/// The file in a project's root.
+/// Relative to a project's root.
 pub const MCP_FILE: &str = ".mcp.json";
 
 /// Tools of other programs, by the Model Context Protocol.
@@ -84,7 +84,7 @@ impl Default for McpServer {
 }
 
 impl McpServer {
-    /// Why it cannot be used.
+    /// The error is the wrong key, and the reason.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         match (&self.command, &self.url) {
             (Some(_), Some(_)) => return Err(("url", "set command or url, not both".to_owned())),
@@ -99,7 +99,7 @@ impl McpServer {
             .map_err(|why| ("timeout", why))
     }
 
-    /// With the variables in its values replaced; the error is the name of one that is not set.
+    /// Replaces the variables in its values; the error is the name of one that is not set.
     pub fn expand_variables(
         &self,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -119,7 +119,7 @@ impl McpServer {
     }
 }
 
-/// A text with `${NAME}` and `${NAME:-default}` replaced; the error is the name of a variable that is not set.
+/// Replaces `${NAME}` and `${NAME:-default}`; the error is the name of a variable that is not set.
 fn expand_text(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
@@ -138,18 +138,16 @@ fn expand_text(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<
     Ok(expanded)
 }
 
-/// The content of a `.mcp.json`.
 #[derive(Debug, Default)]
 pub(super) struct McpFile {
-    /// The same settings in a configuration file.
+    /// As in a configuration file.
     pub(super) table: Table,
-    /// The line of each server.
+    /// By server.
     pub(super) lines: BTreeMap<String, usize>,
-    /// What is not used of it, and why.
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads a `.mcp.json`; `None` if there is none. Nothing in it is an error: it was written for another program.
+/// `None` if there is no file. Mistakes are warnings: the file was written for another program.
 pub(super) fn read_mcp_file(path: &Path) -> Option<McpFile> {
     let mut file = McpFile::default();
     let text = match read_small_text_without_links(path) {
@@ -192,16 +190,15 @@ pub(super) fn read_mcp_file(path: &Path) -> Option<McpFile> {
     Some(file)
 }
 
-/// Servers that the user gave on the command line.
+/// MCP servers from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct McpConfigServers {
-    /// By name.
     pub servers: BTreeMap<String, McpServer>,
-    /// The names of those in the program that started this one.
+    /// Servers in the program that started this one.
     pub host_servers: Vec<String>,
 }
 
-/// The servers in the JSON of a `.mcp.json` that the user gave: a mistake is an error.
+/// Parses servers of the command line in the JSON of a `.mcp.json`: a mistake is an error.
 pub fn parse_servers(json: &Json) -> Result<McpConfigServers, String> {
     let Some(servers) = json["mcpServers"].as_object() else {
         return Err("there is no object \"mcpServers\" in it".to_owned());
@@ -221,7 +218,7 @@ pub fn parse_servers(json: &Json) -> Result<McpConfigServers, String> {
     Ok(given)
 }
 
-/// The settings of a server of `.mcp.json`. Unknown fields are for other programs.
+/// Unknown fields are for other programs.
 fn server_table(server: &Json) -> Result<Table, String> {
     let kind = server["type"].as_str().unwrap_or_default();
     if !matches!(kind, "" | "stdio" | "http" | "streamable-http" | "streamableHttp") {
@@ -242,7 +239,7 @@ fn server_table(server: &Json) -> Result<Table, String> {
             table.insert(key.to_owned(), Value::Table(fields.collect()));
         }
     }
-    // In milliseconds. Less than a second is a number of another program's: some write seconds.
+    // In milliseconds. A number below a second is a mistake: some programs write seconds.
     let limits = 1000..=86_400_000;
     if let Some(timeout) = server["timeout"].as_u64().filter(|it| limits.contains(it)) {
         table.insert("timeout".to_owned(), format!("{timeout}ms").into());
@@ -262,7 +259,7 @@ fn json_text(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Removes the servers of `merged` that `over` has: a server of a later layer is another server, which gets nothing of
+/// Removes the servers of `merged` that `over` has: a server of a later layer takes nothing from
 /// the earlier one.
 pub(super) fn replace_servers(merged: &mut Table, over: &Table) {
     let of = |table: &Table| -> Vec<String> {

@@ -44,10 +44,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 
-/// The name of the agent's folder in a project.
 pub const AGENT_DIR: &str = ".agent";
 
-/// The name of a configuration file.
 pub const FILE_NAME: &str = "config.toml";
 
 /// The user's directories, according to XDG.
@@ -92,7 +90,7 @@ impl UserDirs {
         Some(Self::below_home(&home))
     }
 
-    /// The default directories for this home.
+    /// The default directories in this home.
     pub fn below_home(home: &Path) -> Self {
         Self {
             config: home.join(".config/agent"),

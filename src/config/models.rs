@@ -7,11 +7,11 @@ use super::types::Config;
 
 const TEXT: &str = agent_protocol::embedded::MODELS;
 
-/// Name, or a prefix of names with `*` → facts.
+/// By name, or by a prefix of names with `*`.
 type KnownModels = BTreeMap<String, ModelTable>;
 
-/// The models of a provider. Only its table of the file is parsed: a start needs one, and parsing all takes longer
-/// than the rest of reading the configuration.
+/// Parses only the provider's table of the file: parsing all takes longer than the rest of reading
+/// the configuration.
 fn provider_models(provider: &str) -> KnownModels {
     let mut tables = TEXT.split("\n[").skip(1);
     let table = tables.find_map(|table| table.strip_prefix(provider)?.strip_prefix("]\n"));
@@ -40,12 +40,12 @@ pub fn model_table(config: &Config, id: &str) -> ModelTable {
     }
 }
 
-/// The model is a file with answers: `script:FILE` or `replay:DIR`.
+/// Whether the model is a file with answers: `script:FILE` or `replay:DIR`.
 pub fn is_file_model(model: &str) -> bool {
     model.starts_with("script:") || model.starts_with("replay:")
 }
 
-/// The models that can be chosen, as `provider/model`: the configured ones, and the known ones of the presets
+/// The models to choose from, as `provider/model`: the configured ones, and those of the presets
 /// that have a key.
 pub fn model_choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let main_models =

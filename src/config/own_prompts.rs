@@ -6,13 +6,11 @@ use std::path::Path;
 use super::{AGENT_DIR, ConfigError};
 use agent_protocol::disk::read_small_text;
 
-/// The name of their folder.
 pub(super) const PROMPTS_FOLDER: &str = "prompts";
 
-/// Size limit of a prompt.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// Name and text of each prompt; empty if there is no such folder.
+/// By name; empty if there is no such folder.
 pub(super) fn read_prompts(folder: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
     let mut own = BTreeMap::new();
     if folder.is_dir() {
@@ -22,7 +20,6 @@ pub(super) fn read_prompts(folder: &Path) -> Result<BTreeMap<String, String>, Co
     Ok(own)
 }
 
-/// An error in the prompts.
 pub(super) fn prompt_error(what: &str) -> ConfigError {
     ConfigError(format!("{AGENT_DIR}/{PROMPTS_FOLDER}/{what}"))
 }

@@ -23,44 +23,41 @@ struct Presets {
 static PRESETS: LazyLock<Vec<ProviderPreset>> =
     LazyLock::new(|| toml::from_str::<Presets>(TEXT).map_or_else(|_| Vec::new(), |it| it.provider));
 
-/// A preset.
+/// A provider in `data/providers.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderPreset {
-    /// Its name in `provider/model`.
+    /// As in `provider/model`.
     pub name: String,
-    /// The base URL of its server; `None`: the user has to set it.
+    /// `None`: the user has to set it.
     pub base_url: Option<String>,
-    /// The variables that may contain its key; none: a local server that needs no key.
+    /// Variables that may contain the key; empty: a local server that needs none.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// A request without a key is possible.
     #[serde(default)]
     pub key_is_optional: bool,
-    /// The model for `auto`.
+    /// For `auto`.
     pub model: Option<String>,
-    /// What precedes the name of a model in requests.
+    /// Precedes a model's name in requests.
     #[serde(default)]
     pub model_prefix: String,
-    /// The wire format.
     pub wire: WireFormat,
-    /// Wire format and dialect hold only for the domain of `base_url`, with all its hosts.
+    /// Wire format and dialect apply only to the domain of `base_url`, with all its hosts.
     #[serde(default)]
     pub only_here: bool,
-    /// How it was tested, for the documentation.
+    /// How the preset was tested, for the documentation.
     pub tested: String,
-    /// Deviations from the wire format.
     #[serde(default)]
     pub dialect: Dialect,
 }
 
 impl ProviderPreset {
-    /// It is a server on this machine.
+    /// Whether the server is on this machine.
     pub fn is_local(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Its wire format and dialect hold for a server with this base URL.
+    /// Whether wire format and dialect apply to a server with this base URL.
     fn applies_to(&self, base_url: &str) -> bool {
         let own = url_host(self.base_url.as_deref().unwrap_or_default());
         let domain = own.split_once('.').map_or("", |(_, domain)| domain);
@@ -69,7 +66,6 @@ impl ProviderPreset {
     }
 }
 
-/// The host of a URL.
 fn url_host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -105,7 +101,6 @@ pub fn usable_presets<'a>(
     })
 }
 
-/// The variable that contains the key, and the key.
 fn find_key<'a>(
     keys: &'a [String],
     table: Option<&'a ProviderTable>,
@@ -124,19 +119,15 @@ fn find_key<'a>(
 pub struct ResolvedModel {
     /// `provider/model`.
     pub id: String,
-    /// The model's name at its provider.
+    /// The name at the provider.
     pub model: String,
-    /// The base URL of the server.
     pub base_url: String,
-    /// The key. Never shown.
+    /// Never shown.
     pub api_key: Option<String>,
     /// The source of the key, or where it is expected.
     pub key_source: String,
-    /// The wire format.
     pub wire: WireFormat,
-    /// Deviations of the server from it.
     pub dialect: Dialect,
-    /// Further settings of the provider.
     pub table: ProviderTable,
 }
 
@@ -162,7 +153,7 @@ fn resolve_id(
     id: &str,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<ResolvedModel, ConfigError> {
-    // It is displayed, in the window's title too.
+    // The id is displayed, also in the window's title.
     if escape_literal(id) != id || id.contains('\n') {
         return Err(ConfigError(format!(
             "model {id:?} contains control or invisible characters; write provider/model without them"

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Config, LoadedConfig, Origin};
 
-/// The sections that decide how calls run. (The permission mode is recorded by itself, the rules with their origins.)
+/// The permission mode is recorded by itself, the rules with their origins.
 const SECTIONS: [&str; 7] =
     ["sandbox", "checkpoints", "checks", "limits", "context", "recovery", "breaker"];
-/// The permission rules, each as list, rule and origin.
+/// Key of the permission rules, each as list, rule and origin.
 const RULES: &str = "rules";
 
 /// The settings to record.
@@ -49,7 +49,7 @@ pub fn settings_to_record(loaded: &LoadedConfig) -> Map<String, Value> {
     settings
 }
 
-/// The configuration with these recorded settings.
+/// Rebuilds the configuration from recorded settings.
 pub fn config_from_record(settings: &Map<String, Value>) -> Result<LoadedConfig, String> {
     let mut set = settings.clone();
     let rules = set.remove(RULES).unwrap_or_default();

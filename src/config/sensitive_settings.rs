@@ -1,5 +1,5 @@
-//! The settings of a folder that require trust. The same list determines what is ignored in an untrusted
-//! folder, and what the user is asked to trust.
+//! The settings of a folder that require trust. The same list determines what an untrusted folder
+//! may not set, and what the user trusts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use agent_protocol::control::PermissionMode;
 pub struct SensitiveSettings(BTreeMap<String, Value>);
 
 impl SensitiveSettings {
-    /// From a project's table: everything that might require trust under any user configuration.
+    /// Everything in the table that might require trust under any user configuration.
     pub(super) fn from_table(table: &Table) -> Self {
         let mut needs = BTreeMap::new();
         let mut need = |name: String, value: &Value| {
             needs.insert(name, value.clone());
         };
-        // (Key bindings are the user's: one of them switches to a more permissive mode, another interrupts.)
+        // Key bindings are the user's: one of them switches to a more permissive mode, another interrupts.
         for key in
             ["providers", "models", "requests", "sandbox", "verify", "record", "ui", "mcp", "hooks"]
         {
@@ -61,22 +61,19 @@ impl SensitiveSettings {
         Self(needs)
     }
 
-    /// Adds a prompt of the folder.
     pub(super) fn add_prompt(&mut self, name: &str, text: &str) {
         self.0.insert(format!("prompts/{name}"), Value::from(text));
     }
 
-    /// Adds the servers or hooks of a file.
     pub(super) fn add_file(&mut self, name: &str, setting: Value) {
         self.0.insert(name.to_owned(), setting);
     }
 
-    /// There are hooks among them.
     pub(super) fn has_hooks(&self) -> bool {
         self.0.keys().any(|name| name == "hooks" || name.starts_with(".claude/"))
     }
 
-    /// With further rules that allow calls.
+    /// Adds rules that allow calls.
     #[must_use]
     pub fn with_allowed_rules<'a>(mut self, rules: impl Iterator<Item = &'a str>) -> Self {
         let list = self.0.entry("permissions.allow".to_owned());
@@ -91,7 +88,7 @@ impl SensitiveSettings {
         self
     }
 
-    /// There are no such settings.
+    /// Whether there are no such settings.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -107,7 +104,7 @@ impl SensitiveSettings {
         Self(beyond.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// The settings are covered by the trust given; otherwise the differences.
+    /// The error lists the differences that the trust does not cover.
     pub(super) fn check_trusted(&self, seal: &SettingsDigest, user: &Table) -> Result<(), String> {
         let needs = self.exceeding_user(user).0;
         if needs.is_empty() {
@@ -126,7 +123,7 @@ impl SensitiveSettings {
         if others.is_empty() { Ok(()) } else { Err(others.join(", ")) }
     }
 
-    /// The hashes that are stored for them.
+    /// The hashes to store when the user trusts these settings.
     pub fn digest(&self) -> SettingsDigest {
         SettingsDigest(
             self.0.iter().map(|(name, value)| (name.clone(), value_hash(value))).collect(),
@@ -134,8 +131,8 @@ impl SensitiveSettings {
     }
 }
 
-/// A folder may set this without trust, or leave it unset (`None`): the user has not set such a limit, or
-/// only a mode that is not more restrictive.
+/// Whether a folder may set this without trust, or leave it unset (`None`): the user has no such
+/// limit, or only a mode that is not more restrictive.
 fn needs_no_trust(name: &str, value: Option<&Value>, user: &Table) -> bool {
     let set = |table: &str, key: &str| user.get(table).and_then(|table| table.get(key));
     match name.split_once('.') {
@@ -149,13 +146,13 @@ fn needs_no_trust(name: &str, value: Option<&Value>, user: &Table) -> bool {
     }
 }
 
-/// (`plan` permits as much as `read-only`.)
+/// `plan` permits as much as `read-only`.
 fn permissiveness(mode: Option<&Value>) -> PermissionMode {
     let mode = mode.and_then(|mode| mode.clone().try_into().ok());
     mode.map_or(PermissionMode::ReadOnly, |mode: PermissionMode| mode.max(PermissionMode::ReadOnly))
 }
 
-/// (The tables of a value are sorted by key, and comments are not part of a value.)
+/// The tables of a value are sorted by key, and comments are not part of a value.
 fn value_hash(value: &Value) -> String {
     blake3::hash(value.to_string().as_bytes()).to_hex().to_string()
 }
@@ -179,7 +176,6 @@ impl SettingsDigest {
     }
 }
 
-/// Removes a setting from a table.
 pub(super) fn remove_setting(table: &mut Table, name: &str) {
     match name.split_once('.') {
         Some((outer, key)) => {

@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 use super::{SettingsDigest, Trust, UserDirs};
 use agent_protocol::disk;
 
-/// The file's name.
 pub(super) const TRUSTED_FILE: &str = "trusted";
 
 /// The user's trust in this folder.
 pub fn folder_trust(dirs: Option<&UserDirs>, root: &Path) -> Trust {
     let text = read_trusted(dirs);
-    // (The last entry counts, if the file was edited by hand.)
+    // The last entry counts: the user may have edited the file.
     let found = lines(&text).map(parse_line).filter(|(_, folder)| *folder == root).last();
     found.map_or(Trust::Never, |(seal, _)| Trust::WithSettings(SettingsDigest::parse(seal)))
 }
@@ -24,7 +23,7 @@ pub fn folder_trust(dirs: Option<&UserDirs>, root: &Path) -> Trust {
 /// Trusts this folder with its current settings.
 pub fn trust_folder(dirs: &UserDirs, folder: &Path, seal: &SettingsDigest) -> io::Result<()> {
     let name = folder.as_os_str().as_bytes();
-    // It would be stored as two folders.
+    // A path with a line break would be stored as two folders.
     if name.contains(&b'\n') {
         let message = "a folder with a line break in its name cannot be trusted";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -35,10 +34,10 @@ pub fn trust_folder(dirs: &UserDirs, folder: &Path, seal: &SettingsDigest) -> io
     replace_line(dirs, folder, &[seal.as_bytes(), blank.as_bytes(), name, b"\n"].concat())
 }
 
-/// Replaces the line of the folder atomically, so that no other folder is lost.
+/// Atomic, so that no other folder's line is lost.
 fn replace_line(dirs: &UserDirs, folder: &Path, line: &[u8]) -> io::Result<()> {
     let _lock = lock_state(dirs)?;
-    // (A link may have been created by a command, with any file as its target.)
+    // A command may have created a link, with any file as its target.
     let file = disk::canonical_prefix(&dirs.state).join(TRUSTED_FILE);
     let mut text = Vec::new();
     disk::open_for_append(&file, true)?.read_to_end(&mut text)?;
@@ -59,14 +58,14 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
-/// The hashes, which contain no blank, and the folder: bytes, from the first slash to the end of the line.
+/// Returns the hashes, which contain no blank, and the folder: the bytes from the first slash on.
 fn parse_line(line: &[u8]) -> (&str, &Path) {
     let blank = line.iter().position(|byte| *byte == b' ').filter(|_| line[0] != b'/');
     let (seal, folder) = blank.map_or((&b""[..], line), |at| (&line[..at], &line[at + 1..]));
     (str::from_utf8(seal).unwrap_or_default(), Path::new(OsStr::from_bytes(folder)))
 }
 
-/// One process writes the file at a time, for a short time.
+/// One process writes the file at a time.
 fn lock_state(dirs: &UserDirs) -> io::Result<File> {
     const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
     let folder = File::open(&dirs.state)?;

@@ -9,14 +9,14 @@ use super::{argument_hint, front_matter, is_command_name, one_line_description};
 use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::disk::{read_small_text, read_small_text_without_links};
 
-/// Limits: files of one folder, and levels of folders in it.
+/// Files of one folder, and levels of folders in it.
 const MAX_FILES: usize = 500;
 const MAX_LEVELS: usize = 4;
-/// Limit: files that are named in one sentence.
+/// Files that one notice names.
 const MAX_NAMED: usize = 5;
 
-/// The commands in these folders, sorted by name, and what the user should know about the other files. Of several with
-/// one name that of the first folder counts.
+/// Loads the commands in these folders, sorted by name, and notices about files that cannot be
+/// used. Of several with the same name, the one in the first folder counts.
 pub fn load_commands(
     folders: &[ExtensionFolder],
     is_reserved: impl Fn(&str) -> bool,
@@ -30,7 +30,7 @@ pub fn load_commands(
         files.truncate(MAX_FILES);
         for (name, path) in files {
             if !is_command_name(&name) || is_reserved(&name) {
-                // (Escaped: a name may contain line breaks.)
+                // Escaped: a name may contain line breaks.
                 misnamed.push(format!("{:?}", path.to_string_lossy()));
                 continue;
             }
@@ -81,7 +81,7 @@ fn read_file(path: &Path, is_users: bool) -> io::Result<String> {
     if is_users { read_small_text(path) } else { read_small_text_without_links(path) }
 }
 
-/// Adds the Markdown files of a folder with their names: `git/commit.md` is `git:commit`.
+/// `git/commit.md` is `git:commit`.
 fn find_files(
     folder: &Path,
     prefix: &str,

@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 /// Folders of other agents, whose files are read unchanged.
 const SHARED_FOLDERS: &[&str] = &[".claude", ".agents"];
 
-/// A folder of such files.
+/// A folder with files that extend the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtensionFolder {
-    /// Its path.
     pub path: PathBuf,
-    /// It is the user's, not the project's.
+    /// Otherwise it is the project's.
     pub is_user_folder: bool,
 }
 
-/// The folders of this name in a project: its own and those of other agents. A link that leaves the project is left
-/// out: it may lead to files that the user does not want to send.
+/// The project's folders of this name: its own and those of other agents. A link that leaves the
+/// project is left out: it may lead to files that the user does not want to send.
 pub fn project_folders(root: &Path, own: &str, name: &str) -> Vec<ExtensionFolder> {
     let folders = std::iter::once(own).chain(SHARED_FOLDERS.iter().copied());
     let paths = folders.map(|folder| root.join(folder).join(name));
@@ -23,7 +22,7 @@ pub fn project_folders(root: &Path, own: &str, name: &str) -> Vec<ExtensionFolde
     inside.map(|path| ExtensionFolder { path, is_user_folder: false }).collect()
 }
 
-/// The folders of this name of the user. `config`: the agent's configuration.
+/// The user's folders of this name. `config`: the agent's configuration directory.
 pub fn user_folders(config: &Path, home: Option<&Path>, name: &str) -> Vec<ExtensionFolder> {
     let shared =
         home.into_iter().flat_map(|home| SHARED_FOLDERS.iter().map(|folder| home.join(folder)));
@@ -36,12 +35,12 @@ pub fn user_folders(config: &Path, home: Option<&Path>, name: &str) -> Vec<Exten
 
 /// Each folder once, in order: the home may be the project, and one folder a link to another.
 pub fn distinct_folders(folders: Vec<ExtensionFolder>) -> Vec<ExtensionFolder> {
-    let mut known = Vec::new();
+    let mut seen = Vec::new();
     let mut distinct = Vec::new();
     for folder in folders {
         let Ok(real) = folder.path.canonicalize() else { continue };
-        if !known.contains(&real) {
-            known.push(real);
+        if !seen.contains(&real) {
+            seen.push(real);
             distinct.push(folder);
         }
     }

@@ -1,21 +1,21 @@
 //! The front matter of a Markdown file: YAML between two lines `---`, before the text.
 //!
-//! The files were often written for another agent, so keys that are not known here are no error, and a value may
+//! The files were often written for another agent, so unknown keys are no error, and a value may
 //! have any type.
 
 use serde_json::Value;
 
 use agent_protocol::Object;
 
-/// Limit: bytes of a file's front matter.
+/// Bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The values of a front matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrontMatter(Object);
 
-/// The front matter of a file and the text after it; without front matter no values and the whole text. The error says
-/// what is wrong, without the file's name.
+/// Splits a file into the values of its front matter and the text after it; without front matter no
+/// values and the whole text. The error does not contain the file's name.
 pub fn split(file: &str) -> Result<(FrontMatter, &str), String> {
     let file = file.strip_prefix('\u{feff}').unwrap_or(file);
     let mut lines = file.split_inclusive('\n');
@@ -39,7 +39,7 @@ impl FrontMatter {
         if yaml.len() > MAX_BYTES {
             return Err(format!("the front matter is larger than {} KiB", MAX_BYTES / 1024));
         }
-        // (The line before it, so that errors count lines of the file.)
+        // The line break stands for the first line of the file, so that errors count correctly.
         let yaml = &format!("\n{yaml}");
         let values = match parse_yaml(yaml) {
             Ok(values) => values,
@@ -58,12 +58,12 @@ impl FrontMatter {
         }
     }
 
-    /// The value of this name as it is.
+    /// The value of this name.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// A text; also a number or a truth value, which YAML makes of some texts.
+    /// A text; also a number or a truth value, as which YAML reads some texts.
     pub fn text(&self, name: &str) -> Option<String> {
         self.value(name).and_then(as_text)
     }
@@ -96,7 +96,8 @@ fn parse_yaml(yaml: &str) -> Result<Value, String> {
     Ok(value.unwrap_or_default())
 }
 
-/// The same with quotes around each value that is one plain text on the line of its name; `None` if there is none.
+/// Puts quotes around each value that is one plain text on the line of its name; `None` if there is
+/// none.
 fn quote_values(yaml: &str) -> Option<String> {
     let mut has_changed = false;
     let lines = yaml.lines().map(|line| {
@@ -120,7 +121,8 @@ fn quote_values(yaml: &str) -> Option<String> {
     has_changed.then_some(lines)
 }
 
-/// It is a list in brackets, or begins one that ends on another line: `[file] [--all]` is text.
+/// The value is a list in brackets, or begins one that ends on another line: `[file] [--all]` is
+/// text.
 fn may_be_a_list(value: &str) -> bool {
     value.starts_with(['[', '{']) && (!value.contains([']', '}']) || parse_yaml(value).is_ok())
 }

@@ -1,6 +1,6 @@
 //! Files with which people extend the agent: their discovery and parsing.
 //!
-//! It knows the files only. What they mean for a session is decided in `app/`.
+//! `app/` decides what they mean for a session.
 
 pub mod commands;
 pub mod folders;
@@ -10,7 +10,7 @@ pub mod skills;
 
 use front_matter::FrontMatter;
 
-/// A description in one line: of the front matter, else the first line of the text.
+/// From the front matter, else the first line of the text.
 fn one_line_description(matter: &FrontMatter, text: &str) -> String {
     let first_line = || {
         let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -21,7 +21,7 @@ fn one_line_description(matter: &FrontMatter, text: &str) -> String {
     description.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The arguments for display: a text, or a list as YAML reads `[file]`.
+/// YAML reads `[file]` as a list.
 fn argument_hint(matter: &FrontMatter) -> String {
     let listed = || {
         let words = matter.list("argument-hint")?;
@@ -31,7 +31,7 @@ fn argument_hint(matter: &FrontMatter) -> String {
     hint.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The name of a command: without blanks, which separate it from its arguments.
+/// Without blanks, which separate a command from its arguments.
 fn is_command_name(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_alphanumeric() || "-_.:".contains(letter);
     !name.is_empty() && name.chars().all(is_letter)

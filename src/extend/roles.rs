@@ -8,32 +8,28 @@ use serde_json::Value;
 use super::front_matter;
 use agent_protocol::disk::read_small_text;
 
-/// Limit: files of one folder.
+/// Files of one folder.
 const MAX_FILES: usize = 200;
-/// Limit: characters of a name.
+/// Characters.
 const MAX_NAME: usize = 64;
 
 /// A role of sub-agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleDefinition {
-    /// Its name.
     pub name: String,
-    /// What it is for.
     pub description: String,
-    /// The tools that it may use; `None`: all.
+    /// `None`: all.
     pub tools: Option<Vec<String>>,
-    /// The tools that it may not use.
     pub denied_tools: Vec<String>,
-    /// The model, as the file names it.
+    /// As the file names it.
     pub model: Option<String>,
-    /// The addition to the system prompt.
+    /// Added to the system prompt.
     pub text: String,
-    /// The file.
     pub path: PathBuf,
 }
 
-/// The roles in these folders, sorted by name, and a notice for each file that is no role. Of several roles with one
-/// name that of the first folder counts.
+/// Loads the roles in these folders, sorted by name, and a notice for each file that is no role. Of
+/// several with the same name, the one in the first folder counts.
 pub fn load_roles(
     folders: &[PathBuf],
     is_reserved: impl Fn(&str) -> bool,
@@ -60,13 +56,12 @@ pub fn load_roles(
     (roles, notices)
 }
 
-/// The fields of a role in JSON that are used.
 const FIELDS: [&str; 5] = ["description", "prompt", "tools", "disallowedTools", "model"];
-/// Those whose effect would be missed.
+/// An error, because a role without their effect would do something else.
 const UNSUPPORTED_FIELDS: [&str; 2] = ["hooks", "permissionMode"];
 
-/// The roles in a JSON object by name, as programs for Claude Code write them, and the fields that are not used. `source`:
-/// where it is, for messages.
+/// The roles in a JSON object by name, as programs for Claude Code write them, and the names of
+/// unused fields. `source`: the origin for messages.
 pub fn parse_roles(
     json: &Value,
     source: &str,
@@ -114,7 +109,6 @@ pub fn parse_roles(
     Ok((roles, unused))
 }
 
-/// The name of a role, if it can be one.
 fn check_name(name: &str) -> Result<String, String> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
@@ -123,13 +117,13 @@ fn check_name(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// The words of a description; `None` if there are none.
+/// `None` if there are no words.
 fn one_line(text: &str) -> Option<String> {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     (!line.is_empty()).then_some(line)
 }
 
-/// The Markdown files in a folder, sorted.
+/// Markdown files, sorted.
 fn role_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());

@@ -9,18 +9,18 @@ use agent_protocol::custom_command::{CustomCommand, Skill};
 use agent_protocol::disk::read_small_text_without_links;
 
 const SKILL_FILE: &str = "SKILL.md";
-/// Limit: entries of one folder.
+/// Entries of one folder.
 const MAX_ENTRIES: usize = 500;
-/// Limit: characters of a name.
+/// Characters.
 const MAX_NAME: usize = 64;
 
-/// The skills in these folders, sorted by name, and a notice for each that is left out. Of several with one name that
-/// of the first folder counts.
+/// Loads the skills in these folders, sorted by name, and a notice for each that is left out. Of
+/// several with the same name, the one in the first folder counts.
 pub fn load_skills(folders: &[ExtensionFolder]) -> (Vec<Skill>, Vec<String>) {
     let real = |folder: &ExtensionFolder| folder.path.canonicalize().ok();
     let roots: Vec<PathBuf> = folders.iter().filter_map(real).collect();
     let (mut skills, mut notices): (Vec<(Skill, PathBuf)>, _) = (Vec::new(), Vec::new());
-    let mut known = Vec::new();
+    let mut seen = Vec::new();
     for path in folders.iter().flat_map(|folder| skill_files(&folder.path)) {
         let shown = path.display();
         let real = match path.canonicalize() {
@@ -36,10 +36,10 @@ pub fn load_skills(folders: &[ExtensionFolder]) -> (Vec<Skill>, Vec<String>) {
             }
         };
         // Installers link one agent's folder to another's.
-        if known.contains(&real) {
+        if seen.contains(&real) {
             continue;
         }
-        known.push(real.clone());
+        seen.push(real.clone());
         match read_skill(&real) {
             Ok(skill) => match skills.iter().find(|(it, _)| it.name == skill.name) {
                 Some((it, _)) if is_copy(it, &skill) => {}
@@ -57,17 +57,17 @@ pub fn load_skills(folders: &[ExtensionFolder]) -> (Vec<Skill>, Vec<String>) {
     (skills, notices)
 }
 
-/// The same text: installers copy a skill for each agent.
+/// Installers copy a skill for each agent.
 fn is_copy(one: &Skill, other: &Skill) -> bool {
     let text = |skill: &Skill| (skill.command.text.clone(), skill.command.description.clone());
     text(one) == text(other)
 }
 
-/// The files of the skills in a folder, sorted.
+/// Sorted.
 fn skill_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let files = entries.map(|entry| entry.path().join(SKILL_FILE));
-    // (Also a link to nowhere, so that it is reported.)
+    // Includes a link without a target, so that it is reported.
     let mut files: Vec<PathBuf> = files.filter(|path| path.symlink_metadata().is_ok()).collect();
     files.sort();
     files

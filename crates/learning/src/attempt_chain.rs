@@ -1,8 +1,10 @@
 //! Finds the later call of a turn that resolved a failure.
 //!
-//! The closest relation decides: the same call, the same target, the same program, a line that names the failed
-//! program or file, the same file in another directory, the same search, and last the command that directly follows
-//! with an operand of the failed one, or with an argument of a call of an unknown tool. Without a relation nothing is resolved: a wrong lesson is worse than none.
+//! The closest relation decides: the same call, the same target, the same program, a line that
+//! names the failed program or file, the same file in another directory, the same search, and last
+//! the command that directly follows with an operand of the failed one, or with an argument of a
+//! call of an unknown tool. Without a relation nothing is resolved: a wrong lesson is worse than
+//! none.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -20,9 +22,8 @@ const RESOLUTION_WINDOW: usize = 8;
 /// A failure with its further attempts, as indexes of the turn's calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptChain {
-    /// The failed calls, in order.
     pub failures: Vec<usize>,
-    /// The call that resolved them.
+    /// `None`: the failures were not resolved.
     pub success: Option<usize>,
     /// The successful call is identical to the failed one.
     pub is_same_call: bool,
@@ -56,7 +57,7 @@ pub fn find_chains(calls: &[CallRecord]) -> (Vec<AttemptChain>, Vec<usize>) {
     (chains, others)
 }
 
-/// The index of the call that resolved the failure at this index, and whether it is the same call.
+/// Returns the index of the call, and whether it is the same call.
 fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
     let failed = &calls[at];
     let of_kernel = (at + 1..calls.len())
@@ -64,7 +65,7 @@ fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
     if let Some(at) = of_kernel {
         return Some((at, false));
     }
-    // The calls of one answer were made before the model knew about the failure.
+    // The model requested the calls of one answer before it knew about the failure.
     let next = (at + 1..calls.len()).find(|at| calls[*at].round > failed.round)?;
     let later = next..calls.len();
     let near = next..calls.len().min(next + RESOLUTION_WINDOW);
@@ -106,8 +107,7 @@ fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
     akin.or_else(next).map(|at| (at, false))
 }
 
-/// The last of several consecutive successes about the same target, with only reading calls between them: a
-/// help text comes before the call that follows it.
+/// Reading calls may be in between. A help text comes before the call that follows it.
 fn last_of_run(calls: &[CallRecord], first: usize, fits: &dyn Fn(&CallRecord) -> bool) -> usize {
     if calls[first].tool != "Bash" {
         return first;
@@ -123,12 +123,10 @@ fn last_of_run(calls: &[CallRecord], first: usize, fits: &dyn Fn(&CallRecord) ->
     last
 }
 
-/// The call did what it was made for.
 fn has_succeeded(made: &CallRecord) -> bool {
     made.failure.is_none() && !made.hides_failure
 }
 
-/// The kernel made the call on behalf of the failed one.
 fn is_made_for(failed: &CallRecord, made: &CallRecord) -> bool {
     made.parent_call.as_ref() == Some(&failed.id)
 }
@@ -137,7 +135,6 @@ fn is_known_tool(failed: &CallRecord) -> bool {
     failed.failure.as_ref().is_none_or(|failed| failed.code != ErrorCode::UnknownTool)
 }
 
-/// The same program with the same first operand, or the same file.
 fn is_same_target(failed: &CallRecord, made: &CallRecord) -> bool {
     if !is_same_tool(failed, made) {
         return false;
@@ -150,7 +147,6 @@ fn is_same_target(failed: &CallRecord, made: &CallRecord) -> bool {
     failed.path().is_some() && failed.target() == made.target()
 }
 
-/// The same program or file, or the same search tool.
 fn is_similar_call(failed: &CallRecord, made: &CallRecord) -> bool {
     if failed.tool == CHECK || !is_same_tool(failed, made) {
         return failed.tool == made.tool && failed.input == made.input;
@@ -163,7 +159,6 @@ fn is_similar_call(failed: &CallRecord, made: &CallRecord) -> bool {
     is_same_target(failed, made)
 }
 
-/// The programs of a call without those that the failed line ran before its last one: their success shows nothing new.
 fn new_programs<'a>(
     failed: &'a CallRecord,
     made: &'a CallRecord,
@@ -181,7 +176,7 @@ fn is_same_tool(failed: &CallRecord, made: &CallRecord) -> bool {
     failed.tool == made.tool || both_change()
 }
 
-/// The line names the program or the file of the failed call: `python3 -m pytest` after `pytest`.
+/// For example `python3 -m pytest` after `pytest`.
 fn names_target(failed: &CallRecord, made: &CallRecord) -> bool {
     let Some(line) = made.command() else { return false };
     let is_end = |c: char| c.is_whitespace() || "'\";|&()=".contains(c);
@@ -197,8 +192,7 @@ fn names_target(failed: &CallRecord, made: &CallRecord) -> bool {
     }
 }
 
-/// Another call of the same tool that changes no file: a search with another pattern, or a file or folder of the same
-/// name in another directory.
+/// A search with another pattern, or a file or folder of the same name in another directory.
 fn is_same_search(failed: &CallRecord, made: &CallRecord) -> bool {
     if failed.tool != made.tool
         || failed.command().is_some()
@@ -210,7 +204,7 @@ fn is_same_search(failed: &CallRecord, made: &CallRecord) -> bool {
     made.input.contains_key("pattern") || name(failed).is_some() && name(failed) == name(made)
 }
 
-/// Two commands have the first operand of a program in common: `eng/build.sh release` after `make release`.
+/// For example `eng/build.sh release` after `make release`.
 fn shares_operand(failed: &CallRecord, made: &CallRecord) -> bool {
     fn operand(program: &str) -> Option<&str> {
         Some(program.split_once(' ')?.1)
@@ -219,7 +213,7 @@ fn shares_operand(failed: &CallRecord, made: &CallRecord) -> bool {
     known.is_some() && made.programs.iter().any(|program| operand(program) == known)
 }
 
-/// Two calls have the value of an argument in common: `Grep` of a text after an unknown `search` for it.
+/// For example `Grep` of a text after an unknown `search` for it.
 fn shares_argument(failed: &CallRecord, made: &CallRecord) -> bool {
     let mut texts = failed.input.values().filter_map(Value::as_str).filter(|it| !it.is_empty());
     texts.any(|text| made.input.values().any(|other| other == text))

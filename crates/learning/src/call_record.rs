@@ -11,100 +11,94 @@ use agent_protocol::{Object, shorten, signature};
 
 /// The tool name of a check.
 pub const CHECK: &str = "check";
-/// Limit of an argument, in bytes.
 const VALUE_BYTES: usize = 400;
-/// Limit of an output, in bytes; its end is kept.
+/// The end of an output stays.
 const OUTPUT_BYTES: usize = 1500;
-/// Limit of the part of an output in a lesson, in bytes.
+/// The part of an output in a lesson.
 const EXCERPT_BYTES: usize = 150;
 
 /// A call with its result.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
 pub struct CallRecord {
-    /// Number of the event with the result.
+    /// The number of the event with the result.
     pub seq: u64,
-    /// The call's id.
     pub id: String,
-    /// The model call of the turn that made it.
+    /// The number of the model call in the turn.
     pub round: u32,
-    /// The todo in progress.
     pub step: u32,
-    /// When it began and ended, in milliseconds since 1970.
+    /// Start and end, in milliseconds since 1970.
     pub time_ms: (i64, i64),
     /// The tool, or [`CHECK`].
     pub tool: String,
-    /// Its arguments; long ones are cut, and end with a hash of the rest.
+    /// Long values are cut, and end with a hash of the rest.
     pub input: Object,
-    /// Arguments were cut: the call cannot be repeated from them.
+    /// The call cannot be repeated from cut arguments.
     pub is_truncated: bool,
-    /// What a command runs: see [`Effect::Command`]; of a success what it proves to have succeeded.
+    /// See [`Effect::Command`]; of a successful call the programs that have succeeded.
     pub programs: Vec<String>,
-    /// Who made it.
     pub caller: Caller,
-    /// The call on behalf of which the kernel made it.
+    /// The call for which the kernel made this one.
     pub parent_call: Option<String>,
-    /// The failure, if it failed.
     pub failure: Option<CallFailure>,
-    /// A program of it failed or may have failed although the call succeeded: `make | tail` hides the failure of `make`.
+    /// A program failed or may have failed although the call succeeded: `make | tail` hides the
+    /// failure of `make`.
     pub hides_failure: bool,
-    /// Its result in one line.
     pub result: String,
-    /// It may have changed something.
     pub may_change: bool,
-    /// The mode allowed no changes: a failure may come from that.
+    /// A failure may come from a mode that allows no changes.
     pub was_read_only: bool,
 }
 
 /// How a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallFailure {
-    /// The envelope's code.
     pub code: ErrorCode,
     /// The output if it is short, otherwise from the line with the reason.
     pub excerpt: String,
-    /// That line with numbers, paths, hashes and the call's own arguments masked.
+    /// The line with the reason; numbers, paths, hashes and the call's own arguments are masked.
     pub signature: String,
-    /// The message, and the end of what a command printed.
+    /// The message, and the end of the output of a command.
     pub evidence: String,
-    /// The exit status of a command.
+    /// `None` if no command ended.
     pub exit_code: Option<i64>,
 }
 
 impl CallRecord {
-    /// The command line.
+    /// The `command` argument.
     pub fn command(&self) -> Option<&str> {
         self.input.get("command").and_then(Value::as_str)
     }
 
-    /// The file.
+    /// The file that the call is about.
     pub fn path(&self) -> Option<&str> {
         self.input.get("path").and_then(Value::as_str)
     }
 
-    /// The subject of the call.
+    /// The subject of the call; see [`call_target`].
     pub fn target(&self) -> String {
         call_target(&self.tool, &self.input, &self.programs)
     }
 
-    /// The names of its programs.
+    /// The names of the programs, without operands.
     pub fn program_names(&self) -> impl Iterator<Item = &str> {
         self.programs.iter().filter_map(|program| program.split(' ').next())
     }
 
-    /// The program by which a failed line is related: the last one. (Which of several that `&&` joins has failed is not
-    /// known; when the last one succeeds, all have succeeded.)
+    /// The last program, which relates a failed line to later ones. (Which of several that `&&`
+    /// joins has failed is not known; when the last one succeeds, all have succeeded.)
     pub fn last_program(&self) -> Option<&String> {
         self.programs.last()
     }
 
-    /// The call was not allowed: by a rule, a mode, a hook, the user or the system. A way around that is no lesson.
+    /// Whether a rule, a mode, a hook, the user or the system did not allow the call. A way around
+    /// that is no lesson.
     pub fn was_denied(&self) -> bool {
         let class = self.failure.as_ref().map(|failed| failed.code.class(&self.tool));
         class == Some(ErrorClass::Policy)
     }
 
-    /// The failure has this key.
+    /// Whether the failure has this key.
     pub fn has_failure_key(&self, wanted: &str) -> bool {
         self.failure.as_ref().is_some_and(|failed| {
             failure_key(&self.tool, &self.target(), failed.code, &failed.signature) == wanted
@@ -135,10 +129,10 @@ pub fn effect_programs(effect: Option<&Effect>) -> Vec<String> {
     }
 }
 
-/// The programs that have succeeded if the call has.
+/// The programs that have succeeded if the call has succeeded.
 pub fn proven_programs(effect: Option<&Effect>) -> Vec<String> {
     match effect {
-        // (It has only begun.)
+        // (The command is still running.)
         Some(Effect::Command { background: true, .. }) => Vec::new(),
         Some(Effect::Command { programs, unproven, .. }) => {
             programs.iter().filter(|it| !unproven.contains(it)).cloned().collect()
@@ -154,7 +148,7 @@ pub fn failure_from_envelope(input: &Object, envelope: &Envelope) -> Option<Call
     let missing = || stage_statuses(envelope).find(|status| matches!(status, 126 | 127));
     let (code, message, exit_code) = match envelope.error() {
         Some(error) => (error.code, error.message.as_str(), exit_code),
-        // A pipeline with a missing program has failed, whatever its last stage returned.
+        // A pipeline with a missing program has failed, whatever the status of its last stage is.
         None => (ErrorCode::CommandFailed, "", Some(missing()?)),
     };
     let output = if text("stderr").trim().is_empty() { text("stdout") } else { text("stderr") };
@@ -169,8 +163,8 @@ pub fn failure_from_envelope(input: &Object, envelope: &Envelope) -> Option<Call
     ))
 }
 
-/// No program of it has certainly succeeded, or a stage failed, of the last pipeline or of an earlier one. (A stage may
-/// end with SIGPIPE because a later one has read enough.)
+/// Whether no program has certainly succeeded, or a stage of a pipeline failed. (A stage may end
+/// with SIGPIPE because a later one has read enough.)
 pub fn hides_failure(effect: Option<&Effect>, envelope: &Envelope) -> bool {
     const SIGPIPE: i64 = 128 + 13;
     if !effect_programs(effect).is_empty() && proven_programs(effect).is_empty() {
@@ -182,13 +176,12 @@ pub fn hides_failure(effect: Option<&Effect>, envelope: &Envelope) -> bool {
     stage_statuses(envelope).chain(earlier).any(|status| status != 0 && status != SIGPIPE)
 }
 
-/// The exit statuses of the stages of the last pipeline.
 fn stage_statuses(envelope: &Envelope) -> impl Iterator<Item = i64> {
     let stages = envelope.data.get("stages").and_then(Value::as_array);
     stages.into_iter().flatten().filter_map(|it| it["exit_code"].as_i64())
 }
 
-/// A failure with its output.
+/// Builds a failure with its output.
 pub fn build_failure(
     code: ErrorCode,
     input: &Object,
@@ -203,7 +196,7 @@ pub fn build_failure(
     CallFailure { code, excerpt: telling, signature, evidence: output_tail(evidence), exit_code }
 }
 
-/// The whole output in one line if it is short, otherwise from this line on.
+/// The whole output if it is short, otherwise from this line on.
 fn output_excerpt(output: &str, line: &str) -> String {
     let joined = |text: &str| {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -218,8 +211,8 @@ fn output_excerpt(output: &str, line: &str) -> String {
     joined(&rest[..rest.floor_char_boundary(4 * EXCERPT_BYTES)])
 }
 
-/// The line of an output that gives the reason: the first one that mentions an error; the last one of a
-/// Python traceback; otherwise the first one.
+/// The first line that mentions an error; the last line of a Python traceback; otherwise the first
+/// line.
 fn reason_line(output: &str) -> &str {
     const ERRORS: [&str; 6] = ["error", "fatal", "exception", "failed", "错误", "失败"];
     let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -233,7 +226,7 @@ fn reason_line(output: &str) -> &str {
     lines.clone().find(speaks).or_else(|| lines.next()).unwrap_or_default()
 }
 
-/// Masks what differs between cases in a line: numbers, paths, hashes, and the words of the call itself.
+/// Numbers, paths, hashes, and the words of the call itself differ between cases.
 fn mask_details(telling: &str, input: &Object) -> String {
     let mut line = telling.to_owned();
     for value in input.values().filter_map(Value::as_str) {
@@ -251,7 +244,8 @@ fn mask_details(telling: &str, input: &Object) -> String {
     signature::mask_message(&line)
 }
 
-/// The arguments without fields that the registry added, with long values cut; and whether any was cut.
+/// The arguments without fields that the registry added, with long values cut; and whether a value
+/// was cut.
 pub fn stored_arguments(input: &Object) -> (Object, bool) {
     let is_ours = |name: &str| matches!(name, "file_mtime_ms" | "file_size_bytes");
     let mut is_cut = false;
@@ -271,7 +265,7 @@ pub fn stored_arguments(input: &Object) -> (Object, bool) {
     (kept.collect(), is_cut)
 }
 
-/// The end of a text, starting at a line.
+/// Starts at a line.
 fn output_tail(text: &str) -> String {
     let text = text.trim();
     if text.len() <= OUTPUT_BYTES {

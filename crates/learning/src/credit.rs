@@ -5,31 +5,29 @@ use super::lesson::{FailurePattern, Lesson};
 use super::trace_builder::TurnRecord;
 use agent_protocol::recall::RecallMoment;
 
-/// Number of unsuccessful uses that a contradiction counts as.
+/// In unsuccessful uses.
 const CONTRADICTION_WEIGHT: u32 = 5;
 
 /// The result of using a lesson in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credit {
-    /// The lesson.
     pub id: String,
-    /// Number of times that it helped.
     pub helped: u32,
-    /// Number of times that it did not help.
     pub hurt: u32,
 }
 
-/// The credits of the lessons that a model saw in the turn; `known`: the stored lessons with these ids.
+/// The credits of the lessons that a model saw in the turn; `known`: the stored lessons with these
+/// ids.
 ///
-/// A lesson about a failure helped if its fix was used and worked. It did not help if its fix was used and
-/// the same failure occurred, or if the kernel applied it without success. It is contradicted if the call
-/// that had failed works now, or if its fix failed and a call of the same program without the fix's words
-/// worked. Lessons without a failure are only counted as seen.
-pub fn compute_credits(harvest: &TurnRecord, known: &[Lesson]) -> Vec<Credit> {
+/// A lesson about a failure helped if its fix was used and worked. It did not help if its fix was
+/// used and the same failure occurred, or if the kernel applied it without success. It is
+/// contradicted if the call that had failed works now, or if its fix failed and a call of the same
+/// program without the fix's words worked. Lessons without a failure are only counted as seen.
+pub fn compute_credits(record: &TurnRecord, known: &[Lesson]) -> Vec<Credit> {
     let mut credits: Vec<Credit> = Vec::new();
     // Applying a lesson is stronger evidence than showing it.
     let (applied_ones, others): (Vec<_>, Vec<_>) =
-        harvest.recalled_lessons.iter().partition(|(_, recalled)| recalled.applied);
+        record.recalled_lessons.iter().partition(|(_, recalled)| recalled.applied);
     for (seq, recalled) in applied_ones.into_iter().chain(others) {
         if recalled.moment == RecallMoment::Reflection {
             continue;
@@ -40,7 +38,7 @@ pub fn compute_credits(harvest: &TurnRecord, known: &[Lesson]) -> Vec<Credit> {
             }
             let Some(lesson) = known.iter().find(|lesson| lesson.id == item.id) else { continue };
             let later: Vec<&CallRecord> =
-                harvest.calls.iter().filter(|call| call.seq > *seq).collect();
+                record.calls.iter().filter(|call| call.seq > *seq).collect();
             let (helped, hurt) = if recalled.applied {
                 credit_applied_lesson(&later, recalled.call.as_deref())
             } else {
@@ -52,7 +50,7 @@ pub fn compute_credits(harvest: &TurnRecord, known: &[Lesson]) -> Vec<Credit> {
     credits
 }
 
-/// The kernel's call decides.
+/// The call of the kernel decides.
 fn credit_applied_lesson(later: &[&CallRecord], call: Option<&str>) -> (u32, u32) {
     let own =
         later.iter().find(|made| made.parent_call.is_some() && made.parent_call.as_deref() == call);
@@ -95,9 +93,8 @@ fn credit_shown_lesson(later: &[&CallRecord], lesson: &Lesson) -> (u32, u32) {
     (u32::from(!is_other_way && was_used && !came), 0)
 }
 
-/// The call has words of the successful one: one of them is sufficient in a call about the same target,
-/// otherwise all are needed. If the successful call has no new words, this call has to
-/// be identical to it.
+/// One word of the successful call is sufficient in a call about the same target, otherwise all are
+/// needed. Without new words the call has to be identical to the successful one.
 fn follows_fix(made: &CallRecord, failure: &FailurePattern) -> bool {
     let has = |word: &String| match made.command() {
         Some(command) => command.split_whitespace().any(|own| own == word),
@@ -134,7 +131,7 @@ mod tests {
         input
     }
 
-    /// `!LINE`: failed as in the lesson; `?LINE`: failed in another way; `^LINE`: made by the
+    /// `!LINE`: failed as in the lesson; `?LINE`: failed in another way; `^LINE`: a call of the
     /// kernel.
     fn made(n: usize, line: &str) -> CallRecord {
         let (line, said) = match line.split_at(1) {

@@ -12,14 +12,12 @@ use agent_protocol::recall::LessonKind;
 use agent_protocol::reflection::{MemoryKind, Reflection};
 use agent_protocol::shorten;
 
-/// Limit: lessons that are kept from one answer.
 const MAX_LESSONS: usize = 3;
-/// Limit: bytes of evidence.
+/// In bytes.
 const MAX_EVIDENCE: usize = 12_000;
-/// Minimum size of a quote in bytes.
+/// In bytes.
 const MIN_QUOTE: usize = 8;
 
-/// Lessons that are kept, and rejected texts with the reason.
 type FilteredLessons = (Vec<Lesson>, Vec<(String, String)>);
 
 /// A request to a model about a turn.
@@ -27,14 +25,12 @@ type FilteredLessons = (Vec<Lesson>, Vec<(String, String)>);
 pub struct DistillationRequest {
     /// The task, the failures with the attempts, and the user's messages.
     pub evidence: String,
-    /// The calls of the turn and the user's messages: code in a lesson must occur there.
+    /// Calls of the turn and messages of the user: code in a lesson must occur there.
     known_text: String,
-    /// The output of programs.
     program_output: String,
     turn: TurnContext,
 }
 
-/// Facts of the turn that are stored with a lesson.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TurnContext {
     project: String,
@@ -44,12 +40,12 @@ struct TurnContext {
 }
 
 impl TurnContext {
-    fn from_record(harvest: &TurnRecord) -> Self {
+    fn from_record(record: &TurnRecord) -> Self {
         Self {
-            project: harvest.project.clone(),
-            task: shorten(&harvest.task, 300),
-            source: Source { session: harvest.session.clone(), events: harvest.events },
-            at_ms: harvest.calls.last().map_or(0, |made| made.time_ms.1),
+            project: record.project.clone(),
+            task: shorten(&record.task, 300),
+            source: Source { session: record.session.clone(), events: record.events },
+            at_ms: record.calls.last().map_or(0, |made| made.time_ms.1),
         }
     }
 
@@ -63,7 +59,6 @@ impl TurnContext {
     }
 }
 
-/// The model's answer.
 #[derive(Debug, Deserialize)]
 struct DistillationAnswer {
     #[serde(default)]
@@ -80,7 +75,7 @@ struct DistilledLesson {
     quote: String,
 }
 
-/// The schema of the answer.
+/// The JSON schema of the answer.
 pub fn answer_schema() -> Value {
     let text = json!({"type": "string"});
     json!({
@@ -97,12 +92,12 @@ pub fn answer_schema() -> Value {
     })
 }
 
-/// The request for a turn; `None` if there is no reason: no failure but a denial lasted two rounds, no check failed
-/// and passed later, and the user corrected nothing.
-pub fn distillation_request(harvest: &TurnRecord) -> Option<DistillationRequest> {
-    harvest.succeeded?;
-    let calls = &harvest.calls;
-    let chains: Vec<Vec<&CallRecord>> = harvest
+/// The request for a turn; `None` if there is no reason: no failure but a denial lasted two rounds,
+/// no check failed and passed later, and the user corrected nothing.
+pub fn distillation_request(record: &TurnRecord) -> Option<DistillationRequest> {
+    record.succeeded?;
+    let calls = &record.calls;
+    let chains: Vec<Vec<&CallRecord>> = record
         .chains
         .iter()
         .filter(|chain| !calls[chain.failures[0]].was_denied())
@@ -116,11 +111,11 @@ pub fn distillation_request(harvest: &TurnRecord) -> Option<DistillationRequest>
             (lasted || was_checked).then_some(tries)
         })
         .collect();
-    if chains.is_empty() && harvest.corrections.is_empty() {
+    if chains.is_empty() && record.corrections.is_empty() {
         return None;
     }
-    let mut evidence = format!("Task: {}\n", harvest.task);
-    for correction in &harvest.corrections {
+    let mut evidence = format!("Task: {}\n", record.task);
+    for correction in &record.corrections {
         evidence.push_str(&format!("The user said: {correction}\n"));
     }
     let mut printed = String::new();
@@ -146,13 +141,13 @@ pub fn distillation_request(harvest: &TurnRecord) -> Option<DistillationRequest>
             break;
         }
     }
-    let user_text = format!("{}\n{}", harvest.task, harvest.corrections.join("\n"));
+    let user_text = format!("{}\n{}", record.task, record.corrections.join("\n"));
     let known = calls_in_words(calls) + &user_text;
     Some(DistillationRequest {
         evidence,
         known_text: known,
         program_output: printed,
-        turn: TurnContext::from_record(harvest),
+        turn: TurnContext::from_record(record),
     })
 }
 
@@ -161,8 +156,8 @@ fn calls_in_words(calls: &[CallRecord]) -> String {
 }
 
 impl DistillationRequest {
-    /// The accepted lessons of an answer, and the rejected ones with the reason. An error if the answer
-    /// cannot be parsed.
+    /// The accepted lessons of an answer, and the rejected ones with the reason. An error if the
+    /// answer cannot be parsed.
     pub fn parse_lessons(&self, answer: &str) -> Result<FilteredLessons, String> {
         let (Some(start), Some(end)) = (answer.find('{'), answer.rfind('}')) else {
             return Err("there is no JSON object in it".to_owned());
@@ -197,8 +192,8 @@ impl DistillationRequest {
     }
 }
 
-/// Why a lesson of a model is rejected. `action`: its instruction; `known`: the calls of the turn and the
-/// user's messages; `printed`: the output of programs.
+/// `action`: the instruction; `known`: the calls of the turn and the user's messages; `printed`:
+/// the output of programs.
 fn lesson_rejection(lesson: &Lesson, action: &str, known: &str, printed: &str) -> Option<String> {
     let words = |text: &str| text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
     if words(printed).contains(&words(action.trim().trim_end_matches('.'))) {
@@ -225,17 +220,17 @@ fn lesson_text(distilled: &DistilledLesson) -> String {
     }
 }
 
-/// The lessons that reflections of the turn propose, if their failure was resolved later, and the rejected
-/// ones.
-pub fn lessons_from_reflections(harvest: &TurnRecord) -> FilteredLessons {
+/// The lessons that reflections of the turn propose, if their failure was resolved later, and the
+/// rejected ones.
+pub fn lessons_from_reflections(record: &TurnRecord) -> FilteredLessons {
     let (mut lessons, mut refused) = (Vec::new(), Vec::new());
-    let (known, turn) = (calls_in_words(&harvest.calls), TurnContext::from_record(harvest));
-    let failures = harvest.calls.iter().filter_map(|made| made.failure.as_ref());
+    let (known, turn) = (calls_in_words(&record.calls), TurnContext::from_record(record));
+    let failures = record.calls.iter().filter_map(|made| made.failure.as_ref());
     let printed: Vec<&str> = failures.map(|failed| failed.evidence.as_str()).collect();
     let printed = printed.join("\n");
-    for (about, Reflection { memory_to_write, .. }) in &harvest.reflections {
-        let is_resolved = harvest.chains.iter().any(|chain| {
-            let is_about = |at: &usize| about.as_ref() == Some(&harvest.calls[*at].id);
+    for (about, Reflection { memory_to_write, .. }) in &record.reflections {
+        let is_resolved = record.chains.iter().any(|chain| {
+            let is_about = |at: &usize| about.as_ref() == Some(&record.calls[*at].id);
             chain.success.is_some() && chain.failures.iter().any(is_about)
         });
         for memory in memory_to_write {
@@ -244,7 +239,7 @@ pub fn lessons_from_reflections(harvest: &TurnRecord) -> FilteredLessons {
                 MemoryKind::Rule => LessonKind::Rule,
                 MemoryKind::Pattern => LessonKind::Pattern,
             };
-            let scope = Scope::Project(harvest.project.clone());
+            let scope = Scope::Project(record.project.clone());
             let lesson = turn.build_lesson(scope, kind, text, Origin::Reflection);
             let why = if is_resolved {
                 lesson_rejection(&lesson, &lesson.text, &known, &printed)

@@ -6,58 +6,54 @@ use agent_protocol::Object;
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::recall::{LessonKind, RecalledLesson};
 
-/// Confidence from which the kernel applies the fix of a lesson itself.
+/// The kernel itself applies the fix of a lesson from this confidence on.
 pub const MIN_APPLY_CONFIDENCE: f64 = 0.6;
-/// Confidence below which a lesson is not recalled, and removed by the next review.
+/// Below this confidence a lesson is not recalled, and the next review removes it.
 pub const MIN_RECALL_CONFIDENCE: f64 = 0.26;
-/// Number of cases beyond which older ones count half.
+/// Beyond this number of cases older ones count half.
 const MAX_CASES: u32 = 8;
-/// Limit: sources that are kept, the latest ones.
+/// The latest ones stay.
 const MAX_SOURCES: usize = 5;
 
-/// A lesson.
+/// A lesson, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lesson {
     /// The first 10 hexadecimal digits of the hash of its identifying content.
     pub id: String,
-    /// Where it applies.
     pub scope: Scope,
-    /// Its kind.
     pub kind: LessonKind,
     /// The text for a model: one or two sentences.
     pub text: String,
-    /// Additional text for the search: the task in which it was learnt. Not shown to models.
+    /// Only for the search: the task of the session. Not shown to models.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context: String,
-    /// The failure that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailurePattern>,
-    /// The evidence of a distilled lesson, verbatim.
+    /// Verbatim, from the evidence of a distilled lesson.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
-    /// Who wrote it.
     pub origin: Origin,
-    /// Where it was learnt, latest last.
+    /// Latest last.
     #[serde(default)]
     pub sources: Vec<Source>,
-    /// Number of times that it was learnt.
+    /// How often the lesson was learnt.
     pub frequency: u32,
-    /// Number of times that a model has seen it.
+    /// How often a model has seen the lesson.
     #[serde(default)]
     pub recalled: u32,
-    /// Number of times that it helped; older cases are weighted less ([`Lesson::record_outcomes`]). The success that it
-    /// was learnt from is the first case.
+    /// Cases in which the lesson helped; older ones are weighted less
+    /// ([`Lesson::record_outcomes`]). The success that the lesson describes is the first case.
     pub helped: u32,
-    /// Number of times that it did not help, likewise.
+    /// Cases in which the lesson did not help, likewise.
     pub hurt: u32,
-    /// Creation time, in milliseconds since 1970.
+    /// In milliseconds since 1970.
     pub created_at_ms: i64,
-    /// When it was last learnt, in milliseconds since 1970.
+    /// In milliseconds since 1970.
     pub last_occurred_ms: i64,
 }
 
 impl Lesson {
-    /// A new lesson that has only a text. `at_ms`: in milliseconds since 1970.
+    /// Creates a lesson that has only a text. `at_ms`: in milliseconds since 1970.
     pub fn new(scope: Scope, kind: LessonKind, text: String, origin: Origin, at_ms: i64) -> Self {
         Self {
             id: Self::compute_id(&scope, kind, &[&text]),
@@ -78,7 +74,7 @@ impl Lesson {
         }
     }
 
-    /// The id of the lesson with this content; `key`: the identifying content.
+    /// The id of a lesson; `key`: the identifying content.
     pub fn compute_id(scope: &Scope, kind: LessonKind, key: &[&str]) -> String {
         let words = serde_json::to_string(&(scope, kind, key)).unwrap_or_default();
         blake3::hash(words.as_bytes()).to_hex()[..10].to_owned()
@@ -95,8 +91,8 @@ impl Lesson {
         (f64::from(self.helped) + 1.0) / (f64::from(self.helped) + f64::from(self.hurt) + 2.0)
     }
 
-    /// Counts the results of its use. Beyond [`MAX_CASES`] cases the earlier ones count half, so that a
-    /// lesson that no longer holds is detected after a few cases.
+    /// Counts the results of uses. Beyond [`MAX_CASES`] cases the earlier ones count half, so that
+    /// a lesson that no longer holds is detected after a few cases.
     pub fn record_outcomes(&mut self, helped: u32, hurt: u32) {
         if helped == 0 && hurt == 0 {
             return;
@@ -109,7 +105,7 @@ impl Lesson {
         self.hurt = self.hurt.saturating_add(hurt);
     }
 
-    /// It may be recalled: it helps often enough, or the user wrote it.
+    /// Whether the lesson may be recalled: it helps often enough, or the user wrote it.
     pub fn is_in_use(&self) -> bool {
         self.origin == Origin::User || self.confidence() >= MIN_RECALL_CONFIDENCE
     }
@@ -128,7 +124,7 @@ impl Lesson {
         }
     }
 
-    /// As shown to a model.
+    /// The lesson as shown to a model.
     pub fn to_recalled(&self) -> RecalledLesson {
         RecalledLesson { id: self.id.clone(), kind: self.kind, text: self.text.clone() }
     }
@@ -138,9 +134,9 @@ impl Lesson {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// In the project with this identity: its remote's address, or its path.
+    /// The identity: the address of the remote, or the path.
     Project(String),
-    /// In all projects of the user.
+    /// All projects of the user.
     User,
 }
 
@@ -158,53 +154,49 @@ impl Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The user: no review changes or removes it.
+    /// No review changes or removes such a lesson.
     User,
     /// A failure and the success that followed.
     Pair,
-    /// A model that was asked about a turn.
+    /// A model's answer about a turn.
     Distilled,
     /// A reflection whose failure was resolved.
     Reflection,
 }
 
-/// Where a lesson was learnt: a session, and the numbers of the first and the last event.
+/// Where a lesson was learnt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// The session.
     pub session: String,
-    /// The first and the last event.
+    /// The numbers of the first and the last event.
     pub events: (u64, u64),
 }
 
 /// How a call failed, and what worked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FailurePattern {
-    /// The kind of call: the `skill_id` of its traces.
+    /// The `skill_id` of its traces.
     pub skill: String,
-    /// The line that gives the reason of the failure.
+    /// The line with the reason of the failure.
     pub condition: String,
     /// `parameter_error`, `dependency_error` …
     pub error_type: String,
-    /// The tool.
     pub tool: String,
-    /// The subject of the call: a program, a file, a check.
+    /// A program, a file or a check.
     pub target: String,
-    /// The envelope's code.
     pub code: ErrorCode,
-    /// That line with numbers, paths, hashes and the call's own arguments masked.
+    /// The condition with numbers, paths, hashes and the call's own arguments masked.
     pub signature: String,
-    /// The arguments of the failed call.
     pub input: Object,
-    /// The same call worked later, after something else was done.
+    /// The failed call worked later, after something else was done.
     #[serde(default)]
     pub is_same_call: bool,
     /// Something was done between the failure and the success.
     #[serde(default)]
     pub is_prepared: bool,
-    /// Words that the successful call has and the failed one has not.
+    /// Words of the successful call that the failed one does not have.
     pub new_words: Vec<String>,
-    /// The arguments of the successful call, if it was a single call of the same tool.
+    /// The arguments of the successful call; `None` unless it was a single call of the same tool.
     pub fix: Option<Object>,
 }
 

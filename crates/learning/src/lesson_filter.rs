@@ -1,5 +1,5 @@
-//! Rejects texts that must not become lessons: secrets, instructions that widen permissions, and instructions
-//! from program output.
+//! Rejects texts that must not become lessons: secrets, instructions that widen permissions, and
+//! instructions from program output.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,8 @@ static NAMED_VALUES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("{assigned}|{option}")).expect("a valid expression")
 });
 
-/// The text contains a secret: a known format, or a value with a secret-like name. It may be JSON.
+/// Whether the text contains a secret: a known format, or a value with a secret-like name. The text
+/// may be JSON.
 pub fn contains_secret(text: &str) -> bool {
     let has_shape = SECRET_FORMATS.as_ref().is_some_and(|masker| masker.mask(text) != text);
     let is_secret = |found: regex::Captures<'_>| {

@@ -13,22 +13,19 @@ use agent_protocol::event::Caller;
 use agent_protocol::recall::LessonKind;
 use agent_protocol::{Object, shorten};
 
-/// Limit of a quoted call, in bytes.
 const FAILED_BYTES: usize = 120;
 const SUCCESS_BYTES: usize = 180;
-/// Limits: calls between failure and success that are quoted, and the size of each.
 const MAX_BETWEEN: usize = 3;
 const BETWEEN_BYTES: usize = 120;
-/// Limit of a quoted change of text, in bytes.
 const TEXT_BYTES: usize = 80;
-/// Limit of the task's text that is indexed with a lesson, in bytes.
+/// The task's text that is indexed with a lesson.
 const CONTEXT_BYTES: usize = 300;
 
 /// The lessons from the resolved failures of a turn.
-pub fn lessons_from_failures(harvest: &TurnRecord) -> Vec<Lesson> {
+pub fn lessons_from_failures(record: &TurnRecord) -> Vec<Lesson> {
     let mut lessons: Vec<Lesson> = Vec::new();
-    for chain in &harvest.chains {
-        if let Some(lesson) = lesson_from_chain(harvest, chain)
+    for chain in &record.chains {
+        if let Some(lesson) = lesson_from_chain(record, chain)
             && lessons.iter().all(|known| known.id != lesson.id)
         {
             lessons.push(lesson);
@@ -37,14 +34,14 @@ pub fn lessons_from_failures(harvest: &TurnRecord) -> Vec<Lesson> {
     lessons
 }
 
-fn lesson_from_chain(harvest: &TurnRecord, chain: &AttemptChain) -> Option<Lesson> {
-    let calls = &harvest.calls;
+fn lesson_from_chain(record: &TurnRecord, chain: &AttemptChain) -> Option<Lesson> {
+    let calls = &record.calls;
     let (first, last) = (*chain.failures.first()?, *chain.failures.last()?);
     let (made, success_at) = (&calls[first], chain.success?);
     let success = &calls[success_at];
     let is_of_use = |failed: &&CallFailure| is_worth_learning(failed) && !made.was_read_only;
     let failed = made.failure.as_ref().filter(is_of_use)?;
-    // A fix that the kernel applied is already known.
+    // A fix of the kernel comes from a lesson that exists already.
     if success.parent_call.is_some() && success.caller == Caller::Kernel && success.tool != CHECK {
         return None;
     }
@@ -74,14 +71,14 @@ fn lesson_from_chain(harvest: &TurnRecord, chain: &AttemptChain) -> Option<Lesso
         is_prepared: !between.is_empty(),
     };
     let done: Vec<String> = between.iter().map(|call| call.target()).collect();
-    let scope = Scope::Project(harvest.project.clone());
+    let scope = Scope::Project(record.project.clone());
     let mut key = vec![pattern.tool.as_str(), &pattern.target, failed.code.as_str()];
     key.extend([pattern.signature.as_str(), &success.tool]);
     key.extend(new_words.iter().chain(&done).map(String::as_str));
     let lesson = Lesson {
         id: Lesson::compute_id(&scope, LessonKind::FailurePattern, &key),
-        context: shorten(&harvest.task, CONTEXT_BYTES),
-        sources: vec![Source { session: harvest.session.clone(), events: (made.seq, success.seq) }],
+        context: shorten(&record.task, CONTEXT_BYTES),
+        sources: vec![Source { session: record.session.clone(), events: (made.seq, success.seq) }],
         helped: 1,
         failure: Some(pattern),
         ..Lesson::new(scope, LessonKind::FailurePattern, text, Origin::Pair, success.time_ms.1)
@@ -90,7 +87,7 @@ fn lesson_from_chain(harvest: &TurnRecord, chain: &AttemptChain) -> Option<Lesso
         .then_some(lesson)
 }
 
-/// The failure may occur in later sessions: it does not depend on the state of this one, and is no denial.
+/// The failure does not depend on the state of this session, and is no denial.
 fn is_worth_learning(failed: &CallFailure) -> bool {
     match failed.code {
         ErrorCode::NotFound
@@ -187,7 +184,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The differences of two texts, each from its first different line, with spaces and tabs visible.
+/// Both texts start at the first different line; spaces and tabs are visible.
 fn text_difference(old: &str, new: &str) -> (String, String) {
     let n = old.lines().zip(new.lines()).take_while(|(one, other)| one == other).count();
     let rest = |text: &str, other: &str| {
@@ -200,7 +197,6 @@ fn text_difference(old: &str, new: &str) -> (String, String) {
     (rest(old, new), rest(new, old))
 }
 
-/// Words of the successful call that are not in the failed one.
 fn new_words(failed: &CallRecord, success: &CallRecord) -> Vec<String> {
     let words = |input: &Object| -> Vec<String> {
         match text_argument(input, "command") {

@@ -10,20 +10,19 @@ use agent_protocol::message::ToolCall;
 use agent_protocol::recall::{FailedCall, RecalledLesson, Remedy};
 use agent_protocol::reflection::SuggestedAction;
 
-/// Limit: latest lessons, and lessons with common terms, that are ranked.
+/// Limit on the latest lessons, and on lessons with common terms.
 const CANDIDATES: usize = 40;
 /// The constant of the reciprocal rank fusion.
 const RANK_OFFSET: u32 = 10;
-/// Limit: lessons for a reflection.
 const MAX_SIMILAR: usize = 3;
-/// Minimum number of bytes per token of a lesson.
+/// A lesson has at least this many bytes per token.
 const BYTES_PER_TOKEN: u64 = 3;
 /// The lessons for a task, best first.
 ///
-/// All of a project with few lessons; otherwise those that have terms in common with the task, and the latest
-/// ones. The user's lessons only if they have terms in common. They are ranked by reciprocal rank fusion of
-/// common terms and recency (Cormack et al., 2009), weighted with their confidence; lessons that the user
-/// wrote for this project come first.
+/// All of a project with few lessons; otherwise those that have terms in common with the task, and
+/// the latest ones. The user's lessons only if they have terms in common. They are ranked by
+/// reciprocal rank fusion of common terms and recency (Cormack et al., 2009), weighted with their
+/// confidence; lessons that the user wrote for this project come first.
 pub fn lessons_for_task(
     store: &SqliteStore,
     project: &str,
@@ -58,8 +57,8 @@ pub fn lessons_for_task(
     Ok(fitting.map(|(_, lesson)| lesson.to_recalled()).collect())
 }
 
-/// The lesson with the highest confidence about exactly this failure. The kernel may apply it if the call is
-/// identical to the one that failed then.
+/// The lesson with the highest confidence about exactly this failure. The kernel may apply it if
+/// the call is identical to the earlier failed one.
 pub fn find_remedy(
     store: &SqliteStore,
     project: &str,
@@ -107,7 +106,7 @@ pub fn similar_lessons(
     Ok(lessons.iter().map(Lesson::to_recalled).collect())
 }
 
-/// The failed call as in traces, and the key of its failure.
+/// Returns the failed call as in traces, and the key of the failure.
 fn to_call_record(failed: &FailedCall<'_>) -> Option<(CallRecord, String)> {
     let FailedCall { call: ToolCall { id, name, arguments }, effect, envelope } = failed;
     let mut input = envelope.context.params_input.clone();

@@ -9,7 +9,7 @@ use super::call_record::{CHECK, CallRecord};
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorClass, ErrorCode};
 
-/// The attempts at one thing: a failure that was resolved, one that was not, or one success.
+/// The attempts at one thing: a resolved failure, one that was not resolved, or one success.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionTrace {
     /// `SESSION/TURN/N`, determined by the events.
@@ -18,52 +18,43 @@ pub struct ExecutionTrace {
     pub skill_id: String,
     /// `SESSION/TURN`.
     pub task_id: String,
-    /// The session.
     pub session: String,
-    /// The project's identity.
     pub project: String,
     /// The number of the user's message.
     pub turn: u32,
     /// The todo in progress, from 1; 0 if there is none.
     pub step: u32,
-    /// In order.
     pub attempts: Vec<Attempt>,
-    /// The last attempt succeeded.
     pub final_success: bool,
     /// The turn ended with this failure: the user should check it.
     pub needs_human: bool,
-    /// The methodology of the plan.
     pub methodology: Option<String>,
-    /// When the first attempt began, in milliseconds since 1970.
+    /// The start of the first attempt, in milliseconds since 1970.
     pub created_at_ms: i64,
     /// From the beginning of the first attempt to the end of the last one.
     pub duration_ms: u64,
 }
 
-/// One attempt.
+/// One call of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     /// From 1.
     pub index: u32,
-    /// When it began, in milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// `tool`, `input`, `call` (its id), `mode`, `platform`, `cwd`, and `exit_code` if there is one.
+    /// `tool`, `input`, `call` (its id), `mode`, `platform`, `cwd`, and `exit_code` if there is
+    /// one.
     pub context: Object,
-    /// The programs and checks that it used.
     pub activated_artifacts: Vec<String>,
-    /// Its result in one line.
     pub result: String,
-    /// It succeeded.
     pub success: bool,
-    /// The line that gives the reason of its failure.
+    /// The line with the reason of the failure.
     pub error: Option<String>,
-    /// The envelope's code of its failure.
     pub code: Option<ErrorCode>,
-    /// That line with incidental details masked.
+    /// The error with incidental details masked.
     pub signature: Option<String>,
-    /// What was done differently, if it is a retry.
+    /// The difference from the previous attempt; `None` if the attempt is no retry.
     pub fix_applied: Option<String>,
-    /// The source of the fix.
     pub fix_source: Option<FixSource>,
 }
 
@@ -71,16 +62,16 @@ pub struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FixSource {
-    /// The model's, or a retry of the kernel.
+    /// A correction by the model, or a retry of the kernel.
     SelfCorrection,
-    /// The user's: a message during the turn, the text of a denial.
+    /// A message of the user during the turn, or the text of a denial.
     UserHint,
     /// A lesson that the kernel applied.
     FailurePattern,
 }
 
 impl FixSource {
-    /// As it is serialized.
+    /// The serialized name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SelfCorrection => "self_correction",
@@ -95,17 +86,16 @@ impl FixSource {
 pub struct ExecutionRecord {
     /// In milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// It succeeded.
     pub success: bool,
-    /// The telling line of its failure.
+    /// The line with the reason of the failure.
     pub error: Option<String>,
-    /// Hash of the circumstances.
+    /// Hash of the context.
     pub context_hash: String,
-    /// The circumstances: tool, options, file kinds, mode, platform.
+    /// Tool, options, file kinds, mode, platform.
     pub context: String,
 }
 
-/// The kind of a call.
+/// The kind of a call: `Bash cargo`.
 pub fn skill_id(made: &CallRecord) -> String {
     match made.program_names().next() {
         Some(program) if made.tool != CHECK => format!("{} {program}", made.tool),
@@ -113,7 +103,7 @@ pub fn skill_id(made: &CallRecord) -> String {
     }
 }
 
-/// What a call used.
+/// The programs and checks of a call.
 pub fn used_artifacts(made: &CallRecord) -> Vec<String> {
     match made.command() {
         Some(command) if made.tool == CHECK => vec![format!("check {command}")],
@@ -121,7 +111,7 @@ pub fn used_artifacts(made: &CallRecord) -> Vec<String> {
     }
 }
 
-/// The attempt of a call; `mode`, `directory`: of the session.
+/// The attempt of a call; `mode` and `directory` of the session.
 pub fn build_attempt(call: &CallRecord, index: u32, mode: &str, directory: &str) -> Attempt {
     let failed = call.failure.as_ref();
     let mut context = Object::from_iter([
@@ -186,7 +176,8 @@ pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<Exec
     history
 }
 
-/// The circumstances of an attempt: tool, options, the kinds of files that it names, directory, mode, platform.
+/// The context of an attempt: tool, options, the kinds of files that it names, directory, mode,
+/// platform.
 pub fn describe_context(attempt: &Attempt) -> String {
     let text = |name: &str| attempt.context.get(name).and_then(Value::as_str).unwrap_or_default();
     let empty = Object::new();

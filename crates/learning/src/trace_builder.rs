@@ -17,52 +17,44 @@ use agent_protocol::reflection::Reflection;
 use agent_protocol::tool::Effect;
 use agent_protocol::{Object, shorten};
 
-/// Limit: calls of a turn; beyond it, the first half becomes traces before the turn ends.
+/// Limit per turn: beyond it, the first half becomes traces before the turn ends.
 const MAX_CALLS: usize = 500;
-/// Limit: attempts of a trace; the first ones and the last are kept.
+/// Limit per trace: the first ones and the last one stay.
 const MAX_ATTEMPTS: usize = 12;
 
 /// The input for learning from one turn.
 #[derive(Clone, Debug, Default)]
 pub struct TurnRecord {
-    /// The session.
     pub session: String,
-    /// The project's identity.
     pub project: String,
-    /// The turn's number.
     pub turn: u32,
-    /// Numbers of its first and last event.
+    /// The numbers of the first and the last event.
     pub events: (u64, u64),
-    /// The user's task.
     pub task: String,
-    /// Corrections by the user: messages during the turn, texts of denials, and the task itself if the turn
-    /// before it was interrupted.
+    /// Messages of the user during the turn, texts of denials, and the task itself if the previous
+    /// turn was interrupted.
     pub corrections: Vec<String>,
-    /// Whether it succeeded; `None`: it was interrupted, or no model answered.
+    /// `None`: the turn was interrupted, or no model answered.
     pub succeeded: Option<bool>,
-    /// The traces.
     pub traces: Vec<ExecutionTrace>,
-    /// The calls, in order.
     pub calls: Vec<CallRecord>,
-    /// The chains of the calls.
     pub chains: Vec<AttemptChain>,
-    /// The recalled lessons, each with the number of its event.
+    /// The number is that of the event.
     pub recalled_lessons: Vec<(u64, MemoryRecalled)>,
-    /// The reflections, each with the call that it is about.
+    /// The text is the id of the call.
     pub reflections: Vec<(Option<String>, Reflection)>,
 }
 
-/// The state of the fold.
+/// Collects the events of a session into turn records and traces.
 pub struct TraceBuilder {
     mode: PermissionMode,
     cwd: String,
     methodology: Option<String>,
-    /// Arguments as the model sent them, by call.
+    /// The arguments as the model sent them; the keys are call ids.
     requested_arguments: HashMap<String, String>,
     started_calls: HashMap<String, (i64, Effect)>,
-    /// The call of the last evaluated failure.
     evaluated_call: Option<String>,
-    /// Numbers of the events with messages of the user.
+    /// Events with messages of the user.
     hint_events: Vec<u64>,
     n_traces: u32,
     is_running: bool,
@@ -78,7 +70,7 @@ pub fn build_traces<'a>(
     build_turn_records(project, events).into_iter().flat_map(|harvest| harvest.traces).collect()
 }
 
-/// The harvest of each turn of a session.
+/// The record of each turn of a session.
 pub fn build_turn_records<'a>(
     project: &str,
     events: impl IntoIterator<Item = &'a Event>,
@@ -91,7 +83,7 @@ pub fn build_turn_records<'a>(
 }
 
 impl TraceBuilder {
-    /// For a session of the project with this identity.
+    /// Creates a builder for a session of the project with this identity.
     pub fn new(project: &str) -> Self {
         Self {
             mode: PermissionMode::default(),
@@ -108,7 +100,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Applies the next event; returns the harvest at the end of a turn.
+    /// Applies the next event; returns the record at the end of a turn.
     pub fn apply(&mut self, event: &Event) -> Option<TurnRecord> {
         let (seq, at_ms) = (event.header.seq, timestamp_millis(&event.header.ts));
         let place = event.header.place;
@@ -121,7 +113,7 @@ impl TraceBuilder {
                 self.cwd.clone_from(&now.cwd);
             }
             EventBody::ModeChanged { mode, .. } => self.mode = *mode,
-            // A message that a hook blocked is for no model, also not in lessons.
+            // No model may see a message that a hook blocked, also not in lessons.
             EventBody::TurnStarted { blocked: true, .. } => return self.finish_turn(),
             EventBody::TurnStarted { input, shown, .. } => {
                 // (A turn that a crash interrupted.)
@@ -187,7 +179,6 @@ impl TraceBuilder {
         }
     }
 
-    /// A call has its result.
     fn record_call(&mut self, event: &Event, at_ms: i64) {
         let EventBody::ToolFinished { call, tool, envelope, by, parent_call, .. } = &event.body
         else {
@@ -232,7 +223,6 @@ impl TraceBuilder {
         });
     }
 
-    /// A check was run.
     fn record_check(&mut self, event: &Event, at_ms: i64) {
         let EventBody::CheckFinished { command, exit_code, passed, tail, time_ms } = &event.body
         else {
@@ -291,14 +281,14 @@ impl TraceBuilder {
             project: std::mem::take(&mut self.record.project),
             turn,
             events: (seq, seq),
-            // What a command asks for is in its prompt.
+            // The prompt of a command says what it asks for.
             task: shorten(shown.unwrap_or(input), 2000),
             corrections,
             ..TurnRecord::default()
         };
     }
 
-    /// The traces of a long turn so far, which can be stored before it ends; else nothing.
+    /// The traces of a long turn that can be stored before it ends; else nothing.
     pub fn take_early_traces(&mut self) -> Vec<ExecutionTrace> {
         if self.record.traces.len() < MAX_CALLS / 2 {
             return Vec::new();
@@ -306,7 +296,7 @@ impl TraceBuilder {
         std::mem::take(&mut self.record.traces)
     }
 
-    /// The harvest of the current turn.
+    /// Ends the current turn and returns its record.
     pub fn finish_turn(&mut self) -> Option<TurnRecord> {
         if !std::mem::take(&mut self.is_running) {
             return None;
@@ -370,7 +360,6 @@ impl TraceBuilder {
         self.record.traces.push(trace);
     }
 
-    /// The attempt with its differences from the previous one.
     fn describe_retry(&self, attempt: Attempt, before: &CallRecord, made: &CallRecord) -> Attempt {
         let is_same = before.tool == made.tool && before.input == made.input;
         let fix = if is_same { "tried again".to_owned() } else { call_in_words(made) };
@@ -390,12 +379,11 @@ impl TraceBuilder {
     }
 }
 
-/// The time of an event in milliseconds since 1970.
+/// Milliseconds since 1970.
 fn timestamp_millis(ts: &str) -> i64 {
     ts.parse::<jiff::Timestamp>().map_or(0, |ts| ts.as_millisecond())
 }
 
-/// A call's argument as text.
 pub(super) fn text_argument<'a>(input: &'a Object, name: &str) -> Option<&'a str> {
     input.get(name).and_then(Value::as_str)
 }

@@ -3,27 +3,20 @@
 
 use super::sse::{EventTooLong, SseParser};
 
-/// Size limit of a document.
 const MAX_DOCUMENT_BYTES: usize = 16 << 20;
 
-/// Bytes in, texts out.
 pub(super) enum BodySplitter {
     /// Only white space and a byte order mark so far.
     Unknown,
-    /// `data: …`
     Events(SseParser),
-    /// `{…}`
     Document(Vec<u8>),
 }
 
-/// The body has an unknown format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyError {
-    /// An HTML page.
     HtmlPage,
-    /// Larger than the limit.
     TooLong {
-        /// The limit, in bytes.
+        /// In bytes.
         limit: usize,
     },
 }
@@ -39,7 +32,6 @@ impl BodySplitter {
         Self::Unknown
     }
 
-    /// Takes the next bytes; returns the texts that are complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, BodyError> {
         match self {
             Self::Unknown => {
@@ -66,12 +58,10 @@ impl BodySplitter {
         }
     }
 
-    /// It is a stream of events.
     pub(super) fn is_stream(&self) -> bool {
         matches!(self, Self::Events(_))
     }
 
-    /// The end of the body.
     pub(super) fn finish(&mut self) -> Vec<String> {
         match self {
             Self::Unknown => Vec::new(),

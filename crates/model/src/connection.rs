@@ -10,22 +10,18 @@ use reqwest::{Certificate, Client, Proxy, Url};
 
 use super::urls::is_loopback;
 
-/// How connections to a server are made.
 pub(super) struct ConnectionSettings<'a> {
-    /// The server.
     pub(super) server: &'a Url,
     /// Whose settings these are, for messages.
     pub(super) owner: &'a str,
-    /// The proxy; `none` for no proxy at all. `None`: the environment decides.
+    /// `none` for no proxy at all; `None`: the environment decides.
     pub(super) proxy: Option<&'a str>,
-    /// Certificate authorities to trust besides the system's, in PEM form.
+    /// Trusted besides the system's, in PEM form.
     pub(super) ca_file: Option<&'a Path>,
-    /// Time limit for a connection.
     pub(super) timeout: Duration,
 }
 
 impl ConnectionSettings<'_> {
-    /// The client, or which setting is wrong.
     pub(super) fn build_client(&self) -> Result<Client, String> {
         // The provider is installed once per process; a second call fails without effect.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -67,13 +63,12 @@ impl ConnectionSettings<'_> {
         })
     }
 
-    /// Whether any connection may use TLS: to the server, or to a proxy.
+    /// True if a connection may use TLS: to the server, or to a proxy.
     fn needs_root_certificates(&self) -> bool {
         self.server.scheme() == "https"
             || self.proxy().is_some_and(|proxy| proxy.scheme() == "https")
     }
 
-    /// The proxy that requests are sent through: a configured one, or that of the environment.
     pub(super) fn proxy(&self) -> Option<Url> {
         match self.proxy {
             Some("none") => None,
@@ -96,7 +91,6 @@ fn read_certificates(path: &Path) -> Result<Vec<Certificate>, Box<dyn Error>> {
     Ok(certificates)
 }
 
-/// The error's causes, down to the root.
 pub(super) fn error_causes<'a>(
     error: &'a reqwest::Error,
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -109,7 +103,6 @@ pub(super) fn error_causes<'a>(
     })
 }
 
-/// The root cause.
 pub(super) fn root_cause(error: &reqwest::Error) -> String {
     error_causes(error).last().map_or_else(String::new, ToString::to_string)
 }

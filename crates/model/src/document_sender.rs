@@ -12,7 +12,7 @@ use super::transport::{read_refusal_body, retry_after};
 use super::urls::{display_url, strip_secrets};
 use agent_protocol::shorten;
 
-/// Limit of the words of a server in a message, in bytes.
+/// Limit of a server's text in a message, in bytes.
 const MAX_QUOTED_BYTES: usize = 200;
 
 /// A server that receives documents at one URL.
@@ -20,23 +20,20 @@ pub struct DocumentSender {
     client: Client,
     url: Url,
     headers: HeaderMap,
-    /// Time limit of one request.
     limit: Duration,
 }
 
 /// Why a document did not arrive.
 #[derive(Debug)]
 pub struct SendError {
-    /// What happened, without secrets.
+    /// Contains no secrets.
     pub message: String,
-    /// It may be sent again.
     pub is_temporary: bool,
-    /// How long the server asks to wait.
     pub retry_after: Option<Duration>,
 }
 
 impl DocumentSender {
-    /// Makes no connection: errors are those of the settings.
+    /// Prepares a client. No connection is opened: errors are those of the settings.
     pub fn new(
         url: &str,
         headers: &[(String, String)],
@@ -94,7 +91,7 @@ impl DocumentSender {
                 message: format!("{url} answered {} {words}", status.as_u16())
                     .trim_end()
                     .to_owned(),
-                // As OTLP defines it.
+                // Codes that the specification of OTLP/HTTP declares retryable.
                 is_temporary: matches!(status.as_u16(), 429 | 502 | 503 | 504),
                 retry_after: retry_after(&headers),
             })

@@ -19,48 +19,43 @@ pub const TOOLS_IN_TEXT: Prompt = Prompt::named("tools_in_text.md");
 pub struct Endpoint {
     /// `provider/model`, as in the configuration.
     pub id: String,
-    /// The model's name at the server.
+    /// Name at the server.
     pub model: String,
     /// The base URL, usually with `/v1` at its end. A query is kept.
     pub base_url: String,
-    /// The key; `None`: none is sent.
+    /// `None`: no key is sent.
     pub api_key: Option<String>,
-    /// The source of the key, or where it is expected (a variable's name): for messages.
+    /// The source of the key, or the variable where it is expected: for messages.
     pub key_source: String,
-    /// Further headers of every request; they take precedence over ours.
+    /// Sent with every request; they take precedence over ours.
     pub headers: Vec<(String, String)>,
-    /// Certificate authorities to trust besides the system's, in PEM form.
+    /// Trusted besides the system's, in PEM form.
     pub ca_file: Option<PathBuf>,
-    /// The proxy; `none` for no proxy at all. `None`: the environment decides.
+    /// `none` for no proxy at all; `None`: the environment decides.
     pub proxy: Option<String>,
-    /// Timeouts.
     pub timeouts: Timeouts,
-    /// Retry settings.
     pub retries: RetrySettings,
-    /// Records the requests and answers.
     pub recorder: Option<Arc<WireRecorder>>,
-    /// The wire format.
     pub wire: WireFormat,
-    /// Deviations of this server from it.
     pub dialect: Dialect,
-    /// The wire format Responses: reasoning that can be sent back is requested.
+    /// Only Responses: reasoning that can be sent back is requested.
     pub returns_reasoning: bool,
-    /// The model takes settings of its thinking, which show it. `None`: they are sent if an effort is configured.
+    /// The model accepts settings of its thinking, which show it. `None`: they are sent if an
+    /// effort is configured.
     pub thinking: Option<bool>,
-    /// The model's limit of tokens of an answer, if known; for wire formats that require one.
+    /// Limit of an answer, if known; for wire formats that require one.
     pub max_output_tokens: Option<u64>,
     /// The text of [`TOOLS_IN_TEXT`].
     pub tools_in_text: String,
 }
 
-/// Timeouts.
+/// Time limits of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection.
     pub connect: Duration,
-    /// For the first byte of an answer. `None`: 5 minutes; 30 in a private network or on this machine.
+    /// `None`: 5 minutes; 30 in a private network or on this machine.
     pub first_byte: Option<Duration>,
-    /// For the next bytes of an answer. `None`: 2 minutes; 10 in a private network or on this machine.
+    /// Between parts of an answer. `None`: 2 minutes; 10 in a private network or on this machine.
     pub idle: Option<Duration>,
 }
 
@@ -98,12 +93,11 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// The server has a value for this effort.
     pub(super) fn accepts_effort(&self, effort: Effort) -> bool {
         self.wire.has_effort(effort) && self.dialect.effort != Some(EffortField::Unsupported)
     }
 
-    /// Why this effort and this temperature are not sent to the server, if they are not: one line each.
+    /// Why this effort and this temperature are not sent to the server: one line each.
     pub fn unsent_settings(&self, effort: Option<Effort>, temperature: Option<f32>) -> Vec<String> {
         let Self { id, wire, dialect, .. } = self;
         let provider = id.split_once('/').map_or(id.as_str(), |(provider, _)| provider);

@@ -10,16 +10,12 @@ use agent_protocol::mask::mask_for_kind;
 use agent_protocol::model::{ModelError, ModelErrorKind};
 use agent_protocol::shorten;
 
-/// A failed attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AttemptFailure {
-    /// The error that is reported if there is no further attempt.
     pub(super) error: ModelError,
-    /// Whether a further attempt may help.
     pub(super) retry: RetryAdvice,
 }
 
-/// Whether to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryAdvice {
     Never,
@@ -33,7 +29,6 @@ pub(super) enum RetryAdvice {
 }
 
 impl AttemptFailure {
-    /// A temporary failure.
     pub(super) fn temporary(message: impl Into<String>) -> Self {
         Self {
             error: ModelError::new(ModelErrorKind::Unavailable, message),
@@ -41,47 +36,38 @@ impl AttemptFailure {
         }
     }
 
-    /// The reason in a few words.
     pub(super) fn with_reason(mut self, reason: impl Into<String>) -> Self {
         self.error.reason = Some(reason.into());
         self
     }
 
-    /// A permanent failure.
     pub(super) fn permanent(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { error: ModelError::new(kind, message), retry: RetryAdvice::Never }
     }
 }
 
-/// The facts about the endpoint that messages need.
 #[derive(Clone)]
 pub(super) struct EndpointFacts {
-    /// The address of the request, without user, password and query.
+    /// Address of the request, without user, password and query.
     pub(super) url: String,
-    /// The URL of the list of models.
     pub(super) models_url: String,
     /// The path of the base URL contains a version, as `/v1`.
     pub(super) is_versioned: bool,
-    /// The requested model.
     pub(super) model: String,
-    /// The source of the key; empty if unknown.
+    /// Empty if unknown.
     pub(super) key_source: String,
-    /// The key, which is removed from messages.
+    /// Removed from messages.
     pub(super) key: Option<String>,
 }
 
-/// A response that is no answer.
 pub(super) struct Refusal<'a> {
-    /// The HTTP status; `None`: it was sent inside an answer that started normally.
+    /// HTTP status; `None` inside an answer that started normally.
     pub(super) status: Option<u16>,
-    /// How long the server asks to wait.
     pub(super) retry_after: Option<Duration>,
-    /// Its body.
     pub(super) body: &'a str,
 }
 
 impl EndpointFacts {
-    /// Of a recorded answer in this file.
     pub(super) fn for_recording(file: String, model: String) -> Self {
         Self {
             models_url: file.clone(),
@@ -93,7 +79,6 @@ impl EndpointFacts {
         }
     }
 
-    /// Classifies a refusal.
     pub(super) fn classify_refusal(&self, refusal: &Refusal<'_>) -> AttemptFailure {
         let body = ErrorBody::parse(refusal.body);
         let status = refusal.status.or(body.status);
@@ -120,7 +105,6 @@ impl EndpointFacts {
         AttemptFailure { error: ModelError { kind, message, reason, status, window }, retry: again }
     }
 
-    /// An HTML page was received instead of an answer.
     pub(super) fn html_page_failure(&self) -> AttemptFailure {
         AttemptFailure::temporary(format!(
             "{} answered with an HTML page, which no model does; check base_url{}",
@@ -130,12 +114,10 @@ impl EndpointFacts {
         .with_reason("answered with an HTML page")
     }
 
-    /// A hint about the base URL.
     fn base_url_advice(&self) -> &'static str {
         if self.is_versioned { "" } else { ": it probably lacks `/v1` at its end" }
     }
 
-    /// What happened, where, and what to do.
     fn refusal_message(
         &self,
         status: Option<u16>,
@@ -194,7 +176,7 @@ impl EndpointFacts {
         }
     }
 
-    /// The server's message in one line, shortened and without the key.
+    /// In one line, shortened and without the key.
     fn quote_server(&self, text: &str) -> String {
         if text.is_empty() {
             return String::new();
@@ -203,7 +185,6 @@ impl EndpointFacts {
         format!(" (\"{}\")", shorten(&self.redact_key(&words.join(" ")), 300))
     }
 
-    /// The text without the key.
     pub(super) fn redact_key(&self, text: &str) -> String {
         match self.key.as_deref() {
             Some(key) if !key.is_empty() => text.replace(key, &mask_for_kind("key")),
@@ -212,16 +193,12 @@ impl EndpointFacts {
     }
 }
 
-/// The server's explanation of a refusal.
 #[derive(Debug, Default)]
 struct ErrorBody {
-    /// The message.
     text: String,
     /// Machine-readable values: code, type, status, and Google's reasons and quotas; in lower case.
     codes: Vec<String>,
-    /// An HTTP status inside the body.
     status: Option<u16>,
-    /// How long the server asks to wait.
     retry_after: Option<Duration>,
 }
 
@@ -249,7 +226,6 @@ const OVERFLOW_PHRASES: [&str; 19] = [
     "request_too_large",
 ];
 
-/// Parts of messages about quota or billing.
 const QUOTA_PHRASES: [&str; 8] = [
     "insufficient_quota",
     "billing",
@@ -335,7 +311,7 @@ impl ErrorBody {
         parts.iter().any(|part| text.contains(part) || self.codes.iter().any(|c| c.contains(part)))
     }
 
-    /// The status that corresponds to the codes; by default a server error.
+    /// A server error by default.
     fn implied_status(&self) -> u16 {
         let means = |(part, _): &&(&str, u16)| self.codes.iter().any(|code| code.contains(part));
         STATUS_BY_CODE.iter().find(means).map_or(500, |&(_, status)| status)
@@ -350,7 +326,7 @@ impl ErrorBody {
             }
             // Google gives a time for each quota, and the same message.
             429 if self.codes.iter().any(|code| code.contains("perday")) => ModelErrorKind::Quota,
-            // If a time is given it is a rate limit, not a quota, whatever the message is.
+            // A time means a rate limit, not a quota, whatever the message is.
             429 if retry_after.is_none() && self.mentions(&QUOTA_PHRASES) => ModelErrorKind::Quota,
             402 => ModelErrorKind::Quota,
             // Some servers report it as an invalid request.

@@ -10,8 +10,8 @@ use super::body_splitter::BodySplitter;
 use super::wire_format::{AnswerDecoder, CallIds};
 use agent_protocol::model::{Delta, Purpose, Reply, Request, StopReason};
 
-/// Decodes damaged versions of these streams, each a list of the data of its events. `is_end`: the text, as it
-/// reached the decoder, contains the mark that an answer of this wire format is complete.
+/// Decodes damaged versions of these streams, each a list of the data of its events. `is_end`:
+/// whether the text, as it reached the decoder, contains the end mark of this wire format.
 ///
 /// No stream makes the decoder panic, and an answer without that mark never counts as complete.
 pub(super) fn decode_damaged<'a>(
@@ -87,7 +87,7 @@ impl Random {
         self.below(n) == 0
     }
 
-    /// The body of a response: a damaged stream, or one of its events as a document.
+    /// A damaged stream, or one of its events as a document.
     fn body(&mut self, streams: &[Vec<String>]) -> Vec<u8> {
         let mut events = streams[self.below(streams.len())].clone();
         for _ in 0..self.below(4) {
@@ -135,7 +135,6 @@ impl Random {
         }
     }
 
-    /// Replaces one value inside.
     fn damage_value(&mut self, value: &mut Value) {
         let n_inside = match value {
             Value::Object(fields) => fields.len(),

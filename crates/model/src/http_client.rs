@@ -6,13 +6,12 @@ use reqwest::{Client, Url};
 
 use super::urls::is_loopback;
 
-/// Time limit of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An HTTP client.
 pub type HttpClient = Client;
 
-/// A client for this URL. It follows no redirect, since headers may contain keys.
+/// A client for this URL. Redirects are not followed, since headers may contain keys.
 pub fn http_client(url: &str) -> Result<HttpClient, String> {
     let url = Url::parse(url).map_err(|error| format!("{url:?} is not a URL: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {

@@ -21,20 +21,18 @@ use super::wire_format::{
 use agent_protocol::model::{Delta, Model, ModelError, Request, StopReason};
 use agent_protocol::shorten;
 
-/// How long the usage is waited for after the last text.
+/// After the last text.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
 
-/// How long the end of the body is waited for after `[DONE]`; reading it to its end allows the connection to
-/// be reused.
+/// After `[DONE]`; reading the body to its end allows the connection to be reused.
 const BODY_END_WAIT: Duration = Duration::from_millis(250);
 
-/// How long a server may keep an answer alive without a part of it. (Some send nothing else while the model
-/// reasons.)
+/// Limit for keep-alive messages without a part of the answer: some servers send nothing else while
+/// the model reasons.
 const MAX_KEEP_ALIVE: Duration = Duration::from_mins(20);
 
 pub(super) struct HttpModel {
     endpoint: Endpoint,
-    /// What the server rejected.
     rejections: Mutex<Rejections>,
     transport: Transport,
     /// Prefix of generated call ids if the server sends none; different in each process, because a session
@@ -59,8 +57,8 @@ impl HttpModel {
         self.rejections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An attempt failed. The next one leaves out what was rejected: if it had nothing of it, the reason is another
-    /// one.
+    /// The next attempt leaves out what the server rejected. If the request had nothing of it, the
+    /// reason is another one, and there is no next attempt.
     fn record_rejection(
         &self,
         mut failure: AttemptFailure,
@@ -110,24 +108,20 @@ impl Model for HttpModel {
     }
 }
 
-/// One attempt.
 pub(super) struct Attempt<'a> {
     endpoint_facts: EndpointFacts,
-    /// Sends the request.
     open: Option<BoxFuture<'a, Result<ResponseStream, AttemptFailure>>>,
-    /// `None` until the server accepted the request.
+    /// `None` until the server accepts the request.
     answer: Option<ResponseStream>,
     body: BodySplitter,
     decoder: Box<dyn AnswerDecoder + 'a>,
-    /// Deltas that were decoded and not taken yet.
+    /// Decoded, but not taken yet.
     ready: VecDeque<Delta>,
     is_over: bool,
-    /// When the last part of the answer arrived.
     last_data: Instant,
 }
 
 impl<'a> Attempt<'a> {
-    /// `open` sends the request.
     pub(super) fn new(
         endpoint_facts: EndpointFacts,
         decoder: Box<dyn AnswerDecoder + 'a>,
@@ -145,12 +139,11 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The deltas of the answer; the last one is [`Delta::Done`] or an error.
+    /// The last delta is [`Delta::Done`] or an error.
     pub(super) fn stream(self) -> impl Stream<Item = Result<Delta, AttemptFailure>> + Send + 'a {
         stream::unfold(self, |mut attempt| async { Some((attempt.next_delta().await?, attempt)) })
     }
 
-    /// The next delta, as in the stream.
     pub(super) async fn next_delta(&mut self) -> Option<Result<Delta, AttemptFailure>> {
         if self.is_over {
             return None;
@@ -167,12 +160,10 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The answer came as a stream of events.
     pub(super) fn is_streamed(&self) -> bool {
         self.body.is_stream()
     }
 
-    /// Processes one chunk, which may make something `ready`.
     async fn process_chunk(&mut self) -> Result<(), AttemptFailure> {
         let answer = match &mut self.answer {
             Some(answer) => answer,
@@ -233,7 +224,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// The reason for the end of an answer, if it is one of a complete answer.
+/// Fails unless the reason is that of a complete answer.
 fn require_complete(
     endpoint_facts: &EndpointFacts,
     stop: Option<StopReason>,

@@ -1,10 +1,10 @@
 //! Models: one transport, a pure encoder and decoder per wire format, retries, and a scripted model that
 //! needs no server.
 //!
-//! [`connect`] creates a model from an [`Endpoint`]; [`ScriptedModel`] needs none. The path of an answer:
-//! [`wire_format`] encodes the request, `transport` sends it (the only HTTP client), `body` and `sse` split
-//! the answer into texts, [`wire_format`] decodes them, `http` combines these into one attempt, and [`retry`]
-//! repeats attempts. Failures are classified only in `failure`.
+//! [`connect`] creates a model from an [`Endpoint`]. The path of an answer: [`wire_format`] encodes
+//! the request, `transport` sends it, `body_splitter` and `sse` split the answer into texts,
+//! [`wire_format`] decodes them, `http_model` combines these into one attempt, [`retry`] repeats
+//! attempts, and `failure` classifies failures.
 
 mod anthropic_messages;
 mod body_splitter;
@@ -55,7 +55,7 @@ pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
     Ok(Box::new(HttpModel::new(endpoint)?))
 }
 
-/// The ids of the models that the server of this endpoint lists, with one request within `limit`.
+/// The ids of the models that the server lists, with one request within `limit`.
 pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<String>, ModelError> {
     let transport = Transport::new(endpoint.clone())?;
     let path = endpoint.wire.models_path();

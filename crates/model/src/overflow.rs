@@ -4,10 +4,10 @@
 const WORDS_BEFORE: [&str; 6] =
     ["context length", "context window", "context size", "n_ctx", "maximum", "limit"];
 const WORDS_AFTER: [&str; 2] = [" maximum", " tokens max"];
-/// The maximum distance in bytes.
+/// In bytes.
 const MAX_DISTANCE: usize = 40;
 
-/// The model's window in tokens.
+/// In tokens.
 pub(super) fn parse_window(text: &str) -> Option<u64> {
     let text = text.to_lowercase();
     let mut found = None;
@@ -36,7 +36,7 @@ pub(super) fn parse_window(text: &str) -> Option<u64> {
             || WORDS_BEFORE.iter().any(|word| before.contains(word))
             || WORDS_AFTER.iter().any(|word| text[end..].starts_with(word));
         if is_named {
-            found = Some(found.map_or(number, |known: u64| known.min(number)));
+            found = Some(found.map_or(number, |window: u64| window.min(number)));
         }
     }
     found

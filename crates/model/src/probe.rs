@@ -1,4 +1,4 @@
-//! Tries what a server supports, with one small request.
+//! Tests what a server supports, with one small request.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -19,16 +19,14 @@ use agent_protocol::tool::ToolSpec;
 /// Enough for a call after some reasoning.
 const ANSWER_TOKENS: u64 = 1024;
 
-/// What a server did with the request.
+/// What a server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeResult {
-    /// The answer was a stream.
     pub streams: bool,
-    /// The model called the tool.
     pub calls_tools: bool,
 }
 
-/// Sends `message` with a tool of this description; answers are waited for within `limit`.
+/// Sends `message` with a tool of this description; waits for the answer within `limit`.
 pub async fn probe(
     endpoint: &Endpoint,
     message: &str,

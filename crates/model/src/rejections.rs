@@ -1,4 +1,5 @@
-//! What a server rejected, and is left out of later requests: reasoning of earlier answers, and settings.
+//! Content that a server rejected and that later requests leave out: reasoning of earlier answers,
+//! and settings.
 
 use std::collections::HashSet;
 
@@ -9,27 +10,24 @@ use agent_protocol::message::{Message, OpaqueItem, Part};
 use agent_protocol::model::Request;
 use agent_protocol::provider::WireFormat;
 
-/// What was rejected so far.
 #[derive(Default)]
 pub(super) struct Rejections {
-    /// Reasoning that existed at the time. What the model thinks later is valid, and sent.
+    /// Reasoning that existed at the time of a rejection. Later reasoning is valid, and sent.
     reasoning_hashes: HashSet<blake3::Hash>,
     /// The request for reasoning that can be sent back.
     reasoning: bool,
-    /// The settings of the thinking.
     thinking: bool,
 }
 
-/// A request without what was rejected before it.
 pub(super) struct AcceptedRequest {
     pub(super) endpoint: Endpoint,
-    /// The conversation; `None`: the whole one.
+    /// `None` if the conversation is unchanged.
     pub(super) messages: Option<Vec<Message>>,
     pub(super) rejectable: RejectableContent,
 }
 
-/// What a request has that may be rejected. Several requests may be rejected at once: each is compared with
-/// what it had itself.
+/// Content of a request that may be rejected. Several requests may be rejected at once: each is
+/// compared with its own content.
 #[derive(Clone, Copy)]
 pub(super) struct RejectableContent {
     earlier_reasoning: bool,
@@ -38,7 +36,6 @@ pub(super) struct RejectableContent {
 }
 
 impl Rejections {
-    /// The request without what was rejected.
     pub(super) fn filter_request(
         &self,
         request: &Request<'_>,
@@ -69,7 +66,7 @@ impl Rejections {
         AcceptedRequest { endpoint, messages, rejectable: used }
     }
 
-    /// A request was rejected. Returns whether the next one has less that may be the reason.
+    /// Returns whether the next request has less that may be the reason.
     pub(super) fn record(
         &mut self,
         again: RetryAdvice,
@@ -96,7 +93,6 @@ impl Rejections {
     }
 }
 
-/// The reasoning in these messages that is sent to this endpoint.
 fn sent_reasoning<'a>(
     messages: &'a [Message],
     endpoint: &'a Endpoint,

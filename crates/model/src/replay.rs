@@ -57,7 +57,6 @@ impl ReplayModel {
         self.exchanges.first().map_or(&self.id, |recorded| &recorded.exchange.model)
     }
 
-    /// The next answer for this purpose.
     fn take_exchange(&self, purpose: Purpose) -> Option<&RecordedExchange> {
         let mut suitable = self.exchanges.iter().filter(|r| r.exchange.purpose == purpose);
         suitable.find(|recorded| !recorded.is_used.swap(true, Ordering::Relaxed))
@@ -79,7 +78,7 @@ impl Model for ReplayModel {
                     self.id,
                     request.purpose.as_str()
                 );
-                // After a recorded failure, the recorded session had no further attempt either.
+                // The recorded session had no further attempt after a recorded failure, either.
                 let kind = match attempts {
                     1 => ModelErrorKind::Script,
                     _ => ModelErrorKind::Unavailable,
@@ -97,7 +96,6 @@ impl Model for ReplayModel {
     }
 }
 
-/// The recorded answer, or the recorded refusal.
 fn recorded_answer(
     exchange: &Exchange,
     facts: &EndpointFacts,

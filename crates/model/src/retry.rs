@@ -19,7 +19,6 @@ const MAX_SERVER_DELAY: Duration = Duration::from_mins(1);
 /// Retry settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetrySettings {
-    /// Maximum number of attempts.
     pub max_attempts: u32,
     /// The delay after the first failure; it doubles with each further one.
     pub base_delay: Duration,
@@ -39,7 +38,7 @@ impl Default for RetrySettings {
 }
 
 impl RetrySettings {
-    /// The delay before the next attempt, or the error if there is none.
+    /// The delay before the next attempt; the error if there is none.
     ///
     /// `attempt` failed, `spent` after the first failure; `jitter` is between 0 and 1.
     fn next_delay(
@@ -80,8 +79,8 @@ impl RetrySettings {
     }
 }
 
-/// A stream of attempts: each is a result of `start`; yields the items of all of them, and a [`Delta::Retry`]
-/// before each but the first.
+/// Yields the items of all attempts, each a result of `start`, and a [`Delta::Retry`] before each
+/// but the first.
 pub(super) fn retry_stream<'a, S>(
     retries: RetrySettings,
     start: impl FnMut() -> S + Send + 'a,
@@ -89,7 +88,7 @@ pub(super) fn retry_stream<'a, S>(
 where
     S: Stream<Item = Result<Delta, AttemptFailure>> + Send + 'a,
 {
-    let tries = RetryState {
+    let state = RetryState {
         retries,
         start,
         attempt: 0,
@@ -97,13 +96,12 @@ where
         server_delay: Duration::ZERO,
         phase: Phase::Wait(None),
     };
-    stream::unfold(tries, |mut tries| async { Some((tries.next_item().await?, tries)) }).boxed()
+    stream::unfold(state, |mut state| async { Some((state.next_item().await?, state)) }).boxed()
 }
 
 struct RetryState<S, F> {
     retries: RetrySettings,
     start: F,
-    /// The number of the current attempt.
     attempt: u32,
     first_failure: Option<Instant>,
     /// Total delay that the server asked for.
@@ -168,7 +166,7 @@ where
     }
 }
 
-/// A number between 0 and 1; the standard library seeds its hashers at random.
+/// Between 0 and 1; the standard library seeds its hashers at random.
 fn jitter() -> f64 {
     let random = RandomState::new().build_hasher().finish() >> 32;
     f64::from(u32::try_from(random).unwrap_or(u32::MAX)) / f64::from(u32::MAX)

@@ -2,14 +2,12 @@
 //!
 //! Only the `data` of an event is kept: the supported wire formats repeat the event's name inside it.
 
-/// Size limit of an event.
 const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// Bytes in, the data of whole events out.
 pub(super) struct SseParser {
-    /// The bytes of the incomplete line.
+    /// Bytes of the incomplete line.
     line: Vec<u8>,
-    /// The `data` of the incomplete event.
+    /// `data` of the incomplete event.
     data: Option<String>,
     /// The last byte was a CR: a LF that follows belongs to it.
     after_cr: bool,
@@ -18,10 +16,9 @@ pub(super) struct SseParser {
     max_bytes: usize,
 }
 
-/// An event is longer than the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EventTooLong {
-    /// The limit, in bytes.
+    /// In bytes.
     pub(super) limit: usize,
 }
 
@@ -34,7 +31,7 @@ impl SseParser {
         Self { line: Vec::new(), data: None, after_cr: false, at_start: true, max_bytes: longest }
     }
 
-    /// Takes the next bytes; returns the data of every event that they complete.
+    /// Returns the data of every event that the bytes complete.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<String>, EventTooLong> {
         let mut events = Vec::new();
         if let (true, [first, rest @ ..]) = (self.after_cr, bytes) {
@@ -73,7 +70,7 @@ impl SseParser {
         self.data.take()
     }
 
-    /// Processes the line; an empty one ends the event.
+    /// An empty line ends the event.
     fn end_line(&mut self) -> Option<String> {
         let mut whole = std::mem::take(&mut self.line);
         let mut line = whole.as_slice();

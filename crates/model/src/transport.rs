@@ -1,5 +1,5 @@
-//! The only HTTP client. It is created for the first request, reuses its connection, and converts every
-//! network failure to a [`AttemptFailure`]; it does not know wire formats.
+//! The HTTP client for models. It is created for the first request, reuses its connection, and
+//! converts every network failure to an [`AttemptFailure`]; it does not know wire formats.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,11 +19,9 @@ use super::urls::{display_url, host_and_port, is_local, is_versioned, join_url, 
 use super::wire_record::Recording;
 use agent_protocol::model::{ModelError, ModelErrorKind};
 
-/// Limits of reading a refusal: bytes, and time.
 const REFUSAL_BYTES: usize = 64 << 10;
 const REFUSAL_TIME: Duration = Duration::from_secs(10);
 
-/// The connection to one endpoint.
 pub(super) struct Transport {
     base: Url,
     headers: HeaderMap,
@@ -31,7 +29,7 @@ pub(super) struct Transport {
     first_byte: Duration,
     idle: Duration,
     client: OnceLock<Result<Client, AttemptFailure>>,
-    /// There was a response: the next request may use its connection.
+    /// After a response, the next request may use its connection.
     has_answered: AtomicBool,
 }
 
@@ -55,7 +53,7 @@ impl Transport {
         })
     }
 
-    /// Sends JSON; returns the answer after a successful response header.
+    /// Returns after a successful response header.
     pub(super) async fn post(
         &self,
         path: &str,
@@ -69,13 +67,12 @@ impl Transport {
         sent.map(|answer| ResponseStream { recording, ..answer })
     }
 
-    /// Opens a connection, which the next request uses: the smallest request is sent, and its answer ignored.
+    /// Sends the smallest request and ignores its answer: the next request uses the connection.
     pub(super) async fn connect(&self) {
         let Ok(client) = self.client.get_or_init(|| self.build_client()) else { return };
         let _ = timeout(self.first_byte, client.head(self.base.clone()).send()).await;
     }
 
-    /// Requests a small document.
     pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, AttemptFailure> {
         let endpoint_facts = self.endpoint_facts(path);
         let whole = async {
@@ -90,7 +87,6 @@ impl Transport {
         timeout(limit, whole).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// The facts about a request to this path for messages.
     pub(super) fn endpoint_facts(&self, path: &str) -> EndpointFacts {
         EndpointFacts {
             url: display_url(&join_url(&self.base, path)),
@@ -173,7 +169,6 @@ impl Transport {
         }
     }
 
-    /// There was no response.
     fn connection_failure(
         &self,
         endpoint_facts: &EndpointFacts,
@@ -250,11 +245,11 @@ impl Transport {
     }
 }
 
-/// An answer whose body is not read yet.
+/// The body is not read yet.
 pub(super) struct ResponseStream {
     source: BodySource,
     endpoint_facts: EndpointFacts,
-    /// Time limit for the next bytes.
+    /// For the next bytes.
     limit: Duration,
     idle: Duration,
     recording: Option<Recording>,
@@ -262,12 +257,12 @@ pub(super) struct ResponseStream {
 
 enum BodySource {
     Response(Response),
-    /// The pieces of a recorded body, and why it ended early.
+    /// Pieces of the body, and why it ended early.
     Record(VecDeque<Vec<u8>>, Option<String>),
 }
 
 impl ResponseStream {
-    /// A recorded answer: the pieces of its body, and why it ended early.
+    /// `failure` is why the body ended early.
     pub(super) fn from_recording(
         endpoint_facts: EndpointFacts,
         pieces: VecDeque<Vec<u8>>,
@@ -278,7 +273,7 @@ impl ResponseStream {
         Self { source, endpoint_facts, limit, idle, recording: None }
     }
 
-    /// The next bytes; `None` at the end.
+    /// `None` at the end.
     pub(super) async fn read_chunk(&mut self) -> Result<Option<Vec<u8>>, AttemptFailure> {
         let chunk = self.next_chunk().await;
         match (&mut self.recording, &chunk) {
@@ -317,7 +312,6 @@ impl ResponseStream {
         }
     }
 
-    /// The answer is complete: shortens the limit for the rest.
     pub(super) fn shorten_limits(&mut self, limit: Duration) {
         self.limit = self.limit.min(limit);
         self.idle = self.idle.min(limit);
@@ -352,7 +346,6 @@ fn redirect_failure(endpoint_facts: &EndpointFacts, response: &Response) -> Atte
     failure
 }
 
-/// The failure that a response without success means.
 pub(super) fn refusal_failure(
     endpoint_facts: &EndpointFacts,
     status: u16,
@@ -366,7 +359,7 @@ pub(super) fn refusal_failure(
     endpoint_facts.classify_refusal(&Refusal { status: Some(status), retry_after, body })
 }
 
-/// The body of a refusal, as far as it arrives in time.
+/// As far as the body arrives in time.
 pub(super) async fn read_refusal_body(mut response: Response) -> String {
     let mut body = Vec::new();
     let whole = async {
@@ -382,7 +375,6 @@ pub(super) async fn read_refusal_body(mut response: Response) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// How long the server asks to wait.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(milliseconds) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
@@ -395,8 +387,9 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok().map(time_until)
 }
 
-/// When the limits of which nothing remains are reset. Headers of `OpenAI` and others
-/// (`x-ratelimit-remaining-tokens: 0`), and of Anthropic (`anthropic-ratelimit-tokens-remaining: 0`).
+/// Time until the exhausted limits are reset. Headers of `OpenAI` and others
+/// (`x-ratelimit-remaining-tokens: 0`), and of Anthropic (`anthropic-ratelimit-tokens-remaining:
+/// 0`).
 fn limit_reset(headers: &HeaderMap) -> Option<Duration> {
     let exhausted = headers.iter().filter(|(_, value)| value.as_bytes() == b"0");
     let resets = exhausted.filter_map(|(name, _)| {
@@ -407,7 +400,7 @@ fn limit_reset(headers: &HeaderMap) -> Option<Duration> {
     resets.max()
 }
 
-/// As the servers write it: `6m0s`, `1.5` (seconds), or a date.
+/// Servers write `6m0s`, `1.5` (seconds), or a date.
 fn time_to_reset(text: &str) -> Option<Duration> {
     if let Ok(date) = text.parse::<Timestamp>() {
         return Some(time_until(date));
@@ -418,12 +411,11 @@ fn time_to_reset(text: &str) -> Option<Duration> {
     text.parse::<jiff::SignedDuration>().ok().and_then(|span| Duration::try_from(span).ok())
 }
 
-/// The time until then; zero if it is over.
+/// Zero if the date is over.
 fn time_until(date: Timestamp) -> Duration {
     Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
-/// The headers of every request.
 fn request_headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
     let wrong = |what: String| ModelError::new(ModelErrorKind::Configuration, what);
     let mut headers = HeaderMap::new();
@@ -453,7 +445,7 @@ fn request_headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
     Ok(headers)
 }
 
-/// The connection was closed before the first byte of a response.
+/// Closed before the first byte of a response.
 fn is_closed_connection(error: &reqwest::Error) -> bool {
     error_causes(error)
         .any(|cause| cause.downcast_ref().is_some_and(hyper::Error::is_incomplete_message))

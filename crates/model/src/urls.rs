@@ -5,8 +5,8 @@ use reqwest::Url;
 use super::endpoint::Endpoint;
 use agent_protocol::model::{ModelError, ModelErrorKind};
 
-/// The base URL, if it is valid. A URL without a path gets the version of its wire format, with some wire formats
-/// also one without a version in its path.
+/// A URL without a path gets the version of its wire format; with some wire formats, also a URL
+/// without a version in its path.
 pub(super) fn parse_base_url(endpoint: &Endpoint) -> Result<Url, ModelError> {
     let wrong = |why: &str| {
         let (id, given) = (&endpoint.id, strip_secrets(&endpoint.base_url));
@@ -27,7 +27,7 @@ pub(super) fn parse_base_url(endpoint: &Endpoint) -> Result<Url, ModelError> {
     }
 }
 
-/// The URL below the base. The base's query, as Azure requires it, is kept, and that of the path is added.
+/// Keeps the base's query, as Azure requires it, and adds that of the path.
 pub(super) fn join_url(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -41,13 +41,13 @@ pub(super) fn join_url(base: &Url, path: &str) -> Url {
     url
 }
 
-/// The URL for messages: without user, password, query and fragment.
+/// For messages: without user, password, query and fragment.
 pub(super) fn display_url(url: &Url) -> String {
     let path = url.path().trim_end_matches('/');
     format!("{}://{}{path}", url.scheme(), host_and_port(url))
 }
 
-/// The same for text that may not be a URL.
+/// For text that may not be a URL: see [`display_url`].
 pub(super) fn strip_secrets(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     match (text.split_once("://"), text.rsplit_once('@')) {
@@ -71,7 +71,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// On this machine or in a private network: such servers may be slow without being down.
+/// Local servers, on this machine or in a private network, may be slow without being down.
 pub(super) fn is_local(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     match host.parse::<std::net::IpAddr>() {
@@ -88,7 +88,6 @@ pub(super) fn is_local(url: &Url) -> bool {
     }
 }
 
-/// The path contains a version, as `/v1`.
 pub(super) fn is_versioned(base: &Url) -> bool {
     let is_version = |segment: &str| {
         segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))

@@ -19,15 +19,13 @@ use agent_protocol::message::{Image, Part, ToolCall};
 use agent_protocol::model::{Delta, Request, StopReason};
 use agent_protocol::provider::{TextCallMode, WireFormat};
 
-/// A request as it is sent.
 pub(super) struct EncodedRequest {
-    /// The path below the base URL; it may have a query.
+    /// Below the base URL; may have a query.
     pub(super) path: String,
     /// JSON.
     pub(super) body: Vec<u8>,
 }
 
-/// Encodes a request for this endpoint.
 pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
     let temperature = request.temperature.filter(|_| endpoint.dialect.has_temperature());
     let effort = request.effort.filter(|effort| endpoint.accepts_effort(*effort));
@@ -46,7 +44,7 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedReque
     }
 }
 
-/// Settings of the thinking are sent: to models that take them, and to others if an effort is configured.
+/// Models that accept settings of the thinking get them; others if an effort is configured.
 pub(super) fn sends_thinking(request: &Request<'_>, endpoint: &Endpoint) -> bool {
     let has_effort = request.effort.is_some_and(|effort| endpoint.accepts_effort(effort));
     let is_wanted = endpoint.thinking.unwrap_or(has_effort);
@@ -58,7 +56,6 @@ pub(super) fn sends_thinking(request: &Request<'_>, endpoint: &Endpoint) -> bool
     }
 }
 
-/// A decoder for one answer of this endpoint.
 pub(super) fn new_decoder<'a>(
     endpoint: &'a Endpoint,
     request: &'a Request<'_>,
@@ -86,34 +83,31 @@ fn new_wire_decoder<'a>(endpoint: &'a Endpoint, ids: CallIds<'a>) -> Box<dyn Ans
 
 /// Decodes one answer: texts in, deltas out.
 pub(super) trait AnswerDecoder: Send {
-    /// Decodes the data of one event, or a whole answer.
+    /// `data` is that of one event, or a whole answer.
     fn push(&mut self, data: &str) -> Result<Vec<Delta>, DecodeError>;
 
-    /// What was held back; called once, after the last text.
+    /// Returns deltas that were held back; called once, after the last text.
     fn finish(&mut self) -> Vec<Delta> {
         Vec::new()
     }
 
-    /// Nothing more follows.
     fn is_stream_over(&self) -> bool;
 
-    /// The answer is complete; only the usage and the end of the stream may still follow.
+    /// Only the usage and the end of the stream may still follow.
     fn is_answer_complete(&self) -> bool;
 
-    /// Why the answer ended; `None`: the stream stopped before its end.
+    /// `None` if the stream stopped before its end.
     fn stop_reason(&self) -> Option<StopReason>;
 }
 
-/// Invalid or failed chunks.
 #[derive(Debug, PartialEq)]
 pub(super) enum DecodeError {
     /// No JSON, or an unknown format.
     Malformed(String),
-    /// An error object of the server.
     ServerError(Value),
 }
 
-/// Generates call ids that are unique in the session.
+/// Ids are unique in the session.
 #[derive(Clone)]
 pub(super) struct CallIds<'a> {
     prefix: &'a str,
@@ -122,7 +116,7 @@ pub(super) struct CallIds<'a> {
 }
 
 impl<'a> CallIds<'a> {
-    /// Ids different from those in the conversation; `prefix` and `next` are the model's.
+    /// Ids differ from those in the conversation; `prefix` and `next` are the model's.
     pub(super) fn new(prefix: &'a str, next: &'a AtomicU64, request: &Request<'_>) -> Self {
         let parts = request.messages.iter().flat_map(|message| &message.parts);
         let taken = parts.filter_map(|part| match part {
@@ -148,7 +142,7 @@ impl<'a> CallIds<'a> {
     }
 }
 
-/// The name in a form that servers accept: an invented name may contain any characters, and would make the
+/// Servers accept only such names. An invented name may contain any characters, and would make the
 /// whole conversation invalid.
 pub(super) fn call_name(call: &ToolCall) -> Cow<'_, str> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
@@ -162,17 +156,16 @@ pub(super) fn call_name(call: &ToolCall) -> Cow<'_, str> {
     }
 }
 
-/// What a server accepts as the id of a call.
 #[derive(Clone, Copy)]
 pub(super) enum CallIdFormat {
-    /// Letters, digits, `_`, `-` and these, up to this number.
+    /// Letters, digits, `_`, `-` and those in `also`, at most `longest`.
     Word { also: &'static str, longest: usize },
     /// Exactly nine letters and digits.
     NineCharacters,
 }
 
-/// The id in a form that the server accepts: the server of another model may have chosen it. A call and its
-/// result have the same id before and after it, also in later requests.
+/// Converts an id that the server of another model may have chosen. A call and its result have the
+/// same id before and after it, also in later requests.
 pub(super) fn call_id(id: &str, form: CallIdFormat) -> Cow<'_, str> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric();
     let fits = match form {
@@ -192,8 +185,8 @@ pub(super) fn call_id(id: &str, form: CallIdFormat) -> Cow<'_, str> {
     })
 }
 
-/// The arguments in a form that servers accept: several parse them for their chat template, and reject text
-/// that is no JSON object.
+/// Several servers parse the arguments for their chat template, and reject text that is not a JSON
+/// object.
 pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
     if call.arguments.trim().is_empty() {
         Cow::Borrowed("{}")
@@ -209,18 +202,16 @@ pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
 /// Sent in place of an image whose content is lost.
 pub(super) const LOST_IMAGE: &str = "[image lost]";
 
-/// The content of an image of this request in base64; `None`: it is lost.
+/// In base64; `None` if the content is lost.
 pub(super) fn image_in_base64(image: &Image, request: &Request<'_>) -> Option<String> {
     request.images?.content(image).map(|content| BASE64_STANDARD.encode(content))
 }
 
-/// The same as a `data:` address.
 pub(super) fn image_data_url(image: &Image, request: &Request<'_>) -> Option<String> {
     let content = image_in_base64(image, request)?;
     Some(format!("data:{};base64,{content}", image.media_type))
 }
 
-/// A non-empty string.
 pub(super) fn non_empty_str(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }

@@ -1,9 +1,9 @@
 //! Records the requests and answers of servers byte by byte, and reads them back: `--record-wire DIR` and
 //! `--model replay:DIR`.
 //!
-//! A record is one JSON file per request, numbered in the order in which they were sent. Secrets are masked; an
-//! answer that contains one is recorded in one piece. A secret whose characters arrive in several events is not
-//! found.
+//! A record is one JSON file per request, numbered in the order in which they were sent. Secrets
+//! are masked, and an answer with one is recorded in one piece; a secret whose characters arrive in
+//! several events is not found.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +24,6 @@ use agent_protocol::mask::{Masker, mask_for_kind};
 use agent_protocol::model::Purpose;
 use agent_protocol::provider::{Dialect, WireFormat};
 
-/// A request and its answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Exchange {
     /// `provider/model`.
@@ -32,12 +31,12 @@ pub(super) struct Exchange {
     pub(super) wire: WireFormat,
     pub(super) dialect: Dialect,
     pub(super) purpose: Purpose,
-    /// The path below the base URL.
+    /// Below the base URL.
     pub(super) path: String,
     pub(super) request: Value,
-    /// The HTTP status; `None`: there was no response.
+    /// HTTP status; `None` if there was no response.
     pub(super) status: Option<u16>,
-    /// The response's headers that matter for retries.
+    /// Headers of the response that matter for retries.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: Vec<BodyPiece>,
     /// Why there was no response, or why its body ended early.
@@ -47,7 +46,6 @@ pub(super) struct Exchange {
     pub(super) is_permanent: bool,
 }
 
-/// A piece of a body, as it arrived.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct BodyPiece {
     /// Milliseconds after the request.
@@ -56,7 +54,7 @@ pub(super) struct BodyPiece {
     pub(super) content: PieceContent,
 }
 
-/// Text, or bytes that are not UTF-8 (a character may be split).
+/// Bytes that are not UTF-8 are in Base64: a character may be split.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PieceContent {
@@ -72,7 +70,7 @@ impl PieceContent {
         }
     }
 
-    /// The bytes; empty if a changed record contains no Base64.
+    /// Empty if a changed record contains no Base64.
     pub(super) fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.as_bytes().to_vec(),
@@ -98,7 +96,6 @@ impl WireRecorder {
         Ok(Self { folder: folder.to_owned(), masker, next: AtomicU32::new(1) })
     }
 
-    /// A request is sent.
     pub(super) fn start_recording(
         self: &Arc<Self>,
         endpoint: &Endpoint,
@@ -127,18 +124,17 @@ impl WireRecorder {
     }
 }
 
-/// A request whose answer is being recorded. It is written when it is dropped: an answer may be interrupted.
+/// The record is written on drop: an answer may be interrupted.
 pub(super) struct Recording {
     recorder: Arc<WireRecorder>,
     mask: RecordMasker,
     number: u32,
     start: Instant,
     exchange: Exchange,
-    /// The pieces of the body, with their time in milliseconds.
+    /// With the time in milliseconds.
     pieces: Vec<(u64, Vec<u8>)>,
 }
 
-/// Masks secrets, and the key of the endpoint.
 struct RecordMasker {
     masker: Arc<Masker>,
     key: Option<String>,
@@ -164,7 +160,7 @@ impl RecordMasker {
         }
     }
 
-    /// The text of a body: secrets in JSON are found only in its values.
+    /// Secrets in JSON are found only in its values.
     fn mask_body(&self, text: &str) -> String {
         let lines = text.split_inclusive('\n').map(|line| {
             let start = line.find('{').unwrap_or(line.len());
@@ -239,7 +235,7 @@ impl Drop for Recording {
     }
 }
 
-/// The exchanges of a record, with the names of their files, in order.
+/// With the names of their files, in order.
 pub(super) fn read_exchanges(folder: &Path) -> Result<Vec<(String, Exchange)>, String> {
     let because =
         |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());

@@ -1,20 +1,20 @@
 //! Permission rules in the syntax of Claude Code, as rules of ours.
 //!
-//! The same where both mean the same. The differences: names of tools, paths from the project's root (`/src`) and from
-//! that of the file system (`//etc`), and commands without `*`, which match no further words when they are allowed.
+//! A pattern that means the same in both stays. The differences: names of tools, paths from the
+//! project's root (`/src`) and from that of the file system (`//etc`), and commands without `*`,
+//! which match no further words when they are allowed.
 
 use super::RuleAction;
 use super::rule::{self, Rule};
 use agent_protocol::hook::claude_names::native_tool_name;
 use agent_protocol::tool::CHANGE_TOOLS;
 
-/// Our tools whose patterns are paths.
 const PATH_TOOLS: [&str; 4] = ["Read", "Glob", "Grep", "LS"];
 
-/// A rule: the tool as we call it, and the pattern.
+/// A rule of Claude Code: a tool, under our name, and a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaudeRule {
-    /// The tool: one of ours, `mcp__server`, `mcp__server__tool`, or an unknown one.
+    /// One of our tools, `mcp__server`, `mcp__server__tool`, or an unknown name.
     pub tool: String,
     pattern: Option<String>,
 }
@@ -38,7 +38,7 @@ impl ClaudeRule {
         rule::split_rules(text).into_iter().map(parse).collect()
     }
 
-    /// It is about every call of its tool.
+    /// Whether the rule matches every call of its tool.
     pub fn is_bare(&self) -> bool {
         self.pattern.is_none()
     }
@@ -79,11 +79,10 @@ impl ClaudeRule {
     }
 }
 
-/// Limit: patterns of a rule.
 const MAX_PATTERNS: usize = 16;
 
-/// The pattern of a command in which `*` matches several words, too. Ours matches within a word, and alone any number
-/// of words.
+/// In Claude Code `*` matches several words; in our rules it matches within a word, and alone any
+/// number of words.
 fn expand_wildcards(pattern: &str) -> Vec<String> {
     let mut patterns = vec![String::new()];
     let words: Vec<&str> = pattern.split_whitespace().collect();
@@ -96,8 +95,8 @@ fn expand_wildcards(pattern: &str) -> Vec<String> {
             let before = if core.starts_with('*') { "* " } else { "" };
             let after = if core.ends_with('*') && !is_last { " *" } else { "" };
             ways = vec![format!("{before}{word}{after}")];
-            // Its parts may be in different words.
-            // (More such words would be as many patterns as their combinations.)
+            // The parts around `*` may be in different words. (More such words would be as many
+            // patterns as their combinations.)
             if let Some((begin, rest)) =
                 inner.split_once('*').filter(|_| patterns.len() < MAX_PATTERNS)
             {
@@ -128,7 +127,6 @@ fn is_name(text: &str) -> bool {
     text.starts_with(|char: char| char.is_ascii_alphabetic()) && text.chars().all(is_of_name)
 }
 
-/// What we call a built-in role of Claude Code.
 fn native_role(name: &str) -> &str {
     match name {
         "Explore" => "explore",

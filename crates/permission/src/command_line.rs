@@ -10,7 +10,6 @@ use super::shell::{Pipeline, Script, SimpleCommand, WordKind};
 const NOT_SIMPLE: &[&str] =
     &["!", "[[", ".", "builtin", "command", "coproc", "eval", "exec", "source", "time", "trap"];
 
-/// Limit: programs that [`CommandLine::programs`] returns.
 const MAX_PROGRAMS: usize = 8;
 
 thread_local! {
@@ -43,16 +42,16 @@ impl CommandLine {
         })
     }
 
-    /// Every command of the line is known to only read, and no file is written.
+    /// Whether every command of the line is known to only read, and no file is written.
     pub fn is_read_only(&self) -> bool {
         self.is_fully_parsed()
             && !self.commands().is_empty()
             && self.commands().iter().all(|command| judge::only_reads(command, self.text()))
     }
 
-    /// The programs that the line runs and that are not known to only read, each with its first operand; all
-    /// programs if each only reads. Wrappers such as `timeout 60` and the directory of a program are left
-    /// out.
+    /// The programs that the line runs and that are not known to only read, each with its first
+    /// operand; all programs if each only reads. Wrappers such as `timeout 60` and the directory of
+    /// a program are left out.
     pub fn programs(&self) -> Vec<String> {
         let run = self.commands().iter().filter(|command| !command.is_wrapper);
         let (reading, others): (Vec<_>, Vec<_>) =
@@ -72,8 +71,8 @@ impl CommandLine {
         (is_last && self.runs_as_written()).then_some(&*last.stages)
     }
 
-    /// The words of each stage, if the line is exactly one pipeline of simple commands with literal words and without
-    /// redirections, assignments and background.
+    /// The words of each stage, if the line is exactly one pipeline of simple commands with literal
+    /// words and without redirections, assignments and background.
     pub fn literal_stages(&self) -> Option<Vec<Vec<String>>> {
         let script = &self.0.script;
         let [pipeline] = script.pipelines.as_slice() else { return None };
@@ -91,7 +90,7 @@ impl CommandLine {
         is_whole.then(|| script.commands.iter().map(words).collect())
     }
 
-    /// It consists of pipelines of commands that are executed as written.
+    /// Whether the line consists of pipelines of commands that are executed as written.
     pub(super) fn runs_as_written(&self) -> bool {
         let is_simple = |text: &String| {
             let first = text.split_ascii_whitespace().next();
@@ -103,7 +102,6 @@ impl CommandLine {
         script.is_fully_parsed && script.is_plain && script.pipelines.iter().all(is_plain)
     }
 
-    /// The functions that it defines.
     pub(super) fn functions(&self) -> &[String] {
         &self.0.script.functions
     }
@@ -116,17 +114,14 @@ impl CommandLine {
         &self.0.text
     }
 
-    /// Every command that may run.
     pub(super) fn commands(&self) -> &[Command] {
         &self.0.commands.all
     }
 
-    /// Every command that it may run is known.
     pub(super) fn is_fully_parsed(&self) -> bool {
         self.0.commands.is_fully_parsed
     }
 
-    /// A limit of the parser was reached.
     pub(super) fn is_too_long(&self) -> bool {
         self.0.commands.is_too_long
     }

@@ -10,7 +10,6 @@ use agent_protocol::tool::{CommandRights, Effect};
 const CONFIG_WRITING_COMMANDS: &[&str] =
     &["checkout", "switch", "branch", "pull", "push", "worktree", "submodule", "sparse-checkout"];
 
-/// Options of git that name another repository or other settings.
 const OTHER_REPOSITORY_OPTIONS: &[&str] = &[
     "-c",
     "-C",
@@ -23,8 +22,8 @@ const OTHER_REPOSITORY_OPTIONS: &[&str] = &[
 ];
 
 impl Policy {
-    /// The rights of a permitted call. A right is granted to a line by the answer of the user or of a hook, by mode
-    /// full, or by rules if each of its commands is allowed by one or only reads.
+    /// The rights of a permitted call. A right is granted to a line by the answer of the user or of
+    /// a hook, by mode full, or by rules if each of its commands is allowed by one or only reads.
     pub fn command_rights(
         &self,
         tool: &str,
@@ -32,9 +31,8 @@ impl Policy {
         is_approved: bool,
         facts: &dyn PathFacts,
     ) -> CommandRights {
-        let question = self.build_query(tool, effect, facts);
-        let (Some((line, findings)), Effect::Command { directory, .. }) =
-            (&question.command, effect)
+        let query = self.build_query(tool, effect, facts);
+        let (Some((line, findings)), Effect::Command { directory, .. }) = (&query.command, effect)
         else {
             return CommandRights { read_only: effect.is_read_only(), ..CommandRights::default() };
         };
@@ -57,7 +55,6 @@ impl Policy {
         }
     }
 
-    /// Each command of the line is allowed by a rule or only reads.
     fn is_allowed_by_rules(
         &self,
         tool: &str,
@@ -82,14 +79,15 @@ impl Policy {
     }
 }
 
-/// The command runs in the project's root: elsewhere it could be in another repository.
+/// A command elsewhere could be in another repository.
 fn is_at_root(effect: &Effect) -> bool {
     matches!(effect, Effect::Command { directory, .. } if directory == ".")
 }
 
 impl CommandLine {
-    /// Each command of the line is one of these git commands, without redirections to files or assignments,
-    /// or only reads. It names no other repository, whose programs could write the configuration of this one.
+    /// Whether each command of the line is one of these git commands or only reads. Redirections to
+    /// files and assignments are not permitted, nor is another repository, whose programs could
+    /// write the configuration of this one.
     fn only_runs_git(&self, commands: &[&str]) -> bool {
         let is_listed =
             |word: &&Word| word.literal_text().is_some_and(|word| commands.contains(&word));

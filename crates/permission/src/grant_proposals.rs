@@ -6,9 +6,10 @@ use super::{CommandLine, PathFacts, Policy, shell::Word};
 use agent_protocol::control::Grant;
 use agent_protocol::tool::Effect;
 
-/// The grants that would allow such calls from now on, the narrowest first; empty if no rule can express it.
-/// A file: the file, its directory. A command line: its commands as they are, commands that begin with the same
-/// words up to the first operand. A destructive line: only as it is, because other operands are other files.
+/// The grants that would allow such calls from now on, the narrowest first; empty if no rule can
+/// express the call. A file: the file, its directory. A command line: its commands as they are,
+/// commands that begin with the same words up to the first operand. A destructive line: only as it
+/// is, because other operands are other files.
 pub fn propose_grants(effect: &Effect, facts: &dyn PathFacts) -> Vec<Grant> {
     let mut proposed: Vec<Vec<String>> = Vec::new();
     match effect {
@@ -32,12 +33,7 @@ pub fn propose_grants(effect: &Effect, facts: &dyn PathFacts) -> Vec<Grant> {
             proposed.push(vec![format!("mcp({server}.{tool})")]);
             proposed.push(vec![format!("mcp({server}.*)")]);
         }
-        Effect::Job { .. }
-        | Effect::Plan
-        | Effect::Ask
-        | Effect::Skill { .. }
-        | Effect::Agent { .. }
-        | Effect::Lookup => {}
+        _ => {}
     }
     proposed.into_iter().map(Grant::Rules).collect()
 }
@@ -55,7 +51,8 @@ fn rules_for_line(
         if judge::only_reads(command, line.text()) {
             continue;
         }
-        // The input is no part of a rule, and may be a program: `bash -s < FILE`. A rule holds where it was granted.
+        // The input is not part of a rule, and may be a program: `bash -s < FILE`. A rule holds
+        // where it was granted.
         let is_known = !command.has_input && line.directory_of(command).is_some();
         let rule = rule(command).filter(|_| is_known)?;
         if !rules.contains(&rule) {
@@ -65,7 +62,8 @@ fn rules_for_line(
     (!rules.is_empty()).then_some(rules)
 }
 
-/// `Edit(src/a.rs)`; `None` if the path would be read as another pattern. A directory ends with `/**`.
+/// `Edit(src/a.rs)`; `None` if the path would be read as another pattern. A directory ends with
+/// `/**`.
 pub(super) fn rule_for_file(tool: &str, path: &str) -> Option<String> {
     let literal = path.strip_suffix("/**").unwrap_or(path);
     let is_plain = !literal.contains(['*', '?', '[', '{', '\\', '(', ')', ' ', ',']);
@@ -90,7 +88,7 @@ pub(super) fn prefix_rule(command: &Command) -> Option<String> {
     }
 }
 
-/// The leading words of the command; `None` if a rule cannot contain them.
+/// `None` if a rule cannot contain the words.
 fn leading_words(command: &Command, n_words: usize) -> Option<String> {
     if command.writes_file() || !command.assignments.is_empty() || command.name().is_empty() {
         return None;

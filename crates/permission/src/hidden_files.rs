@@ -6,7 +6,7 @@ use super::paths::is_secret_file;
 use super::rule::PathRoots;
 use super::{PolicyEntry, RuleAction, RuleOrigin};
 
-/// The files that may not be shown.
+/// The rules and names that decide which files may not be shown.
 #[derive(Clone, Debug, Default)]
 pub struct HiddenFiles {
     pub(super) entries: Arc<Vec<PolicyEntry>>,
@@ -16,14 +16,14 @@ pub struct HiddenFiles {
 /// Why a file may not be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HiddenReason {
-    /// A rule denies it, or asks before it.
+    /// A rule denies the file, or asks before it.
     Rule,
-    /// Its name indicates secrets, and no rule names it.
+    /// The file's name indicates secrets, and no rule names it.
     Secret,
 }
 
 impl HiddenFiles {
-    /// Why this tool skips this file, if it does.
+    /// Why this tool skips this file; `None` if it may show it.
     pub fn hidden_reason(&self, tool: &str, path: &str) -> Option<HiddenReason> {
         if self.denying_entry(tool, path).is_some() || self.asking_entry(tool, path).is_some() {
             return Some(HiddenReason::Rule);
@@ -31,19 +31,19 @@ impl HiddenFiles {
         self.is_secret(path).then_some(HiddenReason::Secret)
     }
 
-    /// Rules may restrict which files this tool shows. Otherwise their names alone decide ([`is_secret_file`]).
+    /// Whether rules may restrict which files this tool shows. Otherwise their names alone decide
+    /// ([`is_secret_file`]).
     pub fn has_rules(&self, tool: &str) -> bool {
         let is_about =
             |entry: &PolicyEntry| entry.rule.tool() == "Read" || entry.rule.tool() == tool;
         self.entries.iter().any(|entry| entry.verb != RuleAction::Allow && is_about(entry))
     }
 
-    /// The rule that denies this tool to show this file.
     pub(super) fn denying_entry(&self, tool: &str, path: &str) -> Option<&PolicyEntry> {
         self.matching_entries(tool, RuleAction::Deny, path).next()
     }
 
-    /// The rule that asks before this tool shows this file, unless the user allowed it on the command line or in an answer.
+    /// `None` if the user allowed the file on the command line or in an answer.
     pub(super) fn asking_entry(&self, tool: &str, path: &str) -> Option<&PolicyEntry> {
         let by_person = |entry: &PolicyEntry| {
             matches!(entry.origin, RuleOrigin::CommandLine | RuleOrigin::Session(_))
@@ -54,13 +54,13 @@ impl HiddenFiles {
         self.matching_entries(tool, RuleAction::Ask, path).next()
     }
 
-    /// Its name indicates secrets, and no rule names it; a rule that allows everything is not sufficient.
+    /// False if a rule names the file; a rule that allows everything is not sufficient.
     pub(super) fn is_secret(&self, path: &str) -> bool {
         is_secret_file(path)
             && self.matching_entries("Read", RuleAction::Allow, path).next().is_none()
     }
 
-    /// The rules of this verb that match this file: those about Read, and those about the tool itself.
+    /// Rules about Read apply to every tool.
     fn matching_entries(
         &self,
         tool: &str,

@@ -1,7 +1,8 @@
 //! The permission policy: takes the effect of a call and returns a ruling. Pure.
 //!
-//! A [`Policy`] is an ordered list of guards; the first that returns a ruling decides. A command line is
-//! decided by its simple commands. The judge only decides whether to ask: the sandbox is what protects.
+//! A [`Policy`] is an ordered list of guards; the first that returns a ruling decides. A command
+//! line is decided by its simple commands. The judge only decides whether to ask: the sandbox is
+//! what protects.
 
 mod claude_rule;
 mod command_line;
@@ -42,7 +43,7 @@ pub use rule::{MCP, PathRoots, Rule, RuleAction, RuleOrigin};
 pub struct DeniedPath {
     /// Relative to the project, or absolute.
     pub path: String,
-    /// The rule, or the user's sentence that it was made from, and how to remove it.
+    /// The rule, or the user's sentence that was its source, and how to remove it.
     pub reason: String,
 }
 
@@ -63,22 +64,19 @@ struct PolicyEntry {
     verb: RuleAction,
     origin: RuleOrigin,
     rule: Rule,
-    /// The directories in which it allows commands; empty: everywhere.
+    /// Where the rule allows commands; empty: everywhere.
     directories: Vec<String>,
 }
 
 const ANOTHER_WAY: &str = "find another way, or say what you would need it for";
 
-/// The call to decide.
 struct PolicyQuery<'a> {
     tool: &'a str,
     effect: &'a Effect,
-    /// The line of a command, and the judge's findings.
     command: Option<(CommandLine, Vec<Finding>)>,
     roots: &'a PathRoots,
 }
 
-/// The result of rules and judge for one command of a line.
 enum RuleOutcome {
     Allow(Reason),
     Ask(Reason),
@@ -88,8 +86,8 @@ enum RuleOutcome {
 
 /// The guards in order of precedence; if none decides, the mode does.
 const GUARDS: &[fn(&Policy, &PolicyQuery<'_>) -> Option<Ruling>] = &[
-    |_, question| refuse_forbidden(question),
-    |_, question| refuse_too_long(question),
+    |_, query| refuse_forbidden(query),
+    |_, query| refuse_too_long(query),
     Policy::deny_by_rule,
     Policy::refuse_secret_file,
     Policy::refuse_in_read_only_mode,
@@ -112,12 +110,13 @@ impl Policy {
         }
     }
 
-    /// Whether changes of commands in the project can be undone. If not, destructive commands ask.
+    /// Sets whether changes of commands in the project can be undone. If not, destructive commands
+    /// ask.
     pub fn set_checkpoints(&mut self, has_checkpoints: bool) {
         self.has_checkpoints = has_checkpoints;
     }
 
-    /// The directories that patterns beginning with `/` or `~` are compared with.
+    /// Sets the directories that patterns beginning with `/` or `~` are compared with.
     #[must_use]
     pub fn with_places(mut self, places: PathRoots) -> Self {
         self.roots = Arc::new(places);
@@ -156,7 +155,7 @@ impl Policy {
         self
     }
 
-    /// The mode.
+    /// The current mode.
     pub fn mode(&self) -> PermissionMode {
         self.mode
     }
@@ -171,8 +170,9 @@ impl Policy {
         HiddenFiles { entries: Arc::clone(&self.entries), roots: Arc::clone(&self.roots) }
     }
 
-    /// The literal paths that rules deny to read, and to change. File tools check the rules themselves; the
-    /// sandbox hides these paths from commands or makes them read-only. Patterns are not included.
+    /// The literal paths that rules deny to read, and to change. File tools check the rules
+    /// themselves; the sandbox hides these paths from commands or makes them read-only. Patterns
+    /// are not included.
     pub fn denied_paths(&self) -> (Vec<DeniedPath>, Vec<DeniedPath>) {
         let paths = |is_about: fn(&str) -> bool| {
             let denied = self.entries.iter().filter(|entry| entry.verb == RuleAction::Deny);
@@ -191,13 +191,13 @@ impl Policy {
 
     /// Whether this tool may have this effect.
     pub fn rule_on(&self, tool: &str, effect: &Effect, facts: &dyn PathFacts) -> Ruling {
-        let question = self.build_query(tool, effect, facts);
-        let ruling = GUARDS.iter().find_map(|guard| guard(self, &question));
-        ruling.unwrap_or_else(|| self.decide_by_mode(&question))
+        let query = self.build_query(tool, effect, facts);
+        let ruling = GUARDS.iter().find_map(|guard| guard(self, &query));
+        ruling.unwrap_or_else(|| self.decide_by_mode(&query))
     }
 
-    /// It needs no approval under any rules and modes: a command that the judge would neither refuse nor ask
-    /// about, also without checkpoints.
+    /// Whether the effect needs no approval under any rules and modes: a command that the judge
+    /// would neither refuse nor ask about, also without checkpoints.
     pub fn is_harmless(effect: &Effect, facts: &dyn PathFacts) -> bool {
         !matches!(effect, Effect::Mcp { .. } | Effect::Agent { .. })
             && findings_of(effect, facts).is_none_or(|(line, findings)| {
@@ -205,7 +205,8 @@ impl Policy {
             })
     }
 
-    /// It is a command that deletes or replaces something, or that cannot be undone.
+    /// Whether the effect is a command that deletes or replaces something, or that cannot be
+    /// undone.
     pub fn is_destructive(effect: &Effect, facts: &dyn PathFacts) -> bool {
         findings_of(effect, facts).is_some_and(|(_, findings)| {
             findings.iter().any(|finding| is_destructive(finding.class))
@@ -223,36 +224,27 @@ impl Policy {
         PolicyQuery { tool, effect, command: findings_of(effect, facts), roots: &self.roots }
     }
 
-    fn deny_by_rule(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
+    fn deny_by_rule(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
         let text = format!("a rule forbids this; {ANOTHER_WAY}");
-        let is_it = |entry: &PolicyEntry| {
-            entry.verb == RuleAction::Deny && question.matches_rule(&entry.rule)
-        };
-        if let Some(entry) = self.find_entry(question.tool, is_it) {
-            let code = match question.effect {
+        let is_it =
+            |entry: &PolicyEntry| entry.verb == RuleAction::Deny && query.matches_rule(&entry.rule);
+        if let Some(entry) = self.find_entry(query.tool, is_it) {
+            let code = match query.effect {
                 Effect::Command { .. } => ErrorCode::CommandBlocked,
-                Effect::Read { .. }
-                | Effect::Write { .. }
-                | Effect::Job { .. }
-                | Effect::Plan
-                | Effect::Ask
-                | Effect::Skill { .. }
-                | Effect::Agent { .. }
-                | Effect::Mcp { .. }
-                | Effect::Lookup => ErrorCode::AccessDenied,
+                _ => ErrorCode::AccessDenied,
             };
             return Some(Ruling::Refuse(code, self.reason_of(entry, text)));
         }
-        let path = question.shown_path()?;
+        let path = query.shown_path()?;
         let withheld = self.hidden_files();
-        let entry = withheld.denying_entry(question.tool, path)?;
+        let entry = withheld.denying_entry(query.tool, path)?;
         Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)))
     }
 
-    /// A file with a secret name needs a rule that names it; one that allows everything, or mode full, is not
-    /// sufficient.
-    fn refuse_secret_file(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
-        let path = question.shown_path()?;
+    /// A file with a secret name needs a rule that names it; one that allows everything, or mode
+    /// full, is not sufficient.
+    fn refuse_secret_file(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
+        let path = query.shown_path()?;
         if !self.hidden_files().is_secret(path) {
             return None;
         }
@@ -266,14 +258,13 @@ impl Policy {
     }
 
     /// In mode read-only a rule in a file cannot allow a change, one on the command line can.
-    fn refuse_in_read_only_mode(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
-        let fits = |rule: &Rule| match question.effect {
+    fn refuse_in_read_only_mode(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
+        let fits = |rule: &Rule| match query.effect {
             Effect::Write { path } => rule.fits_path(path, &self.roots),
             Effect::Mcp { server, tool, .. } => rule.fits_mcp_tool(server, tool),
             _ => false,
         };
-        if !matches!(question.effect, Effect::Write { .. } | Effect::Mcp { reads_only: false, .. })
-        {
+        if !matches!(query.effect, Effect::Write { .. } | Effect::Mcp { reads_only: false, .. }) {
             return None;
         }
         let is_it = |entry: &PolicyEntry| {
@@ -281,38 +272,30 @@ impl Policy {
                 && entry.origin == RuleOrigin::CommandLine
                 && fits(&entry.rule)
         };
-        let is_refused =
-            self.mode.is_read_only() && self.find_entry(question.tool, is_it).is_none();
-        is_refused.then(|| self.decide_by_mode(question))
+        let is_refused = self.mode.is_read_only() && self.find_entry(query.tool, is_it).is_none();
+        is_refused.then(|| self.decide_by_mode(query))
     }
 
-    fn decide_by_rules(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
-        let outcome = match (question.effect, &question.command) {
+    fn decide_by_rules(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
+        let outcome = match (query.effect, &query.command) {
             (Effect::Read { path } | Effect::Write { path }, _) => {
                 let allows = |rule: &Rule| rule.fits_path(path, &self.roots);
                 let asks = |rule: &Rule| rule.covers_path(path, &self.roots);
-                self.ask_before_read(question)
-                    .unwrap_or_else(|| self.rule_outcome(question.tool, allows, asks, None, None))
+                self.ask_before_read(query)
+                    .unwrap_or_else(|| self.rule_outcome(query.tool, allows, asks, None, None))
             }
             (Effect::Command { directory, .. }, Some((line, findings))) => {
-                return self.decide_line(question.tool, (line, directory), findings);
+                return self.decide_line(query.tool, (line, directory), findings);
             }
             (Effect::Mcp { server, tool, .. }, _) => {
                 let fits = |rule: &Rule| rule.fits_mcp_tool(server, tool);
-                self.rule_outcome(question.tool, fits, fits, None, None)
+                self.rule_outcome(query.tool, fits, fits, None, None)
             }
             (Effect::Skill { name } | Effect::Agent { role: name, .. }, _) => {
                 let fits = |rule: &Rule| rule.fits_name(name);
-                self.rule_outcome(question.tool, fits, fits, None, None)
+                self.rule_outcome(query.tool, fits, fits, None, None)
             }
-            (
-                Effect::Command { .. }
-                | Effect::Job { .. }
-                | Effect::Plan
-                | Effect::Ask
-                | Effect::Lookup,
-                _,
-            ) => self.rule_outcome(question.tool, Rule::is_bare, Rule::is_bare, None, None),
+            _ => self.rule_outcome(query.tool, Rule::is_bare, Rule::is_bare, None, None),
         };
         match outcome {
             RuleOutcome::Allow(reason) => Some(Ruling::Allow(reason)),
@@ -322,18 +305,18 @@ impl Policy {
     }
 
     /// A rule that asks before Read also asks before Grep.
-    fn ask_before_read(&self, question: &PolicyQuery<'_>) -> Option<RuleOutcome> {
+    fn ask_before_read(&self, query: &PolicyQuery<'_>) -> Option<RuleOutcome> {
         let withheld = self.hidden_files();
-        let entry = withheld.asking_entry(question.tool, question.shown_path()?)?;
+        let entry = withheld.asking_entry(query.tool, query.shown_path()?)?;
         Some(RuleOutcome::Ask(self.asking_reason(entry)))
     }
 
-    /// The reason of a rule that asks.
     fn asking_reason(&self, entry: &PolicyEntry) -> Reason {
         Reason { requires_user: true, ..self.reason_of(entry, "a rule asks before this") }
     }
 
-    /// A line is allowed if each of its commands is allowed or only reads, and one is allowed by a rule.
+    /// A line is allowed if each of its commands is allowed or only reads, and one is allowed by a
+    /// rule.
     fn decide_line(
         &self,
         tool: &str,
@@ -382,7 +365,6 @@ impl Policy {
         allowed.filter(|_| !is_open).map(Ruling::Allow)
     }
 
-    /// The result of rules and judge for one command of a line.
     fn command_outcome(
         &self,
         tool: &str,
@@ -413,11 +395,10 @@ impl Policy {
         }
     }
 
-    /// The finding requires approval in this session.
     fn needs_approval(&self, finding: &Finding) -> bool {
         match (self.mode, finding.class) {
             (PermissionMode::Full, _) => false,
-            // It changes nothing, and gets no additional right.
+            // The command changes nothing, and gets no additional right.
             (PermissionMode::Plan | PermissionMode::ReadOnly, class) => {
                 class == FindingClass::NeedsApproval(Some(SandboxRight::Network))
             }
@@ -426,8 +407,8 @@ impl Policy {
         }
     }
 
-    /// The directories in which the commands of a line run that this rule fits: an answer "always" holds in these. Empty:
-    /// the rule is about something else.
+    /// The directories in which the commands of a line run that this rule matches: an answer
+    /// "always" holds in these. Empty: the rule is about something else.
     pub fn matching_directories(&self, effect: &Effect, rule: &str) -> Vec<String> {
         let (Effect::Command { command, directory, .. }, Ok(rule)) = (effect, Rule::parse(rule))
         else {
@@ -440,7 +421,8 @@ impl Policy {
         places.collect::<BTreeSet<String>>().into_iter().collect()
     }
 
-    /// The directory in which a command of a line in `directory` runs, if it is known. Relative to the root, which is `.`.
+    /// The directory in which a command of a line in `directory` runs; `None` if not known.
+    /// Relative to the root, which is `.`.
     fn command_directory(
         &self,
         line: &CommandLine,
@@ -457,8 +439,8 @@ impl Policy {
         Some(if place.is_empty() { "." } else { place }.to_owned())
     }
 
-    /// Combines rules and finding in order of precedence: allowed on the command line, the latest rule of the
-    /// session, asked, allowed by a file, the judge's finding.
+    /// Order of precedence: allowed on the command line, the latest rule of the session, asked,
+    /// allowed by a file, the judge's finding.
     fn rule_outcome(
         &self,
         tool: &str,
@@ -479,7 +461,8 @@ impl Policy {
             entry.verb == RuleAction::Allow && is_here(entry) && allows(&entry.rule)
         };
         let is_ask = |entry: &PolicyEntry| entry.verb == RuleAction::Ask && asks(&entry.rule);
-        // Except on the command line, a rule that allows everything does not apply to commands with findings.
+        // Except on the command line, a rule that allows everything does not apply to commands with
+        // findings.
         let is_given = |entry: &PolicyEntry| entry.origin == RuleOrigin::Compatible;
         let is_enough =
             |entry: &PolicyEntry| finding.is_none() || !entry.rule.is_bare() || is_given(entry);
@@ -524,21 +507,21 @@ impl Policy {
     }
 
     /// Files with instructions for the agent are changed only with the user's approval.
-    fn ask_for_agent_file(&self, question: &PolicyQuery<'_>) -> Option<Ruling> {
-        let Effect::Write { path } = question.effect else { return None };
+    fn ask_for_agent_file(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
+        let Effect::Write { path } = query.effect else { return None };
         let asks = matches!(self.mode, PermissionMode::Ask | PermissionMode::AutoEdit);
         (asks && paths::path_protection(path) == Some(PathProtection::Ask)).then(|| {
-            let option = allow_file_option(question.tool, path);
+            let option = allow_file_option(query.tool, path);
             let how = format!("the user has to agree, or allow it with {option}");
             let reason = new_reason("agent files", format!("{path} tells the agent how to work"));
             Ruling::Ask(Reason { hint: Some(how), requires_user: true, ..reason })
         })
     }
 
-    fn decide_by_mode(&self, question: &PolicyQuery<'_>) -> Ruling {
+    fn decide_by_mode(&self, query: &PolicyQuery<'_>) -> Ruling {
         let mode = format!("mode {}", self.mode.as_str());
-        let only_reads = question.command.as_ref().is_some_and(|(line, _)| line.is_read_only());
-        match (question.effect, self.mode) {
+        let only_reads = query.command.as_ref().is_some_and(|(line, _)| line.is_read_only());
+        match (query.effect, self.mode) {
             (
                 Effect::Read { .. }
                 | Effect::Job { .. }
@@ -567,7 +550,7 @@ impl Policy {
             (Effect::Write { path }, PermissionMode::Ask) => {
                 let text = format!(
                     "the user has to agree to this change, or allow it with {} or --permission-mode auto-edit",
-                    allow_file_option(question.tool, path)
+                    allow_file_option(query.tool, path)
                 );
                 Ruling::Ask(new_reason(mode, text))
             }
@@ -602,9 +585,9 @@ impl Policy {
                 Ruling::Ask(new_reason(mode, text))
             }
             (Effect::Command { directory, .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
-                let how = match &question.command {
+                let how = match &query.command {
                     Some((line, findings)) => {
-                        self.allow_hint_for_line(question.tool, (line, directory), findings)
+                        self.allow_hint_for_line(query.tool, (line, directory), findings)
                     }
                     None => allow_hint(&["Bash".to_owned()]),
                 };
@@ -613,7 +596,6 @@ impl Policy {
         }
     }
 
-    /// How the user can allow a line: the narrowest missing rules.
     fn allow_hint_for_line(
         &self,
         tool: &str,
@@ -644,7 +626,7 @@ impl Policy {
         allow_hint(&rules)
     }
 
-    /// The rules about this tool. A rule with a pattern for one tool that changes files applies to all of them.
+    /// A rule with a pattern for one tool that changes files applies to all such tools.
     fn entries_for_tool<'a>(&'a self, tool: &str) -> impl Iterator<Item = &'a PolicyEntry> {
         self.entries.iter().filter(move |entry| {
             let own = entry.rule.tool();
@@ -655,14 +637,12 @@ impl Policy {
         })
     }
 
-    /// The first rule about this tool that satisfies a condition.
     fn find_entry(&self, tool: &str, is_so: impl Fn(&PolicyEntry) -> bool) -> Option<&PolicyEntry> {
         self.entries_for_tool(tool).find(|entry| is_so(entry))
     }
 }
 
 impl PolicyEntry {
-    /// The rule with its verb and origin.
     fn describe(&self) -> String {
         let verb = match self.verb {
             RuleAction::Allow => "allow",
@@ -681,24 +661,14 @@ impl PolicyEntry {
 }
 
 impl PolicyQuery<'_> {
-    /// The file whose content the call would show.
     fn shown_path(&self) -> Option<&str> {
         match self.effect {
             Effect::Read { path } if matches!(self.tool, "Read" | "Grep") => Some(path),
-            Effect::Read { .. }
-            | Effect::Write { .. }
-            | Effect::Command { .. }
-            | Effect::Job { .. }
-            | Effect::Plan
-            | Effect::Ask
-            | Effect::Skill { .. }
-            | Effect::Agent { .. }
-            | Effect::Mcp { .. }
-            | Effect::Lookup => None,
+            _ => None,
         }
     }
 
-    /// A rule that denies matches this call: its path, or any command of its line.
+    /// For rules that deny: the path, or any command of the line, matches.
     fn matches_rule(&self, rule: &Rule) -> bool {
         match self.effect {
             Effect::Read { path } | Effect::Write { path } => rule.covers_path(path, self.roots),
@@ -722,7 +692,6 @@ fn findings_of(effect: &Effect, facts: &dyn PathFacts) -> Option<(CommandLine, V
     Some((line, findings))
 }
 
-/// It deletes or replaces something, or cannot be undone.
 fn is_destructive(class: FindingClass) -> bool {
     match class {
         FindingClass::Destructive | FindingClass::NeedsApproval(None) => true,
@@ -730,10 +699,10 @@ fn is_destructive(class: FindingClass) -> bool {
     }
 }
 
-fn refuse_forbidden(question: &PolicyQuery<'_>) -> Option<Ruling> {
-    match question.effect {
+fn refuse_forbidden(query: &PolicyQuery<'_>) -> Option<Ruling> {
+    match query.effect {
         Effect::Command { .. } => {
-            let (_, findings) = question.command.as_ref()?;
+            let (_, findings) = query.command.as_ref()?;
             let is_it = |finding: &&Finding| finding.class == FindingClass::Forbidden;
             let Finding { reason: why, hint, program, .. } = findings.iter().find(is_it)?;
             let text = format!("{program} is not run: {why}");
@@ -746,28 +715,19 @@ fn refuse_forbidden(question: &PolicyQuery<'_>) -> Option<Ruling> {
             );
             Some(Ruling::Refuse(ErrorCode::AccessDenied, new_reason("never", text)))
         }
-        Effect::Write { .. }
-        | Effect::Read { .. }
-        | Effect::Job { .. }
-        | Effect::Plan
-        | Effect::Ask
-        | Effect::Skill { .. }
-        | Effect::Agent { .. }
-        | Effect::Mcp { .. }
-        | Effect::Lookup => None,
+        _ => None,
     }
 }
 
 /// A line beyond the parser's limits may contain anything, so that no rule can be applied to it.
-fn refuse_too_long(question: &PolicyQuery<'_>) -> Option<Ruling> {
-    let (line, _) = question.command.as_ref()?;
+fn refuse_too_long(query: &PolicyQuery<'_>) -> Option<Ruling> {
+    let (line, _) = query.command.as_ref()?;
     let text = "the command is too long or too deeply nested to be parsed: run it in smaller steps, write texts with \
                 Write, or put the commands into a script file and run that";
     line.is_too_long()
         .then(|| Ruling::Refuse(ErrorCode::CommandBlocked, new_reason("too long", text)))
 }
 
-/// The option that allows a tool this file.
 fn allow_file_option(tool: &str, path: &str) -> String {
     let rule =
         grant_proposals::rule_for_file(tool, path).unwrap_or_else(|| format!("{tool}({path})"));

@@ -1,6 +1,6 @@
 //! Paths with a special meaning: those that file tools must not write, and files with secrets.
 
-/// Names of files that contain secrets; one `*` matches anything.
+/// A `*` in a name matches anything.
 const SECRET_FILES: &[&str] = &[
     ".env",
     ".env.*",
@@ -28,23 +28,21 @@ const SECRET_FILES: &[&str] = &[
     "id_ed25519",
 ];
 
-/// Names of samples without secrets.
 const SAMPLE_FILES: &[&str] =
     &[".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults"];
 
 /// How a path is protected from file tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathProtection {
-    /// It is never changed.
     Never,
-    /// It is changed if the user agrees.
+    /// Changed if the user agrees.
     Ask,
 }
 
 /// In `.claude`: what decides which programs run outside the sandbox, and hooks themselves.
 const PROTECTED_CLAUDE_ENTRIES: [&str; 3] = ["settings.json", "settings.local.json", "hooks"];
 
-/// The protection of a path: `.git` at any depth, `.agent/`, and hooks.
+/// `.git` is protected at any depth, also `.agent/` and hooks.
 pub(super) fn path_protection(path: &str) -> Option<PathProtection> {
     let mut parts = path.split('/');
     while let Some(part) = parts.next() {
@@ -67,7 +65,7 @@ pub(super) fn path_protection(path: &str) -> Option<PathProtection> {
     None
 }
 
-/// The file's name indicates secrets.
+/// Whether the file's name indicates secrets.
 pub fn is_secret_file(path: &str) -> bool {
     matches_file_name(path, SECRET_FILES) && !matches_file_name(path, SAMPLE_FILES)
 }

@@ -1,8 +1,8 @@
 //! Determines which pipelines of a line ran, and the status of each stage.
 //!
-//! Bash reports the statuses of the last pipeline before each command and at its end. Which pipeline that was
-//! follows from the operators between the pipelines and the result of the previous one. Without a consistent
-//! match there is no result.
+//! Bash reports the statuses of the last pipeline before each command and at its end. Which
+//! pipeline that was follows from the operators between the pipelines and the result of the
+//! previous one. Without a consistent match there is no result.
 
 use super::command_line::CommandLine;
 use super::judge::Command;
@@ -11,11 +11,10 @@ use super::shell::Pipeline;
 /// A pipeline that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineRun {
-    /// The text and the status of each stage.
+    /// The text and the exit status of each.
     pub stages: Vec<(String, i32)>,
 }
 
-/// When a pipeline runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunCondition {
     Always,
@@ -24,7 +23,7 @@ enum RunCondition {
 }
 
 impl CommandLine {
-    /// It has a pipeline before the last command, and the statuses can be assigned.
+    /// Whether a pipeline precedes the last command, and the statuses can be assigned.
     pub fn has_inner_pipelines(&self) -> bool {
         let (_, others) = self.pipelines().split_last().unwrap_or((&EMPTY, &[]));
         others.iter().any(|pipeline| pipeline.stages.len() > 1)
@@ -32,7 +31,8 @@ impl CommandLine {
             && self.run_conditions().is_some()
     }
 
-    /// The pipelines that ran, in order; `recorded` are bash's reports before each command and at its end.
+    /// The pipelines that ran, in order; `recorded` are bash's reports before each command and at
+    /// its end.
     pub fn pipeline_runs(&self, recorded: &[Vec<i32>]) -> Option<Vec<PipelineRun>> {
         let after = self.run_conditions().filter(|_| self.runs_as_written())?;
         let end = recorded.len().checked_sub(1)?;
@@ -75,8 +75,8 @@ impl CommandLine {
         (at == end).then_some(ran)
     }
 
-    /// The programs (of [`CommandLine::programs`]) that may fail although the line exits with 0. Within a pipeline the statuses
-    /// of its stages show it.
+    /// The programs (of [`CommandLine::programs`]) that may fail although the line exits with 0.
+    /// Within a pipeline the statuses of its stages show it.
     pub fn unproven_programs(&self) -> Vec<String> {
         let mut programs = self.programs();
         let proven: Vec<String> = match self.proven_pipelines() {
@@ -91,8 +91,8 @@ impl CommandLine {
         programs
     }
 
-    /// The directory in which a command of the line runs, if it is certain: with a `cd`, only if `&&` joins all commands,
-    /// since each has succeeded before the next runs.
+    /// `None` if not certain: with a `cd`, only if `&&` joins all commands, since each has
+    /// succeeded before the next runs.
     pub(super) fn directory_of<'a>(&self, command: &'a Command) -> Option<&'a str> {
         let changes = |it: &Command| matches!(it.name(), "cd" | "pushd" | "popd");
         let is_certain = !self.commands().iter().any(changes)
@@ -100,7 +100,7 @@ impl CommandLine {
         command.directory.as_deref().filter(|_| is_certain)
     }
 
-    /// The pipelines that have succeeded if the line exits with 0: those at its end that `&&` joins.
+    /// The pipelines at the end that `&&` joins: they have succeeded if the line exits with 0.
     fn proven_pipelines(&self) -> Option<&[Pipeline]> {
         let pipelines = self.pipelines();
         let after = self.run_conditions()?;
@@ -117,7 +117,7 @@ impl CommandLine {
         (is_simple && is_joined).then_some(&pipelines[first..])
     }
 
-    /// The condition under which each pipeline runs, if the operators are simple.
+    /// `None` if the operators are not simple.
     fn run_conditions(&self) -> Option<Vec<RunCondition>> {
         let mut end = 0;
         let mut after = Vec::new();

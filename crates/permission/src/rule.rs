@@ -14,11 +14,9 @@ use agent_protocol::{has_too_many_braces, unescape_path};
 /// What a rule decides about the calls that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleAction {
-    /// Allowed.
     Allow,
-    /// The user is asked.
+    /// The user decides.
     Ask,
-    /// Refused.
     Deny,
 }
 
@@ -37,10 +35,9 @@ pub enum RuleOrigin {
     Session(u32),
 }
 
-/// What rules call the tools of all MCP servers: `mcp(server.tool)`.
+/// The name of the tools of all MCP servers in rules: `mcp(server.tool)`.
 pub const MCP: &str = "mcp";
 
-/// Tools whose patterns match names.
 const NAME_TOOLS: [&str; 3] = [MCP, "Skill", "Task"];
 
 /// `Tool` or `Tool(pattern)`.
@@ -48,24 +45,19 @@ const NAME_TOOLS: [&str; 3] = [MCP, "Skill", "Task"];
 pub struct Rule {
     tool: String,
     pattern: RulePattern,
-    /// The same pattern with symlinks resolved.
     link_target_pattern: Option<RulePattern>,
     text: String,
 }
 
 #[derive(Clone, Debug)]
 enum RulePattern {
-    /// Every call of the tool.
     Any,
     /// The leading words of a simple command; `*` matches any words.
     Words(Vec<String>),
-    /// All of its words.
     AllWords(Vec<String>),
-    /// Every file.
     Files,
-    /// Paths.
     Path(Box<PathPattern>),
-    /// Names: of skills, of roles, of the tools of MCP servers (`server.tool`).
+    /// Names of skills, of roles, of the tools of MCP servers (`server.tool`).
     Name(Box<GlobMatcher>),
 }
 
@@ -73,12 +65,11 @@ enum RulePattern {
 struct PathPattern {
     text: String,
     glob: GlobMatcher,
-    /// Everything below, if the pattern may name a directory.
+    /// `None` if the pattern cannot name a directory.
     below: Option<GlobMatcher>,
     base: PatternBase,
 }
 
-/// The base of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PatternBase {
     Project,
@@ -89,14 +80,11 @@ enum PatternBase {
 /// The project and home directories, which patterns may be relative to.
 #[derive(Clone, Debug, Default)]
 pub struct PathRoots {
-    /// The project's root.
     pub project: String,
-    /// The user's home.
     pub home: Option<String>,
 }
 
 impl PathRoots {
-    /// The absolute path.
     fn absolute(&self, path: &str) -> String {
         match (path.strip_prefix('~'), &self.home) {
             (Some(below), Some(home)) => format!("{home}{below}"),
@@ -106,12 +94,10 @@ impl PathRoots {
         }
     }
 
-    /// The path with the home in place of `~`.
     pub(super) fn expand(&self, path: &str) -> String {
         if path.starts_with('~') { self.absolute(path) } else { path.to_owned() }
     }
 
-    /// The path below the home, if it is inside.
     fn below_home(&self, path: &str) -> Option<String> {
         let absolute = self.absolute(path);
         let below = absolute.strip_prefix(self.home.as_deref()?)?;
@@ -120,11 +106,12 @@ impl PathRoots {
 }
 
 impl Rule {
-    /// Parses `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple command:
-    /// `cargo test` matches `cargo test --lib`; `*` matches any words, inside a word any characters, and
-    /// `rm:*` is `rm *`; a last `$` matches no further words. For other tools it is a glob over paths from the project root, the home (`~/`) or
-    /// `/`; a glob without `/` matches in any directory, `./a` only in the root. A rule with a glob for one tool
-    /// that changes files applies to all of them.
+    /// Parses `Tool` or `Tool(pattern)`. For Bash the pattern is the leading words of a simple
+    /// command: `cargo test` matches `cargo test --lib`; `*` matches any words, inside a word any
+    /// characters, and `rm:*` is `rm *`; a last `$` matches no further words. For other tools the
+    /// pattern is a glob over paths from the project root, the home (`~/`) or `/`; a glob without
+    /// `/` matches in any directory, `./a` only in the root. A rule with a glob for one tool that
+    /// changes files applies to all of them.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
@@ -179,7 +166,8 @@ impl Rule {
         split_rules(text).into_iter().map(Self::parse).collect()
     }
 
-    /// Also matches the symlink's target, if the part of the pattern before the first `*` contains symlinks.
+    /// Also matches the symlink's target, if the part of the pattern before the first `*` contains
+    /// symlinks.
     #[must_use]
     pub(super) fn with_link_targets(self, facts: &dyn PathFacts) -> Self {
         let behind_links = match &self.pattern {
@@ -194,17 +182,17 @@ impl Rule {
         Self { link_target_pattern: behind_links, ..self }
     }
 
-    /// The tool.
+    /// The tool that the rule is about.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// The text of the rule.
+    /// The text from which the rule was parsed.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Matches no command with further words, unless the pattern ends with `*`.
+    /// A pattern that ends with `*` still matches further words.
     #[must_use]
     pub(super) fn without_further_words(self) -> Self {
         let pattern = match self.pattern {
@@ -214,22 +202,20 @@ impl Rule {
         Self { pattern, ..self }
     }
 
-    /// Matches every call of its tool.
     pub(super) fn is_bare(&self) -> bool {
         matches!(self.pattern, RulePattern::Any)
     }
 
-    /// Names no specific file.
+    /// True if the rule names no specific file.
     pub(super) fn matches_any_file(&self) -> bool {
         matches!(self.pattern, RulePattern::Any | RulePattern::Files)
     }
 
-    /// Matches this path.
     pub(super) fn fits_path(&self, path: &str, places: &PathRoots) -> bool {
         self.fits_glob(path, places, |paths| Some(&paths.glob))
     }
 
-    /// The same, or a directory above the path: for rules that deny or ask.
+    /// Also matches a directory above the path: for rules that deny or ask.
     pub(super) fn covers_path(&self, path: &str, places: &PathRoots) -> bool {
         self.fits_path(path, places) || self.fits_glob(path, places, |paths| paths.below.as_ref())
     }
@@ -263,12 +249,11 @@ impl Rule {
         )
     }
 
-    /// The pattern matches a tool of an MCP server: `server.tool`, or the name that the model calls.
+    /// `server.tool` matches, or the name that the model calls.
     pub(super) fn fits_mcp_tool(&self, server: &str, tool: &str) -> bool {
         self.fits_name(&format!("{server}.{tool}")) || self.fits_name(&mcp_tool_name(server, tool))
     }
 
-    /// The pattern matches the name of a skill or a role.
     pub(super) fn fits_name(&self, name: &str) -> bool {
         match &self.pattern {
             RulePattern::Any => true,
@@ -280,12 +265,11 @@ impl Rule {
         }
     }
 
-    /// The words of a simple command begin with the pattern.
     pub(super) fn fits_words(&self, words: &[String]) -> bool {
         self.matches_words(words.len(), |part, n| word_fits(part, &words[n]), |_| false)
     }
 
-    /// The same, ignoring the position of the command's options: for rules that deny or ask.
+    /// The position of the command's options is ignored: for rules that deny or ask.
     pub(super) fn fits_command(&self, command: &Command) -> bool {
         let fits = |part: &str, n: usize| word_fits(part, &command.words[n].text);
         self.fits_words(&command.source_words())
@@ -306,8 +290,7 @@ impl Rule {
         }
     }
 
-    /// The single path that the rule is about, without a pattern: `src`, `src/` and `src/**` are the
-    /// directory.
+    /// `src`, `src/` and `src/**` are the directory; `None` for other patterns.
     pub(super) fn literal_path(&self) -> Option<String> {
         let RulePattern::Path(paths) = &self.pattern else { return None };
         let path = paths.text.trim_end_matches("**").trim_end_matches('/');
@@ -340,7 +323,7 @@ impl RulePattern {
     }
 }
 
-/// The rules in a text, separated by commas or blanks. There is at least one, which may be wrong.
+/// Rules are separated by commas or blanks. There is at least one, which may be wrong.
 pub(super) fn split_rules(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text.trim_matches(is_between_rules);
@@ -361,12 +344,11 @@ pub(super) fn split_rules(text: &str) -> Vec<&str> {
     }
 }
 
-/// A character of a tool's name in rules of other agents, too: `mcp__server__*`.
+/// `*` occurs in rules of other agents: `mcp__server__*`.
 fn is_rule_name_char(char: char) -> bool {
     is_tool_name_char(char) || char == '*'
 }
 
-/// A character of a tool's name.
 fn is_tool_name_char(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
 }
@@ -375,7 +357,7 @@ fn is_between_rules(char: char) -> bool {
     char.is_whitespace() || char == ','
 }
 
-/// The text begins with a tool's name, followed by a pattern, another rule or nothing.
+/// A pattern, another rule or nothing follows the name.
 fn starts_rule(text: &str) -> bool {
     let after = text.trim_start_matches(is_rule_name_char);
     let is_name =
@@ -383,7 +365,8 @@ fn starts_rule(text: &str) -> bool {
     after.is_empty() || is_name && after.starts_with(|char| char == '(' || is_between_rules(char))
 }
 
-/// The normalised pattern: `src/./a//b` is `src/a/b`, and `.` the project; or why it cannot match anything.
+/// `src/./a//b` is `src/a/b`, and `.` the project. Fails with the reason why the glob cannot match
+/// anything.
 fn normalize_glob(glob: &str) -> Result<String, String> {
     let quotes = ['"', '\'', '`'];
     if glob.starts_with(quotes) || glob.ends_with(quotes) {
@@ -430,7 +413,7 @@ fn normalize_glob(glob: &str) -> Result<String, String> {
     Ok(format!("{begin}{}{end}", parts.join("/")))
 }
 
-/// The only text that a glob matches, if there is just one: `[x]` is an escaped character.
+/// `[x]` is an escaped character. `None` if the glob matches several texts.
 fn literal_of_glob(glob: &str) -> Option<String> {
     let mut text = String::with_capacity(glob.len());
     let mut rest = glob.chars();
@@ -448,7 +431,6 @@ fn literal_of_glob(glob: &str) -> Option<String> {
     Some(text)
 }
 
-/// The pattern with its literal beginning resolved, if that contains symlinks.
 fn resolve_links_in_glob(glob: &str, facts: &dyn PathFacts) -> Option<String> {
     let name = glob.trim_end_matches('/');
     let (begin, rest) = match (literal_of_glob(name), glob.find(['*', '?', '[', '{', '\\'])) {
@@ -486,8 +468,8 @@ fn compile_path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> 
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
-/// The words begin with the pattern, or are equal to it (`is_whole`). `fits` compares a part of the pattern
-/// with a word; words for which `skip` is true may occur in between.
+/// `is_whole`: no further words may follow. `fits` compares a part of the pattern with a word;
+/// words for which `skip` is true may occur in between.
 fn match_words(
     pattern: &[String],
     n_words: usize,
@@ -536,7 +518,6 @@ fn match_words(
     false
 }
 
-/// `*` in the pattern matches any characters.
 fn word_fits(pattern: &str, word: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else { return pattern == word };
     let Some(mut word) = word.strip_prefix(begin) else { return false };

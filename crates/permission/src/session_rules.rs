@@ -1,4 +1,5 @@
-//! Session rules: added by the answer "always", by a sentence that protects a path, or by `/permissions add`.
+//! Session rules: added by the answer "always", by a sentence that protects a path, or by
+//! `/permissions add`.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl Policy {
         &self.session_rules
     }
 
-    /// The text is a rule that can be added: `deny Edit(src/)`.
+    /// Whether the text is a rule that can be added: `deny Edit(src/)`.
     pub fn is_session_rule(text: &str) -> bool {
         parse_session_rule(text).is_some()
     }
@@ -49,7 +50,7 @@ impl Policy {
         self.session_rules.push(added.clone());
     }
 
-    /// The source of a rule, and how to remove it if it was added in this session.
+    /// The text also says how to remove a rule that was added in this session.
     pub(super) fn source_of(&self, entry: &PolicyEntry) -> String {
         let RuleOrigin::Session(id) = entry.origin else {
             return format!("the rule {}", entry.describe());
@@ -67,7 +68,7 @@ impl Policy {
         rule.map_or("", |rule| rule.words.as_str())
     }
 
-    /// The reason for a decision by this rule: the user's sentence, if the rule was made from one.
+    /// The reason is the user's sentence, if the rule was created from one.
     pub(super) fn reason_of(&self, entry: &PolicyEntry, otherwise: impl Into<String>) -> Reason {
         let RuleOrigin::Session(id) = entry.origin else {
             return new_reason(entry.describe(), otherwise);

@@ -198,7 +198,8 @@ fn ruling_considers_the_directory_argument() {
     assert_eq!(asks("sub", "rm -rf ."), "allow: mode auto-edit");
 }
 
-/// A temporary directory may be removed at the end of the session; a destination that is not known may be one.
+/// A temporary directory may be removed at the end of the session; a destination that is not known
+/// may be one.
 #[test]
 fn moving_an_uncovered_file_into_a_temporary_or_unknown_directory_asks() {
     for (line, expected) in [
@@ -830,7 +831,6 @@ mod properties {
         prop::collection::vec(pieces, 0..n).prop_map(|pieces| pieces.concat())
     }
 
-    /// One of the equivalent ways to write a character.
     fn written_as(char: char, way: u8) -> String {
         match way {
             0 => format!("\\{char}"),
@@ -914,7 +914,6 @@ mod properties {
     }
 }
 
-/// Applies the answer "always".
 fn answered(policy: &mut Policy, rule: &str) {
     let rule = format!("allow {rule}");
     let rule = SessionRule { id: 1, rule, words: String::new(), ..SessionRule::default() };

@@ -40,7 +40,7 @@ pub fn render_output(output: &str) -> Cow<'_, str> {
     Cow::Owned(escape_prose(&out).into_owned())
 }
 
-/// A line of a terminal, divided by the cursor.
+/// The cursor is between `before` and `after`.
 #[derive(Debug, Default)]
 struct TerminalLine {
     before: String,
@@ -49,7 +49,7 @@ struct TerminalLine {
 }
 
 impl TerminalLine {
-    /// Writes a character over those at the cursor.
+    /// Overwrites the characters at the cursor.
     fn write_char(&mut self, char: char) {
         self.before.push(char);
         let mut covered = 0;
@@ -63,14 +63,12 @@ impl TerminalLine {
         self.after.extend(std::iter::repeat_n(' ', n_blank));
     }
 
-    /// Removes the combining marks of a removed character.
     fn drop_combining_marks(&mut self) {
         while self.after.last().is_some_and(|char| columns(*char) == 0) {
             self.after.pop();
         }
     }
 
-    /// Moves the cursor to the left, by at most this many characters.
     fn move_left(&mut self, most: usize) {
         for _ in 0..most {
             while let Some(char) = self.before.pop() {
@@ -85,7 +83,6 @@ impl TerminalLine {
         }
     }
 
-    /// Moves the cursor to the right.
     fn move_right(&mut self, n_columns: usize) {
         let mut passed = 0;
         while passed < n_columns {
@@ -99,7 +96,8 @@ impl TerminalLine {
         }
     }
 
-    /// Applies what moves the cursor within the line or erases it.
+    /// Sequences other than those that move the cursor within the line or erase text have no
+    /// effect.
     fn apply_escape_sequence(&mut self, sequence: &str) {
         let Some(control) = sequence.strip_prefix("\u{1b}[").or(sequence.strip_prefix('\u{9b}'))
         else {
@@ -142,7 +140,7 @@ fn columns(char: char) -> usize {
     }
 }
 
-/// Bytes of the escape sequence at the start of the text.
+/// In bytes, at the start of the text.
 fn escape_sequence_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     // ESC and a letter, or one character that means both.

@@ -1,9 +1,9 @@
 //! Control flow: rulings on calls, the kernel's decisions, how a turn ends, and the user's controls.
 //!
-//! Different decisions have different types: an [`DirectiveEffect`](super::tool::Effect) gets a [`Ruling`], a call's
-//! outcome is its [`Verdict`](super::envelope::Verdict), a [`ControlDecision`] is what the kernel does next,
-//! and an [`Ending`] is why the turn ended. Through [`SessionControl`] the user interrupts, steers and answers
-//! questions.
+//! Different decisions have different types: an [`Effect`](super::tool::Effect) gets a [`Ruling`],
+//! a call's outcome is its [`Verdict`](super::envelope::Verdict), a [`ControlDecision`] is what the
+//! kernel does next, and an [`Ending`] is why the turn ended. Through [`SessionControl`] the user
+//! interrupts, steers and answers questions.
 
 mod changed_input;
 mod user_control;
@@ -17,14 +17,11 @@ use super::reflection::Reflection;
 pub use changed_input::ChangedInput;
 pub use user_control::{ApprovalDecision, Grant, OpenQuestion, SessionControl, UserReply};
 
-/// Whether a call may be made.
+/// A permission ruling on a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// Allowed.
     Allow(Reason),
-    /// The user has to approve it.
     Ask(Reason),
-    /// Refused; the code says in which way.
     Refuse(ErrorCode, Reason),
 }
 
@@ -37,9 +34,10 @@ pub struct Reason {
     pub text: String,
     /// What to do instead, or, if no user can be asked, how to allow it.
     pub hint: Option<String>,
-    /// The rule was made from a sentence of the user.
+    /// Made from a sentence of the user.
     pub by_instruction: bool,
-    /// A rule asks before this, or it changes what the agent itself runs or reads: a hook cannot answer for the user.
+    /// A hook cannot answer for the user: a rule asks first, or the call changes what the agent
+    /// itself runs or reads.
     pub requires_user: bool,
 }
 
@@ -82,7 +80,7 @@ impl PermissionMode {
         <Self as clap::ValueEnum>::value_variants()
     }
 
-    /// The mode of this name: ours, or that of Claude Code.
+    /// The mode with this name, in our notation or in that of Claude Code.
     pub fn from_name(name: &str) -> Option<Self> {
         <Self as clap::ValueEnum>::from_str(name, false).ok()
     }
@@ -105,7 +103,7 @@ impl PermissionMode {
         }
     }
 
-    /// It permits no change.
+    /// Whether the mode permits no change.
     pub fn is_read_only(self) -> bool {
         self <= Self::ReadOnly
     }
@@ -183,7 +181,8 @@ pub enum FailureSignal {
 }
 
 impl FailureSignal {
-    /// It concerns an answer, not a step of the plan, so that no step can be rewritten.
+    /// Whether the failure concerns an answer, not a step of the plan: then no step can be
+    /// rewritten.
     pub fn concerns_answer(self) -> bool {
         match self {
             Self::BadAnswer => true,
@@ -329,7 +328,7 @@ impl Count {
         Self { n: 0, max }
     }
 
-    /// The limit was reached.
+    /// Whether the limit is reached.
     pub fn is_exhausted(self) -> bool {
         self.n >= self.max
     }
@@ -416,12 +415,12 @@ impl Ending {
         }
     }
 
-    /// The turn ended with a final answer and no check failed: exit code 0.
+    /// Whether the turn ended with a final answer and no check failed: exit code 0.
     pub fn is_success(self) -> bool {
         self == Self::Completed
     }
 
-    /// The turn's result is the model's final answer, not a failure report.
+    /// Whether the turn's result is the model's final answer, not a failure report.
     pub fn has_answer(self) -> bool {
         matches!(self, Self::Completed | Self::CompletedUnverified)
     }
@@ -430,11 +429,10 @@ impl Ending {
 /// Who interrupted a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
-    /// The user (Ctrl-C).
+    /// Ctrl-C.
     User,
-    /// The system (SIGTERM).
+    /// SIGTERM.
     Terminate,
-    /// The time limit.
     Timeout,
 }
 

@@ -1,50 +1,44 @@
-//! Commands and skills: messages that people write as Markdown files, with places for arguments.
+//! Commands and skills: messages in Markdown files, with placeholders for arguments.
 
 use std::path::PathBuf;
 
 use super::directives::UserInput;
 
-/// The place of all arguments.
 const ARGUMENTS: &str = "$ARGUMENTS";
-/// How the names of commands begin that are prompts of MCP servers: `mcp__server__prompt`.
+/// Prefix of commands that are prompts of MCP servers: `mcp__server__prompt`.
 pub const MCP_PROMPT_PREFIX: &str = "mcp__";
-/// The place of a skill's folder, in skills that were written for another agent.
+/// Placeholder for the skill's folder, in skills for Claude Code.
 const SKILL_FOLDER: &str = "${CLAUDE_SKILL_DIR}";
 
 /// A message that a file defines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomCommand {
-    /// The name after the slash.
+    /// Without the slash.
     pub name: String,
-    /// A description in one line.
+    /// One line.
     pub description: String,
-    /// The arguments that it takes, for display.
     pub argument_hint: String,
-    /// Names of its arguments, in order: `$name` in the text is replaced.
+    /// Names of the arguments, in order: `$name` in the text is replaced.
     pub parameters: Vec<String>,
-    /// The text, in which arguments are replaced.
     pub text: String,
-    /// The folder of a skill; `None`: a command.
+    /// Folder of a skill; `None` for a command.
     pub folder: Option<PathBuf>,
-    /// The MCP server that has its text, which the session asks for.
+    /// The MCP server that has the text; the session requests it there.
     pub server: Option<String>,
 }
 
-/// A skill.
+/// A command that the model may load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// The name, by which the model loads it.
     pub name: String,
-    /// The model may load it.
     pub for_model: bool,
-    /// The user can call it as a command.
     pub for_user: bool,
-    /// Its text.
     pub command: CustomCommand,
 }
 
 impl CustomCommand {
-    /// The command that this name means: its own, or the last part of only one (`commit` for `git:commit`).
+    /// Finds the command with this name, or the only one with this last part (`commit` for
+    /// `git:commit`).
     pub fn find<'a>(all: &'a [Self], name: &str) -> Option<&'a Self> {
         all.iter().find(|command| command.name == name).or_else(|| {
             let mut inner = all.iter().filter(|command| {
@@ -54,15 +48,15 @@ impl CustomCommand {
         })
     }
 
-    /// The text for these arguments.
+    /// The text with its placeholders replaced.
     pub fn expand(&self, arguments: &str) -> String {
         let pieces = self.expand_pieces(arguments);
         self.insert_folder(pieces.concat())
     }
 
-    /// The message for these arguments: the line, of which only the arguments count as the user's own words, and the
-    /// filled text as its prompt. What the text of a command mentions with `@` is read, what that of a skill mentions
-    /// is not.
+    /// The message for these arguments: its text is the line, of which only the arguments count as
+    /// the user's own words, and its prompt is the expanded text. Mentions with `@` in the text of
+    /// a command are read, those in the text of a skill are not.
     pub fn expand_to_message(&self, arguments: &str) -> UserInput {
         let mut message = UserInput::default();
         message.push_pasted(&format!("/{} ", self.name));
@@ -87,7 +81,6 @@ impl CustomCommand {
         }
     }
 
-    /// The parts of the text in order.
     fn expand_pieces(&self, arguments: &str) -> Vec<String> {
         let mut rest = self.text.trim();
         let words = split_words(arguments);
@@ -112,8 +105,8 @@ impl CustomCommand {
         pieces
     }
 
-    /// The value of the place at the beginning of `text`, and the length of its name. A place without an argument stays:
-    /// `$1` may belong to a script.
+    /// The value of the placeholder at the beginning of `text`, and the length of its name. A
+    /// placeholder without an argument stays: `$1` may belong to a script.
     fn resolve_placeholder(
         &self,
         text: &str,
@@ -165,7 +158,7 @@ pub fn split_words(line: &str) -> Vec<String> {
     words
 }
 
-/// The mentions of a text, each with its `@`.
+/// Each with its `@`.
 fn find_mentions(text: &str) -> Vec<String> {
     let mut mentions = Vec::new();
     let mut from = 0;

@@ -1,7 +1,8 @@
 //! Directives: sentences of the user that the program itself acts on, from a closed list (`data/directives.toml`).
 //!
-//! A sentence counts only as a whole. Code, quotations, citations (`> …`), pastes and piped input are never searched. The text of a
-//! message stays as it is: a directive that is not recognised still reaches the model word for word.
+//! A sentence counts only as a whole; code, quotations, citations (`> …`), pastes and piped input
+//! are never searched. The text of a message stays as it is: an unrecognised directive still
+//! reaches the model word for word.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,18 +11,17 @@ use serde::Deserialize;
 
 use super::control::PermissionMode;
 
-/// What a sentence tells the program to do.
+/// An instruction to the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive {
-    /// Switch to this mode, which permits less.
+    /// Switches to this mode, which permits less.
     Mode(PermissionMode),
-    /// Return to the mode before that.
+    /// Returns to the mode before [`Directive::Mode`].
     RestoreMode,
-    /// Deny changes of this path, if it exists.
+    /// Denies changes of this path, if it exists.
     Protect(String),
 }
 
-/// The effect of an entry of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum DirectiveEffect {
@@ -52,15 +52,13 @@ static DIRECTIVES: LazyLock<DirectiveList> = LazyLock::new(|| {
 /// A message of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInput {
-    /// The whole text, as the user wrote it.
     pub text: String,
-    /// The ranges that were pasted or piped in: directives in them are not the user's.
+    /// Ranges of `text` that were pasted or piped in: they contain no directives of the user.
     pub pasted: Vec<Range<usize>>,
-    /// What the model receives instead of the text: the prompt of a command such as `/review`.
+    /// Sent to the model instead of the text: the prompt of a command such as `/review`.
     pub prompt: Option<String>,
-    /// What the prompt of a command mentions, each with its `@`: it counts as if the user had typed it.
+    /// Mentions in the prompt of a command, each with its `@`; they count as typed by the user.
     pub mentions: Vec<String>,
-    /// The contents of images that came with the message.
     pub images: Vec<Vec<u8>>,
 }
 
@@ -86,7 +84,7 @@ impl UserInput {
         joined
     }
 
-    /// What the model receives.
+    /// The text for the model: the prompt, or else the text.
     pub fn model_text(&self) -> &str {
         self.prompt.as_deref().unwrap_or(&self.text)
     }
@@ -122,7 +120,7 @@ impl UserInput {
         find_directives(&self.typed_text())
     }
 
-    /// The whole message is a typed request to stop.
+    /// Whether the whole message is a typed request to stop.
     pub fn is_stop_request(&self) -> bool {
         self.pasted.is_empty() && is_stop_phrase(&self.text)
     }
@@ -143,7 +141,7 @@ impl From<&str> for UserInput {
 fn is_stop_phrase(message: &str) -> bool {
     // The longest stop phrase is far shorter.
     message.len() <= 100
-        && listed_sentences(DirectiveEffect::Interrupt).any(|known| *known == normalize(message))
+        && listed_sentences(DirectiveEffect::Interrupt).any(|listed| *listed == normalize(message))
 }
 
 fn find_directives(message: &str) -> Vec<(Directive, String)> {
@@ -156,7 +154,7 @@ fn find_directives(message: &str) -> Vec<(Directive, String)> {
 
 fn parse_directive(sentence: &str) -> Option<Directive> {
     let normal = normalize(sentence);
-    let is_listed = |effect| listed_sentences(effect).any(|known| *known == normal);
+    let is_listed = |effect| listed_sentences(effect).any(|listed| *listed == normal);
     if is_listed(DirectiveEffect::ReadOnly) {
         Some(Directive::Mode(PermissionMode::ReadOnly))
     } else if is_listed(DirectiveEffect::Ask) {
@@ -176,11 +174,11 @@ fn listed_sentences(effect: DirectiveEffect) -> impl Iterator<Item = &'static St
         .flat_map(|it| &it.sentences)
 }
 
-/// The path of "don't touch PATH", with or without quotes or backticks.
+/// The path in "don't touch PATH", with or without quotes or backticks.
 fn protected_path(sentence: &str) -> Option<String> {
     let sentence = unify_negations(trim_fillers(sentence.trim_end_matches(is_sentence_end)));
-    listed_sentences(DirectiveEffect::Protect).find_map(|known| {
-        let lead = known.strip_suffix("{path}")?;
+    listed_sentences(DirectiveEffect::Protect).find_map(|listed| {
+        let lead = listed.strip_suffix("{path}")?;
         // Chinese is written with or without a blank here.
         let lead = if lead.is_ascii() { lead } else { lead.trim_end() };
         let (start, path) = sentence.split_at_checked(lead.len())?;
@@ -196,7 +194,7 @@ fn protected_path(sentence: &str) -> Option<String> {
     })
 }
 
-/// The text to compare: lower case, without punctuation and without filler words at the ends.
+/// Lower case, without punctuation and without filler words at the ends.
 fn normalize(sentence: &str) -> String {
     let plain: String = unify_negations(sentence)
         .chars()
@@ -229,7 +227,6 @@ fn unify_negations(sentence: &str) -> String {
     out
 }
 
-/// Removes filler words ("please", "ok") from both ends.
 fn trim_fillers(text: &str) -> &str {
     let mut text =
         text.trim_matches(|char: char| char.is_whitespace() || ",，、:：".contains(char));
@@ -260,7 +257,7 @@ fn trim_fillers(text: &str) -> &str {
     }
 }
 
-/// The sentences of a message outside code blocks and citations, without questions.
+/// Only sentences outside code blocks and citations, without questions.
 fn extract_sentences(message: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut fence: Option<&str> = None;
@@ -279,10 +276,9 @@ fn extract_sentences(message: &str) -> Vec<&str> {
     found
 }
 
-/// Opening and closing quotes, including backticks.
 const QUOTES: [(char, char); 5] = [('`', '`'), ('"', '"'), ('“', '”'), ('「', '」'), ('『', '』')];
 
-/// Splits a line at the ends of sentences outside quotes and code.
+/// Splits at the ends of sentences outside quotes and code.
 fn split_sentences<'a>(line: &'a str, found: &mut Vec<&'a str>) {
     let (mut start, mut closing) = (0, None);
     let mut chars = line.char_indices().peekable();

@@ -1,9 +1,10 @@
 //! Opens files in places that other processes can modify: no symlinks in the path, only regular files, no
 //! blocking, and a size limit.
 //!
-//! Files of a project may come from commands or from the authors of a repository. The agent's own files are opened without
-//! following links ([`open_without_links`], [`create_folder_all`], [`create_file`], [`open_for_append`]); files of a project are read with
-//! [`read_small`] before the user has trusted them.
+//! Files of a project may come from commands or from the authors of a repository. The agent's own
+//! files are opened without following links ([`open_without_links`], [`create_folder_all`],
+//! [`create_file`], [`open_for_append`]); files of a project are read with [`read_small`] before
+//! the user has trusted them.
 
 pub mod nofollow;
 pub mod repository;
@@ -32,7 +33,7 @@ pub fn open_without_links(path: &Path, flags: OFlags, mode: Mode) -> io::Result<
     Ok(nofollow::open_with_mode(path, flags | OFlags::NOFOLLOW, mode)?)
 }
 
-/// Why an operation on a path failed, without the number of the system's error.
+/// Describes why an operation on a path failed, without the number of the system's error.
 pub fn in_words(error: &io::Error) -> String {
     use io::ErrorKind as Kind;
     let words = match error.kind() {
@@ -55,12 +56,12 @@ pub fn metadata_without_links(path: &Path) -> io::Result<Metadata> {
     File::from(open_without_links(path, OFlags::PATH, Mode::empty())?).metadata()
 }
 
-/// Opens a directory to work in it.
+/// Opens a directory without following links.
 pub fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     open_without_links(path, FOLDER_FLAGS, Mode::empty())
 }
 
-/// Opens a directory; creates it and its parents if they do not exist.
+/// Opens a directory without following links; creates it and its parents if they do not exist.
 pub fn create_folder_all(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     match open_folder(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -159,7 +160,7 @@ fn empty_folder(top: &OwnedFd, level: usize) -> io::Result<()> {
     Err(io::Error::other("another process adds files while it is removed"))
 }
 
-/// Another process may have removed it.
+/// Another process may have removed the entry.
 fn ignore_missing(removed: rustix::io::Result<()>) -> io::Result<()> {
     match removed {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -185,7 +186,7 @@ fn open_with_permission(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(&itself, ".", FOLDER_FLAGS, Mode::empty())?)
 }
 
-/// The names in a folder, and whether each is a folder.
+/// Names, and whether each is a folder.
 fn list_entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
     let mut found = Vec::new();
     for entry in rustix::fs::Dir::read_from(folder)? {
@@ -206,8 +207,8 @@ fn list_entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, bool)>> {
     Ok(found)
 }
 
-/// The error means that nothing exists there, or nothing reachable. After any other error something may
-/// exist: a command can lock a folder above a protected path, and unlock it later.
+/// Whether the error means that nothing exists there, or nothing reachable. After any other error
+/// something may exist: a command can lock a folder above a protected path, and unlock it later.
 pub fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(libc::ELOOP)
@@ -222,7 +223,7 @@ pub fn resolve_existing(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Adds the path to the error for a symlink.
+/// Names the first symlink of the path in the error.
 fn name_link(error: io::Error, path: &Path) -> io::Error {
     let is_link = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
     match path.ancestors().find(is_link) {
@@ -237,7 +238,7 @@ pub fn create_file_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
     Ok(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600))?.into())
 }
 
-/// The same by its path, with these permissions.
+/// Creates a file with these permissions, where nothing of this name exists.
 pub fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
     Ok(open_without_links(path, flags, Mode::from_raw_mode(mode))?.into())
@@ -251,10 +252,10 @@ pub fn open_or_create_file(path: &Path) -> io::Result<File> {
     require_regular_file(file.into())
 }
 
-/// Opens one of the agent's own files for appending and reading; `makes`: creates it if it does not exist.
-pub fn open_for_append(path: &Path, makes: bool) -> io::Result<File> {
+/// Opens one of the agent's own files for appending and reading; `create` also creates it.
+pub fn open_for_append(path: &Path, create: bool) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NONBLOCK;
-    let file = if makes {
+    let file = if create {
         open_without_links(path, flags | OFlags::CREATE, Mode::from_raw_mode(0o600))
     } else {
         open_without_links(path, flags, Mode::empty())
@@ -296,7 +297,7 @@ pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_at_most(open_following_links(path)?, limit)
 }
 
-/// The first bytes of a longer file.
+/// The first `length` bytes of a regular file, also through a link.
 pub fn read_beginning(path: &Path, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_following_links(path)?.take(length).read_to_end(&mut bytes)?;
@@ -321,12 +322,12 @@ fn read_at_most(file: File, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as text.
+/// The text of a regular file of at most [`SMALL_FILE_LIMIT`] bytes, also through a link.
 pub fn read_small_text(path: &Path) -> io::Result<String> {
     utf8_text(read_small(path, SMALL_FILE_LIMIT)?)
 }
 
-/// The same, but fails if the path is a link.
+/// The same text; fails if the path is a link.
 pub fn read_small_text_without_links(path: &Path) -> io::Result<String> {
     utf8_text(read_at_most(
         open_file(path).map_err(|error| name_link(error, path))?,
@@ -351,20 +352,18 @@ fn not_regular_error() -> io::Error {
 /// until the path is in one of the places, and not from there on.
 #[derive(Debug)]
 pub struct ResolvedPath {
-    /// The resolved path; to be opened without following links if it is inside.
+    /// To be opened without following links if `is_inside`.
     pub path: PathBuf,
-    /// It is in one of the places.
     pub is_inside: bool,
     /// Directories in a place that are followed by `..`. For a link, the system goes up from its target.
     up_from: Vec<PathBuf>,
-    /// The links that were followed.
     links: Vec<PathBuf>,
 }
 
 impl ResolvedPath {
-    /// The places must be canonical.
+    /// Resolves a path. The places must be canonical.
     pub fn resolve(path: &Path, places: &[PathBuf]) -> Self {
-        // The kernel follows as many links.
+        // The limit of the Linux kernel.
         const MAX_LINKS: usize = 40;
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let is_inside = |path: &Path| places.iter().any(|place| path.starts_with(place));
@@ -395,8 +394,8 @@ impl ResolvedPath {
         Self { is_inside: is_inside(&end), path: end, up_from, links }
     }
 
-    /// It passes through one of the places: processes that can write there may redirect it, wherever it ends
-    /// now.
+    /// Whether the path passes through one of the places: processes that can write there may
+    /// redirect it, wherever it ends now.
     pub fn is_redirectable(&self) -> bool {
         self.is_inside || !self.up_from.is_empty()
     }
@@ -456,7 +455,8 @@ impl ResolvedPath {
     }
 }
 
-/// The link's target is a path. In /proc it may be none (`pipe:[7]`), or one where another file exists now.
+/// Whether the target is a path. In /proc it may be none (`pipe:[7]`), or a path where another file
+/// exists now.
 fn is_real_target(link: &Path, target: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let id = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
@@ -464,17 +464,17 @@ fn is_real_target(link: &Path, target: &Path) -> bool {
     !link.starts_with("/proc") || named().is_some() && id(link) == named()
 }
 
-/// The links by which a path is resolved.
+/// The links through which a path is resolved.
 pub fn links_in_path(path: &Path) -> Vec<PathBuf> {
     ResolvedPath::resolve(path, &[]).links
 }
 
-/// The path of its [`ResolvedPath`].
+/// The path of [`ResolvedPath::resolve`].
 pub fn resolve_outside(path: &Path, places: &[PathBuf]) -> PathBuf {
     ResolvedPath::resolve(path, places).path
 }
 
-/// The path passes through one of these places.
+/// Whether the path passes through one of these places.
 pub fn passes_through(path: &Path, places: &[PathBuf]) -> bool {
     ResolvedPath::resolve(path, places).is_redirectable()
 }
@@ -482,9 +482,9 @@ pub fn passes_through(path: &Path, places: &[PathBuf]) -> bool {
 /// The entries of a list of folders (`PATH`) that are absolute and outside these places; `None` if none is
 /// left.
 pub fn filter_search_path(list: &OsStr, places: &[PathBuf]) -> Option<OsString> {
-    let is_kept = |folder: &PathBuf| folder.is_absolute() && !passes_through(folder, places);
-    let kept = std::env::join_paths(std::env::split_paths(list).filter(is_kept));
-    kept.ok().filter(|kept| !kept.is_empty())
+    let is_allowed = |folder: &PathBuf| folder.is_absolute() && !passes_through(folder, places);
+    let allowed = std::env::join_paths(std::env::split_paths(list).filter(is_allowed));
+    allowed.ok().filter(|allowed| !allowed.is_empty())
 }
 
 /// The system's temporary folder, or another one, outside these places.
@@ -501,22 +501,22 @@ pub fn temporary_folder(places: &[PathBuf]) -> PathBuf {
 #[derive(Debug, Default)]
 pub struct LinkResolver(HashMap<OsString, CachedResolution, FixedState>);
 
-/// A path without links.
 #[derive(Clone, Debug)]
 struct CachedResolution {
     path: PathBuf,
-    /// Something may exist there.
+    /// True also if the check fails.
     exists: bool,
 }
 
 impl LinkResolver {
+    /// The path with its links resolved.
     pub fn resolve(&mut self, path: &Path) -> PathBuf {
         self.resolve_cached(path).path
     }
 
     fn resolve_cached(&mut self, path: &Path) -> CachedResolution {
-        if let Some(known) = self.0.get(path.as_os_str()) {
-            return known.clone();
+        if let Some(cached) = self.0.get(path.as_os_str()) {
+            return cached.clone();
         }
         let resolved = match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) => {

@@ -1,7 +1,8 @@
 //! Paths as terminals paste them when the user drops a file.
 
-/// The absolute path that a paste consists of: plain, in quotes, with escaped blanks, or as a `file://` address.
-/// A path directly below `/` is none: it looks like a command of the chat.
+/// The absolute path that a paste consists of: plain, in quotes, with escaped blanks, or as a
+/// `file://` address. A path directly below `/` is not accepted: it looks like a command of the
+/// chat.
 pub fn parse_dropped_path(paste: &str) -> Option<String> {
     let paste = paste.trim();
     let path = match paste.strip_prefix("file://") {
@@ -14,7 +15,7 @@ pub fn parse_dropped_path(paste: &str) -> Option<String> {
     (is_below && !path.contains('\n')).then_some(path)
 }
 
-/// The one word of a command line; `None`: there are several.
+/// `None` if there are several words.
 fn parse_single_word(text: &str) -> Option<String> {
     let mut word = String::with_capacity(text.len());
     let mut quote = None;
@@ -31,7 +32,7 @@ fn parse_single_word(text: &str) -> Option<String> {
     quote.is_none().then_some(word)
 }
 
-/// The path of an address, whose unusual bytes are written as `%20`.
+/// Decodes `%20`; `None` if the path contains white space or is not UTF-8.
 fn percent_decode(path: &str) -> Option<String> {
     if path.contains(char::is_whitespace) {
         return None;

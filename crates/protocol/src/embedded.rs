@@ -1,19 +1,15 @@
-//! The files of `data/`, and the texts of tools in `prompts/`, embedded at build time. Prompts: [`prompt`](super::prompt).
+//! Embeds the files of `data/`, and the texts of tools in `prompts/`, at build time.
+//! [`prompt`](super::prompt) embeds the prompts.
 
-/// Providers: `data/providers.toml`.
 pub const PROVIDERS: &str = include_str!("../../../data/providers.toml");
-/// Facts about models: `data/models.toml`.
 pub const MODELS: &str = include_str!("../../../data/models.toml");
-/// What programs do: `data/commands.toml`.
 pub const COMMANDS: &str = include_str!("../../../data/commands.toml");
-/// Sentences that are directives: `data/directives.toml`.
 pub const DIRECTIVES: &str = include_str!("../../../data/directives.toml");
 
-/// What a model receives of a tool.
+/// The description and the input schema of a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolText {
     pub description: &'static str,
-    /// The JSON schema of the input.
     pub schema: &'static str,
 }
 

@@ -81,7 +81,8 @@ pub struct ResultContext {
 }
 
 impl Envelope {
-    /// What the sandbox refused to a command or changed, for the user: `data.notes`. The model reads it in the text.
+    /// What the sandbox refused to a command or changed, for the user: `data.notes`. The model
+    /// reads this in the text.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         let notes = self.data.get("notes").and_then(serde_json::Value::as_array);
         notes.into_iter().flatten().filter_map(serde_json::Value::as_str)
@@ -112,7 +113,7 @@ impl Envelope {
         is_image.then(|| Image::deserialize(&self.data).ok()).flatten()
     }
 
-    /// All images that the result shows: the one that it is, or those that belong to it (`images`).
+    /// All images of the result: the result itself, or the images in `data.images`.
     pub fn images(&self) -> Vec<Image> {
         let others = self.data.get("images").and_then(serde_json::Value::as_array);
         let others = others.into_iter().flatten().filter_map(|it| Image::deserialize(it).ok());
@@ -137,7 +138,6 @@ pub struct SealedEnvelope(Arc<SealedContent>);
 #[derive(Debug)]
 struct SealedContent {
     envelope: Envelope,
-    /// Created on first use.
     json: OnceLock<Box<RawValue>>,
 }
 
@@ -197,34 +197,29 @@ impl JsonSchema for SealedEnvelope {
 /// A tool's usable result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Incomplete: the status is `partial`.
     pub partial: bool,
-    /// The result.
     pub data: Object,
     /// Conclusion, state, next step.
     pub text: String,
-    /// Measurements.
     pub stats: Object,
-    /// The resolved path, relative to the project root.
+    /// Relative to the project root.
     pub path: Option<String>,
 }
 
 /// A tool's failure: it has no usable result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Kind of failure.
     pub code: ErrorCode,
     /// What happened, and to what: lower case, no full stop.
     pub message: String,
     /// What to do next.
     pub hint: Option<String>,
-    /// Data despite the failure, such as the output of a command that failed.
+    /// Also despite the failure, such as the output of a command that failed.
     pub data: Object,
     /// More for the reader than `message`; if empty, the registry writes `message` and `hint`.
     pub text: String,
-    /// Measurements.
     pub stats: Object,
-    /// The resolved path, relative to the project root.
+    /// Relative to the project root.
     pub path: Option<String>,
 }
 

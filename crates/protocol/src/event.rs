@@ -1,8 +1,8 @@
 //! The event stream: every fact that happens in a session, and the interface for its consumers.
 //!
-//! A fact is emitted once, where it happens. [`EventStream`] stamps it, masks its secrets, and passes it to every
-//! [`Sink`] in order, in the emitter's thread. Screen, JSON output, trace, resume and learning read only this
-//! stream. `docs/EVENTS.md` describes each type.
+//! A fact is emitted once, where it happens; [`EventStream`] stamps it, masks its secrets, and
+//! passes it to every [`Sink`] in order, in the emitter's thread. Screen, JSON output, trace,
+//! resume and learning read only this stream; `docs/EVENTS.md` describes each type.
 
 mod stream;
 
@@ -26,10 +26,9 @@ use super::reflection::Reflection;
 use super::spending::Spending;
 use super::tool::Effect;
 
-/// Version of the event format.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The agent that works on the user's messages.
+/// Id of the agent that works on the user's messages.
 pub const MAIN_AGENT: &str = "main";
 
 /// One line of the log.
@@ -62,7 +61,7 @@ pub struct EventHeader {
 }
 
 impl EventHeader {
-    /// It is an event of the agent that works on the user's messages, not of a sub-agent.
+    /// Whether the event comes from the main agent, not from a sub-agent.
     pub fn is_main(&self) -> bool {
         self.agent == MAIN_AGENT
     }
@@ -558,7 +557,7 @@ pub enum EventBody {
 }
 
 impl EventBody {
-    /// It is written to the log, and not only sent to live consumers.
+    /// Whether the event is written to the log, and not only sent to live consumers.
     pub fn is_stored(&self) -> bool {
         !matches!(
             self,
@@ -566,7 +565,7 @@ impl EventBody {
         )
     }
 
-    /// An error after which nothing is retried.
+    /// An error event without a further attempt.
     pub fn error(source: &str, message: impl Into<String>) -> Self {
         Self::Error {
             source: source.to_owned(),
@@ -602,7 +601,7 @@ pub enum McpServerState {
 }
 
 impl McpServerState {
-    /// Its name in events.
+    /// The name in events.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -902,7 +901,7 @@ pub struct ModelResponded {
 }
 
 impl ModelResponded {
-    /// Its tokens: as the provider counted them, otherwise the estimate.
+    /// The tokens that the provider counted, otherwise the estimate.
     pub fn usage_or_estimate(&self) -> Usage {
         self.usage.or(self.estimate).unwrap_or_default()
     }
@@ -1043,7 +1042,7 @@ pub struct SessionSummary {
     pub time_ms: u64,
 }
 
-/// Where a session is resumed, in words: after its last turn, which may have been cut off.
+/// Describes where a session is resumed: after its last turn, which may have been cut off.
 pub fn describe_resume_point(turn: u32, is_cut_off: bool) -> String {
     match (turn, is_cut_off) {
         (0, _) => "before its first turn".to_owned(),
@@ -1052,7 +1051,7 @@ pub fn describe_resume_point(turn: u32, is_cut_off: bool) -> String {
     }
 }
 
-/// A change of the mode, in words.
+/// Describes a change of the mode.
 pub fn describe_mode_change(
     mode: PermissionMode,
     from: PermissionMode,

@@ -1,7 +1,7 @@
-//! Hooks: commands and callbacks that are asked at fixed points of a session, as far as those who ask know them.
+//! Hooks: commands and callbacks that run at fixed points of a session.
 //!
-//! [`json`] has the form in which they are asked and answer, whatever carries it; [`claude_names`] the names of tools and
-//! arguments in it.
+//! [`json`] has the format of requests to hooks and of their answers; [`claude_names`] has the
+//! names of tools and arguments in it.
 
 pub mod claude_names;
 pub mod json;
@@ -18,14 +18,14 @@ use super::Object;
 use super::control::PermissionMode;
 use super::event::EventStream;
 
-/// Asks hooks. A session without hooks has no implementation.
+/// Runs hooks. A session without hooks has no implementation.
 pub trait Hooks: Send + Sync {
-    /// There is a hook for this event. Nothing is prepared for hooks that do not exist.
+    /// Whether a hook exists for this event; otherwise no request is prepared.
     fn has_hook(&self, event: HookEvent) -> bool;
 
-    /// Asks the matching hooks of an occasion, all at once, and returns their answers as one. A hook that fails has no
-    /// effect; the user sees a notice.
-    fn run_matching<'a>(&'a self, asked: HookRequest<'a>) -> BoxFuture<'a, HookOutcome>;
+    /// Runs all matching hooks at once, and merges their answers. A hook that fails has no effect;
+    /// the user sees a notice.
+    fn run_matching<'a>(&'a self, request: HookRequest<'a>) -> BoxFuture<'a, HookOutcome>;
 }
 
 /// The points of a session at which hooks are asked, with the names that Claude Code gives them.
@@ -91,98 +91,76 @@ impl HookEvent {
         }
     }
 
-    /// The event of this name.
+    /// The event with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().iter().copied().find(|event| event.as_str() == name)
     }
 }
 
-/// An occasion, with what hooks learn about the session.
+/// A request to hooks: the event, and facts about the session.
 #[derive(Clone, Copy)]
 pub struct HookRequest<'a> {
-    /// What happens.
     pub payload: HookPayload<'a>,
-    /// The permission mode.
     pub mode: PermissionMode,
-    /// The project's root.
     pub root: &'a Path,
-    /// The events of the agent that works: runs of hooks are among them.
+    /// Events of the agent that works; runs of hooks are recorded there.
     pub events: &'a EventStream,
-    /// A time limit in addition to those of the hooks.
+    /// In addition to the limits of the hooks.
     pub limit: Option<Duration>,
 }
 
-/// What happens.
+/// The data of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum HookPayload<'a> {
-    /// A session starts.
     SessionStart {
         /// `startup`, `resume` or `compact`.
         source: &'a str,
         /// `provider/model`.
         model: &'a str,
     },
-    /// The session ends.
     SessionEnd {
         /// `prompt_input_exit` (the user ended the chat) or `other`.
         reason: &'a str,
     },
-    /// The user sent a message.
     UserPromptSubmit {
-        /// The message.
         prompt: &'a str,
     },
-    /// A valid call is about to be made.
+    /// The call is valid, and not made yet.
     PreToolUse(HookCall<'a>),
-    /// A call succeeded.
     PostToolUse {
-        /// The call.
         call: HookCall<'a>,
-        /// Its result.
         response: &'a Value,
     },
-    /// A call failed.
     PostToolUseFailure {
-        /// The call.
         call: HookCall<'a>,
-        /// The error.
         error: &'a str,
-        /// It failed because of an interrupt.
         is_interrupt: bool,
     },
     /// The agent gave its final answer.
     Stop {
-        /// A hook has sent back an answer of this turn before.
+        /// A hook rejected an earlier answer of this turn.
         is_active: bool,
-        /// The answer.
         answer: &'a str,
     },
-    /// The turn ended without success.
     StopFailure {
-        /// The ending.
+        /// Name of the ending.
         error: &'a str,
-        /// What went wrong.
         details: &'a str,
     },
     /// A sub-agent gave its final answer.
     SubagentStop {
-        /// A hook has sent back an answer of it before.
+        /// A hook rejected an earlier answer of this sub-agent.
         is_active: bool,
-        /// The answer.
         answer: &'a str,
-        /// Its role.
         role: &'a str,
     },
-    /// The older part of the conversation is about to be replaced by a summary.
+    /// Before a summary replaces the older part of the conversation.
     PreCompact {
-        /// The user asked for it.
         is_manual: bool,
-        /// What the summary should focus on.
         focus: &'a str,
     },
-    /// The user is asked for a permission.
+    /// A question about a permission waits for the user.
     Notification {
-        /// The question.
         message: &'a str,
     },
 }
@@ -190,18 +168,15 @@ pub enum HookPayload<'a> {
 /// A call, with the agent's own names.
 #[derive(Clone, Copy, Debug)]
 pub struct HookCall<'a> {
-    /// Its id.
     pub id: &'a str,
-    /// The tool.
     pub tool: &'a str,
-    /// Another name that a matcher may use for it.
+    /// Another name of the tool for matchers.
     pub alias: &'a str,
-    /// The arguments.
     pub input: &'a Object,
 }
 
 impl HookPayload<'_> {
-    /// Its event.
+    /// The event of this payload.
     pub fn event(&self) -> HookEvent {
         match self {
             Self::SessionStart { .. } => HookEvent::SessionStart,
@@ -218,7 +193,7 @@ impl HookPayload<'_> {
         }
     }
 
-    /// The call that it is about.
+    /// The call, for events of calls.
     pub fn call(&self) -> Option<HookCall<'_>> {
         match self {
             Self::PreToolUse(call)
@@ -235,7 +210,7 @@ impl HookPayload<'_> {
         }
     }
 
-    /// The names of which a matcher has to fit one; `None`: every hook of the event is asked.
+    /// The names of which a matcher has to fit one; `None` if every hook of the event runs.
     pub fn matcher_names(&self) -> Option<[&str; 3]> {
         let name = match self {
             Self::PreToolUse(call)
@@ -255,29 +230,26 @@ impl HookPayload<'_> {
     }
 }
 
-/// What a hook says about a permission, from the weakest to the strictest.
+/// A hook's ruling on a permission, from the weakest to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookRuling {
     /// The user need not be asked.
     Allow,
-    /// The user has to be asked.
     Ask,
-    /// The call is not made.
     Deny,
 }
 
-/// What hooks want to happen. The default is: nothing.
+/// The merged answers of hooks. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookOutcome {
     /// Before a call: the strictest ruling, with its reason.
     pub ruling: Option<(HookRuling, String)>,
-    /// Before a call: its arguments are replaced by these.
+    /// Before a call: replaces its arguments.
     pub updated_input: Option<Object>,
-    /// It does not happen (a message, an end), or the model has to know what is wrong with it (a result): why.
+    /// Why a message or an ending is blocked, or why a result is wrong.
     pub block: Option<String>,
     /// Texts for the model.
     pub context: Vec<String>,
-    /// The turn ends: why.
     pub stop: Option<String>,
 }
 
@@ -299,7 +271,7 @@ impl HookOutcome {
         self.stop = self.stop.take().or(stop);
     }
 
-    /// All texts for the model, in one.
+    /// All texts for the model, joined; `None` if there are none.
     pub fn model_text(&self) -> Option<String> {
         let texts = self.block.iter().chain(&self.context).map(String::as_str);
         let texts: Vec<&str> = texts.collect();
@@ -353,7 +325,7 @@ pub enum HookStatus {
 }
 
 impl HookStatus {
-    /// The end of a hook that answered this.
+    /// The status of a hook with this outcome.
     pub fn from_outcome(outcome: &HookOutcome) -> Self {
         match (&outcome.stop, &outcome.ruling, &outcome.block) {
             (Some(_), _, _) => Self::Stopped,
@@ -365,7 +337,7 @@ impl HookStatus {
         }
     }
 
-    /// Its name in events.
+    /// The name in events.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",

@@ -5,7 +5,7 @@
 
 use super::Object;
 
-/// The object in this text, which is not valid JSON; `None`: other mistakes remain.
+/// Parses the object in a text that is not valid JSON; `None` if other mistakes remain.
 pub fn repair_json(text: &str) -> Option<Object> {
     let mut fixed = String::with_capacity(text.len() + 16);
     let mut in_string = false;

@@ -91,14 +91,14 @@ pub fn truncate_middle(text: &str, (head, tail): (usize, usize), note: &str) -> 
     format!("{}\n{note}\n{}", &text[..end], &text[start..])
 }
 
-/// A glob has too many braces: they may be nested, and a recursive parser would exhaust its stack. (Escaped
-/// braces are counted too: `\}` and `[}]`.)
+/// Whether a glob has too many braces: they may be nested, and a recursive parser would exhaust its
+/// stack. Escaped braces count, too: `\}` and `[}]`.
 pub fn has_too_many_braces(glob: &str) -> bool {
     const MOST: usize = 100;
     glob.bytes().filter(|byte| *byte == b'{').nth(MOST).is_some()
 }
 
-/// The path that was displayed as `text`, if it contains escapes.
+/// The raw path of a text with `\xNN` escapes; `None` without escapes.
 pub fn unescape_path(text: &str) -> Option<OsString> {
     if !text.contains("\\x") {
         return None;
@@ -142,8 +142,8 @@ pub fn most_similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, other)| other)
 }
 
-/// The text without the tags of the program's messages to the model: a model may not write them, and users are
-/// not shown them.
+/// Removes the tags of the program's messages to the model: a model may not write them, and users
+/// are not shown them.
 pub fn strip_reminder_tags(text: &str) -> String {
     ["<system-reminder>", "</system-reminder>"]
         .iter()

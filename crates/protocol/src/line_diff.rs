@@ -8,10 +8,10 @@ use similar::{Change, DiffOp, group_diff_ops};
 /// Time limit: a comparison that takes longer is correct, but not minimal.
 const MAX_TIME: Duration = Duration::from_millis(300);
 
-/// Two texts and the changes that make the second of the first.
+/// Two texts, and the changes that turn the first into the second.
 ///
-/// All comparisons share this one instance of the algorithm. `similar_lessons::TextDiff` would compile every algorithm
-/// of the crate for every type that is compared, which makes the executable 0.5 MB larger.
+/// All comparisons share this one instance of the algorithm: `similar::TextDiff` would compile
+/// every algorithm of the crate for every type, which makes the executable 0.5 MB larger.
 pub struct LineDiff<'a> {
     old: Vec<&'a str>,
     new: Vec<&'a str>,
@@ -41,7 +41,7 @@ impl<'a> LineDiff<'a> {
         self.ops.iter().flat_map(|op| self.changes_of(op))
     }
 
-    /// The lines of one operation.
+    /// The lines of one operation, with what happens to each.
     pub fn changes_of(&self, op: &DiffOp) -> impl Iterator<Item = Change<&'a str>> + '_ {
         op.iter_changes(&self.old[..], &self.new[..])
     }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::envelope::{Envelope, Verdict};
 
-/// How a mask begins; its kind and `]` follow.
+/// Start of a mask; its kind and `]` follow.
 pub const MASK: &str = "[redacted:";
 
 /// The mask of a secret of this kind.
@@ -23,7 +23,7 @@ pub fn mask_for_kind(kind: &str) -> String {
     format!("{MASK}{kind}]")
 }
 
-/// The masks in a text.
+/// The ranges of the masks in a text.
 pub fn find_masks(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     text.match_indices(MASK).filter_map(|(start, mark)| {
         let kind = &text[start + mark.len()..];
@@ -71,7 +71,7 @@ const SECRET_WORDS: &[&str] = &[
 ];
 /// Prefixes of variables that unlock password managers (Bitwarden and 1Password).
 const VAULT_PREFIXES: &[&str] = &["BW_SESSION", "OP_SESSION"];
-/// The same, as whole words only: not in `MONKEY` or `AUTHOR`.
+/// Count only as whole words: not in `MONKEY` or `AUTHOR`.
 const SECRET_PARTS: &[&str] = &["KEY", "AUTH", "PAT", "PWD", "PASS", "JWT", "WEBHOOK"];
 
 /// Every text that matches a well-known pattern contains one of these.
@@ -155,14 +155,14 @@ impl Masker {
         Ok(Self { extra, values })
     }
 
-    /// Adds a value that is known to be secret, such as a key in use.
+    /// Adds a secret value, such as a key in use; values below 4 bytes are ignored.
     pub fn add_secret(&mut self, kind: &str, value: &str) {
         if value.len() >= 4 {
             self.values.insert(0, (value.to_owned(), mask_for_kind(kind)));
         }
     }
 
-    /// A quick test whether the text, which may be JSON, may hold a secret.
+    /// Quick test; the text may be JSON.
     pub(super) fn may_contain_secret(&self, text: &str) -> bool {
         // Patterns are searched in the unescaped texts: in JSON a line break before a secret is a letter.
         !self.extra.is_empty()
@@ -222,7 +222,7 @@ impl Masker {
         text
     }
 
-    /// The same without the user's expressions, which may match anything.
+    /// Without the user's expressions, which may match anything.
     pub(super) fn mask_known_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for (value, mask) in &self.values {
@@ -253,7 +253,7 @@ fn mask_pattern<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, st
     }
 }
 
-/// The secrets of well-known patterns in a text, each with its kind.
+/// Pairs of kind and secret.
 pub(super) fn find_known_secrets(text: &str) -> Vec<(&'static str, &str)> {
     if !ANY_PATTERN.is_match(text) {
         return Vec::new();
@@ -265,7 +265,7 @@ pub(super) fn find_known_secrets(text: &str) -> Vec<(&'static str, &str)> {
     COMPILED_PATTERNS.iter().flat_map(found).collect()
 }
 
-/// The variable's name says that its value is a secret.
+/// Whether the name of a variable says that its value is a secret.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     // The name of a variable that holds a key is not a key; the shell's directory is not a password.
@@ -279,8 +279,8 @@ pub fn is_secret_name(name: &str) -> bool {
         || name.split(['_', '-']).any(|part| SECRET_PARTS.contains(&part))
 }
 
-/// A value is masked if it has the format of a key or high entropy: masking words, paths and addresses would
-/// only make texts unreadable.
+/// Whether a value has the format of a key or high entropy: masking words, paths and addresses
+/// would only make texts unreadable.
 pub fn looks_secret(value: &str) -> bool {
     let is_place = value.starts_with(['/', '~', '.']) || value.contains("://");
     // Such a value would be escaped in JSON, and not be found in it.

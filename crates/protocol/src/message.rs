@@ -56,7 +56,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Number of images in it.
+    /// Number of images in this part.
     pub fn images(&self) -> usize {
         match self {
             Self::Image(_) => 1,
@@ -65,7 +65,7 @@ impl Part {
         }
     }
 
-    /// Size of what is sent of it, in bytes of text.
+    /// Size of the sent content, in bytes of text.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Text { text } => text.len(),
@@ -143,7 +143,7 @@ pub fn append_image_lines(text: &str, images: &[Image]) -> String {
 
 /// The contents of images.
 pub trait ImageSource: Send + Sync {
-    /// The content of the image; `None`: it is lost.
+    /// `None` if the content is lost.
     fn content(&self, image: &Image) -> Option<Vec<u8>>;
 }
 

@@ -2,16 +2,14 @@
 
 use super::prompt::Prompt;
 
-/// A methodology.
+/// A named procedure, with its prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Methodology {
-    /// Its name, in events and in the planner's answer.
+    /// In events and in the planner's answer.
     pub name: &'static str,
-    /// How to work.
     pub prompt: Prompt,
 }
 
-/// All methodologies.
 pub const ALL: [Methodology; 4] = [
     Methodology {
         name: "reproduce_first",
@@ -28,12 +26,12 @@ pub const ALL: [Methodology; 4] = [
     Methodology { name: "test_first", prompt: Prompt::named("methodologies/test_first.md") },
 ];
 
-/// The methodology of this name.
+/// The methodology with this name.
 pub fn find_by_name(name: &str) -> Option<Methodology> {
     ALL.into_iter().find(|methodology| methodology.name == name)
 }
 
-/// The key under which a methodology is weighted; `none`: tasks without one.
+/// The key of a methodology's weight; `none` stands for tasks without one.
 pub fn weight_key(name: &str) -> String {
     format!("methodology {name}")
 }

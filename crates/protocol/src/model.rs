@@ -25,7 +25,6 @@ pub trait Model: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// Sends a request.
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>>;
 }
 
@@ -63,7 +62,8 @@ impl Purpose {
         }
     }
 
-    /// It is a request of a conversation with tools, which grows from request to request.
+    /// Whether the request belongs to a conversation with tools, which grows from request to
+    /// request.
     pub fn is_conversation(self) -> bool {
         matches!(self, Self::Main | Self::Agent)
     }
@@ -72,25 +72,24 @@ impl Purpose {
 /// A request. Borrowed, so that the history is not copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Its purpose.
     pub purpose: Purpose,
     /// L1 and L2: byte-identical between compactions.
     pub system: &'a str,
-    /// Size of L1, in bytes: `system[..l1_bytes]` stays the same in the whole session.
+    /// `system[..l1_bytes]` is L1, which stays the same in the whole session.
     pub l1_bytes: usize,
     /// The tools' descriptions, in their fixed order; if empty, the model cannot call any.
     pub tools: &'a [ToolSpec],
     /// L3: the conversation. Append-only.
     pub messages: &'a [Message],
-    /// Maximum number of tokens of the answer; `None`: the provider's limit.
+    /// Limit of the answer; `None` is the provider's limit.
     pub max_output_tokens: Option<u64>,
-    /// Sampling temperature, if the provider supports it.
+    /// If the provider supports it.
     pub temperature: Option<f32>,
-    /// How much the model should reason, if the provider supports it.
+    /// If the provider supports it.
     pub effort: Option<Effort>,
-    /// The JSON Schema of the answer, if the server enforces one.
+    /// JSON Schema of the answer, if the server enforces one.
     pub answer_schema: Option<&'a serde_json::Value>,
-    /// The contents of the images in `messages`; `None`: there are no images.
+    /// Contents of the images in `messages`; `None` if there are none.
     pub images: Option<&'a dyn ImageSource>,
 }
 
@@ -101,7 +100,7 @@ impl std::fmt::Debug for dyn ImageSource + '_ {
 }
 
 impl<'a> Request<'a> {
-    /// A text request: no tools, no limits.
+    /// A request without tools and limits.
     pub fn new(purpose: Purpose, system: &'a str, messages: &'a [Message]) -> Self {
         Self {
             purpose,
@@ -121,47 +120,39 @@ impl<'a> Request<'a> {
 /// A part of an answer, as it arrives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delta {
-    /// Text of the answer.
     Text(String),
-    /// Text of the reasoning.
     Reasoning(String),
-    /// A fragment of a call. `index` is the number of the call in this answer; `id` and `name` are in the
-    /// first fragment, if the server sends them at all.
+    /// A fragment. `id` and `name` are in the first one, if the server sends them at all.
     Call {
         /// Number of the call in this answer.
         index: usize,
-        /// The server's id for the call.
         id: Option<String>,
-        /// The tool's name.
         name: Option<String>,
-        /// The next part of the arguments' JSON text.
+        /// Next part of the arguments' JSON text.
         arguments: String,
     },
-    /// An item that the provider needs back: see [`OpaqueItem`]. It belongs after what was received before it.
+    /// Needed back by the provider, after everything received before it: see [`OpaqueItem`].
     Opaque {
-        /// The model that it comes from: `provider/model`.
+        /// `provider/model`.
         model: String,
-        /// The data, in the wire format of the provider.
+        /// In the wire format of the provider.
         data: serde_json::Value,
     },
-    /// Tokens used; the last one counts.
+    /// The last one counts.
     Usage(Usage),
     /// An attempt failed and another follows: all items before this one are void.
     Retry(RetryNotice),
-    /// The answer is complete.
     Done(StopReason),
 }
 
 /// A failed attempt, and the next one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryNotice {
-    /// The number of the failed attempt, from 1.
+    /// Number of the failed attempt, from 1.
     pub attempt: u32,
-    /// Delay before the next attempt.
     pub delay: Duration,
     /// What happened, and what to do next.
     pub error: String,
-    /// The reason in a few words.
     pub reason: Option<String>,
 }
 
@@ -191,7 +182,7 @@ impl Usage {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 
-    /// What was used after this.
+    /// The usage after `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -235,13 +226,13 @@ pub enum StopReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// Kind of error, which determines the exit code.
+    /// Determines the exit code.
     pub kind: ModelErrorKind,
     /// What happened, and what to do next.
     pub message: String,
-    /// The reason in a few words, for a status line: "answered 503", "no data".
+    /// In a few words, for a status line: "answered 503", "no data".
     pub reason: Option<String>,
-    /// The HTTP status, if there was a response.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
     /// For an overflow: the model's window in tokens, if the provider named it.
     pub window: Option<u64>,
@@ -275,17 +266,15 @@ pub enum ModelErrorKind {
 /// An answer, assembled from its deltas.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
-    /// The text.
     pub text: String,
-    /// The reasoning, if the provider returns it.
+    /// Empty if the provider returns none.
     pub reasoning: String,
-    /// The calls, in the order of their first fragments.
+    /// In the order of their first fragments.
     pub calls: Vec<ToolCall>,
-    /// What the provider needs back with the answer.
+    /// Needed back by the provider with the answer.
     pub opaque_items: Vec<OpaqueItem>,
-    /// Tokens, if the provider reports them.
     pub usage: Option<Usage>,
-    /// Why it ended; `None` until then.
+    /// `None` until the answer ends.
     pub stop: Option<StopReason>,
     /// The server's index of each call in `calls`.
     indexes: Vec<usize>,

@@ -43,8 +43,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan that a call of a todo tool wrote: `data.todos` of its result, `summary` of its input. `None`
-    /// if it wrote none.
+    /// The plan in the result of a todo tool: `data.todos` of the result, `summary` of the input.
+    /// `None` if the call wrote no plan.
     pub fn from_envelope(answer: &Envelope) -> Option<Self> {
         let todos = answer.data.get("todos").filter(|_| answer.error().is_none())?;
         let todos = Vec::deserialize(todos).ok()?;

@@ -52,7 +52,6 @@ macro_rules! prompts {
         /// Names of the prompts that can be overridden.
         pub const NAMES: &[&str] = &[$($name),*];
 
-        /// Every embedded prompt.
         const EMBEDDED: &[Prompt] = &[$(Prompt {
             name: $name,
             text: include_str!(concat!("../../../prompts/", $name)),
@@ -182,7 +181,7 @@ impl Prompts {
         Ok(Self(own))
     }
 
-    /// The same with further overrides, which replace earlier ones of the same name.
+    /// Adds overrides, which replace earlier ones of the same name.
     pub fn with_overrides(mut self, own: BTreeMap<String, String>) -> Result<Self, String> {
         self.0.extend(Self::new(own)?.0);
         Ok(self)
@@ -199,7 +198,7 @@ impl Prompts {
     }
 }
 
-/// The text with its placeholders replaced, by name. Placeholders in values are not replaced.
+/// Replaces placeholders by name; placeholders in values are not replaced.
 pub fn fill(text: &str, values: &[(&str, &str)]) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
@@ -218,7 +217,7 @@ pub fn fill(text: &str, values: &[(&str, &str)]) -> String {
     filled
 }
 
-/// The placeholders of a text: `{{path}}`.
+/// Such as `{{path}}`.
 fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("{{").filter_map(|(at, _)| {
         let end = text[at..].find("}}")?;

@@ -19,7 +19,7 @@ pub enum WireFormat {
 }
 
 impl WireFormat {
-    /// Its name in the configuration.
+    /// The name in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OpenaiChat => "openai-chat",
@@ -29,7 +29,7 @@ impl WireFormat {
         }
     }
 
-    /// It has a value for this effort.
+    /// Whether the wire format has a value for this effort.
     pub fn has_effort(self, effort: Effort) -> bool {
         match self {
             Self::OpenaiChat | Self::OpenaiResponses => true,
@@ -40,7 +40,7 @@ impl WireFormat {
         }
     }
 
-    /// The version in the path of its servers.
+    /// The version in the path of servers.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::OpenaiChat | Self::OpenaiResponses | Self::AnthropicMessages => "v1",
@@ -48,8 +48,8 @@ impl WireFormat {
         }
     }
 
-    /// A base URL without any version in its path gets it: its users write what the vendor's SDK takes, which adds
-    /// the version itself.
+    /// Whether the version is added to a base URL without one: users write what the vendor's SDK
+    /// takes, which adds the version itself.
     pub fn adds_version(self) -> bool {
         match self {
             Self::OpenaiChat | Self::OpenaiResponses => false,
@@ -112,7 +112,7 @@ impl Effort {
         <Self as clap::ValueEnum>::value_variants()
     }
 
-    /// Its name in the configuration and in requests.
+    /// The name in the configuration and in requests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -196,7 +196,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// Each field of this dialect, or else of the other.
+    /// Takes unset fields from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -217,7 +217,7 @@ impl Dialect {
         }
     }
 
-    /// A temperature can be sent.
+    /// Whether a temperature can be sent.
     pub fn has_temperature(self) -> bool {
         self.temperature != Some(false)
     }

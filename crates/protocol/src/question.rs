@@ -1,4 +1,4 @@
-//! Questions of the model to the user ([`Question`]), and the way to ask them ([`Inquirer`]).
+//! Questions of the model to the user ([`Question`]), and the type that asks them ([`Inquirer`]).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,11 +55,9 @@ impl UserAnswer {
 /// Asks the user on behalf of one call.
 #[derive(Clone)]
 pub struct Inquirer {
-    /// The controls of the session.
     pub control: SessionControl,
-    /// The event stream.
     pub events: EventStream,
-    /// The call's id.
+    /// Id.
     pub call: String,
 }
 

@@ -1,8 +1,8 @@
 //! Lessons of earlier sessions: the interface between the kernel and its memory.
 //!
-//! The kernel asks at the start of a task, after a failed call, and before a reflection. A query never waits
-//! and never fails: a store that is slow, locked or damaged has no lessons. `docs/LEARNING.md` describes
-//! where the lessons come from.
+//! The kernel asks at the start of a task, after a failed call, and before a reflection;
+//! `docs/LEARNING.md` describes where the lessons come from. A query never waits and never fails: a
+//! store that is slow, locked or damaged has no lessons.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,11 +52,9 @@ pub enum RecallMoment {
 /// A call that failed.
 #[derive(Clone, Copy, Debug)]
 pub struct FailedCall<'a> {
-    /// The call.
     pub call: &'a ToolCall,
-    /// Its effect, if its arguments were understood.
+    /// `None` if the arguments are not understood.
     pub effect: Option<&'a Effect>,
-    /// Its result.
     pub envelope: &'a Envelope,
 }
 
@@ -105,15 +103,13 @@ pub struct Remedy {
 
 /// The lessons of earlier sessions.
 pub trait LessonSource: Send + Sync {
-    /// The lessons for a task, best first, within this number of tokens.
+    /// Best first, within this number of tokens.
     fn lessons_for_task(&self, task: &str, max_tokens: u64) -> Vec<RecalledLesson>;
 
-    /// The lesson about exactly this failure.
     fn find_remedy(&self, failed: &FailedCall<'_>) -> Option<Remedy>;
 
-    /// The lessons that are most similar to this failure, for a reflection.
     fn similar_lessons(&self, failed: &FailedCall<'_>) -> Vec<RecalledLesson>;
 
-    /// How successful a methodology was, from 0 to 1; 0.5 if unknown.
+    /// From 0 to 1; 0.5 if unknown.
     fn methodology_weight(&self, methodology: &str) -> f64;
 }

@@ -14,7 +14,8 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// The secret values in the texts of these files: of variables with secret-like names, and of well-known key shapes.
+    /// The secrets in the texts of these files: values of variables with secret-like names, and
+    /// keys in well-known formats.
     pub fn from_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut values: Vec<(String, String)> = Vec::new();
         for text in texts {
@@ -55,7 +56,7 @@ impl Redactor {
         text
     }
 
-    /// The same, in place.
+    /// Redacts a text in place.
     pub fn redact_in(&self, text: &mut String) {
         if let Cow::Owned(redacted) = self.redact(text) {
             *text = redacted;

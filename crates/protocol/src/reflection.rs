@@ -29,7 +29,6 @@ const WIDENING_WORDS: [&str; 16] = [
     "disable the check",
     "skip the check",
 ];
-/// Words of a sentence with a warning.
 const NEGATIONS: [&str; 6] = ["not ", "never", "n't", "avoid", "without anything", "不"];
 /// The answer, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,7 +52,7 @@ pub struct Reflection {
 }
 
 impl Reflection {
-    /// Its confidence is sufficient to count.
+    /// Whether the confidence is sufficient.
     pub fn is_confident(&self) -> bool {
         self.root_cause.confidence >= MIN_CONFIDENCE
     }

@@ -19,11 +19,10 @@ pub struct Schema {
 /// Why a value does not match.
 #[derive(Debug)]
 pub struct Mismatch<'a> {
-    /// Where in the value: a JSON Pointer (RFC 6901), empty for the value itself.
+    /// JSON Pointer (RFC 6901), empty for the value itself.
     pub pointer: String,
-    /// What does not match there.
     pub kind: &'a ErrorKind<'a, 'a>,
-    /// The same in one line.
+    /// One line.
     pub reason: String,
 }
 
@@ -44,7 +43,7 @@ impl Schema {
         Ok(Self { schemas, index })
     }
 
-    /// All mismatches of a value, as `describe` words them.
+    /// All mismatches of a value, each converted by `describe`.
     pub fn mismatches<T>(&self, value: &Value, describe: impl Fn(&Mismatch<'_>) -> T) -> Vec<T> {
         let mut all = Vec::new();
         if let Err(error) = self.schemas.validate(value, self.index) {
@@ -82,7 +81,6 @@ fn one_line(error: &impl ToString) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The mismatches, each with its place.
 fn mismatch_line(error: &ValidationError<'_, '_>) -> String {
     let mut reasons = Vec::new();
     let mut add = |mismatch: &Mismatch<'_>| {

@@ -16,7 +16,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a duration; write it like 90s, 10m, 1h30m or 30d"))
 }
 
-/// The message for an unknown key, with the most similar valid one.
+/// Adds the most similar valid key to the message about an unknown key.
 pub fn with_suggestion(message: &str) -> String {
     let message = message.trim_end().replace('\n', " ");
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();

@@ -34,7 +34,7 @@ pub fn output_tail(envelope: &Envelope) -> String {
     format!("{}\n{}", tail("stdout"), tail("stderr"))
 }
 
-/// The command needs something that is not installed; `output`: the end of its output.
+/// Whether the command needs something that is not installed; `output` is the end of its output.
 pub fn is_missing_dependency(envelope: &Envelope, output: &str) -> bool {
     let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
     exit_code == Some(127)

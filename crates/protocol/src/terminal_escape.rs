@@ -7,16 +7,15 @@ use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 
-/// Width of a tab.
 const TAB: &str = "    ";
 
-/// For what is executed, or names something: commands, paths, patterns, rules, names. Whatever is invisible is
-/// shown. Line breaks are kept.
+/// Escapes text that is executed or names something: commands, paths, patterns, rules, names.
+/// Everything invisible is shown; line breaks are kept.
 pub fn escape_literal(text: &str) -> Cow<'_, str> {
     escape_chars(text, is_invisible, false)
 }
 
-/// The same on one line.
+/// Like [`escape_literal`], but on one line.
 pub fn escape_literal_line(text: &str) -> Cow<'_, str> {
     match escape_literal(text) {
         text if text.contains('\n') => Cow::Owned(text.replace('\n', " ⏎ ")),
@@ -24,18 +23,19 @@ pub fn escape_literal_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// For text that is read: answers, reasons, questions, plans, file contents. Joiners and variation selectors, which
-/// belong to scripts and emoji, and the ends of lines are kept.
+/// Escapes text that is read: answers, reasons, questions, plans, file contents. Joiners and
+/// variation selectors, which belong to scripts and emoji, and line ends are kept.
 pub fn escape_prose(text: &str) -> Cow<'_, str> {
     escape_chars(text, hides_text, true)
 }
 
-/// For a file, which may be displayed later: keeps tabs and every mark that is no control character.
+/// Escapes text for a file, which may be displayed later: keeps tabs and every mark that is not a
+/// control character.
 pub fn escape_for_file(text: &str) -> Cow<'_, str> {
     escape_chars(text, |char| char.is_control() && !matches!(char, '\n' | '\t'), true)
 }
 
-/// The character controls a terminal, or hides or reorders text; line breaks excepted.
+/// Whether the character controls a terminal, or hides or reorders text; line breaks excepted.
 pub fn hides_text(char: char) -> bool {
     is_control(char) || !char.is_ascii() && contains(&HIDING_CHARS, char)
 }
@@ -44,17 +44,16 @@ fn is_invisible(char: char) -> bool {
     is_control(char) || !char.is_ascii() && contains(&INVISIBLE_CHARS, char)
 }
 
-/// Controls, line separators, and marks of annotations.
 fn is_control(char: char) -> bool {
     let is_mark = matches!(char, '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}');
     char != '\n' && (char.is_control() || is_mark)
 }
 
-/// The characters that Unicode has displays ignore, and those that look like a space.
+/// Characters that displays ignore according to Unicode, and those that look like a space.
 static INVISIBLE_CHARS: LazyLock<ClassUnicode> =
     LazyLock::new(|| parse_class(r"[\p{Default_Ignorable_Code_Point}\p{White_Space}\x{2800}]"));
 
-/// Those that change how the text around them looks are not among these.
+/// Without the characters that change how the text around them looks.
 static HIDING_CHARS: LazyLock<ClassUnicode> = LazyLock::new(|| {
     parse_class(
         r"[\p{Default_Ignorable_Code_Point}--[\p{Variation_Selector}\x{34F}\x{200C}\x{200D}]]",

@@ -6,27 +6,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The tools that change files.
 pub const CHANGE_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit"];
 
 /// A tool as described to the model. The list of tools never changes during a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
-    /// The name the model calls.
     pub name: Cow<'static, str>,
-    /// What it does, from `prompts/tools/<name>.md`.
+    /// From `prompts/tools/<name>.md`.
     pub description: Cow<'static, str>,
     /// JSON Schema of its input, from `prompts/tools/<name>.json`: an object that allows no
     /// additional properties. A property with `"x-unlisted": true` is accepted, but not listed to the model.
     pub schema: Value,
-    /// The schema comes from an MCP server: it is passed on whole, whatever it says, and arguments keep their
-    /// names.
+    /// The schema comes from an MCP server: it is passed on whole, and arguments keep their names.
     pub is_foreign: bool,
 }
 
 impl ToolSpec {
-    /// The schema as the model receives it. One of ours is without unlisted properties and without the bounds that the error of a call
-    /// names. They would cost tokens in every request.
+    /// The schema as the model receives it. A schema of ours is sent without unlisted properties
+    /// and without the bounds that the error of a call names: they would cost tokens in every
+    /// request.
     pub fn parameters(&self) -> Value {
         let mut parameters = self.schema.clone();
         if !self.is_foreign {
@@ -123,7 +121,40 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Calls without side effects may run in parallel.
+    /// The file or folder of a file tool.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Read { path } | Self::Write { path } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// It may change files or have another effect outside the session.
+    pub fn writes(&self) -> bool {
+        match self {
+            Self::Write { .. } | Self::Command { .. } | Self::Mcp { .. } => true,
+            Self::Agent { reads_only, .. } => !reads_only,
+            Self::Read { .. } => false,
+            internal => !internal.is_internal(),
+        }
+    }
+
+    /// It concerns only the session itself; the calls of a sub-agent have effects of their own.
+    pub fn is_internal(&self) -> bool {
+        match self {
+            Self::Job { .. }
+            | Self::Plan
+            | Self::Ask
+            | Self::Skill { .. }
+            | Self::Agent { .. }
+            | Self::Lookup => true,
+            Self::Read { .. } | Self::Write { .. } | Self::Command { .. } | Self::Mcp { .. } => {
+                false
+            }
+        }
+    }
+
+    /// Whether the call has no side effects: such calls may run in parallel.
     pub fn is_read_only(&self) -> bool {
         match self {
             Self::Read { .. } | Self::Skill { .. } | Self::Lookup => true,
@@ -142,11 +173,9 @@ impl Effect {
 pub struct CommandRights {
     /// Only the private TMPDIR is writable.
     pub read_only: bool,
-    /// The command has the user's network.
     pub network: bool,
     /// Git's configuration and hooks are writable.
     pub git_config: bool,
-    /// The command runs without the sandbox.
     pub unsandboxed: bool,
 }
 
@@ -162,12 +191,12 @@ pub enum OutputPart {
     Tail,
 }
 
-/// How the model and Claude Code call a tool of an MCP server, as long as the name is not cut.
+/// The name of an MCP server's tool for the model, as in Claude Code, before long names are cut.
 pub fn mcp_tool_name(server: &str, tool: &str) -> String {
     format!("mcp__{}__{}", sanitize_name(server), sanitize_name(tool))
 }
 
-/// The name with `_` in place of what providers do not accept.
+/// Replaces characters that providers do not accept by `_`.
 pub fn sanitize_name(name: &str) -> String {
     let valid = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
     name.chars().map(|letter| if valid(letter) { letter } else { '_' }).collect()

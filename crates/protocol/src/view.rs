@@ -53,7 +53,6 @@ pub fn render_for_model(envelope: &Envelope) -> String {
     view
 }
 
-/// A success shows its text, and other fields as JSON; everything else is JSON as a whole.
 fn first_line(envelope: &Envelope, mut head: Object) -> String {
     if envelope.status() != "success" || envelope.text.is_empty() {
         return Value::Object(head).to_string();
@@ -87,7 +86,6 @@ fn is_redundant(envelope: &Envelope, field: &str) -> bool {
     }
 }
 
-/// A null, false or empty value has no information.
 fn is_informative(name: &str, value: &Value) -> bool {
     // The recap contains the plan, and the text the answers.
     if matches!(name, "todos" | "recap" | "answers") {
@@ -104,7 +102,7 @@ fn is_informative(name: &str, value: &Value) -> bool {
     }
 }
 
-/// The plain text of a large field; `None` for a small one.
+/// `None` for a small field.
 fn format_large_field(name: &str, value: &Value) -> Option<String> {
     match value {
         Value::String(text)
@@ -180,8 +178,8 @@ fn format_count(item: &Value) -> String {
 const SUBJECT_FIELDS: [&str; 8] =
     ["command", "pattern", "path", "summary", "id", "name", "description", "prompt"];
 
-/// What a call of a tool of an MCP server does: `git.log {"n":3}` for the tool that calls any of them, the arguments for
-/// others; `None` for our own tools.
+/// What a call of an MCP server's tool does: `git.log {"n":3}` for `McpTool`, which calls any of
+/// them, the arguments for others; `None` for our own tools.
 pub fn mcp_subject(tool: &str, input: &Object) -> Option<String> {
     if tool != "McpTool" {
         return tool.starts_with("mcp__").then(|| Value::Object(input.clone()).to_string());
@@ -203,7 +201,7 @@ pub fn call_line(tool: &str, input: &Object) -> String {
     line.trim_end().to_owned()
 }
 
-/// A call with all of its command, path or other subject.
+/// A call with its whole command, path or other subject.
 pub fn full_call(tool: &str, input: &Object) -> String {
     let tool_and_place = tool_with_place(tool, command_place(tool, input));
     escape_literal(&format!("{tool_and_place} {}", call_subject(tool, input))).trim_end().to_owned()

@@ -11,39 +11,22 @@ use super::log::{EVENTS, LogError, load_session};
 use agent_protocol::disk;
 use agent_protocol::event::{Event, EventBody, EventHeader, FORMAT_VERSION, WorkPosition};
 
-/// The folder of spilled output.
 const OUTPUT: &str = "tool-output";
-/// The folder of images.
 const IMAGES: &str = "images";
 
 /// Why a fork failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
-    /// The session cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// It has no such turn.
     #[error("session {session} has no turn {turn}; its last is {last}")]
-    NoTurn {
-        /// The session.
-        session: String,
-        /// The requested turn.
-        turn: u32,
-        /// Its last turn.
-        last: u32,
-    },
-    /// The copy cannot be written.
+    NoTurn { session: String, turn: u32, last: u32 },
     #[error("{path}: {error}")]
-    Io {
-        /// The file or folder.
-        path: String,
-        /// The error of the operating system.
-        error: io::Error,
-    },
+    Io { path: String, error: io::Error },
 }
 
 /// Copies the record of a session up to the end of a turn (`None`: all of it) into a new folder; folders are
-/// named by session ids. Spilled output and images that the copied events refer to are copied with them. The new session
+/// named by session ids. Spilled output and images that the copied events refer to are copied too. The new session
 /// is created completely or not at all.
 pub fn fork_session(
     from: &Path,
@@ -81,12 +64,11 @@ pub fn fork_session(
         place,
     };
     let body = EventBody::SessionForked { from: old, up_to: place.turn };
-    // An event holds only strings and numbers: it always serialises.
+    // An event contains only strings and numbers: it always serialises.
     copy.extend(serde_json::to_vec(&Event { header, body }).unwrap_or_default());
     copy.push(b'\n');
     let written = write_fork(from, to, &copy);
     if written.is_err() {
-        // The incomplete copy is useless.
         _ = disk::remove_folder(to);
     }
     written
@@ -100,7 +82,7 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ForkError + '_ {
     move |error| ForkError::Io { path: path.display().to_string(), error }
 }
 
-/// The number of events up to the end of a turn. A turn that was killed ends where the next begins.
+/// A turn that was killed ends where the next begins.
 fn count_until_turn_end(events: &[Event], turn: u32) -> Option<usize> {
     let is_of = |event: &Event| event.header.place.turn == turn;
     let begin = events.iter().position(is_of)?;
@@ -111,7 +93,7 @@ fn count_until_turn_end(events: &[Event], turn: u32) -> Option<usize> {
     Some(finished.map_or_else(|| next.unwrap_or(events.len()), |at| at + 1))
 }
 
-/// Replaces the session's id in the header of a line, and in the paths of its output.
+/// In the header of a line, and in the paths of its output.
 fn replace_session_id(line: &[u8], old: &str, new: &str) -> Vec<u8> {
     let header = (format!("\"session\":\"{old}\""), format!("\"session\":\"{new}\""));
     let paths = (format!("sessions/{old}/{OUTPUT}/"), format!("sessions/{new}/{OUTPUT}/"));
@@ -150,7 +132,7 @@ fn write_fork(from: &Path, to: &Path, events: &[u8]) -> Result<(), ForkError> {
     fs::rename(&half, to.join(EVENTS)).map_err(io_error(&half))
 }
 
-/// The names of the images in a folder that events refer to: the hashes of their contents.
+/// The names are the hashes of the images.
 fn images_in(folder: &Path, events: &[u8]) -> Vec<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = files.filter_map(|file| file.file_name().into_string().ok());
@@ -158,7 +140,6 @@ fn images_in(folder: &Path, events: &[u8]) -> Vec<String> {
     names.filter(|name| blake3::Hash::from_hex(name).is_ok() && is_named(name)).collect()
 }
 
-/// The names of the output files that events refer to.
 fn outputs_in(events: &[u8]) -> BTreeSet<String> {
     let mark = format!("/{OUTPUT}/");
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);

@@ -33,8 +33,8 @@ use agent_protocol::message::ToolCall;
 use agent_protocol::model::{Purpose, StopReason};
 use agent_protocol::tool::Effect;
 
-/// Whether this is a valid session id: a UUID, whose characters are safe in a shell. Any other name in a
-/// record or of a folder is ignored.
+/// Whether this is a valid session id: a UUID, whose characters are safe in a shell. Other names in a record or of
+/// folders are ignored.
 pub fn is_id(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     name.bytes().all(is_letter) && uuid::Uuid::parse_str(name).is_ok()
@@ -48,7 +48,7 @@ pub fn place_section<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<
     })
 }
 
-/// The last mode of a recorded session.
+/// The last permission mode of a recorded session.
 pub fn last_permission_mode(events: Vec<&Event>) -> Option<PermissionMode> {
     events.into_iter().rev().find_map(|event| match &event.body {
         EventBody::SessionStarted(now) | EventBody::SessionResumed { now, .. } => {
@@ -62,13 +62,12 @@ pub fn last_permission_mode(events: Vec<&Event>) -> Option<PermissionMode> {
 /// A call of a recorded session without a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnansweredCall {
-    /// The call.
     pub call: ToolCall,
-    /// It was started, and could have changed something: its outcome is unknown.
+    /// True if the call was started and could have changed something: its outcome is unknown.
     pub uncertain: bool,
-    /// The file that it was about to write, with the recorded input.
+    /// The file for the write, with the recorded input.
     pub writes: Option<(String, Object)>,
-    /// The call on behalf of which the kernel made this one.
+    /// The id of the call on behalf of which the kernel made this one.
     pub parent: Option<String>,
 }
 
@@ -78,7 +77,7 @@ impl UnansweredCall {
     }
 }
 
-/// The calls of the last answer that have no result, because the program ended meanwhile.
+/// The calls of the last answer without a result, because the program ended meanwhile.
 pub fn unanswered_calls<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<UnansweredCall> {
     let mut open: Vec<UnansweredCall> = Vec::new();
     for event in events {
@@ -97,16 +96,7 @@ pub fn unanswered_calls<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<
                     open.push(UnansweredCall::new(own, parent_call.clone()));
                 }
                 if let Some(unanswered) = open.iter_mut().find(|open| open.call.id == *call) {
-                    unanswered.uncertain = match effect {
-                        Effect::Write { .. } | Effect::Command { .. } | Effect::Mcp { .. } => true,
-                        Effect::Agent { reads_only, .. } => !reads_only,
-                        Effect::Read { .. }
-                        | Effect::Job { .. }
-                        | Effect::Plan
-                        | Effect::Ask
-                        | Effect::Skill { .. }
-                        | Effect::Lookup => false,
-                    };
+                    unanswered.uncertain = effect.writes();
                     if let Effect::Write { path } = effect {
                         unanswered.writes = Some((path.clone(), input.clone()));
                     }
@@ -119,7 +109,7 @@ pub fn unanswered_calls<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<
     open
 }
 
-/// The answer that was arriving when the program ended: what was received until then.
+/// The received part of an answer that was arriving when the program ended.
 pub fn interrupted_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<EventBody> {
     let mut partial = None;
     for event in events {
@@ -150,8 +140,7 @@ pub fn interrupted_answer<'a>(events: impl IntoIterator<Item = &'a Event>) -> Op
     }))
 }
 
-/// The synthetic result of a call without one: added first on resume, so that each call has exactly one
-/// result.
+/// The synthetic result of an unanswered call. A resume adds it first, so that each call has exactly one result.
 pub fn synthetic_result(unanswered: &UnansweredCall) -> EventBody {
     let call = &unanswered.call;
     let (message, hint) = if unanswered.uncertain {

@@ -1,4 +1,4 @@
-//! The events that are still part of a session, without those that a rewind removed.
+//! The events of a session without those that a rewind removed.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use super::is_id;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::tool::Effect;
 
-/// The current events of the session's main agent, oldest first: what its conversation and state are made of. A
-/// rewind removes the events from a turn on; they stay in the record, and undos of earlier turns stay here too.
+/// The current events of the session's main agent, oldest first: the source of its conversation and state. A
+/// rewind removes the events from a turn on; they stay in the record. Undos of earlier turns stay current.
 pub fn live_events(events: &[Event]) -> Vec<&Event> {
     let mut live = live_events_of_all_agents(events);
     live.retain(|event| event.header.is_main());
     live
 }
 
-/// The same with the events of sub-agents.
+/// Like [`live_events`], with the events of sub-agents.
 pub fn live_events_of_all_agents(events: &[Event]) -> Vec<&Event> {
     let mut live: Vec<&Event> = Vec::with_capacity(events.len());
     for event in events {
@@ -32,8 +32,8 @@ fn begins_turn_from(event: &Event, turn: u32) -> bool {
     matches!(event.body, EventBody::TurnStarted { .. }) && event.header.place.turn >= turn
 }
 
-/// The event is no part of the conversation that the rewind removes: an undo of a turn that it keeps still
-/// applies to the files, and a directory stays added.
+/// True for an event that is not part of the removed conversation: an undo of an earlier turn still applies to the
+/// files, and a directory stays added.
 fn survives_rewind(event: &Event, from_turn: u32) -> bool {
     match &event.body {
         EventBody::TurnUndone { undone, .. } => *undone < from_turn,
@@ -42,7 +42,7 @@ fn survives_rewind(event: &Event, from_turn: u32) -> bool {
     }
 }
 
-/// The session that this one was forked from, and the last turn that was copied.
+/// The session that this one was forked from, and the last copied turn.
 pub fn forked_from(events: &[Event]) -> Option<(&str, u32)> {
     events.iter().rev().find_map(|event| match &event.body {
         EventBody::SessionForked { from, up_to } if is_id(from) => Some((from.as_str(), *up_to)),
@@ -50,25 +50,23 @@ pub fn forked_from(events: &[Event]) -> Option<(&str, u32)> {
     })
 }
 
-/// The state of a file when the session last saw it.
+/// The last access of the session to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastFileAccess {
-    /// It was read, with this modification time and size.
     Read {
         /// Milliseconds since 1970.
         mtime_ms: i64,
         /// Bytes.
         size: u64,
     },
-    /// The session wrote it at this time.
     Written {
         /// Milliseconds since 1970.
         at_ms: i64,
     },
 }
 
-/// The files that a session has read or written, by path, to detect changes on resume. What a sub-agent reads, the
-/// conversation has not seen.
+/// The files that a session has read or written, by path, to detect changes on resume. Reads of sub-agents do not
+/// count: the conversation does not contain them.
 pub fn last_file_accesses<'a>(
     events: impl IntoIterator<Item = &'a Event>,
 ) -> BTreeMap<String, LastFileAccess> {
@@ -103,7 +101,7 @@ pub fn last_file_accesses<'a>(
     seen
 }
 
-/// A time of the record, in milliseconds since 1970.
+/// Parses a time of the record; returns milliseconds since 1970.
 pub fn parse_milliseconds(ts: &str) -> Option<i64> {
     ts.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
@@ -115,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Events from their bodies: `turn` is incremented by each `turn.started`, unless given.
+    /// `turn` is incremented by each `turn.started`, unless a body has it.
     fn events(bodies: &[serde_json::Value]) -> Vec<Event> {
         let mut turn = 0;
         let lines = bodies.iter().enumerate().map(|(n, body)| {

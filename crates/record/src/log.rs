@@ -11,49 +11,27 @@ use agent_protocol::disk;
 use agent_protocol::event::{Event, FORMAT_VERSION, Sink, StampedEvent};
 use agent_protocol::terminal_escape::escape_literal_line;
 
-/// The name of a session's events in its folder.
 pub const EVENTS: &str = "events.jsonl";
-/// The name of the file with the process that uses the session.
+/// File name of the process that uses the session.
 const HOLDER: &str = "holder.json";
 
 /// Why a session cannot be recorded or loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Another process works on it.
     #[error(
         "session {0} is in use by {1}; wait for it to end, or continue with a copy: --fork --resume {0}"
     )]
     InUse(String, LockHolder),
-    /// A line in the middle of the file is not an event.
     #[error("{path}:{line}: this line is not a known event ({reason})")]
-    InvalidLine {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The session was recorded in another format.
+    InvalidLine { path: PathBuf, line: usize, reason: String },
     #[error(
         "{path}: recorded by {} version of agent (event format {format}, this version reads \
          {FORMAT_VERSION}); use that version for this session, or begin a new session",
         if *format < u64::from(FORMAT_VERSION) { "an older" } else { "a newer" }
     )]
-    UnsupportedFormat {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        format: u64,
-    },
-    /// An I/O error.
+    UnsupportedFormat { path: PathBuf, format: u64 },
     #[error("{path}: {error}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        error: io::Error,
-    },
+    Io { path: PathBuf, error: io::Error },
 }
 
 impl LogError {
@@ -62,7 +40,7 @@ impl LogError {
     }
 }
 
-/// The process that uses a session, as far as it is recorded.
+/// The process that uses a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LockHolder {
     pid: Option<u32>,
@@ -83,18 +61,18 @@ impl LockHolder {
     fn read(path: &Path) -> Self {
         let text = disk::read_file(&path.with_file_name(HOLDER)).unwrap_or_default();
         let mut holder = serde_json::from_slice(&text).unwrap_or(Self { pid: None, since: None });
-        // (It is displayed before a line that is meant to be copied.)
+        // The time is displayed before a line that users copy.
         holder.since.take_if(|since| since.parse::<jiff::Timestamp>().is_err());
         holder
     }
 
-    /// No process has this id any more.
+    /// True if no process has this id any more.
     fn is_gone(&self) -> bool {
         self.pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
             && Path::new("/proc/self").exists()
     }
 
-    /// Records the process. The lock decides; this is only for messages.
+    /// The lock decides; the file is only for messages.
     fn write(path: &Path) {
         let since = Some(format!("{:.0}", jiff::Timestamp::now()));
         let holder = Self { pid: Some(std::process::id()), since };
@@ -103,24 +81,23 @@ impl LockHolder {
     }
 }
 
-/// Limit of turn numbers, so that counting on does not overflow.
+/// Limit of turn numbers: later turns must not overflow.
 pub(super) const LAST_TURN: u32 = u32::MAX / 2;
 
-/// How long the lock of a dead process is waited for.
+/// Waiting time for the lock of a dead process.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A recorded session.
+/// The events of a session from its file.
 #[derive(Debug)]
 pub struct LoadedSession {
-    /// Its events, oldest first.
     pub events: Vec<Event>,
-    /// The last line was incomplete, and is left out.
+    /// True if the last line was incomplete; `events` lacks it.
     pub is_torn: bool,
-    /// Size of the complete lines, in bytes.
+    /// Size of the complete lines in bytes.
     complete_bytes: u64,
 }
 
-/// Reads a session. An incomplete last line (the program was killed while writing) is left out.
+/// Reads a session. Leaves out an incomplete last line, which a killed program wrote.
 pub fn load_session(path: &Path) -> Result<LoadedSession, LogError> {
     let text = disk::read_file(path).map_err(LogError::io(path))?;
     // A last line without a line break may be complete, but this is not certain.
@@ -136,7 +113,7 @@ pub fn load_session(path: &Path) -> Result<LoadedSession, LogError> {
     Ok(LoadedSession { events, is_torn: whole < text.len(), complete_bytes: whole as u64 })
 }
 
-/// The events in complete lines, or the number of the first invalid line and the reason.
+/// The error has the number of the first invalid line and the reason.
 fn parse_events_in_parts(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     let mut events = Vec::new();
     for part in process_in_parts(text, parse_events) {
@@ -145,7 +122,7 @@ fn parse_events_in_parts(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     Ok(events)
 }
 
-/// Processes complete lines in parts, in order. A long record is processed by several threads.
+/// Several threads process a long record; the results are in order.
 pub(super) fn process_in_parts<T: Send>(text: &[u8], work: impl Fn(&[u8]) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut parts = split_at_lines(text, threads.min(text.len() / MIN_PART_BYTES + 1)).into_iter();
@@ -161,10 +138,9 @@ pub(super) fn process_in_parts<T: Send>(text: &[u8], work: impl Fn(&[u8]) -> T +
     })
 }
 
-/// Minimum size of a part for a thread.
 const MIN_PART_BYTES: usize = 1024 * 1024;
 
-/// Splits the text into about `n` parts of complete lines.
+/// Returns about `n` parts of complete lines.
 fn split_at_lines(mut text: &[u8], n: usize) -> Vec<&[u8]> {
     let size = text.len().div_ceil(n);
     let mut parts = Vec::with_capacity(n);
@@ -186,7 +162,7 @@ fn parse_events(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     Ok(events)
 }
 
-/// The format version of an event, which need not be readable otherwise.
+/// Works for an event that is not readable otherwise.
 fn parse_format(line: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
     struct FormatField {
@@ -207,7 +183,7 @@ pub(super) fn parse_event(line: &[u8]) -> Result<Event, String> {
     Ok(event)
 }
 
-/// The sink that writes the session.
+/// Writes the events of a session to its file.
 #[derive(Debug)]
 pub struct Log {
     file: File,
@@ -225,7 +201,7 @@ impl Log {
         Self::lock(file, path)
     }
 
-    /// Opens the file of a session to resume: locks it, reads it, and drops an incomplete line.
+    /// Locks and reads the file of a session to resume, and drops an incomplete line.
     pub fn resume(path: &Path) -> Result<(Self, LoadedSession), LogError> {
         let file = disk::open_for_append(path, false).map_err(LogError::io(path))?;
         let log = Self::lock(file, path)?;
@@ -236,7 +212,7 @@ impl Log {
         Ok((log, loaded))
     }
 
-    /// Locks a session without reading it; the lock is held until this is dropped.
+    /// Locks a session without reading it; the lock is released on drop.
     pub fn reserve(path: &Path) -> Result<Self, LogError> {
         let file = disk::open_for_append(path, false).map_err(LogError::io(path))?;
         Self::lock(file, path)
@@ -278,11 +254,11 @@ impl Sink for Log {
         if self.has_failed || !stamped.event.body.is_stored() {
             return;
         }
-        // One write: a line is either complete, or the incomplete last one.
+        // One write: only the last line can be incomplete.
         let line = format!("{}\n", stamped.line);
         if let Err(error) = self.file.write_all(line.as_bytes()) {
             self.has_failed = true;
-            // The loop continues; the user is notified once, in a way that does not depend on the log.
+            // The loop continues; the user gets one notice, which does not depend on the log.
             let path = self.path.display().to_string();
             let path = escape_literal_line(&path);
             _ = writeln!(io::stderr(), "agent: {path}: {error}; the session is no longer recorded");

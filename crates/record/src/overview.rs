@@ -16,34 +16,29 @@ use agent_protocol::model::Purpose;
 use agent_protocol::provider::Effort;
 use agent_protocol::spending::Spending;
 
-/// Number of first events among which the user's first message is, if there is one.
+/// The user's first message is among this number of first events, if there is one.
 const HEAD_EVENTS: usize = 10;
-/// Number of bytes read from the end.
 const TAIL_BYTES: u64 = 64 * 1024;
 
 /// A line in the list of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionOverview {
-    /// The name that the user gave it.
     pub name: Option<String>,
-    /// Start time.
     pub started: String,
     /// `provider/model` at the start.
     pub model: String,
     /// The user's first message; empty if there is none.
     pub task: String,
-    /// The ending of its last turn; `None`: it has not ended.
+    /// The ending of the last turn; `None` before its end.
     pub ending: Option<String>,
-    /// Turns.
     pub turns: u32,
-    /// Tokens and cost.
     #[serde(flatten)]
     pub spending: Spending,
-    /// The session that it was forked from.
+    /// The session that this one was forked from.
     pub forked_from: Option<String>,
 }
 
-/// The description of a session. The log of a session that was not closed is read completely, since it has no
+/// Reads the overview of a session. The log of a session that was not closed is read completely: it has no
 /// summary.
 pub fn read_overview(log: &Path) -> Result<SessionOverview, LogError> {
     let (head, tail) = read_ends(log).map_err(LogError::io(log))?;
@@ -80,7 +75,7 @@ pub fn read_overview(log: &Path) -> Result<SessionOverview, LogError> {
     })
 }
 
-/// The summary and ending of a closed session, if nothing changed that since.
+/// `None` if the session was not closed, or continued since.
 fn closing_summary(tail: &[Event]) -> Option<(SessionSummary, Option<String>)> {
     let closed =
         tail.iter().rposition(|event| matches!(event.body, EventBody::SessionSummary(_)))?;
@@ -97,12 +92,12 @@ fn closing_summary(tail: &[Event]) -> Option<(SessionSummary, Option<String>)> {
         return None;
     }
     let ending = last_turn_ending(tail);
-    // A long answer may fill the part that is read.
+    // A long answer may fill the bytes that are read.
     let is_known = ending.is_some() || summary.turns == 0;
     is_known.then(|| (summary.clone(), ending))
 }
 
-/// The ending of the last turn; `None` if the program was killed or is still working.
+/// `None` if the program was killed or is still working.
 fn last_turn_ending(events: &[Event]) -> Option<String> {
     events.iter().rev().find_map(|event| match &event.body {
         EventBody::TurnFinished(finished) => Some(Some(finished.ending.as_str().to_owned())),
@@ -112,7 +107,7 @@ fn last_turn_ending(events: &[Event]) -> Option<String> {
     })?
 }
 
-/// Learning requests are also made while no turn runs.
+/// Learning requests are also made outside of turns.
 fn is_work(request: &ModelRequested) -> bool {
     request.purpose != Purpose::Learn
 }
@@ -157,8 +152,8 @@ pub fn added_directories(log: &Path) -> io::Result<Vec<String>> {
         .collect())
 }
 
-/// The model of a session and the effort that was asked of it, in its last turn; `None` before the first. A
-/// log can be large: only the lines that tell it are parsed.
+/// The model and the requested effort of the last turn of a session; `None` before the first turn. A log can
+/// be large: only the relevant lines are parsed.
 pub fn last_main_model(log: &Path) -> io::Result<Option<(String, Option<Effort>)>> {
     const TYPES: [&[u8]; 3] = [b"\"turn.started\"", b"\"model.requested\"", b"\"session.rewound\""];
     let text = disk::read_file(log)?;
@@ -169,7 +164,7 @@ pub fn last_main_model(log: &Path) -> io::Result<Option<(String, Option<Effort>)
     for event in live_events(&events) {
         match &event.body {
             EventBody::TurnStarted { .. } => is_begin = true,
-            // Later in the turn another model may have replaced it.
+            // Another model may replace this one later in the turn.
             EventBody::ModelRequested(request) if is_begin && request.purpose == Purpose::Main => {
                 is_begin = false;
                 last = Some((request.model.clone(), request.effort));
@@ -180,7 +175,7 @@ pub fn last_main_model(log: &Path) -> io::Result<Option<(String, Option<Effort>)
     Ok(last)
 }
 
-/// The last events, as many as the part that is read contains.
+/// The last events within the bytes that are read.
 pub fn read_tail(log: &Path) -> io::Result<Vec<Event>> {
     let mut file = disk::open_file(log)?;
     let size = file.metadata()?.len();
@@ -190,7 +185,7 @@ pub fn read_tail(log: &Path) -> io::Result<Vec<Event>> {
     Ok(events_until(tail.split(|byte| *byte == b'\n'), |_| false))
 }
 
-/// The events in these lines, up to the first that `is_wanted` accepts.
+/// Ends with the first event that `is_wanted` accepts.
 fn events_until<Line: AsRef<[u8]>>(
     lines: impl Iterator<Item = Line>,
     mut is_wanted: impl FnMut(&Event) -> bool,

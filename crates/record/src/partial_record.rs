@@ -1,6 +1,6 @@
-//! Reads the record of any version, for views: what is not understood is counted, not refused.
+//! Reads a record of any version for views: counts unreadable parts, instead of refusing them.
 //!
-//! A session that continues is read by [`load_session`](super::load_session), which refuses what it does not understand.
+//! [`load_session`](super::load_session) reads a session that continues, and refuses unreadable parts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,42 +12,38 @@ use agent_protocol::disk;
 use agent_protocol::event::{Event, FORMAT_VERSION};
 use agent_protocol::{pluralize, shorten};
 
-/// Limit of kinds that the description names.
 const MAX_NAMED: usize = 3;
-/// Limit of a kind's name, in bytes.
+/// Limit of a kind's name in bytes.
 const MAX_KIND: usize = 40;
 
-/// A recorded session, as far as it is understood.
+/// The understood part of a recorded session.
 #[derive(Debug, Default)]
 pub struct PartialRecord {
-    /// The events that are understood, oldest first.
+    /// The understood events, oldest first.
     pub events: Vec<Event>,
-    /// What is not.
     pub gaps: RecordGaps,
 }
 
-/// What is not understood of a record.
+/// Counts of the parts of a record that are not understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecordGaps {
-    /// The format, if it is not the one of this version.
+    /// The format version of the record, if it differs from that of this program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<u64>,
-    /// Number of events per kind that are unknown or have unknown fields.
+    /// Number of events per kind that is unknown or has unknown fields.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<String, usize>,
-    /// Number of lines that are no events.
     pub lines: usize,
-    /// The last line is incomplete.
     pub torn: bool,
 }
 
 impl RecordGaps {
-    /// Everything is understood.
+    /// Whether everything is understood.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// In one line; empty if everything is understood.
+    /// A description in one line; empty if everything is understood.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();
         if let Some(format) = self.format {
@@ -86,7 +82,7 @@ impl RecordGaps {
     }
 }
 
-/// Reads a session; only an I/O error is an error.
+/// Reads a session. Fails only on I/O errors.
 pub fn read_partially(path: &Path) -> Result<PartialRecord, LogError> {
     let text = disk::read_file(path).map_err(LogError::io(path))?;
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);

@@ -176,7 +176,6 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
     })
 }
 
-/// A question to the user, or what became of it.
 fn dialog_line(body: &EventBody) -> Option<String> {
     let in_a_row = |texts: Vec<String>| -> String {
         let texts: Vec<_> = texts.iter().map(|text| one_line(text, 100)).collect();
@@ -230,7 +229,6 @@ fn ending_line(what: &str, finished: &TurnFinished) -> String {
     )
 }
 
-/// The label of requests outside the conversation.
 fn purpose_label(purpose: Purpose) -> &'static str {
     if purpose == Purpose::Learn { " (to learn)" } else { "" }
 }
@@ -271,7 +269,6 @@ fn learnt_line(written: &MemoryWritten) -> String {
     format!("  ✦ {}", lists.join("; "))
 }
 
-/// Lessons in short: id and text.
 fn list_lessons(items: &[RecalledLesson]) -> String {
     let items: Vec<String> =
         items.iter().map(|item| format!("[{}] {}", item.id, one_line(&item.text, 100))).collect();
@@ -343,7 +340,7 @@ fn reflection_line(reflection: Option<&Reflection>, refused: &[String]) -> Strin
 /// The transcript as Markdown.
 pub fn markdown(events: &[Event]) -> String {
     let mut out = String::new();
-    // (The result of the Task call tells what a sub-agent did.)
+    // The result of the Task call contains the work of a sub-agent.
     for event in events.iter().filter(|event| event.header.is_main()) {
         match &event.body {
             EventBody::SessionStarted(started) => {
@@ -420,7 +417,7 @@ pub fn markdown(events: &[Event]) -> String {
             _ => {}
         }
     }
-    // It may be displayed in a terminal later.
+    // The text may be displayed in a terminal later.
     escape_for_file(&out).into_owned()
 }
 

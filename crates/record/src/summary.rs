@@ -7,7 +7,7 @@ use agent_protocol::event::{Event, EventBody, SessionSummary, Sink, StampedEvent
 use agent_protocol::model::Purpose;
 use agent_protocol::spending::Spending;
 
-/// Computes a [`SessionSummary`] of the stream. Clones share it.
+/// Computes a [`SessionSummary`] of the events. Clones share the summary.
 #[derive(Clone, Debug, Default)]
 pub struct SummarySink(Arc<Mutex<SessionSummary>>);
 
@@ -33,7 +33,7 @@ impl Sink for SummarySink {
     }
 }
 
-/// The totals of all events; turns removed by a rewind were paid for too.
+/// The totals of all events; removed turns were paid for too.
 pub fn summary(events: &[Event]) -> SessionSummary {
     let mut summary = SessionSummary::default();
     for event in events {
@@ -65,22 +65,18 @@ fn apply_event(summary: &mut SessionSummary, event: &Event) {
     }
 }
 
-/// One turn of a session.
+/// Input, cost and end of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// Its number.
     pub number: u32,
-    /// The user's message.
     pub input: String,
-    /// It is part of the session: no rewind removed it.
+    /// False if a rewind removed the turn.
     pub is_live: bool,
-    /// Model calls in the main loop.
     pub rounds: u32,
-    /// Tokens and cost of all requests.
     pub spending: Spending,
-    /// Its end; `None`: the program ended before, or is still working.
+    /// `None` if the program ended before, or is still working.
     pub finished: Option<TurnFinished>,
-    /// Duration; until the last event if it has no end.
+    /// Duration in milliseconds; until the last event if the turn has no end.
     pub time_ms: u64,
 }
 
@@ -95,7 +91,7 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
                 is_running = true;
                 times.push((&event.header.ts, &event.header.ts));
             }
-            // What follows may be days later.
+            // Later events may follow after days.
             EventBody::SessionResumed { .. } | EventBody::SessionForked { .. } => {
                 is_running = false;
             }

@@ -5,13 +5,13 @@ use std::io::Write;
 use super::write_text;
 use agent_protocol::event::{Sink, StampedEvent};
 
-/// Prints each event as it is in the log.
+/// Prints each event unchanged, as a line of JSON.
 pub struct EventLines {
     out: Box<dyn Write + Send>,
 }
 
 impl EventLines {
-    /// Writes lines to `out`, flushing each.
+    /// Creates a sink that writes lines to `out` and flushes each.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self { out }
     }

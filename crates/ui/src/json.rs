@@ -1,5 +1,5 @@
-//! The formats `json` and `stream-json`: compatible with scripts written for `claude -p`, with additional
-//! fields.
+//! The formats `json` and `stream-json`: compatible with scripts written for `claude -p`, with
+//! additional fields.
 
 mod partial_messages;
 mod program_adapter;
@@ -28,7 +28,7 @@ pub struct ResultObject {
 }
 
 impl ResultObject {
-    /// Writes the object to `out`.
+    /// Creates a sink that writes the object to `out`.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self { out, builder: ResultBuilder::default() }
     }
@@ -54,27 +54,25 @@ pub struct StreamJson {
     out: Box<dyn Write + Send>,
     builder: ResultBuilder,
     model: String,
-    /// The models of sub-agents.
+    /// The keys are ids of sub-agents.
     models: HashMap<String, String>,
     has_turn: bool,
-    /// For a program that drives the session.
+    /// Set if a program drives the session.
     program: Option<ProgramAdapter>,
-    /// The parts of the answers, if they are wanted.
+    /// Set if the parts of answers are written.
     partial: Option<PartialMessages>,
     shows_hooks: bool,
 }
 
-/// Lines of `stream-json` that are written only if asked for.
+/// The optional lines of `stream-json`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamJsonOptions {
-    /// The parts of answers, as they arrive.
     pub partial_messages: bool,
-    /// Each run of a hook.
     pub hook_events: bool,
 }
 
 impl StreamJson {
-    /// Writes lines to `out`, flushing each.
+    /// Creates a sink that writes lines to `out` and flushes each.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self {
             out,
@@ -88,15 +86,15 @@ impl StreamJson {
         }
     }
 
-    /// The same with further lines.
+    /// Adds further lines.
     #[must_use]
     pub fn with_options(self, wanted: StreamJsonOptions) -> Self {
         let StreamJsonOptions { partial_messages, hook_events: shows_hooks } = wanted;
         Self { partial: partial_messages.then(PartialMessages::default), shows_hooks, ..self }
     }
 
-    /// The same for a program that drives the session, with the names that it knows. `tools`: further ones, as soon as
-    /// they are known.
+    /// Creates a sink for a program that drives the session, with the names that the program
+    /// expects. `tools`: further tools, set as soon as the session knows them.
     pub fn for_program(out: Box<dyn Write + Send>, tools: Arc<OnceLock<Vec<String>>>) -> Self {
         Self { program: Some(ProgramAdapter::new(tools)), ..Self::new(out) }
     }
@@ -106,12 +104,10 @@ impl StreamJson {
         event_uuid(event)
     }
 
-    /// The model of an event's agent.
     fn model_for(&self, event: &Event) -> &str {
         self.models.get(&event.header.agent).unwrap_or(&self.model)
     }
 
-    /// The lines of the parts of an answer, or of a hook.
     fn optional_lines(&mut self, event: &Event) -> Vec<Value> {
         if let (EventBody::HookFinished(finished), true) = (&event.body, self.shows_hooks) {
             return hook_lines(event, finished);
@@ -143,7 +139,7 @@ impl StreamJson {
                 self.has_turn = true;
                 return None;
             }
-            // Its task, as the first message that it receives.
+            // The task of a sub-agent is the first message that it receives.
             EventBody::AgentStarted { prompt, model, .. } => {
                 self.models.insert(event.header.agent.clone(), model.clone());
                 json!({
@@ -190,8 +186,8 @@ impl StreamJson {
                     "parent_tool_use_id": parent_call(event),
                 })
             }
-            // A synthetic result belongs to a call of an earlier stream. Scripts know only the calls of the
-            // model; the kernel's own calls are in the events.
+            // A synthetic result belongs to a call of an earlier stream. Scripts know only the
+            // calls of the model; the kernel's own calls are in the events.
             EventBody::ToolFinished {
                 call, envelope, synthetic: false, parent_call: None, ..
             } => {
@@ -249,7 +245,6 @@ impl Sink for StreamJson {
     }
 }
 
-/// The lines of a hook that was run.
 fn hook_lines(event: &Event, finished: &HookFinished) -> Vec<Value> {
     let line = |subtype: &str| {
         json!({
@@ -272,7 +267,7 @@ fn hook_lines(event: &Event, finished: &HookFinished) -> Vec<Value> {
     vec![line("hook_started"), response]
 }
 
-/// The Task call for which a sub-agent works.
+/// The Task call that started the sub-agent.
 fn parent_call(event: &Event) -> Option<&str> {
     (!event.header.is_main()).then_some(event.header.agent.as_str())
 }
@@ -292,7 +287,6 @@ fn init_line(started: &SessionStarted) -> Value {
     })
 }
 
-/// Data of earlier events for the `result` object.
 #[derive(Default)]
 struct ResultBuilder {
     denials: Vec<Value>,
@@ -301,10 +295,10 @@ struct ResultBuilder {
     model_usage: ModelUsage,
 }
 
-/// What each model of the session used so far.
+/// Counts for the whole session.
 #[derive(Default)]
 struct ModelUsage {
-    /// The model that each agent asked last, and its window.
+    /// The keys are agents; a model comes with its context window in tokens.
     last_requests: HashMap<String, (String, Option<u64>)>,
     models: BTreeMap<String, (Usage, f64, u64)>,
 }
@@ -349,7 +343,7 @@ impl ResultBuilder {
     fn record(&mut self, event: &Event) {
         self.model_usage.record(event);
         match &event.body {
-            // It is no part of the result.
+            // A telemetry error is no part of the result.
             EventBody::Error { source, message, .. } if source == "telemetry" => {
                 super::print_notice(message);
             }
@@ -415,7 +409,7 @@ impl ResultBuilder {
     }
 }
 
-/// The `result` of a run that did not start.
+/// The `result` object of a run that did not start.
 pub fn failed_result(message: &str, code: u8) -> Value {
     json!({
         "type": "result",
@@ -471,7 +465,7 @@ fn usage_json(usage: Usage) -> Value {
     })
 }
 
-/// A stable UUID of an event.
+/// The UUID of an event is stable.
 fn event_uuid(event: &Event) -> String {
     let hash = blake3::hash(format!("{} {}", event.header.session, event.header.seq).as_bytes());
     let mut bytes = [0; 16];

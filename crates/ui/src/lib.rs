@@ -1,5 +1,5 @@
-//! User interfaces: output of the event stream for users and scripts. Each is a [`Sink`] and does not know
-//! the loop; no other module writes to standard output.
+//! User interfaces: output of the event stream for users and scripts. Each is a [`Sink`] and does
+//! not know the loop; no other module writes to standard output.
 
 mod events;
 mod json;
@@ -36,7 +36,7 @@ pub enum OutputFormat {
     Events,
 }
 
-/// The interface for a format; `further`: lines that only `stream-json` has.
+/// Creates the interface for a format; `further`: optional lines of `stream-json`.
 pub fn sink_for_format(
     format: OutputFormat,
     verbosity: Verbosity,
@@ -53,8 +53,8 @@ pub fn sink_for_format(
     }
 }
 
-/// Writes text and flushes it; false on failure. A closed pipe is not an error; other errors are reported to
-/// the user once.
+/// Writes text and flushes it; false on failure. A closed pipe is not an error; the first other
+/// error is reported to the user.
 pub fn write_text(out: &mut dyn Write, text: &str) -> bool {
     write_bytes(out, text.as_bytes())
 }
@@ -77,7 +77,7 @@ fn write_bytes(out: &mut dyn Write, bytes: &[u8]) -> bool {
 
 static OUTPUT_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Some output could not be written: the program must not exit with success.
+/// Whether some output could not be written: the program must not exit with success then.
 pub fn has_lost_output() -> bool {
     OUTPUT_LOST.load(Ordering::Relaxed)
 }
@@ -96,7 +96,7 @@ impl From<String> for CommandOutput {
     }
 }
 
-/// Writes it; false if the reader is gone.
+/// Prints the output of a command; false if the reader is gone.
 pub fn print_output(answer: &CommandOutput) -> bool {
     let text = match answer {
         CommandOutput::Text(text) if is_terminal() => escape_prose(text),
@@ -111,11 +111,11 @@ pub fn print_data(bytes: &[u8]) -> bool {
     write_bytes(&mut io::stdout(), bytes)
 }
 
-/// Waits until nobody reads standard output any more; returns never if it is no pipe.
+/// Waits until standard output has no reader any more; never returns if standard output is no pipe.
 pub fn wait_until_stdout_closed() {
     let stdout = io::stdout();
     loop {
-        // (An error of the pipe is reported without being asked for.)
+        // (The system reports an error of the pipe without a request.)
         let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
         match poll(&mut watched, None) {
             Ok(_) if watched[0].revents().is_empty() => {}
@@ -126,12 +126,12 @@ pub fn wait_until_stdout_closed() {
     }
 }
 
-/// Writes text for users.
+/// Writes text for users; false if the reader is gone.
 pub fn print_text(text: &str) -> bool {
     print_output(&text.to_owned().into())
 }
 
-/// Standard output is a terminal.
+/// Whether standard output is a terminal.
 pub fn is_terminal() -> bool {
     io::IsTerminal::is_terminal(&io::stdout())
 }

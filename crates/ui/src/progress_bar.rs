@@ -1,4 +1,5 @@
-//! The progress of a long command on standard error: a bar in a terminal, else a line for each step.
+//! The progress of a long command on standard error: a bar in a terminal, else a line for each
+//! step.
 
 use std::io::{self, IsTerminal as _};
 
@@ -6,11 +7,11 @@ use super::write_text;
 use agent_protocol::shorten;
 use agent_protocol::terminal_escape::escape_prose;
 
-/// Width of the bar, and limit of the text behind it.
+/// In columns; also limits the text behind the bar.
 const WIDTH: usize = 24;
 const MAX_TEXT: usize = 60;
 
-/// The progress. Dropping it removes the bar.
+/// A progress bar. Dropping it removes the bar.
 #[derive(Debug)]
 pub struct ProgressBar {
     total: usize,
@@ -18,12 +19,12 @@ pub struct ProgressBar {
 }
 
 impl ProgressBar {
-    /// Of this many steps.
+    /// Creates a bar of `total` steps.
     pub fn new(total: usize) -> Self {
         Self { total, is_terminal: io::stderr().is_terminal() }
     }
 
-    /// A step has ended. In a terminal the line is shown only if it `matters`.
+    /// Reports that a step has ended. In a terminal the line is shown only if it `matters`.
     pub fn finish_step(&self, n_done: usize, line: &str, matters: bool) {
         if matters || !self.is_terminal {
             let count = format!("{n_done}/{}", self.total);

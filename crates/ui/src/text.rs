@@ -20,16 +20,16 @@ use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use agent_protocol::view::call_line;
 use agent_protocol::{pluralize, shorten};
 
-/// A command that runs this long is announced before its result.
+/// A longer command is announced before its result.
 const LONG_COMMAND: Duration = Duration::from_secs(2);
-/// Sources of errors that the report at the end of the turn does not contain.
+/// The report at the end of the turn does not contain errors of these sources.
 const REPORTED_SOURCES: [&str; 8] =
     ["workspace", "memory", "sandbox", "checks", "mention", "images", "telemetry", "hook"];
 
 /// The amount of output on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// Only why a task failed.
+    /// Only the reason why a task failed.
     Quiet,
     /// A line for each call, decision and check.
     Progress,
@@ -40,22 +40,21 @@ pub enum Verbosity {
 /// The interface of `agent run` for users.
 pub struct TextOutput {
     out: Box<dyn Write + Send>,
-    /// The answer is printed to a terminal; otherwise it is written unchanged.
+    /// On a terminal control characters of the answer are escaped.
     is_terminal: bool,
     progress_out: Box<dyn Write + Send>,
     verbosity: Verbosity,
-    /// Category of the last failure.
     category: Option<CauseCategory>,
     /// The program ended during the last turn of the resumed session.
     is_cut_off: bool,
-    /// The sub-agents by id: role and number.
+    /// The keys are ids; the values contain role and number.
     agents: HashMap<String, String>,
-    /// The calls that run: since when, and the line about it, which is printed once.
+    /// The keys are calls. An announcement is printed once.
     running: HashMap<String, (Instant, String)>,
 }
 
 impl TextOutput {
-    /// Writes the answer to `out`, everything else to `err`.
+    /// Creates a sink that writes the answer to `out`, everything else to `err`.
     pub fn new(
         out: Box<dyn Write + Send>,
         is_terminal: bool,
@@ -93,12 +92,12 @@ impl TextOutput {
         }
     }
 
-    /// For users, whether or not it is a terminal.
+    /// Escapes control characters, whether or not the output is a terminal.
     fn print_line(&mut self, line: &str) {
         write_text(self.progress_out.as_mut(), &format!("{}\n", escape_prose(line)));
     }
 
-    /// A server that failed is reported, whatever else is printed.
+    /// A failed server is reported at every verbosity.
     fn print_server_state(&mut self, server: &str, state: McpServerState, detail: &str) {
         match state {
             McpServerState::Failed => {
@@ -165,7 +164,7 @@ impl TextOutput {
         }
     }
 
-    /// A mode, rule or pin that the user set, or rules that were found.
+    /// A mode, rule or pin of the user, or rules files.
     fn print_instruction(&mut self, body: &EventBody) {
         match body {
             EventBody::ModeChanged { mode, from, words } => {
@@ -213,7 +212,7 @@ impl Sink for TextOutput {
         self.is_cut_off = of_turn.unwrap_or(false);
     }
 
-    /// Its calls are indented; its beginning and end are those of the Task call.
+    /// Calls are indented; the Task call reports the beginning and the end.
     fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
         let StampedEvent { event, .. } = stamped;
         if let EventBody::AgentStarted { role, .. } = &event.body {
@@ -365,7 +364,6 @@ impl Sink for TextOutput {
     }
 }
 
-/// A call and its result, in one line.
 fn call_and_outcome(tool: &str, envelope: &Envelope, by: Caller, step: u32) -> String {
     let call = call_line(tool, &envelope.context.params_input);
     let call = match by {
@@ -382,7 +380,6 @@ fn call_and_outcome(tool: &str, envelope: &Envelope, by: Caller, step: u32) -> S
     }
 }
 
-/// The result of a call, in short.
 fn outcome_summary(tool: &str, envelope: &Envelope) -> String {
     let data = |name: &str| envelope.data.get(name);
     let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64);

@@ -17,15 +17,15 @@ use agent_protocol::prompt::Prompt;
 use agent_protocol::subagent::ModelChoice;
 use agent_protocol::{pluralize, shorten};
 
-/// Limits of the roles in the description of Task: bytes of one, and of all.
+/// In the description of Task: bytes of one role, and of all.
 const ROLE_BYTES: usize = 200;
 const ROLES_BYTES: usize = 1200;
 
-/// Tools that no sub-agent has: a role that lists them gets the others.
+/// No sub-agent has them: a role that lists them gets the others.
 const NOT_FOR_AGENTS: &[&str] =
     &["AskUser", "AskUserQuestion", "TodoWrite", "TodoRead", "ExitPlanMode"];
 
-/// The task of a role, which its tools and its prompt depend on.
+/// The tools and the prompt of a role depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoleKind {
     General,
@@ -56,17 +56,15 @@ impl RoleKind {
     }
 }
 
-/// A role of a session.
 pub(super) struct Role {
     pub(super) name: String,
     pub(super) kind: RoleKind,
-    /// Names of tools; `None`: all of its kind.
+    /// `None`: all of the kind.
     tools: Option<Vec<String>>,
     denied_tools: Vec<String>,
     pub(super) model: ModelChoice,
-    /// A model of its own.
     pub(super) speaker: Option<ConfiguredModel>,
-    /// The addition to the prompt of its kind.
+    /// Added to the prompt of the kind.
     pub(super) text: String,
     description: String,
 }
@@ -85,18 +83,16 @@ impl Role {
         }
     }
 
-    /// It may use this tool.
     pub(super) fn allows(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|names| names.iter().any(|name| name == tool))
             && !self.denies(tool)
     }
 
-    /// It may not use this tool, whatever its list says.
     pub(super) fn denies(&self, tool: &str) -> bool {
         self.denied_tools.iter().any(|name| name == tool)
     }
 
-    /// It can change nothing. (What a tool of a server that its list names does is unknown.)
+    /// What a tool of a server that the role's list names does is unknown.
     pub(super) fn reads_only(&self) -> bool {
         let changes = ["Write", "Edit", "MultiEdit", "Bash"];
         let names_servers = || self.tools.iter().flatten().any(|name| is_server_tool(name));
@@ -104,7 +100,6 @@ impl Role {
             || !changes.iter().any(|tool| self.allows(tool)) && !names_servers()
     }
 
-    /// The tools of servers that it may use.
     pub(super) fn server_scope(&self) -> ToolScope {
         // `McpTool` calls any of them.
         let all = |names: &&Vec<String>| !names.iter().any(|name| name == mcp::MCP_TOOL_NAME);
@@ -113,13 +108,10 @@ impl Role {
     }
 }
 
-/// The roles of a session.
 pub(in crate::app) struct Roles {
     all: Vec<Role>,
     descriptions: String,
-    /// What the user should know about them, one line each.
     pub(in crate::app) notices: Vec<String>,
-    /// The keys of their models.
     pub(in crate::app) keys: Vec<String>,
 }
 
@@ -174,7 +166,7 @@ impl Roles {
         }
         let mut role = Role {
             tools,
-            // A name that is not known yet may be that of a tool which a server brings later.
+            // An unknown name may be that of a tool which a server adds later.
             denied_tools: without.iter().map(|name| native_tool_name(name).to_owned()).collect(),
             text,
             description,
@@ -199,7 +191,7 @@ impl Roles {
         role
     }
 
-    /// The role of this name, also if it is the name of another agent's built-in role.
+    /// Also finds a role by the name of another agent's built-in role.
     pub(super) fn get(&self, name: &str) -> Option<&Role> {
         let named = self.all.iter().find(|role| role.name == name);
         named.or_else(|| {
@@ -216,7 +208,7 @@ impl Roles {
         &self.descriptions
     }
 
-    /// Writes the list of the roles in files, as far as there is room: then only their names.
+    /// If there is no room, only names.
     fn write_descriptions(&mut self) {
         let (mut lines, mut names) = (Vec::new(), Vec::new());
         let mut room = ROLES_BYTES;
@@ -242,15 +234,15 @@ impl Roles {
     }
 }
 
-/// The kind with this name, as we or other agents call it.
+/// As this program or other agents call it.
 fn role_kind(name: &str) -> Option<RoleKind> {
     let name = name.to_lowercase();
     let name = if name == "general-purpose" { "general" } else { name.as_str() };
     RoleKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
-/// The folders with roles, in order of precedence: of the project, of the directories around it that belong to its
-/// repository, and of the user. One that leads out of its place is ignored.
+/// In order of precedence: of the project, of the directories around it that belong to its repository, and of the
+/// user. A folder that leads out of its place is ignored.
 fn role_folders(options: &Options) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for place in iter::once(options.root.as_path()).chain(enclosing_directories(&options.root)) {
@@ -262,21 +254,20 @@ fn role_folders(options: &Options) -> Vec<PathBuf> {
     folders.extend(options.dirs.as_ref().map(|dirs| dirs.config.join("agents")));
     folders.extend(std::env::home_dir().map(|home| home.join(Path::new(".claude/agents"))));
     // The home may be the project.
-    let mut known = Vec::new();
+    let mut added = Vec::new();
     folders.retain(|folder| {
-        let is_new = !known.contains(folder);
-        known.push(folder.clone());
+        let is_new = !added.contains(folder);
+        added.push(folder.clone());
         is_new
     });
     folders
 }
 
-/// A tool of a server, or all of them.
 fn is_server_tool(name: &str) -> bool {
     name == mcp::MCP_TOOL_NAME || name.starts_with("mcp__")
 }
 
-/// The names of tools of a session among these; the others are unknown.
+/// The tools of the session; the other names are unknown.
 fn known_tool_names(
     names: Vec<String>,
     mcp: &McpServers,
@@ -302,12 +293,11 @@ fn known_tool_names(
     own
 }
 
-/// A model by its short name.
 fn model_choice(model: &str) -> Option<ModelChoice> {
     serde_json::from_value(model.trim().to_lowercase().into()).ok()
 }
 
-/// The model `provider/model` of a role, and its key; an error: why it cannot be used.
+/// `provider/model` of a role, and its key; the error says why it cannot be used.
 async fn open_role_model(
     model: &str,
     options: &Options,

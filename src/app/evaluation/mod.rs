@@ -24,7 +24,7 @@ use agent_protocol::tool::CommandRights;
 use agent_record::eval::results::{CheckResult, RunOutcome, RunResult, SessionResult};
 use agent_record::eval::suite::Task;
 
-/// The agent ends itself at its time limit. If it has not ended after this time, it is ended.
+/// For the agent to end by itself after its time limit.
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
 /// Limits of reasons and of the output of checks.
 const MAX_REASON: usize = 400;
@@ -33,27 +33,20 @@ const MAX_TAIL: usize = 2000;
 
 /// One run, before it is carried out.
 pub struct Trial<'a> {
-    /// The task.
     pub task: &'a Task,
-    /// The directory that is copied, if the task has one.
+    /// Copied for the run, if the task has one.
     pub directory: Option<&'a Path>,
-    /// The name of the variant.
     pub variant: &'a str,
-    /// The repetition.
     pub repetition: u32,
-    /// `KEY=VALUE` of the evaluation and of the variant.
+    /// `KEY=VALUE`, of the evaluation and of the variant.
     pub settings: &'a [String],
     /// The answers come from the task's script.
     pub is_scripted: bool,
-    /// The directory of the results.
     pub results: &'a Path,
 }
 
-/// Why a run has no outcome of its own.
 enum TrialError {
-    /// It was interrupted.
     Interrupted,
-    /// It could not be carried out.
     Failed(String),
 }
 
@@ -63,7 +56,6 @@ impl From<OpenError> for TrialError {
     }
 }
 
-/// How a run was judged.
 struct TrialJudgement {
     outcome: RunOutcome,
     reason: Option<String>,
@@ -72,8 +64,8 @@ struct TrialJudgement {
 }
 
 impl Trial<'_> {
-    /// Carries it out; `None` if it was interrupted. `load` returns the configuration with these settings, without a
-    /// project's own.
+    /// Carries the run out; `None` if it was interrupted. `load` returns the configuration with these settings, without
+    /// a project's own.
     pub async fn run(
         &self,
         load: &dyn Fn(Vec<String>) -> Result<LoadedConfig, OpenError>,
@@ -121,7 +113,7 @@ impl Trial<'_> {
         }
 
         let id = uuid::Uuid::now_v7().to_string();
-        // (That of the task, unless a setting changes it.)
+        // The limit of the task, unless a setting changes it.
         let limit =
             loaded.config.limits.timeout.as_deref().map(agent_protocol::settings::parse_duration);
         let limit = limit.transpose().map_err(TrialError::Failed)?.unwrap_or(self.task.timeout);
@@ -181,7 +173,7 @@ impl Trial<'_> {
         Ok(judged)
     }
 
-    /// The settings of the process, the stronger ones last.
+    /// The stronger ones last.
     fn settings_in(&self, scratch: &TrialDirectory) -> Vec<String> {
         let task = self.task;
         // Nothing is learned from one run for another.
@@ -223,7 +215,6 @@ impl Trial<'_> {
         }
     }
 
-    /// The log that the process writes.
     fn log_path(&self, project: &Path, id: &str) -> PathBuf {
         let state = self.results.join("state/agent");
         let dirs = UserDirs { state, ..UserDirs::below_home(self.results) };
@@ -254,7 +245,6 @@ impl Trial<'_> {
         })
     }
 
-    /// Runs a command of the suite in the project.
     async fn run_check(
         &self,
         exec: &Exec,
@@ -288,8 +278,7 @@ impl Trial<'_> {
     }
 }
 
-/// Runs the commands of a suite, in a sandbox if there is one. The project's own settings have no effect: the agent
-/// may have written them.
+/// In a sandbox if there is one. The project's own settings have no effect: the agent may have written them.
 fn suite_exec(loaded: &LoadedConfig, scratch: &TrialDirectory) -> Result<Exec, OpenError> {
     let writable = WritableDirs::from_config(&loaded.config, &scratch.project, &[]);
     let dirs = UserDirs::find().map(|dirs| UserDirs { cache: scratch.cache.join("agent"), ..dirs });
@@ -301,7 +290,7 @@ fn suite_exec(loaded: &LoadedConfig, scratch: &TrialDirectory) -> Result<Exec, O
     })
 }
 
-/// The outcome of a turn without the checks, and why; `None`: the checks decide.
+/// Without the checks, and the reason; `None`: the checks decide.
 fn turn_outcome(finished: &TurnFinished) -> (Option<RunOutcome>, String) {
     let reason = format!("{}: {}", finished.ending.as_str(), first_line(&finished.result));
     let outcome = match finished.ending {

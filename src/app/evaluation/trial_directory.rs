@@ -9,15 +9,13 @@ use std::path::{Path, PathBuf};
 use agent_protocol::disk;
 use agent_record::eval::suite::{Task, TaskProject};
 
-/// A temporary directory with the project and the script. Its path tells the model nothing about task or variant.
-/// Removed on drop.
+/// Its path tells the model nothing about task or variant. Removed on drop.
 pub(super) struct TrialDirectory {
     directory: PathBuf,
-    /// The copy of the project.
     pub(super) project: PathBuf,
-    /// The answers of the scripted model, outside the project.
+    /// Answers of the scripted model, outside the project.
     pub(super) script: PathBuf,
-    /// The caches of commands: none of an earlier run.
+    /// For commands: none of an earlier run.
     pub(super) cache: PathBuf,
 }
 
@@ -61,14 +59,13 @@ impl Drop for TrialDirectory {
     }
 }
 
-/// Something in a directory.
 enum DirectoryEntry {
     Directory,
     Link(PathBuf),
     File { is_executable: bool },
 }
 
-/// Everything below a directory in a fixed order, with its path relative to it. Sockets and devices are left out.
+/// In a fixed order, with paths relative to the directory. Sockets and devices are left out.
 fn list_entries(directory: &Path) -> io::Result<Vec<(PathBuf, DirectoryEntry)>> {
     let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(below) = left.pop() {
@@ -86,7 +83,7 @@ fn list_entries(directory: &Path) -> io::Result<Vec<(PathBuf, DirectoryEntry)>> 
             }
         }
     }
-    // (A directory precedes its content.)
+    // A directory precedes its content.
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(found)
 }

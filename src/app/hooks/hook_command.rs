@@ -11,12 +11,11 @@ use agent_host::exec::{Exec, ServiceCommand};
 use agent_protocol::hook::HookEvent;
 use agent_protocol::hook::json;
 
-/// Limit of each output, in bytes.
+/// In bytes, of each output.
 const MAX_OUTPUT: usize = 1024 * 1024;
-/// The variables with the project's root: Claude Code's, and ours.
+/// The project's root: for hooks of Claude Code, and for ours.
 const ROOT_VARIABLES: [&str; 2] = ["CLAUDE_PROJECT_DIR", "AGENT_PROJECT_DIR"];
 
-/// A command line that is asked.
 pub(super) struct HookCommand {
     line: String,
     exec: Arc<Exec>,
@@ -28,21 +27,20 @@ impl HookCommand {
         Self { line, exec, root: root.to_owned() }
     }
 
-    /// The command line.
     pub(super) fn line(&self) -> &str {
         &self.line
     }
 
-    /// Runs it. When the future is dropped, all of its processes end.
+    /// When the future is dropped, all processes end.
     pub(super) async fn ask(&self, event: HookEvent, question: &Value) -> HookResult {
         let root = self.root.to_string_lossy();
-        let wanted = ServiceCommand {
+        let command = ServiceCommand {
             program: "bash".to_owned(),
             arguments: vec!["-c".to_owned(), self.line.clone()],
             environment: ROOT_VARIABLES.map(|name| (name.to_owned(), root.to_string())).into(),
             directory: self.root.clone(),
         };
-        let mut service = match self.exec.start_service(&wanted) {
+        let mut service = match self.exec.start_service(&command) {
             Ok(service) => service,
             Err(error) => {
                 return HookResult::without_status(Err(format!("it did not start: {error}")));
@@ -52,7 +50,7 @@ impl HookCommand {
             (service.stdin.take(), service.stdout.take(), service.stderr.take());
         let question = question.to_string();
         let write = async {
-            // A hook need not read what it is asked.
+            // A hook need not read its input.
             if let Some(mut stdin) = stdin {
                 _ = stdin.write_all(question.as_bytes()).await;
                 _ = stdin.write_all(b"\n").await;
@@ -73,7 +71,7 @@ impl HookCommand {
     }
 }
 
-/// Reads an output to its end, and keeps its beginning; true: it is longer.
+/// Keeps the beginning; true: the output is longer.
 async fn read_output(output: Option<impl AsyncRead + Unpin>) -> (String, bool) {
     let Some(mut output) = output else { return (String::new(), false) };
     let mut kept = Vec::new();

@@ -13,7 +13,6 @@ use agent_protocol::prompt::{Prompt, Prompts};
 
 const DISTIL: Prompt = Prompt::named("distil.md");
 
-/// A distillation of one turn.
 #[derive(Clone)]
 pub(super) struct Distillation {
     pub(super) model: Arc<BackgroundRequester>,
@@ -23,7 +22,7 @@ pub(super) struct Distillation {
 }
 
 impl Distillation {
-    /// Asks about the turn that just ended, if there is a reason, and stores the answer.
+    /// Sends the request about the turn that just ended, if there is a reason, and stores the answer.
     pub(super) async fn run(self) {
         let (give, request) = oneshot::channel();
         if self.sender.try_send(LearningMessage::TakeRequest(give)).is_err() {
@@ -49,7 +48,7 @@ impl Distillation {
         }
     }
 
-    /// The answer; `None` if the budget does not allow the request, or the user interrupted.
+    /// `None` if the budget does not allow the request, or the user interrupted.
     async fn request_answer(
         &self,
         request: &DistillationRequest,

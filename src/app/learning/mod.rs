@@ -30,25 +30,21 @@ use worker::{LearningWorker, Notices};
 
 /// Limit of the queue, which takes memory only for what is in it; a turn has fewer events, unless the store hangs.
 const QUEUE_CAPACITY: usize = 8192;
-/// How long the end of a session waits for its lessons to be written.
+/// For the session's lessons to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A message to the thread.
 enum LearningMessage {
     Event(Box<Event>),
-    /// The request about the last turn, if there is one?
     TakeRequest(oneshot::Sender<Option<DistillationRequest>>),
-    /// The answer of a model.
     StoreAnswer {
         request: DistillationRequest,
         answer: String,
         done: oneshot::Sender<()>,
     },
-    /// The last message; report when all work is done.
+    /// The last message; the thread reports when all work is done.
     End(SyncSender<()>),
 }
 
-/// The memory's file and project.
 #[derive(Clone)]
 struct MemorySettings {
     /// The project's identity.
@@ -60,22 +56,21 @@ struct MemorySettings {
     max_lessons: usize,
 }
 
-/// The memory as used by a session.
 pub(super) struct SessionLearning {
     lessons: Arc<StoredLessons>,
     sender: mpsc::Sender<LearningMessage>,
     shared: Arc<LearningState>,
     max_tokens: u64,
-    /// How long the first task waits for the file to be opened.
+    /// For the file, before the first task.
     open_timeout: Duration,
     distils: bool,
     distillation: Mutex<Option<Distillation>>,
 }
 
-/// State shared by the loop and the thread.
+/// Shared by the loop and the thread.
 #[derive(Default)]
 struct LearningState {
-    /// An event did not fit into the queue: this session is not learnt from any further.
+    /// An event did not fit into the queue: no lessons of this session are learned any more.
     overflowed: AtomicBool,
     /// Receives notices, until the session ends.
     events: Mutex<Option<EventStream>>,
@@ -94,7 +89,7 @@ impl LearningState {
 }
 
 impl SessionLearning {
-    /// Opens the memory. `None` if learning is off, or there is no place for the file.
+    /// `None` if learning is off, or there is no place for the file.
     pub(super) fn start(
         config: &Config,
         dirs: Option<&UserDirs>,
@@ -117,13 +112,13 @@ impl SessionLearning {
         let (work, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (its_lessons, its_shared) = (lessons.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("memory".to_owned());
-        let begun = thread.spawn(move || {
+        let spawned = thread.spawn(move || {
             let notices = Notices::default();
             its_lessons.open(settings.file.clone(), &notices);
             LearningWorker::new(settings, its_shared, notices).run(queue);
         });
         // Without a thread the session continues without memory.
-        Ok(begun.ok().map(|_| Self {
+        Ok(spawned.ok().map(|_| Self {
             lessons,
             sender: work,
             shared,
@@ -134,17 +129,15 @@ impl SessionLearning {
         }))
     }
 
-    /// The kernel's interface to the memory.
     pub(super) fn memory(&self) -> LessonMemory {
         LessonMemory { recall: self.lessons.clone(), max_tokens: self.max_tokens }
     }
 
-    /// The sink for the session's events.
     pub(super) fn sink(&self) -> LearningSink {
         LearningSink { sender: self.sender.clone(), shared: self.shared.clone() }
     }
 
-    /// Called when the session has begun. `request`: sends distillation requests.
+    /// Called when the session has begun. `request` sends distillation requests.
     pub(super) fn attach_session(
         &self,
         events: &EventStream,
@@ -161,18 +154,17 @@ impl SessionLearning {
         *self.distillation.lock().unwrap_or_else(PoisonError::into_inner) = distillation;
     }
 
-    /// Distils the turn that just ended, while this is polled.
+    /// The turn that just ended, while the future is polled.
     pub(super) fn distil(&self) -> Option<BoxFuture<'static, ()>> {
         let distillation = self.distillation.lock().unwrap_or_else(PoisonError::into_inner);
         distillation.clone().map(|distillation| distillation.run().boxed())
     }
 
-    /// Waits until the memory is open, or the time limit is reached.
+    /// Up to `open_timeout`.
     pub(super) async fn wait_until_open(&self) {
         _ = tokio::time::timeout(self.open_timeout, self.lessons.wait_until_open()).await;
     }
 
-    /// Called at the end of the session.
     pub(super) fn finish(&self) {
         let (done, all_done) = sync_channel(1);
         if self.sender.try_send(LearningMessage::End(done)).is_ok() {
@@ -191,7 +183,6 @@ impl Drop for SessionLearning {
     }
 }
 
-/// A sink that passes events to the thread.
 pub(super) struct LearningSink {
     sender: mpsc::Sender<LearningMessage>,
     shared: Arc<LearningState>,
@@ -200,7 +191,7 @@ pub(super) struct LearningSink {
 impl Sink for LearningSink {
     fn receive(&mut self, stamped: &StampedEvent) {
         let event = &stamped.event;
-        // (Requests are large and not needed for learning.)
+        // Requests are large and not needed for learning.
         if !event.body.is_stored()
             || matches!(event.body, EventBody::ModelRequested(_))
             || self.shared.overflowed.load(Ordering::Relaxed)

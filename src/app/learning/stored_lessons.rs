@@ -11,10 +11,9 @@ use agent_learning::recall;
 use agent_learning::store::{SqliteStore, StoreError};
 use agent_protocol::recall::{FailedCall, LessonSource, RecalledLesson, Remedy};
 
-/// How long a read waits for another process.
+/// For another process.
 const READ_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// The lessons of a project and of the user.
 pub(super) struct StoredLessons {
     project: String,
     /// `None` until the file is open.
@@ -27,7 +26,7 @@ impl StoredLessons {
         Self { project, store: Mutex::new(None), is_open: watch::Sender::new(false) }
     }
 
-    /// Opens the file. Errors are reported by the writing thread.
+    /// Errors are reported by the writing thread.
     pub(super) fn open(&self, file: PathBuf, notices: &Notices) {
         let store = SqliteStore::new(file, notice_sender(notices)).with_busy_timeout(READ_TIMEOUT);
         _ = store.weight("");
@@ -35,7 +34,6 @@ impl StoredLessons {
         self.is_open.send_replace(true);
     }
 
-    /// Waits until the file is open.
     pub(super) async fn wait_until_open(&self) {
         // The sender lives as long as `self`.
         _ = self.is_open.subscribe().wait_for(|opened| *opened).await;

@@ -18,10 +18,9 @@ use agent_learning::trace_builder::{TraceBuilder, TurnRecord};
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::recall::MemoryWritten;
 
-/// Notices for the user, until the session can report them.
+/// For the user, until the session can report them.
 pub(super) type Notices = Arc<Mutex<Vec<String>>>;
 
-/// Adds a notice.
 pub(super) fn notice_sender(notices: &Notices) -> impl Fn(String) + Send + use<> {
     let notices = notices.clone();
     move |notice| notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice)
@@ -32,10 +31,8 @@ pub(super) struct LearningWorker {
     shared: Arc<LearningState>,
     store: SqliteStore,
     notices: Notices,
-    /// Notices that were reported.
     reported: Vec<String>,
     fold: TraceBuilder,
-    /// The request about the last turn.
     request: Option<DistillationRequest>,
     is_pruned: bool,
 }
@@ -58,7 +55,7 @@ impl LearningWorker {
         }
     }
 
-    /// Works until the last message.
+    /// Returns after the last message.
     pub(super) fn run(mut self, mut queue: Receiver<LearningMessage>) {
         while let Some(work) = queue.blocking_recv() {
             match work {
@@ -104,14 +101,13 @@ impl LearningWorker {
         self.report_notices();
     }
 
-    /// The data to store for a turn.
     fn build_batch(&self, harvest: &TurnRecord, traces: Vec<ExecutionTrace>) -> Batch {
         let ids = harvest.recalled_lessons.iter().flat_map(|(_, recalled)| &recalled.items);
-        let known: Vec<Lesson> =
+        let recalled: Vec<Lesson> =
             ids.filter_map(|item| self.store.find_lesson(&item.id).ok().flatten()).collect();
         let mut lessons = lessons_from_failures(harvest);
         lessons.extend(distillation::lessons_from_reflections(harvest).0);
-        Batch { traces, lessons, credits: compute_credits(harvest, &known) }
+        Batch { traces, lessons, credits: compute_credits(harvest, &recalled) }
     }
 
     fn store_distilled(&mut self, request: &DistillationRequest, answer: &str) {
@@ -171,7 +167,7 @@ impl LearningWorker {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
     }
 
-    /// Reports each notice once.
+    /// Each notice once.
     fn report_notices(&mut self) {
         let notices =
             std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));

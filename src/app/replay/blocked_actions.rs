@@ -1,4 +1,4 @@
-//! Hooks in a replay: none is run; what they forbade in the record is forbidden again.
+//! Hooks in a replay: none runs; actions that hooks blocked in the record are blocked again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,17 @@ use crate::config::Matcher;
 use agent_protocol::event::EventBody;
 use agent_protocol::hook::{HookEvent, HookFinished, HookStatus};
 
-/// They only look something up.
+/// The hooks only look something up.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What hooks forbade, with the reasons.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockedActions {
     messages: Vec<String>,
-    /// By the call's id.
+    /// Call id and reason.
     calls: Vec<(String, String)>,
 }
 
 impl BlockedActions {
-    /// Adds what an event says.
     pub(super) fn apply(&mut self, body: &EventBody) {
         match body {
             EventBody::TurnStarted { input, blocked: true, .. }
@@ -43,7 +41,6 @@ impl BlockedActions {
 }
 
 impl Script {
-    /// Hooks that forbid it; `None` if there is nothing.
     pub(super) fn blocking_hooks(&self) -> Option<Arc<HookSet>> {
         let BlockedActions { messages, calls } = self.blocked.clone();
         if messages.is_empty() && calls.is_empty() {

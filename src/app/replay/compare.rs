@@ -14,51 +14,46 @@ use agent_protocol::tool::Effect;
 use agent_protocol::view::{call_line, render_for_model};
 use agent_record::trace::normalise::{RunRoot, normalise};
 
-/// One compared result.
 #[derive(Clone, Debug)]
 pub(super) struct ComparisonRow {
     pub(super) turn: u32,
     pub(super) round: u32,
-    /// The call's id; empty for a check and for the end of a turn.
+    /// Call id; empty for a check and for the end of a turn.
     pub(super) call: String,
     pub(super) what: String,
     pub(super) result: Comparison,
 }
 
-/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
     Different(String),
-    /// Why it need not be equal, and the difference if it is not.
+    /// Why the result need not be equal, and the difference if it is not.
     NotReproducible(String, Option<String>),
-    /// The replay ended before.
     NotReached,
 }
 
 /// The state of each changed file, in words.
 pub(super) type FileStates = BTreeMap<String, String>;
 
-/// What a comparison needs to know besides the results.
 pub(super) struct ComparisonContext<'a> {
     pub(super) recorded_roots: &'a [RunRoot],
     pub(super) replayed_roots: &'a [RunRoot],
-    /// Why the result of any command may differ: the network, files that no checkpoint covers.
+    /// For any command: the network, files that no checkpoint covers.
     pub(super) command_excuse: Option<String>,
-    /// Paths that the scratch copy lacks.
+    /// Missing in the scratch copy.
     pub(super) missing_paths: &'a [String],
-    /// The states of the files that a call changed, in the record and in the replay.
+    /// Of a call: in the record and in the replay.
     pub(super) files: &'a dyn Fn(&CallKey) -> Option<[FileStates; 2]>,
 }
 
-/// The recorded results.
 pub(super) struct RecordedResults<'a> {
     pub(super) calls: &'a [CallResult],
     pub(super) checks: &'a [RecordedCheck],
     pub(super) endings: &'a [(u32, Ending)],
 }
 
-/// Compares everything. Rows are in the order of the record.
+/// Rows are in the order of the record.
 pub(super) fn compare_results(
     recorded: &RecordedResults<'_>,
     played: &ReplayResults,
@@ -69,7 +64,7 @@ pub(super) fn compare_results(
         played.results.iter().map(|result| (result.key(), result)).collect();
     let ended = played.divergence.is_some();
     // A result that is not reproducible and differs changes what follows.
-    let mut derailed = None;
+    let mut deviation = None;
     let mut turns: Vec<u32> = recorded.calls.iter().map(|it| it.turn).collect();
     turns.extend(recorded.checks.iter().map(|it| it.turn));
     turns.extend(recorded.endings.iter().map(|(turn, _)| *turn));
@@ -89,7 +84,7 @@ pub(super) fn compare_results(
                 round,
                 call,
                 what,
-                result: excuse_after(&mut derailed, result),
+                result: excuse_after(&mut deviation, result),
             });
         }
         let replayed: Vec<&RecordedCheck> =
@@ -101,7 +96,7 @@ pub(super) fn compare_results(
                 None => Comparison::Different("the replay did not run this check".to_owned()),
             };
             let what = format!("check `{}`", check.command);
-            let result = excuse_after(&mut derailed, result);
+            let result = excuse_after(&mut deviation, result);
             rows.push(ComparisonRow { turn, round: 0, call: String::new(), what, result });
         }
         for (_, ending) in recorded.endings.iter().filter(|(of, _)| *of == turn) {
@@ -117,7 +112,7 @@ pub(super) fn compare_results(
                 None => Comparison::Different("the turn did not end".to_owned()),
             };
             let what = format!("end of turn {turn}: {}", ending.as_str());
-            let result = excuse_after(&mut derailed, result);
+            let result = excuse_after(&mut deviation, result);
             rows.push(ComparisonRow { turn, round: 0, call: String::new(), what, result });
         }
     }
@@ -129,28 +124,28 @@ pub(super) fn compare_results(
             round: extra.round,
             call: extra.call.clone(),
             what: call_line(&extra.tool, &extra.envelope.context.params_input),
-            result: excuse_after(&mut derailed, result),
+            result: excuse_after(&mut deviation, result),
         });
     }
     rows
 }
 
 /// A difference after a result that is not reproducible, and that differs, may follow from it.
-fn excuse_after(derailed: &mut Option<String>, result: Comparison) -> Comparison {
-    match (result, &derailed) {
+fn excuse_after(deviation: &mut Option<String>, result: Comparison) -> Comparison {
+    match (result, &deviation) {
         (Comparison::Different(how), Some(why)) => Comparison::NotReproducible(
             format!("it comes after a result that is not reproducible ({why})"),
             Some(how),
         ),
         (Comparison::NotReproducible(why, Some(how)), None) => {
-            *derailed = Some(why.clone());
+            *deviation = Some(why.clone());
             Comparison::NotReproducible(why, Some(how))
         }
         (other, _) => other,
     }
 }
 
-/// The turn ended for a reason that the replay does not have: money, time.
+/// A reason that the replay does not have: money, time.
 fn is_limit(ending: Ending) -> bool {
     matches!(ending, Ending::MaxBudget | Ending::Timeout)
 }
@@ -174,7 +169,6 @@ impl ComparisonContext<'_> {
         }
     }
 
-    /// Why a result need not be equal.
     fn excuse(
         &self,
         recorded: &CallResult,
@@ -199,14 +193,14 @@ impl ComparisonContext<'_> {
             return self.command_excuse.clone();
         }
         let path = recorded.envelope.context.path_resolved.as_deref().unwrap_or_default();
-        let is_lacking = |lacking: &&String| {
-            let folder = lacking.trim_end_matches('/');
+        let is_missing = |missing: &&String| {
+            let folder = missing.trim_end_matches('/');
             path == folder
                 || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
                 || difference.contains(folder)
         };
-        let lacking = self.missing_paths.iter().find(is_lacking)?;
-        Some(format!("no checkpoint covers {lacking}"))
+        let missing = self.missing_paths.iter().find(is_missing)?;
+        Some(format!("no checkpoint covers {missing}"))
     }
 
     fn find_difference(&self, recorded: &CallResult, replayed: &CallResult) -> Option<String> {
@@ -240,7 +234,6 @@ impl ComparisonContext<'_> {
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    /// What the model receives.
     fn normalised_text(&self, envelope: &Envelope, is_recorded: bool) -> String {
         let roots = if is_recorded { self.recorded_roots } else { self.replayed_roots };
         normalise(&render_for_model(envelope), roots)

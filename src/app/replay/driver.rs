@@ -1,4 +1,4 @@
-//! Plays the script: the processes of the session, its turns, and what the user did between them.
+//! Plays the script: the processes of the session, its turns, and the actions of the user between them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,6 @@ use agent_protocol::directives::UserInput;
 use agent_protocol::event::{SandboxStatus, SessionStarted};
 use agent_protocol::tool::Effect;
 
-/// The replay while it runs.
 pub(super) struct ReplayDriver<'a> {
     pub(super) state: ReplayState,
     pub(super) history: Arc<FileHistory>,
@@ -36,7 +35,6 @@ pub(super) struct ReplayDriver<'a> {
     pub(super) session: Option<Session>,
     pub(super) n_processes: usize,
     pub(super) last_turn: u32,
-    /// The settings of the last process.
     pub(super) config: Option<config::Config>,
     pub(super) not_replayed: Vec<String>,
     pub(super) guarantees: Option<SandboxStatus>,
@@ -143,7 +141,6 @@ impl ReplayDriver<'_> {
         Ok(())
     }
 
-    /// What needs a running session.
     async fn run_session_step(&mut self, act: &ScriptStep) {
         let Some(session) = &mut self.session else { return };
         match act {
@@ -167,7 +164,6 @@ impl ReplayDriver<'_> {
         }
     }
 
-    /// Changes the session while no process works on it.
     fn change_recorded(
         &self,
         change: impl FnOnce(&RecordedSession) -> Result<(), OpenError>,
@@ -185,7 +181,6 @@ impl ReplayDriver<'_> {
         }
     }
 
-    /// A process begins or continues the session.
     async fn open_session(&mut self, now: &SessionStarted) -> Result<(), OpenError> {
         self.close_session().await;
         let n_before = self.history.count_operations_up_to(self.last_turn);
@@ -210,7 +205,7 @@ impl ReplayDriver<'_> {
             config.sandbox.network = SandboxNetwork::Loopback;
         }
         if config.checks.commands.is_empty() {
-            // (An older record has no settings.)
+            // An older record has no settings.
             for check in &self.script.checks {
                 if !config.checks.commands.contains(&check.command) {
                     config.checks.commands.push(check.command.clone());

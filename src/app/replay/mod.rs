@@ -37,18 +37,14 @@ use agent_protocol::control::{Interrupt, SessionControl};
 use agent_protocol::event::{Event, EventBody, SandboxStatus, SessionStarted};
 use agent_record::trace::normalise::RunRoot;
 
-/// Limit: ignored paths that are named.
 const MAX_NAMED: usize = 20;
 
-/// What to replay.
+/// The options of a replay.
 pub struct ReplayOptions {
-    /// The project's sessions.
     pub storage: Storage,
-    /// The session.
     pub id: String,
-    /// The user's directories.
     pub dirs: Option<UserDirs>,
-    /// The scratch copy is kept.
+    /// The scratch copy is not deleted.
     pub keep: bool,
 }
 
@@ -72,21 +68,21 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
     // What sub-agents did is part of the result of their call.
     loaded.events.retain(|event| event.header.is_main());
     let mut script = Script::from_events(&loaded.events);
-    let Some(begun) = loaded.events.iter().find_map(session_start) else {
+    let Some(started) = loaded.events.iter().find_map(session_start) else {
         return Err(nothing_to_replay(&id, "its log has no beginning"));
     };
     if !script.steps.iter().any(|act| matches!(act, ScriptStep::Turn { .. })) {
         return Err(nothing_to_replay(&id, "it has no turn"));
     }
-    let root = PathBuf::from(&begun.cwd);
-    let history = FileHistory::read(&root, checkpoint_settings(&storage, &id, &begun.settings)?);
+    let root = PathBuf::from(&started.cwd);
+    let history = FileHistory::read(&root, checkpoint_settings(&storage, &id, &started.settings)?);
     let scratch = ReplayDirectory::create(&root)?;
     let mut not_reproducible = scratch.restore_files(&history, &root)?;
     let ignored = history.current_ignored_paths();
     not_reproducible.extend(describe_ignored(&ignored));
-    let mut lacking: Vec<String> = ignored;
-    lacking.extend(history.uncovered_paths().into_iter().map(|(path, _)| path));
-    not_reproducible.append(&mut scratch.describe_missing(&mut lacking));
+    let mut missing: Vec<String> = ignored;
+    missing.extend(history.uncovered_paths().into_iter().map(|(path, _)| path));
+    not_reproducible.append(&mut scratch.describe_missing(&mut missing));
 
     let outside = history.outside_changes();
     for change in add_outside_changes(&mut script, &outside) {
@@ -112,11 +108,11 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
     Box::pin(play.run()).await?;
     not_reproducible.extend(script.not_replayed.iter().cloned());
     not_reproducible.append(&mut play.not_replayed);
-    not_reproducible.extend(sandbox_difference(&begun.sandbox, play.guarantees.as_ref()));
+    not_reproducible.extend(sandbox_difference(&started.sandbox, play.guarantees.as_ref()));
 
     let played = stage.take_results();
     let rows = {
-        let settings = checkpoint_settings(&scratch.storage, &id, &begun.settings)?;
+        let settings = checkpoint_settings(&scratch.storage, &id, &started.settings)?;
         let replayed = FileHistory::read(&scratch.root, settings);
         let files = |(turn, call): &CallKey| {
             let recorded = history.states_after(*turn, call, &|text| stage.relocate(text))?;
@@ -131,8 +127,8 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
         let circumstances = ComparisonContext {
             recorded_roots: &recorded_roots,
             replayed_roots: &replayed_roots,
-            command_excuse: command_excuse(begun, &lacking),
-            missing_paths: &lacking,
+            command_excuse: command_excuse(started, &missing),
+            missing_paths: &missing,
             files: &files,
         };
         let Script { results, checks, endings, .. } = &script;
@@ -163,7 +159,6 @@ fn nothing_to_replay(id: &str, why: &str) -> OpenError {
     OpenError::Usage(format!("session {id}: there is nothing to replay: {why}"))
 }
 
-/// The checkpoints of a session.
 fn checkpoint_settings(
     storage: &Storage,
     id: &str,
@@ -190,7 +185,7 @@ fn describe_ignored(ignored: &[String]) -> Vec<String> {
     vec![format!("ignored files, which no checkpoint covers: {first}{more}")]
 }
 
-/// Adds the changes from outside at their moments; returns those from before the first.
+/// Each at its moment; returns the changes from before the first moment.
 fn add_outside_changes(script: &mut Script, outside: &[OutsideChange]) -> Vec<usize> {
     let mut before = Vec::new();
     for (number, change) in outside.iter().enumerate() {
@@ -209,17 +204,16 @@ fn add_outside_changes(script: &mut Script, outside: &[OutsideChange]) -> Vec<us
     before
 }
 
-/// Why any command may have another result.
-fn command_excuse(begun: &SessionStarted, lacking: &[String]) -> Option<String> {
-    if matches!(begun.sandbox.network.as_str(), "on" | "unenforced") {
+fn command_excuse(started: &SessionStarted, missing: &[String]) -> Option<String> {
+    if matches!(started.sandbox.network.as_str(), "on" | "unenforced") {
         return Some("the command could use the network".to_owned());
     }
     let has_extra =
-        begun.settings.get("sandbox").is_some_and(|it| it.get("extra_writable").is_some());
+        started.settings.get("sandbox").is_some_and(|it| it.get("extra_writable").is_some());
     if has_extra {
         return Some("the command could use sandbox.extra_writable".to_owned());
     }
-    let first = lacking.first()?;
+    let first = missing.first()?;
     Some(format!("the command may depend on files that no checkpoint covers ({first})"))
 }
 
@@ -229,7 +223,6 @@ fn sandbox_difference(recorded: &SandboxStatus, now: Option<&SandboxStatus>) -> 
     Some(format!("the sandbox of commands was {old}, and is {new} in the replay"))
 }
 
-/// The stage with everything of the script that happens within turns.
 fn build_state(
     script: &mut Script,
     history: &Arc<FileHistory>,

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::model::Purpose;
 
-/// A call: its turn and its id, which may occur again after a rewind.
+/// The turn and the id of a call: the id may occur again after a rewind.
 pub(super) type CallKey = (u32, String);
 
-/// A moment: an event that both have.
+/// An event that both the record and the replay have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum MomentKey {
     /// The number of the process, from 0.
@@ -26,7 +26,6 @@ pub(super) enum MomentKey {
     TurnFinished(u32),
 }
 
-/// Gives each event its key, in order.
 #[derive(Debug, Default)]
 pub(super) struct MomentKeyCounter {
     n_processes: usize,

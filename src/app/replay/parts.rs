@@ -16,7 +16,6 @@ use agent_protocol::event::ModelResponded;
 use agent_protocol::model::{Delta, Model, ModelError, Request};
 use agent_protocol::tool::{Effect, ToolSpec};
 
-/// A model that gives the recorded answers.
 pub(super) struct RecordedModel {
     pub(super) id: String,
     pub(super) state: ReplayState,
@@ -80,7 +79,7 @@ impl RecordedModel {
     }
 }
 
-/// Replaces a tool: what must not be run again gives its recorded result.
+/// A tool that must not run again gives its recorded result.
 pub(super) fn replay_tool(stage: &ReplayState) -> ToolReplacement {
     let stage = stage.clone();
     Box::new(move |tool| Box::new(ReplayTool { tool, state: stage.clone() }))
@@ -105,7 +104,7 @@ impl Tool for ReplayTool {
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
-        // (A rehearsal of a change is not a call that was started.)
+        // A rehearsal of a change is not a call that was started.
         let Some((call, skip)) = self.state.take_started_call() else {
             return self.tool.run(input, cx);
         };
@@ -127,7 +126,6 @@ impl Tool for ReplayTool {
     }
 }
 
-/// What a tool returned, from its envelope.
 fn tool_result(envelope: &Envelope) -> Result<Report, Failure> {
     let Envelope { verdict, data, text, stats, context } = envelope.clone();
     let path = context.path_resolved;
@@ -142,12 +140,11 @@ fn tool_result(envelope: &Envelope) -> Result<Report, Failure> {
     }
 }
 
-/// Whether a result depends on time: that of a background command.
+/// The result of a background command depends on time.
 pub(super) fn is_background_job(effect: Option<&Effect>) -> bool {
     matches!(effect, Some(Effect::Job { .. }))
 }
 
-/// A model for the parts of a session.
 pub(super) fn recorded_model(id: &str, stage: &ReplayState) -> Arc<dyn Model> {
     Arc::new(RecordedModel { id: id.to_owned(), state: stage.clone() })
 }

@@ -1,25 +1,22 @@
-//! Paths of the recorded session, and what they are in the replay.
+//! Maps the paths of the recorded session to those of the replay.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// The name of a spilled output: its time differs, its number and tool do not.
+/// Of a spilled output: its time differs, its number and tool do not.
 static OUTPUT_NAME: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"tool_\d{8}T\d{6}_(\d+_[A-Za-z-]+\.txt)").ok());
 
-/// The directories of both sessions.
 #[derive(Clone, Debug)]
 pub(super) struct PathMapping {
-    /// A directory of the recorded session, and the one of the replay. An inner one comes first.
+    /// A directory of the recorded session, and the one of the replay. Inner ones come first.
     pub(super) directories: Vec<(String, String)>,
-    /// The spilled outputs of the replay.
     pub(super) outputs: PathBuf,
 }
 
 impl PathMapping {
-    /// The text with the paths of the replay.
     pub(super) fn relocate(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (from, to) in &self.directories {
@@ -38,7 +35,7 @@ impl PathMapping {
     }
 }
 
-/// Replaces a path, and not what only begins or ends like it.
+/// Not text that only begins or ends like the path.
 fn replace_path(text: &str, from: &str, to: &str) -> String {
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let (mut new, mut done) = (String::new(), 0);

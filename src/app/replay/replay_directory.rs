@@ -8,14 +8,13 @@ use crate::app::{OpenError, Storage};
 use agent_host::workspace::FileHistory;
 use agent_protocol::disk;
 
-/// The scratch directory; removed when it is dropped.
+/// Removed on drop.
 pub(super) struct ReplayDirectory {
     directory: Mutex<Option<tempfile::TempDir>>,
     pub(super) path: PathBuf,
-    /// The project.
     pub(super) root: PathBuf,
     pub(super) storage: Storage,
-    /// Paths that could not be made, and why.
+    /// Path and reason: the path could not be created.
     pub(super) failed: Arc<Mutex<Vec<(String, String)>>>,
 }
 
@@ -34,7 +33,7 @@ impl ReplayDirectory {
         Ok(Self { directory, path, root, storage, failed: Arc::default() })
     }
 
-    /// Makes the files as they were at the beginning; returns what should be known about them.
+    /// As the files were at the beginning; returns notices about them.
     pub(super) fn restore_files(
         &self,
         history: &FileHistory,
@@ -53,10 +52,10 @@ impl ReplayDirectory {
         )))
     }
 
-    /// What could not be made.
-    pub(super) fn describe_missing(&self, lacking: &mut Vec<String>) -> Vec<String> {
+    /// Describes paths that could not be created.
+    pub(super) fn describe_missing(&self, missing: &mut Vec<String>) -> Vec<String> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        lacking.extend(failed.iter().map(|(path, _)| path.clone()));
+        missing.extend(failed.iter().map(|(path, _)| path.clone()));
         let lines = failed.iter().take(MAX_NAMED).map(|(path, why)| format!("{path}: {why}"));
         let mut lines: Vec<String> = lines.collect();
         if let more @ 1.. = failed.len().saturating_sub(MAX_NAMED) {

@@ -1,4 +1,4 @@
-//! The state that the parts of a replay share: the model, the tools, the clock, and the hand that acts for the user
+//! The state that the parts of a replay share: the model, the tools, the clock, and the sink that acts for the user
 //! and the world at the recorded moments.
 
 use std::collections::{HashMap, VecDeque};
@@ -21,15 +21,14 @@ use agent_protocol::recall::{
 };
 use agent_protocol::tool::Effect;
 
-/// Limit: how long an answer is held back to keep the pace of the record.
+/// For an answer, to keep the pace of the record.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// Makes the changes from outside with these numbers.
+/// Receives the number of a change from outside.
 pub(super) type ApplyChange = Box<dyn Fn(usize) + Send>;
-/// Makes the changes of a call that is not run.
+/// For a call that is not run.
 pub(super) type ApplyCallChanges = Box<dyn Fn(&CallKey) + Send>;
 
-/// Shared by the parts of a replay.
 #[derive(Clone)]
 pub(super) struct ReplayState(Arc<Mutex<State>>);
 
@@ -41,7 +40,7 @@ struct State {
     recorded_endings: HashMap<u32, Ending>,
     recalled: VecDeque<(u32, MemoryRecalled)>,
     remedies: Vec<(String, Remedy)>,
-    /// The time of each moment, in milliseconds since 1970.
+    /// In milliseconds since 1970.
     times: HashMap<MomentKey, i64>,
     keeps_pace: bool,
     path_mapping: PathMapping,
@@ -49,7 +48,6 @@ struct State {
     apply_call_changes: ApplyCallChanges,
     keys: MomentKeyCounter,
     turn: u32,
-    /// The call that the next run of a tool is for.
     started_call: Option<CallKey>,
     effects: HashMap<CallKey, Effect>,
     control: SessionControl,
@@ -61,15 +59,14 @@ struct State {
     results: ReplayResults,
 }
 
-/// What happened in a replay.
 #[derive(Default)]
 pub(super) struct ReplayResults {
     pub(super) results: Vec<CallResult>,
     pub(super) checks: Vec<RecordedCheck>,
     pub(super) endings: Vec<(u32, Ending)>,
-    /// Calls that were not run, and why.
+    /// Calls that were not run, with the reason.
     pub(super) skipped: HashMap<CallKey, String>,
-    /// Why the replay ended before its end.
+    /// Why the replay ended before the end of the record.
     pub(super) divergence: Option<String>,
 }
 
@@ -107,12 +104,11 @@ impl ReplayState {
         })))
     }
 
-    /// A process begins, which the user controls with this.
     pub(super) fn set_control(&self, control: &SessionControl) {
         self.lock().control = control.clone();
     }
 
-    /// A turn begins: a token for the end of the process, and the interrupts, each with its delay.
+    /// Returns a token for the end of the process, and the interrupts, each with its delay.
     pub(super) fn begin_turn(
         &self,
         interrupts: UnboundedSender<(Interrupt, Duration)>,
@@ -123,8 +119,7 @@ impl ReplayState {
         state.killed.clone()
     }
 
-    /// The next answer for this purpose, in the current turn, and how long to wait for it. `None`: the turn is
-    /// over.
+    /// The next answer in the current turn, and how long to wait for it. `None`: the turn is over.
     pub(super) fn next_answer(&self, purpose: Purpose) -> Option<(ModelOutcome, Duration)> {
         let mut state = self.lock();
         let turn = state.turn;
@@ -150,18 +145,16 @@ impl ReplayState {
         None
     }
 
-    /// Interrupts the turn.
     pub(super) fn interrupt(&self, by: Interrupt) {
         self.lock().control.clone().interrupt(by);
     }
 
-    /// The text with the paths of the replay.
     pub(super) fn relocate(&self, text: &str) -> String {
         let places = self.lock().path_mapping.clone();
         places.relocate(text)
     }
 
-    /// The call that a tool is about to run, and why it is not run, if so.
+    /// The call that a tool is about to run; with `SkippedCall` it is not run.
     pub(super) fn take_started_call(&self) -> Option<(CallKey, Option<SkippedCall>)> {
         let mut state = self.lock();
         let call = state.started_call.take()?;
@@ -169,7 +162,7 @@ impl ReplayState {
         Some((call, skip))
     }
 
-    /// The recorded result of a call that is not run; its changes are made.
+    /// Makes the changes of the call; returns the recorded result.
     pub(super) fn skip_call(&self, call: &CallKey, why: &str) -> Option<SealedEnvelope> {
         let mut state = self.lock();
         state.results.skipped.insert(call.clone(), why.to_owned());
@@ -177,7 +170,6 @@ impl ReplayState {
         state.recorded.get(call).cloned()
     }
 
-    /// The replay cannot go on.
     pub(super) fn diverge(&self, why: String) {
         self.lock().set_divergence(why);
     }
@@ -186,7 +178,7 @@ impl ReplayState {
         self.lock().results.divergence.is_some()
     }
 
-    /// A turn has ended: the answers that were not asked for.
+    /// Answers that were not requested are a divergence.
     pub(super) fn end_turn(&self, turn: u32, is_killed: bool) {
         let mut state = self.lock();
         let left: usize = state
@@ -202,7 +194,6 @@ impl ReplayState {
         }
     }
 
-    /// What happened.
     pub(super) fn take_results(&self) -> ReplayResults {
         std::mem::take(&mut self.lock().results)
     }
@@ -287,7 +278,7 @@ impl State {
             ScriptAction::SetMode(mode) => self.control.request_mode(mode),
             ScriptAction::Answer(call, approval) => self.control.answer_approval(&call, approval),
             ScriptAction::Interrupt(by, Duration::ZERO) => self.control.interrupt(by),
-            // (The turn may have ended.)
+            // The turn may have ended.
             ScriptAction::Interrupt(by, after) => _ = self.interrupts.send((by, after)),
             ScriptAction::Change(number) => (self.apply_change)(number),
             ScriptAction::Kill => self.killed.cancel(),
@@ -312,7 +303,6 @@ impl Sink for ScriptSink {
     }
 }
 
-/// The time of the record.
 pub(super) struct RecordedClock(pub(super) ReplayState);
 
 impl Clock for RecordedClock {
@@ -332,10 +322,10 @@ impl RecordedLessons {
     fn take_recalled(&self, moment: RecallMoment, call: Option<&str>) -> Option<MemoryRecalled> {
         let mut state = self.0.lock();
         let turn = state.turn;
-        let wanted = |(of, recalled): &(u32, MemoryRecalled)| {
+        let is_match = |(of, recalled): &(u32, MemoryRecalled)| {
             *of == turn && recalled.moment == moment && recalled.call.as_deref() == call
         };
-        let at = state.recalled.iter().position(wanted)?;
+        let at = state.recalled.iter().position(is_match)?;
         state.recalled.remove(at).map(|(_, recalled)| recalled)
     }
 }

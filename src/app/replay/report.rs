@@ -6,21 +6,19 @@ use super::compare::{Comparison, ComparisonRow};
 
 /// The result of a replay.
 pub struct ReplayReport {
-    /// The session.
     pub(super) session: String,
     pub(super) rows: Vec<ComparisonRow>,
     /// Why the replay ended before the end of the record.
     pub(super) divergence: Option<String>,
     /// The divergence is a difference: nothing before it excuses it.
     pub(super) divergence_counts: bool,
-    /// Inputs and circumstances that are not as they were.
+    /// Inputs and circumstances that differ from the record.
     pub(super) not_reproducible: Vec<String>,
-    /// The scratch copy, if it is kept.
     pub(super) kept_directory: Option<String>,
 }
 
 impl ReplayReport {
-    /// Every reproducible result is equal.
+    /// Whether every reproducible result is equal.
     pub fn is_equal(&self) -> bool {
         let is_different = |row: &ComparisonRow| matches!(row.result, Comparison::Different(_));
         let diverged = self.divergence.is_some() && self.divergence_counts;
@@ -31,7 +29,7 @@ impl ReplayReport {
         self.rows.iter().filter(|row| fits(&row.result)).count()
     }
 
-    /// The numbers of equal, different, not reproducible and not reached results.
+    /// Equal, different, not reproducible, not reached.
     fn counts(&self) -> [usize; 4] {
         [
             self.count(|it| *it == Comparison::Equal),
@@ -41,7 +39,7 @@ impl ReplayReport {
         ]
     }
 
-    /// As text: one line per result, the first difference, and the counts.
+    /// The report as text: one line per result, the first difference, and the counts.
     pub fn to_text(&self) -> String {
         let mut page = String::new();
         for row in &self.rows {
@@ -90,7 +88,7 @@ impl ReplayReport {
         page
     }
 
-    /// As JSON.
+    /// The report as JSON.
     pub fn to_json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
             let mut value = json!({"turn": row.turn, "round": row.round, "what": row.what});

@@ -1,4 +1,4 @@
-//! What a record says about the user, the models and the world, in the form in which a replay needs it. Pure.
+//! The facts of a record about the user, the models and the world, in the form in which a replay needs them. Pure.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -13,45 +13,34 @@ use agent_protocol::model::{ModelError, Purpose};
 use agent_protocol::recall::{MemoryRecalled, Remedy};
 use agent_protocol::tool::Effect;
 
-/// The record of a session as a script.
 #[derive(Default)]
 pub(super) struct Script {
-    /// What happens between turns, and the turns, in order.
+    /// Turns, and what happens between them, in order.
     pub(super) steps: Vec<ScriptStep>,
-    /// What the user and the world do at a moment.
     pub(super) actions: HashMap<MomentKey, Vec<ScriptAction>>,
-    /// The answers of models, by turn and purpose.
     pub(super) answers: HashMap<(u32, Purpose), VecDeque<ModelOutcome>>,
-    /// Every key with its time in milliseconds since 1970, in order.
+    /// With the time in milliseconds since 1970, in order.
     pub(super) moments: Vec<(MomentKey, i64)>,
-    /// The results, in order.
     pub(super) results: Vec<CallResult>,
     pub(super) checks: Vec<RecordedCheck>,
     pub(super) endings: Vec<(u32, Ending)>,
-    /// Calls that are not run again, and why.
     pub(super) skipped: HashMap<CallKey, SkippedCall>,
     pub(super) recalled: Vec<(u32, MemoryRecalled)>,
-    /// What the kernel could apply itself, by the message of the failure.
+    /// With the message of the failure.
     pub(super) remedies: Vec<(String, Remedy)>,
-    /// The windows of the models.
     pub(super) windows: HashMap<String, u64>,
-    /// The models that answered when the main one was not available, in order.
+    /// Models that answered when the main one was not available, in order.
     pub(super) fallback: Vec<String>,
-    /// The model of the verifier.
     pub(super) verifier: Option<String>,
     /// The user answered questions.
     pub(super) is_attended: bool,
-    /// What hooks forbade.
     pub(super) blocked: BlockedActions,
-    /// What the replay cannot do.
     pub(super) not_replayed: Vec<String>,
 }
 
-/// What happens between turns.
 pub(super) enum ScriptStep {
     /// A process begins or continues the session.
     Begin(Box<SessionStarted>),
-    /// A process ends.
     End,
     Turn {
         number: u32,
@@ -72,7 +61,7 @@ pub(super) enum ScriptStep {
     Undo {
         turn: u32,
         is_redo: bool,
-        /// The later turns, too.
+        /// Includes the later turns.
         is_rewind: bool,
         git: bool,
         force: bool,
@@ -80,20 +69,17 @@ pub(super) enum ScriptStep {
     Rewind(u32),
 }
 
-/// What the user or the world does at a moment.
 #[derive(Clone, Debug)]
 pub(super) enum ScriptAction {
     Steer(UserInput),
     SetMode(PermissionMode),
     Answer(String, ApprovalDecision),
     Interrupt(Interrupt, Duration),
-    /// The change from outside with this number.
+    /// The number of a change from outside.
     Change(usize),
-    /// The process is killed.
     Kill,
 }
 
-/// What a model answered.
 #[derive(Clone, Debug)]
 pub(super) enum ModelOutcome {
     Answer(Box<ModelResponded>),
@@ -102,14 +88,13 @@ pub(super) enum ModelOutcome {
     Failed(ModelError),
 }
 
-/// A recorded result.
 #[derive(Clone, Debug)]
 pub(super) struct CallResult {
     pub(super) call: String,
     pub(super) tool: String,
     pub(super) turn: u32,
     pub(super) round: u32,
-    /// `None`: it was not started.
+    /// `None`: the call was not started.
     pub(super) effect: Option<Effect>,
     pub(super) envelope: SealedEnvelope,
 }
@@ -120,7 +105,6 @@ impl CallResult {
     }
 }
 
-/// A recorded run of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RecordedCheck {
     pub(super) turn: u32,
@@ -130,11 +114,10 @@ pub(super) struct RecordedCheck {
     pub(super) tail: String,
 }
 
-/// A call that is not run again.
 #[derive(Clone, Debug)]
 pub(super) struct SkippedCall {
     pub(super) why: String,
-    /// The recorded result; `None`: the process was killed meanwhile.
+    /// `None`: the process was killed meanwhile.
     pub(super) envelope: Option<SealedEnvelope>,
 }
 
@@ -172,14 +155,13 @@ impl Script {
     }
 }
 
-/// The same message as if it was pasted.
+/// As if the message was pasted.
 pub(super) fn without_directives(message: &UserInput) -> UserInput {
     let mut pasted = UserInput { text: String::new(), pasted: Vec::new(), ..message.clone() };
     pasted.push_pasted(&message.text);
     pasted
 }
 
-/// The error code of a result.
 pub(super) fn error_code(envelope: &Envelope) -> Option<ErrorCode> {
     envelope.error().map(|error| error.code)
 }

@@ -62,13 +62,7 @@ fn skip_reason(effect: &Effect) -> Option<&'static str> {
         Effect::Agent { .. } => Some("sub-agents do not work again"),
         Effect::Mcp { .. } => Some("MCP servers are not called again"),
         Effect::Ask => Some("the user is not asked again"),
-        Effect::Read { .. }
-        | Effect::Write { .. }
-        | Effect::Command { .. }
-        | Effect::Job { .. }
-        | Effect::Plan
-        | Effect::Skill { .. }
-        | Effect::Lookup => None,
+        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The client and its sessions: passes each demand to the session that it is about.
+//! The client and its sessions: passes each request to its session.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,28 +21,23 @@ use super::session_list;
 use crate::cli::stdout::Output;
 use agent_protocol::control::SessionControl;
 
-/// What the client demands.
 pub(super) enum ClientMessage {
     Request(Box<(ClientRequest, Responder<Value>)>),
     Cancel(SessionId),
 }
 
-/// What the sessions of a connection share.
 pub(super) struct ConnectionState<'a> {
     pub(super) args: &'a AcpArgs,
     pub(super) connection: ConnectionTo<agent_client_protocol::Client>,
     pub(super) output: Output,
-    /// What the client can show and answer.
     pub(super) client_capabilities: RefCell<ClientCapabilities>,
-    /// The open sessions by id.
     pub(super) open_sessions: RefCell<HashMap<SessionId, UnboundedSender<SessionRequest>>>,
-    /// Nothing more comes from the client: no session is opened any more.
+    /// The client sends nothing more: no further session is opened.
     pub(super) input_closed: CancellationToken,
-    /// Every turn ends now.
+    /// Every turn ends at once.
     pub(super) shutdown: CancellationToken,
 }
 
-/// The client and its sessions.
 pub(super) struct ClientConnection<'a> {
     shared: Rc<ConnectionState<'a>>,
     is_initialized: bool,
@@ -67,8 +62,8 @@ impl<'a> ClientConnection<'a> {
         Self { shared: Rc::new(shared), is_initialized: false, sessions: FuturesUnordered::new() }
     }
 
-    /// Serves the client until it closes its end; then running turns end by themselves. If it reads no more, or the
-    /// program is ended, they end at once.
+    /// Ends when the client closes its end and running turns have ended. If it reads no more, or
+    /// the program is ended, turns end at once.
     pub(super) async fn serve(
         mut self,
         mut demands: UnboundedReceiver<ClientMessage>,
@@ -114,7 +109,7 @@ impl<'a> ClientConnection<'a> {
             }
             ClientMessage::Cancel(id) => {
                 if let Some(orders) = self.shared.open_sessions.borrow().get(&id) {
-                    // (The session may be closing.)
+                    // The session may be closing.
                     _ = orders.send(SessionRequest::Cancel);
                 }
             }
@@ -196,7 +191,6 @@ impl<'a> ClientConnection<'a> {
         self.sessions.push(Box::pin(session::serve(self.shared.clone(), place, opening)));
     }
 
-    /// Passes an order to a session that is open.
     fn send_to_session<T: agent_client_protocol::JsonRpcResponse>(
         &self,
         id: &SessionId,
@@ -204,7 +198,7 @@ impl<'a> ClientConnection<'a> {
         order: impl FnOnce(Responder<T>) -> SessionRequest,
     ) {
         match self.shared.open_sessions.borrow().get(id) {
-            // (If the session ends meanwhile, the dropped responder answers.)
+            // If the session ends meanwhile, the dropped responder answers.
             Some(orders) => _ = orders.send(order(responder)),
             None => respond(responder, Err(not_open_error(id))),
         }
@@ -216,7 +210,7 @@ fn not_open_error(id: &SessionId) -> Error {
     Error::new(ErrorCode::RESOURCE_NOT_FOUND, why)
 }
 
-/// Answers a request. A client that is gone gets no answer.
+/// A client that is gone gets no answer.
 pub(super) fn respond<T: agent_client_protocol::JsonRpcResponse>(
     responder: Responder<T>,
     result: Result<T, Error>,

@@ -1,4 +1,4 @@
-//! Asks the client: whether a call may be made, and the model's questions.
+//! Requests to the client: permission for a call, and the model's questions.
 
 use std::collections::BTreeMap;
 
@@ -15,27 +15,24 @@ use agent_protocol::control::{ApprovalDecision, Grant, SessionControl};
 use agent_protocol::question::{Question, UserAnswer};
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 
-/// The ids of options.
 const ONCE: &str = "once";
 const REJECT: &str = "reject";
 
-/// A request that waits for the client.
 pub(super) struct PendingClientRequest {
     call: String,
     request: RequestCancellationHandle,
 }
 
 impl PendingClientRequest {
-    /// The call is settled, perhaps in another way: the client need not answer any more.
+    /// The call may be settled in another way: then the client need not answer.
     pub(super) fn cancel_for_call(open: &mut Option<Self>, call: &str) {
-        if let Some(asked) = open.take_if(|asked| asked.call == call) {
-            // (Without effect if it has answered.)
-            _ = asked.request.cancel();
+        if let Some(pending) = open.take_if(|pending| pending.call == call) {
+            // Without effect if the client has answered.
+            _ = pending.request.cancel();
         }
     }
 }
 
-/// The options of a permission request, each with its answer.
 fn permission_options(grants: Vec<Grant>) -> Vec<(PermissionOption, ApprovalDecision)> {
     let choices = ApprovalDecision::choices(grants).into_iter().enumerate();
     let option = |(n, (words, approval)): (usize, (String, ApprovalDecision))| {
@@ -56,7 +53,7 @@ fn permission_options(grants: Vec<Grant>) -> Vec<(PermissionOption, ApprovalDeci
     choices.map(option).collect()
 }
 
-/// Asks whether a call may be made. The call waits until the client answers or the turn is cancelled.
+/// The call waits until the client answers or the turn is cancelled.
 pub(super) fn request_permission(
     peer: &Peer,
     control: &SessionControl,
@@ -78,8 +75,8 @@ pub(super) fn request_permission(
                 // An option that was not offered allows nothing.
                 chosen.map_or(ApprovalDecision::Reject(None), |(_, approval)| approval)
             }
-            // The client does so when it cancels the turn. Its answer may be late: the question may be settled, and
-            // another turn may run.
+            // The client answers this when it cancels the turn. The answer may be late: the
+            // question may be settled, and another turn may run.
             Ok(_) => {
                 control.cancel_question(&id);
                 return Ok(());
@@ -99,7 +96,6 @@ pub(super) fn request_permission(
     asked.ok().map(|()| PendingClientRequest { call: call.to_owned(), request: handle })
 }
 
-/// Asks the model's questions as a form.
 pub(super) fn ask_questions(
     peer: &Peer,
     control: &SessionControl,
@@ -135,7 +131,7 @@ pub(super) fn ask_questions(
     asked.ok().map(|()| PendingClientRequest { call: call.to_owned(), request: handle })
 }
 
-/// The name of a question's field, and of the one for an answer in words.
+/// Fields of a question: for a choice, and for an answer in words.
 fn field_names(n: usize) -> (String, String) {
     (format!("answer{}", n + 1), format!("answer{}_in_words", n + 1))
 }

@@ -12,17 +12,15 @@ use agent_engine::mcp::Servers;
 use agent_protocol::directives::UserInput;
 use agent_ui::tui::{self, CommandAction};
 
-/// The commands of the chat that are offered. The others are about its screen, or the editor has its own way.
+/// The others concern the chat's screen, or editors have their own.
 const OFFERED: [&str; 3] = ["compact", "init", "review"];
 
-/// What a prompt asks for.
 pub(super) enum PromptAction {
     Turn(UserInput),
-    /// A compaction, with this focus if it is not empty.
+    /// The focus, which may be empty.
     Compact(String),
 }
 
-/// The commands of a session: those of the chat, the user's, and the prompts of MCP servers.
 pub(super) fn available_commands(
     options: &Options,
     servers: Option<&Servers>,
@@ -46,7 +44,7 @@ fn to_available_command(name: &str, about: &str, hint: &str) -> AvailableCommand
     AvailableCommand::new(name, about).input(input)
 }
 
-/// The work that a prompt asks for; the error is why it cannot be done.
+/// The error says why the prompt cannot be carried out.
 pub(super) async fn prompt_action(
     read: ParsedPrompt,
     session: &Session,

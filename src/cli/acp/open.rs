@@ -1,4 +1,4 @@
-//! Opens a session at the place that the client names, with the MCP servers that it gives.
+//! Opens a session in the folder and with the MCP servers that the client names.
 
 use std::path::PathBuf;
 
@@ -16,24 +16,21 @@ use crate::cli::options::{self, CompatibleOptions};
 use crate::config::{McpServer, UserDirs};
 use agent_protocol::control::PermissionMode;
 
-/// Where a session works, as the client says.
 pub(super) struct SessionParams {
     pub(super) cwd: PathBuf,
     pub(super) add_dirs: Vec<PathBuf>,
     pub(super) servers: Vec<GivenServer>,
 }
 
-/// How a session is opened, and who waits for it.
 pub(super) enum SessionOpening {
     New(Responder<NewSessionResponse>),
-    /// A recorded one, whose conversation the client wants to see.
+    /// The client wants to see the recorded conversation.
     Load(SessionId, Responder<LoadSessionResponse>),
-    /// A recorded one, whose conversation the client has.
+    /// The client has the recorded conversation.
     Resume(SessionId, Responder<ResumeSessionResponse>),
 }
 
 impl SessionOpening {
-    /// The id of the recorded session.
     fn recorded_id(&self) -> Option<&str> {
         match self {
             Self::New(_) => None,
@@ -41,7 +38,6 @@ impl SessionOpening {
         }
     }
 
-    /// The recorded conversation is shown.
     pub(super) fn replays_conversation(&self) -> bool {
         matches!(self, Self::Load(..))
     }
@@ -77,7 +73,6 @@ impl SessionOpening {
     }
 }
 
-/// The options of the session.
 pub(super) fn session_options(
     args: &AcpArgs,
     place: SessionParams,
@@ -118,7 +113,7 @@ pub(super) fn session_options(
     })
 }
 
-/// Where the session of this id is recorded. A client has whole ids.
+/// Clients use whole ids.
 fn find_storage(root: &std::path::Path, id: &str) -> Result<Storage, OpenError> {
     let none = || OpenError::Usage(format!("no session {id} is recorded"));
     if !agent_record::is_id(id) {
@@ -128,7 +123,6 @@ fn find_storage(root: &std::path::Path, id: &str) -> Result<Storage, OpenError> 
     if storage.find_ids(id).iter().any(|known| known == id) { Ok(storage) } else { Err(none()) }
 }
 
-/// A server as in the configuration.
 fn to_mcp_server(server: GivenServer) -> Result<(String, McpServer), OpenError> {
     match server {
         GivenServer::Stdio(given) => {
@@ -157,7 +151,6 @@ fn to_mcp_server(server: GivenServer) -> Result<(String, McpServer), OpenError> 
     }
 }
 
-/// The error as the client gets it.
 pub(super) fn wire_error(error: &OpenError) -> Error {
     let code = match error {
         OpenError::Usage(_) => ErrorCode::INVALID_PARAMS,

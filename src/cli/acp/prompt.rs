@@ -1,7 +1,7 @@
 //! A prompt of the client as a message of the user.
 //!
-//! Only its text counts as the user's own words. What the client embeds (files, selections) is passed on like a paste:
-//! it is never searched for instructions. A link to a file is a mention (`@src/a.rs`).
+//! Only its text counts as the user's own words: embedded contents (files, selections) are treated
+//! like a paste, and never searched for instructions. A link to a file is a mention (`@src/a.rs`).
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,6 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_protocol::directives::UserInput;
 
-/// A prompt: its first text, which may be a command, and the rest.
 #[derive(Debug, Default)]
 pub(super) struct ParsedPrompt {
     first_text: String,
@@ -20,7 +19,7 @@ pub(super) struct ParsedPrompt {
     embedded: Vec<(String, String)>,
 }
 
-/// The message; the error is why it cannot be sent.
+/// The error says why the prompt cannot be sent.
 pub(super) fn parse_prompt(blocks: Vec<ContentBlock>, root: &Path) -> Result<ParsedPrompt, String> {
     let mut read = ParsedPrompt::default();
     for (at, block) in blocks.into_iter().enumerate() {
@@ -67,18 +66,17 @@ pub(super) fn parse_prompt(blocks: Vec<ContentBlock>, root: &Path) -> Result<Par
 }
 
 impl ParsedPrompt {
-    /// What follows a slash at its beginning: perhaps a command with its arguments.
+    /// The text after a slash at the beginning: perhaps a command with its arguments.
     pub(super) fn command(&self) -> Option<&str> {
         self.first_text.trim().strip_prefix('/')
     }
 
-    /// The message without a command.
     pub(super) fn into_input(self) -> UserInput {
         let first = UserInput::from(self.first_text.clone());
         self.with_command(first)
     }
 
-    /// The message in which this stands for the first text.
+    /// `first` replaces the first text.
     pub(super) fn with_command(self, first: UserInput) -> UserInput {
         let mut rest = self.rest;
         for (name, text) in self.embedded {
@@ -98,7 +96,6 @@ impl ParsedPrompt {
         }
     }
 
-    /// An image, or the file that it is in.
     fn add_image(&mut self, image: &ImageContent, root: &Path) -> Result<(), String> {
         if image.data.is_empty()
             && let Some(place) = image.uri.as_deref().and_then(|uri| file_location(uri, root))
@@ -112,7 +109,6 @@ impl ParsedPrompt {
         Ok(())
     }
 
-    /// Adds words that stand apart from the ones before.
     fn add_reference(&mut self, words: &str) {
         let before = self.rest.text.chars().next_back().or(self.first_text.chars().next_back());
         if before.is_some_and(|before| !before.is_whitespace()) {
@@ -123,7 +119,7 @@ impl ParsedPrompt {
     }
 }
 
-/// A mention of a place: `@"src/a.rs":10-20`.
+/// `@"src/a.rs":10-20`
 fn mention(place: &str) -> String {
     let lines = |lines: &&str| {
         !lines.is_empty() && lines.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
@@ -134,12 +130,13 @@ fn mention(place: &str) -> String {
     }
 }
 
-/// The file of a `file:` address, relative to the root if it is in it, with its lines: `src/a.rs:10-20`.
+/// For a `file:` address; relative to the root if the file is in it, with its lines:
+/// `src/a.rs:10-20`.
 fn file_location(uri: &str, root: &Path) -> Option<String> {
     let path = uri.strip_prefix("file://")?;
     let (path, fragment) = path.split_once('#').unwrap_or((path, ""));
     let path = path.split_once('?').map_or(path, |(path, _)| path);
-    // (The part before the path is the host.)
+    // The part before the path is the host.
     let path = PathBuf::from(percent_decode(&path[path.find('/')?..]));
     let path = path.strip_prefix(root).unwrap_or(&path).to_str()?.to_owned();
     let path = if path.is_empty() { ".".to_owned() } else { path };
@@ -153,7 +150,6 @@ fn file_location(uri: &str, root: &Path) -> Option<String> {
     })
 }
 
-/// A text with its `%20` decoded.
 fn percent_decode(text: &str) -> String {
     let (bytes, mut decoded) = (text.as_bytes(), Vec::with_capacity(text.len()));
     let mut at = 0;

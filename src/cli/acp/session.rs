@@ -1,4 +1,4 @@
-//! One session of the client: opened, driven by its orders, and closed.
+//! One session of the client: opened, driven by its requests, and closed.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -27,7 +27,6 @@ use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl}
 use agent_protocol::event::TurnFinished;
 use agent_protocol::model::StopReason;
 
-/// What the client demands of a session.
 pub(super) enum SessionRequest {
     Prompt(Vec<ContentBlock>, Responder<PromptResponse>),
     Cancel,
@@ -36,10 +35,10 @@ pub(super) enum SessionRequest {
     Close(Responder<CloseSessionResponse>),
 }
 
-/// A prompt that waits for the end of a cancelled one.
+/// Waits for the end of a cancelled prompt.
 type QueuedPrompt = (Vec<ContentBlock>, Responder<PromptResponse>);
 
-/// Opens a session and serves it until the client closes it or is gone.
+/// Ends when the client closes the session or is gone.
 pub(super) async fn serve(
     shared: Rc<ConnectionState<'_>>,
     place: SessionParams,
@@ -50,7 +49,7 @@ pub(super) async fn serve(
         Err(error) => return opening.fail(wire_error(&error)),
     };
     let control = SessionControl::default();
-    // The user decides, and knows of it.
+    // The user sees denied calls, so they do not make a turn a failure.
     control.accept_denials();
     shared.output.pace_models(&control);
     let peer = Peer::new(shared.connection.clone(), &shared.client_capabilities.borrow());
@@ -115,7 +114,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Opens it, unless the connection ends meanwhile.
+/// The end of the connection interrupts the opening.
 async fn open_session(
     shared: &ConnectionState<'_>,
     options: &Options,
@@ -138,7 +137,6 @@ struct ServedSession {
     context: SessionContext,
 }
 
-/// What belongs to a session besides itself.
 struct SessionContext {
     id: SessionId,
     options: Options,
@@ -146,21 +144,20 @@ struct SessionContext {
     peer: Peer,
     shared: SharedSessionState,
     requests: UnboundedReceiver<SessionRequest>,
-    /// MCP servers have other prompts.
+    /// Reports changed prompts of MCP servers.
     offers: OfferChanges,
     queued_prompts: VecDeque<QueuedPrompt>,
-    /// Every turn ends now.
+    /// Every turn ends at once.
     shutdown: CancellationToken,
 }
 
-/// How work ended.
 enum PromptOutcome {
     Turn(Box<TurnFinished>),
     Compaction(Result<bool, String>),
 }
 
 impl ServedSession {
-    /// Carries out orders until the client is gone, or closes the session and waits for that.
+    /// Ends when the client is gone, or closes the session: then it returns who waits for that.
     async fn handle_requests(&mut self) -> Option<Responder<CloseSessionResponse>> {
         loop {
             let Self { session, context: rest } = self;
@@ -198,7 +195,7 @@ impl ServedSession {
         }
     }
 
-    /// Works on a prompt, while further orders arrive. Returns who waits for the session to be closed.
+    /// Accepts further requests meanwhile. Returns who waits for the session to be closed.
     async fn handle_prompt(
         &mut self,
         blocks: Vec<ContentBlock>,
@@ -262,7 +259,6 @@ impl ServedSession {
         closing
     }
 
-    /// Sets the mode or the model.
     async fn set_option(
         &mut self,
         setting: &SessionConfigId,
@@ -293,7 +289,7 @@ impl ServedSession {
 }
 
 impl SessionContext {
-    /// Takes an order while a turn runs. Returns who waits for the session to be closed.
+    /// Returns who waits for the session to be closed.
     fn handle_during_turn(
         &mut self,
         order: SessionRequest,
@@ -336,7 +332,7 @@ impl SessionContext {
         None
     }
 
-    /// Requests a mode: it applies from the next call on.
+    /// Applies from the next call on.
     fn set_mode(&self, name: &str) -> Result<SetSessionModeResponse, Error> {
         let mode = PermissionMode::from_name(name).ok_or_else(|| {
             Error::new(ErrorCode::INVALID_PARAMS, format!("there is no mode {name:?}"))
@@ -351,7 +347,6 @@ fn unknown_setting(name: &str) -> Error {
     Error::new(ErrorCode::INVALID_PARAMS, format!("there is no option {name:?}: {MODE}, {MODEL}"))
 }
 
-/// The value of a setting.
 fn setting_value(value: SessionConfigOptionValue) -> Result<String, Error> {
     match value {
         SessionConfigOptionValue::ValueId { value } => Ok(value.0.to_string()),
@@ -369,7 +364,7 @@ async fn run_action(session: &mut Session, work: PromptAction) -> PromptOutcome 
     }
 }
 
-/// Why the turn ended, in the protocol's terms. Where these are too few, the text of the turn has the reason
+/// In the protocol's terms. Where these are too few, the text of the turn has the reason
 /// (`UpdateSink::show_turn_finished`).
 fn stop_reason(finished: &TurnFinished, last: &StopReason) -> Result<Stopped, Error> {
     Ok(match (finished.ending, last) {

@@ -11,12 +11,11 @@ use agent_protocol::shorten;
 use agent_protocol::terminal_escape::escape_prose;
 use agent_record::SessionOverview;
 
-/// Sessions in one answer.
 const PAGE_SIZE: usize = 100;
-/// Limit of a title in bytes.
+/// Bytes.
 const MAX_TITLE: usize = 120;
 
-/// The sessions of a project, or of all projects; of each project the latest first. The cursor is the number of
+/// Of one project, or of all; the latest of each project first. The cursor is the number of
 /// sessions before the page.
 pub(super) fn list_sessions(request: &ListSessionsRequest) -> Result<ListSessionsResponse, Error> {
     let skipped = match &request.cursor {
@@ -31,7 +30,7 @@ pub(super) fn list_sessions(request: &ListSessionsRequest) -> Result<ListSession
             let root = cwd.canonicalize().unwrap_or_else(|_| cwd.clone());
             vec![(Storage::find(&root, dirs.as_ref()), root)]
         }
-        // (A session of a folder that is gone could not be opened.)
+        // A session of a folder that is gone could not be opened.
         None => {
             let all = Storage::find_all(dirs.as_ref()).into_iter();
             let all = all.filter_map(|storage| storage.project_dir().map(|root| (storage, root)));
@@ -50,7 +49,7 @@ pub(super) fn list_sessions(request: &ListSessionsRequest) -> Result<ListSession
     Ok(ListSessionsResponse::new(sessions.collect()).next_cursor(next))
 }
 
-/// A session with a message of the user.
+/// `None` for a session without a message of the user.
 fn session_info(storage: &Storage, root: &Path, id: String) -> Option<SessionInfo> {
     let log = storage.log_path(&id);
     let overview = agent_record::read_overview(&log).ok().filter(|overview| overview.turns > 0)?;

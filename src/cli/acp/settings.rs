@@ -1,4 +1,4 @@
-//! What the client can set in a session: the permission mode and the model.
+//! The settings of a session that the client can change: the permission mode and the model.
 
 use agent_client_protocol::v1::schema::{
     SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelect,
@@ -8,17 +8,13 @@ use agent_client_protocol::v1::schema::{
 use crate::config::{self, Config};
 use agent_protocol::control::PermissionMode;
 
-/// The id of the setting for the mode.
 pub(super) const MODE: &str = "mode";
-/// The id of the setting for the model.
 pub(super) const MODEL: &str = "model";
 
-/// The settings of a session.
 #[derive(Clone, Debug)]
 pub(super) struct SessionSettings {
     pub(super) mode: PermissionMode,
     pub(super) model: String,
-    /// The models to choose from.
     models: Vec<String>,
 }
 
@@ -36,7 +32,7 @@ impl SessionSettings {
         SessionModeState::new(self.mode.as_str(), modes.collect())
     }
 
-    /// The same, and the model. A client that knows these options ignores the modes.
+    /// Mode and model. A client that supports these options ignores the modes.
     pub(super) fn options(&self) -> Vec<SessionConfigOption> {
         let modes = PermissionMode::all().iter().map(|mode| {
             SessionConfigSelectOption::new(mode.as_str(), mode.as_str())

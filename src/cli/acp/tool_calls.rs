@@ -1,4 +1,4 @@
-//! Tool calls as the client shows them: kind, places, and what they changed.
+//! Tool calls as the client shows them: kind, places and changes.
 
 use std::path::Path;
 
@@ -12,7 +12,6 @@ use agent_protocol::envelope::Envelope;
 use agent_protocol::tool::Effect;
 use agent_protocol::view::render_for_model;
 
-/// The kind of a call with this effect.
 pub(super) fn tool_kind(tool: &str, effect: &Effect) -> ToolKind {
     match effect {
         Effect::Read { .. } if tool == "Read" => ToolKind::Read,
@@ -25,7 +24,6 @@ pub(super) fn tool_kind(tool: &str, effect: &Effect) -> ToolKind {
     }
 }
 
-/// Where the call works.
 pub(super) fn locations(effect: &Effect, input: &Object, root: &Path) -> Vec<ToolCallLocation> {
     match effect {
         Effect::Read { path } => {
@@ -34,24 +32,17 @@ pub(super) fn locations(effect: &Effect, input: &Object, root: &Path) -> Vec<Too
             vec![ToolCallLocation::new(root.join(path)).line(line)]
         }
         Effect::Write { path } => vec![ToolCallLocation::new(root.join(path))],
-        Effect::Command { .. }
-        | Effect::Job { .. }
-        | Effect::Plan
-        | Effect::Ask
-        | Effect::Skill { .. }
-        | Effect::Agent { .. }
-        | Effect::Mcp { .. }
-        | Effect::Lookup => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
-/// The input, for those that show it. A change is shown by its diff.
+/// `None` for a change, which is shown by its diff.
 pub(super) fn raw_input(effect: &Effect, input: &Object) -> Option<Value> {
     let is_change = matches!(effect, Effect::Write { .. });
     (!is_change).then(|| Value::Object(input.clone()))
 }
 
-/// The result: what a change changed, else the text that the model receives.
+/// The diff of a change, else the text that the model receives.
 pub(super) fn result_content(
     envelope: &Envelope,
     effect: Option<&Effect>,
@@ -80,7 +71,7 @@ pub(super) fn text_content(text: &str) -> ToolCallContent {
     ToolCallContent::Content(Content::new(ContentBlock::Text(TextContent::new(text))))
 }
 
-/// A text that is no Markdown.
+/// For text that is no Markdown.
 pub(super) fn wrap_in_code_fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -88,10 +79,10 @@ pub(super) fn wrap_in_code_fence(text: &str) -> String {
     format!("{fence}\n{text}{end}{fence}")
 }
 
-/// The hunks of a unified diff, each with its old and new lines.
+/// One content per hunk, with its old and new lines.
 pub(super) fn diff_contents(unified: &str, path: &Path) -> Vec<ToolCallContent> {
     let mut hunks: Vec<Hunk> = Vec::new();
-    // (After the names of the files.)
+    // The first lines name the files.
     for line in unified.split_inclusive('\n').skip(2) {
         let (sign, rest) = (line.as_bytes()[0], line.get(1..).unwrap_or_default());
         let Some(hunk) = hunks.last_mut().filter(|_| sign != b'@') else {
@@ -129,7 +120,7 @@ pub(super) fn diff_contents(unified: &str, path: &Path) -> Vec<ToolCallContent> 
 struct Hunk {
     old: String,
     new: String,
-    /// The sign of its last line.
+    /// The sign of the last line.
     last: u8,
     /// The file did not exist, or was empty.
     is_new: bool,

@@ -36,16 +36,12 @@ use agent_protocol::view::{call_line, full_call};
 const NOTIFIED_SOURCES: [&str; 7] =
     ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook"];
 
-/// What a client can do besides the base of the protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientFeatures {
-    /// It shows forms.
     pub(super) questions: bool,
-    /// It shows notices.
     notices: bool,
 }
 
-/// The client, as a session reaches it.
 #[derive(Clone)]
 pub(super) struct Peer {
     pub(super) connection: ConnectionTo<agent_client_protocol::Client>,
@@ -62,17 +58,16 @@ impl Peer {
         Self { connection, features: ClientFeatures { questions, notices } }
     }
 
-    /// Sends an update. (If the client is gone, the connection ends by itself.)
+    /// If the client is gone, the connection ends by itself.
     fn send_update(&self, session: &SessionId, update: SessionUpdate) {
         _ = self.connection.send_notification(SessionNotification::new(session.clone(), update));
     }
 
-    /// A sentence of the program in the conversation.
     pub(super) fn send_agent_message(&self, session: &SessionId, text: &str) {
         self.send_update(session, SessionUpdate::AgentMessageChunk(text_chunk(text)));
     }
 
-    /// What the user should know; it is no part of the conversation.
+    /// For the user; not part of the conversation.
     pub(super) fn send_notice(&self, session: &SessionId, text: &str) {
         self.send_update(
             session,
@@ -84,7 +79,6 @@ impl Peer {
         );
     }
 
-    /// The slash commands of a session.
     pub(super) fn send_commands(
         &self,
         session: &SessionId,
@@ -100,13 +94,11 @@ fn text_chunk(text: &str) -> ContentChunk {
     ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
 }
 
-/// What a session and its updates share.
 #[derive(Clone)]
 pub(super) struct SharedSessionState {
     settings: Arc<Mutex<SessionSettings>>,
-    /// The client knows the session.
+    /// The client has the id of the session.
     pub(super) is_announced: Arc<AtomicBool>,
-    /// Why the model's last answer ended.
     last_stop: Arc<Mutex<StopReason>>,
 }
 
@@ -128,22 +120,21 @@ impl SharedSessionState {
     }
 }
 
-/// The sink.
 pub(super) struct UpdateSink {
     peer: Peer,
     control: SessionControl,
     root: PathBuf,
     shared: SharedSessionState,
-    /// The effects of calls that are shown and not finished.
+    /// Calls that are shown and not finished.
     running_calls: HashMap<String, Effect>,
-    /// Calls that the plan shows.
+    /// The plan shows these calls.
     hidden_calls: HashSet<String>,
     pending_request: Option<PendingClientRequest>,
-    /// The number of the answer that arrives: its parts are one message.
+    /// Number of the current answer: its parts are one message.
     answer_seq: u64,
     window: u64,
     cost_usd: f64,
-    /// The roles of sub-agents.
+    /// By sub-agent.
     roles: HashMap<String, String>,
 }
 
@@ -175,18 +166,17 @@ impl UpdateSink {
         }
     }
 
-    /// A part of a message of the model.
     fn answer_chunk(&self, text: &str) -> ContentChunk {
         text_chunk(text).message_id(MessageId::new(format!("answer-{}", self.answer_seq)))
     }
 
-    /// What is the same for live and recorded events of every agent.
+    /// The same for live and recorded events of every agent.
     fn show_agent_event(&mut self, session: &SessionId, event: &Event) {
         match &event.body {
             EventBody::AgentStarted { role, .. } => {
                 self.roles.insert(event.header.agent.clone(), role.clone());
             }
-            // The user sees the calls of the model, and those that retry one of them by themselves.
+            // The user sees the calls of the model, and calls that retry one of them.
             EventBody::ToolStarted { parent_call: Some(_), .. }
             | EventBody::ToolFinished { parent_call: Some(_), .. } => {}
             EventBody::ToolStarted { call, effect: Effect::Plan, .. } => {
@@ -212,7 +202,6 @@ impl UpdateSink {
         }
     }
 
-    /// Shows that a call runs.
     fn show_call_started(
         &mut self,
         session: &SessionId,
@@ -244,7 +233,7 @@ impl UpdateSink {
             .raw_input(tool_calls::raw_input(effect, input))
     }
 
-    /// The call in one line; one of a sub-agent with its role.
+    /// In one line; a call of a sub-agent with its role.
     fn call_title(&self, event: &Event, tool: &str, input: &Object) -> String {
         let line = call_line(tool, input);
         match self.roles.get(&event.header.agent) {
@@ -271,7 +260,7 @@ impl UpdateSink {
                 let fields = ToolCallUpdateFields::new().status(status).content(content);
                 SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(call.clone(), fields))
             } else {
-                // It was refused before it could begin.
+                // The call was refused before it could begin.
                 let title = self.call_title(event, tool, &envelope.context.params_input);
                 let shown = ToolCall::new(call.clone(), title).name(tool.to_owned());
                 SessionUpdate::ToolCall(shown.status(status).content(content))
@@ -279,7 +268,6 @@ impl UpdateSink {
         );
     }
 
-    /// The window in use, and the cost.
     fn show_usage(&mut self, session: &SessionId, answer: &ModelResponded) {
         self.cost_usd += answer.cost_usd.unwrap_or_default();
         let Some(usage) = answer.usage.filter(|_| answer.purpose.is_conversation()) else {
@@ -294,7 +282,7 @@ impl UpdateSink {
         }
     }
 
-    /// What is the same for live and recorded events of the main agent.
+    /// The same for live and recorded events of the main agent.
     fn show_main_event(&mut self, session: &SessionId, event: &Event) {
         self.show_agent_event(session, event);
         match &event.body {
@@ -329,7 +317,7 @@ impl UpdateSink {
         }
     }
 
-    /// A result that is not the model's answer was not sent as its parts.
+    /// Sends a result that is not the model's answer, because no part of it was sent.
     fn show_turn_finished(&mut self, session: &SessionId, finished: &TurnFinished) {
         self.running_calls.clear();
         match finished.ending {
@@ -347,7 +335,7 @@ impl UpdateSink {
                 let text = format!("\n\n{}", finished.result.trim());
                 self.send(session, SessionUpdate::AgentMessageChunk(text_chunk(&text)));
             }
-            // The user knows it, or gets it as the error of the request.
+            // The user caused it, or gets it as the error of the request.
             Ending::PermissionDenied
             | Ending::Interrupted
             | Ending::Terminated
@@ -373,7 +361,6 @@ impl UpdateSink {
         self.send(session, SessionUpdate::ConfigOptionUpdate(update));
     }
 
-    /// Requests to the user, of every agent.
     fn send_user_request(&mut self, session: &SessionId, event: &Event) {
         match &event.body {
             EventBody::PermissionRequested {
@@ -387,7 +374,7 @@ impl UpdateSink {
                 ..
             } => {
                 let parts = (call, tool.as_str(), input, effect);
-                // (The title is shortened.)
+                // The title is shortened.
                 let whole = tool_calls::text_content(&tool_calls::wrap_in_code_fence(&full_call(
                     tool, input,
                 )));
@@ -499,7 +486,7 @@ impl Sink for UpdateSink {
     }
 }
 
-/// The plan without what was given up.
+/// Without cancelled items.
 fn to_acp_plan(plan: &Plan) -> ShownPlan {
     let entries = plan.todos.iter().filter_map(|todo| {
         let status = match todo.status {

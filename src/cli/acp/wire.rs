@@ -8,10 +8,9 @@ use futures_util::{sink, stream};
 use crate::cli::stdin::{self, InputLine, MAX_LINE};
 use crate::cli::stdout::Output;
 
-/// In place of a message that is too long. It is no JSON, so the client gets it back with an error.
+/// Replaces a message that is too long. It is no JSON, so the client gets it back with an error.
 const TOO_LONG: &str = "a message of more than 64 MiB, which was dropped";
 
-/// The transport.
 pub(super) fn transport<R: agent_client_protocol::Role>(
     output: Output,
 ) -> impl ConnectTo<R> + 'static {
@@ -34,7 +33,7 @@ pub(super) fn transport<R: agent_client_protocol::Role>(
     Lines::new(outgoing, incoming)
 }
 
-/// The lines as text, without empty ones.
+/// Without empty lines.
 fn text_lines(inputs: Vec<InputLine>) -> Vec<String> {
     let lines = inputs.into_iter().map(|input| match input {
         InputLine::Line(line) => String::from_utf8_lossy(line.trim_ascii()).into_owned(),

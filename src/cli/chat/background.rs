@@ -7,7 +7,6 @@ use agent_host::exec::{BackgroundCommand, seconds};
 use agent_ui::tui::{ChatUpdate, PagePlace};
 
 impl Jobs<'_> {
-    /// Lists what runs in the background, or ends a command.
     pub(super) fn run_tasks_command(&mut self, arguments: &str) {
         let (handle, exec) = (self.handle.clone(), self.commands.clone());
         let words: Vec<&str> = arguments.split_whitespace().collect();

@@ -10,13 +10,12 @@ use agent_protocol::disk;
 use agent_protocol::prompt::Prompts;
 use agent_ui::tui::find_built_in;
 
-/// Limits: messages that are offered, and the size at which the file is truncated to them.
+/// Offered messages, and the file size in bytes at which the file is truncated to them.
 const MAX_MESSAGES: usize = 1000;
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
-/// Limit: size of a message that is stored.
+/// Bytes of a stored message.
 const MAX_MESSAGE: usize = 64 * 1024;
 
-/// Paths of the chat's files.
 pub(super) struct ChatFiles {
     root: PathBuf,
     /// One JSON string per line.
@@ -26,12 +25,12 @@ pub(super) struct ChatFiles {
 
 impl ChatFiles {
     pub(super) fn new(root: &Path, dirs: Option<&UserDirs>) -> Self {
-        // (A link may have been created by a command of a session with this folder as its project.)
+        // A command of a session with this folder as its project may have created a link.
         let history = dirs.map(|dirs| disk::canonical_prefix(&dirs.state).join("messages.jsonl"));
         Self { root: root.to_path_buf(), history, dirs: dirs.cloned() }
     }
 
-    /// The messages sent before, the latest last.
+    /// The latest last.
     pub(super) fn history(&self) -> Vec<String> {
         let bytes = self.history.as_ref().and_then(|path| disk::read_file(path).ok());
         let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
@@ -42,7 +41,7 @@ impl ChatFiles {
         messages
     }
 
-    /// Stores a message for later sessions, unless it is too large; errors are ignored.
+    /// Ignores errors, and a message that is too large.
     pub(super) fn append_history(&self, message: &str) {
         let Some(path) = self.history.as_ref().filter(|_| message.len() <= MAX_MESSAGE) else {
             return;
@@ -65,13 +64,13 @@ impl ChatFiles {
         }
     }
 
-    /// The user's commands and skills and the project's, and what the user should know about the others.
+    /// The commands and skills of user and project, and notices about files that cannot be used.
     pub(super) fn commands(&self, prompts: &Prompts) -> (Vec<CustomCommand>, Vec<String>) {
         let is_built_in = |name: &str| find_built_in(name).is_some();
         app::own_commands(&self.root, self.dirs.as_ref(), prompts, is_built_in)
     }
 
-    /// The branch that is checked out, if this is a repository.
+    /// `None` outside of a repository.
     pub(super) fn branch(&self) -> Option<String> {
         app::git_branch(&self.root)
     }

@@ -10,19 +10,17 @@ use crate::cli::editor::PrivateFolder;
 use agent_host::exec::Command;
 use agent_ui::tui::ChatUpdate;
 
-/// Time limit of the program that reads the clipboard.
 const CLIPBOARD_TIMEOUT: Duration = Duration::from_secs(10);
-/// What a shell returns if there is no such program.
+/// A shell's exit code if there is no such program.
 const NOT_FOUND: i32 = 127;
 
-/// The variable that names the display, the program that reads its clipboard, its arguments, and its package.
+/// Variable that names the display, program that reads its clipboard, its arguments, its package.
 const PROGRAMS: [(&str, &str, &str, &str); 2] = [
     ("WAYLAND_DISPLAY", "wl-paste", "--type image/png", "wl-clipboard"),
     ("DISPLAY", "xclip", "-selection clipboard -target image/png -out", "xclip"),
 ];
 
 impl Jobs<'_> {
-    /// Pastes the image in the clipboard of the display on which the chat runs.
     pub(super) fn paste_image(&mut self) {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let program = PROGRAMS.iter().find(|(variable, ..)| is_set(variable));

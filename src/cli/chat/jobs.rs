@@ -25,21 +25,16 @@ use agent_protocol::mask::Masker;
 use agent_protocol::terminal_escape::escape_for_file;
 use agent_ui::tui::{ChatHandle, ChatRequest, ChatUpdate, CommandAction, PagePlace};
 
-/// Time limit of a user's command.
 const USER_COMMAND_TIMEOUT: Duration = Duration::from_hours(1);
-/// The answer to `/diff` where nothing is recorded.
 const NO_CHANGE: &str = "there is no change (what commands change in build output and large ignored directories is not recorded)";
-/// Limit: files that are offered.
 const MAX_FILES: usize = 200_000;
 
-/// A user's command that has ended, to be shared with the model.
 pub(super) struct FinishedUserCommand {
     pub(super) command: String,
     pub(super) output: String,
     pub(super) exit_code: Option<i32>,
 }
 
-/// The running jobs.
 pub(super) struct Jobs<'a> {
     pub(super) running: FuturesUnordered<LocalBoxFuture<'a, Option<FinishedUserCommand>>>,
     pub(super) options: &'a Options,
@@ -49,18 +44,17 @@ pub(super) struct Jobs<'a> {
     writable: WritableDirs,
     masker: Arc<Masker>,
     pub(super) host_programs: HostPrograms,
-    /// Runs programs as the user, outside the sandbox; commands of the user get the whole environment.
+    /// Runs programs as the user, outside the sandbox; the user's commands get the whole
+    /// environment.
     exec: Arc<Exec>,
     /// Runs the commands of the model.
     pub(super) commands: Arc<Exec>,
-    /// The pasted images, and their number.
+    /// Their folder, and their number.
     pub(super) pasted_images: Option<(Rc<PrivateFolder>, u32)>,
-    /// Cancels the user's commands.
     cancel: CancellationToken,
     servers: Option<Servers>,
     log: Option<PathBuf>,
     session: String,
-    /// The current model.
     pub(super) model: String,
 }
 
@@ -92,7 +86,7 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// The next command that ends; pending forever if none is running.
+    /// Pending forever if no command runs.
     pub(super) async fn next_finished(&mut self) -> Option<FinishedUserCommand> {
         match self.running.next().await {
             Some(done) => done,
@@ -100,17 +94,16 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Ends the user's commands.
     pub(super) fn cancel_commands(&mut self) {
         std::mem::take(&mut self.cancel).cancel();
     }
 
-    /// Opens the connection to the model's server.
+    /// `opening` opens the connection to the model's server.
     pub(super) fn connect(&mut self, opening: impl Future<Output = ()> + 'a) {
         self.running.push(opening.map(|()| None).boxed_local());
     }
 
-    /// Starts a job for a request that does not need the session.
+    /// For a request that does not need the session.
     pub(super) fn start(&mut self, request: ChatRequest) {
         match request {
             ChatRequest::AddToHistory(message) => {
@@ -127,7 +120,7 @@ impl<'a> Jobs<'a> {
             ChatRequest::OpenEditor(text) => self.edit_message(text),
             ChatRequest::PasteImage => self.paste_image(),
             ChatRequest::RunCommand(action, arguments) => self.run_chat_command(action, &arguments),
-            // Handled where the session is.
+            // The session's loop handles these.
             ChatRequest::Submit(_)
             | ChatRequest::WithdrawMessage
             | ChatRequest::Connect
@@ -139,7 +132,7 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Runs a command that does not need the session.
+    /// For a command that does not need the session.
     pub(super) fn run_chat_command(&mut self, action: CommandAction, arguments: &str) {
         match action {
             CommandAction::Sessions if arguments == "list" => {
@@ -220,7 +213,6 @@ impl<'a> Jobs<'a> {
         self.options.session_storage().short_id(&self.session)
     }
 
-    /// Adds a lesson of the user.
     fn add_lesson(&mut self, text: String) {
         let (handle, root) = (self.handle.clone(), self.options.root.clone());
         let loaded = self.options.config.clone();
@@ -275,7 +267,7 @@ impl<'a> Jobs<'a> {
         Ok(path)
     }
 
-    /// A new file in the user's data directory.
+    /// In the user's data directory.
     fn create_export_file(&self) -> Result<(PathBuf, io::Result<File>), String> {
         let dirs = self.options.dirs.as_ref();
         let dirs = dirs.ok_or("there is no home directory: name a file, /export FILE")?;
@@ -286,7 +278,7 @@ impl<'a> Jobs<'a> {
             format!("{}: {why}; name a file: /export FILE", folder.display())
         })?;
         let name = format!("session-{}", self.short_id());
-        // An earlier export is kept.
+        // An earlier export must stay.
         let mut n = 1;
         loop {
             let number = if n > 1 { format!("-{n}") } else { String::new() };
@@ -298,18 +290,18 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Shows the output of another command of this program.
+    /// Runs this program with other arguments.
     fn show_own_output(&mut self, title: &'static str, arguments: &str) {
-        // This executable, even if its path has changed.
+        // The path of this executable may have changed.
         let program = format!("/proc/{}/exe", std::process::id());
-        // (Not a command of the user: it gets no folders in the project.)
+        // This is not a command of the user, so it gets no folders in the project.
         let line = format!("{program} {arguments}");
         let command = Command::new(line, self.options.root.clone(), USER_COMMAND_TIMEOUT);
         let run = self.run_host_program(command);
         self.show_output(title, run, "no output");
     }
 
-    /// Runs a program that is not a command of the user.
+    /// For a program that is not a command of the user.
     pub(super) fn run_host_program(
         &self,
         command: Command<'static>,
@@ -328,7 +320,7 @@ impl<'a> Jobs<'a> {
             async move {
                 let CommandOutput { output, exit_code, .. } = run.await;
                 let output = output.trim_end();
-                // The program's name at the beginning is not needed in the chat.
+                // The chat does not need the program's name at the beginning.
                 let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
                 let output = output.into_owned();
                 handle.send(match (output.is_empty(), exit_code) {
@@ -365,7 +357,7 @@ impl<'a> Jobs<'a> {
                     n_omitted: left_out,
                     exit_code,
                 });
-                // (It may be a command of git.)
+                // The command may have been one of git.
                 handle.send(ChatUpdate::BranchChanged(places.branch()));
                 Some(FinishedUserCommand { command, output, exit_code })
             }
@@ -405,7 +397,7 @@ impl<'a> Jobs<'a> {
         );
     }
 
-    /// Runs a line with the user's environment.
+    /// With the user's environment.
     fn run_user_command(
         &self,
         line: String,
@@ -462,14 +454,12 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// A command's output, the number of lines that it lacks because it is long, and the status.
 pub(super) struct CommandOutput {
     output: String,
     omitted_lines: usize,
     pub(super) exit_code: Option<i32>,
 }
 
-/// Runs a command.
 fn run_command(
     exec: &Arc<Exec>,
     command: Command<'static>,
@@ -495,7 +485,6 @@ fn run_command(
     }
 }
 
-/// The arguments of `agent memory` for `/memory`.
 fn memory_arguments(arguments: &str) -> Result<String, String> {
     let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     match arguments.split_whitespace().collect::<Vec<_>>().as_slice() {
@@ -510,22 +499,22 @@ fn memory_arguments(arguments: &str) -> Result<String, String> {
     }
 }
 
-/// The files of the project, sorted, without ignored ones; then these resources of MCP servers.
+/// Sorted, without ignored files; then these resources of MCP servers.
 fn project_files(workspace: &Workspace, resources: Vec<String>) -> Arc<[String]> {
     let Ok(base) = workspace.resolve(".") else { return Arc::new([]) };
-    let found = std::sync::Mutex::new(Vec::new());
+    let files = std::sync::Mutex::new(Vec::new());
     let walk = Walk { base, rules: WalkRules::default(), depth: None };
     workspace.walk(&walk, || {
-        Box::new(|met| {
-            let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if met.kind() == FileKind::File {
-                found.push(met.to_project_path().relative().to_owned());
+        Box::new(|entry| {
+            let mut files = files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if entry.kind() == FileKind::File {
+                files.push(entry.to_project_path().relative().to_owned());
             }
-            found.len() < MAX_FILES
+            files.len() < MAX_FILES
         })
     });
-    let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    found.sort_unstable();
-    found.extend(resources);
-    found.into()
+    let mut files = files.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    files.sort_unstable();
+    files.extend(resources);
+    files.into()
 }

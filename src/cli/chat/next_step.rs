@@ -9,17 +9,15 @@ use agent_protocol::event::{EventBody, Sink, StampedEvent};
 use agent_record::{Log, LogError};
 use agent_ui::tui::{ChatHandle, ChatUpdate, CommandAction};
 
-/// What follows the current session.
 pub(super) enum NextStep {
     Quit,
     Open(SessionChoice),
-    /// The same conversation in this session: it stays on the screen.
+    /// The conversation stays on the screen.
     Continue(SessionChoice),
-    /// The session with this id, rewound to before that turn.
+    /// Session id; the session is rewound to before that turn.
     Rewind(String, RewindRequest),
 }
 
-/// The arguments of a rewind.
 #[derive(Clone, Copy)]
 pub(super) struct RewindRequest {
     turn: u32,
@@ -28,7 +26,6 @@ pub(super) struct RewindRequest {
 }
 
 impl NextStep {
-    /// The news for the display at the end of the session.
     pub(super) fn news(&self) -> Option<ChatUpdate> {
         match self {
             Self::Open(_) => Some(ChatUpdate::NewSession),
@@ -38,7 +35,6 @@ impl NextStep {
     }
 }
 
-/// The news about the commands that ended with the session.
 pub(super) fn ended_commands_news(running: &str) -> ChatUpdate {
     ChatUpdate::Note(
         true,
@@ -46,7 +42,7 @@ pub(super) fn ended_commands_news(running: &str) -> ChatUpdate {
     )
 }
 
-/// What follows after a command that opens a session, or why it cannot be opened.
+/// The error says why no session can be opened.
 pub(super) fn next_step(
     session: &Session,
     options: &Options,
@@ -115,7 +111,7 @@ fn choose_session(options: &Options, id: &str) -> Result<String, String> {
     options.session_storage().resolve_session_id(Some(id)).map_err(|error| error.to_string())
 }
 
-/// The id of the session, if it can be closed and opened again at once; or why not.
+/// The error says why the session cannot be closed and opened again at once.
 fn reopenable_id(session: &Session) -> Result<String, String> {
     if session.log_path.is_none() {
         return Err("this session is not recorded, so it cannot be opened again".to_owned());
@@ -128,7 +124,7 @@ fn reopenable_id(session: &Session) -> Result<String, String> {
     Ok(session.id().to_owned())
 }
 
-/// Adds a directory to the session, which is opened again with it.
+/// The session is opened again with the directory.
 fn add_directory(session: &Session, options: &Options, path: &str) -> Result<NextStep, String> {
     let id = reopenable_id(session).map_err(|reason| {
         format!("{reason}; `agent -c --add-dir {path}` starts with the directory")
@@ -156,7 +152,7 @@ fn parse_rewind(arguments: &str) -> Option<RewindRequest> {
     Some(back)
 }
 
-/// Rewinds a session that is not in use to before a turn.
+/// The session must not be in use.
 pub(super) fn rewind_session(
     options: &Options,
     id: &str,
@@ -194,7 +190,7 @@ pub(super) fn rewind_session(
     })
 }
 
-/// Receives the events of a session whose earlier events are on the screen.
+/// For a session whose earlier events are on the screen.
 pub(super) struct ContinuationSink(pub(super) ChatHandle);
 
 impl Sink for ContinuationSink {

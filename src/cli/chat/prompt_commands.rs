@@ -10,10 +10,10 @@ use agent_ui::tui::CommandAction;
 
 const INIT: Prompt = Prompt::named("commands/init.md");
 const REVIEW: Prompt = Prompt::named("commands/review.md");
-/// The rules file of a project that has none yet.
+/// For a project that has none.
 const NEW_RULES_FILE: &str = "AGENTS.md";
 
-/// The message of `/init` or `/review`, or why it cannot be sent.
+/// The error says why the message cannot be sent.
 pub(in crate::cli) async fn command_message(
     session: &Session,
     options: &Options,
@@ -43,7 +43,6 @@ pub(in crate::cli) async fn command_message(
     Ok(UserInput { prompt: Some(prompt.trim_end().to_owned()), ..text.into() })
 }
 
-/// What `/review` is about, and the commands that show it.
 fn review_subject(root: &Path, branch: &str) -> Result<(String, String), String> {
     const UNTRACKED: &str =
         "`git ls-files --others --exclude-standard` lists new files; they are part of the change.";
@@ -53,7 +52,7 @@ fn review_subject(root: &Path, branch: &str) -> Result<(String, String), String>
     }
     let head = git::commit_id(root, "HEAD").map_err(failed)?;
     if branch.is_empty() {
-        // (Without a commit only the index can be compared with something.)
+        // Without a commit only the index can be compared with something.
         let how = match head {
             Some(_) => "`git diff HEAD` shows it, staged or not",
             None => "there is no commit yet: `git diff --cached` shows what is staged",

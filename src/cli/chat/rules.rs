@@ -16,7 +16,6 @@ use agent_ui::tui::{ChatUpdate, PagePlace};
 const USAGE: &str =
     "/permissions [list | add allow|ask|deny RULE [session|project|user] | remove NUMBER]";
 
-/// Where a rule is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RuleScope {
     Session,
@@ -24,7 +23,7 @@ enum RuleScope {
     User,
 }
 
-/// Rules that were added to a file since the configuration was loaded: list, rule, origin.
+/// Rules that the chat added to files since the configuration was loaded: list, rule, origin.
 pub(super) type StoredRules = Vec<(String, String, Origin)>;
 
 pub(super) fn run_permissions_command(
@@ -49,7 +48,7 @@ pub(super) fn run_permissions_command(
     }
 }
 
-/// Adds `allow Bash(cargo test *) user`; returns what the event of the session does not say.
+/// `allow Bash(cargo test *) user`. Returns what the event of the session does not say.
 fn add_rule(
     session: &Session,
     options: &Options,
@@ -93,7 +92,7 @@ fn add_rule(
     Ok(Some(format!("the rule is stored in {}{then}", file.display())))
 }
 
-/// Removes the rule of this number from the session; returns which file still has the rule.
+/// Returns which file still has the rule.
 fn remove_rule(
     session: &Session,
     options: &Options,
@@ -121,7 +120,7 @@ fn remove_rule(
     }))
 }
 
-/// The settings of the folder, if the user trusts it with them.
+/// `None` if the user does not trust the folder with them.
 fn trusted_needs(options: &Options) -> Option<(&UserDirs, SensitiveSettings)> {
     let dirs = options.dirs.as_ref()?;
     let is_sealed =
@@ -130,12 +129,11 @@ fn trusted_needs(options: &Options) -> Option<(&UserDirs, SensitiveSettings)> {
     loaded.map(|loaded| (dirs, loaded.sensitive_settings))
 }
 
-/// The configuration of the files as they are now.
 fn reload_config(options: &Options) -> Result<LoadedConfig, OpenError> {
     options::load_config(&options.root, options.dirs.as_ref(), &ToolOptions::default(), None)
 }
 
-/// The rule and where it is kept: the last word, if that is a scope.
+/// The scope is the last word, if that is one.
 fn split_scope(text: &str) -> (&str, RuleScope) {
     let (rule, word) = text.rsplit_once(char::is_whitespace).unwrap_or((text, ""));
     match word {
@@ -146,7 +144,6 @@ fn split_scope(text: &str) -> (&str, RuleScope) {
     }
 }
 
-/// The configuration file of a scope.
 fn scope_file(options: &Options, scope: RuleScope) -> Result<Option<PathBuf>, String> {
     let folder = match scope {
         RuleScope::Session => return Ok(None),
@@ -166,7 +163,7 @@ fn scope_file(options: &Options, scope: RuleScope) -> Result<Option<PathBuf>, St
     Ok(Some(file))
 }
 
-/// Adds the rules to the file, which keeps everything else.
+/// Keeps everything else in the file.
 fn store_rules(file: &Path, list: &str, rules: &[Rule]) -> Result<(), String> {
     let add =
         |old: String| rules.iter().try_fold(old, |text, rule| with_rule(&text, list, rule.text()));

@@ -6,19 +6,16 @@ use agent_protocol::directives::UserInput;
 use agent_protocol::provider::Effort;
 use agent_ui::tui::{self, ChatHandle, ChatUpdate, CommandAction, DEFAULT_EFFORT};
 
-/// Work that keeps a session busy until it is done or interrupted.
 pub(super) enum SessionWork {
-    /// A message.
     Turn(UserInput),
-    /// A compaction, with this focus if it is not empty.
+    /// The focus, which may be empty.
     Compact(String),
-    /// A change of the model, and its effort.
     ChangeModel(String),
-    /// A message whose text for the model is a prompt: `/init`, `/review`.
+    /// The text for the model is a prompt: `/init`, `/review`.
     PromptCommand(CommandAction, String),
 }
 
-/// Does the work; false if it failed.
+/// `false` if the work failed.
 pub(super) async fn run_session_work(
     session: &mut Session,
     options: &Options,
@@ -88,8 +85,7 @@ pub(super) async fn run_session_work(
     }
 }
 
-/// The arguments of `/model`: `NAME`, `NAME EFFORT`, or `EFFORT` for the current model. `default` is the configured
-/// effort.
+/// `NAME`, `NAME EFFORT`, or `EFFORT` for the current model. `default` is the configured effort.
 fn parse_model_and_effort<'a>(
     arguments: &'a str,
     current: &'a str,
@@ -108,7 +104,6 @@ fn parse_model_and_effort<'a>(
     }
 }
 
-/// The work that a command asks for.
 pub(super) fn work_for_command(action: CommandAction, arguments: String) -> SessionWork {
     match action {
         CommandAction::Compact => SessionWork::Compact(arguments),

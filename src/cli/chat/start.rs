@@ -12,7 +12,6 @@ use agent_protocol::control::{Interrupt, PermissionMode, SessionControl};
 use agent_protocol::provider::Effort;
 use agent_ui::tui::{Background, ColorDepth, Keymap, Settings, StatusItem, Theme};
 
-/// Variables of keys per line of the text for new users.
 const KEYS_PER_LINE: usize = 3;
 
 /// The options of `agent chat`.
@@ -103,7 +102,7 @@ impl From<Cli> for ChatArgs {
 }
 
 impl ChatArgs {
-    /// The same options as for a run, which the configuration reads.
+    /// The options of a run, which the configuration reads.
     pub(super) fn to_run_args(&self) -> RunArgs {
         RunArgs {
             model: self.model.clone(),
@@ -121,8 +120,8 @@ impl ChatArgs {
         }
     }
 
-    /// With the session that the user chooses, if it is to be resumed and none is given; true: the chat is to offer
-    /// them. Meanwhile the user can interrupt.
+    /// Lets the user choose if the session to resume is not named; `true`: the chat offers the
+    /// sessions. The user can interrupt.
     pub(super) async fn choose_session(
         &self,
         may_offer: bool,
@@ -156,7 +155,7 @@ impl ChatArgs {
         Ok((args, offers))
     }
 
-    /// The id, or part of an id, of the session to continue.
+    /// An id, or the beginning of one. Empty: the user chooses.
     pub(super) fn resume_id(&self) -> Option<&str> {
         self.resume.as_deref()
     }
@@ -175,7 +174,6 @@ impl ChatArgs {
     }
 }
 
-/// The settings of the chat.
 pub(super) fn chat_settings(
     args: &ChatArgs,
     config: &LoadedConfig,
@@ -203,7 +201,7 @@ pub(super) fn chat_settings(
         history: places.history(),
         own_commands,
         offers_sessions: false,
-        // (The user may choose it, unless settings disable it.)
+        // The user may choose it, unless settings disable it.
         full_mode_refusal: args.compatible.full_mode_refusal(PermissionMode::Full),
         first_message: (!message.is_empty()).then_some(message),
         notices: config
@@ -228,7 +226,6 @@ fn has_light_background(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     matches!(background, Some(7 | 9..=15))
 }
 
-/// The text for users who start it for the first time.
 pub(super) fn welcome_text() -> String {
     let keys = config::key_variables();
     let first = keys.first().unwrap_or(&"OPENAI_API_KEY");

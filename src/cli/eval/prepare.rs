@@ -1,4 +1,4 @@
-//! Reads suite and variants, and checks everything about them before something runs.
+//! Reads suite and variants, and checks everything about them before a run begins.
 
 use std::path::{Path, PathBuf};
 
@@ -13,22 +13,20 @@ use agent_record::eval::results::EvaluatedVariant;
 use agent_record::eval::suite::{self, Suite, Task, TaskProject};
 use agent_record::eval::variants::{SettingChange, Variant};
 
-/// The name of the bundled suite, and its text.
 const BASICS: &str = "basics";
 const BASICS_SUITE: &str = include_str!("../../../evals/basics.toml");
-/// The model that plays the scripts of the tasks.
+/// Plays the scripts of the tasks.
 pub(super) const SCRIPT: &str = "script";
 
-/// A variant that is ready to run.
 pub(super) struct PreparedVariant {
     pub(super) variant: EvaluatedVariant,
-    /// Its settings after those of all variants.
+    /// Follow the settings of all variants.
     pub(super) settings: Vec<String>,
-    /// The prompts that it replaces: name and text.
+    /// Name and text.
     pub(super) prompts: Vec<(String, String)>,
 }
 
-/// The suite of this file, or the bundled one.
+/// `path` may name the bundled suite.
 pub(super) fn read_suite(path: &Path) -> Result<Suite, OpenError> {
     if path == Path::new(BASICS) {
         return suite::parse_suite(BASICS, BASICS, BASICS_SUITE).map_err(usage_error);
@@ -43,7 +41,6 @@ pub(super) fn read_suite(path: &Path) -> Result<Suite, OpenError> {
     suite::parse_suite(&shown.to_string(), &name, &text).map_err(usage_error)
 }
 
-/// The directories of the tasks.
 pub(super) fn task_directories(
     path: &Path,
     suite: &Suite,
@@ -66,7 +63,7 @@ pub(super) fn task_directories(
     suite.tasks.iter().map(of).collect()
 }
 
-/// Checks everything about the variants before something runs.
+/// Checks everything before a run begins.
 pub(super) async fn prepare_variants(
     args: &EvalArgs,
     suite: &Suite,
@@ -86,7 +83,7 @@ pub(super) async fn prepare_variants(
             .chain(changes)
             .map(|setting| with_absolute_path(setting, &here))
             .collect();
-        // (The root has no project's configuration.)
+        // The root has no project configuration.
         let loaded = load_config(Path::new("/"), settings.clone()).map_err(wrong)?;
         let own = loaded.prompts.overrides().map(|(name, text)| (name.to_owned(), text.to_owned()));
         let of_settings = settings.iter().filter_map(|setting| {
@@ -124,7 +121,7 @@ pub(super) async fn prepare_variants(
     Ok(prepared)
 }
 
-/// The model can be opened, as far as that is known without asking a server.
+/// As far as possible without a request to a server.
 async fn check_model(loaded: &LoadedConfig, suite: &Suite) -> Result<(), OpenError> {
     let config = &loaded.config;
     if config.model == SCRIPT {
@@ -153,7 +150,7 @@ async fn check_model(loaded: &LoadedConfig, suite: &Suite) -> Result<(), OpenErr
     Err(usage_error(format!("{why}; --model {SCRIPT} plays the scripts of the suite")))
 }
 
-/// The configuration with these settings. There is no project in this directory.
+/// `directory` must contain no project.
 pub(super) fn load_config(
     directory: &Path,
     settings: Vec<String>,
@@ -162,7 +159,7 @@ pub(super) fn load_config(
     options::load_config(directory, UserDirs::find().as_ref(), &tools, None)
 }
 
-/// The runs work in other directories: files of settings are named from the root.
+/// Runs work in other directories, so files of settings need absolute paths.
 fn with_absolute_path(setting: String, here: &Path) -> String {
     let Some((key, value)) = setting.split_once('=') else { return setting };
     if key.starts_with(PROMPT_KEY_PREFIX) {
@@ -175,7 +172,7 @@ fn with_absolute_path(setting: String, here: &Path) -> String {
     }
 }
 
-/// Keeps only the tasks of these names, if any are given.
+/// Keeps all tasks if there are no names.
 pub(super) fn retain_tasks(
     names: &[String],
     suite: &mut Suite,
@@ -183,10 +180,10 @@ pub(super) fn retain_tasks(
 ) -> Result<(), OpenError> {
     let is_known = |name: &&String| suite.tasks.iter().any(|task| task.name == **name);
     if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-        let known: Vec<&str> = suite.tasks.iter().map(|task| task.name.as_str()).collect();
+        let task_names: Vec<&str> = suite.tasks.iter().map(|task| task.name.as_str()).collect();
         return Err(usage_error(format!(
             "--task {unknown:?}: the suite has no such task; it has: {}",
-            known.join(", ")
+            task_names.join(", ")
         )));
     }
     let is_kept = |task: &Task| names.is_empty() || names.contains(&task.name);
@@ -196,7 +193,7 @@ pub(super) fn retain_tasks(
     Ok(())
 }
 
-/// A hash of the tasks, and of the files that they begin with.
+/// Covers the tasks, and the files that they begin with.
 pub(super) fn suite_hash(
     suite: &Suite,
     directories: &[Option<PathBuf>],

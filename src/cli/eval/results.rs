@@ -14,7 +14,7 @@ use agent_record::eval::results::{self, ResultsFile, ResultsHeader, RunResult};
 
 const RESULTS_FILE: &str = "results.jsonl";
 
-/// The results of an evaluation. One process writes them at a time.
+/// One process writes the results at a time.
 pub(super) struct EvaluationResults {
     directory: PathBuf,
     file: File,
@@ -23,7 +23,7 @@ pub(super) struct EvaluationResults {
 }
 
 impl EvaluationResults {
-    /// Opens the results of this evaluation, or begins them. `shown` is the directory as the user named it.
+    /// Creates the results if there are none. `shown` is the directory as the user named it.
     pub(super) fn open(
         path: &ResolvedPath,
         shown: &Path,
@@ -83,7 +83,6 @@ impl EvaluationResults {
         &self.recorded
     }
 
-    /// Adds a run.
     pub(super) fn add(&mut self, run: RunResult) -> Result<(), OpenError> {
         let line = serde_json::to_string(&run).unwrap_or_default();
         // One call: a line is written completely, or cut off at the end.
@@ -93,7 +92,7 @@ impl EvaluationResults {
         Ok(())
     }
 
-    /// The settings of a variant with copies of its prompts: the files may change while the evaluation runs.
+    /// Copies the prompts: their files may change while the evaluation runs.
     pub(super) fn settings_with_prompts(
         &self,
         prepared: &PreparedVariant,
@@ -113,7 +112,6 @@ impl EvaluationResults {
         Ok(settings)
     }
 
-    /// Writes the reports.
     pub(super) fn write_report(&self, report: &EvaluationReport) -> Result<(), OpenError> {
         let directory = self.directory.display().to_string();
         let json = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";

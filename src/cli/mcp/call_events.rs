@@ -1,4 +1,4 @@
-//! What a running call tells the client: its progress, and whether it may be made.
+//! Messages of a running call to the client: its progress, and the question whether it may run.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,31 +21,23 @@ use agent_protocol::shorten;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use agent_protocol::view::full_call;
 
-/// How long a question may stay without an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(10);
-/// The field of the answer.
 const ANSWER_FIELD: &str = "answer";
 
-/// Passes events of calls on to whoever carries them out.
 #[derive(Clone, Default)]
 pub(super) struct CallEventSink(Arc<Mutex<HashMap<String, UnboundedSender<CallEvent>>>>);
 
-/// The events of one call.
 pub(super) struct CallEventStream {
     sink: CallEventSink,
     call: String,
     events: UnboundedReceiver<CallEvent>,
 }
 
-/// An event of a call that concerns the client.
 pub(super) enum CallEvent {
-    /// The latest output of a command.
     Output(String),
-    /// The user has to allow the call.
     Question(ApprovalQuestion),
 }
 
-/// The question whether a call may be made.
 pub(super) struct ApprovalQuestion {
     text: String,
     grants: Vec<Grant>,
@@ -53,9 +45,9 @@ pub(super) struct ApprovalQuestion {
 
 impl CallEventSink {
     pub(super) fn subscribe(&self, call: &str) -> CallEventStream {
-        let (sender, told) = unbounded_channel();
+        let (sender, events) = unbounded_channel();
         self.calls().insert(call.to_owned(), sender);
-        CallEventStream { sink: self.clone(), call: call.to_owned(), events: told }
+        CallEventStream { sink: self.clone(), call: call.to_owned(), events }
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<String, UnboundedSender<CallEvent>>> {
@@ -64,11 +56,11 @@ impl CallEventSink {
 }
 
 impl CallEventStream {
-    /// The next event. Cancel safe.
+    /// Cancel safe.
     pub(super) async fn next(&mut self) -> CallEvent {
         match self.events.recv().await {
-            Some(told) => told,
-            // (It lasts as long as the call.)
+            Some(event) => event,
+            // The stream lasts as long as the call.
             None => std::future::pending().await,
         }
     }
@@ -82,7 +74,7 @@ impl Drop for CallEventStream {
 
 impl Sink for CallEventSink {
     fn receive(&mut self, stamped: &StampedEvent) {
-        let (call, told) = match &stamped.event.body {
+        let (call, event) = match &stamped.event.body {
             EventBody::ToolOutput { call, text } => (call, CallEvent::Output(text.clone())),
             EventBody::PermissionRequested { call, tool, input, reason, grants, diff, .. } => {
                 let mut text = format!("{}\n{reason}", full_call(tool, input));
@@ -95,20 +87,19 @@ impl Sink for CallEventSink {
             _ => return,
         };
         if let Some(sender) = self.calls().get(call) {
-            // (Nobody waits for the events of a call that has just ended.)
-            _ = sender.send(told);
+            // A call that has just ended has no receiver.
+            _ = sender.send(event);
         }
     }
 }
 
-/// The client can ask its user. (From protocol version 2026-07-28 on servers send no requests.)
+/// From protocol version 2026-07-28 on servers send no requests.
 pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
     let is_early = context.protocol_version().is_some_and(|version| version.has_initialize());
     let elicitation = context.client_capabilities().and_then(|it| it.elicitation);
     is_early && elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none())
 }
 
-/// Sends the last line of what a command printed.
 pub(super) async fn send_progress(
     peer: &Peer<RoleServer>,
     token: ProgressToken,
@@ -117,11 +108,11 @@ pub(super) async fn send_progress(
 ) {
     let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let progress = ProgressNotificationParam::new(token, f64::from(count));
-    // (If the client is gone, the connection ends.)
+    // If the client is gone, the connection ends.
     _ = peer.notify_progress(progress.with_message(shorten(render_output(last).trim(), 200))).await;
 }
 
-/// Asks the user through the client. Whatever is no clear yes is a no.
+/// Any answer other than a clear yes is a no.
 pub(super) async fn ask_user(
     peer: &Peer<RoleServer>,
     question: ApprovalQuestion,
@@ -154,7 +145,7 @@ pub(super) async fn ask_user(
     chosen.map_or(ApprovalDecision::Reject(None), |(_, approval)| approval)
 }
 
-/// A question that the client has. It is notified if the answer is no longer needed.
+/// Tells the client when the answer is no longer needed.
 struct PendingElicitation(Option<RequestHandle<RoleServer>>);
 
 impl PendingElicitation {
@@ -168,7 +159,7 @@ impl PendingElicitation {
 impl Drop for PendingElicitation {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
-            // Polling it once passes the notice on; its delivery is not waited for.
+            // One poll sends the notice; nothing waits for its delivery.
             _ = handle.cancel(Some("the call has ended".to_owned())).now_or_never();
         }
     }

@@ -29,11 +29,10 @@ use agent_protocol::prompt::{Prompt, fill};
 use agent_protocol::tool::ToolSpec;
 use agent_protocol::view::render_for_model;
 
-/// The instructions for the other agent.
 const INSTRUCTIONS: Prompt = Prompt::named("mcp/serve.md");
 /// How long calls may run after the client has closed our input: clients wait about twice as long for our end.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
-/// The field of a result's `_meta` with the envelope.
+/// Field of a result's `_meta`.
 const ENVELOPE: &str = "agent/envelope";
 
 #[derive(Debug, Args)]
@@ -45,14 +44,13 @@ pub(in crate::cli) struct ServeArgs {
     options: ToolOptions,
 }
 
-/// What a tool does at most, for the client.
+/// Upper bounds of a tool's effects, for the client.
 struct ToolHints {
     name: &'static str,
     reads_only: bool,
     is_open_world: bool,
 }
 
-/// The tools that make sense outside of a session.
 const SERVED_TOOLS: [ToolHints; 10] = [
     ToolHints { name: "LS", reads_only: true, is_open_world: false },
     ToolHints { name: "Glob", reads_only: true, is_open_world: false },
@@ -82,7 +80,6 @@ pub(super) fn serve(args: &ServeArgs) -> u8 {
     crate::cli::block_on(serve_connection(args, &control, output), &control)
 }
 
-/// One connection from its start to its end.
 async fn serve_connection(args: &ServeArgs, control: &SessionControl, output: Output) -> u8 {
     let recording = if args.ephemeral { RecordingMode::Off } else { RecordingMode::IfPossible };
     let tools = ToolSelection::Only(|name| find_hints(name).is_some());
@@ -125,7 +122,7 @@ async fn serve_connection(args: &ServeArgs, control: &SessionControl, output: Ou
     control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code())
 }
 
-/// Waits for the end of the connection. Calls that still run then are interrupted.
+/// Interrupts calls that still run at the end.
 async fn wait_for_end(
     running: RunningService<RoleServer, Arc<McpToolServer>>,
     (ended, lost): (&CancellationToken, &CancellationToken),
@@ -153,16 +150,14 @@ async fn wait_for_end(
     }
 }
 
-/// The tools of one connection.
 struct McpToolServer {
     guarded: GuardedTools,
     info: ServerConfig,
     tools: Vec<RpcTool>,
-    /// Calls that only read run in parallel, others alone, in the order in which they arrive.
+    /// Calls that only read run in parallel; others run alone, in the order of arrival.
     call_lock: RwLock<()>,
     n_calls: AtomicU64,
     control: SessionControl,
-    /// The client's user may be asked.
     may_ask: bool,
     call_events: CallEventSink,
     /// Cancelled when no call may run any more.
@@ -210,10 +205,10 @@ impl McpToolServer {
                 (None, Some(self.call_lock.write().await))
             }
         };
-        // (If it is cancelled meanwhile, the registry says so.)
+        // If it is cancelled meanwhile, the registry says so.
         let _turn = cancel.run_until_cancelled(turn).await;
-        // The other agent has a context of its own, and its user may have said something: what it repeats is no
-        // concern of ours.
+        // The other agent has its own context, and its user may have sent something: repetitions do
+        // not matter.
         registry.reset_repetitions();
         let envelope = registry.run_cancellable_call(call, cancel).await.envelope;
         let mut content = vec![ContentBlock::text(render_for_model(&envelope))];
@@ -233,7 +228,6 @@ impl McpToolServer {
     }
 }
 
-/// The tool for the client.
 fn to_rpc_tool(spec: &ToolSpec) -> Option<RpcTool> {
     let hints = find_hints(&spec.name)?;
     let Value::Object(schema) = spec.parameters() else { return None };
@@ -279,8 +273,8 @@ impl ServerHandler for McpToolServer {
         loop {
             tokio::select! {
                 result = &mut work => return Ok(result.into()),
-                told = watched.next() => match told {
-                    // (The next one says more.)
+                event = watched.next() => match event {
+                    // The next output says more.
                     CallEvent::Output(_) if self.output.is_behind() => {}
                     CallEvent::Output(text) => if let Some(token) = context.meta.get_progress_token() {
                         n_told += 1;
@@ -295,7 +289,7 @@ impl ServerHandler for McpToolServer {
                         self.control.answer_approval(&call.id, approval);
                     }
                 },
-                // The call ends in an orderly way, although nobody waits for its result.
+                // The call ends in an orderly way, although its result is not needed.
                 () = context.ct.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
             }
         }

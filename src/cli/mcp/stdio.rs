@@ -15,17 +15,16 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::stdin::{self, InputLine, MAX_LINE};
 use crate::cli::stdout::Output;
 
-/// The input, and where errors of messages go that rmcp does not understand.
+/// `output` takes the errors of messages that rmcp does not understand.
 pub(super) struct StdioTransport {
     input: Receiver<io::Result<Vec<InputLine>>>,
     pending_input: VecDeque<InputLine>,
     output: Output,
     has_begun: bool,
-    /// The client closed our input.
+    /// Cancelled when the client closes our input.
     input_closed: CancellationToken,
 }
 
-/// A message of which only the id is of interest.
 #[derive(Deserialize)]
 struct MessageHeader {
     id: Option<RequestId>,
@@ -44,7 +43,7 @@ impl StdioTransport {
         }
     }
 
-    /// What the client sent next. Cancel safe.
+    /// Cancel safe.
     async fn next_input(&mut self) -> Option<InputLine> {
         loop {
             if let Some(input) = self.pending_input.pop_front() {
@@ -66,13 +65,12 @@ impl StdioTransport {
         if self.output.enqueue(line) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
-    /// Answers a message that is no request or cannot be handled.
     fn respond_error(&self, error: ErrorData, id: Option<RequestId>) {
-        // (If nobody reads, the connection ends.)
+        // Without a reader the connection ends.
         _ = self.write_message(&ServerJsonRpcMessage::error(error, id));
     }
 
-    /// The message of a line; `None` if it was answered or is ignored.
+    /// `None` if the line was answered or is ignored.
     fn parse_line(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
         let line = line.trim_ascii();
         if line.is_empty() {
@@ -106,7 +104,7 @@ impl StdioTransport {
         match &request.request {
             ClientRequest::InitializeRequest(_) => self.has_begun = true,
             ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => {}
-            // (From protocol version 2026-07-28 on each request can stand alone.)
+            // From protocol version 2026-07-28 on each request can stand alone.
             other if other.get_meta().protocol_version().is_some() => self.has_begun = true,
             other => {
                 let words =

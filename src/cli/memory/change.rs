@@ -69,7 +69,7 @@ pub(in crate::cli) struct ForgetArgs {
     project_args: MemoryProjectArgs,
 }
 
-/// Adds a rule for the project in this folder, with the configuration of its session; `tell` receives notices.
+/// For the project in this folder, with the configuration of its session; `tell` receives notices.
 pub(in crate::cli) fn add_rule(
     root: PathBuf,
     loaded: LoadedConfig,
@@ -152,7 +152,7 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
     Ok(format!("{}  {}\n", item.id, item.text))
 }
 
-/// Replaces the lesson's text. The kernel no longer applies the fix of the old text.
+/// The kernel no longer applies the fix of the old text.
 fn set_text(item: &mut Lesson, text: &str) {
     text.clone_into(&mut item.text);
     if let Some(failure) = &mut item.failure {

@@ -231,7 +231,7 @@ pub(super) fn stats(args: &MemoryStatsArgs) -> Result<CommandOutput, OpenError> 
     Ok(page.0.into())
 }
 
-/// Width of the project column of lessons; `None`: projects are not shown.
+/// `None`: projects are not shown.
 fn scope_width<'a>(items: impl Iterator<Item = &'a Lesson>, is_of_all: bool) -> Option<usize> {
     let width = |item: &Lesson| scope_name(item, is_of_all).chars().count();
     is_of_all.then(|| items.map(width).max().unwrap_or_default())
@@ -245,7 +245,7 @@ fn scope_name(item: &Lesson, with_project: bool) -> &str {
     }
 }
 
-/// A line of a list, with this width of the project column.
+/// `width` is that of the project column.
 fn lesson_line(item: &Lesson, width: Option<usize>) -> String {
     let scope = scope_name(item, width.is_some());
     let width = width.unwrap_or("project".len());
@@ -265,7 +265,6 @@ fn confidence_percent(item: &Lesson) -> String {
     format!("{:.0}", item.confidence() * 100.0)
 }
 
-/// The kernel applies its fix.
 fn is_applied_by_kernel(item: &Lesson) -> bool {
     item.confidence() >= MIN_APPLY_CONFIDENCE
         && item.failure.as_ref().is_some_and(|failure| failure.fix.is_some())
@@ -284,7 +283,7 @@ fn describe_use(item: &Lesson) -> &'static str {
     }
 }
 
-/// A session, with its task if it is recorded in this project.
+/// With its task, if the session is recorded in this project.
 fn describe_session(memory: &ProjectMemory, session: &str) -> String {
     match agent_record::read_overview(&memory.storage.log_path(session)) {
         Ok(overview) => {

@@ -83,8 +83,8 @@ pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
     Ok(format!("imported {n_new} of {n_items} lessons{left_out}; the others existed already\n"))
 }
 
-/// Checks a lesson of another machine like one of a model, and resets its confidence: the kernel applies its
-/// fix only after it has helped here.
+/// Checks the lesson like one of a model, and resets its confidence: the kernel applies its fix
+/// only after it has helped here.
 fn check_imported(memory: &ProjectMemory, lesson: &mut Lesson) -> Result<(), String> {
     lesson.text = memory.check_text(&lesson.text).map_err(|error| error.to_string())?;
     let mut texts = Vec::new();
@@ -111,7 +111,7 @@ fn check_imported(memory: &ProjectMemory, lesson: &mut Lesson) -> Result<(), Str
     Ok(())
 }
 
-/// All strings in a value, including names.
+/// Includes names.
 fn collect_strings(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.push(text.clone()),

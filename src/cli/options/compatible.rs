@@ -18,7 +18,6 @@ use agent_protocol::control::PermissionMode;
 use agent_protocol::disk;
 use agent_protocol::provider::Effort;
 
-/// Why mode full is not available.
 const FULL_MODE_DISABLED: &str = "mode full (bypassPermissions) is not available: the settings disable it \
                         (permissions.disableBypassPermissionsMode)";
 
@@ -64,16 +63,13 @@ pub(in crate::cli) struct CompatibleOptions {
     foreign: ForeignOptions,
 }
 
-/// What the options mean for the configuration.
 #[derive(Debug, Default)]
 pub(super) struct ConfigOverrides {
     pub(super) values: Vec<Setting>,
     pub(super) hooks: Vec<Hook>,
-    /// What has no effect.
     pub(super) warnings: Vec<String>,
 }
 
-/// What the options mean for the session alone.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct SessionOverrides {
     pub(in crate::cli) tools: ToolChoice,
@@ -83,7 +79,6 @@ pub(in crate::cli) struct SessionOverrides {
 }
 
 impl SessionOverrides {
-    /// These options of a session with what was given.
     pub(in crate::cli) fn apply_to(self, options: Options) -> Options {
         let Self { tools, roles, variables, add_dirs } = self;
         Options { add_dirs, tools, roles, variables, ..options }
@@ -91,17 +86,18 @@ impl SessionOverrides {
 }
 
 impl CompatibleOptions {
-    /// Names what has no effect; an error for what is not supported.
+    /// Warns about options without effect; an unsupported option is an error.
     pub(in crate::cli) fn check_supported(&self) -> Result<(), OpenError> {
         self.foreign.check()
     }
 
-    /// Nobody is asked, whoever is there. A mode among the options outranks that of the settings.
+    /// The user gets no questions, even at a terminal. A mode among the options outranks that of
+    /// the settings.
     pub(in crate::cli) fn is_unattended(&self, tools: &ToolOptions) -> bool {
         let is_given = tools.permission_mode.is_some() || tools.yolo;
         let in_settings = || {
             let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings);
-            // (Wrong settings open no session.)
+            // Wrong settings open no session.
             settings.is_ok_and(|settings| settings.is_unattended)
         };
         tools.is_unattended()
@@ -109,10 +105,10 @@ impl CompatibleOptions {
             || !is_given && in_settings()
     }
 
-    /// Why a program may not choose mode full while the session runs, which began in this mode.
+    /// `begun`: the mode in which the session began.
     pub(in crate::cli) fn full_mode_refusal(&self, begun: PermissionMode) -> Option<&'static str> {
         let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings);
-        // (Wrong settings open no session.)
+        // Wrong settings open no session.
         if settings.is_ok_and(|settings| settings.disables_full) {
             return Some(FULL_MODE_DISABLED);
         }
@@ -123,7 +119,6 @@ impl CompatibleOptions {
         )
     }
 
-    /// An error if the configured mode is one that the settings disable.
     pub(super) fn check_mode(&self, loaded: &LoadedConfig) -> Result<(), OpenError> {
         let is_full = loaded.config.permissions.mode == Some(PermissionMode::Full);
         match self.full_mode_refusal(PermissionMode::Full) {
@@ -132,7 +127,7 @@ impl CompatibleOptions {
         }
     }
 
-    /// Whether the settings of the project are read, and those of the user's Claude Code.
+    /// Whether to read the settings of the project, and those of the user's Claude Code.
     pub(super) fn selected_sources(&self) -> Result<(bool, bool), OpenError> {
         let Some(sources) = &self.setting_sources else { return Ok((true, true)) };
         let names: Vec<&str> = split_list(sources).collect();
@@ -145,7 +140,6 @@ impl CompatibleOptions {
         Ok((of_project, names.contains(&"user")))
     }
 
-    /// What the options mean for the configuration.
     pub(super) fn config_overrides(&self) -> Result<ConfigOverrides, OpenError> {
         let mut meaning = ConfigOverrides::default();
         let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings)?;
@@ -179,7 +173,7 @@ impl CompatibleOptions {
         Ok(meaning)
     }
 
-    /// What the options mean for the session; `denied`: the tools of --disallowedTools without a pattern.
+    /// `denied`: the tools of --disallowedTools without a pattern.
     pub(in crate::cli) fn session_overrides(
         &self,
         denied: Vec<String>,
@@ -204,7 +198,6 @@ impl CompatibleOptions {
         Ok(of_session)
     }
 
-    /// The prompts that --system-prompt replaces.
     pub(super) fn prompt_overrides(&self) -> Result<BTreeMap<String, String>, OpenError> {
         let text = match (&self.system_prompt, &self.system_prompt_file) {
             (Some(text), _) => text.clone(),
@@ -214,7 +207,7 @@ impl CompatibleOptions {
         Ok(system_prompt_overrides(text))
     }
 
-    /// The addition to the system prompt; `given`: that of --append-system-prompt.
+    /// `given`: that of --append-system-prompt.
     pub(in crate::cli) fn system_prompt_addition(
         &self,
         given: Option<&String>,
@@ -225,7 +218,6 @@ impl CompatibleOptions {
         }
     }
 
-    /// Adds the MCP servers to the configuration.
     pub(super) fn add_servers(&self, loaded: &mut LoadedConfig) -> Result<(), OpenError> {
         let given = self.mcp_config_servers()?;
         let servers = &mut loaded.config.mcp.servers;
@@ -236,12 +228,12 @@ impl CompatibleOptions {
         Ok(())
     }
 
-    /// The names of servers that are in the program that started this one.
+    /// Servers in the program that started this one.
     pub(in crate::cli) fn host_servers(&self) -> Result<Vec<String>, OpenError> {
         Ok(self.mcp_config_servers()?.host_servers)
     }
 
-    /// Tells that nobody serves the servers in the program: it does not drive the session.
+    /// Warns about servers in a program that does not drive the session.
     pub(in crate::cli) fn warn_without_host(&self) -> Result<(), OpenError> {
         let names = self.host_servers()?;
         if !names.is_empty() {
@@ -267,13 +259,11 @@ impl CompatibleOptions {
     }
 }
 
-/// The prompts that a system prompt of the user replaces.
 pub(in crate::cli) fn system_prompt_overrides(text: String) -> BTreeMap<String, String> {
     let prompts = [("system/decision.md", text), ("system/recovery.md", String::new())];
     prompts.map(|(name, text)| (name.to_owned(), text)).into()
 }
 
-/// A warning about names of tools that do not exist.
 pub(super) fn unknown_tools_warning(names: &[String], option: &str) -> Option<String> {
     let mut names = names.to_vec();
     names.sort();
@@ -282,12 +272,12 @@ pub(super) fn unknown_tools_warning(names: &[String], option: &str) -> Option<St
         .then(|| format!("{option}: there are no such tools here: {}", names.join(", ")))
 }
 
-/// The words of a list, which commas or blanks separate.
+/// Commas or blanks separate the words.
 pub(super) fn split_list(list: &str) -> impl Iterator<Item = &str> {
     list.split(|char: char| char == ',' || char.is_whitespace()).filter(|word| !word.is_empty())
 }
 
-/// The JSON of an option's value, which is the text itself or a file; with the file's name for messages.
+/// The value is the text itself or a file. Also returns the file's name, for messages.
 pub(in crate::cli) fn read_json(given: &str) -> Result<(Json, String), String> {
     let trimmed = given.trim();
     let (text, place) = if trimmed.starts_with(['{', '[']) {
@@ -296,7 +286,7 @@ pub(in crate::cli) fn read_json(given: &str) -> Result<(Json, String), String> {
         let text = disk::read_small_text(Path::new(given));
         (text.map_err(|error| format!("{given}: {error}"))?, format!("{given}: "))
     };
-    // (Files of other systems may begin with a byte order mark.)
+    // Files of other systems may begin with a byte order mark.
     match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
         Ok(json) => Ok((json, place)),
         Err(error) => Err(format!("{place}{error}; give JSON, or the path of a file with JSON")),

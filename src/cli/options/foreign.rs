@@ -4,7 +4,6 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::OpenError;
 
-/// What follows the option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OptionValue {
     Absent,
@@ -13,24 +12,22 @@ enum OptionValue {
     Optional,
 }
 
-/// What is done about an option.
 #[derive(Clone, Copy)]
 enum OptionHandling {
     /// Nothing changes without it.
     Ignore,
-    /// Named, with the reason.
+    /// The reason.
     Warn(&'static str),
-    /// Ignoring it would change the result.
+    /// Ignoring the option would change the result.
     Reject(&'static str),
 }
 
 use OptionHandling::{Ignore, Reject, Warn};
 
-/// Mode full may be chosen while the session runs.
 const ALLOWS_FULL: &str = "allow-dangerously-skip-permissions";
 
 const FOREIGN_OPTIONS: &[(&str, OptionValue, OptionHandling)] = &[
-    // It says whether a program may choose the mode later.
+    // The option says whether a program may choose the mode later.
     (ALLOWS_FULL, OptionValue::Absent, Ignore),
     // The first line of the program is always awaited.
     ("await-initialize", OptionValue::Absent, Ignore),
@@ -87,17 +84,16 @@ const FOREIGN_OPTIONS: &[(&str, OptionValue, OptionHandling)] = &[
     ),
 ];
 
-/// Those that were given.
+/// Names of the options on the command line.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct ForeignOptions(Vec<&'static str>);
 
 impl ForeignOptions {
-    /// Mode full may be chosen while the session runs.
     pub(super) fn allows_full(&self) -> bool {
         self.0.contains(&ALLOWS_FULL)
     }
 
-    /// Names those that do nothing; an error for those that would be missed.
+    /// Warns about options without effect; an error for those whose effect would be missed.
     pub(in crate::cli) fn check(&self) -> Result<(), OpenError> {
         let mut ignored = Vec::new();
         for (name, _, answer) in FOREIGN_OPTIONS.iter().filter(|(name, ..)| self.0.contains(name)) {
@@ -122,7 +118,7 @@ impl Args for ForeignOptions {
             let arg = Arg::new(*name).long(*name).hide(true);
             command.arg(match value {
                 OptionValue::Absent => arg.action(ArgAction::SetTrue),
-                // (The last one counts, as it does there.)
+                // The last one counts, as in Claude Code.
                 OptionValue::Required => arg.action(ArgAction::Append).allow_hyphen_values(true),
                 OptionValue::Optional => arg
                     .action(ArgAction::Append)

@@ -12,11 +12,9 @@ use agent_permission::{ClaudeRule, RuleAction};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::hook::claude_names::native_tool_name;
 
-/// A mode from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct PermissionModeArg {
     pub(in crate::cli) mode: PermissionMode,
-    /// In this mode the user may be asked.
     pub(in crate::cli) asks: bool,
 }
 
@@ -47,19 +45,17 @@ impl ValueEnum for PermissionModeArg {
     }
 }
 
-/// What lists of rules mean here.
 #[derive(Debug, Default)]
 pub(super) struct TranslatedRules {
-    /// Rules in our syntax.
+    /// In our syntax.
     pub(super) rules: Vec<String>,
-    /// Tools that are named without a pattern.
+    /// Tools without a pattern.
     pub(super) whole_tools: Vec<String>,
-    /// Names of tools that do not exist here.
     pub(super) unknown_tools: Vec<String>,
 }
 
-/// The rules in these texts, each with one or several of them. A deny rule without a pattern removes a tool of ours,
-/// which is no rule.
+/// Each text has one or several rules. A deny rule without a pattern removes a tool of ours: it is
+/// no rule.
 pub(super) fn translate_rules(
     texts: &[String],
     verb: RuleAction,
@@ -85,13 +81,13 @@ pub(super) fn translate_rules(
     Ok(given)
 }
 
-/// Adds the rules of settings files that restrict, in our syntax. One that cannot be used is a warning.
+/// In our syntax. A rule that cannot be used is a warning.
 pub(super) fn apply_restrictions(loaded: &mut LoadedConfig) {
     for (list, text, origin) in std::mem::take(&mut loaded.foreign_rules) {
         let verb = if list == "deny" { RuleAction::Deny } else { RuleAction::Ask };
         match translate_rules(std::slice::from_ref(&text), verb, list) {
             Ok(TranslatedRules { rules, whole_tools: bare, unknown_tools: _ }) => {
-                // (A server's tools are in the rules already.)
+                // A server's tools are in the rules already.
                 let is_whole =
                     |tool: &String| verb == RuleAction::Deny && !tool.starts_with("mcp__");
                 for rule in rules.into_iter().chain(bare.into_iter().filter(is_whole)) {
@@ -107,12 +103,12 @@ pub(super) fn apply_restrictions(loaded: &mut LoadedConfig) {
 }
 
 impl ToolOptions {
-    /// Nobody is asked, whoever is there.
+    /// The user gets no questions, even at a terminal.
     pub(in crate::cli) fn is_unattended(&self) -> bool {
         self.permission_mode.is_some_and(|given| !given.asks)
     }
 
-    /// The rules in the syntax of Claude Code, with the key of the configuration and the option.
+    /// In the syntax of Claude Code, with the key of the configuration and the option.
     fn foreign_rules(&self) -> [(&[String], RuleAction, &'static str, &'static str); 2] {
         [
             (&self.allowed_tools, RuleAction::Allow, "permissions.allow", ALLOWED_TOOLS),
@@ -120,8 +116,8 @@ impl ToolOptions {
         ]
     }
 
-    /// The rules in our syntax, as settings. A session is without tools that are refused as a
-    /// whole; a single call of them is refused.
+    /// In our syntax. A session lacks tools that are refused as a whole; a single call of them is
+    /// refused.
     pub(super) fn rule_settings(&self, is_single_call: bool) -> Result<Vec<Setting>, OpenError> {
         let mut all = Vec::new();
         for (texts, verb, key, option) in self.foreign_rules() {
@@ -138,12 +134,10 @@ impl ToolOptions {
         Ok(all)
     }
 
-    /// Fails if they are no rules.
     pub(in crate::cli) fn check_rules(&self) -> Result<(), OpenError> {
         self.unknown_tool_warnings().map(drop)
     }
 
-    /// Warnings about rules for tools that do not exist.
     pub(super) fn unknown_tool_warnings(&self) -> Result<Vec<String>, OpenError> {
         let mut warnings = Vec::new();
         for (texts, verb, _, option) in self.foreign_rules() {
@@ -153,7 +147,6 @@ impl ToolOptions {
         Ok(warnings)
     }
 
-    /// What these options and the compatible ones mean for the session alone.
     pub(in crate::cli) fn session_overrides(
         &self,
         compatible: &CompatibleOptions,
@@ -166,7 +159,7 @@ impl ToolOptions {
     }
 }
 
-/// The tools of `--tools`, and names that do not exist here; `None`: all.
+/// Also returns names that do not exist here. `None`: all tools.
 pub(super) fn parse_tool_list(texts: &[String]) -> (Option<Vec<String>>, Vec<String>) {
     if texts.is_empty() {
         return (None, Vec::new());
@@ -176,7 +169,7 @@ pub(super) fn parse_tool_list(texts: &[String]) -> (Option<Vec<String>>, Vec<Str
         return (None, Vec::new());
     }
     let own = names.into_iter().map(|name| native_tool_name(name).to_owned());
-    // (They say nothing about servers.)
+    // The option does not concern servers.
     let own = own.filter(|name| !name.starts_with("mcp__"));
     let (known, unknown) = own.partition(|name| app::tool_names().any(|tool| tool == name));
     (Some(known), unknown)

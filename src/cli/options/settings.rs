@@ -11,7 +11,7 @@ use crate::config::{Hook, SETTINGS, hooks_of_settings};
 use agent_permission::RuleAction;
 
 const SETTINGS_OPTION: &str = SETTINGS;
-/// Settings that only restrict.
+/// Settings that do not restrict are ignored.
 const MANAGED_OPTION: &str = "--managed-settings";
 
 /// The key of `permissions` with the value `disable`.
@@ -19,29 +19,23 @@ const DISABLES_FULL: &str = "disableBypassPermissionsMode";
 /// Keys of `permissions` that only restrict.
 const RESTRICTING: [&str; 3] = ["deny", "ask", DISABLES_FULL];
 
-/// What settings mean here.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeSettings {
-    /// Keys of the configuration.
     pub(super) values: Vec<(String, Value)>,
-    /// Tools that are denied as a whole.
+    /// Denied as a whole.
     pub(super) denied_tools: Vec<String>,
     pub(super) add_dirs: Vec<PathBuf>,
-    /// Variables in the environment of commands.
+    /// In the environment of commands.
     pub(super) variables: Vec<(String, String)>,
     pub(super) hooks: Vec<Hook>,
-    /// Nobody is asked.
     pub(super) is_unattended: bool,
-    /// Nobody may choose mode full.
     pub(super) disables_full: bool,
-    /// Settings that mean nothing here.
     pub(super) ignored: Vec<String>,
-    /// Names of tools that do not exist here.
     pub(super) unknown_tools: Vec<String>,
 }
 
 impl ClaudeSettings {
-    /// Reads these settings; the last ones count. Managed ones only restrict.
+    /// The last ones count. Managed settings only restrict.
     pub(super) fn parse(all: &[String], managed: &[String]) -> Result<Self, OpenError> {
         let mut given = Self::default();
         let all = all.iter().map(|one| (SETTINGS_OPTION, one));

@@ -1,4 +1,4 @@
-//! Hooks that live in the program: it names them in `initialize`, and is asked by their ids.
+//! Hooks that run in the program: `initialize` contains them, and requests name them by their ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::app::{Callback, HookSet, OpenError};
 use crate::config::Matcher;
 use agent_protocol::hook::HookEvent;
 
-/// The time limit of a hook without one.
+/// For a hook without a limit.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
-/// The request has ended by then.
+/// The request ends before the limit of the hook, which is longer by this.
 const EXTRA_TIME: Duration = Duration::from_secs(5);
-/// What a matcher wants to happen if its hook fails, besides nothing.
+/// Reaction to a failed hook.
 const BLOCKS: &str = "block";
 
-/// The hooks of `initialize`; `None` if there are none.
+/// `None` if `initialize` has none.
 pub(super) fn program_hooks(
     introduction: Option<&Value>,
     program: &Program,
@@ -39,7 +39,7 @@ pub(super) fn program_hooks(
             let timeout = matcher["timeout"].as_f64().filter(|seconds| *seconds > 0.0);
             let timeout = timeout.and_then(|it| Duration::try_from_secs_f64(it).ok());
             let timeout = timeout.unwrap_or(DEFAULT_TIMEOUT);
-            // (An unknown value is the stricter one.)
+            // An unknown value is the stricter one.
             let blocks = matcher["onFailure"].as_str().is_some_and(|it| it != "continue");
             for id in matcher["hookCallbackIds"].as_array().into_iter().flatten() {
                 let id = id.as_str().unwrap_or_default().to_owned();
@@ -51,7 +51,7 @@ pub(super) fn program_hooks(
     Ok(Some(Arc::new(hooks)))
 }
 
-/// Asks the program; `blocks`: a hook that fails blocks what it is asked about.
+/// `blocks`: a failed hook blocks the call.
 fn program_callback(id: String, program: Program, timeout: Duration, blocks: bool) -> Callback {
     Box::new(move |input| {
         let request = json!({
@@ -74,7 +74,7 @@ fn program_callback(id: String, program: Program, timeout: Duration, blocks: boo
     })
 }
 
-/// The answer of the program. A request that nobody waits for any more is withdrawn.
+/// Withdraws the request when the answer is no longer needed.
 async fn ask_program(
     program: &Program,
     request: &Value,
@@ -90,7 +90,7 @@ async fn ask_program(
 
     let (sender, answer) = oneshot::channel();
     let id = program.ask(request, timeout, move |answer| {
-        // (Nobody waits any more after an interrupt.)
+        // After an interrupt there is no receiver.
         _ = sender.send(answer);
     });
     let _open = WithdrawOnDrop(program, id);

@@ -1,4 +1,4 @@
-//! Takes what a program sends while the session is busy.
+//! Receives what a program sends while the session is busy.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -13,21 +13,19 @@ use super::{compact_focus, register_and_expand};
 use agent_protocol::control::{Interrupt, SessionControl};
 use agent_protocol::custom_command::CustomCommand;
 
-/// Takes what the program sends.
 pub(super) struct Inbox {
     pub(super) control: SessionControl,
     pub(super) handler: RequestHandler,
     pub(super) status: SharedStatus,
     pub(super) commands: Vec<CustomCommand>,
-    /// What waits for the idle session, in order.
+    /// For the idle session, in order.
     pub(super) queued_input: VecDeque<ProgramInput>,
     /// Requests for the idle session that do not wait for messages.
     pub(super) deferred: VecDeque<(String, DeferredRequest)>,
 }
 
 impl Inbox {
-    /// Takes input until the work is done. The end of the program interrupts the work. `is_turn`: a turn runs, and
-    /// messages reach it.
+    /// The end of the program interrupts the work. `is_turn`: a turn runs, and messages reach it.
     pub(super) async fn run_until_done<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -67,7 +65,7 @@ impl Inbox {
                 ));
             }
             ProgramInput::Request(request) if request.is_interrupt() => self.interrupt(&request),
-            // Messages that wait came before it.
+            // Queued messages came before the request.
             ProgramInput::Request(request) if !is_turn && request.needs_idle() => {
                 self.queued_input.push_back(ProgramInput::Request(request));
             }
@@ -92,10 +90,10 @@ impl Inbox {
         self.handler.answer(&request.id, Ok(answer));
     }
 
-    /// The ids of messages that no turn has taken yet, as far as the program gave them some.
+    /// Messages that no turn has taken yet; those without an id are left out.
     fn queued_ids(&self) -> Vec<String> {
-        let known = lock_status(&self.status);
-        let sent = known.undelivered.iter().filter_map(|sent| sent.uuid.clone());
+        let status = lock_status(&self.status);
+        let sent = status.undelivered.iter().filter_map(|sent| sent.uuid.clone());
         let later = self.queued_input.iter().filter_map(|input| match input {
             ProgramInput::Message(message) => message.uuid.clone(),
             ProgramInput::Refused { .. } | ProgramInput::Request(_) => None,

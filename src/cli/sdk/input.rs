@@ -1,4 +1,4 @@
-//! What the program sends: one JSON object per line.
+//! The input from the program: one JSON object per line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,22 +13,18 @@ use crate::cli::user_message::{self, MAX_TEXT};
 use agent_protocol::directives::UserInput;
 use agent_protocol::shorten;
 
-/// Limit of what waits for the session, in bytes: a program may write faster than it works.
+/// Bytes that may wait for the session: a program may write faster than the session works.
 const MAX_WAITING: usize = MAX_LINE;
-/// What may be refused beyond that, before lines are ignored.
+/// Further bytes that may be refused before lines are ignored.
 const MAX_REFUSED: usize = 1 << 20;
 
-/// One line of the program.
 pub(super) enum ProgramInput {
-    /// A message of the user.
     Message(ProgramMessage),
-    /// A message that cannot be used, and why.
     Refused { why: String, _share: InputShare },
-    /// A control request.
     Request(ControlRequest),
 }
 
-/// What waits for the session, in bytes of its lines.
+/// Bytes of the lines that wait for the session.
 #[derive(Clone, Default)]
 struct InputBudget(Arc<AtomicUsize>);
 
@@ -37,7 +33,7 @@ struct InputBudget(Arc<AtomicUsize>);
 pub(super) struct InputShare(InputBudget, usize);
 
 impl InputBudget {
-    /// A share of this size; `None` if more than `limit` waited then.
+    /// `None` if more than `limit` bytes would wait.
     fn reserve(&self, size: usize, limit: usize) -> Option<InputShare> {
         let share = InputShare(self.clone(), size);
         let before = self.0.fetch_add(size, Ordering::Relaxed);
@@ -51,29 +47,27 @@ impl Drop for InputShare {
     }
 }
 
-/// A message of the user.
 #[derive(Default)]
 pub(super) struct ProgramMessage {
     pub(super) input: UserInput,
-    /// The id that the program gave it.
+    /// Set by the program.
     pub(super) uuid: Option<String>,
-    /// It waits until the running turn has ended.
+    /// The message waits until the running turn has ended.
     pub(super) is_deferred: bool,
-    /// As it was sent.
+    /// As sent.
     pub(super) content: Value,
-    /// It was sent to a turn that ended before it was delivered.
+    /// The message was sent to a turn that ended before its delivery.
     pub(super) is_redelivered: bool,
     pub(super) share: InputShare,
 }
 
 impl ProgramMessage {
-    /// A message that the last turn did not take.
+    /// For a message that the last turn did not take.
     pub(super) fn redelivered(input: UserInput) -> Self {
         Self { input, is_redelivered: true, ..Self::default() }
     }
 }
 
-/// A control request.
 pub(super) struct ControlRequest {
     pub(super) id: String,
     pub(super) body: Value,
@@ -81,18 +75,16 @@ pub(super) struct ControlRequest {
 }
 
 impl ControlRequest {
-    /// It ends the running turn.
     pub(super) fn is_interrupt(&self) -> bool {
         self.body["subtype"] == "interrupt"
     }
 
-    /// It needs the idle session.
     pub(super) fn needs_idle(&self) -> bool {
         self.body["subtype"] == "set_model" || self.body["subtype"] == "rewind_files"
     }
 }
 
-/// Reads standard input in a thread of its own, until its end. Answers to our requests go directly to `program`.
+/// Reads in a thread of its own. Answers to our requests go directly to `program`.
 pub(super) fn spawn_reader(program: Program) -> std::io::Result<UnboundedReceiver<ProgramInput>> {
     let (sender, receiver) = unbounded_channel();
     let read = move || {
@@ -163,7 +155,7 @@ impl InputReader {
     fn queue_request(&self, message: &Value, size: usize) {
         let id = message["request_id"].as_str().unwrap_or_default().to_owned();
         let request = &message["request"];
-        // (An interrupt is accepted even above the limit.)
+        // An interrupt is accepted even above the limit.
         let limit = if request["subtype"] == "interrupt" { usize::MAX } else { MAX_WAITING };
         match self.budget.reserve(size, limit) {
             Some(share) => {
@@ -187,7 +179,7 @@ fn overflow_message() -> String {
     format!("more than {} MB of input wait for the session", MAX_WAITING >> 20)
 }
 
-/// A message of the user: its content is a text, or blocks of text and images.
+/// The content is a text, or blocks of text and images.
 fn parse_user_message(given: &Value) -> Result<ProgramMessage, String> {
     let content = &given["message"]["content"];
     let (mut texts, mut images) = (Vec::new(), Vec::new());
@@ -217,7 +209,7 @@ fn parse_user_message(given: &Value) -> Result<ProgramMessage, String> {
         return Err("an empty message".to_owned());
     }
     let mut input = UserInput { images, ..UserInput::default() };
-    // What the program composed is not searched for mentions and commands.
+    // Text that the program composed is not searched for mentions and commands.
     if given["client_composed"] == true {
         input.push_pasted(&text);
     } else {

@@ -1,8 +1,8 @@
 //! `--input-format stream-json`: a program drives the session through standard input and output, with the control
 //! protocol of the Claude Agent SDK (`docs/INTEGRATION.md`).
 //!
-//! A thread reads what the program sends. Answers to our requests go from there to whoever asked; everything else goes
-//! through one channel to this loop.
+//! A thread reads the input. Answers to our requests go directly to the requests; everything else
+//! goes through one channel to this loop.
 
 mod hooks;
 mod inbox;
@@ -43,10 +43,8 @@ use state_reporter::StateReporter;
 /// How long the exit waits for distillation: the program waits for the exit.
 const DISTILLATION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the exit waits for tasks that the program stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a session waits for the MCP servers in the program.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &RunArgs) -> u8 {
@@ -96,7 +94,7 @@ async fn serve_program(
     (program, mut input): (&Program, UnboundedReceiver<ProgramInput>),
     output: &Output,
 ) -> u8 {
-    // What the program says first decides how the session is opened.
+    // The first input decides how the session is opened.
     let Some(first) = next_input(&mut input, program, control).await else { return 0 };
     let introduces = match &first {
         ProgramInput::Request(ControlRequest { id, body: asked, .. })
@@ -136,7 +134,7 @@ async fn serve_program(
     ending.exit_code()
 }
 
-/// The next input; `None` at its end, or if the program or this one ends.
+/// `None` at the end of the input, or if the program or this one ends.
 async fn next_input(
     input: &mut UnboundedReceiver<ProgramInput>,
     program: &Program,
@@ -149,7 +147,6 @@ async fn next_input(
     }
 }
 
-/// A session that a program drives.
 struct DrivenSession {
     session: Session,
     options: Options,
@@ -167,37 +164,37 @@ async fn open_session(
     let mut options = run::session_options(args, PermissionMode::Ask)?;
     apply_introduction(&mut options, introduction)?;
     let config = &options.config.config;
-    let patience = agent_protocol::settings::parse_duration(&config.limits.answer_timeout);
-    let patience = patience.map_err(OpenError::Usage)?;
+    let answer_timeout = agent_protocol::settings::parse_duration(&config.limits.answer_timeout);
+    let answer_timeout = answer_timeout.map_err(OpenError::Usage)?;
     let senders = ServerSenders::default();
     let named = args.compatible.host_servers()?;
-    let servers = servers::server_settings(introduction, &named, patience, program, &senders);
+    let servers = servers::server_settings(introduction, &named, answer_timeout, program, &senders);
     let host_servers: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     options.host_servers = servers;
     options.hooks = hooks::program_hooks(introduction, program)?;
-    let known = SharedStatus::default();
+    let status = SharedStatus::default();
     let begun = options.config.config.permissions.mode.unwrap_or(options.default_mode);
-    lock_status(&known).full_mode_refusal = args.compatible.full_mode_refusal(begun);
+    lock_status(&status).full_mode_refusal = args.compatible.full_mode_refusal(begun);
     let tools = Arc::new(OnceLock::new());
     let lines = StreamJson::for_program(Box::new(output.clone()), Arc::clone(&tools));
-    let face = ProgramSink {
+    let sink = ProgramSink {
         lines: lines.with_options(args.further_lines()),
         program: program.clone(),
         control: control.clone(),
-        status: Arc::clone(&known),
+        status: Arc::clone(&status),
         root: options.root.clone(),
-        answer_timeout: patience,
+        answer_timeout,
         repeats_messages: args.replay_user_messages,
         open_requests: HashMap::new(),
     };
-    let faces: Vec<Box<dyn Sink>> = vec![Box::new(face)];
-    let opening = Box::pin(Session::open(options.clone(), control.clone(), faces));
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(sink)];
+    let opening = Box::pin(Session::open(options.clone(), control.clone(), sinks));
     let session = tokio::select! {
         opened = opening => opened?,
         never = program.expire_requests() => match never {},
     };
-    // (A resumed one begins in the mode in which it ended.)
-    lock_status(&known).full_mode_refusal =
+    // A resumed session begins in the mode in which it ended.
+    lock_status(&status).full_mode_refusal =
         args.compatible.full_mode_refusal(session.apply_requested_mode());
     for notice in &session.notices {
         agent_ui::print_notice(notice);
@@ -208,33 +205,36 @@ async fn open_session(
         never = program.expire_requests() => match never {},
     }
     if let Some(servers) = session.servers() {
-        let known = servers.tools(ToolScope::default());
-        _ = tools.set(known.iter().map(|tool| tool.spec().name.to_string()).collect());
+        let available = servers.tools(ToolScope::default());
+        _ = tools.set(available.iter().map(|tool| tool.spec().name.to_string()).collect());
     }
     let prompts = &options.config.prompts;
     let (commands, _) = app::own_commands(&options.root, options.dirs.as_ref(), prompts, |_| false);
     let has_hooks = introduction.is_some_and(|it| it["hooks"].is_object());
     let introduction = requests::initialize_response(&session, &options, &commands, has_hooks);
-    let desk =
-        RequestHandler::new(&session, introduction, (program.clone(), Arc::clone(&known)), senders);
-    let states = StateReporter::from_env(session.id());
+    let handler = RequestHandler::new(
+        &session,
+        introduction,
+        (program.clone(), Arc::clone(&status)),
+        senders,
+    );
+    let reporter = StateReporter::from_env(session.id());
     Ok(DrivenSession {
         inbox: Inbox {
             control: control.clone(),
-            handler: desk,
+            handler,
             commands,
-            status: known,
+            status,
             queued_input: VecDeque::new(),
             deferred: VecDeque::new(),
         },
         session,
         options,
-        state_reporter: states,
+        state_reporter: reporter,
         last_ending: Ending::Completed,
     })
 }
 
-/// What `initialize` says about the session.
 fn apply_introduction(
     options: &mut Options,
     introduction: Option<&Value>,
@@ -264,7 +264,7 @@ fn apply_introduction(
     Ok(())
 }
 
-/// Waits for the servers in the program: their tools are those of the first request.
+/// The first request to the model needs their tools.
 async fn wait_for_servers(session: &Session, names: &[String]) {
     for name in names {
         if let Some(servers) = session.servers() {
@@ -274,7 +274,6 @@ async fn wait_for_servers(session: &Session, names: &[String]) {
 }
 
 impl DrivenSession {
-    /// Works until the program sends nothing any more, or ends.
     async fn run(&mut self, input: &mut UnboundedReceiver<ProgramInput>) -> Ending {
         loop {
             while let Some((id, deferred)) = self.inbox.deferred.pop_front() {
@@ -323,21 +322,20 @@ impl DrivenSession {
         }
     }
 
-    /// Carries out a request that needs the idle session. An interrupt ends it.
+    /// The request needs the idle session. An interrupt ends it.
     async fn run_deferred(
         &mut self,
         deferred: DeferredRequest,
         input: &mut UnboundedReceiver<ProgramInput>,
     ) -> Result<Value, String> {
         let control = self.session.control().clone();
-        let known = SharedStatus::clone(&self.inbox.status);
-        let carrying = perform_deferred(&mut self.session, &self.options, &known, deferred);
+        let status = SharedStatus::clone(&self.inbox.status);
+        let carrying = perform_deferred(&mut self.session, &self.options, &status, deferred);
         let done = self.inbox.run_until_done(Box::pin(carrying), input, false).await;
         control.begin_turn();
         done
     }
 
-    /// Replaces the older part of the conversation by a summary.
     async fn compact(&mut self, focus: String, input: &mut UnboundedReceiver<ProgramInput>) {
         let program = self.inbox.handler.program.clone();
         self.state_reporter.report(&program, "running");
@@ -353,7 +351,7 @@ impl DrivenSession {
         self.state_reporter.report(&program, "idle");
     }
 
-    /// Works on these messages together, and on those that are sent meanwhile.
+    /// Includes messages that are sent meanwhile.
     async fn run_turn(
         &mut self,
         mut messages: Vec<ProgramMessage>,
@@ -370,7 +368,7 @@ impl DrivenSession {
             let finished =
                 self.inbox.run_until_done(Box::pin(self.session.run(message)), input, true).await;
             self.last_ending = match finished.ending {
-                // It is what the program wanted.
+                // The program requested the interrupt.
                 Ending::Interrupted => Ending::Completed,
                 ending => ending,
             };
@@ -387,7 +385,6 @@ impl DrivenSession {
         }
     }
 
-    /// The message for the model; its id is remembered.
     fn register_message(&self, message: ProgramMessage) -> UserInput {
         if message.is_redelivered {
             message.input
@@ -397,14 +394,14 @@ impl DrivenSession {
     }
 
     async fn close(mut self) {
-        // (A program that closed its input may still read the answers.)
+        // A program that closed its input may still read the answers.
         _ = tokio::time::timeout(STOP_TIMEOUT, self.inbox.handler.finish_stops()).await;
         self.session.finish_distillation(DISTILLATION_TIMEOUT).await;
         self.session.close().await;
     }
 }
 
-/// What follows the command `/compact`, if the message is that.
+/// `None` if the message is not the command `/compact`.
 fn compact_focus(message: &ProgramMessage) -> Option<&str> {
     let input = &message.input;
     let is_plain = input.pasted.is_empty() && input.images.is_empty() && !message.is_redelivered;
@@ -412,14 +409,14 @@ fn compact_focus(message: &ProgramMessage) -> Option<&str> {
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
 }
 
-/// The message for the model, with the text of the command that it names; its id is remembered.
+/// With the text of the command that the message names. Remembers the message's id.
 fn register_and_expand(
-    known: &SharedStatus,
+    status: &SharedStatus,
     commands: &[CustomCommand],
     message: ProgramMessage,
 ) -> UserInput {
     let ProgramMessage { input, uuid, content, share, .. } = message;
-    lock_status(known).undelivered.push_back(UndeliveredMessage { uuid, content, _share: share });
+    lock_status(status).undelivered.push_back(UndeliveredMessage { uuid, content, _share: share });
     let line = input.text.strip_prefix('/').filter(|_| input.pasted.is_empty());
     let Some(line) = line else { return input };
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

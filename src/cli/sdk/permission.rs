@@ -1,4 +1,4 @@
-//! Questions about calls: asks the program, and understands its answer.
+//! Permission for calls: requests to the program, and its answers.
 
 use std::path::Path;
 
@@ -17,7 +17,6 @@ use agent_protocol::hook::json::claude_mode_name;
 use agent_protocol::terminal_escape::escape_literal;
 use agent_protocol::tool::Effect;
 
-/// The request that asks about a call in the project at `root`.
 pub(super) fn permission_request(event: &Event, root: &Path) -> Value {
     let EventBody::PermissionRequested { call, tool, input, effect, reason, grants, .. } =
         &event.body
@@ -41,7 +40,6 @@ pub(super) fn permission_request(event: &Event, root: &Path) -> Value {
     request
 }
 
-/// What an answer can grant for the session.
 fn suggestions(grant: &Grant) -> Vec<Value> {
     match grant {
         Grant::Rules(rules) => vec![json!({
@@ -58,10 +56,10 @@ fn suggestions(grant: &Grant) -> Vec<Value> {
     }
 }
 
-/// `Bash(cargo test *)`: the tool and the content.
+/// `Bash(cargo test *)`: tool and content.
 fn rule_as_json(rule: &str) -> Value {
     match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
-        // (A path from the root of the file system begins with `//` in Claude Code.)
+        // A path from the root of the file system begins with `//` in Claude Code.
         Some((tool, content)) if content.starts_with('/') => {
             json!({"toolName": tool, "ruleContent": format!("/{content}")})
         }
@@ -70,10 +68,10 @@ fn rule_as_json(rule: &str) -> Value {
     }
 }
 
-/// A call that the program was asked about.
 pub(super) struct ShownCall {
     call: String,
-    /// Each argument that it was shown: our name, its name, and the value, in which secrets are masked.
+    /// Each argument of the request: our name, its name, and the value, in which secrets are
+    /// masked.
     input: Vec<(String, String, Value)>,
 }
 
@@ -90,7 +88,7 @@ impl ShownCall {
         Self { call: call.clone(), input: shown.collect() }
     }
 
-    /// What the program changed; `None`: nothing.
+    /// `None` if the program changed nothing.
     fn changed_input(&self, mut updated: Object) -> Option<ChangedInput> {
         let mut changed = ChangedInput::default();
         for (name, its_name, shown) in &self.input {
@@ -108,11 +106,10 @@ impl ShownCall {
         (!is_same).then_some(changed)
     }
 
-    /// Passes the program's answer on.
     pub(super) fn handle_answer(
         &self,
         control: &SessionControl,
-        known: &SharedStatus,
+        status: &SharedStatus,
         answer: Result<Value, String>,
     ) {
         let call = &self.call;
@@ -135,7 +132,7 @@ impl ShownCall {
                     .answer_approval(call, ApprovalDecision::Reject(Some(why.to_owned())));
             }
         }
-        let (rules, mode) = parse_grants(&answer["updatedPermissions"], known);
+        let (rules, mode) = parse_grants(&answer["updatedPermissions"], status);
         let changed =
             answer["updatedInput"].as_object().and_then(|input| self.changed_input(input.clone()));
         let approval = match changed {
@@ -160,8 +157,8 @@ impl ShownCall {
     }
 }
 
-/// The rules and the mode that the program grants. What a session cannot grant is named once on standard error.
-fn parse_grants(updates: &Value, known: &SharedStatus) -> (Vec<String>, Option<PermissionMode>) {
+/// A rule or mode that a session cannot grant is named once on standard error.
+fn parse_grants(updates: &Value, status: &SharedStatus) -> (Vec<String>, Option<PermissionMode>) {
     let (mut rules, mut mode) = (Vec::new(), None);
     for update in updates.as_array().into_iter().flatten() {
         match update["type"].as_str() {
@@ -177,7 +174,7 @@ fn parse_grants(updates: &Value, known: &SharedStatus) -> (Vec<String>, Option<P
             }
             Some("setMode") => {
                 let name = update["mode"].as_str().unwrap_or_default();
-                match lock_status(known).parse_mode(name) {
+                match lock_status(status).parse_mode(name) {
                     Ok(granted) => mode = Some(granted),
                     Err(why) => {
                         agent_ui::print_notice(&format!("a permission update is ignored: {why}"));
@@ -195,7 +192,7 @@ fn parse_grants(updates: &Value, known: &SharedStatus) -> (Vec<String>, Option<P
     (rules, mode)
 }
 
-/// A rule in the syntax of Claude Code as rules of ours.
+/// From the syntax of Claude Code to ours.
 fn translate_rule(rule: &Value) -> Result<Vec<String>, String> {
     let tool = rule["toolName"].as_str().ok_or("a rule without toolName")?;
     let text = match rule["ruleContent"].as_str() {

@@ -1,4 +1,4 @@
-//! The program at the other end: the requests that it has not answered yet.
+//! The program at the other end, and the requests that it has not answered yet.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,37 +12,34 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::stdout::Output;
 use agent_host::exec::seconds;
 
-/// Takes the answer to a request, or why there is none. Called once, in any thread.
+/// Receives the answer, or why there is none. Called once, in any thread.
 type AnswerCallback = Box<dyn FnOnce(Result<Value, String>) + Send>;
 
-/// The program. Copies share it.
+/// Copies share the state.
 #[derive(Clone)]
 pub(super) struct Program(Arc<Inner>);
 
 struct Inner {
     open: Mutex<OpenRequests>,
-    /// Another request waits for its answer.
     has_new: Notify,
     output: Output,
 }
 
-/// The requests without an answer.
 #[derive(Default)]
 struct OpenRequests {
     n_sent: u64,
     waiting: HashMap<String, PendingRequest>,
-    /// It sends nothing any more.
     is_closed: bool,
 }
 
 struct PendingRequest {
     on_answer: AnswerCallback,
     deadline: (Instant, Duration),
-    /// What it passes on, if it is a message of someone else.
+    /// `None`: the request is our own.
     forwarded: Option<ForwardedRequest>,
 }
 
-/// A request to a server in the program: the server, and the id of the request there.
+/// The server in the program, and the id of the request there.
 pub(super) type ForwardedRequest = (String, Value);
 
 impl Program {
@@ -50,18 +47,16 @@ impl Program {
         Self(Arc::new(Inner { open: Mutex::default(), has_new: Notify::new(), output }))
     }
 
-    /// Writes a message to it.
     pub(super) fn send(&self, message: &Value) {
-        // (If it is gone, the session ends.)
+        // If the program is gone, the session ends.
         _ = self.0.output.enqueue_json(message);
     }
 
-    /// Cancelled when it does not read any more.
     pub(super) fn lost(&self) -> &CancellationToken {
         self.0.output.lost()
     }
 
-    /// Sends a request; `then` receives the answer. Returns the request's id.
+    /// `then` receives the answer. Returns the request's id.
     pub(super) fn ask(
         &self,
         request: &Value,
@@ -71,7 +66,7 @@ impl Program {
         self.forward(request, limit, None, then)
     }
 
-    /// Forwards a request of an MCP client, which may cancel it.
+    /// The MCP client may cancel the request.
     pub(super) fn forward(
         &self,
         request: &Value,
@@ -100,7 +95,7 @@ impl Program {
         id
     }
 
-    /// The answer in a `control_response`. An answer to a request that is not open is ignored.
+    /// Takes a `control_response`. An answer to a request that is not open is ignored.
     pub(super) fn handle_response(&self, response: &Value) {
         let id = response["request_id"].as_str().unwrap_or_default();
         let Some(waiting) = self.remove_pending(id) else { return };
@@ -110,14 +105,14 @@ impl Program {
         });
     }
 
-    /// Takes back a request, if it is open. Its answer is not waited for.
+    /// Without effect if the request is not open. Its answer is ignored.
     pub(super) fn withdraw(&self, id: &str) {
         if self.remove_pending(id).is_some() {
             self.send(&json!({"type": "control_cancel_request", "request_id": id}));
         }
     }
 
-    /// The same with the request that passes this on.
+    /// Withdraws the request that forwards this one.
     pub(super) fn withdraw_forwarded(&self, about: &ForwardedRequest) {
         let id = {
             let open = self.lock_open();
@@ -129,7 +124,7 @@ impl Program {
         }
     }
 
-    /// It sends nothing any more: no request will be answered.
+    /// The program sends nothing more, so no request will be answered.
     pub(super) fn close(&self) {
         let waiting = {
             let mut open = self.lock_open();
@@ -141,7 +136,7 @@ impl Program {
         }
     }
 
-    /// Ends the requests whose time is over; never returns.
+    /// Never returns.
     pub(super) async fn expire_requests(&self) -> std::convert::Infallible {
         loop {
             let next = {

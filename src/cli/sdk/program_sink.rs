@@ -17,43 +17,38 @@ use agent_protocol::question::{Question, UserAnswer};
 use agent_protocol::spending::Spending;
 use agent_ui::StreamJson;
 
-/// What the program can be told about the session at any time.
+/// State of the session that the program can request at any time.
 #[derive(Default)]
 pub(super) struct SessionStatus {
-    /// The last request of the conversation.
     pub(super) last_request: Option<ModelRequested>,
-    /// The answer to it.
     pub(super) last_response: Option<ModelResponded>,
-    /// The ids of the user's messages, with the turns that they began or belong to.
+    /// Message ids, with the turns that they began or belong to.
     pub(super) message_turns: Vec<(String, u32)>,
-    /// Messages that no turn has taken yet.
     pub(super) undelivered: VecDeque<UndeliveredMessage>,
-    /// Tokens and money of this process.
+    /// Of this process.
     pub(super) spending: Spending,
-    /// Why mode full may not be chosen, if so.
+    /// Why mode full may not be chosen; `None`: it may.
     pub(super) full_mode_refusal: Option<&'static str>,
 }
 
-/// A message of the program for a turn.
 pub(super) struct UndeliveredMessage {
-    /// Its id, if the program gave it one.
+    /// Set by the program.
     pub(super) uuid: Option<String>,
-    /// As it was sent.
+    /// As sent.
     pub(super) content: Value,
     pub(super) _share: InputShare,
 }
 
-/// Copies share it.
+/// Copies share the status.
 pub(super) type SharedStatus = Arc<Mutex<SessionStatus>>;
 
 impl SessionStatus {
-    /// A `result` with the cost so far.
+    /// Adds the cost so far to a `result`.
     pub(super) fn with_cost(&self, mut result: Value) -> Value {
         result["total_cost_usd"] = self.spending.cost_usd.unwrap_or_default().into();
         result
     }
 
-    /// The mode of this name, if the program may choose it.
     pub(super) fn parse_mode(&self, name: &str) -> Result<PermissionMode, String> {
         let mode = PermissionMode::from_name(name).ok_or_else(|| {
             format!("there is no permission mode {name:?}: default, acceptEdits, plan, bypassPermissions")
@@ -65,8 +60,8 @@ impl SessionStatus {
     }
 }
 
-pub(super) fn lock_status(known: &Mutex<SessionStatus>) -> MutexGuard<'_, SessionStatus> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock_status(status: &Mutex<SessionStatus>) -> MutexGuard<'_, SessionStatus> {
+    status.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) struct ProgramSink {
@@ -74,13 +69,10 @@ pub(super) struct ProgramSink {
     pub(super) program: Program,
     pub(super) control: SessionControl,
     pub(super) status: SharedStatus,
-    /// The project's root.
     pub(super) root: PathBuf,
-    /// Time limit of an answer.
     pub(super) answer_timeout: Duration,
-    /// The user's messages are repeated to the program.
     pub(super) repeats_messages: bool,
-    /// The requests that ask about calls, by call.
+    /// Permission requests by call.
     pub(super) open_requests: HashMap<String, String>,
 }
 
@@ -95,14 +87,14 @@ impl Sink for ProgramSink {
             }
             EventBody::TurnSteered { .. } => self.record_delivered(event, 1),
             EventBody::ModelRequested(request) if request.purpose.is_conversation() => {
-                let mut known = lock_status(&self.status);
-                known.last_request = Some(request.clone());
+                let mut status = lock_status(&self.status);
+                status.last_request = Some(request.clone());
             }
             EventBody::ModelResponded(answer) => {
-                let mut known = lock_status(&self.status);
-                known.spending.add_response(answer);
+                let mut status = lock_status(&self.status);
+                status.spending.add_response(answer);
                 if answer.purpose.is_conversation() {
-                    known.last_response = Some(answer.clone());
+                    status.last_response = Some(answer.clone());
                 }
             }
             _ => self.track_user_requests(event),
@@ -118,24 +110,23 @@ impl Sink for ProgramSink {
     }
 
     fn receive_recorded(&mut self, events: &[&Event]) {
-        let mut known = lock_status(&self.status);
+        let mut status = lock_status(&self.status);
         let begun = events.iter().filter(|it| matches!(it.body, EventBody::TurnStarted { .. }));
         let turns = begun.map(|event| (StreamJson::event_id(event), event.header.place.turn));
-        known.message_turns = turns.collect();
+        status.message_turns = turns.collect();
     }
 }
 
 impl ProgramSink {
-    /// The session takes the next messages of the program.
     fn record_delivered(&self, event: &Event, n: usize) {
-        let mut known = lock_status(&self.status);
+        let mut status = lock_status(&self.status);
         for _ in 0..n {
-            let Some(UndeliveredMessage { uuid, content, .. }) = known.undelivered.pop_front()
+            let Some(UndeliveredMessage { uuid, content, .. }) = status.undelivered.pop_front()
             else {
                 return;
             };
             let uuid = uuid.unwrap_or_else(|| StreamJson::event_id(event));
-            known.message_turns.push((uuid.clone(), event.header.place.turn));
+            status.message_turns.push((uuid.clone(), event.header.place.turn));
             if self.repeats_messages {
                 self.program.send(&json!({
                     "type": "user",
@@ -155,9 +146,9 @@ impl ProgramSink {
                 let request = permission::permission_request(event, &self.root);
                 let (control, shown) =
                     (self.control.clone(), ShownCall::from_event(event, &self.root));
-                let known = Arc::clone(&self.status);
+                let status = Arc::clone(&self.status);
                 let asked = self.program.ask(&request, self.answer_timeout, move |answer| {
-                    shown.handle_answer(&control, &known, answer);
+                    shown.handle_answer(&control, &status, answer);
                 });
                 self.open_requests.insert(call.clone(), asked);
             }
@@ -176,7 +167,7 @@ impl ProgramSink {
                 });
                 self.open_requests.insert(call.clone(), asked);
             }
-            // The call is settled: no answer is waited for.
+            // The call is settled, so no answer is needed.
             EventBody::PermissionDecided { call, .. }
             | EventBody::QuestionAnswered { call, .. }
             | EventBody::ToolFinished { call, .. } => {
@@ -201,7 +192,7 @@ fn question_json(question: &Question) -> Value {
     })
 }
 
-/// The answers: the program allows the call with an input that contains them.
+/// The program allows the call with an input that contains the answers.
 fn parse_answers(questions: &[Question], answer: Result<Value, String>) -> Vec<UserAnswer> {
     let given = match answer {
         Ok(answer) if answer["behavior"] == "allow" => {

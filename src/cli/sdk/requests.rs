@@ -23,10 +23,9 @@ use agent_protocol::control::SessionControl;
 use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::hook::json::claude_mode_name;
 
-/// Why a request is answered with an error.
 type Refusal = String;
 
-/// What requests are answered with at any time, also while the session is busy.
+/// Answers requests at any time, also while the session is busy.
 pub(super) struct RequestHandler {
     pub(super) program: Program,
     pub(super) status: SharedStatus,
@@ -38,20 +37,18 @@ pub(super) struct RequestHandler {
     exec: Arc<Exec>,
     model: String,
     window: u64,
-    /// Tasks that are being stopped.
     task_stops: RefCell<FuturesUnordered<LocalBoxFuture<'static, StoppedTask>>>,
 }
 
-/// The id of the request, and the answer.
+/// Id of the request, and the answer.
 type StoppedTask = (String, Result<Value, Refusal>);
 
-/// A request that needs the idle session.
 pub(super) enum DeferredRequest {
-    /// `set_model`: its name; `None`: the configured one.
+    /// `set_model`; `None`: the configured model.
     Model(Option<String>),
-    /// The command `/compact`, with what the summary should keep.
+    /// `/compact`, with what the summary should keep.
     Compact(String),
-    /// `rewind_files`: the id of the message, and whether nothing is to be changed.
+    /// `rewind_files`: id of the message, and whether to change nothing.
     Rewind(String, bool),
 }
 
@@ -59,13 +56,13 @@ impl RequestHandler {
     pub(super) fn new(
         session: &Session,
         introduction: Value,
-        (program, known): (Program, SharedStatus),
+        (program, status): (Program, SharedStatus),
         senders: ServerSenders,
     ) -> Self {
         Self {
             senders,
             program,
-            status: known,
+            status,
             introduction,
             control: session.control().clone(),
             servers: session.servers().cloned(),
@@ -76,12 +73,12 @@ impl RequestHandler {
         }
     }
 
-    /// What goes on besides turns: late requests end, and tasks are stopped. Never returns; cancel safe.
+    /// Ends late requests and stops tasks. Never returns; cancel safe.
     pub(super) async fn run(&self) -> Infallible {
         loop {
             let stopped = poll_fn(|cx| match self.task_stops.borrow_mut().poll_next_unpin(cx) {
                 Poll::Ready(Some(stopped)) => Poll::Ready(stopped),
-                // (Whoever begins another one polls this again.)
+                // The caller that adds a task polls this again.
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             });
             tokio::select! {
@@ -91,12 +88,10 @@ impl RequestHandler {
         }
     }
 
-    /// Waits until the program ends.
     pub(super) async fn wait_until_lost(&self) {
         self.program.lost().cancelled().await;
     }
 
-    /// Answers the requests to stop tasks when the tasks have ended.
     pub(super) async fn finish_stops(&self) {
         let mut stops = self.task_stops.take();
         while let Some((id, answer)) = stops.next().await {
@@ -104,7 +99,7 @@ impl RequestHandler {
         }
     }
 
-    /// Answers a request; `is_busy`: a turn runs. A request that needs the idle session is returned, and answered later.
+    /// `is_busy`: a turn runs. Returns a request that needs the idle session, to be answered later.
     pub(super) fn handle(
         &self,
         request: ControlRequest,
@@ -144,7 +139,7 @@ impl RequestHandler {
             "stop_task" => {
                 let task = text("task_id").unwrap_or_default().to_owned();
                 let exec = Arc::clone(&self.exec);
-                // Its processes may take a time to end.
+                // The processes of the task may take some time to end.
                 self.task_stops.borrow_mut().push(Box::pin(async move {
                     let stopped = exec.kill_background(&task).await.map(|_| json!({}));
                     (id, stopped.ok_or_else(|| format!("there is no running task {task:?}")))
@@ -157,7 +152,6 @@ impl RequestHandler {
         None
     }
 
-    /// Answers with what is done, or why not.
     pub(super) fn answer(&self, id: &str, answer: Result<Value, Refusal>) {
         send_answer(&self.program, id, answer);
     }
@@ -177,7 +171,6 @@ impl RequestHandler {
         Ok(json!({ "mode": claude_mode_name(mode) }))
     }
 
-    /// The servers with their states.
     fn server_status(&self) -> Vec<Value> {
         let reports = self.servers.iter().flat_map(Servers::states);
         let rows = reports.map(|server| {
@@ -197,10 +190,10 @@ impl RequestHandler {
         rows.collect()
     }
 
-    /// How the window is used: as the last request was sent.
+    /// As the last request was sent.
     fn context_usage(&self) -> Value {
-        let known = lock_status(&self.status);
-        let request = known.last_request.as_ref();
+        let status = lock_status(&self.status);
+        let request = status.last_request.as_ref();
         let window = request.and_then(|it| it.window).unwrap_or(self.window);
         let tokens = |layer: &str| {
             request.and_then(|it| it.layers.get(layer)).map_or(0, |layer| layer.tokens)
@@ -215,7 +208,7 @@ impl RequestHandler {
         let mut categories: Vec<Value> = rows.into_iter().map(|it| row(it, "used")).collect();
         let free = ("free_space", "Free space", window.saturating_sub(used));
         categories.push(row(free, "free"));
-        let usage = known.last_response.as_ref().and_then(|answer| answer.usage);
+        let usage = status.last_response.as_ref().and_then(|answer| answer.usage);
         let usage = usage.map(|usage| {
             json!({
                 "input_tokens": usage.input_tokens
@@ -243,11 +236,10 @@ impl RequestHandler {
     }
 }
 
-/// Carries out a request that needs the idle session.
 pub(super) async fn perform_deferred(
     session: &mut Session,
     options: &Options,
-    known: &SharedStatus,
+    status: &SharedStatus,
     deferred: DeferredRequest,
 ) -> Result<Value, Refusal> {
     match deferred {
@@ -266,18 +258,18 @@ pub(super) async fn perform_deferred(
             session.compact(focus).await.map(Value::from)
         }
         DeferredRequest::Rewind(message, is_dry) => {
-            let known = lock_status(known)
+            let turn = lock_status(status)
                 .message_turns
                 .iter()
                 .find(|(id, _)| *id == message)
                 .map(|it| it.1);
-            let turn = known.ok_or_else(|| format!("there is no user message {message}"))?;
+            let turn = turn.ok_or_else(|| format!("there is no user message {message}"))?;
             rewind_files(session, turn, is_dry)
         }
     }
 }
 
-/// Restores the files, or none of them; `is_dry`: only says what it would do.
+/// Restores the files, or none of them. `is_dry`: only says what would change.
 fn rewind_files(session: &mut Session, turn: u32, is_dry: bool) -> Result<Value, Refusal> {
     let report = match session.undo_preview(UndoTarget::FromTurn(turn)) {
         Err(why) if is_dry => return Ok(json!({"canRewind": false, "error": why})),
@@ -304,12 +296,11 @@ fn rewind_files(session: &mut Session, turn: u32, is_dry: bool) -> Result<Value,
     if is_dry {
         return Ok(json!({"canRewind": false, "filesChanged": changed, "error": refused}));
     }
-    // (A file may change after the check.)
+    // A file may change after the check.
     let done = if can_rewind { "not every file was restored" } else { "no file was restored" };
     Err(format!("{done}: {refused}"))
 }
 
-/// The answer to `initialize`.
 pub(super) fn initialize_response(
     session: &Session,
     options: &Options,
@@ -352,7 +343,6 @@ pub(super) fn initialize_response(
     introduction
 }
 
-/// Answers a control request.
 pub(super) fn send_answer(program: &Program, id: &str, answer: Result<Value, Refusal>) {
     let response = match answer {
         Ok(response) => json!({"subtype": "success", "request_id": id, "response": response}),

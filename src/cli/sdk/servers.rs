@@ -1,4 +1,4 @@
-//! MCP servers that live in the program: messages to them are requests to it.
+//! MCP servers that run in the program: requests to the program carry their messages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +10,14 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::program::Program;
 use agent_engine::mcp;
 
-/// JSON-RPC: the server could not answer.
+/// A JSON-RPC error code.
 const INTERNAL_ERROR: i32 = -32603;
 /// Added to the time limit of a call, so that the call's own limit expires first.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
-/// Shorter time limits are taken as mistakes.
+/// A shorter time limit counts as a mistake.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The ways to the session for what servers send by themselves, by server.
+/// By server: the receiver of messages that the server sends by itself.
 #[derive(Clone, Default)]
 pub(super) struct ServerSenders(Arc<Mutex<HashMap<String, UnboundedSender<Value>>>>);
 
@@ -27,14 +27,14 @@ impl ServerSenders {
         senders.insert(server.to_owned(), sender.clone());
     }
 
-    /// Passes a message of a server on; false if it is not connected.
+    /// `false` if the server is not connected.
     pub(super) fn forward(&self, server: &str, message: Value) -> bool {
         let senders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         senders.get(server).is_some_and(|sender| sender.send(message).is_ok())
     }
 }
 
-/// The servers that `initialize` and the options name. `timeout`: the limit of a call.
+/// The servers in `initialize` and the options. `timeout`: the limit of a call.
 pub(super) fn server_settings(
     introduction: Option<&Value>,
     named: &[String],
@@ -77,7 +77,7 @@ fn program_host(
     mcp::HostChannel::new(move |message, sender| {
         senders.insert(&server, sender);
         let id = message.get("id").cloned();
-        // (The session waits no longer.)
+        // The session no longer waits.
         if message["method"] == "notifications/cancelled" {
             program.withdraw_forwarded(&(server.clone(), message["params"]["requestId"].clone()));
         }
@@ -85,7 +85,7 @@ fn program_host(
         let request = json!({"subtype": "mcp_message", "server_name": server, "message": message});
         let sender = sender.clone();
         program.forward(&request, limit, about, move |answer| {
-            // What is no request has no answer; programs acknowledge it.
+            // A notification has no answer; programs acknowledge it.
             let Some(id) = id else { return };
             let message = match answer {
                 Ok(answer) => answer["mcp_response"].clone(),
@@ -94,7 +94,7 @@ fn program_host(
                     json!({"jsonrpc": "2.0", "id": id, "error": error})
                 }
             };
-            // (The session may have ended.)
+            // The session may have ended.
             _ = sender.send(message);
         });
     })

@@ -1,14 +1,13 @@
-//! Whether the session works, for programs that ask for it.
+//! Reports whether the session works, to programs that request it.
 
 use serde_json::json;
 
 use super::program::Program;
 
-/// Where a program asks for the states of the session: for itself, or for those who read its messages.
+/// The program requests the states for itself, or for those who read its messages.
 const READS_STATES: &str = "CLAUDE_CODE_SDK_READS_SESSION_STATE";
 const SHOWS_STATES: &str = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS";
 
-/// Whether the program receives the states of the session.
 pub(super) struct StateReporter {
     is_wanted: bool,
     /// Only the program itself reads them, not those who read its messages.

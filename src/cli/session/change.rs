@@ -96,7 +96,8 @@ pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
     Ok(print_report(&report))
 }
 
-/// The session that is given, or the latest if no other one has something to undo; else the user chooses.
+/// The session on the command line, or the latest if no other one has something to undo; else the
+/// user chooses.
 fn session_to_undo(one: &SessionArgs, what: UndoTarget) -> Result<Option<String>, OpenError> {
     if one.id.is_some() {
         return Ok(one.id.clone());
@@ -145,7 +146,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
     let storage = session_storage(&args.one.project_args, args.one.id.as_deref())?;
     let id = storage.resolve_session_id(args.one.id.as_deref())?;
     let new = storage.fork(&id, args.turn)?;
-    // A script gets an id that stays unique.
+    // A script needs an id that stays unique.
     let shown = if agent_ui::is_terminal() { storage.short_id(&new) } else { new };
     Ok(format!("{shown}\n"))
 }
@@ -162,7 +163,7 @@ pub(super) fn remove_sessions(args: &RmArgs) -> Result<u8, OpenError> {
     }
     sessions.sort_by(|(_, a), (_, b)| a.cmp(b));
     sessions.dedup_by(|(_, a), (_, b)| a == b);
-    // (A removed session is not found any more.)
+    // The ids of removed sessions cannot be shortened later.
     let ids: Vec<String> = sessions.iter().map(|(storage, id)| storage.short_id(id)).collect();
     let is_removed = Storage::delete_sessions(&sessions, || {
         if args.yes { Ok(true) } else { confirm_removal(&ids) }
@@ -209,7 +210,6 @@ fn remove_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result
     Ok(code)
 }
 
-/// A session that can be deleted: id, last use, size, name or task.
 fn removal_line(storage: &Storage, log: &StoredLog, bytes: u64) -> String {
     let written = Timestamp::try_from(log.written).unwrap_or_default();
     let (date, size) = (written.strftime("%Y-%m-%d"), format_size(bytes));
@@ -254,7 +254,6 @@ fn open_recorded(
     RecordedSession::open((&root, &[], &StateDirs::find()), &storage, &id, &loaded.config)
 }
 
-/// Runs an operation; if the user has to confirm it, asks at the terminal, if there is one.
 fn run_confirmed<T>(
     options: UndoOptions,
     work: impl Fn(UndoOptions) -> Result<T, OpenError>,
@@ -262,7 +261,7 @@ fn run_confirmed<T>(
     match work(options) {
         Err(OpenError::NotConfirmed(why)) if std::io::stdin().is_terminal() => {
             if confirm(&format!("{why}; undo them?"), "whether to undo")? {
-                // (Changes made since are still not undone.)
+                // Later changes are still not undone.
                 return work(UndoOptions { confirmed: true, ..options });
             }
             Err(OpenError::NotUndone("nothing was undone".to_owned()))
@@ -277,7 +276,7 @@ impl FilesArgs {
     }
 }
 
-/// Prints the result for each file. Returns 1 if one was left as it is, for scripts.
+/// Returns 1 if a file was left as it is, for scripts.
 fn print_report(report: &UndoReport) -> u8 {
     let (first, last) = report.turns;
     let mut out = if first == last {

@@ -55,15 +55,14 @@ pub(in crate::cli) fn format_session_list(storage: &Storage) -> String {
         .collect()
 }
 
-/// The sessions of a project to choose from: short id and description. Sessions without a message of the user
-/// (recorded tool calls) are left out.
+/// Short id and description. Sessions without a message of the user (recorded tool calls) are left
+/// out.
 pub(in crate::cli) fn session_descriptions(storage: &Storage) -> Vec<(String, String)> {
     let with_turns = readable_sessions(storage).filter(|(_, overview)| overview.turns > 0);
     let short = storage.short_ids();
     with_turns.map(|(id, overview)| (short.shorten(&id), describe(&overview))).collect()
 }
 
-/// These sessions, one per line.
 pub(super) fn session_lines(storage: &Storage, ids: &[String]) -> Vec<String> {
     let short = storage.short_ids();
     let line = |id: &String| {
@@ -86,7 +85,7 @@ fn describe(overview: &SessionOverview) -> String {
     )
 }
 
-/// The sessions of a project, the latest first.
+/// The latest first.
 fn overviews(
     storage: &Storage,
 ) -> impl Iterator<Item = (String, Result<SessionOverview, agent_record::LogError>)> {
@@ -101,7 +100,6 @@ fn readable_sessions(storage: &Storage) -> impl Iterator<Item = (String, Session
     overviews(storage).filter_map(|(id, overview)| Some((id, overview.ok()?)))
 }
 
-/// Says which sessions the list leaves out, and why.
 fn report_unreadable(storage: &Storage) {
     let mut errors = overviews(storage).filter_map(|(_, overview)| overview.err());
     if let Some(first) = errors.next() {
@@ -120,7 +118,7 @@ fn session_line(id: &str, overview: &SessionOverview) -> String {
     let turns = if overview.turns == 1 { "turn" } else { "turns" };
     let cost = overview.spending.cost_cell();
     let task = shorten(&session_title(overview), 60);
-    // (Names of folders and forged records may contain line breaks.)
+    // Names of folders and forged records may contain line breaks.
     let line = format!(
         "{id}  {started}  {ending:<20}  {:>3} {turns:<5}  {cost:>9}  {task}",
         overview.turns
@@ -128,7 +126,6 @@ fn session_line(id: &str, overview: &SessionOverview) -> String {
     one_line(&line) + "\n"
 }
 
-/// The name, if the session has one, and the task.
 fn session_title(overview: &SessionOverview) -> String {
     let task = &overview.task;
     overview.name.as_ref().map_or_else(|| task.clone(), |name| format!("{name}: {task}"))
@@ -212,13 +209,13 @@ impl SessionPage {
         };
         // The advice of the report is for the moment of the failure.
         self.add_line("failed", &shorten(&report.reason, 400));
-        for tried in &report.attempts {
-            let times = match tried.times {
+        for attempt in &report.attempts {
+            let times = match attempt.times {
                 1 => "once".to_owned(),
                 times => format!("{times} times"),
             };
-            let failure = shorten(&tried.failure, 160);
-            self.add_line("tried", &format!("{}, {times}: {failure}", tried.what));
+            let failure = shorten(&attempt.failure, 160);
+            self.add_line("tried", &format!("{}, {times}: {failure}", attempt.what));
         }
         for (path, how) in &report.files_undone {
             self.add_line("undone", &format!("{path}: {how}"));

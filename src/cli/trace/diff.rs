@@ -30,7 +30,6 @@ pub(super) fn diff_sessions(args: &DiffArgs) -> Result<u8, OpenError> {
     Ok(u8::from(!comparison.equal))
 }
 
-/// One of the sessions.
 struct DiffSide {
     recorded: ReadSession,
     short: String,

@@ -50,8 +50,7 @@ pub(super) fn write_html(args: &HtmlArgs) -> Result<agent_ui::CommandOutput, Ope
     Ok(format!("{}\n", path.display()).into())
 }
 
-/// Creates the file, or replaces an earlier page; another file is kept. A link that a command may have created is
-/// not followed.
+/// Replaces an earlier page, but no other file. Follows no link, which a command may have created.
 fn write_page(path: &ResolvedPath, page: &str) -> io::Result<()> {
     let mut file = match path.create_file() {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

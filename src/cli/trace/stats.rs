@@ -84,7 +84,6 @@ pub(super) fn report_stats(args: &TraceStatsArgs) -> Result<agent_ui::CommandOut
     })
 }
 
-/// The sessions, by project.
 fn select_sessions(args: &TraceStatsArgs) -> Result<Vec<(Storage, Vec<String>)>, OpenError> {
     if args.ids.is_empty() && (args.all || args.since.is_some()) {
         let projects = if args.all {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
 use agent_engine::tools::{self, ToolCx};
 use agent_host::exec::Exec;
-use agent_host::workspace::{DiffSize, ImageStore, SpillFolder, Workspace};
+use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
 use agent_permission::{HiddenFiles, Policy, Rule, RuleAction, RuleOrigin};
 use agent_protocol::control::{ApprovalDecision, ChangedInput, PermissionMode, SessionControl};
 use agent_protocol::event::{Clock, EventBody, EventStream, Sink, StampedEvent};
@@ -67,7 +67,7 @@ async fn written(folder: &std::path::Path, instead: Value) -> Value {
         inquirer: None,
         checked_path: None,
         expected_snapshot: None,
-        diff_size: DiffSize::Preview,
+        draft: None,
     };
     let denied = Rule::parse_all("Write(closed/**)").unwrap();
     let settings = RegistrySettings {

@@ -3,14 +3,14 @@
 use agent_protocol::event::{CompactionCause, Event, EventBody};
 use agent_protocol::model::Purpose;
 
-/// Bytes per token before the provider has counted anything, for code and prose with o200k.
+/// Before the provider has counted anything, for code and prose with o200k.
 const BYTES_PER_TOKEN: f64 = 3.6;
-/// Plausible values of bytes per token; counts outside are ignored.
+/// Counts outside are ignored.
 const PLAUSIBLE_BYTES_PER_TOKEN: std::ops::RangeInclusive<f64> = 1.0..=12.0;
 
-/// The assumed window of an unknown model, in tokens.
+/// Of an unknown model, in tokens.
 pub const DEFAULT_WINDOW: u64 = 128_000;
-/// The smallest plausible window.
+/// In tokens: a smaller window is not plausible.
 const MIN_WINDOW: u64 = 1024;
 
 /// The model's window and the calibration of estimates.
@@ -44,7 +44,7 @@ impl ContextBudget {
         }
     }
 
-    /// The same share of another model's window.
+    /// A budget with the same share of another model's window.
     #[must_use]
     pub fn for_model(&self, model: &str, window: u64) -> Self {
         Self::new(model, window, self.compact_at)
@@ -106,7 +106,7 @@ impl ContextBudget {
         }
     }
 
-    /// The conversation was replaced: the last count does not apply.
+    /// Drops the last count: the conversation was replaced.
     pub fn reset_count(&mut self) {
         self.last_count = None;
     }
@@ -139,7 +139,6 @@ impl ContextBudget {
     }
 }
 
-/// A share of a number of tokens.
 pub(super) fn fraction_of(tokens: u64, share: f64) -> u64 {
     #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
     let part = tokens as f64 * share;

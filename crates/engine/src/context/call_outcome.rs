@@ -7,22 +7,18 @@ use serde_json::Value;
 use agent_protocol::envelope::{Envelope, ErrorCode};
 use agent_protocol::shorten;
 
-/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CallOutcome {
     pub(super) tool: String,
     pub(super) action: CallAction,
     pub(super) error: Option<ErrorCode>,
-    /// The files that a command or a sub-agent changed, as its result names them.
+    /// By a command or a sub-agent, as its result names them.
     pub(super) changed_files: Vec<String>,
-    /// What the user said in it.
     pub(super) user_answers: Option<String>,
 }
 
-/// What the call did.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CallAction {
-    /// Lines of a file were read.
     ReadLines {
         path: String,
         lines: RangeInclusive<u64>,
@@ -31,12 +27,19 @@ pub(super) enum CallAction {
         is_cut: bool,
         mtime_ms: Option<i64>,
     },
-    /// A file was changed.
-    ChangeFile { path: String, added: u64, removed: u64, mtime_ms: Option<i64> },
-    /// A command was run.
-    RunCommand { command: String, exit_code: Option<i64> },
-    /// Anything else, with its path if there is one.
-    Other { path: Option<String> },
+    ChangeFile {
+        path: String,
+        added: u64,
+        removed: u64,
+        mtime_ms: Option<i64>,
+    },
+    RunCommand {
+        command: String,
+        exit_code: Option<i64>,
+    },
+    Other {
+        path: Option<String>,
+    },
 }
 
 impl CallOutcome {
@@ -72,7 +75,7 @@ impl CallOutcome {
             (path, ..) => CallAction::Other { path },
         };
         // The text repeats the question before each answer.
-        let said = (tool == "AskUser" && error.is_none()).then(|| envelope.text.clone());
+        let answers = (tool == "AskUser" && error.is_none()).then(|| envelope.text.clone());
         let changed = data.get("files_changed").and_then(Value::as_array).into_iter().flatten();
         let changed = changed.filter_map(Value::as_str).map(str::to_owned).collect();
         Self {
@@ -80,11 +83,11 @@ impl CallOutcome {
             action: what,
             error,
             changed_files: changed,
-            user_answers: said,
+            user_answers: answers,
         }
     }
 
-    /// A later read shows everything that this one showed.
+    /// Whether a later read shows everything that this one shows.
     pub(super) fn is_superseded_by(&self, later: &Self) -> bool {
         match (&self.action, &later.action) {
             (

@@ -20,16 +20,16 @@ const CUT: Prompt = Prompt::named("summary/cut.md");
 /// compaction starts.
 const TARGET_SHARE: f64 = 0.5;
 const TARGET_SHARE_OF_THRESHOLD: f64 = 0.7;
-/// Limit of all summaries, as a share of the window.
+/// Of all summaries; a share of the window.
 const SUMMARIES_SHARE: f64 = 0.125;
-/// Limit of all user messages, as a share of the window.
+/// Of all user messages; a share of the window.
 const USER_MESSAGES_SHARE: f64 = 0.25;
-/// Size in bytes to which user messages are shortened if they exceed that limit, the oldest first; the second
-/// if the first is not enough.
+/// User messages that exceed `USER_MESSAGES_SHARE` are shortened to this, the oldest first; to the second size if
+/// the first is not enough.
 const LONG_MESSAGE_BYTES: [usize; 2] = [2000, 600];
-/// Size below which a part of the conversation is not worth a summary.
+/// A smaller part of the conversation is not worth a summary.
 const MIN_ARCHIVED_BYTES: usize = 1024;
-/// Size below which a result is not worth shortening.
+/// A smaller result is not worth shortening.
 const MIN_CUT_BYTES: usize = 1024;
 
 /// Token limit of one summary.
@@ -40,22 +40,17 @@ pub fn summary_tokens(window: u64) -> u64 {
 /// The part of a conversation that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArchivedRange {
-    /// Number of messages after the summaries.
+    /// After the summaries.
     pub n_messages: usize,
-    /// Position of the first of them.
     pub from: WorkPosition,
-    /// Position of the last of them.
     pub to: WorkPosition,
 }
 
-/// A result that is kept and has to be shortened.
+/// A result that stays in the conversation and has to be shortened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargeText<'a> {
-    /// The call's id.
     pub call: &'a str,
-    /// The tool.
     pub tool: &'a str,
-    /// The result's text.
     pub text: &'a str,
     /// Its new size limit in bytes.
     pub room: usize,
@@ -97,7 +92,6 @@ fn bytes_without_user_messages(notes: &[MessageMetadata]) -> usize {
     notes.iter().filter(|note| note.kind != MessageKind::UserMessage).map(|note| note.bytes).sum()
 }
 
-/// The size of a request after a compaction, in bytes.
 fn target_bytes(budget: &ContextBudget) -> usize {
     let tokens = fraction_of(budget.window(), TARGET_SHARE)
         .min(fraction_of(budget.threshold(), TARGET_SHARE_OF_THRESHOLD));
@@ -112,7 +106,7 @@ pub fn front_bytes(history: &History, budget: &ContextBudget, new_summary: usize
     (summaries + new_summary).min(room) + sizes.iter().sum::<usize>().saturating_sub(excess)
 }
 
-/// All user messages, oldest first: the archived ones, then those of the conversation.
+/// Oldest first: the archived ones, then those of the conversation.
 fn user_messages(history: &History) -> impl Iterator<Item = &str> {
     let (messages, notes) = history.body();
     let tasks =
@@ -168,10 +162,10 @@ pub fn long_user_messages(history: &History, budget: &ContextBudget) -> LongUser
 }
 
 /// Kept results that are obsolete because the same lines were read again later, with their replacements.
-pub fn stale_results(history: &History, stretch: &ArchivedRange) -> BTreeMap<String, String> {
+pub fn stale_results(history: &History, range: &ArchivedRange) -> BTreeMap<String, String> {
     let mut stale = BTreeMap::new();
     let results: Vec<(&str, &str, &CallOutcome)> =
-        results_from(history, stretch.n_messages).collect();
+        results_from(history, range.n_messages).collect();
     for (at, (call, text, outcome)) in results.iter().enumerate() {
         let later = results[at + 1..].iter().any(|(_, _, later)| outcome.is_superseded_by(later));
         if let (true, CallAction::ReadLines { path, lines, .. }) = (later, &outcome.action) {
@@ -194,19 +188,19 @@ pub fn stale_results(history: &History, stretch: &ArchivedRange) -> BTreeMap<Str
 /// size of the rest of that request, in bytes.
 pub fn large_results<'a>(
     history: &'a History,
-    stretch: &ArchivedRange,
+    range: &ArchivedRange,
     budget: &ContextBudget,
     other_bytes: usize,
     stale: &BTreeMap<String, String>,
 ) -> Vec<LargeText<'a>> {
     let target = target_bytes(budget);
     let (_, notes) = history.body();
-    let kept = bytes_without_user_messages(&notes[stretch.n_messages..]);
-    let saved: usize = results_from(history, stretch.n_messages)
+    let kept = bytes_without_user_messages(&notes[range.n_messages..]);
+    let saved: usize = results_from(history, range.n_messages)
         .filter_map(|(call, text, _)| Some(text.len() - stale.get(call)?.len()))
         .sum();
     let mut excess = (other_bytes + kept).saturating_sub(saved + target);
-    let mut candidates: Vec<_> = results_from(history, stretch.n_messages)
+    let mut candidates: Vec<_> = results_from(history, range.n_messages)
         .filter(|(call, text, _)| text.len() > MIN_CUT_BYTES && !stale.contains_key(*call))
         .collect();
     // Shortening the largest frees most and loses least.
@@ -227,12 +221,12 @@ pub fn large_results<'a>(
 /// text.
 pub fn long_texts<'a>(
     history: &'a History,
-    stretch: &ArchivedRange,
+    range: &ArchivedRange,
     room: usize,
 ) -> Vec<(usize, LargeText<'a>)> {
     let (messages, notes) = history.body();
-    let tasks: Vec<usize> = running_turn_messages(notes, stretch.n_messages).collect();
-    let stays = |at: usize| at >= stretch.n_messages || tasks.contains(&at);
+    let tasks: Vec<usize> = running_turn_messages(notes, range.n_messages).collect();
+    let stays = |at: usize| at >= range.n_messages || tasks.contains(&at);
     let is_text = |note: &MessageMetadata| {
         matches!(note.kind, MessageKind::UserMessage | MessageKind::ProgramMessage)
     };

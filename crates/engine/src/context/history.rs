@@ -30,45 +30,41 @@ const USER_MESSAGES: Prompt = Prompt::named("summary/user_messages.md");
 pub struct History {
     prompts: Arc<Prompts>,
     messages: Vec<Message>,
-    /// Metadata of each message, in the same order.
+    /// In the order of `messages`.
     metadata: Vec<MessageMetadata>,
     bytes: usize,
-    /// Position of the next message.
+    /// Of the next message.
     place: WorkPosition,
-    /// Number of messages at the front that replace older ones.
+    /// Messages at the front that replace older ones.
     front_length: usize,
-    /// Every summary of the session, including those replaced by one line.
+    /// Including those that were replaced by one line.
     summaries: Vec<String>,
-    /// The user's messages of archived turns, oldest first; they precede the summaries.
+    /// Of archived turns, oldest first; they precede the summaries.
     user_messages: Vec<UserMessage>,
     /// While events are replayed: an answer with calls that have no result yet.
     pending_exchange: Option<PendingExchange>,
-    /// Texts to be appended to results that do not exist yet, with the call's id.
+    /// Call id and text to append: the call has no result yet.
     pending_texts: Vec<(String, String)>,
 }
 
-/// Metadata of a message.
 #[derive(Clone, Debug)]
 pub(super) struct MessageMetadata {
     pub(super) place: WorkPosition,
     pub(super) kind: MessageKind,
     pub(super) bytes: usize,
-    /// Digest of all messages up to this one.
+    /// Of all messages up to this one.
     digest: Digest,
 }
 
-/// The kind of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MessageKind {
-    /// It replaces older messages.
+    /// Replaces older messages.
     Front,
-    /// The user's message: the task of a turn.
+    /// The task of a turn.
     UserMessage,
-    /// A message of the program.
     ProgramMessage,
-    /// The model's answer: a round begins.
+    /// A round begins.
     Answer,
-    /// The results of its calls, in order.
     Results(Vec<CallOutcome>),
 }
 
@@ -103,7 +99,6 @@ impl History {
         Self { prompts, ..Self::default() }
     }
 
-    /// The prompts for the program's messages.
     pub(super) fn prompts(&self) -> &Prompts {
         &self.prompts
     }
@@ -134,7 +129,7 @@ impl History {
         HistoryMark { messages: self.messages.len(), digest }
     }
 
-    /// Since `mark` the conversation was only appended to.
+    /// Whether the conversation was only appended to since `mark`.
     pub fn is_continuation_of(&self, mark: &HistoryMark) -> bool {
         let before = mark.messages.checked_sub(1).map(|last| self.metadata.get(last));
         match before {
@@ -198,8 +193,8 @@ impl History {
         }
     }
 
-    /// Appends the result of a call that the kernel made to the result of the model's call, which was not
-    /// sent to the model yet.
+    /// Appends the result of a call that the kernel made to the result of the model's call. The latter was not sent
+    /// to the model yet.
     pub fn append_kernel_result(&mut self, parent: &str, call: &str, envelope: &Envelope) {
         let label = self.prompts.text(KERNEL_CALL).replace("{{call}}", call);
         let tool = call.split(' ').next().unwrap_or_default();
@@ -207,7 +202,7 @@ impl History {
         self.append_to_result(parent, &text, Some(&CallOutcome::from_envelope(tool, envelope)));
     }
 
-    /// Appends a line to one of the last results, which was not sent to the model yet.
+    /// The result was not sent to the model yet.
     fn append_to_result(&mut self, parent: &str, text: &str, outcome: Option<&CallOutcome>) {
         let is_parent = |message: &Message| {
             message.parts.iter().any(|part| match part {
@@ -216,7 +211,6 @@ impl History {
             })
         };
         let Some(at) = self.messages.iter().rposition(is_parent) else {
-            // The call has no result yet.
             self.pending_texts.push((parent.to_owned(), text.to_owned()));
             return;
         };
@@ -374,9 +368,9 @@ impl History {
                 self.user_messages.push(UserMessage { turn: note.place.turn, text });
             } else if let MessageKind::Results(outcomes) = &note.kind {
                 // An answer to a question is a message of the user, too.
-                let said = outcomes.iter().filter_map(|outcome| outcome.user_answers.clone());
+                let answers = outcomes.iter().filter_map(|outcome| outcome.user_answers.clone());
                 let turn = note.place.turn;
-                self.user_messages.extend(said.map(|text| UserMessage { turn, text }));
+                self.user_messages.extend(answers.map(|text| UserMessage { turn, text }));
             }
         }
         let messages = std::mem::take(&mut self.messages).split_off(kept_from);
@@ -429,7 +423,7 @@ impl History {
         self.place = now;
     }
 
-    /// Replaces user messages by number: first the archived ones, then those of the conversation.
+    /// By number: the archived user messages first, then those of the conversation.
     fn shorten_user_messages(&mut self, shortened: &[ShortenedText]) {
         let archived = self.user_messages.iter_mut().map(|message| &mut message.text);
         let body = self.messages.iter_mut().zip(&self.metadata).skip(self.front_length);
@@ -445,12 +439,10 @@ impl History {
         }
     }
 
-    /// The archived user messages, oldest first.
     pub(super) fn user_messages(&self) -> &[UserMessage] {
         &self.user_messages
     }
 
-    /// The summaries of the session, oldest first.
     pub(super) fn summaries(&self) -> &[String] {
         &self.summaries
     }
@@ -499,7 +491,6 @@ impl History {
     }
 }
 
-/// The first text of a message.
 pub(super) fn first_text(message: &Message) -> &str {
     let text = message.parts.iter().find_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
@@ -508,7 +499,7 @@ pub(super) fn first_text(message: &Message) -> &str {
     text.unwrap_or_default()
 }
 
-/// Indexes of the running turn's user messages before `kept_from`, which are kept.
+/// Indexes of the running turn's user messages before `kept_from`: a compaction keeps them.
 pub(super) fn running_turn_messages(
     notes: &[MessageMetadata],
     kept_from: usize,
@@ -521,7 +512,6 @@ pub(super) fn running_turn_messages(
     (0..kept_from).filter(move |at| running(&notes[*at]))
 }
 
-/// Replaces results.
 fn replace_results(message: &mut Message, cut: &BTreeMap<String, String>) {
     for part in &mut message.parts {
         if let Part::Result(result) = part

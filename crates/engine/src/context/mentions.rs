@@ -1,5 +1,5 @@
-//! Mentions with `@`, and dropped images: the model is asked to read a text file; an image becomes a part of the
-//! message.
+//! Mentions with `@`, and dropped images: a reminder asks the model to read a text file; an image becomes a part of
+//! the message.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,28 +12,26 @@ use agent_protocol::dropped_path::parse_dropped_path;
 use agent_protocol::message::Image;
 use agent_protocol::prompt::{Prompt, Prompts};
 
-/// Limit: mentions that are listed; the others are counted.
+/// Further mentions are only counted.
 const MAX_NAMED: usize = 5;
 
 static FENCED: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"(?s)```.*?(?:```|\z)"));
 
-/// What a mention refers to.
+/// The file or folder that a mention refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MentionTarget {
-    /// Relative to the root, without symlinks, as tools display it; as it was named if it is outside.
+    /// Relative to the root, without symlinks, as tools display it; verbatim if it is outside.
     pub path: String,
-    /// What it is.
     pub kind: MentionTargetKind,
 }
 
-/// What a mention refers to.
+/// The kind of a mention's target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MentionTargetKind {
     /// A file of the project, or an image anywhere.
     File,
-    /// A folder of the project.
     Folder,
-    /// A file or folder that the model cannot read, and why.
+    /// The reason why the model cannot read it.
     Outside(String),
 }
 
@@ -46,7 +44,7 @@ struct Mention {
     /// For display, with its lines: `@src/a.rs:10-20`.
     shown: String,
     target: MentionTarget,
-    /// A file that the user dropped: only an image counts as a mention.
+    /// The user dropped the file: only an image counts as a mention.
     is_dropped: bool,
 }
 
@@ -92,7 +90,7 @@ impl Mentions {
     }
 
     fn push(&mut self, mention: Mention) {
-        if !self.0.iter().any(|known| known.target == mention.target) {
+        if !self.0.iter().any(|other| other.target == mention.target) {
             self.0.push(mention);
         }
     }
@@ -101,14 +99,14 @@ impl Mentions {
     /// texts. Returns the images, and a sentence for the user about each file that is not read.
     pub fn take_images(
         &mut self,
-        look: impl Fn(&str) -> Result<Option<Image>, String>,
+        load: impl Fn(&str) -> Result<Option<Image>, String>,
     ) -> (Vec<Image>, Vec<String>) {
         let (mut images, mut sentences) = (Vec::new(), Vec::new());
         self.0.retain(|Mention { shown, target: found, is_dropped }| {
             let seen = match &found.kind {
                 MentionTargetKind::Folder => return !is_dropped,
                 MentionTargetKind::Outside(reason) => Err(reason.clone()),
-                MentionTargetKind::File => look(&found.path),
+                MentionTargetKind::File => load(&found.path),
             };
             match seen {
                 Ok(None) => return !is_dropped,
@@ -161,7 +159,7 @@ fn longest_existing_prefix(
     let mut ends: BTreeSet<usize> = BTreeSet::from([text.len()]);
     let mut before: Option<char> = None;
     for (at, char) in text.char_indices() {
-        // (`..` is one name.)
+        // `..` is one name.
         let is_sign = |char: char| {
             !char.is_alphanumeric() && !"/_-".contains(char) && (char, before) != ('.', Some('.'))
         };
@@ -187,7 +185,7 @@ pub fn resource_mentions(
     is_server: impl Fn(&str) -> bool,
 ) -> Vec<Range<usize>> {
     static NAME: LazyLock<Regex> = LazyLock::new(|| {
-        // (An address has only ASCII characters.)
+        // An address has only ASCII characters.
         compile_regex(r#"^([^\s:@"`'<>|]+):([A-Za-z][A-Za-z0-9+.-]*:[!-~&&[^"`<>|]]+)"#)
     });
     let mut text = message.text.clone();
@@ -213,7 +211,7 @@ pub fn resource_mentions(
     found
 }
 
-/// After a letter it is an address; after a Chinese character it is not.
+/// After a letter, `@` is part of an address; after a Chinese character it is not.
 fn is_in_word(text: &str, at: usize) -> bool {
     let before = text[..at].chars().next_back();
     before.is_some_and(|c| c.is_ascii_alphanumeric() || "_.+@/-".contains(c))

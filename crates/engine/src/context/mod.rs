@@ -1,8 +1,7 @@
-//! The content of requests: L1 (system prompt), L2 (rules), L3 (the conversation).
+//! The content of requests: L1 (system prompt), L2 (rules), L3 (the conversation); `docs/CONTEXT.md` shows one.
 //!
 //! Pure: texts and events in, a request out. L1 and L2 do not change between compactions and L3 is
 //! append-only, so that each request begins with the previous one: providers cache that prefix.
-//! `docs/CONTEXT.md` shows one, layer by layer.
 
 mod budget;
 mod call_outcome;
@@ -37,7 +36,7 @@ use agent_protocol::model::{Purpose, Request};
 use agent_protocol::prompt::{BOUNDARY, Prompt, Prompts};
 use agent_protocol::tool::ToolSpec;
 
-/// L1, in three parts: prohibitions, decisions, failures.
+/// In three parts: prohibitions, decisions, failures.
 const L1: [Prompt; 3] =
     [BOUNDARY, Prompt::named("system/decision.md"), Prompt::named("system/recovery.md")];
 
@@ -45,9 +44,9 @@ const L1: [Prompt; 3] =
 pub trait Project: Send + Sync {
     /// The file that a path in a message refers to, if it exists inside the project.
     fn find_path(&self, path: &str) -> Option<MentionTarget>;
-    /// What a path in a message refers to that the model cannot read, or an image anywhere.
+    /// The target of a path that the model cannot read; or an image, which may be anywhere.
     fn find_unreadable_path(&self, path: &str) -> Option<MentionTarget>;
-    /// The complete rules files of a folder that may be shown; `.` is the root.
+    /// The complete rules files of a folder, as far as `is_shown` permits; `.` is the root.
     fn rules_in(&self, folder: &str, is_shown: &dyn Fn(&str) -> bool) -> Vec<RulesFile>;
 }
 
@@ -60,17 +59,17 @@ pub struct Layers {
     /// End of the part that is unchanged since the session began.
     base_bytes: usize,
     tools: String,
-    /// Hashes of L1, the tools, and L2.
+    /// Of L1, the tools, and L2.
     hashes: [String; 3],
 }
 
-/// What was sent so far, as far as later requests depend on it.
+/// The facts about sent requests on which later requests depend.
 #[derive(Clone, Debug, Default)]
 pub struct SentRequests {
-    /// Hashes of the texts that are in the log.
+    /// Of the texts that are in the log.
     recorded_texts: BTreeSet<String>,
     last_request: Option<RequestPrefix>,
-    /// The conversation was compacted since.
+    /// Since the last request.
     is_compacted: bool,
 }
 
@@ -86,7 +85,7 @@ impl SentRequests {
         self.last_request.as_ref().filter(|_| !self.is_compacted).map(|prefix| prefix.bytes)
     }
 
-    /// A request of the conversation was sent.
+    /// Whether a request of the conversation was sent.
     pub fn has_requests(&self) -> bool {
         !self.recorded_texts.is_empty()
     }
@@ -112,14 +111,14 @@ impl Layers {
     ) -> Self {
         let mut system: Vec<&str> =
             L1.iter().map(|layer| prompts.text(*layer).trim_end()).collect();
-        // (Instructions that the user replaced by nothing.)
+        // The user may have replaced instructions by nothing.
         system.retain(|text| !text.is_empty());
         system.push(environment);
         system.extend(append);
         Self::from_parts(&system, tools, rules, max_rules_bytes)
     }
 
-    /// The same for a sub-agent: after the prohibitions, L1 is these texts.
+    /// The layers of a sub-agent: after the prohibitions, L1 is these texts.
     pub fn for_agent(
         prompts: &Prompts,
         texts: &[&str],
@@ -174,7 +173,7 @@ impl Layers {
         self.system.len() + self.tools.len()
     }
 
-    /// The same, with this added to L2.
+    /// Size of L1, the tools and L2 in bytes, with `more` added to L2.
     pub fn bytes_with(&self, more: &str) -> usize {
         self.base_bytes + more.len() + self.tools.len()
     }
@@ -245,19 +244,16 @@ impl Layers {
     }
 }
 
-/// A summary of the last request of the conversation, for comparison with the next.
 #[derive(Clone, Debug)]
 struct RequestPrefix {
-    /// Hashes of the parts that precede the conversation, in order.
+    /// Of the parts that precede the conversation, in order.
     fixed: [String; 3],
     sizes: [usize; 3],
     conversation: HistoryMark,
-    /// Size of the whole request.
     bytes: usize,
 }
 
 impl RequestPrefix {
-    /// Number of bytes that the next request has in common with this one.
     fn shared_bytes_with(&self, next: &Self, history: &History) -> usize {
         let same = self.fixed.iter().zip(&next.fixed).take_while(|(a, b)| a == b).count();
         if same == self.fixed.len() && history.is_continuation_of(&self.conversation) {

@@ -38,7 +38,7 @@ impl Pins {
                 self.last_id = self.last_id.max(pin.id);
                 self.current.push(pin.clone());
             }
-            EventBody::PinRemoved { pin } => self.current.retain(|known| known.id != pin.id),
+            EventBody::PinRemoved { pin } => self.current.retain(|other| other.id != pin.id),
             _ => {}
         }
     }
@@ -58,12 +58,10 @@ impl Pins {
     }
 }
 
-/// The message about a new pin.
 pub(super) fn pin_added_message(prompts: &Prompts, pin: &Pin) -> String {
     fill_template(prompts, PIN_NOTE, std::slice::from_ref(pin))
 }
 
-/// The message about a removed pin.
 pub(super) fn pin_removed_message(prompts: &Prompts, pin: &Pin) -> String {
     fill_template(prompts, UNPIN_NOTE, std::slice::from_ref(pin))
 }

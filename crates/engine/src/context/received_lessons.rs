@@ -7,7 +7,7 @@ use agent_protocol::recall::{LessonKind, RecallMoment, RecalledLesson};
 const KNOWN: Prompt = Prompt::named("memory/known.md");
 const REMINDER: Prompt = Prompt::named("memory/reminder.md");
 
-/// Size limit of the lessons in L2, in bytes: the latest are kept.
+/// The latest lessons are kept.
 const MAX_LAYER_BYTES: usize = 4000;
 
 /// The lessons that the model has received, the latest last; each once.
@@ -15,8 +15,8 @@ const MAX_LAYER_BYTES: usize = 4000;
 pub struct ReceivedLessons(Vec<RecalledLesson>);
 
 impl ReceivedLessons {
-    /// The model received this lesson, or another one with the same text: the user's and the project's may be
-    /// equal.
+    /// Whether the model received this lesson, or another one with the same text: the user's and the project's may
+    /// be equal.
     pub fn has_received(&self, id: &str, text: &str) -> bool {
         self.0.iter().any(|item| item.id == id || item.text == text)
     }
@@ -27,7 +27,7 @@ impl ReceivedLessons {
             && recalled.moment != RecallMoment::Reflection
         {
             for item in &recalled.items {
-                self.0.retain(|known| known.id != item.id);
+                self.0.retain(|other| other.id != item.id);
                 self.0.push(item.clone());
             }
         }

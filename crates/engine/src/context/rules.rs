@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::prompt::{Prompt, Prompts};
 
-/// Size limit of one rules file in bytes, whatever the window is.
+/// Of one rules file, whatever the window is.
 pub const MAX_RULES_BYTES: usize = 32 * 1024;
 
 /// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesFile {
-    /// Its path, for the model.
+    /// As the model sees it.
     pub path: String,
-    /// Its content.
     pub text: String,
 }
 
@@ -31,19 +30,17 @@ impl RulesFile {
         shown
     }
 
-    /// As part of L2.
     pub(super) fn l2_text(&self, max_bytes: usize) -> String {
         format!("# Rules of this project ({})\n\n{}", self.path, self.truncated_text(max_bytes))
     }
 }
 
-/// The rules files that were found in folders below the root.
+/// The rules files of folders below the root, as far as they were searched.
 #[derive(Clone, Debug, Default)]
 pub struct NestedRules {
-    /// In the order in which they were found.
+    /// In the order in which the files were found.
     rules: Vec<RulesFile>,
-    /// Folders that were searched in this turn: files that are created there later are found in the next
-    /// turn.
+    /// In this turn: files that are created there later are found in the next one.
     searched_folders: BTreeSet<String>,
 }
 
@@ -62,7 +59,7 @@ impl NestedRules {
         new.map(str::to_owned).collect()
     }
 
-    /// The file was found before, or has the same content as another one: a link or a copy.
+    /// Whether the file was found before, or has the same content as another one: a link or a copy.
     pub fn contains(&self, path: &str, shown: &str) -> bool {
         self.rules.iter().any(|met| met.path == path || met.text == shown)
     }
@@ -115,10 +112,9 @@ impl NestedRules {
     }
 }
 
-/// The folder to which rules apply.
 fn folder_of(path: &str) -> &str {
     let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);
-    // (`web/.claude/CLAUDE.md` is about web.)
+    // `web/.claude/CLAUDE.md` is about web.
     match folder.strip_suffix(".claude") {
         Some("") => ".",
         Some(around) => around.strip_suffix('/').unwrap_or(folder),
@@ -126,7 +122,6 @@ fn folder_of(path: &str) -> &str {
     }
 }
 
-/// The message about a rules file that was found.
 pub(super) fn found_rules_message(prompts: &Prompts, path: &str, text: &str) -> String {
     const FOUND: Prompt = Prompt::named("feedback/rules_found.md");
     // The file's text is inserted last, so that placeholders in it are not replaced.

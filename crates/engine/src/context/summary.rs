@@ -20,7 +20,7 @@ const SYSTEM: Prompt = Prompt::named("summary/system.md");
 const TASK: Prompt = Prompt::named("summary/task.md");
 const ARCHIVED: Prompt = Prompt::named("summary/archived.md");
 
-/// The headings for the model, each with a keyword to recognise it.
+/// For the model, each with a keyword to recognise it.
 const HEADINGS: [(&str, &str); 4] = [
     ("### Objectives & Status", "objective"),
     ("### Technical Context (Static)", "technical"),
@@ -29,25 +29,25 @@ const HEADINGS: [(&str, &str); 4] = [
 ];
 const FILES: &str = "### File System State";
 
-/// Limit: files that are listed; the others are counted.
+/// Further files are only counted.
 const MAX_FILES: usize = 40;
-/// Size limits of one text for the model; the first is used with which the stretch fits.
+/// Of one text for the model; the first limit with which the archived range fits is used.
 const TEXT_BYTE_LIMITS: [usize; 5] = [8000, 3000, 1000, 300, 100];
 
 /// The model's text under each of the four headings; `None` for a missing one.
 pub type SummarySections = [Option<String>; 4];
 
-/// The request: system prompt and message.
+/// The system prompt and the message that request a summary.
 pub fn summary_request<'a>(
     history: &'a History,
-    stretch: &ArchivedRange,
+    range: &ArchivedRange,
     focus: Option<&str>,
     room: usize,
 ) -> (&'a str, String) {
-    let texts = TEXT_BYTE_LIMITS.iter().map(|cap| transcript(history, stretch, *cap));
+    let texts = TEXT_BYTE_LIMITS.iter().map(|cap| transcript(history, range, *cap));
     let fits = texts.into_iter().find(|text| text.len() <= room);
     let text = fits.unwrap_or_else(|| {
-        let least = transcript(history, stretch, TEXT_BYTE_LIMITS[TEXT_BYTE_LIMITS.len() - 1]);
+        let least = transcript(history, range, TEXT_BYTE_LIMITS[TEXT_BYTE_LIMITS.len() - 1]);
         cut_middle(&least, room, "(…)")
     });
     let focus = focus.map_or_else(String::new, |focus| format!("Say most about: {focus}"));
@@ -55,7 +55,7 @@ pub fn summary_request<'a>(
     (history.prompts().text(SYSTEM), fill(history.prompts().text(TASK), &values))
 }
 
-/// The sections of a model's answer. `None`: there is no heading with text below it.
+/// The sections of a model's answer. `None`: no heading has text below it.
 pub fn parse_sections(answer: &str) -> Option<SummarySections> {
     let mut sections = SummarySections::default();
     let mut current = None;
@@ -78,15 +78,12 @@ pub fn parse_sections(answer: &str) -> Option<SummarySections> {
 
 /// The parts of a summary.
 pub struct SummaryParts<'a> {
-    /// The part of the conversation that it replaces.
     pub range: ArchivedRange,
-    /// The model's sections.
     pub sections: Option<SummarySections>,
-    /// The current plan.
     pub plan: &'a Plan,
-    /// The path of the complete stretch; `None` if it could not be stored.
+    /// The path of the complete archived text; `None` if it could not be stored.
     pub record: Option<&'a str>,
-    /// Size limit in bytes.
+    /// In bytes.
     pub room: usize,
 }
 
@@ -120,11 +117,11 @@ pub fn compose_summary(history: &History, parts: &SummaryParts<'_>) -> String {
     out
 }
 
-/// The stretch as text: each message with its author, at most `cap` bytes each.
-pub fn transcript(history: &History, stretch: &ArchivedRange, cap: usize) -> String {
+/// The archived range as text: each message with its author, at most `cap` bytes each.
+pub fn transcript(history: &History, range: &ArchivedRange, cap: usize) -> String {
     let (messages, notes) = history.body();
     let mut out = String::new();
-    for (message, note) in messages.iter().zip(notes).take(stretch.n_messages) {
+    for (message, note) in messages.iter().zip(notes).take(range.n_messages) {
         let WorkPosition { turn, round, .. } = note.place;
         let who = match message.role {
             Role::User if note.kind == MessageKind::UserMessage => "user",
@@ -145,23 +142,21 @@ pub fn transcript(history: &History, stretch: &ArchivedRange, cap: usize) -> Str
     out
 }
 
-/// The facts that the program knows about a stretch.
 #[derive(Default)]
 struct SummaryFacts {
     files: BTreeMap<String, FileFacts>,
-    /// Each command and its last exit code.
+    /// With the last exit code of each.
     commands: Vec<(String, Option<i64>)>,
     failures: BTreeMap<String, u32>,
     calls: u32,
     last_answer: Option<String>,
 }
 
-/// What was done with a file.
 #[derive(Default)]
 struct FileFacts {
     read: Option<String>,
     changes: u32,
-    /// Number of commands and sub-agents that changed it.
+    /// Commands and sub-agents that changed the file.
     changing_calls: u32,
     added: u64,
     removed: u64,
@@ -169,10 +164,10 @@ struct FileFacts {
 }
 
 impl SummaryFacts {
-    fn from_history(history: &History, stretch: &ArchivedRange) -> Self {
+    fn from_history(history: &History, range: &ArchivedRange) -> Self {
         let (messages, notes) = history.body();
         let mut facts = Self::default();
-        for (message, note) in messages.iter().zip(notes).take(stretch.n_messages) {
+        for (message, note) in messages.iter().zip(notes).take(range.n_messages) {
             let words = message.parts.iter().find_map(|part| match part {
                 Part::Text { text } => Some(text),
                 Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
@@ -191,7 +186,7 @@ impl SummaryFacts {
                         for path in &outcome.changed_files {
                             let file = facts.files.entry(path.clone()).or_default();
                             file.changing_calls += 1;
-                            // The known time is that of an earlier state.
+                            // The recorded time is that of an earlier state.
                             file.mtime_ms = None;
                         }
                     }
@@ -230,14 +225,14 @@ impl SummaryFacts {
                 file.mtime_ms = *mtime_ms;
             }
             CallAction::RunCommand { command, exit_code } => {
-                self.commands.retain(|(known, _)| known != command);
+                self.commands.retain(|(other, _)| other != command);
                 self.commands.push((command.clone(), *exit_code));
             }
             CallAction::Other { .. } => {}
         }
     }
 
-    /// Files by importance: changed ones first.
+    /// Changed files come first.
     fn list_files(&self, room: usize) -> String {
         let mut files: Vec<_> = self.files.iter().collect();
         files.sort_by_key(|(_, file)| !file.is_changed());

@@ -14,7 +14,6 @@ impl AnswerSchema {
         Schema::new(schema).map(Self)
     }
 
-    /// The JSON value of an answer; the error says why it does not match.
     pub(super) fn parse_answer(&self, answer: &str) -> Result<Value, String> {
         let value: Value = serde_json::from_str(strip_code_fence(answer))
             .map_err(|error| format!("It is not JSON: {error}."))?;

@@ -14,9 +14,8 @@ use agent_protocol::event::EventStream;
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{Delta, ModelErrorKind, Purpose, Reply, Request, Usage};
 
-/// Time limit for an answer.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Token limit of an answer, including its reasoning.
+/// Including its reasoning.
 const ANSWER_TOKENS: u64 = 2000;
 
 /// Sends requests in the background.
@@ -31,11 +30,10 @@ pub struct BackgroundRequester {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackgroundRequestError {
-    /// It could cost more than the turn may still spend: nothing was sent.
+    /// The request could cost more than the turn may still spend: nothing was sent.
     TooExpensive,
-    /// The user interrupted, before or after the request was sent.
+    /// Before or after the request was sent.
     Interrupted,
-    /// No model answers.
     Failed(String),
     /// The scripted model has no answer for this purpose.
     NotScripted,
@@ -82,7 +80,7 @@ impl BackgroundRequester {
         if self.control.interrupt_cause().is_some() {
             return Err(BackgroundRequestError::Interrupted);
         }
-        let asked = PendingRequest::new(&self.events, &self.configured_model, requested);
+        let pending = PendingRequest::new(&self.events, &self.configured_model, requested);
         let answering = tokio::time::timeout(REPLY_TIMEOUT, self.receive_reply(&request));
         let reply = match self.control.cancellation_token().run_until_cancelled(answering).await {
             Some(Ok(reply)) => reply?,
@@ -95,7 +93,7 @@ impl BackgroundRequester {
                 });
             }
         };
-        self.spend_limit.charge(asked.record_reply(&self.budget, &reply, !is_useful(&reply)));
+        self.spend_limit.charge(pending.record_reply(&self.budget, &reply, !is_useful(&reply)));
         Ok(reply)
     }
 
@@ -138,18 +136,17 @@ impl Default for SpendState {
 }
 
 impl SpendLimit {
-    /// Moves the cost so far into the loop's count.
     pub(super) fn drain_into(&self, spent: &mut ModelCost) {
         let background = std::mem::replace(&mut self.state().spent, ModelCost::zero());
         spent.add(background);
     }
 
-    /// Sets the remaining budget; `None`: no limit.
+    /// `None`: no limit.
     pub(super) fn set_remaining_budget(&self, left_usd: Option<f64>) {
         self.state().left_usd = left_usd;
     }
 
-    /// The budget is used up, as far as costs are known.
+    /// As far as costs are known.
     pub(super) fn is_used_up(&self) -> bool {
         let contents = self.state();
         let spent = contents.spent.cost_usd;

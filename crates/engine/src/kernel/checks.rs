@@ -9,31 +9,28 @@ use agent_host::exec::{Command, EndReason};
 use agent_protocol::event::{EventBody, EventStream};
 use agent_protocol::tool::CommandRights;
 
-/// Limits of the evidence from a check's output, in lines and bytes.
+/// Of the evidence from a check's output.
 const TAIL_LINES: usize = 40;
 const TAIL_BYTES: usize = 3 * 1024;
-/// Why a check does not run in read-only mode without a sandbox.
 const NO_SANDBOX: &str = "in read-only mode a check needs the sandbox, which is not available";
-/// Time limit for finding out whether a program is installed.
+/// For finding out whether a program is installed.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The commands that decide whether the task is done (`--check`, `[checks]`).
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
-    /// The command lines, in order.
+    /// Command lines, in order.
     pub commands: Vec<String>,
-    /// Time limit of each.
+    /// Of each command.
     pub timeout: Duration,
 }
 
-/// A check that passed.
 #[derive(Debug)]
 pub(super) struct PassedCheck {
     pub(super) command: String,
     pub(super) tail: String,
 }
 
-/// A check that did not pass.
 #[derive(Debug)]
 pub(super) struct FailedCheck {
     pub(super) command: String,
@@ -43,24 +40,22 @@ pub(super) struct FailedCheck {
     pub(super) cause: CheckFailure,
 }
 
-/// Kind of a check's failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CheckFailure {
-    /// The check ran, and the work does not satisfy it.
+    /// The work does not satisfy the check.
     Failed,
-    /// It did not end in time.
     TimedOut,
-    /// It could not run: the user has to fix that, not the model.
+    /// The user has to fix that, not the model.
     CouldNotRun(String),
-    /// An interrupt ended it: no statement about the work.
+    /// No statement about the work.
     Interrupted,
-    /// It failed in read-only mode, where it may not write and the model cannot fix anything.
+    /// Failed in read-only mode, where the check may not write and the model cannot fix anything.
     ReadOnly,
 }
 
 impl Checks {
-    /// Runs the checks in order, up to the first that does not pass. In read-only mode they may write only to
-    /// their private temporary folder.
+    /// In order, up to the first that does not pass. In read-only mode the checks may write only to their private
+    /// temporary folder.
     pub(super) async fn run(
         &self,
         events: &EventStream,
@@ -145,8 +140,8 @@ fn check_command(
     Command { rights, ..Command::new(command, registry.root().to_path_buf(), timeout) }
 }
 
-/// The program that a check starts with, if it is not installed. A missing script of the project, or
-/// something that it needs, counts as the model's task.
+/// The program that a check starts with, if it is not installed. A missing script of the project, or something that
+/// the program needs, counts as the model's task.
 async fn missing_program(
     registry: &Registry,
     check: &str,
@@ -161,7 +156,7 @@ async fn missing_program(
     found.is_ok_and(|outcome| outcome.exit_code == Some(1)).then(|| program.to_owned())
 }
 
-/// The program that a line starts with, after assignments, if it is a plain name.
+/// After assignments, if it is a plain name.
 fn first_program(line: &str) -> Option<&str> {
     let is_name =
         |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.' | '+');

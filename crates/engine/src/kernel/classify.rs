@@ -28,7 +28,7 @@ pub(super) fn chain_key(call: &ToolCall, envelope: &Envelope, effect: Option<&Ef
     }
 }
 
-/// The evidence of an envelope with an error; `None` if the error is only an observation.
+/// `None` if the error is only an observation.
 pub(super) fn classify_failure(
     state: &mut State,
     chain: String,
@@ -110,7 +110,6 @@ pub(super) fn classify_failure(
     Some(LastFailure { signal, category, ..failure_from_error(chain, class, error, &signature) })
 }
 
-/// Evidence from a command whose failure was only an observation.
 pub(super) fn failure_from_observation(
     chain: String,
     call: &ToolCall,
@@ -129,7 +128,7 @@ pub(super) fn failure_from_observation(
     ))
 }
 
-/// Evidence from an error alone: no category, no reflection, no remedy.
+/// No category, no reflection, no remedy.
 fn failure_from_error(
     chain: String,
     class: ErrorClass,

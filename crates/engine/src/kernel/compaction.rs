@@ -13,11 +13,11 @@ use agent_protocol::event::{Compaction, CompactionCause, EventBody, ShortenedTex
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
-/// Percentage of the window, or of the compaction threshold, at which a context counts as nearly full.
+/// Of the window, or of the compaction threshold.
 pub(super) const NEARLY_FULL_PERCENT: u64 = 90;
-/// Limit: requests for one summary.
+/// Requests for one summary.
 const MAX_TRIES: u32 = 2;
-/// Token limit of the answer, including its reasoning.
+/// Including its reasoning.
 const MAX_ANSWER_TOKENS: u64 = 4000;
 
 impl Kernel {
@@ -43,19 +43,17 @@ impl Kernel {
         self.last_compaction_insufficient.is_some_and(|after| added(after) < self.parts.keep_rounds)
     }
 
-    /// Records how much the compaction freed.
     pub(super) fn note_compaction_size(&mut self, compacted: &Compaction) {
         let is_little =
             compacted.tokens_after > self.budget.threshold() / 100 * NEARLY_FULL_PERCENT;
         self.last_compaction_insufficient = is_little.then(|| self.history.n_rounds());
     }
 
-    /// Size of the next request, in bytes, with this many added.
     pub(super) fn request_bytes(&self, pending: usize) -> usize {
         self.parts.layers.bytes() + self.history.bytes() + pending
     }
 
-    /// Compacts, and adds the cost to `spent`. `false`: nothing could be replaced.
+    /// Adds the cost to `spent`. `false`: nothing could be replaced.
     pub(super) async fn compact_for_cause(
         &mut self,
         spent: &mut ModelCost,
@@ -66,26 +64,26 @@ impl Kernel {
         let tokens_before = self.budget.request_tokens(self.request_bytes(pending));
         // What moves into L2 takes room as well.
         let fixed = self.parts.layers.bytes_with(&self.l2_additions()) + pending;
-        let stretch = context::select_archived_range(
+        let range = context::select_archived_range(
             &self.history,
             &self.budget,
             fixed,
             self.parts.keep_rounds,
         );
-        let (summary, by) = if stretch.n_messages == 0 {
+        let (summary, by) = if range.n_messages == 0 {
             (String::new(), SummaryAuthor::Program)
         } else {
             self.ask_compaction_hooks(cause == CompactionCause::Manual, focus).await;
             let may_ask = cause != CompactionCause::Threshold || !self.recompaction_is_pointless();
-            self.write_summary(spent, &stretch, focus, may_ask).await?
+            self.write_summary(spent, &range, focus, may_ask).await?
         };
         let forgotten =
             context::count_forgotten_summaries(&self.history, &self.budget, summary.len());
         let front = context::front_bytes(&self.history, &self.budget, summary.len());
-        let cut = self.result_replacements(&stretch, fixed + front);
+        let cut = self.result_replacements(&range, fixed + front);
         let user_messages = self.shortened_user_messages();
         let shortened = match cause {
-            CompactionCause::Overflow => self.shortened_texts(&stretch),
+            CompactionCause::Overflow => self.shortened_texts(&range),
             CompactionCause::Threshold | CompactionCause::Manual => Vec::new(),
         };
         if summary.is_empty() && cut.is_empty() && shortened.is_empty() && user_messages.is_empty()
@@ -95,9 +93,9 @@ impl Kernel {
         let mut compacted = Compaction {
             cause,
             focus: focus.map(str::to_owned),
-            archived: stretch.n_messages,
-            from: stretch.from,
-            to: stretch.to,
+            archived: range.n_messages,
+            from: range.from,
+            to: range.to,
             summary,
             by,
             forgotten,
@@ -123,34 +121,30 @@ impl Kernel {
         Ok(true)
     }
 
-    /// The summary of a stretch and its author: the program, if no model may be asked.
+    /// The summary and its author: the program, if no model may be used.
     async fn write_summary(
         &mut self,
         spent: &mut ModelCost,
-        stretch: &ArchivedRange,
+        range: &ArchivedRange,
         focus: Option<&str>,
         may_ask: bool,
     ) -> Result<(String, SummaryAuthor), Ending> {
         let spill = &self.parts.registry.cx().spill;
-        let record =
-            spill.write("history", &context::transcript(&self.history, stretch, usize::MAX));
+        let record = spill.write("history", &context::transcript(&self.history, range, usize::MAX));
         if let Err(error) = &record {
             self.parts.events.emit(EventBody::error(
                 "record",
                 format!("the archived messages could not be saved: {error}"),
             ));
         }
-        let sections = if may_ask {
-            self.request_summary_sections(spent, stretch, focus).await?
-        } else {
-            None
-        };
+        let sections =
+            if may_ask { self.request_summary_sections(spent, range, focus).await? } else { None };
         let by = match sections {
             Some(_) => SummaryAuthor::Model,
             None => SummaryAuthor::Program,
         };
         let parts = SummaryParts {
-            range: *stretch,
+            range: *range,
             sections,
             plan: &self.plan,
             record: record.as_deref().ok(),
@@ -159,18 +153,17 @@ impl Kernel {
         Ok((context::compose_summary(&self.history, &parts), by))
     }
 
-    /// The model's summary of a stretch; `None` if there is no usable answer.
     async fn request_summary_sections(
         &mut self,
         spent: &mut ModelCost,
-        stretch: &ArchivedRange,
+        range: &ArchivedRange,
         focus: Option<&str>,
     ) -> Result<Option<context::SummarySections>, Ending> {
         let speaker = self.parts.light.clone();
         // After an overflow the request has to be shorter.
         let mut room = self.budget.bytes(speaker.context_window.min(self.budget.window()) / 2);
         for _ in 0..MAX_TRIES {
-            let (system, text) = context::summary_request(&self.history, stretch, focus, room);
+            let (system, text) = context::summary_request(&self.history, range, focus, room);
             let messages = [Message::text(Role::User, text)];
             let limit = MAX_ANSWER_TOKENS.min(speaker.context_window / 4);
             let request = Request {
@@ -202,10 +195,10 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Shortened versions of texts that fitted their part of the window as it was assumed to be.
-    fn shortened_texts(&self, stretch: &ArchivedRange) -> Vec<ShortenedText> {
+    /// Of texts that fitted their part of the window as it was assumed to be.
+    fn shortened_texts(&self, range: &ArchivedRange) -> Vec<ShortenedText> {
         let spill = &self.parts.registry.cx().spill;
-        let texts = context::long_texts(&self.history, stretch, self.results_byte_limit());
+        let texts = context::long_texts(&self.history, range, self.results_byte_limit());
         let shortened = texts.into_iter().filter_map(|(message, large)| {
             let path = spill.write(large.tool, large.text).ok()?;
             Some(ShortenedText {
@@ -216,7 +209,7 @@ impl Kernel {
         shortened.collect()
     }
 
-    /// Shortened versions of user messages that together are too long, by their number.
+    /// Of user messages that together are too long, by their number.
     fn shortened_user_messages(&self) -> Vec<ShortenedText> {
         let LongUserMessages { cut, left_out } =
             context::long_user_messages(&self.history, &self.budget);
@@ -244,15 +237,15 @@ impl Kernel {
         all
     }
 
-    /// Replacements of results that stay in the conversation and are obsolete or too large.
+    /// Of results that stay in the conversation and are obsolete or too large.
     fn result_replacements(
         &self,
-        stretch: &ArchivedRange,
+        range: &ArchivedRange,
         other_bytes: usize,
     ) -> BTreeMap<String, String> {
-        let mut cut = context::stale_results(&self.history, stretch);
+        let mut cut = context::stale_results(&self.history, range);
         let spill = &self.parts.registry.cx().spill;
-        let large = context::large_results(&self.history, stretch, &self.budget, other_bytes, &cut);
+        let large = context::large_results(&self.history, range, &self.budget, other_bytes, &cut);
         cut.extend(large.into_iter().filter_map(|large| {
             // A result that could not be stored is not cut: the provider may accept it.
             let path = spill.write(large.tool, large.text).ok()?;

@@ -19,32 +19,31 @@ use agent_protocol::tool::Effect;
 const CHECK_FAILED: Prompt = Prompt::named("feedback/check_failed.md");
 const ANSWER_MISFIT: Prompt = Prompt::named("feedback/answer_misfit.md");
 
-/// Limit: consecutive time-outs of one check, each of which costs its full time.
+/// Consecutive, of one check: each costs its full time.
 const MAX_TIMEOUTS: u32 = 2;
 
-/// Facts of the turn that decide whether it is complete.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
     pub(super) files_changed: Vec<String>,
     pub(super) ignored_changed: BTreeSet<String>,
     /// The last final text that was not accepted.
     pub(super) candidate: String,
-    /// The last final text was given in mode plan.
+    /// The last final text was written in plan mode.
     pub(super) is_plan: bool,
-    /// The value of the final answer, if it has to match a schema.
+    /// If the final answer has to match a schema.
     pub(super) structured: Option<Value>,
-    /// The checks that passed with the last final text.
+    /// With the last final text.
     pub(super) passed_checks: Vec<PassedCheck>,
     check_outcome: Option<CheckOutcome>,
-    /// The check that timed out with the last final text, and how often in a row.
+    /// With the last final text, and how often in a row.
     timed_out_check: Option<(String, u32)>,
-    /// The verifier confirmed the accepted answer.
+    /// By the verifier.
     pub(super) is_confirmed: bool,
     /// A write or a command was denied, and nothing has succeeded since.
     is_denied: bool,
 }
 
-/// The outcome of the checks and the verifier for the last final text.
+/// Of the checks and the verifier, for the last final text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckOutcome {
     Passed,
@@ -52,10 +51,9 @@ enum CheckOutcome {
     CouldNotRun,
 }
 
-/// Whether a final text is accepted.
 pub(super) enum CompletionDecision {
     Accepted(Ending),
-    /// `about` identifies the reason: each reason has its own retries.
+    /// Each reason has its own retries.
     Rejected {
         signal: FailureSignal,
         reason_key: String,
@@ -66,12 +64,10 @@ pub(super) enum CompletionDecision {
     },
     /// A check could not run, independently of the model; the reason.
     Unverifiable(String),
-    /// An interrupt ended a check.
     Interrupted,
 }
 
 impl Completion {
-    /// Adds what was changed: files, and ignored files.
     pub(super) fn add_changes(&mut self, files: &[String], ignored: &[String]) {
         self.ignored_changed.extend(ignored.iter().cloned());
         for path in files {
@@ -81,7 +77,6 @@ impl Completion {
         }
     }
 
-    /// Adds a result of the registry.
     pub(super) fn record_result(&mut self, answer: &ToolCallResult) {
         let ToolCallResult {
             envelope,
@@ -105,24 +100,12 @@ impl Completion {
             {
                 self.is_denied = false;
             }
-            Some(
-                Effect::Write { .. }
-                | Effect::Command { .. }
-                | Effect::Read { .. }
-                | Effect::Job { .. }
-                | Effect::Plan
-                | Effect::Ask
-                | Effect::Skill { .. }
-                | Effect::Agent { .. }
-                | Effect::Mcp { .. }
-                | Effect::Lookup,
-            )
-            | None => {}
+            _ => {}
         }
     }
 
-    /// Accepts a final text, or says what is missing. The checks run last, since they take longest. In
-    /// read-only mode a passing check does not confirm a change that was denied.
+    /// The checks run last, since they take longest. In read-only mode a passing check does not confirm a change that
+    /// was denied.
     pub(super) async fn check_answer(
         &mut self,
         prompts: &Prompts,
@@ -202,7 +185,7 @@ impl Completion {
         ))
     }
 
-    /// The verifier objected: treated as a failed check.
+    /// Treated as a failed check.
     pub(super) fn record_objection(&mut self) {
         self.check_outcome = Some(CheckOutcome::Failed);
     }
@@ -217,7 +200,7 @@ impl Completion {
         }
     }
 
-    /// The ending if no decision is left.
+    /// If no decision is left.
     pub(super) fn failure_ending(&self, state: &State) -> Ending {
         let signal = state.last_failure.as_ref().map(|failure| failure.signal);
         if signal == Some(FailureSignal::CheckFailed)
@@ -229,7 +212,7 @@ impl Completion {
         }
     }
 
-    /// A permission that was needed and never given takes precedence over the given ending.
+    /// A permission that was needed and never granted takes precedence over the given ending.
     pub(super) fn final_ending(&self, ending: Ending) -> Ending {
         match ending {
             Ending::Completed
@@ -244,8 +227,7 @@ impl Completion {
         }
     }
 
-    /// The failure report: why the turn ended, what was tried on which evidence, what was changed, and what
-    /// the user can do next.
+    /// Why the turn ended, what was tried on which evidence, what was changed, and what the user can do next.
     pub(super) fn report(
         &self,
         ending: Ending,
@@ -264,10 +246,10 @@ impl Completion {
                 failure: chain.message.clone(),
             })
             .collect();
-        attempts.sort_by_key(|tried| tried.step);
+        attempts.sort_by_key(|entry| entry.step);
         FailureReport {
             reason: format!("not done ({}): {}", ending.as_str(), errors.join("; ")),
-            // (A hook may have ended the turn without a permission that could be given.)
+            // A hook may have ended the turn without a permission that could be granted.
             next: match ending {
                 Ending::PermissionDenied if !self.is_denied => Vec::new(),
                 ending => next_steps(ending, state),
@@ -280,12 +262,10 @@ impl Completion {
     }
 }
 
-/// The chain of failures of a check.
 pub(super) fn check_chain_key(command: &str) -> String {
     format!("check `{command}`")
 }
 
-/// What the user can do.
 fn next_steps(ending: Ending, state: &State) -> Vec<String> {
     let failure = state.last_failure.as_ref();
     let category = failure.map(|failure| failure.category);
@@ -311,7 +291,6 @@ fn next_steps(ending: Ending, state: &State) -> Vec<String> {
     next
 }
 
-/// The report as text. `last_output`: the model's last output.
 pub(super) fn report_in_words(report: &FailureReport, last_output: &str) -> String {
     let mut out = report.reason.clone();
     out.push_str(&attempts_in_words(report));
@@ -335,24 +314,24 @@ pub(super) fn report_in_words(report: &FailureReport, last_output: &str) -> Stri
     out
 }
 
-/// The report of a sub-agent to its agent, to which the reason and the changed files are reported separately.
+/// For the agent of a sub-agent, which receives the reason and the changed files separately.
 pub(super) fn agent_report(report: &FailureReport, last_output: &str) -> String {
     format!("{}{}", last_output.trim(), attempts_in_words(report)).trim_start().to_owned()
 }
 
-/// A line for each attempt, each after a line break.
+/// Each line follows a line break.
 fn attempts_in_words(report: &FailureReport) -> String {
-    let lines = report.attempts.iter().map(|tried| {
-        let step = if tried.step > 0 { format!("step {}: ", tried.step) } else { String::new() };
+    let lines = report.attempts.iter().map(|entry| {
+        let step = if entry.step > 0 { format!("step {}: ", entry.step) } else { String::new() };
         let times =
-            if tried.times == 1 { "once".to_owned() } else { format!("{} times", tried.times) };
-        let failure = shorten(&tried.failure, 160);
-        format!("\nTried: {step}{} failed {times} ({failure})", tried.what)
+            if entry.times == 1 { "once".to_owned() } else { format!("{} times", entry.times) };
+        let failure = shorten(&entry.failure, 160);
+        format!("\nTried: {step}{} failed {times} ({failure})", entry.what)
     });
     lines.collect()
 }
 
-/// Describes endings that have no other text.
+/// For endings that have no other text.
 pub(super) fn describe_ending(ending: Ending, limits: &TurnLimits) -> String {
     match ending {
         Ending::MaxTurns => format!(

@@ -21,15 +21,14 @@ use agent_protocol::prompt::Prompt;
 
 const FIX_JSON: Prompt = Prompt::named("recovery/fix_json.md");
 
-/// Limit: attempts, the second with the error of the first.
+/// The second attempt receives the error of the first.
 const MAX_TRIES: u32 = 2;
-/// Time limit for a reflection or a plan.
+/// For a reflection or a plan.
 const CONSULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Factor of the token limit for the second attempt, if the first gave no text before its limit.
+/// For the second attempt, if the first gave no text before its token limit.
 const RETRY_LIMIT_FACTOR: u64 = 8;
 
-/// A question outside the conversation.
 pub(super) struct ConsultPrompt {
     pub(super) purpose: Purpose,
     pub(super) system: String,
@@ -39,7 +38,7 @@ pub(super) struct ConsultPrompt {
 }
 
 impl Kernel {
-    /// Sends one request and returns its answer. `is_useful` says whether it is usable.
+    /// `is_useful` says whether the answer is usable.
     pub(super) async fn consult(
         &self,
         spent: &mut ModelCost,
@@ -48,9 +47,9 @@ impl Kernel {
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
-        let asked =
+        let pending =
             PendingRequest::new(events, speaker, describe_request(speaker, request, &self.budget));
-        let answer = stream_reply(&asked, &self.budget, request, &self.parts.control).await;
+        let answer = stream_reply(&pending, &self.budget, request, &self.parts.control).await;
         let reply = match answer.map_err(|interrupted| interrupted.ending)? {
             Ok(reply) => reply,
             Err(error) => {
@@ -61,11 +60,10 @@ impl Kernel {
                 return Ok(Err(error));
             }
         };
-        spent.add(asked.record_reply(&self.budget, &reply, !is_useful(&reply)));
+        spent.add(pending.record_reply(&self.budget, &reply, !is_useful(&reply)));
         Ok(Ok(reply))
     }
 
-    /// The same with a deadline; `None` without an answer.
     pub(super) async fn consult_with_deadline(
         &self,
         spent: &mut ModelCost,
@@ -88,8 +86,7 @@ impl Kernel {
         Ok(None)
     }
 
-    /// A JSON object of this type; `None` if no model returns one in time. One retry is made with the parse
-    /// error.
+    /// `None` if no model returns such an object in time. One retry is made with the parse error.
     pub(super) async fn consult_for_json<T: DeserializeOwned + JsonSchema>(
         &self,
         spent: &mut ModelCost,
@@ -134,7 +131,6 @@ impl Kernel {
     }
 }
 
-/// The record of such a request.
 pub(super) fn describe_request(
     speaker: &ConfiguredModel,
     request: &Request<'_>,
@@ -167,7 +163,6 @@ pub(super) fn describe_request(
     }
 }
 
-/// Describes the missing answer.
 fn expected_answer(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Main | Purpose::Agent | Purpose::Learn => "answer",
@@ -178,7 +173,7 @@ fn expected_answer(purpose: Purpose) -> &'static str {
     }
 }
 
-/// The question as text for the record, which holds it nowhere else.
+/// The record holds the question nowhere else.
 fn question_text(request: &Request<'_>) -> String {
     let parts = request.messages.iter().flat_map(|message| &message.parts);
     let texts = parts.filter_map(|part| match part {
@@ -188,7 +183,7 @@ fn question_text(request: &Request<'_>) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The JSON object in a text that may have other text or a code fence around it.
+/// The text may have other text or a code fence around the object.
 pub(super) fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else {
         return Err("there is no JSON object in it".to_owned());

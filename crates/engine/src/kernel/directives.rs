@@ -6,7 +6,6 @@ use agent_protocol::directives::{Directive, UserInput};
 use agent_protocol::event::{EventBody, Pin, SessionRule};
 
 impl Kernel {
-    /// Carries out the directives of a message.
     pub(super) fn apply_directives(&mut self, message: &UserInput) {
         for (directive, sentence) in message.directives() {
             let registry = &self.parts.registry;
@@ -52,12 +51,12 @@ impl Kernel {
         self.parts.registry.session_rules()
     }
 
-    /// Adds a rule that the user wrote; false if it is known or invalid.
+    /// Adds a rule that the user wrote; false if it exists already or is invalid.
     pub fn add_rule(&self, rule: String) -> bool {
         self.parts.registry.add_written_rule(rule)
     }
 
-    /// Removes such a rule; false if there is none of this number.
+    /// Removes a rule of the session; false if there is none of this number.
     pub fn remove_rule(&self, id: u32) -> bool {
         self.parts.registry.remove_rule(id)
     }

@@ -10,11 +10,11 @@ use agent_protocol::event::{EventBody, TurnFinished};
 use agent_protocol::model::{Reply, StopReason};
 use agent_protocol::prompt::{Prompt, fill};
 
-/// Limit: continuations of an answer that was cut off by its length.
+/// Of an answer that was cut off by its length.
 const MAX_CONTINUATIONS: u32 = 3;
 
 impl Kernel {
-    /// Handles an answer without executable calls: a candidate for the final answer, or an unusable one.
+    /// The answer has no executable calls: it is a candidate for the final answer, or unusable.
     pub(super) async fn handle_answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
         const EMPTY: Prompt = Prompt::named("feedback/empty.md");
         const CUT_OFF: Prompt = Prompt::named("feedback/cut_off.md");
@@ -71,14 +71,14 @@ impl Kernel {
                 return (Vec::new(), None);
             }
             // A check may format the files of the turn.
-            let begun = if may_write {
+            let checkpoint = if may_write {
                 registry.checkpoint_before_user_programs("", cancel.clone()).await
             } else {
                 None
             };
             let done = self.parts.checks.run(&self.parts.events, registry, &cancel).await;
-            if let Some(begun) = begun {
-                registry.checkpoint_after_user_programs(begun).await;
+            if let Some(checkpoint) = checkpoint {
+                registry.checkpoint_after_user_programs(checkpoint).await;
             }
             done
         };
@@ -121,7 +121,7 @@ impl Kernel {
         }
     }
 
-    /// The verifier objected: counts as a failed check.
+    /// Counts as a failed check.
     fn reject_for_objection(&mut self, turn: &mut Turn, objection: &Objection) {
         const OBJECTION: Prompt = Prompt::named("feedback/objection.md");
         let Objection { text, evidence } = objection;
@@ -138,7 +138,7 @@ impl Kernel {
         );
     }
 
-    /// Evaluates an answer that was not accepted; the model receives the reason if the turn continues.
+    /// The model receives the reason if the turn continues.
     fn reject_answer(&mut self, turn: &mut Turn, feedback: &str, round: &RoundOutcome<'_>) {
         self.evaluate(turn, round);
         turn.reflection_input.evidence = shorten_evidence(feedback);
@@ -149,7 +149,6 @@ impl Kernel {
         turn.feedback = Some(feedback.to_owned());
     }
 
-    /// Ends the turn and emits its result.
     pub(super) fn finish_turn(&mut self, mut turn: Turn, ending: Ending) -> TurnFinished {
         let ending = if self.parts.control.accepts_denials() {
             ending

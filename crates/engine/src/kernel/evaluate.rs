@@ -13,23 +13,30 @@ use agent_protocol::shorten;
 use agent_protocol::signature::{mask_message, shorten_with_hash};
 use agent_protocol::tool::Effect;
 
-/// The outcome of a round.
 pub(crate) enum RoundOutcome<'a> {
-    /// The model called tools, with these results.
-    Calls { calls: &'a [ToolCall], results: &'a [ToolCallResult] },
-    /// The model's answer is unusable, or was not accepted as final. `about` identifies the reason: each
-    /// reason has its own retries. `output`: the output of a check, for its signature.
-    RejectedAnswer { signal: FailureSignal, reason_key: &'a str, why: &'a str, output: &'a str },
-    /// The kernel made a call on behalf of the one that failed.
-    KernelCall { call: &'a ToolCall, result: &'a ToolCallResult },
+    Calls {
+        calls: &'a [ToolCall],
+        results: &'a [ToolCallResult],
+    },
+    /// The answer is unusable, or was not accepted as final. `reason_key`: each reason has its own retries.
+    /// `output`: of a check, for its signature.
+    RejectedAnswer {
+        signal: FailureSignal,
+        reason_key: &'a str,
+        why: &'a str,
+        output: &'a str,
+    },
+    /// On behalf of the call that failed.
+    KernelCall {
+        call: &'a ToolCall,
+        result: &'a ToolCallResult,
+    },
 }
 
-/// The chain of loops in successful work.
+/// Of loops in successful work.
 const LOOP_CHAIN: &str = "circle";
-/// The chain of unusable answers.
 const BAD_ANSWER_CHAIN: &str = "answer: unusable";
 
-/// Writes the evidence of a round into the state.
 pub(crate) fn evaluate(state: &mut State, round: &RoundOutcome<'_>) {
     match round {
         RoundOutcome::Calls { calls, results: answers } => evaluate_calls(state, calls, answers),
@@ -127,8 +134,7 @@ fn failed_call(call: &ToolCall, parent: &ToolCall, answer: &ToolCallResult) -> F
     }
 }
 
-/// A new target that fails like the previous round's: consecutive guesses are one chain until something
-/// succeeds.
+/// Consecutive guesses, each with a new target, are one chain until something succeeds.
 fn join_previous_chain(state: &State, failure: &mut LastFailure) {
     if let Some(before) = &state.last_failure
         && before.signature == failure.signature
@@ -138,7 +144,7 @@ fn join_previous_chain(state: &State, failure: &mut LastFailure) {
     }
 }
 
-/// The result of a call of the kernel belongs to the chain for which it was made.
+/// The result of a call of the kernel belongs to the chain of the failed call.
 fn evaluate_kernel_call(state: &mut State, call: &ToolCall, answer: &ToolCallResult) {
     let Some(before) = state.last_failure.take() else { return };
     let envelope = &answer.envelope;
@@ -183,8 +189,7 @@ fn evaluate_kernel_call(state: &mut State, call: &ToolCall, answer: &ToolCallRes
     record_failures(state, vec![failure], String::new());
 }
 
-/// A known remedy did not help: apart from the retry that is counted, the state is as if it had not been
-/// tried.
+/// Apart from the counted retry, the state is as if the remedy had not been tried.
 fn discard_remedy(state: &mut State, before: LastFailure) {
     let observed = state.failed_call.take_if(|failed| failed.was_observed);
     if observed.is_some() {
@@ -196,8 +201,7 @@ fn discard_remedy(state: &mut State, before: LastFailure) {
     }
 }
 
-/// Attaches a known remedy that the kernel can try to the evidence. False: another failure represents the
-/// round, or no retry is left.
+/// False: another failure represents the round, or no retry is left.
 pub(crate) fn attach_remedy(
     state: &mut State,
     call: &ToolCall,
@@ -231,7 +235,6 @@ pub(crate) fn attach_remedy(
     true
 }
 
-/// Evidence that is not the error of a call.
 fn failure_without_call(signal: FailureSignal, chain: &str, message: String) -> LastFailure {
     LastFailure {
         signal,

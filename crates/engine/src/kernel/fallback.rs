@@ -8,12 +8,11 @@ use agent_protocol::model::{ModelError, ModelErrorKind};
 /// The main model, while another one replaces it.
 pub(super) struct ReplacedModel {
     configured_model: ConfiguredModel,
-    /// Number of models that have been tried instead.
     fallbacks_tried: usize,
 }
 
 impl Kernel {
-    /// Replaces the model after this error; false: there is no other, or it would not help.
+    /// False: there is no other model, or it would not help.
     pub(super) fn use_fallback_model(&mut self, error: &ModelError) -> bool {
         let tried = self.replaced_model.as_ref().map_or(0, |replaced| replaced.fallbacks_tried);
         let Some(next) = self.parts.fallback.get(tried).cloned() else { return false };
@@ -37,7 +36,7 @@ impl Kernel {
         true
     }
 
-    /// The turn ends: the next one tries the main model again.
+    /// At the end of a turn: the next one tries the main model again.
     pub(super) fn restore_main_model(&mut self) {
         if let Some(replaced) = self.replaced_model.take() {
             self.set_model(replaced.configured_model);

@@ -1,4 +1,4 @@
-//! The points of a session and of its turns at which hooks are asked. (The registry asks those about calls.)
+//! Runs the hooks of a session and of its turns; the registry runs those about calls.
 
 use super::{Kernel, Turn};
 use agent_protocol::control::{Ending, Interrupt};
@@ -6,32 +6,32 @@ use agent_protocol::event::{EventBody, TurnFinished};
 use agent_protocol::hook::{HookEvent, HookOutcome, HookPayload};
 use agent_protocol::prompt::{Prompt, fill};
 
-/// Limit: how often hooks send back the answer of one turn.
+/// Answers of one turn that hooks may send back.
 const MAX_SENT_BACK: u32 = 8;
 
 impl Kernel {
-    /// Asks the `SessionStart` hooks before the first message in this process.
+    /// Before the first message in this process.
     pub(super) async fn ask_start_hooks_once(&mut self) {
         if self.parts.sub_agent.is_some() || self.has_asked_start_hooks {
             return;
         }
         self.ask_session_start_hooks(if self.has_begun() { "resume" } else { "startup" }).await;
-        // After an interrupt they are asked again.
+        // After an interrupt the hooks run again.
         self.has_asked_start_hooks = self.parts.control.interrupt_cause().is_none();
     }
 
-    /// Asks the `SessionStart` hooks, and tells the model what they say.
+    /// Adds the texts of the hooks to the conversation.
     pub(super) async fn ask_session_start_hooks(&mut self, source: &str) {
         if self.parts.registry.hooks_for(HookEvent::SessionStart).is_none() {
             return;
         }
         let model = self.model();
-        let asked = self.parts.registry.ask_hooks(HookPayload::SessionStart { source, model });
-        let outcome = asked.await;
+        let request = self.parts.registry.ask_hooks(HookPayload::SessionStart { source, model });
+        let outcome = request.await;
         self.add_hook_texts(&outcome.context);
     }
 
-    /// Asks the `SessionEnd` hooks, if the session had a message. They cannot delay the end for long.
+    /// Runs the `SessionEnd` hooks, if the session had a message. They cannot delay the end for long.
     pub async fn end_session(&self) {
         if !self.has_asked_start_hooks {
             return;
@@ -41,7 +41,7 @@ impl Kernel {
         _ = self.parts.registry.ask_hooks_at_end(HookPayload::SessionEnd { reason }).await;
     }
 
-    /// Asks hooks about a message of the user: texts for the model, or how the turn ends and why.
+    /// Returns texts for the model, or how the turn ends and why.
     pub(super) async fn ask_prompt_hooks(
         &self,
         message: &str,
@@ -66,7 +66,7 @@ impl Kernel {
         }
     }
 
-    /// Asks hooks whether an answer ends the turn; `None`: the model continues with their reason.
+    /// `None`: the model continues with the reason of the hooks.
     pub(super) async fn ask_stop_hooks(
         &mut self,
         turn: &mut Turn,
@@ -93,8 +93,8 @@ impl Kernel {
             Some(agent) => HookPayload::SubagentStop { is_active, answer, role: &agent.role },
             None => HookPayload::Stop { is_active, answer },
         };
-        // What they change in the files of the turn (a formatter) is undone with it.
-        let begun = if turn.completion.files_changed.is_empty() {
+        // Changes of the hooks to the files of the turn (a formatter) are undone with it.
+        let checkpoint = if turn.completion.files_changed.is_empty() {
             None
         } else {
             registry
@@ -102,8 +102,8 @@ impl Kernel {
                 .await
         };
         let HookOutcome { block, stop, .. } = registry.ask_hooks(occasion).await;
-        if let Some(begun) = begun {
-            let changed = registry.checkpoint_after_user_programs(begun).await;
+        if let Some(checkpoint) = checkpoint {
+            let changed = registry.checkpoint_after_user_programs(checkpoint).await;
             turn.completion.add_changes(&changed.files, &changed.ignored);
         }
         let Some(why) = block.filter(|_| stop.is_none()) else { return Some(ending) };
@@ -125,14 +125,13 @@ impl Kernel {
         None
     }
 
-    /// A hook ended the turn.
     pub(super) fn take_hook_stop(turn: &mut Turn) -> Option<Ending> {
         let why = turn.hook_stop_reason.take()?;
         turn.errors.push(format!("a hook ended the turn: {why}"));
         Some(Ending::PermissionDenied)
     }
 
-    /// Asks the `StopFailure` hooks after a turn without success.
+    /// After a turn without success.
     pub(super) async fn ask_failure_hooks(&self, finished: &TurnFinished) {
         let is_failed = !finished.ending.has_answer() && self.parts.sub_agent.is_none();
         if is_failed && self.parts.registry.hooks_for(HookEvent::StopFailure).is_some() {
@@ -142,13 +141,11 @@ impl Kernel {
         }
     }
 
-    /// Asks the `PreCompact` hooks.
     pub(super) async fn ask_compaction_hooks(&self, is_manual: bool, focus: Option<&str>) {
         let focus = focus.unwrap_or_default();
         _ = self.parts.registry.ask_hooks(HookPayload::PreCompact { is_manual, focus }).await;
     }
 
-    /// Adds what hooks say to the conversation.
     pub(super) fn add_hook_texts(&mut self, texts: &[String]) {
         for text in texts {
             self.add_feedback(text);

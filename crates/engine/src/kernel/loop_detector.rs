@@ -10,26 +10,23 @@ use agent_protocol::envelope::Envelope;
 use agent_protocol::message::ToolCall;
 use agent_protocol::tool::Effect;
 
-/// Number of calls that are compared: a loop of three calls, three times.
+/// Enough for a loop of three calls, three times.
 const MAX_REMEMBERED: usize = 9;
-/// Number of repetitions that make a loop.
 const LOOP_REPETITIONS: usize = 3;
-/// Length of the longest loop that is detected.
 const MAX_LOOP_LENGTH: usize = 3;
 
-/// The latest calls and edits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoopDetector {
-    /// A hash of each call and its result.
+    /// Of each call and its result.
     calls: VecDeque<u64>,
-    /// File, removed text and inserted text of each edit.
+    /// File, removed text and inserted text.
     edits: VecDeque<(String, String, String)>,
-    /// How often the plan was written without another call in between.
+    /// Without another call in between.
     consecutive_plan_updates: usize,
 }
 
 impl LoopDetector {
-    /// Adds a call; returns a description of the loop that it closes, if any.
+    /// Returns a description of the loop that the call closes, if any.
     pub(crate) fn record_call(
         &mut self,
         call: &ToolCall,
@@ -86,8 +83,8 @@ impl LoopDetector {
         let edit = (path, text("old_string"), text("new_string"));
         let undone = (edit.0.clone(), edit.2.clone(), edit.1.clone());
         // The edit was undone and is redone.
-        let before = self.edits.iter().rev().position(|known| *known == undone);
-        let first = self.edits.iter().rev().position(|known| *known == edit);
+        let before = self.edits.iter().rev().position(|other| *other == undone);
+        let first = self.edits.iter().rev().position(|other| *other == edit);
         let closes = before.zip(first).is_some_and(|(before, first)| before < first);
         let path = edit.0.clone();
         push_bounded(&mut self.edits, edit);

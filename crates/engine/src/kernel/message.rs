@@ -1,4 +1,5 @@
-//! Takes in a message of the user: what it names of MCP servers is fetched, and what is too long is shortened.
+//! Prepares a message of the user: fetches the prompts and resources of MCP servers that it names, and shortens what
+//! is too long.
 
 use std::pin::pin;
 
@@ -12,29 +13,26 @@ use agent_protocol::control::Ending;
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::{EventBody, TurnFinished};
 
-/// Part of the window for one message of the user: a quarter, as for all of them after a compaction.
+/// A quarter of the window, as for all user messages after a compaction.
 const MESSAGE_WINDOW_DIVISOR: u64 = 4;
-/// Size limit of all attachments of a message, as of a result of Read.
+/// Of all attachments of a message, as of a result of Read.
 const MAX_ATTACHED_BYTES: usize = 50 * 1024;
 
-/// The model receives only a part of a message.
 const CUT_MESSAGE: &str = "this message is too long for the model's window: it receives the beginning and the end, and \
      can read the rest from a file";
 
-/// Fetches what a message names of MCP servers.
+/// Fetches the prompts and resources of MCP servers that a message names.
 pub type MessageExpander =
     Box<dyn Fn(UserInput) -> BoxFuture<'static, ExpandedMessage> + Send + Sync>;
 
-/// A message with what it names.
+/// A message with the prompts and resources that it names.
 #[derive(Clone, Debug, Default)]
 pub struct ExpandedMessage {
-    /// The message.
     pub input: UserInput,
-    /// The resources that it names.
     pub attachments: Vec<Attachment>,
     /// A sentence for the user about each part that the model does not receive.
     pub unread: Vec<String>,
-    /// Why the command that it is cannot be carried out.
+    /// Why the command in the message cannot be carried out.
     pub refusal: Option<String>,
 }
 
@@ -43,19 +41,18 @@ pub struct ExpandedMessage {
 pub struct Attachment {
     /// `server:address`.
     pub name: String,
-    /// Its text.
     pub text: String,
 }
 
 impl Kernel {
-    /// The message with what it names. It is refused if the user interrupts before that was fetched.
+    /// The message is refused if the user interrupts before everything was fetched.
     pub(super) async fn expand_message(&self, message: &UserInput) -> ExpandedMessage {
         let input = message.clone();
         let Some(expand) = &self.parts.message_expander else {
             return ExpandedMessage { input, ..ExpandedMessage::default() };
         };
         let cancel = self.parts.control.cancellation_token();
-        // (A message that names nothing is ready at once, also after an interrupt.)
+        // A message that names nothing is ready at once, also after an interrupt.
         match select(expand(message.clone()), pin!(cancel.cancelled())).await {
             Either::Left((expanded, _)) => expanded,
             Either::Right(_) => {
@@ -66,7 +63,7 @@ impl Kernel {
         }
     }
 
-    /// Ends the turn of a message that no model receives: it is no part of the conversation.
+    /// No model receives the message: it is no part of the conversation.
     pub(super) fn refuse_message(
         &mut self,
         message: &UserInput,
@@ -91,7 +88,7 @@ impl Kernel {
         self.finish_turn(turn, ending)
     }
 
-    /// What the model receives instead of the text of a message, if that differs. The user learns if it is cut.
+    /// The text for the model, if it differs from the message. The user is notified if it is cut.
     pub(super) fn model_text(&self, expanded: &mut ExpandedMessage) -> Option<String> {
         let message = &expanded.input;
         let cut = self.spill_and_shorten("task", message.model_text(), self.message_byte_limit());
@@ -117,7 +114,7 @@ impl Kernel {
         self.budget.bytes(self.budget.window() / MESSAGE_WINDOW_DIVISOR)
     }
 
-    /// Of a longer text its beginning and end, and the path of the whole.
+    /// The beginning and end of a longer text, with the path of the whole.
     fn spill_and_shorten(&self, tool: &str, text: &str, room: usize) -> Option<String> {
         if text.len() <= room {
             return None;

@@ -2,7 +2,7 @@
 //!
 //! The registry validates and runs calls, [`evaluate`](evaluate()) writes the evidence into the [`State`],
 //! `reflect` derives a control decision from it, and the kernel carries the decision out. Facts are emitted
-//! as events where they happen. This module does not know HTTP, terminals or files.
+//! as events where they happen; HTTP, terminals and files are unknown here.
 
 mod answer_schema;
 mod background_request;
@@ -67,9 +67,9 @@ use agent_protocol::tool::Effect;
 use agent_protocol::view::{call_line, render_for_model};
 use agent_protocol::{shorten, truncate_middle};
 
-/// Part of the window for all results of one round: an eighth.
+/// An eighth of the window, for all results of one round.
 const RESULTS_WINDOW_DIVISOR: u64 = 8;
-/// Size limit of one piece of evidence for a reflection.
+/// Of one piece of evidence for a reflection.
 const EVIDENCE_BYTES: usize = 4000;
 /// Limits of a turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,51 +82,37 @@ pub struct TurnLimits {
 
 /// The components of a kernel.
 pub struct KernelParts {
-    /// The main model.
     pub main: ConfiguredModel,
-    /// The model that writes summaries.
+    /// Writes summaries.
     pub light: ConfiguredModel,
-    /// In this order they replace the main model for the rest of a turn if it is not available.
+    /// In this order, for the rest of a turn, if the main model is not available.
     pub fallback: Vec<ConfiguredModel>,
-    /// The tools, with validation and permissions.
     pub registry: Registry,
-    /// Fetches what messages name of MCP servers; `None`: they name nothing.
+    /// `None`: messages name nothing of MCP servers.
     pub message_expander: Option<MessageExpander>,
-    /// L1 and L2.
     pub layers: Layers,
-    /// The project's files: for mentions and nested rules files.
     pub project: Arc<dyn Project>,
-    /// Size limit of one rules file in bytes.
+    /// Of one rules file.
     pub max_rules_bytes: usize,
-    /// The checks that decide whether the task is done.
     pub checks: Checks,
-    /// The verifier, which runs after the checks.
+    /// Runs after the checks.
     pub verifier: Option<Box<Verifier>>,
-    /// The schema of the final answer.
     pub answer_schema: Option<AnswerSchema>,
-    /// The event stream.
     pub events: EventStream,
-    /// The user's controls.
     pub control: SessionControl,
-    /// Limits of a turn.
     pub limits: TurnLimits,
     /// The part of the model's window that may be used.
     pub budget: ContextBudget,
-    /// Number of the latest rounds that a compaction keeps unchanged.
+    /// The latest rounds that a compaction keeps unchanged.
     pub keep_rounds: usize,
-    /// The recovery settings.
     pub recovery: Recovery,
-    /// The lessons of earlier sessions; `None`: not used.
     pub memory: Option<LessonMemory>,
-    /// The prompts.
     pub prompts: Arc<Prompts>,
-    /// The cost of background requests.
+    /// Of background requests and sub-agents.
     pub spend_limit: SpendLimit,
-    /// The ids of the session's calls.
     pub call_ids: CallIds,
-    /// The kernel is that of a sub-agent.
+    /// `None`: the main agent.
     pub sub_agent: Option<SubAgent>,
-    /// The models that sub-agents may use.
     pub session_models: SessionModels,
 }
 
@@ -143,11 +129,9 @@ pub struct Kernel {
     sent_requests: SentRequests,
     model_view: ModelView,
     budget: ContextBudget,
-    /// The main model, while another one replaces it.
     replaced_model: Option<ReplacedModel>,
-    /// The number of rounds after a compaction that freed little.
+    /// Rounds after a compaction that freed little.
     last_compaction_insufficient: Option<usize>,
-    /// The `SessionStart` hooks were asked.
     has_asked_start_hooks: bool,
 }
 
@@ -291,7 +275,6 @@ impl Kernel {
         Turn::new(started, State::new(limits), message.model_text(), mentions)
     }
 
-    /// Counts the cost of background requests and sub-agents, and sets their remaining budget.
     fn update_spend_limit(&self, turn: &mut Turn) {
         if let Some(agent) = &self.parts.sub_agent {
             return agent.charge_payer(turn);
@@ -323,12 +306,11 @@ impl Kernel {
         self.parts.sub_agent.as_ref()?.limit_reached(&turn.spent)
     }
 
-    /// The limit that was reached, if the ending does not say it.
+    /// If the ending does not say it.
     fn limit_in_words(&self, turn: &Turn) -> Option<String> {
         self.agent_limit_reached(turn)?.1
     }
 
-    /// Runs the calls of an answer and evaluates the results.
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.results_byte_limit();
         let calls = reply.calls.as_slice();
@@ -348,17 +330,16 @@ impl Kernel {
         self.record_results(turn, calls, &answers);
     }
 
-    /// The byte limit of all results of one round.
+    /// Of all results of one round.
     fn results_byte_limit(&self) -> usize {
         self.budget.bytes(self.budget.window() / RESULTS_WINDOW_DIVISOR)
     }
 
-    /// The part of it that this round has left.
+    /// The part of `results_byte_limit` that this round has left.
     fn remaining_results_bytes(&self) -> usize {
         self.results_byte_limit().saturating_sub(self.history.last_results_bytes())
     }
 
-    /// Updates the turn from results: attempts, completion, the plan.
     fn record_results(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[ToolCallResult]) {
         for (call, answer) in calls.iter().zip(answers) {
             let envelope = &answer.envelope;
@@ -382,7 +363,7 @@ impl Kernel {
         turn.record_touched_paths(answers);
     }
 
-    /// Delivers messages that the user sent while the turn ran. After an interrupt the rest is undelivered.
+    /// After an interrupt the rest stays undelivered.
     async fn deliver_user_messages(&mut self, turn: &mut Turn) {
         let n_drops = self.parts.control.n_drops();
         let mut messages = VecDeque::from(self.parts.control.drain_user_messages());
@@ -431,7 +412,7 @@ impl Kernel {
         }
     }
 
-    /// A message to the running turn that no model receives.
+    /// No model receives the message.
     fn reject_steering_message(&self, input: String, source: &str, why: String) {
         let events = &self.parts.events;
         events.emit(EventBody::TurnSteered {
@@ -445,8 +426,7 @@ impl Kernel {
         events.emit(EventBody::error(source, why));
     }
 
-    /// Adds the mentions of a message. Returns its images, and a sentence about each file that the model cannot
-    /// read.
+    /// Returns the images, and a sentence about each file that the model cannot read.
     fn add_mentions(
         &self,
         mentions: &mut Mentions,
@@ -470,14 +450,12 @@ impl Kernel {
         (images, unread)
     }
 
-    /// Tells the user which files the model cannot read, and why.
     fn report_unread(&self, sentences: &[String]) {
         for sentence in sentences {
             self.parts.events.emit(EventBody::error("mention", sentence.clone()));
         }
     }
 
-    /// Adds a message to the conversation.
     fn add_feedback(&mut self, text: &str) {
         let text = text.trim_end().to_owned();
         self.parts.events.emit(EventBody::Feedback { text: text.clone(), files: Vec::new() });
@@ -487,13 +465,13 @@ impl Kernel {
     fn evaluate(&mut self, turn: &mut Turn, round: &RoundOutcome<'_>) {
         turn.state.current_step = self.current_step();
         evaluate(&mut turn.state, round);
-        let known = self.recall_after_round(turn, round);
+        let lessons = self.recall_after_round(turn, round);
         let event = self.parts.events.emit(EventBody::Evaluation {
             step_success: turn.state.step_success,
             failure: turn.state.last_failure.clone(),
         });
         turn.reflection_input.seq = event.header.seq;
-        self.show_lessons(turn, known);
+        self.show_lessons(turn, lessons);
     }
 
     fn update_plan(&mut self, turn: &mut Turn, envelope: &Envelope) {
@@ -515,7 +493,7 @@ impl Kernel {
         self.parts.events.emit(EventBody::PlanUpdated { plan, reason });
     }
 
-    /// The place of the todo in progress, from 1; 0 if there is none.
+    /// From 1; 0 if no todo is in progress.
     fn current_step(&self) -> u32 {
         self.plan.current_todo().map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX))
     }
@@ -527,7 +505,6 @@ impl Kernel {
     }
 }
 
-/// The model marked the answer as complete.
 fn is_complete_reply(reply: &Reply) -> bool {
     match reply.stop {
         Some(StopReason::End | StopReason::ToolCalls) => true,
@@ -541,7 +518,7 @@ fn is_complete_reply(reply: &Reply) -> bool {
     }
 }
 
-/// The part of a text that a reflection receives: mostly its end, which holds the result.
+/// Mostly the end of the text, which holds the result.
 fn shorten_evidence(text: &str) -> String {
     truncate_middle(text, (EVIDENCE_BYTES / 4, EVIDENCE_BYTES - EVIDENCE_BYTES / 4), "…")
 }

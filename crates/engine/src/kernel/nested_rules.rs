@@ -8,11 +8,10 @@ use crate::registry::ToolCallResult;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::tool::Effect;
 
-/// Part of the window for nested rules in L2: an eighth.
+/// An eighth of the window, for nested rules in L2.
 const NESTED_RULES_DIVISOR: u64 = 8;
 
 impl Kernel {
-    /// Applies an event that is not part of the conversation.
     pub(super) fn apply_session_event(&mut self, event: &Event) {
         self.parts.registry.apply(event);
         // The verifier must not read what the user withholds.
@@ -35,7 +34,6 @@ impl Kernel {
         self.parts.layers.set_l2_additions(&joining);
     }
 
-    /// The text that a compaction would now add to L2.
     pub(super) fn l2_additions(&self) -> String {
         let prompts = &self.parts.prompts;
         let room = self.budget.bytes(self.budget.window() / NESTED_RULES_DIVISOR);
@@ -50,7 +48,7 @@ impl Kernel {
         parts.join("\n\n")
     }
 
-    /// Appends the rules files of the folders where tools worked in this round to the results.
+    /// Appends the rules files of the folders where tools worked to the results.
     pub(super) fn show_nested_rules(&mut self, turn: &mut Turn) {
         for path in std::mem::take(&mut turn.touched_paths) {
             self.add_nested_rules(&path);
@@ -59,7 +57,7 @@ impl Kernel {
 
     fn add_nested_rules(&mut self, path: &str) {
         let project = self.parts.project.clone();
-        // By the rules in force now: a pin may have been added since the session began.
+        // By the current rules: a pin may have been added since the session began.
         let withheld = self.parts.registry.read_restrictions();
         let is_shown = |path: &str| withheld.hidden_reason("Read", path).is_none();
         let is_folder =
@@ -86,7 +84,7 @@ impl Kernel {
 }
 
 impl Turn {
-    /// Records the paths that calls worked on: their folders may have rules.
+    /// The folders of these paths may have rules.
     pub(super) fn record_touched_paths(&mut self, answers: &[ToolCallResult]) {
         for answer in answers {
             let Some(Effect::Read { path } | Effect::Write { path }) = &answer.effect else {

@@ -1,7 +1,7 @@
 //! Uses lessons of earlier sessions: at the start of a task, after a failed call, and in the evidence of a
 //! reflection.
 //!
-//! Without lessons no token and no event is added. The kernel applies a known fix only if `reflect` decides
+//! Without lessons no token and no event is added. The kernel applies a lesson's fix only if `reflect` decides
 //! so and the registry permits it; otherwise the model receives the lesson.
 
 use std::collections::BTreeSet;
@@ -28,20 +28,18 @@ use agent_protocol::tool::Effect;
 /// The memory of earlier sessions.
 #[derive(Clone)]
 pub struct LessonMemory {
-    /// The lessons.
     pub recall: Arc<dyn LessonSource>,
-    /// Token limit of the lessons at the start of a task.
+    /// Of the lessons at the start of a task.
     pub max_tokens: u64,
 }
 
-/// The lessons used in a turn.
 #[derive(Debug, Default)]
 pub(super) struct TurnLessons {
-    /// Lessons whose fix was applied and did not help.
+    /// The fix was applied and did not help.
     failed_remedies: BTreeSet<String>,
-    /// Texts of lessons that the model saw after a failure: each once in a turn.
+    /// Shown to the model after a failure: each once in a turn.
     shown_texts: BTreeSet<String>,
-    /// The call that failed in the last round, if one did.
+    /// In the last round.
     last_failed_call: Option<LastFailedCall>,
 }
 
@@ -52,15 +50,14 @@ struct LastFailedCall {
     envelope: SealedEnvelope,
 }
 
-/// A lesson about the failure of a call.
 pub(super) struct CallLesson {
     call: String,
     lesson: RecalledLesson,
 }
 
 impl Kernel {
-    /// The lessons for a task become part of L2 if nothing was sent yet, otherwise of the conversation. A lesson that was
-    /// shown is not repeated.
+    /// Lessons become part of L2 if nothing was sent yet, otherwise of the conversation. A lesson that was shown is not
+    /// repeated.
     pub(super) fn recall_for_task(&mut self, input: &str) {
         let Some(memory) = &self.parts.memory else { return };
         let mut about = vec![input];
@@ -77,8 +74,7 @@ impl Kernel {
         self.record_recall(MemoryRecalled { moment, items, call, applied, text, in_rules });
     }
 
-    /// The lessons about the failures of this round. One that the kernel may apply becomes part of the evidence; the others
-    /// are returned.
+    /// A lesson that the kernel may apply becomes part of the evidence; the others are returned.
     pub(super) fn recall_after_round(
         &self,
         turn: &mut Turn,
@@ -91,11 +87,11 @@ impl Kernel {
                 turn.lessons.last_failed_call = None;
                 return Vec::new();
             }
-            // This call was made on behalf of the one that failed.
+            // The kernel made this call on behalf of the failed one.
             RoundOutcome::KernelCall { .. } => return Vec::new(),
         };
         turn.lessons.last_failed_call = None;
-        let mut known = Vec::new();
+        let mut lessons = Vec::new();
         for (call, answer) in calls.iter().zip(*answers) {
             let Some(error) = answer.envelope.error() else { continue };
             if matches!(error.code, ErrorCode::Cancelled | ErrorCode::ApprovalRejected) {
@@ -111,28 +107,26 @@ impl Kernel {
             let Some(remedy) = memory.recall.find_remedy(&failed) else { continue };
             let may_apply = self.may_apply_remedy(turn, call, answer, &remedy);
             if !(may_apply && attach_remedy(&mut turn.state, call, answer, &remedy)) {
-                known.push(CallLesson { call: call.id.clone(), lesson: remedy.item });
+                lessons.push(CallLesson { call: call.id.clone(), lesson: remedy.item });
             }
         }
-        known
+        lessons
     }
 
-    /// Appends the lessons to the results.
-    pub(super) fn show_lessons(&mut self, turn: &mut Turn, known: Vec<CallLesson>) {
+    pub(super) fn show_lessons(&mut self, turn: &mut Turn, lessons: Vec<CallLesson>) {
         const OFFERED: Prompt = Prompt::named("memory/offered.md");
-        for CallLesson { call, lesson: item } in known {
+        for CallLesson { call, lesson: item } in lessons {
             if turn.lessons.shown_texts.insert(item.text.clone()) {
                 self.append_lesson(&call, item, OFFERED, false);
             }
         }
     }
 
-    /// The lessons for the evidence of a reflection or a planner, one a line.
+    /// One a line.
     pub(super) fn lessons_for_evidence(&self, turn: &Turn) -> String {
         list_lessons(&self.similar_lessons(turn))
     }
 
-    /// The lessons that are similar to the failure of the last round.
     fn similar_lessons(&self, turn: &Turn) -> Vec<RecalledLesson> {
         let (Some(memory), Some(failed)) = (&self.parts.memory, &turn.lessons.last_failed_call)
         else {
@@ -142,7 +136,6 @@ impl Kernel {
         memory.recall.similar_lessons(&FailedCall { call, effect: effect.as_ref(), envelope })
     }
 
-    /// Records that a reflection receives these lessons.
     pub(super) fn record_lessons_for_reflection(&self, turn: &Turn) {
         let items = self.similar_lessons(turn);
         if !items.is_empty() {
@@ -153,7 +146,7 @@ impl Kernel {
         }
     }
 
-    /// The kernel applies the fix of a lesson on behalf of the call that failed.
+    /// On behalf of the call that failed.
     pub(super) async fn apply_remedy(&mut self, turn: &mut Turn, remedy: Remedy) {
         const APPLIED: Prompt = Prompt::named("memory/applied.md");
         let Some(failed) = turn.state.failed_call.clone() else { return };
@@ -171,8 +164,8 @@ impl Kernel {
         self.record_results(turn, &[call], &[answer]);
     }
 
-    /// The fix may be applied: it is a different call of the same tool, its effect is no stronger, and no
-    /// rule, pin or earlier attempt rules it out.
+    /// The fix is a different call of the same tool, its effect is no stronger, and no rule, pin or earlier attempt
+    /// rules it out.
     fn may_apply_remedy(
         &self,
         turn: &Turn,
@@ -209,7 +202,6 @@ impl Kernel {
         }
     }
 
-    /// The call that results from applying an action to a failed call.
     pub(super) fn call_with_action(&self, failed: &ToolCall, action: &SuggestedAction) -> ToolCall {
         let (name, input) = match action {
             SuggestedAction::Adjust { input } => {

@@ -24,12 +24,12 @@ use agent_protocol::reflection::{
 use agent_protocol::shorten;
 use agent_protocol::view::{call_line, render_for_model};
 
-/// Token limit of a reflection, and of a plan.
+/// Of a reflection, and of a plan.
 const REFLECTION_TOKENS: u64 = 400;
 const PLAN_TOKENS: u64 = 800;
 /// Low, so that the answer follows from the evidence.
 const REFLECTION_TEMPERATURE: f32 = 0.2;
-/// Size limit of a patch: about 120 tokens.
+/// About 120 tokens.
 const PATCH_BYTES: usize = 480;
 
 /// What a planner answers.
@@ -48,8 +48,7 @@ struct PlannedTodo {
 }
 
 impl Kernel {
-    /// Decides on the evidence of a round and carries the decision out; returns an ending if no decision is
-    /// left. Calls of the kernel are evaluated like any other.
+    /// Returns an ending if no decision is left. Calls of the kernel are evaluated like any other.
     pub(super) async fn recover(&mut self, turn: &mut Turn) -> Option<Ending> {
         loop {
             if turn.state.wants_reflection() {
@@ -98,7 +97,6 @@ impl Kernel {
         }
     }
 
-    /// Makes, counts and records the decision.
     fn decide(&mut self, turn: &mut Turn) -> Result<ControlDecision, Ending> {
         let (decision, reason) = reflect(&turn.state);
         let Some(decision) = decision else {
@@ -129,7 +127,7 @@ impl Kernel {
         }
     }
 
-    /// Asks a model for the cause, and adds its answer to the evidence.
+    /// Adds the answer of a model to the evidence.
     async fn reflect_on_failure(&mut self, turn: &mut Turn) -> Result<(), Ending> {
         const REFLECT: Prompt = Prompt::named("recovery/reflect.md");
         turn.state.reflections += 1;
@@ -162,7 +160,6 @@ impl Kernel {
         Ok(())
     }
 
-    /// Removes the parts of a reflection that must not be followed.
     fn sanitize_reflection(
         &self,
         turn: &Turn,
@@ -187,7 +184,6 @@ impl Kernel {
         reflection
     }
 
-    /// The call that a reflection proposes, or the reason why there is none.
     fn proposed_call(&self, turn: &Turn, action: &SuggestedAction) -> Result<ToolCall, String> {
         let failed = turn.state.failed_call.as_ref().ok_or("no call has failed")?;
         let call = ToolCall {
@@ -206,13 +202,12 @@ impl Kernel {
         Ok(call)
     }
 
-    /// The tool has an argument of this name.
     pub(super) fn tool_has_argument(&self, tool: &str, argument: &str) -> bool {
         let spec = self.parts.registry.specs().iter().find(|spec| spec.name == tool);
         spec.is_some_and(|spec| spec.schema["properties"].get(argument).is_some())
     }
 
-    /// Makes a call on behalf of the failed one; the result is appended to that call's and is evaluated.
+    /// The result is appended to that of the failed call, and is evaluated.
     async fn retry_failed_call(&mut self, turn: &mut Turn, decision: ControlDecision) {
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let action =
@@ -236,7 +231,7 @@ impl Kernel {
         self.record_results(turn, &calls, &answers);
     }
 
-    /// Makes a call on behalf of one of the model's; the result is appended to that call's.
+    /// On behalf of one of the model's calls, to whose result the result is appended.
     pub(super) async fn run_kernel_call(
         &mut self,
         turn: &mut Turn,
@@ -255,12 +250,11 @@ impl Kernel {
         answer
     }
 
-    /// The id of the next call that the kernel makes.
     pub(super) fn next_kernel_call_id(&self, turn: &Turn) -> String {
         format!("kernel_{}_{}_{}", self.turn, turn.round, turn.kernel_calls.n + 1)
     }
 
-    /// Has the step or the plan rewritten; the model is informed in any case.
+    /// The model is informed in any case.
     async fn replan(&mut self, turn: &mut Turn, replan: ReplanScope) -> Result<(), Ending> {
         const STEP: Prompt = Prompt::named("feedback/replan_step.md");
         const STEP_ALONE: Prompt = Prompt::named("feedback/replan_step_alone.md");
@@ -321,7 +315,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The methodologies that a planner may select, each with its first sentence; the most successful first.
+    /// Each with its first sentence; the most successful first.
     fn list_methodologies(&self) -> String {
         let weight = |name: &str| {
             self.parts.memory.as_ref().map_or(0.5, |memory| memory.recall.methodology_weight(name))
@@ -335,7 +329,6 @@ impl Kernel {
         methodologies.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The plan with the todo in progress replaced.
     fn rewrite_step(&self, todos: Vec<PlannedTodo>) -> Plan {
         let mut plan = self.plan.clone();
         let at = plan.current_todo().map_or(plan.todos.len(), |(at, _)| at - 1);
@@ -352,7 +345,7 @@ impl Kernel {
         plan
     }
 
-    /// A new plan. Todos stated to be completed count only if the old plan had them completed.
+    /// Todos stated to be completed count only if the old plan had them completed.
     fn new_plan(&self, todos: Vec<PlannedTodo>) -> Plan {
         let was_completed = |content: &str| {
             self.plan
@@ -376,8 +369,7 @@ impl Kernel {
         plan
     }
 
-    /// The evidence for a reflection: the goal and the step, the last decision, the failure, and the attempts
-    /// so far.
+    /// The goal and the step, the last decision, the failure, and the attempts so far.
     fn format_evidence(&self, turn: &Turn) -> String {
         const EVIDENCE: Prompt = Prompt::named("recovery/evidence.md");
         let failed = turn.state.failed_call.as_ref();
@@ -404,7 +396,6 @@ impl Kernel {
         fill(self.parts.prompts.text(EVIDENCE), &values)
     }
 
-    /// Additional evidence for a planner: the plan and the files in their current state.
     fn describe_plan(&self, turn: &Turn) -> String {
         let mut text = String::from("Plan:\n");
         for todo in &self.plan.todos {
@@ -432,7 +423,7 @@ impl Kernel {
     }
 }
 
-/// Why the rules that a reflection proposes are not used: they would widen a permission.
+/// Rules that would widen a permission are not used.
 fn patch_refusal(patch: &str) -> Option<String> {
     let patch = patch.to_lowercase();
     let word = extract_proposals(&patch).into_iter().find_map(find_widening_word)?;

@@ -1,7 +1,7 @@
-//! Derives a control decision from the state. Pure; a decision table in code.
+//! Derives a control decision from the state: pure, a decision table in code that `docs/RECOVERY.md` describes.
 //!
-//! `docs/RECOVERY.md` describes the same table. Without a reflection there is no `adjusted` and no
-//! `alternative`: the envelope's error and hint are returned to the model; such a retry uses the same counter.
+//! Without a reflection there is no `adjusted` and no `alternative`: the envelope's error and hint are returned to the
+//! model; such a retry uses the same counter.
 
 use super::state::State;
 use agent_protocol::control::{CauseCategory, ControlDecision, ReplanScope, RetryStrategy};
@@ -11,9 +11,7 @@ use agent_protocol::shorten;
 /// A decision and its reason in one sentence. `None`: no decision is left, and the turn ends.
 pub(super) type ReasonedDecision = (Option<ControlDecision>, String);
 
-/// The next control decision.
-///
-/// It terminates: each `Retry` and `ReplanScope` uses a counter that only a success (or, once, a new plan) resets.
+/// Terminates: each `Retry` and `ReplanScope` uses a counter that only a success (or, once, a new plan) resets.
 pub(super) fn reflect(state: &State) -> ReasonedDecision {
     let Some(failure) = state.last_failure.as_ref().filter(|_| !state.step_success) else {
         return (Some(ControlDecision::Continue), "nothing failed".to_owned());
@@ -93,7 +91,7 @@ pub(super) fn reflect(state: &State) -> ReasonedDecision {
     (None, format!("{what}: retries, repair and replan are used up"))
 }
 
-/// The direction of the evidence while retries are left.
+/// While retries are left.
 enum Correction {
     Retry(RetryStrategy),
     ReplanStep,
@@ -298,7 +296,6 @@ mod tests {
         all
     }
 
-    /// Remedies that memory may have for a failure.
     fn remedies() -> [Option<Box<Remedy>>; 3] {
         let remedy = |action: serde_json::Value| {
             let remedy = json!({"item": {"id": "i", "kind": "failure_pattern", "text": "do b"},

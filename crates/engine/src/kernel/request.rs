@@ -17,18 +17,16 @@ const PROGRESS_TIME: Duration = Duration::from_secs(1);
 const PARTIAL_TIME: Duration = Duration::from_secs(2);
 const PARTIAL_GROWTH: usize = 8;
 
-/// A request that was sent.
 pub(super) struct PendingRequest<'a> {
     pub(super) events: &'a EventStream,
     pub(super) configured_model: &'a ConfiguredModel,
     purpose: Purpose,
-    /// The tokens of the request: what it shares with the previous one is expected to be in the cache.
+    /// What the request shares with the previous one is expected to be in the cache.
     estimated_usage: Usage,
     sent_at: Instant,
 }
 
 impl<'a> PendingRequest<'a> {
-    /// Records that the request is sent.
     pub(super) fn new(
         events: &'a EventStream,
         speaker: &'a ConfiguredModel,
@@ -54,7 +52,6 @@ impl<'a> PendingRequest<'a> {
         }
     }
 
-    /// Reports the progress of its answer.
     pub(super) fn track_progress(&'a self, budget: &'a ContextBudget) -> ReplyProgress<'a> {
         ReplyProgress {
             request: self,
@@ -65,7 +62,7 @@ impl<'a> PendingRequest<'a> {
         }
     }
 
-    /// Records the answer; returns its cost.
+    /// Returns the cost of the answer.
     pub(super) fn record_reply(
         self,
         budget: &ContextBudget,
@@ -76,7 +73,7 @@ impl<'a> PendingRequest<'a> {
         self.emit_response(reply, estimate, discarded)
     }
 
-    /// Records the part of an answer that had arrived when the user interrupted; returns its estimated cost.
+    /// Records the part that had arrived when the user interrupted; returns its estimated cost.
     pub(super) fn record_interrupted_reply(
         self,
         budget: &ContextBudget,
@@ -95,7 +92,7 @@ impl<'a> PendingRequest<'a> {
     fn estimate(&self, budget: &ContextBudget, reply: &Reply) -> Usage {
         Usage {
             output_tokens: budget.tokens(reply_size(reply)),
-            // (Some providers count the request before the answer.)
+            // Some providers count the request before the answer.
             ..reply.usage.unwrap_or(Usage {
                 input_tokens: self.estimated_usage.input_tokens,
                 ..Usage::default()
@@ -125,20 +122,17 @@ impl<'a> PendingRequest<'a> {
     }
 }
 
-/// The progress of an answer that is arriving.
 pub(super) struct ReplyProgress<'a> {
     request: &'a PendingRequest<'a>,
     budget: &'a ContextBudget,
-    /// Bytes of the answer so far.
     bytes: usize,
-    /// Their number at the last report, and its time.
+    /// Bytes at the last report, and its time.
     reported: Option<(usize, Instant)>,
-    /// Bytes of the text that is recorded, and when.
+    /// Bytes of the recorded text, and the time of the record.
     recorded: (usize, Instant),
 }
 
 impl ReplyProgress<'_> {
-    /// Counts a part of the answer, and reports if it is time.
     pub(super) fn count_delta(&mut self, delta: &Delta) {
         self.bytes += match delta {
             Delta::Text(text) | Delta::Reasoning(text) => text.len(),
@@ -172,7 +166,6 @@ impl ReplyProgress<'_> {
 }
 
 impl ReplyProgress<'_> {
-    /// Records the text of the answer so far, if it is time.
     pub(super) fn record_partial_text(&mut self, text: &str) {
         let (bytes, at) = self.recorded;
         let is_longer = text.len() > bytes + bytes / PARTIAL_GROWTH;
@@ -188,7 +181,7 @@ impl ReplyProgress<'_> {
     }
 }
 
-/// The usage of a request of this size, without its answer, which is unknown.
+/// Without the answer, which is unknown.
 pub(super) fn request_usage(budget: &ContextBudget, bytes: usize) -> Usage {
     Usage { input_tokens: budget.tokens(bytes), ..Usage::default() }
 }

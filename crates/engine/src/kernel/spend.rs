@@ -9,13 +9,11 @@ use agent_protocol::provider::Effort;
 /// Price of tokens in US dollars per million.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Request.
     pub input: f64,
-    /// Answer.
     pub output: f64,
-    /// Part of the request that came from the provider's cache.
+    /// Tokens of the request that came from the provider's cache.
     pub cached: f64,
-    /// Part of the request that was written to the provider's cache.
+    /// Tokens of the request that were written to the provider's cache.
     pub cache_write: f64,
 }
 
@@ -35,49 +33,40 @@ impl Price {
 /// A model with its price and limits.
 #[derive(Clone)]
 pub struct ConfiguredModel {
-    /// The model.
     pub model: Arc<dyn Model>,
-    /// Its price, if known.
     pub price: Option<Price>,
-    /// Token limit of a request and its answer together.
+    /// Tokens of a request and its answer together.
     pub context_window: u64,
-    /// Token limit of an answer.
     pub max_output_tokens: Option<u64>,
-    /// Sampling temperature.
     pub temperature: Option<f32>,
-    /// Reasoning effort.
     pub effort: Option<Effort>,
-    /// It accepts images.
     pub takes_images: bool,
 }
 
 impl ConfiguredModel {
-    /// The cost of these tokens.
     pub(super) fn cost(&self, usage: Usage) -> Option<f64> {
         self.price.map(|price| price.cost_of(usage))
     }
 
-    /// This token limit, or the configured one if that is lower.
+    /// At most the configured limit.
     pub(super) fn output_token_limit(&self, tokens: u64) -> u64 {
         self.max_output_tokens.map_or(tokens, |max| max.min(tokens))
     }
 
-    /// The estimated cost of a request whose answer nothing waited for.
+    /// Of a request whose answer nothing waited for.
     pub(super) fn estimated_cost(&self, usage: Usage) -> ModelCost {
         let (cost_usd, estimated_tokens) = (self.cost(usage), usage.total());
         ModelCost { usage, estimated_tokens, cost_usd, model_time: Duration::ZERO }
     }
 }
 
-/// The cost so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ModelCost {
     pub(super) usage: Usage,
-    /// The part of it that the provider did not count.
+    /// The part that the provider did not count.
     pub(super) estimated_tokens: u64,
     /// US dollars; `None` from the first request without a known price.
     pub(super) cost_usd: Option<f64>,
-    /// Time spent waiting for models.
     pub(super) model_time: Duration,
 }
 
@@ -91,10 +80,9 @@ impl ModelCost {
         }
     }
 
-    /// What was spent after this.
     pub(super) fn since(self, before: Self) -> Self {
         let cost = self.cost_usd.zip(before.cost_usd).map(|(now, before)| now - before);
-        // (What an unknown price costs was reported when it became unknown.)
+        // The cost of an unknown price was reported when it became unknown.
         let cost_usd = if before.cost_usd.is_none() { Some(0.0) } else { cost };
         let model_time = self.model_time.saturating_sub(before.model_time);
         let estimated_tokens = self.estimated_tokens.saturating_sub(before.estimated_tokens);

@@ -14,29 +14,28 @@ use agent_protocol::recall::Remedy;
 use agent_protocol::reflection::Reflection;
 use agent_protocol::tool::Effect;
 
-/// Failures of one tool with one target. The step is not part of the key: advancing in the plan does not
-/// reset counters.
+/// Of one tool with one target. The step is not part of the key: advancing in the plan does not reset counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailureChain {
     pub(crate) retries: u32,
     pub(crate) signature: String,
-    /// The last failure's message, for users.
+    /// Of the last failure, for users.
     pub(crate) message: String,
     pub(crate) is_open: bool,
-    /// Number of failures in this task, for the report.
+    /// In this task, for the report.
     pub(crate) failures: u32,
-    /// The step of the plan in which it failed last.
+    /// The step of the plan in which the chain failed last.
     pub(crate) step: u32,
-    /// The kernel has repeated the identical call.
+    /// By the kernel.
     pub(crate) same_call_retried: bool,
-    /// Number of times a step was rewritten because of it; completing a step does not reset it.
+    /// Rewrites of a step because of this chain; completing a step does not reset the number.
     pub(crate) repairs: u32,
-    /// Number of retries that the kernel made with a known remedy.
+    /// Retries of the kernel with a known remedy.
     pub(crate) remedies: u32,
 }
 
 impl FailureChain {
-    /// Resets the retries; what was tried before stays known.
+    /// Attempts so far stay recorded.
     pub(crate) fn reset_retries(&mut self) {
         self.retries = 0;
         self.repairs = 0;
@@ -45,57 +44,40 @@ impl FailureChain {
     }
 }
 
-/// The last failure of a command of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailedCommand {
     pub(crate) arguments: String,
     pub(crate) signature: String,
-    /// Number of edits before it.
+    /// Before the failure.
     pub(crate) n_edits: u32,
 }
 
-/// The call of the last failure, if a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailedCall {
     pub(crate) call: ToolCall,
-    /// The model's call on behalf of which the kernel made it; the same call if the model made it.
+    /// The model's call on behalf of which the kernel made this one; the same call if the model made it.
     pub(crate) parent: ToolCall,
-    /// Its effect, if known.
     pub(crate) effect: Option<Effect>,
-    /// The tool does not exist: any other tool that does the task resolves it.
+    /// The tool does not exist: any other tool that does the task resolves the failure.
     pub(crate) is_unknown: bool,
-    /// The command's failure was an observation; it became evidence because a remedy is known.
+    /// The failure was first an observation; it became evidence because a remedy is known.
     pub(crate) was_observed: bool,
 }
 
 impl FailedCall {
-    /// It changes nothing, and may be repeated.
+    /// Reads change nothing, and may be repeated.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.effect, Some(Effect::Read { .. }))
     }
 
-    /// Whether a success of this other call resolves it. A failed read is resolved by any success; a write or
-    /// a command by one of its kind, by the same tool, or, if its tool does not exist, by any success.
+    /// A failed read is resolved by any success; a write or a command by one of its kind, by the same tool, or, if its
+    /// tool does not exist, by any success.
     pub(crate) fn is_resolved_by(&self, call: &ToolCall, effect: Option<&Effect>) -> bool {
         let same_kind = match (&self.effect, effect) {
             (Some(Effect::Write { .. }), Some(Effect::Write { .. }))
-            | (Some(Effect::Command { .. }), Some(Effect::Command { .. }))
-            | (
-                Some(
-                    Effect::Read { .. }
-                    | Effect::Job { .. }
-                    | Effect::Plan
-                    | Effect::Ask
-                    | Effect::Skill { .. }
-                    | Effect::Agent { .. }
-                    | Effect::Lookup,
-                ),
-                _,
-            ) => true,
-            (
-                Some(Effect::Write { .. } | Effect::Command { .. } | Effect::Mcp { .. }) | None,
-                _,
-            ) => self.is_unknown,
+            | (Some(Effect::Command { .. }), Some(Effect::Command { .. })) => true,
+            (Some(own), _) if own.is_internal() || matches!(own, Effect::Read { .. }) => true,
+            _ => self.is_unknown,
         };
         same_kind || call.name == self.call.name
     }
@@ -106,36 +88,31 @@ impl FailedCall {
 pub struct State {
     /// The last round achieved its purpose.
     pub step_success: bool,
-    /// The evidence of the last unresolved failure.
+    /// Of the last unresolved failure.
     pub last_failure: Option<LastFailure>,
-    /// The last decision.
     pub control_decision: ControlDecision,
-    /// Rewrites of this step.
     pub single_step_repair_count: u32,
-    /// Rewrites of the whole plan since the user's last message.
+    /// Since the user's last message.
     pub task_replan_count: u32,
-    /// Consecutive rounds in which no call succeeded.
+    /// Rounds in which no call succeeded.
     pub consecutive_failures: u32,
-    /// Consecutive rounds that failed in the same way with the same calls.
+    /// Rounds that failed in the same way with the same calls.
     pub unvaried_failures: u32,
     pub(crate) limits: Recovery,
     pub(crate) chains: BTreeMap<String, FailureChain>,
-    /// The chains that failed in the last round.
+    /// In the last round.
     pub(crate) failing_chains: Vec<String>,
-    /// The last failing round: its calls and their failures.
+    /// Calls and their failures.
     pub(crate) last_failing_round: String,
-    /// A call succeeded since the step was begun.
+    /// Since the step was begun.
     pub(crate) step_had_success: bool,
-    /// Number of file changes so far; and the last failure of each command.
+    /// File changes so far.
     pub(crate) n_edits: u32,
     pub(crate) failed_commands: BTreeMap<String, FailedCommand>,
-    /// The call of the last failure.
     pub(crate) failed_call: Option<FailedCall>,
-    /// Reflections so far.
     pub(crate) reflections: u32,
     /// The todo in progress, from 1; 0 if there is none.
     pub(crate) current_step: u32,
-    /// The latest calls and their results, to detect loops.
     pub(crate) loop_detector: LoopDetector,
 }
 
@@ -164,7 +141,7 @@ impl State {
         }
     }
 
-    /// Every counter, as in events.
+    /// All counters, as in events.
     pub fn counters(&self) -> Counters {
         Counters {
             retry_count: self.retry_count(),
@@ -185,8 +162,7 @@ impl State {
         }
     }
 
-    /// A model should be asked for the cause. Pure. Only a repeated failure is worth the question, and a
-    /// denied permission is not.
+    /// Only a repeated failure is worth a reflection, and a denied permission is not.
     pub(crate) fn wants_reflection(&self) -> bool {
         let Some(failure) = self.last_failure.as_ref().filter(|_| !self.step_success) else {
             return false;
@@ -197,7 +173,7 @@ impl State {
         let plans_are_used_up = self.repairs_used_up() && counters.task_replan_count.is_exhausted();
         let ends = counters.retry_count.is_exhausted()
             && (plans_are_used_up || failure.signal.concerns_answer());
-        // A possibly transient fault is retried before a model is asked.
+        // A possibly transient fault is retried before a reflection.
         let passes = self.may_repeat_call() && !counters.retry_count.is_exhausted();
         !ends
             && !passes
@@ -210,48 +186,45 @@ impl State {
             && !counters.unvaried_failures.is_exhausted()
     }
 
-    /// The last failure allows no further rewriting: of this step, or of the step in which it failed before.
+    /// Of this step, or of the step in which the failure occurred before.
     pub(crate) fn repairs_used_up(&self) -> bool {
         let chain = self.last_failure.as_ref().and_then(|failure| self.chains.get(&failure.chain));
         let repairs = chain.map_or(0, |chain| chain.repairs);
         self.single_step_repair_count.max(repairs) >= self.limits.max_single_step_repairs
     }
 
-    /// Marks the chain as resolved.
     pub(crate) fn close_chain(&mut self, chain: &str) {
         if let Some(chain) = self.chains.get_mut(chain) {
             chain.is_open = false;
         }
     }
 
-    /// The reflection, if its confidence is sufficient.
+    /// Only if its confidence is sufficient.
     pub(crate) fn reflection(&self) -> Option<&Reflection> {
         let reflection = self.last_failure.as_ref()?.reflection.as_deref()?;
         reflection.is_confident().then_some(reflection)
     }
 
-    /// The known remedy of this failure, for the kernel to try.
     pub(crate) fn remedy(&self) -> Option<&Remedy> {
         self.last_failure.as_ref()?.remedy.as_deref()
     }
 
-    /// Retries of the last failure's chain without those that memory proposed: an unsuccessful remedy does
-    /// not reduce the regular retries.
+    /// An unsuccessful remedy does not reduce the regular retries.
     pub(crate) fn retries_without_remedies(&self) -> u32 {
         let chain = self.last_failure.as_ref().and_then(|failure| self.chains.get(&failure.chain));
         chain.map_or(0, |chain| chain.retries - chain.remedies.min(chain.retries))
     }
 
-    /// A fault of a tool that reads may be transient, and the call was not repeated yet.
+    /// A fault of a tool that reads may be transient; the call is repeated once.
     pub(crate) fn may_repeat_call(&self) -> bool {
         let Some(failure) = &self.last_failure else { return false };
-        let tried = self.chains.get(&failure.chain).is_some_and(|chain| chain.same_call_retried);
+        let retried = self.chains.get(&failure.chain).is_some_and(|chain| chain.same_call_retried);
         failure.class == Some(ErrorClass::Tool)
             && self.failed_call.as_ref().is_some_and(FailedCall::is_read)
-            && !tried
+            && !retried
     }
 
-    /// Retries of the last failure's chain.
+    /// Of the last failure's chain.
     pub(crate) fn retry_count(&self) -> Count {
         let Some(failure) = &self.last_failure else {
             return Count::with_limit(self.limits.max_step_retries);
@@ -267,7 +240,6 @@ impl State {
         Count { n: self.chains.get(&failure.chain).map_or(0, |chain| chain.retries), max }
     }
 
-    /// Counts a decision that is carried out.
     pub(crate) fn apply_decision(&mut self, decision: ControlDecision) {
         self.control_decision = decision;
         let is_remedy = self.remedy().is_some();
@@ -300,13 +272,12 @@ impl State {
         }
     }
 
-    /// The step was completed. The repairs are counted anew only if a call succeeded during the step.
+    /// The repairs are counted anew only if a call succeeded during the step.
     pub(crate) fn complete_step(&mut self) {
         if self.step_had_success {
             self.single_step_repair_count = 0;
         }
         self.step_had_success = false;
-        // Resolved chains are dropped.
         self.chains.retain(|_, chain| chain.is_open);
     }
 }

@@ -12,21 +12,20 @@ use agent_protocol::format_thousands;
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::model::{Purpose, Reply};
 
-/// A sub-agent, in the components of its kernel.
+/// The facts about a sub-agent that its kernel needs.
 pub struct SubAgent {
-    /// Its role.
     pub role: String,
-    /// Its task in a few words.
+    /// In a few words.
     pub description: String,
-    /// The turn of the session for which it works.
+    /// Of the session.
     pub turn: u32,
-    /// Limit: tokens of all its requests and answers.
+    /// Of all its requests and answers.
     pub max_tokens: u64,
-    /// The turn pays for it.
+    /// Of the turn, which pays for the sub-agent.
     pub payer: SpendLimit,
 }
 
-/// The models of a session as they are while its calls run. Clones share them.
+/// The models of a session while its calls run. Clones share them.
 #[derive(Clone, Default)]
 pub struct SessionModels(Arc<Mutex<Option<(ConfiguredModel, ConfiguredModel)>>>);
 
@@ -54,20 +53,19 @@ impl Default for CallIds {
 }
 
 impl CallIds {
-    /// Adds the calls of a recorded answer.
     pub(super) fn register(&self, calls: &[ToolCall]) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.extend(calls.iter().map(|call| call.id.clone()));
+        let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.extend(calls.iter().map(|call| call.id.clone()));
     }
 
-    /// Gives each call an id that is unique in the session: servers omit ids, or reuse them in every answer.
+    /// Ids are unique in the session: servers omit ids, or reuse them in every answer.
     pub(super) fn assign_ids(&self, prefix: &str, reply: &mut Reply) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (n, call) in reply.calls.iter_mut().enumerate() {
-            if call.id.is_empty() || known.contains(&call.id) {
+            if call.id.is_empty() || ids.contains(&call.id) {
                 call.id = format!("{prefix}_{}", n + 1);
             }
-            known.insert(call.id.clone());
+            ids.insert(call.id.clone());
         }
     }
 }
@@ -78,7 +76,7 @@ impl Kernel {
         &self.calls_made
     }
 
-    /// Calls of a recorded session, of whichever agent, have names that are not given again.
+    /// Reserves the ids of a recorded session's calls, of whichever agent.
     pub fn register_calls(&self, event: &Event) {
         if let EventBody::ModelResponded(answer) = &event.body {
             self.parts.call_ids.register(&answer.calls);
@@ -91,12 +89,10 @@ impl Kernel {
         }
     }
 
-    /// The purpose of the requests of the conversation.
     pub(super) fn purpose(&self) -> Purpose {
         if self.parts.sub_agent.is_some() { Purpose::Agent } else { Purpose::Main }
     }
 
-    /// The prefix of ids for calls of this round.
     pub(super) fn call_prefix(&self, round: u32) -> String {
         match &self.parts.sub_agent {
             Some(_) => format!("agent_{}_{round}", self.parts.events.agent_id()),
@@ -104,7 +100,7 @@ impl Kernel {
         }
     }
 
-    /// Describes an ending that has no other text.
+    /// For an ending that has no other text.
     pub(super) fn describe_ending(&self, ending: Ending) -> String {
         let limits = &self.parts.limits;
         match (&self.parts.sub_agent, ending) {
@@ -123,7 +119,6 @@ impl Kernel {
         }
     }
 
-    /// The event for the beginning of a turn, or of the work of a sub-agent.
     pub(super) fn started_event(
         &self,
         message: &UserInput,
@@ -148,7 +143,6 @@ impl Kernel {
         }
     }
 
-    /// The event for the end of it.
     pub(super) fn finished_event(&self, finished: TurnFinished) -> EventBody {
         match &self.parts.sub_agent {
             Some(_) => EventBody::AgentFinished(finished),
@@ -158,13 +152,13 @@ impl Kernel {
 }
 
 impl SubAgent {
-    /// Lets the turn pay for what was spent since.
+    /// Charges what was spent since the last charge.
     pub(super) fn charge_payer(&self, turn: &mut Turn) {
         self.payer.charge(turn.spent.since(turn.charged));
         turn.charged = turn.spent;
     }
 
-    /// A limit of the sub-agent, or the cost limit of the turn, is reached.
+    /// Of the sub-agent, or the cost limit of the turn.
     pub(super) fn limit_reached(&self, spent: &ModelCost) -> Option<(Ending, Option<String>)> {
         if self.payer.is_used_up() {
             return Some((Ending::MaxBudget, None));

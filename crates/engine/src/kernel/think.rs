@@ -15,19 +15,19 @@ use agent_protocol::model::{
 use agent_protocol::plan::Plan;
 use agent_protocol::prompt::{Prompt, Prompts};
 
-/// Limit: repeated requests for one answer after overflows.
+/// Repeated requests for one answer.
 const MAX_OVERFLOWS: u32 = 3;
 
-/// Number of calls after which the recap of an open plan is shown again.
+/// The recap of an open plan is shown again after so many calls.
 const CALLS_PER_RECAP: usize = 10;
 
-/// What the model knows of the mode and the plan.
+/// The mode and the plan as the model last saw them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ModelView {
-    /// The mode in L1.
+    /// In L1.
     mode_at_start: PermissionMode,
     mode: PermissionMode,
-    /// The plan as the model last saw it; `None`: it has to be shown again.
+    /// `None`: the plan has to be shown again.
     plan: Option<Plan>,
     calls_since_recap: usize,
 }
@@ -38,7 +38,6 @@ impl ModelView {
         Self { mode_at_start: mode, mode, ..Self::default() }
     }
 
-    /// Takes one more event of the recorded session that is resumed.
     pub(super) fn apply(&mut self, event: &Event) {
         match &event.body {
             EventBody::SessionStarted(started) => *self = Self::new(started.permission_mode),
@@ -47,24 +46,23 @@ impl ModelView {
         }
     }
 
-    /// The model has seen this plan, by its own call or in a recap.
+    /// By its own call or in a recap.
     pub(super) fn record_plan_shown(&mut self, plan: &Plan) {
         self.plan = Some(plan.clone());
         self.calls_since_recap = 0;
     }
 
-    /// The model has made calls.
     pub(super) fn record_calls(&mut self, n: usize) {
         self.calls_since_recap += n;
     }
 
-    /// The conversation was compacted: the plan has to be shown again.
+    /// After a compaction the plan has to be shown again.
     pub(super) fn forget_plan(&mut self) {
         self.plan = None;
     }
 
     fn recap_is_due(&self, plan: &Plan) -> bool {
-        let is_known = self.plan.as_ref().is_some_and(|known| known.todos == plan.todos);
+        let is_known = self.plan.as_ref().is_some_and(|shown| shown.todos == plan.todos);
         !is_known || self.calls_since_recap >= CALLS_PER_RECAP
     }
 }
@@ -80,7 +78,7 @@ fn mode_line(prompts: &Prompts, mode: PermissionMode) -> String {
 }
 
 impl Kernel {
-    /// Requests the next answer, from another model if the main one is not available.
+    /// From another model if the main one is not available.
     pub(super) async fn think(&mut self, turn: &mut Turn) -> Result<Reply, Ending> {
         loop {
             match self.think_with_model(turn).await? {
@@ -94,7 +92,7 @@ impl Kernel {
         }
     }
 
-    /// Requests the next answer, after adding what the model does not know yet.
+    /// First adds what the model has not received yet.
     async fn think_with_model(
         &mut self,
         turn: &mut Turn,
@@ -129,8 +127,8 @@ impl Kernel {
         }
     }
 
-    /// The request was too long: the server says so, or rejects it without a known reason while it is about as long
-    /// as is allowed here. The latter is assumed once: after a compaction it is something else.
+    /// The server says so, or rejects the request without a known reason while it is about as long as is allowed. The
+    /// latter is assumed once: after a compaction the reason is something else.
     fn is_overflow(&self, error: &ModelError, overflows: u32) -> bool {
         let is_nearly_full = || {
             let tokens = self.budget.request_tokens(self.request_bytes(0));
@@ -144,7 +142,7 @@ impl Kernel {
         }
     }
 
-    /// Adds one message to the conversation, if needed: a new mode, reminders, a patch, the recap.
+    /// One message, if needed: a new mode, reminders, a patch, the recap.
     fn add_reminder(&mut self, turn: &mut Turn) {
         let prompts = self.parts.prompts.clone();
         let mode = self.parts.registry.mode();
@@ -171,8 +169,8 @@ impl Kernel {
         }
     }
 
-    /// The mode in L2 after a compaction, if it differs from the start of the session. A mode that the model
-    /// does not know yet is added as a reminder, so that a replay of the events gives the same L2.
+    /// After a compaction, if the mode differs from the start of the session. A mode that the model has not received
+    /// yet is added as a reminder, so that a replay of the events gives the same L2.
     pub(super) fn mode_line(&self) -> String {
         let mode = self.model_view.mode;
         if mode == self.model_view.mode_at_start {
@@ -181,7 +179,6 @@ impl Kernel {
         mode_line(&self.parts.prompts, mode)
     }
 
-    /// Sends one request of the conversation; records it and its answer.
     async fn request_reply(
         &mut self,
         turn: &mut Turn,
@@ -208,8 +205,8 @@ impl Kernel {
             "between compactions each request begins with the one before it"
         );
         let bytes = described.bytes;
-        let asked = PendingRequest::new(&parts.events, &parts.main, described);
-        let answer = stream_reply(&asked, budget, &request, &parts.control).await;
+        let pending = PendingRequest::new(&parts.events, &parts.main, described);
+        let answer = stream_reply(&pending, budget, &request, &parts.control).await;
         let mut reply = match answer {
             Ok(Ok(reply)) => reply,
             Ok(Err(error)) => return Ok(Err(error)),
@@ -219,7 +216,7 @@ impl Kernel {
                     if !reply.text.trim().is_empty() {
                         history.add_interrupted_answer(&reply.text);
                     }
-                    turn.spent.add(asked.record_interrupted_reply(budget, reply));
+                    turn.spent.add(pending.record_interrupted_reply(budget, reply));
                     turn.n_replies += 1;
                 }
                 return Err(ending);
@@ -232,11 +229,10 @@ impl Kernel {
         let is_cut_off = reply.stop == Some(StopReason::Length) && !reply.calls.is_empty();
         let is_empty = reply.calls.is_empty() && reply.text.trim().is_empty();
         let discarded = is_cut_off || is_empty || reply.stop == Some(StopReason::Refused);
-        turn.spent.add(asked.record_reply(budget, &reply, discarded));
+        turn.spent.add(pending.record_reply(budget, &reply, discarded));
         Ok(Ok(reply))
     }
 
-    /// The ending if no model answers.
     fn ending_without_reply(&mut self, turn: &mut Turn, error: ModelError) -> Ending {
         self.parts.events.emit(EventBody::error("model", error.message.clone()));
         turn.errors.push(error.message);
@@ -251,26 +247,23 @@ impl Kernel {
     }
 }
 
-/// An answer that was interrupted.
 pub(super) struct InterruptedReply {
-    /// The ending of the turn.
     pub(super) ending: Ending,
-    /// What was received so far.
     reply: Reply,
 }
 
-/// One request and its answer. Deltas are emitted only for the purpose `main`, whose answers the user sees.
+/// Deltas are emitted only for the purpose `main`, whose answers the user sees.
 pub(super) async fn stream_reply(
-    asked: &PendingRequest<'_>,
+    pending: &PendingRequest<'_>,
     budget: &ContextBudget,
     request: &Request<'_>,
     control: &SessionControl,
 ) -> Result<Result<Reply, ModelError>, InterruptedReply> {
     let is_shown = request.purpose == Purpose::Main;
-    let events = asked.events;
-    let mut stream = asked.configured_model.model.stream(request);
+    let events = pending.events;
+    let mut stream = pending.configured_model.model.stream(request);
     let mut reply = Reply::default();
-    let mut progress = asked.track_progress(budget);
+    let mut progress = pending.track_progress(budget);
     let answer = async {
         while let Some(delta) = stream.next().await {
             let delta = delta?;

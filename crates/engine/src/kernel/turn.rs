@@ -10,54 +10,45 @@ use super::state::State;
 use crate::context::Mentions;
 use agent_protocol::message::ToolCall;
 
-/// Number of the latest attempts that a reflection receives.
+/// A reflection receives only the latest ones.
 const ATTEMPTS: usize = 6;
 
-/// One turn.
 pub(super) struct Turn {
     pub(super) started: Instant,
     pub(super) round: u32,
     /// Model calls; the last round may have none.
     pub(super) n_replies: u32,
     pub(super) spent: ModelCost,
-    /// The part of it that the turn of the session has paid for a sub-agent.
+    /// The part of the cost that the turn of the session has paid for a sub-agent.
     pub(super) charged: ModelCost,
     pub(super) errors: Vec<String>,
-    /// The input of the decisions.
     pub(super) state: State,
     pub(super) reflection_input: ReflectionInput,
     pub(super) kernel_calls: KernelCalls,
     pub(super) lessons: TurnLessons,
-    /// Decides whether the turn is complete.
     pub(super) completion: Completion,
     pub(super) draft: AnswerDraft,
-    /// The verifier was asked about a final text.
     pub(super) was_verified: bool,
     pub(super) pending_messages: PendingMessages,
-    /// A message to the model before the next request.
+    /// To the model, before the next request.
     pub(super) feedback: Option<String>,
-    /// Paths that tools worked on in this round.
+    /// In this round.
     pub(super) touched_paths: Vec<String>,
-    /// How often hooks sent its answer back.
     pub(super) hook_rejections: u32,
-    /// A hook ends the turn: why.
     pub(super) hook_stop_reason: Option<String>,
 }
 
-/// The evidence for reflections and planners, besides the plan.
 pub(super) struct ReflectionInput {
-    /// The user's request, in the user's words.
+    /// In the user's words.
     pub(super) goal: String,
-    /// The last evidence, as the tool or check returned it.
+    /// As the tool or check returned it.
     pub(super) evidence: String,
-    /// `seq` of the last evaluation.
+    /// Of the last evaluation.
     pub(super) seq: u64,
-    /// The last attempts, in order.
     pub(super) attempts: VecDeque<PastAttempt>,
 }
 
 impl ReflectionInput {
-    /// Adds an attempt.
     pub(super) fn add_attempt(&mut self, attempt: PastAttempt) {
         if self.attempts.len() >= ATTEMPTS {
             self.attempts.pop_front();
@@ -66,38 +57,35 @@ impl ReflectionInput {
     }
 }
 
-/// An attempt and its result.
 #[derive(Clone, Debug)]
 pub(super) struct PastAttempt {
     pub(super) call: String,
     pub(super) outcome: String,
 }
 
-/// Calls that the kernel made itself.
 #[derive(Default)]
 pub(super) struct KernelCalls {
     pub(super) n: u32,
-    /// Those that reflections proposed: each is made once.
+    /// From reflections: each call is made once.
     pub(super) proposals: Vec<ToolCall>,
 }
 
-/// A final text that may arrive in parts.
+/// A final text may arrive in parts.
 #[derive(Default)]
 pub(super) struct AnswerDraft {
     pub(super) text: String,
     pub(super) continuations: u32,
 }
 
-/// Messages to the model before the next request, once.
+/// Each is sent once, before the next request.
 pub(super) struct PendingMessages {
     pub(super) reminders: Vec<String>,
     pub(super) mentions: Mentions,
-    /// Rules of a reflection for the next decisions.
+    /// From a reflection, for the next decisions.
     pub(super) patch: Option<String>,
 }
 
 impl Turn {
-    /// A new turn.
     pub(super) fn new(started: Instant, state: State, input: &str, mentions: Mentions) -> Self {
         Self {
             started,

@@ -44,7 +44,7 @@ impl Kernel {
         })
     }
 
-    /// The conversation holds reasoning of another model, which is not sent to the current one.
+    /// Whether the conversation holds reasoning of another model, which is not sent to the current one.
     pub fn has_foreign_reasoning(&self) -> bool {
         let mut parts = self.history.messages().iter().flat_map(|message| &message.parts);
         parts.any(|part| matches!(part, Part::Carried(carried) if carried.model != self.model()))
@@ -61,7 +61,7 @@ impl Kernel {
         )
     }
 
-    /// Records the changes of background commands that have ended; `all`: that every one has.
+    /// Records the changes of background commands that have ended; `all`: every one has ended.
     pub fn record_background_changes(&self, all: bool) {
         self.parts.registry.record_background_changes(all);
     }
@@ -71,12 +71,12 @@ impl Kernel {
         self.parts.registry.latest_background_turn()
     }
 
-    /// Ends the background commands that its calls started.
+    /// Ends the background commands that the session's calls started.
     pub async fn end_background_commands(&self) {
         self.parts.registry.end_background_commands().await;
     }
 
-    /// The session has a turn.
+    /// Whether the session has a turn.
     pub fn has_begun(&self) -> bool {
         self.turn > 0
     }
@@ -92,7 +92,7 @@ impl Kernel {
         self.parts.main.model.id()
     }
 
-    /// The reasoning effort that is asked of the current model.
+    /// The reasoning effort in requests to the current model.
     pub fn effort(&self) -> Option<Effort> {
         self.parts.main.effort
     }

@@ -1,8 +1,8 @@
 //! The verifier: asks another model for evidence against an accepted answer (`[verify]`).
 //!
-//! It can read and change nothing, and its reads do not count as reads of the main model. Only an objection
-//! whose evidence occurs in what the verifier was shown counts, and an answer is sent back at most once.
-//! Failures of the verifier are reported and have no other effect.
+//! It only reads, and its reads do not count as reads of the main model; its failures are reported and have no other
+//! effect. Only an objection whose evidence occurs in what the verifier was shown counts, and an answer is sent back
+//! at most once.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -27,26 +27,24 @@ use agent_protocol::prompt::{Prompt, fill};
 use agent_protocol::shorten;
 use agent_protocol::view::{call_line, render_for_model};
 
-/// Limit: answers, the last of which must be the verdict.
+/// The last answer must be the verdict.
 const MAX_ANSWERS: u32 = 6;
-/// Token limit of one answer.
+/// Of one answer.
 const ANSWER_TOKENS: u64 = 2000;
-/// Time limit of all answers.
+/// Of all answers.
 const VERIFY_TIMEOUT: Duration = Duration::from_mins(2);
-/// Quotes shorter than this, in bytes, occur in any text.
+/// Shorter quotes occur in any text.
 const MIN_QUOTE_BYTES: usize = 12;
-/// The same for a quote that is a whole line.
+/// For a quote that is a whole line.
 const MIN_LINE_QUOTE_BYTES: usize = 4;
 
 /// The verifier's model and tools.
 pub struct Verifier {
-    /// The model.
     pub configured_model: ConfiguredModel,
     /// Read-only tools with their own permissions.
     pub registry: Registry,
 }
 
-/// An objection with valid evidence.
 pub(super) struct Objection {
     pub(super) text: String,
     /// One quote per line.
@@ -63,18 +61,16 @@ struct VerifierVerdict {
     evidence: Vec<Quote>,
 }
 
-/// The verifier's conversation so far.
 struct Inspection {
     messages: Vec<Message>,
-    /// Results and the output of checks: what a quote may come from.
+    /// Results and the output of checks: quotes must occur in it.
     shown_text: String,
-    /// The calls that it made.
     calls: Vec<String>,
 }
 
 impl Kernel {
-    /// Verifies an accepted answer, once per turn; returns the objection. If the user sends a message
-    /// meanwhile, the next answer is verified instead.
+    /// Runs once per turn; returns the objection. If the user sends a message meanwhile, the next answer is verified
+    /// instead.
     pub(super) async fn run_verifier(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
         let Some(verifier) = &self.parts.verifier else { return Ok(None) };
         let plans = self.parts.registry.mode() == PermissionMode::Plan;
@@ -114,7 +110,6 @@ impl Kernel {
         Ok(found)
     }
 
-    /// Why the answer would not be sent back for an objection: it stays accepted.
     fn dismissal_reason(&self, turn: &Turn) -> Option<&'static str> {
         if self.parts.recovery.max_answer_retries == 0 {
             return Some("answers are not sent back: recovery.max_answer_retries is 0");
@@ -122,7 +117,6 @@ impl Kernel {
         self.stop_reason(turn)
     }
 
-    /// Why the verification stops.
     fn stop_reason(&self, turn: &Turn) -> Option<&'static str> {
         if self.parts.control.has_queued_messages() {
             return Some("the user sent another message");
@@ -131,7 +125,6 @@ impl Kernel {
         self.limit_reached(turn).map(|_| "a limit of the turn is reached")
     }
 
-    /// Rounds of calls, and the verdict; or the reason why there is none.
     async fn inspect(
         &self,
         turn: &mut Turn,
@@ -192,7 +185,6 @@ impl Kernel {
         Ok(Err("it gave no verdict".to_owned()))
     }
 
-    /// Runs its calls and adds the results.
     async fn run_verifier_calls(
         &self,
         verifier: &Verifier,
@@ -240,7 +232,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The first message: the task, the claim, and the results of the checks.
+    /// The first message has the task, the claim, and the results of the checks.
     fn begin_inspection(&self, turn: &Turn) -> Inspection {
         const CLAIM: Prompt = Prompt::named("recovery/verify_claim.md");
         let Completion { files_changed, passed_checks: passed, .. } = &turn.completion;
@@ -268,8 +260,7 @@ impl Kernel {
     }
 }
 
-/// The quotes that occur in what the verifier was shown; the reason for dismissing the objection if none
-/// does.
+/// The quotes that occur in the shown text; an error says why the objection is dismissed.
 fn valid_evidence(verdict: &VerifierVerdict, shown: &str) -> Result<Vec<Quote>, String> {
     if verdict.objection.trim().is_empty() {
         return Err("it does not say what is wrong".to_owned());
@@ -294,7 +285,7 @@ fn valid_evidence(verdict: &VerifierVerdict, shown: &str) -> Result<Vec<Quote>, 
     Ok(evidence)
 }
 
-/// The line numbers of Read and Grep.
+/// Of Read and Grep.
 static LINE_NUMBER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:\d+ \||.*?[:-]\d+[:-]) ").expect("a fixed expression"));
 

@@ -9,7 +9,7 @@ use super::server::ToolInfo;
 use super::{ServerEndpoint, ServerSettings};
 use agent_protocol::disk;
 
-/// Limit of a file: a larger one is not kept.
+/// A larger file is not stored.
 const MAX_BYTES: u64 = 8 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -17,18 +17,18 @@ struct CachedTools {
     tools: Vec<ToolInfo>,
 }
 
-/// The tools, if they are known for these settings.
+/// `None` if no tools are stored for these settings.
 pub(super) fn read(folder: &Path, settings: &ServerSettings) -> Option<Vec<ToolInfo>> {
     let bytes = disk::read_small(&cache_path(folder, settings)?, MAX_BYTES).ok()?;
     Some(serde_json::from_slice::<CachedTools>(&bytes).ok()?.tools)
 }
 
-/// Keeps the tools. A failure only means that they are not known next time.
+/// A failure only means that the next session does not have the tools.
 pub(super) fn write(folder: &Path, settings: &ServerSettings, tools: &[ToolInfo]) {
     let Some(path) = cache_path(folder, settings) else { return };
     let content = CachedTools { tools: tools.to_vec() };
     let Ok(bytes) = serde_json::to_vec(&content) else { return };
-    let is_known = disk::read_small(&path, MAX_BYTES).is_ok_and(|known| known == bytes);
+    let is_known = disk::read_small(&path, MAX_BYTES).is_ok_and(|stored| stored == bytes);
     if bytes.len() as u64 <= MAX_BYTES
         && !is_known
         && disk::create_folder_all(folder, 0o700).is_ok()
@@ -37,7 +37,7 @@ pub(super) fn write(folder: &Path, settings: &ServerSettings, tools: &[ToolInfo]
     }
 }
 
-/// Another configuration of a server may have other tools. Those of a program that drives the session are not kept.
+/// Another configuration of a server may have other tools. Those of a program that drives the session are not stored.
 fn cache_path(folder: &Path, settings: &ServerSettings) -> Option<PathBuf> {
     let start = match &settings.endpoint {
         ServerEndpoint::Program(program) => json!([

@@ -20,12 +20,11 @@ use agent_protocol::most_similar;
 use agent_protocol::schema::Schema;
 use agent_protocol::{Object, shorten};
 
-/// How long it may take until the reason of a lost connection is known.
 pub(super) const LOSS_REASON_TIMEOUT: Duration = Duration::from_millis(500);
-/// Limit of a server's error message.
+/// Of a server's error message.
 const MAX_MESSAGE_BYTES: usize = 1000;
 
-/// Calls a tool. `schema`: the one that the model received and that the arguments fit; without it they are checked here.
+/// `schema` is the one that the model received and that the arguments fit; without it they are checked here.
 pub(super) async fn call_tool(
     server: &Server,
     tool: &str,
@@ -78,7 +77,7 @@ pub(super) async fn call_tool(
     }
 }
 
-/// A call that the server is working on. The server is notified if it is dropped before its answer.
+/// The server is notified if the call is dropped before its answer.
 struct PendingCall(Option<RequestHandle<RoleClient>>);
 
 impl PendingCall {
@@ -99,7 +98,6 @@ impl Drop for PendingCall {
     }
 }
 
-/// The connection, as soon as there is one.
 async fn wait_for_connection(server: &Server) -> Result<ServerConnection, Failure> {
     match server.wait_until_settled().await {
         ServerState::Connected(connected) => Ok(connected),
@@ -126,7 +124,7 @@ fn unknown_tool_failure(server: &Server, connected: &ServerConnection, tool: &st
     Failure::new(ErrorCode::UnknownTool, message).with_hint(hint)
 }
 
-/// The arguments, if they fit the tool's schema as far as it can be understood.
+/// As far as the tool's schema can be understood.
 fn check_arguments(server: &Server, tool: &ToolInfo, arguments: Object) -> Result<Object, Failure> {
     let Ok(schema) = Schema::new(&tool.schema) else { return Ok(arguments) };
     let arguments = Value::Object(arguments);
@@ -142,7 +140,7 @@ fn check_arguments(server: &Server, tool: &ToolInfo, arguments: Object) -> Resul
     }
 }
 
-/// If the tool is not as the model received it, the model receives what it is now.
+/// If the tool differs from the one that the model received, the failure describes the current one.
 fn with_changed_tool(mut failure: Failure, server: &Server, changed: Option<&ToolInfo>) -> Failure {
     if let Some(tool) = changed {
         let content = describe_tool(server.name(), tool);

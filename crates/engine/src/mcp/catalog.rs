@@ -1,6 +1,6 @@
-//! What the model receives of the servers' tools: their schemas, or beyond a limit of tokens an index of them.
+//! The servers' tools for the model: their schemas, or beyond a limit of tokens an index of them.
 //!
-//! An agent gets it once, so that each of its requests begins like the one before.
+//! An agent receives them once, so that each of its requests begins like the one before.
 
 use std::sync::Arc;
 
@@ -17,22 +17,20 @@ use agent_protocol::tool::ToolSpec;
 const DESCRIPTION: Prompt = Prompt::named("mcp/tool.md");
 const SCHEMA: &str = embedded::MCP_TOOL.schema;
 
-/// Bytes of a schema per token. (An index has more tokens than its text: names are unusual words.)
+/// Of a schema. An index has more tokens than its text: names are unusual words.
 const BYTES_PER_TOKEN: usize = 4;
 const INDEX_BYTES_PER_TOKEN: usize = 3;
-/// Limit of the words of a description in the index, in bytes.
+/// Of a description, in the index.
 const MAX_FIRST_WORDS_BYTES: usize = 40;
 
-/// The tools of servers that one agent has, for its model.
 pub(super) struct Catalog {
     scope: ToolScope,
     names: Arc<ToolNames>,
     direct: Vec<DirectTool>,
-    /// `None` if it has no servers.
     spec: Option<ToolSpec>,
 }
 
-/// A tool that the model can call under its own name.
+/// The model calls it under its own name.
 struct DirectTool {
     server: Arc<Server>,
     name: String,
@@ -40,7 +38,7 @@ struct DirectTool {
 }
 
 impl Catalog {
-    /// The smallest servers are offered directly, as long as they and an index of the others take at most `max_tokens`.
+    /// Offers the smallest servers directly, as long as they and an index of the others take at most `max_tokens`.
     pub(super) fn new(
         servers: &[Arc<Server>],
         scope: ToolScope,
@@ -114,7 +112,7 @@ impl Catalog {
         Self { scope, names: Arc::new(names), direct, spec }
     }
 
-    /// The tools, in a fixed order.
+    /// In a fixed order.
     pub(super) fn tools(&self, servers: &Servers) -> Vec<Box<dyn Tool>> {
         let direct = self.direct.iter().map(|direct| {
             let DirectTool { server, name, tool } = direct;
@@ -130,7 +128,7 @@ impl Catalog {
     }
 }
 
-/// A server by its name, with those of its tools that are in the scope; `None`: they are not known yet.
+/// A server's name, and those of its tools that are in the scope; `None` if they are unknown.
 type IndexedServer = (String, Option<Vec<ToolInfo>>);
 
 impl DirectTool {
@@ -139,18 +137,16 @@ impl DirectTool {
     }
 }
 
-/// How much an index says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IndexDetail {
     /// Names and the first words of descriptions.
     Words,
-    /// Names.
     Names,
-    /// The number of tools of each server.
+    /// Numbers of tools.
     Counts,
 }
 
-/// The tools of these servers, one server per paragraph; nothing if there are none.
+/// One server per paragraph; empty without servers.
 fn format_index(servers: &[&IndexedServer], detail: IndexDetail) -> String {
     let mut index = String::new();
     for (name, tools) in servers {

@@ -1,4 +1,4 @@
-//! The thread of the servers: connects to each, starts one that ended again, and keeps its tools up to date.
+//! The thread of the servers: connects to each, restarts one that ended, and keeps its tools up to date.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,18 +23,16 @@ use super::{ServerEndpoint, ServerThreadContext, cache, http, offers};
 use agent_host::exec::{Exec, seconds};
 use agent_protocol::event::{EventBody, McpServerState};
 
-/// How often a server that ended is started again in a session.
+/// Of one server, in a session.
 const MAX_RESTARTS: u32 = 3;
-/// The pause before that, times its number.
+/// Before a restart, times its number.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
-/// How long the rest of the error output is read after the end.
+/// For the rest of the error output after the end.
 const STDERR_DRAIN_TIME: Duration = Duration::from_millis(100);
-/// How long the connection may take to end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Limit of pages of a list of tools.
+/// Of a list of tools.
 const MAX_PAGES: usize = 200;
 
-/// Runs the servers until the session ends.
 pub(super) fn run_servers(servers: &[Arc<Server>], exec: &Exec, shared: &ServerThreadContext) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime {
@@ -52,13 +50,9 @@ pub(super) fn run_servers(servers: &[Arc<Server>], exec: &Exec, shared: &ServerT
     }
 }
 
-/// Why a connection ended.
 enum ConnectionEnd {
-    /// The session ends.
     Cancelled,
-    /// There was none.
     NotConnected(String),
-    /// It was lost.
     Lost(String),
 }
 
@@ -94,7 +88,6 @@ async fn supervise_server(server: &Arc<Server>, exec: &Exec, shared: &ServerThre
     }
 }
 
-/// One connection from its start to its end.
 async fn run_connection(
     server: &Arc<Server>,
     exec: &Exec,
@@ -186,7 +179,7 @@ async fn follow_connection(
         }
     };
     let peer = running.peer().clone();
-    // (It ends by itself when the session ends.)
+    // The connection ends by itself when the session ends.
     let over = running.waiting();
     tokio::pin!(over);
     let offering = offers::list_offers(&peer, limit);
@@ -224,7 +217,6 @@ async fn follow_connection(
     }
 }
 
-/// Makes the tools of a connection known.
 fn publish_tools(
     server: &Server,
     shared: &ServerThreadContext,
@@ -241,7 +233,7 @@ fn publish_tools(
     shared.report(EventBody::McpServer { server, state, tools: n_tools, detail });
 }
 
-/// All tools of a server. One that is not as the protocol wants it does not hide the others.
+/// A tool that does not follow the protocol does not hide the others.
 async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ToolInfo>, String> {
     let mut all: Vec<ToolInfo> = Vec::new();
     let mut cursor = None;
@@ -290,14 +282,12 @@ fn tool_from_json(tool: &Value) -> Option<ToolInfo> {
     ))
 }
 
-/// What a server says that it has changed.
 #[derive(Default)]
 struct ListChanges {
     tools: Notify,
     offers: Notify,
 }
 
-/// Our side of a connection.
 struct McpClient {
     server: Arc<Server>,
     changed: Arc<ListChanges>,
@@ -307,7 +297,7 @@ impl ClientHandler for McpClient {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("code-agent", env!("CARGO_PKG_VERSION"));
         let mut config = ClientConfig::new(ClientCapabilities::default(), own);
-        // (Later versions have no handshake, which most servers expect.)
+        // Later versions have no handshake, which most servers expect.
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config
     }

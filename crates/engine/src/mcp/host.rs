@@ -1,4 +1,4 @@
-//! The transport to a server that lives in the program that drives the session.
+//! The transport to a server inside the program that drives the session.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,20 +9,19 @@ use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Passes a message to the server; what it answers or sends by itself goes to the sender.
+/// Passes a message to the server; answers and the server's own messages go to the sender.
 type MessageCarrier = dyn Fn(Value, &UnboundedSender<Value>) + Send + Sync;
 
-/// The way to a server in the program.
+/// The channel to a server inside the program that drives the session.
 #[derive(Clone)]
 pub struct HostChannel(Arc<MessageCarrier>);
 
 impl HostChannel {
-    /// Messages are passed on by `carry`, which does not wait.
+    /// A channel with this carrier, which does not wait.
     pub fn new(carry: impl Fn(Value, &UnboundedSender<Value>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(carry))
     }
 
-    /// A connection.
     pub(super) fn connect(&self) -> HostConnection {
         let (sender, receiver) = unbounded_channel();
         HostConnection { host: self.clone(), sender, receiver }
@@ -48,7 +47,7 @@ impl Transport<RoleClient> for HostConnection {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        // (Messages always serialise.)
+        // Messages always serialise.
         let message = serde_json::to_value(&message).unwrap_or_default();
         (self.host.0)(message, &self.sender);
         std::future::ready(Ok(()))

@@ -14,7 +14,6 @@ use super::stdio::MAX_MESSAGE_BYTES;
 /// The HTTP client of the transport.
 pub type HttpClient = reqwest::Client;
 
-/// The transport to this address.
 pub(super) fn create_transport(
     client: HttpClient,
     url: &str,
@@ -37,10 +36,9 @@ pub(super) fn create_transport(
 const LOGIN_REQUIRED: &str = "it wants a login (HTTP 401): give it a token, \
     headers = { Authorization = \"Bearer ${TOKEN}\" } in its settings; a login by OAuth is not supported";
 
-/// The error of the HTTP client.
 type ClientError = <HttpClient as StreamableHttpClient>::Error;
 
-/// The message if a call failed because the server wants a login or cannot be reached.
+/// If a call failed because the server requires a login or cannot be reached.
 pub(super) fn refusal_message(error: &ServiceError) -> Option<String> {
     if requires_login(error, error.auth_challenge().is_some()) {
         return Some(LOGIN_REQUIRED.to_owned());
@@ -49,7 +47,6 @@ pub(super) fn refusal_message(error: &ServiceError) -> Option<String> {
     is_not_connected(error).then(|| unreachable_message(error))
 }
 
-/// Why there is no connection.
 pub(super) fn connect_error_message(error: &ClientInitializeError) -> String {
     if requires_login(error, error.is_authorization_required()) {
         return LOGIN_REQUIRED.to_owned();
@@ -58,7 +55,7 @@ pub(super) fn connect_error_message(error: &ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error, .. } if is_not_connected(error) => {
             unreachable_message(error)
         }
-        // (`source()` of this variant is `None`.)
+        // `source()` of this variant is `None`.
         ClientInitializeError::TransportError { error, .. } => root_cause(error),
         error => root_cause(error),
     }
@@ -68,24 +65,22 @@ fn unreachable_message(error: &DynamicTransportError) -> String {
     format!("it cannot be reached: {}", root_cause(error))
 }
 
-/// There was no connection: the server has received nothing.
+/// Without a connection the server has received nothing.
 fn is_not_connected(error: &(dyn Error + 'static)) -> bool {
     error_chain(error)
         .any(|it| it.downcast_ref::<ClientError>().is_some_and(ClientError::is_connect))
 }
 
-/// The message of the error that caused the others.
 pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
     error_chain(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// An error, and the errors that caused it.
 fn error_chain<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| {
         let error: &'a (dyn Error + 'static) = *error;
-        // (It does not say that the error of the client is its source.)
+        // It does not say that the error of the client is its source.
         match error.downcast_ref::<StreamableHttpError<ClientError>>() {
             Some(StreamableHttpError::Client(inner)) => Some(inner as &(dyn Error + 'static)),
             _ => error.source(),

@@ -1,9 +1,8 @@
 //! MCP servers: programs and addresses that offer tools.
 //!
-//! Servers start in the background, on a thread of their own, and never delay a request. The tools that the model receives
-//! are fixed when it is asked for the first time: those of the servers that are connected by then, and of the others those
-//! that they had last time (`cache`); directly, or beyond a limit of tokens as an index (`catalog`). What appears or changes
-//! later is called through the one tool `McpTool`.
+//! Servers start in the background, on a thread of their own, and never delay a request. The tools for the model are
+//! fixed at the first request: those of connected servers, and for the others those of last time (`cache`); directly,
+//! or beyond a limit of tokens as an index (`catalog`); later ones are called through the one tool `McpTool`.
 
 mod cache;
 mod call;
@@ -40,55 +39,47 @@ pub use scope::ToolScope;
 use server::Server;
 pub use server::{ServerState, ToolInfo};
 
-/// The name of the one tool for all servers.
+/// The one tool for all servers.
 pub const MCP_TOOL_NAME: &str = "McpTool";
 
-/// Where no server is configured.
 pub const NO_SERVERS: &str = "no MCP server is configured; `agent mcp add NAME COMMAND` or `agent mcp add NAME --url URL` adds one";
 
-/// How long servers may take to end by themselves.
+/// For the servers to end by themselves.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a server is reached.
 #[derive(Clone, Debug)]
 pub enum ServerEndpoint {
-    /// A program that is spoken to through its standard input and output.
+    /// Messages use standard input and output.
     Program(ServiceCommand),
     /// Streamable HTTP.
     Address {
-        /// The URL.
         url: String,
-        /// Headers of each request.
+        /// Of each request.
         headers: Vec<(String, String)>,
-        /// Makes the client for the URL.
         client: fn(&str) -> Result<HttpClient, String>,
     },
-    /// A server in the program that drives the session.
+    /// Inside the program that drives the session.
     Host(HostChannel),
 }
 
-/// One server.
+/// The settings of one server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// Its name in the configuration.
     pub name: String,
-    /// How it is reached.
     pub endpoint: ServerEndpoint,
-    /// Time limit of its start, and of each call.
+    /// Of the start, and of each call.
     pub timeout: Duration,
-    /// The tools that are used; empty: all.
+    /// Empty: all.
     pub enabled_tools: Vec<String>,
-    /// Tools that are not used.
     pub disabled_tools: Vec<String>,
 }
 
 /// A server, for users.
 pub struct ServerReport {
-    /// Its name.
     pub name: String,
-    /// Its state.
     pub state: ServerState,
-    /// The names of its tools; `None` if they are not known.
+    /// `None` if they are unknown.
     pub tools: Option<Vec<String>>,
 }
 
@@ -101,9 +92,9 @@ impl std::fmt::Display for ServerReport {
             ServerState::Failed(why) => return write!(f, "{}: not available: {why}", self.name),
         };
         write!(f, "{}: {state}", self.name)?;
-        let Some(known) = &self.tools else { return Ok(()) };
-        write!(f, ", {}", pluralize(known.len() as u64, "tool"))?;
-        if known.is_empty() { Ok(()) } else { write!(f, ": {}", known.join(", ")) }
+        let Some(tools) = &self.tools else { return Ok(()) };
+        write!(f, ", {}", pluralize(tools.len() as u64, "tool"))?;
+        if tools.is_empty() { Ok(()) } else { write!(f, ": {}", tools.join(", ")) }
     }
 }
 
@@ -120,18 +111,17 @@ struct Inner {
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-/// What the thread of the servers shares with the session.
+/// Shared by the thread of the servers and the session.
 struct ServerThreadContext {
     cache: Option<PathBuf>,
     cancel: CancellationToken,
     reports: Mutex<ReportQueue>,
 }
 
-/// Where changes are reported.
 #[derive(Default)]
 struct ReportQueue {
     events: Option<EventStream>,
-    /// What happened before the session began.
+    /// From before the session began.
     queued: Vec<EventBody>,
 }
 
@@ -149,8 +139,8 @@ impl ServerThreadContext {
 }
 
 impl Servers {
-    /// The servers with these settings, of which none is started yet. `cache`: the folder for their schemas.
-    /// `max_tokens`: see [`Catalog`].
+    /// The servers with these settings; none is started. `cache`: the folder for their schemas. `max_tokens`: see
+    /// [`Catalog`].
     pub fn new(
         settings: Vec<ServerSettings>,
         exec: Exec,
@@ -170,13 +160,13 @@ impl Servers {
         Self(Arc::new(Inner { servers, max_tokens, prompts, shared, exec, thread }))
     }
 
-    /// The tools for an agent with this scope, as they are known now, in a fixed order.
+    /// The current tools for an agent with this scope, in a fixed order.
     pub fn tools(&self, scope: ToolScope) -> Vec<Box<dyn Tool>> {
         let Inner { servers, max_tokens, prompts, .. } = &*self.0;
         Catalog::new(servers, scope, *max_tokens, prompts).tools(self)
     }
 
-    /// The name in the list of a role means a server, or a tool that it has or, if its tools are not known yet, may have.
+    /// Whether a name in the list of a role means a server, or a tool that one has or, without known tools, may have.
     pub fn is_known_name(&self, name: &str) -> bool {
         self.0.servers.iter().any(|server| match server.tools() {
             _ if name == MCP_TOOL_NAME => true,
@@ -211,7 +201,7 @@ impl Servers {
         }
     }
 
-    /// From now on changes are events of this session; so are those that happened before.
+    /// Reports changes as events of this session, including those from before it began.
     pub fn attach_events(&self, events: &EventStream) {
         let mut reports = self.0.shared.reports.lock().unwrap_or_else(PoisonError::into_inner);
         reports.events = Some(events.clone());
@@ -237,7 +227,7 @@ impl Servers {
         self.states().iter().map(|server| format!("{server}\n")).collect()
     }
 
-    /// Waits until each server, or only the one of this name, is connected with known tools or has failed.
+    /// Waits until each server, or only the one of this name, is connected with its tools or has failed.
     pub async fn wait_until_ready(&self, only: Option<&str>) {
         for server in &self.0.servers {
             if only.is_none_or(|name| name == server.name()) {
@@ -260,7 +250,7 @@ impl Servers {
         &self.0.servers
     }
 
-    /// The server, and the name of one of its tools: `git.log`, or `mcp__git__log`.
+    /// From `git.log` or `mcp__git__log`.
     fn find_tool<'a>(&'a self, tool: &'a str) -> Option<(&'a Arc<Server>, &'a str)> {
         let split = |separator: &'static str| {
             move |server: &'a Arc<Server>| {

@@ -30,11 +30,10 @@ const MAX_PAGES: usize = 20;
 const MAX_OFFERS: usize = 1000;
 const MAX_MESSAGE_BYTES: usize = 300;
 
-/// The prompts and resources of a server.
 #[derive(Debug, Default)]
 pub(super) struct ServerOffers {
     prompts: Vec<ServerPrompt>,
-    /// Their addresses.
+    /// Addresses.
     resources: Vec<String>,
 }
 
@@ -49,13 +48,11 @@ struct ServerPrompt {
 /// The content of a prompt or a resource.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FetchedContent {
-    /// Its text.
     pub text: String,
-    /// The contents of its images.
     pub images: Vec<Vec<u8>>,
 }
 
-/// Changes of what servers offer.
+/// Changes of the prompts and resources of servers.
 pub struct OfferChanges(Vec<watch::Receiver<Option<Arc<ServerOffers>>>>);
 
 impl OfferChanges {
@@ -65,7 +62,7 @@ impl OfferChanges {
         Self(servers.map(|server| server.watch_offers()).collect())
     }
 
-    /// Waits for the next one. It may be dropped meanwhile: no change is lost.
+    /// Waits for the next change. The future may be dropped meanwhile: no change is lost.
     pub async fn wait_for_change(&mut self) {
         if self.0.is_empty() {
             std::future::pending::<()>().await;
@@ -108,12 +105,12 @@ impl Servers {
         self.servers().iter().flat_map(of_server).collect()
     }
 
-    /// There is a server of this name.
+    /// Whether there is a server of this name.
     pub fn has_server(&self, server: &str) -> bool {
         self.servers().iter().any(|it| it.name() == server)
     }
 
-    /// The text of the prompt that the command `mcp__server__prompt` means.
+    /// The text of the prompt of the command `mcp__server__prompt`.
     pub async fn fetch_prompt(
         &self,
         command: &str,
@@ -249,7 +246,6 @@ impl ServerPrompt {
         format!("{}__{}", server_prefix(server.name()), sanitize_name(&self.name))
     }
 
-    /// Its arguments, for display.
     fn argument_hint(&self) -> String {
         let shown = self.arguments.iter().map(|(name, is_required)| match is_required {
             true => format!("<{name}>"),
@@ -258,7 +254,7 @@ impl ServerPrompt {
         shown.collect::<Vec<_>>().join(" ")
     }
 
-    /// The arguments by order; the last one takes the rest of the line.
+    /// By order; the last argument takes the rest of the line.
     fn parse_arguments(&self, line: &str) -> Result<Object, String> {
         let mut words = split_words(line);
         let n = self.arguments.len();
@@ -277,7 +273,6 @@ impl ServerPrompt {
     }
 }
 
-/// The time limit of a call.
 async fn with_time_limit(
     server: &Server,
     work: impl Future<Output = Result<FetchedContent, String>>,
@@ -332,7 +327,7 @@ async fn request_error_message(
     }
 }
 
-/// Lists what a server offers, as far as it says that it has any. What fails is not offered.
+/// Only what the server declares. What fails is not offered.
 pub(super) async fn list_offers(peer: &Peer<RoleClient>, limit: Duration) -> ServerOffers {
     let info = peer.peer_info();
     let capabilities = info.as_ref().map(|info| &info.capabilities);

@@ -10,10 +10,9 @@ use agent_host::workspace::ImageData;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::{Object, format_thousands, shorten};
 
-/// Limit of the message of a failure; the whole text is below it.
+/// Of a failure; the whole text is below it.
 const MAX_MESSAGE_BYTES: usize = 300;
 
-/// The report of a call of this tool.
 pub(super) fn report_answer(
     name: &str,
     answer: ServerResult,
@@ -33,7 +32,7 @@ pub(super) fn report_answer(
     let texts = content.into_iter().filter_map(|block| text_of(block, &mut show));
     let mut text = texts.collect::<Vec<_>>().join("\n");
     let structured = structured_content.filter(|value| !value.is_null());
-    // Most servers send the same twice, for clients that know only text.
+    // Most servers send the same content twice, for clients that read only text.
     if let Some(structured) = &structured
         && serde_json::from_str::<Value>(&text).is_ok_and(|value| value == *structured)
     {
@@ -52,8 +51,8 @@ pub(super) fn report_answer(
     if is_error == Some(true) {
         let whole = data.get("content").and_then(Value::as_str).unwrap_or_default();
         let message = match one_line(whole) {
-            said if said.is_empty() => format!("{name} failed without a message"),
-            said => shorten(&said, MAX_MESSAGE_BYTES),
+            message if message.is_empty() => format!("{name} failed without a message"),
+            message => shorten(&message, MAX_MESSAGE_BYTES),
         };
         if whole.len() <= MAX_MESSAGE_BYTES {
             data.remove("content");
@@ -68,7 +67,7 @@ pub(super) fn report_answer(
     Ok(Report { data, text, ..Report::default() })
 }
 
-/// An answer whose parts are not all as the protocol wants them: its text.
+/// For an answer whose parts do not all follow the protocol.
 fn parse_leniently(answer: &ServerResult) -> Option<CallToolResult> {
     let ServerResult::CustomResult(custom) = answer else { return None };
     let blocks = custom.0["content"].as_array()?;
@@ -84,10 +83,10 @@ fn parse_leniently(answer: &ServerResult) -> Option<CallToolResult> {
     Some(result)
 }
 
-/// Shows an image, from base64 and its media type. An error: the text in its place.
+/// Receives base64 and the media type; the text of an error takes the place of the image.
 pub(super) type ImageSink<'a> = dyn FnMut(&str, &str) -> Result<(), String> + 'a;
 
-/// The text of a part of an answer; `None` if it is an image that is shown.
+/// `None`: an image that is shown.
 pub(super) fn text_of(block: ContentBlock, show: &mut ImageSink<'_>) -> Option<String> {
     Some(match block {
         ContentBlock::Text(text) => text.text,
@@ -112,7 +111,6 @@ pub(super) fn text_of(block: ContentBlock, show: &mut ImageSink<'_>) -> Option<S
     })
 }
 
-/// An image of a result, for the model.
 fn store_image(data: &str, kind: &str, cx: &ToolCx) -> Result<Value, String> {
     if !cx.takes_images {
         return Err(not_shown_note("image, which you do not receive", kind, data));
@@ -139,12 +137,10 @@ fn not_shown_note(what: &str, kind: &str, base64: &str) -> String {
     format!("[{what}: {kind}, {} bytes, not shown]", decoded_size(base64))
 }
 
-/// The number of bytes of base64.
 pub(super) fn decoded_size(base64: &str) -> String {
     format_thousands(base64.len() as u64 / 4 * 3)
 }
 
-/// A message of a server in one line.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

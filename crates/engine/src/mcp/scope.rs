@@ -5,16 +5,16 @@ use agent_protocol::tool::sanitize_name;
 /// The tools of servers that one agent may use.
 #[derive(Clone, Debug, Default)]
 pub struct ToolScope {
-    /// Only these: `mcp__server__tool`, or `mcp__server` for all of a server; `None`: all.
+    /// `mcp__server__tool`, or `mcp__server` for all of a server; `None`: all.
     pub only: Option<Vec<String>>,
-    /// None of these, named in the same way.
+    /// Named like those in `only`.
     pub excluded: Vec<String>,
-    /// Only those that the server says only read.
+    /// Only tools that only read, according to their servers.
     pub reads_only: bool,
 }
 
 impl ToolScope {
-    /// It has this tool, which may have a name with a hash.
+    /// The tool may have a name with a hash.
     pub(super) fn allows(
         &self,
         server: &str,
@@ -28,12 +28,11 @@ impl ToolScope {
             && !self.excluded.iter().any(is_it)
     }
 
-    /// It has all tools.
     pub(super) fn allows_all(&self) -> bool {
         self.only.is_none() && self.excluded.is_empty() && !self.reads_only
     }
 
-    /// It may have tools of this server, as far as their names decide it.
+    /// As far as the names in the scope decide it.
     pub(super) fn may_allow_server(&self, server: &str) -> bool {
         let is_of = |given: &String| names_server(given, server);
         let is_whole = |given: &String| *given == server_prefix(server);
@@ -42,7 +41,7 @@ impl ToolScope {
     }
 }
 
-/// A name of a role means this tool.
+/// `given`: in the list of a role.
 pub(super) fn names_tool(given: &str, server: &str, tool: &str) -> bool {
     let rest = given.strip_prefix(&server_prefix(server));
     rest.is_some_and(|rest| match rest.strip_prefix("__") {
@@ -51,13 +50,12 @@ pub(super) fn names_tool(given: &str, server: &str, tool: &str) -> bool {
     })
 }
 
-/// A name of a role means this server, or a tool that it may have.
+/// The name in the list of a role is this server, or a tool that it may have.
 pub(super) fn names_server(given: &str, server: &str) -> bool {
     let rest = given.strip_prefix(&server_prefix(server));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
 }
 
-/// How the names of a server's tools and prompts begin.
 pub(super) fn server_prefix(server: &str) -> String {
     format!("mcp__{}", sanitize_name(server))
 }

@@ -23,7 +23,6 @@ struct ToolMatch {
     tool: ToolInfo,
 }
 
-/// The tools that match these words best, with their schemas.
 pub(super) fn search_tools(
     servers: &Servers,
     scope: &ToolScope,
@@ -81,12 +80,10 @@ pub(super) fn search_tools(
     Report { data: data.into_iter().collect(), text, ..Report::default() }
 }
 
-/// A tool with its schema.
 pub(super) fn describe_tool(server: &str, tool: &ToolInfo) -> String {
     format!("{server}.{}: {}\n{}\n", tool.name, tool.description, tool.schema)
 }
 
-/// The servers with their states.
 fn describe_states(servers: &Servers) -> String {
     let states = servers.servers().iter().map(|server| {
         let state = match server.state() {

@@ -13,21 +13,20 @@ use super::offers::ServerOffers;
 use super::{ServerEndpoint, ServerSettings, cache};
 use agent_protocol::Object;
 
-/// Limit of a description, in bytes.
 const MAX_DESCRIPTION: usize = 2048;
-/// Limit of tools of one server.
+/// Of one server.
 pub(super) const MAX_TOOLS: usize = 2000;
 
 /// A tool as its server describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolInfo {
-    /// Its name on the server.
+    /// On the server.
     pub name: String,
-    /// What it does, up to a limit.
+    /// Up to `MAX_DESCRIPTION` bytes.
     pub description: String,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub schema: Value,
-    /// The server says that it only reads.
+    /// According to the server.
     #[serde(default)]
     pub reads_only: bool,
 }
@@ -55,36 +54,30 @@ impl ToolInfo {
 /// The state of a server.
 #[derive(Clone)]
 pub enum ServerState {
-    /// It was not started.
     Idle,
-    /// It is being started.
     Connecting,
-    /// It answers.
     Connected(ServerConnection),
-    /// It is not used any more, for this reason.
+    /// The reason; the server is not used any more.
     Failed(Arc<str>),
 }
 
-/// A connection.
+/// A connection to a server.
 #[derive(Clone)]
 pub struct ServerConnection {
     pub(super) peer: Peer<RoleClient>,
-    /// Its tools.
     pub tools: Arc<Vec<ToolInfo>>,
 }
 
-/// A server.
 pub(super) struct Server {
     pub(super) settings: ServerSettings,
     state: watch::Sender<ServerState>,
-    /// Why the last call could not reach it, although it is connected: with an address, each call is a connection of
-    /// its own.
+    /// Why the last call could not reach the server, although it is connected: with an address, each call is a
+    /// connection of its own.
     unreachable: watch::Sender<Option<Arc<str>>>,
-    /// Its tools changed and are being listed.
     is_listing: watch::Sender<bool>,
-    /// What the user can name; `None` as long as it is not listed.
+    /// Prompts and resources; `None` until they are listed.
     offers: watch::Sender<Option<Arc<ServerOffers>>>,
-    /// The tools that it had last time; `None` if that is not known.
+    /// From an earlier session; `None` if unknown.
     pub(super) cached_tools: Option<Vec<ToolInfo>>,
 }
 
@@ -110,7 +103,6 @@ impl Server {
         self.state.borrow().clone()
     }
 
-    /// The state, for users.
     pub(super) fn displayed_state(&self) -> ServerState {
         match (self.state(), &self.settings.endpoint, &*self.unreachable.borrow()) {
             (ServerState::Connected(_), ServerEndpoint::Address { .. }, Some(why)) => {
@@ -120,7 +112,7 @@ impl Server {
         }
     }
 
-    /// A call reached it, or could not for this reason. The next one tries again.
+    /// An error is the reason why a call could not reach the server. The next call tries again.
     pub(super) fn record_reachability(&self, outcome: Result<(), &str>) {
         self.unreachable.send_replace(outcome.err().map(Into::into));
     }
@@ -139,22 +131,18 @@ impl Server {
         self.state.send_replace(ServerState::Failed(why.into()));
     }
 
-    /// Its tools changed, or are known again.
     pub(super) fn set_listing(&self, is_listing: bool) {
         self.is_listing.send_replace(is_listing);
     }
 
-    /// Waits while its tools are being listed.
     pub(super) async fn wait_until_listed(&self) {
         _ = self.is_listing.subscribe().wait_for(|is_listing| !is_listing).await;
     }
 
-    /// What the user can name, as far as it is known now.
     pub(super) fn offers(&self) -> Option<Arc<ServerOffers>> {
         self.offers.borrow().clone()
     }
 
-    /// Sees each further change of them.
     pub(super) fn watch_offers(&self) -> watch::Receiver<Option<Arc<ServerOffers>>> {
         self.offers.subscribe()
     }
@@ -163,14 +151,13 @@ impl Server {
         self.offers.send_replace(offers.map(Arc::new));
     }
 
-    /// What the user can name, as soon as it is listed.
     pub(super) async fn wait_for_offers(&self) -> Arc<ServerOffers> {
         let mut offers = self.offers.subscribe();
         let listed = offers.wait_for(Option::is_some).await;
         listed.ok().and_then(|offers| offers.clone()).unwrap_or_default()
     }
 
-    /// The state as soon as it is connected or has failed.
+    /// The state is connected or failed.
     pub(super) async fn wait_until_settled(&self) -> ServerState {
         let mut states = self.state.subscribe();
         let is_settled = |state: &ServerState| match state {
@@ -180,7 +167,6 @@ impl Server {
         states.wait_for(is_settled).await.map_or(ServerState::Idle, |state| state.clone())
     }
 
-    /// The state after this connection was lost.
     pub(super) async fn wait_until_lost(&self, connected: &ServerConnection) -> ServerState {
         let mut states = self.state.subscribe();
         let is_other = |state: &ServerState| match state {
@@ -190,7 +176,7 @@ impl Server {
         states.wait_for(is_other).await.map_or(ServerState::Idle, |state| state.clone())
     }
 
-    /// The tools that are known now: those of the connection, otherwise those of last time.
+    /// Those of the connection, otherwise those of last time.
     pub(super) fn tools(&self) -> Option<Arc<Vec<ToolInfo>>> {
         match &*self.state.borrow() {
             ServerState::Connected(connected) => Some(Arc::clone(&connected.tools)),
@@ -201,7 +187,7 @@ impl Server {
     }
 }
 
-/// The tools that the settings enable, each name once.
+/// Each name once.
 fn filter_enabled(settings: &ServerSettings, tools: Vec<ToolInfo>) -> Vec<ToolInfo> {
     let mut seen = HashSet::new();
     let is_enabled = |tool: &ToolInfo| {

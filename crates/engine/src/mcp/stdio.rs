@@ -13,24 +13,20 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use agent_host::exec::Service;
 use agent_protocol::shorten;
 
-/// Limit of a message, in bytes.
 pub(super) const MAX_MESSAGE_BYTES: usize = 64 << 20;
-/// Limit of lines, and of their bytes, that are no messages: some programs greet.
+/// Lines, and their bytes, that are no messages: some programs print a greeting.
 const MAX_GARBAGE_LINES: usize = 100;
 const MAX_GARBAGE_BYTES: usize = 1 << 20;
-/// The end of the error output that is kept.
 const MAX_STDERR_TAIL_BYTES: usize = 2048;
-/// How long a program may take to end by itself.
+/// For a program to end by itself.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What is known about the end of a program.
 #[derive(Clone, Default)]
 pub(super) struct ProcessEnding(Arc<Mutex<EndingFacts>>);
 
 #[derive(Default)]
 struct EndingFacts {
     reason: Option<String>,
-    /// The end of its error output.
     tail: Vec<u8>,
 }
 
@@ -43,11 +39,11 @@ impl ProcessEnding {
         self.facts().reason.get_or_insert(why);
     }
 
-    /// Why the connection ended, and the last lines of the error output.
+    /// With the last lines of the error output.
     pub(super) fn describe(&self, otherwise: &str) -> String {
-        let known = self.facts();
-        let mut words = known.reason.clone().unwrap_or_else(|| otherwise.to_owned());
-        let tail = String::from_utf8_lossy(&known.tail);
+        let facts = self.facts();
+        let mut words = facts.reason.clone().unwrap_or_else(|| otherwise.to_owned());
+        let tail = String::from_utf8_lossy(&facts.tail);
         let lines: Vec<&str> = tail.lines().rev().filter(|line| !line.trim().is_empty()).collect();
         let last: Vec<&str> = lines.into_iter().take(3).collect();
         let last: Vec<&str> = last.into_iter().rev().map(str::trim).collect();
@@ -57,19 +53,18 @@ impl ProcessEnding {
         words
     }
 
-    /// Reads the error output until its end; only the last part is kept.
+    /// Keeps only the end.
     pub(super) async fn collect_stderr(&self, mut stderr: ChildStderr) {
         let mut chunk = vec![0; 16 * 1024];
         while let Ok(n @ 1..) = stderr.read(&mut chunk).await {
-            let mut known = self.facts();
-            known.tail.extend_from_slice(&chunk[..n]);
-            let excess = known.tail.len().saturating_sub(MAX_STDERR_TAIL_BYTES);
-            known.tail.drain(..excess);
+            let mut facts = self.facts();
+            facts.tail.extend_from_slice(&chunk[..n]);
+            let excess = facts.tail.len().saturating_sub(MAX_STDERR_TAIL_BYTES);
+            facts.tail.drain(..excess);
         }
     }
 }
 
-/// The connection to a running program.
 pub(super) struct StdioTransport {
     service: Option<Service>,
     stdin: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
@@ -82,7 +77,6 @@ pub(super) struct StdioTransport {
 }
 
 impl StdioTransport {
-    /// The connection, and the error output.
     pub(super) fn new(mut service: Service, ending: ProcessEnding) -> Option<(Self, ChildStderr)> {
         let (stdin, stdout) = (service.stdin.take()?, service.stdout.take()?);
         let stderr = service.stderr.take()?;
@@ -98,7 +92,7 @@ impl StdioTransport {
         Some((connection, stderr))
     }
 
-    /// The next line; `None` at the end. Cancel safe.
+    /// `None` at the end. Cancel safe.
     async fn next_line(&mut self) -> Option<Vec<u8>> {
         loop {
             let available = self.stdout.fill_buf().await.ok()?;
@@ -120,7 +114,6 @@ impl StdioTransport {
         }
     }
 
-    /// Whether a line that is no message can be ignored.
     fn may_ignore(&mut self, line: &[u8]) -> bool {
         self.garbage_lines += 1;
         self.garbage_bytes += line.len();
@@ -167,7 +160,7 @@ impl Transport<RoleClient> for StdioTransport {
             match serde_json::from_slice(&line) {
                 Ok(message) => return Some(message),
                 Err(_) if self.may_ignore(&line) => {
-                    // If nothing else comes, this explains why.
+                    // If nothing else comes, the line explains why.
                     if self.garbage_lines == 1 {
                         self.ending.facts().tail.extend_from_slice(
                             &[b"stdout: ", &line[..line.len().min(200)]].concat(),
@@ -192,7 +185,7 @@ impl Transport<RoleClient> for StdioTransport {
 
     async fn close(&mut self) -> io::Result<()> {
         if let Some(service) = self.service.take() {
-            // (A program that does not read its input may block a message.)
+            // A program that does not read its input may block a message.
             if let Ok(mut stdin) = tokio::time::timeout(EXIT_TIMEOUT, self.stdin.lock()).await {
                 *stdin = None;
             }

@@ -15,14 +15,13 @@ use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::most_similar;
 use agent_protocol::tool::{Effect, ToolSpec, mcp_tool_name};
 
-/// How long a search waits for servers that are being started.
+/// For servers that are being started, in a search.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A tool of a server, with the schema that the model received.
+/// With the schema that the model received.
 pub(super) struct ServerTool {
     servers: Servers,
     server: Arc<Server>,
-    /// Its name on the server.
     tool: String,
     reads_only: bool,
     spec: ToolSpec,
@@ -56,7 +55,7 @@ impl Tool for ServerTool {
     }
 }
 
-/// Searches the tools of all servers, and calls any of them, as far as they are in its scope.
+/// Searches and calls the tools of all servers in its scope.
 pub(super) struct McpTool {
     servers: Servers,
     scope: ToolScope,
@@ -74,7 +73,6 @@ impl McpTool {
         Self { servers, scope, names, spec }
     }
 
-    /// The server and the tool that a call names.
     fn find_tool<'a>(&'a self, input: &'a Object) -> Result<Option<NamedTool<'a>>, Failure> {
         let text = |name: &str| input.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
         let Some(tool) = text("tool") else {

@@ -4,28 +4,25 @@ use std::collections::{HashMap, HashSet};
 
 use agent_protocol::tool::mcp_tool_name;
 
-/// Limit of a name, in bytes.
 const MAX_BYTES: usize = 64;
-/// Bytes of a hash in a name.
 const HASH_BYTES: usize = 6;
 
-/// Names in use.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
     used: HashSet<String>,
-    /// Those with a hash, by server and tool.
+    /// By server and tool.
     hashed: HashMap<(String, String), String>,
 }
 
 impl ToolNames {
-    /// The name of a tool. A hash makes it unique if it was cut, or if another one has the same letters.
+    /// A hash makes the name unique if it was cut, or if another tool has the same letters.
     pub(super) fn assign_name(&mut self, server: &str, tool: &str) -> String {
         let plain = mcp_tool_name(server, tool);
         let mut name = plain.clone();
         let mut n = 0;
         while name.len() > MAX_BYTES || !self.used.insert(name.clone()) {
             let hash = blake3::hash(format!("{server}\0{tool}\0{n}").as_bytes()).to_hex();
-            // (All of it is ASCII.)
+            // All of it is ASCII.
             let cut = &plain[..plain.len().min(MAX_BYTES - HASH_BYTES - 1)];
             name = format!("{cut}_{}", &hash[..HASH_BYTES]);
             n += 1;
@@ -36,7 +33,7 @@ impl ToolNames {
         name
     }
 
-    /// The name that a tool has because its own is too long or in use.
+    /// For a tool whose own name is too long or in use.
     pub(super) fn hashed_name(&self, server: &str, tool: &str) -> Option<&str> {
         if self.hashed.is_empty() {
             return None;

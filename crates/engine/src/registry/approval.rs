@@ -2,12 +2,14 @@
 
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures_util::future::{Either, select};
 
 use super::Registry;
-use super::call::{CallContext, PreparedCall};
+use super::call::CallContext;
 use super::hooks::{hook_reason, with_reason};
+use super::prepare::PreparedCall;
 use crate::tools::WorkspaceFacts;
 use agent_host::workspace::{DiffSize, ImageData, io_failure};
 use agent_permission::propose_grants;
@@ -51,17 +53,17 @@ impl Registry {
     pub(super) async fn permit<'a>(
         &'a self,
         call: &ToolCall,
-        wanted: &mut PreparedCall<'a>,
-        known: &mut CallContext,
+        prepared: &mut PreparedCall<'a>,
+        context: &mut CallContext,
     ) -> Result<Approver, PermissionRefusal> {
-        let effect = &wanted.target.effect;
+        let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
-        let reason = match self.decide_without_user(call, effect, known) {
+        let reason = match self.decide_without_user(call, effect, context) {
             Ok(permit) => return permit,
             Err(reason) => reason,
         };
         if self.control.can_ask_approval() {
-            return self.ask_user(call, wanted, known, reason).await;
+            return self.ask_user(call, prepared, context, reason).await;
         }
         // No user can be asked: the model receives the question.
         let text = match &reason.hint {
@@ -82,10 +84,10 @@ impl Registry {
         &self,
         call: &ToolCall,
         effect: &Effect,
-        known: &CallContext,
+        context: &CallContext,
     ) -> Result<Result<Approver, PermissionRefusal>, Reason> {
         let reads = matches!(effect, Effect::Read { .. });
-        match (self.rule_on(call, effect), &known.hook_ruling) {
+        match (self.rule_on(call, effect), &context.hook_ruling) {
             // What the user's rules ask about, a hook does not answer.
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
@@ -97,16 +99,7 @@ impl Registry {
             }
             (Ruling::Ask(reason), _) => Err(reason),
             (Ruling::Allow(reason), _) => {
-                let is_always_allowed = matches!(
-                    effect,
-                    Effect::Job { .. }
-                        | Effect::Plan
-                        | Effect::Ask
-                        | Effect::Skill { .. }
-                        | Effect::Agent { .. }
-                        | Effect::Lookup
-                );
-                if !reads && !is_always_allowed {
+                if !reads && !effect.is_internal() {
                     self.emit_permission_decided(call, "allow", reason, false);
                 }
                 Ok(Ok(Approver::Policy))
@@ -197,45 +190,35 @@ impl Registry {
     async fn ask_user<'a>(
         &'a self,
         call: &ToolCall,
-        wanted: &mut PreparedCall<'a>,
-        known: &mut CallContext,
+        prepared: &mut PreparedCall<'a>,
+        context: &mut CallContext,
         reason: Reason,
     ) -> Result<Approver, PermissionRefusal> {
-        // Answering takes time, also for an earlier question: the file may have been replaced.
-        if let Some(checked_path) = &mut wanted.target.checked_path {
-            checked_path.forget_metadata();
-        }
         let _one_at_a_time = self.shared.question_lock.lock().await;
+        self.recheck_path(prepared)?;
         // A change that would fail needs no permission.
         let diff =
-            self.preview_diff(wanted).await.map_err(|why| PermissionRefusal::new(why, false))?;
-        let effect = &wanted.target.effect;
+            self.draft_change(prepared).await.map_err(|why| PermissionRefusal::new(why, false))?;
+        let effect = &prepared.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
-        if let Ok(permit) = self.decide_without_user(call, effect, known) {
+        if let Ok(permit) = self.decide_without_user(call, effect, context) {
             return permit;
         }
-        let path = wanted.target.checked_path.as_ref().filter(|path| path.is_link());
+        let path = prepared.target.checked_path.as_ref().filter(|path| path.is_link());
         let link_target = path.map(|path| path.path().relative().to_owned());
         let mut question = self.control.open_question(&call.id);
         self.events.emit(EventBody::PermissionRequested {
             call: call.id.clone(),
             tool: call.name.clone(),
-            input: wanted.arguments.clone(),
+            input: prepared.input.clone(),
             effect: effect.clone(),
             rule: reason.rule,
             reason: reason.text,
-            changed_by: known.changed_by,
+            changed_by: context.changed_by,
             link_target,
             grants: self.offered_grants(call, effect),
             diff,
         });
-        let by_user = |text: String| Reason {
-            rule: "the user".to_owned(),
-            text,
-            hint: None,
-            by_instruction: false,
-            requires_user: false,
-        };
         let answering = async {
             loop {
                 match question.next_reply().await {
@@ -243,7 +226,7 @@ impl Registry {
                     // An answer to another call's questions.
                     Some(UserReply::Answers(_)) => {}
                     Some(UserReply::ModeRequested) => {
-                        if let Ok(permit) = self.decide_without_user(call, effect, known) {
+                        if let Ok(permit) = self.decide_without_user(call, effect, context) {
                             break Err(permit);
                         }
                     }
@@ -262,21 +245,38 @@ impl Registry {
             Ok(approval) => approval,
             Err(permit) => return permit,
         };
-        match approval {
+        self.apply_decision(call, prepared, context, approval).await
+    }
+
+    /// `None`: the turn was interrupted.
+    async fn apply_decision<'a>(
+        &'a self,
+        call: &ToolCall,
+        prepared: &mut PreparedCall<'a>,
+        context: &mut CallContext,
+        decision: Option<ApprovalDecision>,
+    ) -> Result<Approver, PermissionRefusal> {
+        let by_user = |text: String| Reason {
+            rule: "the user".to_owned(),
+            text,
+            hint: None,
+            by_instruction: false,
+            requires_user: false,
+        };
+        match decision {
             Some(ApprovalDecision::AllowOnce) => {
-                self.emit_permission_decided(
-                    call,
-                    "allow",
-                    by_user("yes, this once".to_owned()),
-                    false,
-                );
+                self.recheck_path(prepared)?;
+                let reason = by_user("yes, this once".to_owned());
+                self.emit_permission_decided(call, "allow", reason, false);
                 Ok(Approver::User)
             }
             Some(ApprovalDecision::AllowAlways(grant)) => {
+                self.recheck_path(prepared)?;
                 let text = format!("yes, and for this session: {}", grant.in_words());
                 match grant {
                     Grant::Rules(rules) => {
                         for rule in &rules {
+                            let effect = &prepared.target.effect;
                             let directories =
                                 self.permissions().policy.matching_directories(effect, rule);
                             self.grant_rule(format!("allow {rule}"), directories);
@@ -289,7 +289,7 @@ impl Registry {
                 Ok(Approver::User)
             }
             Some(ApprovalDecision::AllowChanged(input)) => {
-                self.apply_changed_input(call, wanted, input, known).await?;
+                self.apply_changed_input(call, prepared, input, context).await?;
                 let text = "yes, with other arguments".to_owned();
                 self.emit_permission_decided(call, "allow", by_user(text), false);
                 Ok(Approver::User)
@@ -338,20 +338,23 @@ impl Registry {
         grants
     }
 
-    /// The diff of a change, without making it.
-    async fn preview_diff(&self, wanted: &PreparedCall<'_>) -> Result<Option<String>, Failure> {
-        let Effect::Write { .. } = wanted.target.effect else { return Ok(None) };
-        let mut arguments = wanted.arguments.clone();
-        arguments.insert("dry_run".to_owned(), true.into());
-        let mut cx = self.cx.clone();
-        cx.cancel = self.control.cancellation_token();
-        cx.read_restrictions = self.read_restrictions();
-        cx.checked_path.clone_from(&wanted.target.checked_path);
-        cx.expected_snapshot.clone_from(&wanted.seen);
-        cx.diff_size = DiffSize::Whole;
-        let report = wanted.entry.tool.run(arguments, &cx).await?;
-        let diff = report.data.get("diff_preview").and_then(serde_json::Value::as_str);
-        Ok(diff.map(str::to_owned))
+    /// Checks the path again after a wait for the user: anything may have changed meanwhile.
+    fn recheck_path(&self, prepared: &mut PreparedCall<'_>) -> Result<(), PermissionRefusal> {
+        let Some(path) = &mut prepared.target.checked_path else { return Ok(()) };
+        let checked = self.cx.workspace.recheck(path);
+        checked.map_err(|failure| PermissionRefusal::new(failure, false))
+    }
+
+    /// Drafts the change of a file; the draft is what will be made.
+    async fn draft_change(
+        &self,
+        prepared: &mut PreparedCall<'_>,
+    ) -> Result<Option<String>, Failure> {
+        let Effect::Write { .. } = prepared.target.effect else { return Ok(None) };
+        let cx = self.call_cx("", prepared, self.control.cancellation_token());
+        let draft = prepared.entry.tool.draft(&prepared.input, &cx).await?;
+        prepared.draft = draft.map(Arc::new);
+        Ok(prepared.draft.as_ref().map(|draft| draft.diff(DiffSize::Whole).text))
     }
 
     pub(super) fn emit_permission_decided(

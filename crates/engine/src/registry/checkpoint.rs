@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Registry;
 use super::call::WriteGuard;
-use crate::tools::{CallTarget, ToolCx};
+use crate::tools::CallTarget;
 use agent_host::workspace::{ChangedFiles, OpenOperation, OperationScope, USER_PROGRAMS};
 use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
@@ -118,8 +118,7 @@ impl Registry {
     ) -> Option<UserProgramsCheckpoint<'_>> {
         let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
         let effect = Effect::Write { path: String::new() };
-        let cx = ToolCx { cancel, ..self.cx.clone() };
-        let turn = self.acquire_write_lock(&effect, &cx).await.ok();
+        let turn = self.acquire_write_lock(&effect, false, &cancel).await.ok();
         let take = move || checkpoints.begin_operation(USER_PROGRAMS, OperationScope::Project);
         let begun = tokio::task::spawn_blocking(take).await.ok()?;
         Some(UserProgramsCheckpoint { begun: begun.with_call(call), _turn: turn })

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::approval::PermissionRefusal;
 use super::arguments::{self, LOCK_FIELDS};
-use super::call::{CallContext, PreparedCall};
+use super::call::CallContext;
+use super::prepare::{InvalidCall, PreparedCall};
 use super::{RegisteredTool, Registry};
 use agent_protocol::Object;
 use agent_protocol::control::{ChangedInput, Interrupt, Reason, Ruling};
@@ -53,59 +54,63 @@ impl Registry {
         hooks.run_matching(HookRequest { payload: occasion, mode, root, events, limit }).await
     }
 
-    /// Asks hooks before a call. Returns the call with the arguments that a hook may have replaced; they are validated and
+    /// Asks hooks before a call. Returns the call with other arguments if a hook replaces them; they are validated and
     /// judged like the model's.
-    pub(super) async fn ask_pre_tool_hooks<'a>(
+    pub(super) async fn ask_pre_tool_hooks(
         &self,
-        call: &'a ToolCall,
-        known: &mut CallContext,
-    ) -> Result<Cow<'a, ToolCall>, Failure> {
-        let is_over = self.control.interrupt_cause().is_some() || known.cancel.is_cancelled();
+        call: &ToolCall,
+        prepared: &Result<PreparedCall<'_>, InvalidCall>,
+        context: &mut CallContext,
+    ) -> Result<Option<ToolCall>, Failure> {
+        let is_over = self.control.interrupt_cause().is_some() || context.cancel.is_cancelled();
         if is_over || self.hooks_for(HookEvent::PreToolUse).is_none() {
-            return Ok(Cow::Borrowed(call));
+            return Ok(None);
         }
-        // An invalid call is not made, whatever hooks say.
-        let Ok((entry, input, _)) = self.understood(call) else { return Ok(Cow::Borrowed(call)) };
-        let effect = entry.tool.target(&input, &self.cx).ok().map(|target| target.effect);
-        let seen = self.hook_view(call, effect.as_ref(), &input);
+        let (input, effect) = match prepared {
+            Ok(prepared) => (&prepared.input, Some(&prepared.target.effect)),
+            Err(invalid) if invalid.is_validated => (&invalid.input, None),
+            // An invalid call is not made, whatever hooks say.
+            Err(_) => return Ok(None),
+        };
+        let seen = self.hook_view(call, effect, input);
         let asking = self.ask_hooks(HookPayload::PreToolUse(seen.to_hooked_call(call)));
-        let outcome = known.cancel.run_until_cancelled(asking).await.unwrap_or_default();
-        let is_wrapped = seen.tool != call.name;
-        let HookOutcome { ruling, updated_input, block: _, context, stop } = outcome;
-        known.hook_texts = context;
-        if let Some(why) = stop {
-            (known.effect, known.input) = (effect, input);
-            known.stop = Some(why.clone());
-            let text = format!("not run: a hook ended the turn: {why}");
-            return Err(Failure::new(ErrorCode::Cancelled, text));
-        }
-        if let Some((HookRuling::Deny, why)) = &ruling {
-            let is_command = matches!(effect, Some(Effect::Command { .. }));
-            let code = if is_command { ErrorCode::CommandBlocked } else { ErrorCode::AccessDenied };
-            known.denied = !matches!(effect, Some(Effect::Read { .. }));
-            (known.effect, known.input) = (effect, input);
-            let text = with_reason("a hook denied this call", why);
-            self.emit_permission_decided(call, "refuse", hook_reason(text.clone()), known.denied);
-            let hint = "find another way, or say what you would need it for";
-            return Err(Failure::new(code, text).with_hint(hint));
-        }
-        known.hook_ruling = ruling;
-        Ok(match updated_input {
-            // (Some hooks return the input as it is.)
-            Some(changed) if changed == *seen.input => Cow::Borrowed(call),
-            Some(changed) => {
-                known.changed_by = Some(ChangeAuthor::Hook);
-                let changed = if is_wrapped {
-                    let mut outer = input;
-                    outer.insert(ARGUMENTS.to_owned(), changed.into());
-                    outer
-                } else {
-                    changed
-                };
-                Cow::Owned(with_input(call, changed))
+        let outcome = context.cancel.run_until_cancelled(asking).await.unwrap_or_default();
+        context.hook_texts = outcome.context;
+        let refusal = match (outcome.stop, &outcome.ruling) {
+            (Some(why), _) => {
+                context.stop = Some(why.clone());
+                let text = format!("not run: a hook ended the turn: {why}");
+                Some(Failure::new(ErrorCode::Cancelled, text))
             }
-            None => Cow::Borrowed(call),
-        })
+            (None, Some((HookRuling::Deny, why))) => {
+                let is_command = matches!(effect, Some(Effect::Command { .. }));
+                let code =
+                    if is_command { ErrorCode::CommandBlocked } else { ErrorCode::AccessDenied };
+                context.denied = !matches!(effect, Some(Effect::Read { .. }));
+                let text = with_reason("a hook denied this call", why);
+                let reason = hook_reason(text.clone());
+                self.emit_permission_decided(call, "refuse", reason, context.denied);
+                let hint = "find another way, or say what you would need it for";
+                Some(Failure::new(code, text).with_hint(hint))
+            }
+            (None, _) => None,
+        };
+        if let Some(failure) = refusal {
+            (context.effect, context.input) = (effect.cloned(), input.clone());
+            return Err(failure);
+        }
+        context.hook_ruling = outcome.ruling;
+        // (Some hooks return the input as it is.)
+        let Some(changed) = outcome.updated_input.filter(|changed| *changed != *seen.input) else {
+            return Ok(None);
+        };
+        context.changed_by = Some(ChangeAuthor::Hook);
+        if seen.tool == call.name {
+            return Ok(Some(with_input(call, changed)));
+        }
+        let mut outer = input.clone();
+        outer.insert(ARGUMENTS.to_owned(), changed.into());
+        Ok(Some(with_input(call, outer)))
     }
 
     /// Asks hooks after a call that was made, and adds what they say to its result. They are also asked after an interrupt:
@@ -113,19 +118,19 @@ impl Registry {
     pub(super) async fn ask_post_tool_hooks(
         &self,
         call: &ToolCall,
-        known: &mut CallContext,
+        context: &mut CallContext,
         outcome: &mut Result<Report, Failure>,
     ) {
         let event = match outcome {
             Ok(_) => HookEvent::PostToolUse,
             Err(_) => HookEvent::PostToolUseFailure,
         };
-        if !known.has_run || self.hooks_for(event).is_none() {
+        if !context.has_run || self.hooks_for(event).is_none() {
             return;
         }
-        let mut input = known.input.clone();
+        let mut input = context.input.clone();
         input.retain(|name, _| !LOCK_FIELDS.contains(&name.as_str()));
-        let seen = self.hook_view(call, known.effect.as_ref(), &input);
+        let seen = self.hook_view(call, context.effect.as_ref(), &input);
         let (response, error);
         let occasion = match outcome {
             Ok(report) => {
@@ -143,7 +148,7 @@ impl Registry {
             }
         };
         // What a hook changes after a change (a formatter) is undone with it.
-        let may_write = match &known.effect {
+        let may_write = match &context.effect {
             Some(Effect::Write { .. }) => true,
             Some(Effect::Command { reads_only, .. } | Effect::Mcp { reads_only, .. }) => {
                 !reads_only
@@ -151,21 +156,21 @@ impl Registry {
             _ => false,
         };
         let begun = if may_write {
-            self.checkpoint_before_user_programs(&call.id, known.cancel.clone()).await
+            self.checkpoint_before_user_programs(&call.id, context.cancel.clone()).await
         } else {
             None
         };
-        let is_over = self.control.interrupt_cause().is_some() || known.cancel.is_cancelled();
+        let is_over = self.control.interrupt_cause().is_some() || context.cancel.is_cancelled();
         let answer = if is_over {
             self.ask_hooks_at_end(occasion).await
         } else {
             self.ask_hooks(occasion).await
         };
         if let Some(begun) = begun {
-            known.changed.merge(self.checkpoint_after_user_programs(begun).await);
+            context.changed.merge(self.checkpoint_after_user_programs(begun).await);
         }
-        known.hook_texts.extend(answer.model_text());
-        known.stop = known.stop.take().or(answer.stop);
+        context.hook_texts.extend(answer.model_text());
+        context.stop = context.stop.take().or(answer.stop);
     }
 
     /// A call as hooks see it. Whichever way a tool of an MCP server is called, it has one name, and matchers may also use
@@ -241,26 +246,25 @@ impl Registry {
     pub(super) async fn apply_changed_input<'a>(
         &'a self,
         call: &ToolCall,
-        wanted: &mut PreparedCall<'a>,
+        prepared: &mut PreparedCall<'a>,
         input: ChangedInput,
-        known: &mut CallContext,
+        context: &mut CallContext,
     ) -> Result<(), PermissionRefusal> {
-        let arguments = input.into_arguments(&wanted.arguments).map_err(|name| {
+        let input = input.into_arguments(&prepared.input).map_err(|name| {
             let why = format!(
                 "{name} was changed, but still contains the mark of a masked secret; the call was not made; leave the masked text unchanged, or replace all of it"
             );
             PermissionRefusal::new(Failure::new(ErrorCode::InvalidParam, why), false)
         })?;
-        let changed = with_input(call, arguments);
-        known.changed_by = Some(ChangeAuthor::User);
-        let prepared = self.prepare(&changed, known).await;
-        *wanted = prepared.map_err(|why| PermissionRefusal::new(why, false))?;
-        self.update_checkpoint_coverage(&wanted.target.effect).await;
-        match self.rule_on(call, &wanted.target.effect) {
+        context.changed_by = Some(ChangeAuthor::User);
+        let changed = context.adopt(self.prepare(&with_input(call, input)));
+        *prepared = changed.map_err(|failure| PermissionRefusal::new(failure, false))?;
+        self.lock_file(prepared).await;
+        let effect = &prepared.target.effect;
+        self.update_checkpoint_coverage(effect).await;
+        match self.rule_on(call, effect) {
             Ruling::Allow(_) | Ruling::Ask(_) => Ok(()),
-            Ruling::Refuse(code, reason) => {
-                Err(self.refuse_call(call, &wanted.target.effect, code, reason))
-            }
+            Ruling::Refuse(code, reason) => Err(self.refuse_call(call, effect, code, reason)),
         }
     }
 }

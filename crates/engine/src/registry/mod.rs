@@ -11,18 +11,20 @@ mod circuit_breaker;
 mod deferred_tools;
 mod hooks;
 mod output_limits;
+mod prepare;
 mod redirect;
 mod repetition;
+mod result;
 mod validator;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use call::ToolCallResult;
 pub use circuit_breaker::BreakerConfig;
 use circuit_breaker::CircuitBreaker;
 pub use output_limits::OutputLimits;
+pub use result::ToolCallResult;
 
 pub use agent_host::workspace::ChangedFiles;
 use repetition::RepetitionTracker;

@@ -3,11 +3,22 @@
 //! Only if the meaning is the same: literal paths, options that the tool has too, a pattern without regex
 //! operators, and a complete result. Everything else runs in the shell.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
+use super::Registry;
+use super::call::CallContext;
+use super::prepare::PreparedCall;
 use agent_permission::CommandLine;
 use agent_protocol::Object;
-use agent_protocol::envelope::Report;
+use agent_protocol::control::Ruling;
+use agent_protocol::envelope::{Failure, Report};
+use agent_protocol::event::EventBody;
+use agent_protocol::hook::HookRuling;
+use agent_protocol::message::ToolCall;
+use agent_protocol::tool::Effect;
 
 /// Limit: lines of one Read.
 const MAX_LINES: u64 = 2000;
@@ -15,19 +26,80 @@ const MAX_LINES: u64 = 2000;
 const MAX_MATCHES: u64 = 1000;
 const MAX_FILES: u64 = 200;
 
+impl Registry {
+    /// Runs a file tool instead of a Bash line that is exactly one simple reading command with the same
+    /// result; `None` if the shell has to run it.
+    pub(super) async fn try_redirect(
+        &self,
+        call: &ToolCall,
+        bash: &PreparedCall<'_>,
+        context: &mut CallContext,
+    ) -> Option<Result<Report, Failure>> {
+        if call.name != "Bash" || matches!(context.hook_ruling, Some((HookRuling::Ask, _))) {
+            return None;
+        }
+        let redirect = redirect_line(&bash.input)?;
+        let prepared = self.prepare_replacement(redirect.tool, redirect.input.clone()).ok()?;
+        let target = &prepared.target;
+        let is_file = target.checked_path.as_ref().is_some_and(|path| path.file_size().is_some());
+        if redirect.needs_file && !is_file {
+            return None;
+        }
+        self.mode();
+        let is_allowed =
+            |tool: &str, effect: &Effect| matches!(self.ruling(tool, effect), Ruling::Allow(_));
+        if !is_allowed(redirect.tool, &target.effect) || !is_allowed("Bash", &bash.target.effect) {
+            return None;
+        }
+        let key = prepared.key;
+        let it = format!("the {} call that answers this command", redirect.tool);
+        if let Err(failure) = self.refuse_repetition(&it, key, &target.effect) {
+            return Some(Err(failure));
+        }
+        let mut cx = self.call_cx(&call.id, &prepared, context.cancel.clone());
+        // The command prints the bytes of an image.
+        cx.takes_images = false;
+        let run = prepared.entry.tool.run(redirect.input.clone(), &cx);
+        let run = AssertUnwindSafe(run).catch_unwind();
+        let report = run.await.ok()?.ok()?;
+        if !redirect.is_complete(&report) {
+            if redirect.tool == "Read" {
+                self.mark_lines_unshown(&Ok(report));
+            }
+            return None;
+        }
+        context.effect = Some(target.effect.clone());
+        self.events.emit(EventBody::ToolStarted {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            input: context.input.clone(),
+            effect: target.effect.clone(),
+            by: context.caller(),
+            parent_call: context.parent.clone(),
+            changed_by: context.changed_by,
+        });
+        context.has_run = true;
+        let mut outcome = Ok(redirect.annotate_report(report));
+        let mut state = self.state();
+        let epoch = state.repetition.epoch();
+        state.repetition.record_outcome(key, &mut outcome, epoch);
+        Some(outcome)
+    }
+}
+
 /// The call of a file tool that replaces a command line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Redirect {
-    pub(super) tool: &'static str,
-    pub(super) input: Object,
+struct Redirect {
+    tool: &'static str,
+    input: Object,
     /// The path has to be a file.
-    pub(super) needs_file: bool,
+    needs_file: bool,
     /// Only a result of at most this many lines is the same (`… | head`).
     max_lines: Option<u64>,
 }
 
 /// The call that replaces this input of Bash; `None` if the line has to run.
-pub(super) fn redirect(input: &Object) -> Option<Redirect> {
+fn redirect_line(input: &Object) -> Option<Redirect> {
     if input.get("background").and_then(Value::as_bool) == Some(true) {
         return None;
     }
@@ -61,7 +133,7 @@ impl Redirect {
     }
 
     /// The report contains everything that the command would have printed.
-    pub(super) fn is_complete(&self, report: &Report) -> bool {
+    fn is_complete(&self, report: &Report) -> bool {
         let number = |name: &str| report.data.get(name).and_then(Value::as_i64);
         let left_out = [
             "secret_skipped",
@@ -104,7 +176,7 @@ impl Redirect {
     }
 
     /// Adds the advice to the report's text, and the call to its data.
-    pub(super) fn annotate_report(self, mut report: Report) -> Report {
+    fn annotate_report(self, mut report: Report) -> Report {
         let purpose = match self.tool {
             "Read" => "reading files",
             "Grep" => "searching file contents",
@@ -418,7 +490,7 @@ mod tests {
 
     fn check(line: &str, expected: Option<&(&str, Value)>) {
         let Value::Object(input) = json!({"command": line}) else { unreachable!() };
-        let found = redirect(&input).map(|it| (it.tool, Value::Object(it.input)));
+        let found = redirect_line(&input).map(|it| (it.tool, Value::Object(it.input)));
         assert_eq!(found.as_ref(), expected, "{line}");
     }
 
@@ -525,7 +597,7 @@ mod tests {
         let Value::Object(input) = json!({"command": "cat a.rs", "background": true}) else {
             unreachable!()
         };
-        assert_eq!(redirect(&input), None);
+        assert_eq!(redirect_line(&input), None);
     }
 
     #[test]
@@ -533,7 +605,7 @@ mod tests {
         let Value::Object(input) = json!({"command": "cat a.rs", "directory": "src"}) else {
             unreachable!()
         };
-        let path = redirect(&input).map(|redirect| redirect.input["path"].clone());
+        let path = redirect_line(&input).map(|redirect| redirect.input["path"].clone());
         assert_eq!(path, Some(json!("src/a.rs")));
     }
 }

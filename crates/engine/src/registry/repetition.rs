@@ -87,13 +87,7 @@ pub(super) fn repetition_key(tool: &str, mut input: Object, effect: &Effect) -> 
     let (field, path) = match effect {
         Effect::Read { path } | Effect::Write { path } => ("path", Some(path)),
         Effect::Command { directory, .. } => ("directory", Some(directory)),
-        Effect::Job { .. }
-        | Effect::Plan
-        | Effect::Ask
-        | Effect::Skill { .. }
-        | Effect::Agent { .. }
-        | Effect::Mcp { .. }
-        | Effect::Lookup => ("", None),
+        _ => ("", None),
     };
     if let (Some(path), true) = (path, input.contains_key(field)) {
         input.insert(field.to_owned(), path.as_str().into());

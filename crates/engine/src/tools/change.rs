@@ -4,13 +4,12 @@ use std::ops::Range;
 
 use serde_json::{Value, json};
 use similar::ChangeTag;
-use tokio_util::sync::CancellationToken;
 
 use super::ToolCx;
 use super::files::{cancelled_failure, json_object};
 use super::nearest_passage;
 use agent_host::workspace::{
-    CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, Workspace, WriteResult, plain,
+    CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, WriteResult, plain,
 };
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -26,44 +25,59 @@ pub(super) struct ExistingFile {
 }
 
 impl ExistingFile {
-    /// Reads the file and checks the lock.
-    pub(super) fn open(
-        workspace: &Workspace,
-        path: ProjectPath,
-        seen: Option<&Snapshot>,
-    ) -> Result<Self, Failure> {
-        let content = workspace.read_unchanged(&path, seen)?;
+    /// Reads a regular file and checks the lock.
+    pub(super) fn open(cx: &ToolCx, path: &CheckedPath) -> Result<Self, Failure> {
+        Self::open_path(cx, cx.workspace.existing_file(path)?)
+    }
+
+    /// The same for whatever is there.
+    pub(super) fn open_path(cx: &ToolCx, path: ProjectPath) -> Result<Self, Failure> {
+        let content = cx.workspace.read_unchanged(&path, cx.expected_snapshot.as_ref())?;
         let text = Text::decode(content.bytes, path.relative())?;
         Ok(Self { path, snapshot: content.snapshot, text })
     }
 }
 
-/// A change that could be made.
-pub(super) struct ChangeDraft {
-    pub(super) path: ProjectPath,
+/// A change of one file that could be made. It is made as drafted, or not at all if the file changed.
+pub struct ChangeDraft {
+    path: ProjectPath,
     /// The file to be replaced; `None` if the file is new.
-    pub(super) old_snapshot: Option<Snapshot>,
-    pub(super) new_content: NewContent,
-    pub(super) diff: Diff,
+    old_snapshot: Option<Snapshot>,
+    content: DraftContent,
     /// The first line of each replaced passage in the new text, from 1.
-    pub(super) changed_lines: Vec<usize>,
+    changed_lines: Vec<usize>,
+    /// `Edited`, `Created`, `Updated`.
+    verb: &'static str,
+    /// The field of the result that only this tool has.
+    field: (&'static str, Value),
 }
 
-/// The new bytes of the file.
-pub(super) enum NewContent {
-    /// All of them.
-    Whole(Vec<u8>),
-    /// The old text, and the replacement of this range.
-    Region { old: Text, range: Range<usize>, new: String },
+enum DraftContent {
+    /// The file has this content already.
+    Unchanged,
+    New(String),
+    Whole {
+        old: Text,
+        /// With `\n` line ends.
+        new: String,
+        bytes: Vec<u8>,
+    },
+    Region {
+        old: Text,
+        range: Range<usize>,
+        new: String,
+    },
 }
 
-impl NewContent {
+impl DraftContent {
     fn pieces(&self) -> [&[u8]; 3] {
         match self {
-            Self::Whole(bytes) => [&[], bytes, &[]],
-            Self::Region { old, range: place, new } => {
+            Self::Unchanged => [&[], &[], &[]],
+            Self::New(text) => [&[], text.as_bytes(), &[]],
+            Self::Whole { bytes, .. } => [&[], bytes, &[]],
+            Self::Region { old, range, new } => {
                 let old = old.plain().as_bytes();
-                [&old[..place.start], new.as_bytes(), &old[place.end..]]
+                [&old[..range.start], new.as_bytes(), &old[range.end..]]
             }
         }
     }
@@ -74,108 +88,141 @@ impl ChangeDraft {
     pub(super) fn from_edits(
         existing: ExistingFile,
         edits: &[(Range<usize>, &str)],
-        diff: DiffSize,
     ) -> Result<Self, Failure> {
-        let lines = new_line_numbers(existing.text.plain(), edits);
+        let changed_lines = new_line_numbers(existing.text.plain(), edits);
+        let field = ("replacements", edits.len().into());
         // Of a large file only the lines that the diff shows are compared.
-        let Some(place) = existing.text.changed_region(edits, Diff::CONTEXT) else {
+        let Some(range) = existing.text.changed_region(edits, Diff::CONTEXT) else {
             let new = existing.text.splice(edits);
-            return Ok(Self { changed_lines: lines, ..Self::from_text(existing, new, diff)? });
+            let draft = Self::from_text(existing, &new, "Edited", field)?;
+            return Ok(Self { changed_lines, ..draft });
         };
         let ExistingFile { path, snapshot, text: old } = existing;
         let mut new = String::new();
-        let mut at = place.start;
+        let mut at = range.start;
         for (passage, text) in edits {
             new.push_str(&old.plain()[at..passage.start]);
             new.push_str(text);
             at = passage.end;
         }
-        new.push_str(&old.plain()[at..place.end]);
-        let before = &old.plain()[place.clone()];
-        refuse_masks(before, &new, &path)?;
-        let n_lines = memchr::memchr_iter(b'\n', &old.plain().as_bytes()[..place.start]).count();
-        let diff = Diff::of_change(n_lines, before, &new, path.relative(), diff);
-        let new = NewContent::Region { old, range: place, new };
-        Ok(Self {
-            path,
-            old_snapshot: Some(snapshot),
-            new_content: new,
-            diff,
-            changed_lines: lines,
-        })
+        new.push_str(&old.plain()[at..range.end]);
+        refuse_masks(&old.plain()[range.clone()], &new, &path)?;
+        let content = DraftContent::Region { old, range, new };
+        let verb = "Edited";
+        Ok(Self { path, old_snapshot: Some(snapshot), content, changed_lines, verb, field })
     }
 
     /// Replaces an existing file. A redaction mark never replaces the text it stands for.
     pub(super) fn from_text(
         existing: ExistingFile,
-        new: Text,
-        diff: DiffSize,
+        new: &Text,
+        verb: &'static str,
+        field: (&'static str, Value),
     ) -> Result<Self, Failure> {
         let ExistingFile { path, snapshot, text: old } = existing;
         refuse_masks(old.plain(), new.plain(), &path)?;
-        let diff = Diff::of_change(0, old.plain(), new.plain(), path.relative(), diff);
-        let new = NewContent::Whole(new.into_bytes(path.relative())?);
-        Ok(Self {
-            path,
-            old_snapshot: Some(snapshot),
-            new_content: new,
-            diff,
-            changed_lines: Vec::new(),
-        })
+        let bytes = new.clone().into_bytes(path.relative())?;
+        let content = DraftContent::Whole { old, new: new.plain().to_owned(), bytes };
+        let old_snapshot = Some(snapshot);
+        Ok(Self { path, old_snapshot, content, changed_lines: Vec::new(), verb, field })
     }
 
-    /// Makes the change, unless it is a dry run. `data` holds the tool's own fields.
-    pub(super) fn apply_and_report(
-        self,
-        workspace: &Workspace,
-        dry_run: bool,
-        cancel: &CancellationToken,
-        done: &str,
-    ) -> Result<Report, Failure> {
-        if cancel.is_cancelled() {
+    /// Creates a file.
+    pub(super) fn new_file(path: ProjectPath, text: String, field: (&'static str, Value)) -> Self {
+        let (content, verb) = (DraftContent::New(text), "Created");
+        Self { path, old_snapshot: None, content, changed_lines: Vec::new(), verb, field }
+    }
+
+    /// Leaves a file that has the content already.
+    pub(super) fn unchanged(existing: ExistingFile, field: (&'static str, Value)) -> Self {
+        let ExistingFile { path, snapshot, .. } = existing;
+        let (content, old_snapshot) = (DraftContent::Unchanged, Some(snapshot));
+        Self { path, old_snapshot, content, changed_lines: Vec::new(), verb: "", field }
+    }
+
+    /// The change as a diff.
+    pub fn diff(&self, size: DiffSize) -> Diff {
+        let at = self.path.relative();
+        match &self.content {
+            DraftContent::Unchanged => Diff::default(),
+            DraftContent::New(text) => {
+                let names = ("/dev/null", &*format!("b/{at}"));
+                Diff::after_lines(0, "", &plain(text), names, size)
+            }
+            DraftContent::Whole { old, new, .. } => Diff::of_change(0, old.plain(), new, at, size),
+            DraftContent::Region { old, range, new } => {
+                let old = old.plain();
+                let n_before = memchr::memchr_iter(b'\n', &old.as_bytes()[..range.start]).count();
+                Diff::of_change(n_before, &old[range.clone()], new, at, size)
+            }
+        }
+    }
+
+    /// Makes the change, and reports it.
+    pub(super) fn apply(&self, cx: &ToolCx) -> Result<Report, Failure> {
+        if cx.cancel.is_cancelled() {
             return Err(cancelled_failure());
         }
-        let change = if dry_run { None } else { Some(self.write_file(workspace)?) };
-        let at = self.path.relative().to_owned();
-        let mut lines = format!("+{} -{} lines", self.diff.added, self.diff.removed);
-        if !self.changed_lines.is_empty() {
-            lines.push_str(&line_list_text(&self.changed_lines));
+        if matches!(self.content, DraftContent::Unchanged) {
+            return Ok(self.report(None));
         }
-        let mut text = match &change {
-            Some(_) => format!("{done} {at}: {lines}."),
-            None => format!("Not applied to {at} (dry run): {lines}. Call again without dry_run."),
+        let unchecked =
+            || Failure::new(ErrorCode::InternalError, "the call's path was not checked");
+        let path = cx.checked_path.as_ref().and_then(CheckedPath::writable);
+        let path = path.filter(|path| *path.path() == self.path).ok_or_else(unchecked)?;
+        let result = match &self.old_snapshot {
+            Some(old) => cx.workspace.replace(&path, old, &self.content.pieces())?,
+            None => cx.workspace.create(&path, &self.content.pieces().concat())?,
         };
-        if change.as_ref().is_some_and(|change| change.split_hard_link) {
+        Ok(self.report(Some(&result)))
+    }
+
+    /// The report of the change that was made, or of one that was not (a dry run).
+    pub(super) fn report(&self, result: Option<&WriteResult>) -> Report {
+        let at = self.path.relative();
+        let diff = self.diff(DiffSize::Preview);
+        let mut data =
+            json_object(json!({ "applied": result.is_some(), "diff_preview": diff.text }));
+        let is_unchanged = matches!(self.content, DraftContent::Unchanged);
+        let mut text = match result {
+            _ if is_unchanged => format!("{at} has this content already: unchanged."),
+            Some(_) => format!("{} {at}: {}.", self.verb, self.describe_lines(&diff)),
+            None => format!(
+                "Not applied to {at} (dry run): {}. Call again without dry_run.",
+                self.describe_lines(&diff)
+            ),
+        };
+        if result.is_some_and(|result| result.split_hard_link) {
             text.push_str(" It had other names (hard links): they still lead to the old content.");
         }
-        let n_bytes: usize = self.new_content.pieces().iter().map(|piece| piece.len()).sum();
-        let mut data = json_object(json!({
-            "applied": change.is_some(),
-            "diff_preview": self.diff.text,
-        }));
-        if self.diff.truncated {
+        if diff.truncated {
             data.insert("diff_truncated".to_owned(), true.into());
-            if dry_run {
+            if result.is_none() {
                 text.push_str(" The diff is cut.");
             }
         }
-        Ok(Report {
-            partial: dry_run,
+        data.insert(self.field.0.to_owned(), self.field.1.clone());
+        let n_bytes: usize = self.content.pieces().iter().map(|piece| piece.len()).sum();
+        Report {
+            partial: result.is_none() && !is_unchanged,
             data,
             text,
             stats: json_object(json!({
-                "bytes_written": if change.is_some() { n_bytes } else { 0 },
-                "lines_added": self.diff.added,
-                "lines_removed": self.diff.removed,
+                "bytes_written": if result.is_some() { n_bytes } else { 0 },
+                "lines_added": diff.added,
+                "lines_removed": diff.removed,
             })),
-            path: Some(at),
-        })
+            path: Some(at.to_owned()),
+        }
     }
 
-    fn write_file(&self, workspace: &Workspace) -> Result<WriteResult, Failure> {
-        match &self.old_snapshot {
-            Some(old) => workspace.replace(&self.path, old, &self.new_content.pieces()),
-            None => workspace.create(&self.path, &self.new_content.pieces().concat()),
+    /// `+2 -1 lines at line 7`.
+    fn describe_lines(&self, diff: &Diff) -> String {
+        let lines = format!("+{} -{} lines", diff.added, diff.removed);
+        if self.changed_lines.is_empty() {
+            lines
+        } else {
+            lines + &line_list_text(&self.changed_lines)
         }
     }
 }

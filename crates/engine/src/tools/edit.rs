@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{ChangeDraft, ExistingFile, Replacement, with_current_text};
-use super::file_tool::FileTool;
+use super::change::{ChangeDraft, ExistingFile, Replacement};
+use super::change_tool::{ChangeArgs, ChangeTool};
 use super::{Tool, ToolCx, embedded_spec};
-use agent_host::workspace::ProjectPath;
+use agent_host::workspace::CheckedPath;
 use agent_protocol::embedded;
-use agent_protocol::envelope::{Failure, Report};
+use agent_protocol::envelope::Failure;
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
@@ -22,32 +22,30 @@ struct Args {
 
 /// The tool.
 pub(super) fn tool() -> impl Tool {
-    let spec = embedded_spec("Edit", embedded::EDIT);
-    FileTool::new_writer(
-        spec,
-        |args: &Args| &args.path,
-        |args, cx, checked_path| {
-            let done = edit(args, cx, cx.workspace.existing_file(checked_path)?);
-            done.map_err(|failure| {
-                with_current_text(failure, cx, checked_path, &[&args.old_string])
-            })
-        },
-    )
+    ChangeTool::<Args>::new(embedded_spec("Edit", embedded::EDIT))
 }
 
-fn edit(args: &Args, cx: &ToolCx, path: ProjectPath) -> Result<Report, Failure> {
-    let workspace = &cx.workspace;
-    workspace.check_writable(&path)?;
-    let existing = ExistingFile::open(workspace, path, cx.expected_snapshot.as_ref())?;
-    let replacement =
-        Replacement { old: &args.old_string, new: &args.new_string, replace_all: args.replace_all };
-    let places = replacement.find_ranges(existing.text.plain(), existing.path.relative())?;
-    let n = places.len();
-    let edits: Vec<_> = places.into_iter().map(|range| (range, args.new_string.as_str())).collect();
-    let draft = ChangeDraft::from_edits(existing, &edits, cx.diff_size)?;
-    let mut report = draft.apply_and_report(workspace, args.dry_run, &cx.cancel, "Edited")?;
-    report.data.insert("replacements".to_owned(), n.into());
-    Ok(report)
+impl ChangeArgs for Args {
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    fn passages(&self) -> Vec<&str> {
+        vec![&self.old_string]
+    }
+
+    fn draft(&self, cx: &ToolCx, path: &CheckedPath) -> Result<ChangeDraft, Failure> {
+        let existing = ExistingFile::open(cx, path)?;
+        let (old, new) = (self.old_string.as_str(), self.new_string.as_str());
+        let replacement = Replacement { old, new, replace_all: self.replace_all };
+        let ranges = replacement.find_ranges(existing.text.plain(), existing.path.relative())?;
+        let edits: Vec<_> = ranges.into_iter().map(|range| (range, new)).collect();
+        ChangeDraft::from_edits(existing, &edits)
+    }
 }
 
 #[cfg(test)]

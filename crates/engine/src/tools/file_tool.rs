@@ -1,4 +1,4 @@
-//! Tools that work on one path: typed input, and blocking work on another thread.
+//! Tools that read one path: typed input, and blocking work on another thread.
 
 use std::sync::Arc;
 
@@ -13,13 +13,6 @@ use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
 use agent_protocol::tool::{Effect, ToolSpec};
 
-/// How a call accesses the path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    Read,
-    Write,
-}
-
 /// Returns a result without blocking work, if that is possible.
 type FastPath<A> = fn(&A, &ToolCx, &CheckedPath) -> Option<Result<Report, Failure>>;
 type BlockingWork<A> = dyn Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync;
@@ -27,7 +20,6 @@ type BlockingWork<A> = dyn Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failu
 /// A tool whose input is `A`.
 pub(super) struct FileTool<A> {
     spec: ToolSpec,
-    access: Access,
     path: fn(&A) -> &str,
     /// Fast path for work that takes less time than switching threads.
     fast_path: FastPath<A>,
@@ -36,27 +28,18 @@ pub(super) struct FileTool<A> {
 
 impl<A> FileTool<A> {
     /// A tool that reads the path which `path` returns.
-    pub(super) fn new_reader(
+    pub(super) fn new(
         spec: ToolSpec,
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, access: Access::Read, path, fast_path: |_, _, _| None, work: Arc::new(work) }
+        Self { spec, path, fast_path: |_, _, _| None, work: Arc::new(work) }
     }
 
     /// Adds a fast path.
     pub(super) fn with_fast_path(mut self, at_once: FastPath<A>) -> Self {
         self.fast_path = at_once;
         self
-    }
-
-    /// A tool that changes the file which `path` returns.
-    pub(super) fn new_writer(
-        spec: ToolSpec,
-        path: fn(&A) -> &str,
-        work: impl Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync + 'static,
-    ) -> Self {
-        Self { spec, access: Access::Write, path, fast_path: |_, _, _| None, work: Arc::new(work) }
     }
 }
 
@@ -69,13 +52,7 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
         let args: A = parse_input(input)?;
         let checked_path = cx.workspace.locate((self.path)(&args))?;
         let path = checked_path.path().relative().to_owned();
-        let effect = match self.access {
-            Access::Read => Effect::Read { path },
-            Access::Write => {
-                cx.workspace.check_writable(checked_path.path())?;
-                Effect::Write { path }
-            }
-        };
+        let effect = Effect::Read { path };
         Ok(CallTarget { effect, checked_path: Some(checked_path) })
     }
 
@@ -91,17 +68,8 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
             }
             let (work, inner) = (Arc::clone(&self.work), cx.clone());
             let work = run_blocking(move || work(&args, &inner, inner.checked_path()?));
-            match self.access {
-                // Cancelled immediately; the work checks the token itself and ends soon after.
-                Access::Read => cx
-                    .cancel
-                    .run_until_cancelled(work)
-                    .await
-                    .unwrap_or_else(|| Err(cancelled_failure())),
-                // A change is not interrupted halfway: the work checks the token itself, up to the last
-                // moment.
-                Access::Write => work.await,
-            }
+            // Cancelled immediately; the work checks the token itself and ends soon after.
+            cx.cancel.run_until_cancelled(work).await.unwrap_or_else(|| Err(cancelled_failure()))
         })
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn tool() -> impl Tool {
 fn with_limits(time: Duration, visited: u64) -> impl Tool {
     let spec = embedded_spec("Glob", embedded::GLOB);
     let limits = GlobLimits { time, max_entries: visited };
-    FileTool::new_reader(
+    FileTool::new(
         spec,
         |args: &Args| &args.path,
         move |args, cx, checked_path| {

@@ -80,7 +80,7 @@ pub(super) fn tool() -> impl Tool {
 /// The tool with this limit of time.
 fn with_limit(time: Duration) -> impl Tool {
     let spec = embedded_spec("Grep", embedded::GREP);
-    FileTool::new_reader(
+    FileTool::new(
         spec,
         |args: &Args| &args.path,
         move |args, cx, checked_path| grep(args, cx, checked_path, time),

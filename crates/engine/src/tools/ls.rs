@@ -39,7 +39,7 @@ fn hundred() -> usize {
 /// The tool.
 pub(super) fn tool() -> impl Tool {
     let spec = embedded_spec("LS", embedded::LS);
-    FileTool::new_reader(
+    FileTool::new(
         spec,
         |args: &Args| &args.path,
         |args, cx, checked_path| {

@@ -6,6 +6,7 @@
 mod ask_user;
 mod bash;
 mod change;
+mod change_tool;
 mod edit;
 mod file_tool;
 mod files;
@@ -34,7 +35,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use agent_host::exec::Exec;
-use agent_host::workspace::{CheckedPath, DiffSize, ImageStore, Snapshot, SpillFolder, Workspace};
+use agent_host::workspace::{CheckedPath, ImageStore, Snapshot, SpillFolder, Workspace};
 use agent_permission::HiddenFiles;
 use agent_protocol::Object;
 use agent_protocol::embedded::ToolText;
@@ -42,6 +43,7 @@ use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::question::Inquirer;
 use agent_protocol::tool::{CommandRights, Effect, ToolSpec};
 
+pub use change::ChangeDraft;
 pub use path_facts::WorkspaceFacts;
 pub use secrets::Secrets;
 pub use skill::SkillTool;
@@ -65,6 +67,15 @@ pub trait Tool: Send + Sync {
     /// The hint for a call of an unknown tool that this tool can make, if it can.
     fn hint_for_unknown_name(&self, _: &str) -> Option<String> {
         None
+    }
+
+    /// The change of a file that the call would make, for a question to the user.
+    fn draft<'a>(
+        &'a self,
+        _: &'a Object,
+        _: &'a ToolCx,
+    ) -> BoxFuture<'a, Result<Option<ChangeDraft>, Failure>> {
+        Box::pin(async { Ok(None) })
     }
 
     /// Runs the call. The input matches the schema. Returns within 100 ms after a cancellation; an operation
@@ -122,8 +133,8 @@ pub struct ToolCx {
     /// The lock: the snapshot of the file to be changed, from its last read in this session. Injected by the
     /// registry; `None` if it was not read.
     pub expected_snapshot: Option<Snapshot>,
-    /// How much of the diff a result of Write, Edit and MultiEdit holds.
-    pub diff_size: DiffSize,
+    /// The change that the user was asked about, to be made as it was shown.
+    pub draft: Option<Arc<ChangeDraft>>,
 }
 
 impl ToolCx {

@@ -31,7 +31,7 @@ fn five_hundred() -> u64 {
 /// The tool.
 pub(super) fn tool() -> impl Tool {
     let spec = embedded_spec("Read", embedded::READ);
-    FileTool::new_reader(spec, |args: &Args| &args.path, read).with_fast_path(read_small_file)
+    FileTool::new(spec, |args: &Args| &args.path, read).with_fast_path(read_small_file)
 }
 
 /// Size up to which a file is read faster than another thread is started.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Tool, ToolCx};
 use agent_host::exec::Exec;
-use agent_host::workspace::{DiffSize, ImageStore, SpillFolder, Workspace};
+use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::tool::CommandRights;
 
@@ -44,7 +44,7 @@ impl TestProject {
             inquirer: None,
             checked_path: None,
             expected_snapshot: None,
-            diff_size: DiffSize::Preview,
+            draft: None,
         };
         Self { dir, cx }
     }

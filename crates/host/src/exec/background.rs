@@ -22,29 +22,24 @@ use super::sandbox::Guard;
 use super::{CapturedOutput, EndReason, RemainingProcess, exit_code_and_signal};
 use agent_protocol::tool::CommandRights;
 
-/// Limit: running commands.
 pub(super) const MAX_JOBS: usize = 16;
-/// Limit: ended commands whose result is kept.
+/// Limit of ended commands whose result is still available.
 const MAX_ENDED: usize = 32;
-/// Output that arrives within this time is returned together.
+/// Output that arrives within this time belongs to one answer.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Practically unlimited.
+/// One year: practically unlimited.
 const UNLIMITED: Duration = Duration::from_hours(24 * 365);
 
 /// New output of a background command, and its state.
 #[derive(Clone, Debug)]
 pub struct BackgroundOutput {
-    /// New output on stdout.
     pub stdout: CapturedOutput,
-    /// New output on stderr.
     pub stderr: CapturedOutput,
-    /// The file with all output; `None` if there is none or it could not be kept.
+    /// The path of the file with all output; `None` if there is no file or it could not be written.
     pub full_output: Option<String>,
-    /// Why the file is missing or incomplete.
     pub full_output_error: Option<String>,
     /// Which path or right the sandbox refused, and how to allow it.
     pub refusal: Option<String>,
-    /// The end of the command; `None` while it runs.
     pub end: Option<CommandEnd>,
     /// Time since the start; after the end, the running time.
     pub time: Duration,
@@ -53,35 +48,27 @@ pub struct BackgroundOutput {
 /// The end of a background command.
 #[derive(Clone, Debug)]
 pub struct CommandEnd {
-    /// Why it ended.
     pub reason: EndReason,
-    /// The shell's exit status, if it exited.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
     pub signal: Option<String>,
-    /// Changes to a repository that were reverted.
     pub notices: Vec<String>,
     /// Processes that outlived the shell; they end with the session, or when the command is killed.
     pub left_running: Vec<RemainingProcess>,
-    /// Why it could not be run or monitored.
     pub error: Option<String>,
 }
 
-/// A background command that runs, or whose processes do; or a process that another command left.
+/// A background command with running processes, or a process that another command left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundCommand {
-    /// The id of the command, or of the process.
+    /// The id of the command or of the process.
     pub id: String,
-    /// Its command line.
     pub line: String,
-    /// Time since the start of the command; `None` for a process.
+    /// Time since the start; `None` for a process.
     pub time: Option<Duration>,
 }
 
-/// Receives the running commands when one starts or ends.
 type RunningCommandsObserver = Box<dyn Fn(Vec<BackgroundCommand>) + Send + Sync>;
 
-/// The background commands of one [`Exec`](super::Exec).
 #[derive(Debug, Default)]
 pub(super) struct BackgroundJobs(Arc<SharedJobs>);
 
@@ -114,14 +101,13 @@ struct Job {
     directory_and_rights: (PathBuf, CommandRights),
 }
 
-/// The state of a job: running; ended, with or without remaining processes.
+/// The states of a job: running; ended, with or without remaining processes.
 const RUNNING: u8 = 0;
 const PROCESSES_REMAIN: u8 = 1;
 const ENDED: u8 = 2;
 
 #[derive(Debug)]
 struct OutputRequest {
-    /// Until when new output is waited for.
     until: Instant,
     /// End the command and its remaining processes; new output does not answer the request.
     is_kill: bool,
@@ -129,7 +115,7 @@ struct OutputRequest {
 }
 
 impl OutputRequest {
-    /// There is new output: the answer waits only for output that belongs to it.
+    /// For a request that has new output: the answer waits only for output that belongs to it.
     fn shorten_wait(&mut self) {
         if !self.is_kill {
             self.until = self.until.min(Instant::now() + PAUSE);
@@ -137,42 +123,38 @@ impl OutputRequest {
     }
 }
 
-/// A started command with everything that its task needs.
 pub(super) struct NewJob {
     pub(super) running: RunningCommand,
     pub(super) capture: OutputCapture<'static>,
     pub(super) timeout: Option<Duration>,
     pub(super) guard: Option<Guard>,
     pub(super) line: String,
-    /// Its working directory and rights.
     pub(super) directory_and_rights: (PathBuf, CommandRights),
 }
 
 impl BackgroundJobs {
-    /// The limit of running commands is reached.
     pub(super) fn is_full(&self) -> bool {
         let jobs = self.jobs();
         jobs.by_id.values().filter(|job| job.state() == RUNNING).count() >= MAX_JOBS
     }
 
-    /// Takes over a started command; returns its id.
+    /// Returns the id of the command.
     pub(super) fn add(&self, started: NewJob) -> String {
         let mut jobs = self.jobs();
         jobs.last += 1;
         let id = format!("bg_{}", jobs.last);
-        let (questions, asked) = mpsc::channel(8);
+        let (sender, requests) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let state = Arc::new(AtomicU8::new(RUNNING));
         let (line, place) = (started.line.clone(), started.directory_and_rights.clone());
         let shared = Arc::downgrade(&self.0);
-        let ends = JobStatus { state: Arc::clone(&state), shared };
-        jobs.tasks.spawn(run_job(started, asked, cancel.clone(), ends));
+        let status = JobStatus { state: Arc::clone(&state), shared };
+        jobs.tasks.spawn(run_job(started, requests, cancel.clone(), status));
         let begun = Instant::now();
         jobs.by_id.insert(
             id.clone(),
-            Job { requests: questions, cancel, state, line, begun, directory_and_rights: place },
+            Job { requests: sender, cancel, state, line, begun, directory_and_rights: place },
         );
-        // The oldest ended commands are dropped.
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
         for id in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
@@ -183,23 +165,21 @@ impl BackgroundJobs {
         id
     }
 
-    /// Passes the running commands to `notify` whenever one starts or ends.
     pub(super) fn watch(&self, notify: RunningCommandsObserver) {
         // A session has one screen.
         _ = self.0.notify.set(notify);
     }
 
-    /// The command of this id, or a process that it left, is still running.
+    /// True if the command, or a process that it left, is running.
     pub(super) fn is_running(&self, id: &str) -> bool {
         self.jobs().by_id.get(id).is_some_and(|job| job.state() != ENDED)
     }
 
-    /// The commands that are still running, or whose processes are, the oldest first.
     pub(super) fn running_commands(&self) -> Vec<BackgroundCommand> {
         self.jobs().running_commands()
     }
 
-    /// Ends the command, whose output can still be read; false if there is no such running command.
+    /// The output stays readable. False if there is no such running command.
     pub(super) async fn stop(&self, id: &str) -> bool {
         let job = self.jobs().by_id.get(id).filter(|job| job.state() != ENDED).cloned();
         let Some(job) = job else { return false };
@@ -210,34 +190,31 @@ impl BackgroundJobs {
         true
     }
 
-    /// Its working directory and rights.
     pub(super) fn directory_and_rights(&self, id: &str) -> Option<(PathBuf, CommandRights)> {
         Some(self.jobs().by_id.get(id)?.directory_and_rights.clone())
     }
 
-    /// The ids of all commands.
     pub(super) fn ids(&self) -> Vec<String> {
         self.jobs().by_id.keys().cloned().collect()
     }
 
-    /// The new output; waits this long for output or the end. `None`: there is no such command.
+    /// Waits this long for output or the end. `None` if there is no such command.
     pub(super) async fn output(&self, id: &str, wait: Duration) -> Option<BackgroundOutput> {
         let job = self.jobs().by_id.get(id)?.clone();
         job.request_output(wait, false).await
     }
 
-    /// Ends the command with all of its processes; returns the remaining output.
     pub(super) async fn kill(&self, id: &str) -> Option<BackgroundOutput> {
         let job = self.jobs().by_id.get(id)?.clone();
         job.cancel.cancel();
         job.request_output(UNLIMITED, true).await
     }
 
-    /// Ends all commands; the returned tasks finish when they have ended.
+    /// The returned tasks finish when all commands have ended.
     pub(super) fn shutdown(&self) -> JoinSet<()> {
         let mut jobs = self.jobs();
         jobs.by_id.clear();
-        // Each task ends its processes when it is dropped.
+        // A dropped task ends its processes.
         jobs.tasks.abort_all();
         std::mem::take(&mut jobs.tasks)
     }
@@ -274,7 +251,6 @@ impl JobTable {
     }
 }
 
-/// Keeps the state of a command.
 struct JobStatus {
     state: Arc<AtomicU8>,
     shared: Weak<SharedJobs>,
@@ -302,46 +278,46 @@ impl Job {
     }
 }
 
-/// Reads the command's output and answers requests, until no more can come.
+/// Ends when no more output and no more requests can come.
 async fn run_job(
     started: NewJob,
-    mut asked: mpsc::Receiver<OutputRequest>,
+    mut requests: mpsc::Receiver<OutputRequest>,
     cancel: CancellationToken,
-    ends: JobStatus,
+    job_status: JobStatus,
 ) {
     let NewJob { mut running, mut capture, timeout, guard, .. } = started;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(UNLIMITED);
-    let mut question: Option<OutputRequest> = None;
+    let mut request: Option<OutputRequest> = None;
     let mut error = None;
     let (ended, status) = loop {
-        let until = question.as_ref().map_or(begun + UNLIMITED, |question| question.until);
-        let is_asked = question.is_some();
+        let until = request.as_ref().map_or(begun + UNLIMITED, |request| request.until);
+        let has_request = request.is_some();
         tokio::select! {
             biased;
             () = cancel.cancelled() => break (EndReason::Cancelled, None),
             () = sleep_until(deadline) => break (EndReason::TimedOut, None),
-            next = asked.recv(), if !is_asked => match next {
+            next = requests.recv(), if !has_request => match next {
                 Some(mut next) => {
                     if capture.has_output() {
                         next.shorten_wait();
                     }
-                    question = Some(next);
+                    request = Some(next);
                 }
                 None => break (EndReason::Cancelled, None),
             },
-            // A request that nobody waits for any more takes no output.
-            () = wait_until_abandoned(question.as_mut()), if is_asked => question = None,
-            () = sleep_until(until), if is_asked => {
-                if let Some(question) = question.take() {
-                    _ = question.answer.send(take_output(&mut capture, begun.elapsed(), None));
+            // An abandoned request takes no output.
+            () = wait_until_abandoned(request.as_mut()), if has_request => request = None,
+            () = sleep_until(until), if has_request => {
+                if let Some(request) = request.take() {
+                    _ = request.answer.send(take_output(&mut capture, begun.elapsed(), None));
                 }
             }
             step = running.read_or_wait(&mut capture) => match step {
                 Ok(Some(status)) => break (EndReason::Exited, Some(status)),
                 Ok(None) => {
-                    if let Some(question) = question.as_mut() {
-                        question.shorten_wait();
+                    if let Some(request) = request.as_mut() {
+                        request.shorten_wait();
                     }
                 }
                 Err(failed) => {
@@ -360,26 +336,26 @@ async fn run_job(
     let mut end = command_end(ended, status, guard);
     (end.error, end.left_running) = (error, left_running);
     let time = begun.elapsed();
-    ends.set(if left.is_some() { PROCESSES_REMAIN } else { ENDED });
-    let mut next = question;
+    job_status.set(if left.is_some() { PROCESSES_REMAIN } else { ENDED });
+    let mut next = request;
     loop {
-        if let Some(question) = next.take().filter(|question| !question.answer.is_closed()) {
-            if question.is_kill && left.take().is_some() {
+        if let Some(request) = next.take().filter(|request| !request.answer.is_closed()) {
+            if request.is_kill && left.take().is_some() {
                 end.left_running.clear();
-                ends.set(ENDED);
+                job_status.set(ENDED);
             }
-            _ = question.answer.send(take_output(&mut capture, time, Some(end.clone())));
+            _ = request.answer.send(take_output(&mut capture, time, Some(end.clone())));
         }
-        match asked.recv().await {
-            Some(asked) => next = Some(asked),
+        match requests.recv().await {
+            Some(request) => next = Some(request),
             None => return,
         }
     }
 }
 
-async fn wait_until_abandoned(question: Option<&mut OutputRequest>) {
-    if let Some(question) = question {
-        question.answer.closed().await;
+async fn wait_until_abandoned(request: Option<&mut OutputRequest>) {
+    if let Some(request) = request {
+        request.answer.closed().await;
     }
 }
 

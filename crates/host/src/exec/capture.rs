@@ -7,47 +7,41 @@ use tokio::time::Instant;
 
 use super::live_output::LiveOutput;
 
-/// The file for the complete output, and its path for the reader.
+/// Opens the file for the complete output; returns its path for the reader.
 pub type OutputFileOpener<'a> =
     Box<dyn FnOnce() -> io::Result<(Box<dyn Write + Send>, String)> + Send + 'a>;
 
-/// Size of each stream's beginning, and of its end, that is kept in memory.
+/// Size in bytes of each stream's beginning, and of its end, in memory.
 pub(super) const KEPT_BYTES: usize = 64 * 1024;
 
-/// Limit of the file, so that endless output (`yes`) does not fill the disk.
+/// Size limit of the file: endless output (`yes`) must not fill the disk.
 const MAX_FILE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
-/// One stream of a command.
+/// The output of a command on one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapturedOutput {
-    /// The output, or its beginning and end if it is long. Invalid UTF-8 is shown as `�`.
+    /// The output, or its beginning and end if it is long. Invalid UTF-8 becomes `�`.
     pub text: String,
-    /// Total size in bytes.
     pub total_bytes: u64,
-    /// Total number of lines.
     pub total_lines: u64,
-    /// `text` lacks the middle.
     pub truncated: bool,
 }
 
-/// The stream that a chunk came from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StreamKind {
     Stdout,
     Stderr,
 }
 
-/// Both streams while they are read.
 pub(super) struct OutputCapture<'a> {
     stdout: Stream,
     stderr: Stream,
     file: OutputFile<'a>,
-    /// All output goes to the file, however short it is.
+    /// If true, even short output goes to the file.
     keeps_all: bool,
     live: Option<LiveOutput<'a>>,
 }
 
-/// The result for both streams.
 pub(super) struct CapturedStreams {
     pub(super) stdout: CapturedOutput,
     pub(super) stderr: CapturedOutput,
@@ -68,12 +62,11 @@ impl<'a> OutputCapture<'a> {
         Self { stdout, stderr, file: whole, keeps_all: false, live }
     }
 
-    /// For output that is taken while the command runs: all of it goes to the file immediately.
+    /// All output goes to the file immediately: it can be read while the command runs.
     pub(super) fn new_keeping_all(whole_output: Option<OutputFileOpener<'a>>) -> Self {
         Self { keeps_all: true, ..Self::new(whole_output, None) }
     }
 
-    /// Closes the file after the end of the output.
     pub(super) fn close(&mut self) {
         self.file = match std::mem::replace(&mut self.file, OutputFile::Disabled) {
             OutputFile::Open { name, .. } => OutputFile::Closed { name },
@@ -81,12 +74,10 @@ impl<'a> OutputCapture<'a> {
         };
     }
 
-    /// There is output that was not taken yet.
     pub(super) fn has_output(&self) -> bool {
         self.stdout.total + self.stderr.total > 0
     }
 
-    /// Takes the output since the last call.
     pub(super) fn take(&mut self) -> CapturedStreams {
         let (full_output, full_output_error) = match &mut self.file {
             OutputFile::Disabled | OutputFile::Pending { .. } => (None, None),
@@ -121,12 +112,10 @@ impl<'a> OutputCapture<'a> {
         self.file = std::mem::replace(&mut self.file, OutputFile::Disabled).push(piece, is_long);
     }
 
-    /// When the watcher is next notified.
     pub(super) fn next_notification(&self) -> Option<Instant> {
         self.live.as_ref().and_then(LiveOutput::next_notification)
     }
 
-    /// Notifies the watcher.
     pub(super) fn notify_watcher(&mut self) {
         if let Some(live) = &mut self.live {
             live.notify_watcher();
@@ -138,7 +127,7 @@ impl<'a> OutputCapture<'a> {
     }
 }
 
-/// Both streams in order of arrival, once one of them is too long for memory.
+/// Contains both streams in order of arrival, once one of them is too long for memory.
 enum OutputFile<'a> {
     Disabled,
     Pending {
@@ -150,7 +139,7 @@ enum OutputFile<'a> {
         name: String,
         room: u64,
     },
-    /// Only the beginning is in the file: the limit was reached, or writing failed.
+    /// The file has only the beginning: the size limit was reached, or writing failed.
     Cut {
         name: String,
         why: String,
@@ -214,7 +203,6 @@ impl Stream {
         self.tail.extend(rest);
     }
 
-    /// Longer than what is kept in memory.
     fn is_long(&self) -> bool {
         self.n_bytes_left_out() > 0
     }
@@ -230,7 +218,7 @@ impl Stream {
         let last = tail.last().or(head.last());
         let total_lines = self.line_breaks + u64::from(last.is_some_and(|byte| *byte != b'\n'));
         if truncated {
-            // Cut at a line if there is one; else at a character.
+            // The cut is at a line if there is one, else at a character.
             match head.iter().rposition(|byte| *byte == b'\n') {
                 Some(at) => head.truncate(at + 1),
                 None => cut_character_at_end(&mut head),
@@ -259,7 +247,6 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// Removes an incomplete character at the end.
 fn cut_character_at_end(bytes: &mut Vec<u8>) {
     let Err(error) = std::str::from_utf8(bytes) else { return };
     if error.error_len().is_none() {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use agent_protocol::disk;
 use agent_protocol::mask::{Masker, is_secret_name};
 
-/// Added for every command: no colours, no prompts, no pager.
 const ADDED_VARIABLES: &[(&str, &str)] = &[
     ("NO_COLOR", "1"),
     ("CI", "true"),
@@ -23,10 +22,9 @@ const STARTUP_FILES: &[&str] = &["BASH_ENV", "ENV"];
 const HARMLESS_NAMES: &[&str] =
     &["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "SSH_AUTH_SOCK", "XAUTHORITY"];
 
-/// Identifies the command that a process belongs to; a nested command appends its own mark.
+/// Identifies the command of a process; a nested command appends its own mark.
 pub(super) const MARK_VARIABLE: &str = "AGENT_COMMAND";
 
-/// The variables of every command.
 #[derive(Debug)]
 pub(super) struct Environment(Vec<(OsString, OsString)>);
 
@@ -35,7 +33,7 @@ impl Environment {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         secret_names: &[String],
     ) -> Self {
-        // Whatever the name is: a key of a well-known format.
+        // Finds a key of a well-known format under any name.
         let masker = Masker::default();
         let has_shape = |value: &OsStr| {
             value.to_str().is_some_and(|value| matches!(masker.mask(value), Cow::Owned(_)))
@@ -59,7 +57,6 @@ impl Environment {
         Self(kept)
     }
 
-    /// The variables of the command with this mark.
     pub(super) fn variables(&self, mark: &str) -> Vec<(OsString, OsString)> {
         let mut variables = self.0.clone();
         let mut marks = OsString::new();
@@ -73,7 +70,7 @@ impl Environment {
         variables
     }
 
-    /// The program of this name in PATH, skipping directories in these places (`.venv/bin`).
+    /// Searches PATH, without the directories in these places (`.venv/bin`).
     pub(super) fn find(&self, program: &str, but_not: &[PathBuf]) -> Option<PathBuf> {
         std::env::split_paths(self.get("PATH")?).map(|folder| folder.join(program)).find(|path| {
             path.is_absolute() && path.is_file() && !disk::passes_through(path, but_not)
@@ -86,7 +83,6 @@ impl Environment {
     }
 }
 
-/// A URL with a password: `postgres://user:password@host/db`.
 fn has_password(value: &OsStr) -> bool {
     let value = value.to_string_lossy();
     let Some((_, rest)) = value.split_once("://") else { return false };
@@ -95,7 +91,7 @@ fn has_password(value: &OsStr) -> bool {
     user.and_then(|user| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
 }
 
-/// It is the path of a secret (a key file, a socket), not the secret.
+/// The path of a secret (a key file, a socket) is not secret.
 fn is_path(value: &OsStr) -> bool {
     let path = Path::new(value);
     path.is_absolute() && path.exists()

@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 
 use super::new_command;
 
-/// Runs the user's program on this file, with the user's terminal and this environment, until it exits.
+/// Runs a program on the file, with the user's terminal and this environment, until it exits.
 /// `program` may contain options: `code --wait`.
 pub async fn run_in_foreground(
     program: &str,

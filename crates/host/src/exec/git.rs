@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Variables that select another repository than the one around the directory.
+/// Git variables that select another repository than the one around the directory.
 const REPOSITORY_VARIABLES: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -15,17 +15,16 @@ const REPOSITORY_VARIABLES: [&str; 6] = [
     "GIT_CEILING_DIRECTORIES",
 ];
 
-/// The contents of these blobs by id, as far as the repository around a directory has them. Runs nothing that
-/// the repository configures: no filter, hook or monitor.
+/// Contents of the blobs by id, as far as the repository has them. Runs no filter, hook or monitor of it.
 pub fn read_blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String, Vec<u8>>> {
     let mut git =
         git_command(directory).args(["cat-file", "--batch"]).stdin(Stdio::piped()).spawn()?;
     let (Some(mut stdin), Some(stdout)) = (git.stdin.take(), git.stdout.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
-    let asked: String = ids.iter().map(|id| format!("{id}\n")).collect();
+    let request: String = ids.iter().map(|id| format!("{id}\n")).collect();
     let blobs = std::thread::scope(|scope| {
-        let asking = scope.spawn(move || stdin.write_all(asked.as_bytes()));
+        let writer = scope.spawn(move || stdin.write_all(request.as_bytes()));
         let mut stdout = io::BufReader::new(stdout);
         let mut blobs = HashMap::new();
         for id in ids {
@@ -41,15 +40,15 @@ pub fn read_blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String
             bytes.truncate(size);
             blobs.insert(id.clone(), bytes);
         }
-        let asked = asking.join().unwrap_or(Ok(()));
-        asked.map(|()| blobs)
+        let written = writer.join().unwrap_or(Ok(()));
+        written.map(|()| blobs)
     });
     let ended = git.wait();
     let blobs = blobs?;
     ended.map(|_| blobs)
 }
 
-/// The id of the commit that a revision names; `None` if there is none, or no repository around the directory.
+/// The id of the commit that a revision names; `None` if there is no such commit or no repository.
 pub fn commit_id(directory: &Path, revision: &str) -> io::Result<Option<String>> {
     let commit = format!("{revision}^{{commit}}");
     first_line(directory, &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
@@ -60,20 +59,19 @@ pub fn merge_base(directory: &Path, one: &str, other: &str) -> io::Result<Option
     first_line(directory, &["merge-base", one, other])
 }
 
-/// The directory is in the working tree of a repository.
+/// Whether the directory is in the working tree of a repository.
 pub fn is_work_tree(directory: &Path) -> io::Result<bool> {
     let answer = first_line(directory, &["rev-parse", "--is-inside-work-tree"])?;
     Ok(answer.as_deref() == Some("true"))
 }
 
-/// The first line that git prints; `None` if it fails.
 fn first_line(directory: &Path, arguments: &[&str]) -> io::Result<Option<String>> {
     let output = git_command(directory).args(arguments).stdin(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().filter(|_| output.status.success()).map(str::to_owned))
 }
 
-/// Git, for subcommands that run nothing of the repository.
+/// Only for subcommands that run nothing of the repository.
 fn git_command(directory: &Path) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
     let mut git = Command::new("git");
@@ -81,7 +79,7 @@ fn git_command(directory: &Path) -> Command {
     for name in REPOSITORY_VARIABLES {
         git.env_remove(name);
     }
-    // (Repositories of other users are read as well.)
+    // Repositories of other users are read as well.
     git.args(["-c", "core.fsmonitor=false", "-c", "safe.directory=*"])
         .current_dir(directory)
         .env("GIT_NO_LAZY_FETCH", "1")

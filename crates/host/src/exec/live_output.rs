@@ -11,19 +11,15 @@ pub type OutputListener<'a> = Box<dyn FnMut(&str) + Send + 'a>;
 const FIRST: Duration = Duration::from_millis(200);
 /// A command that has written nothing is reported once, after this time.
 const SILENT: Duration = Duration::from_secs(3);
-/// Minimum interval.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Limit: lines that are passed.
 const MAX_LINES: usize = 10;
 const MAX_BYTES: usize = 2 * 1024;
 
-/// The latest output, and when it is passed next.
 pub(super) struct LiveOutput<'a> {
     watcher: OutputListener<'a>,
     tail: Vec<u8>,
     has_new_output: bool,
     next: Instant,
-    /// When the watcher is notified without output.
     silent: Option<Instant>,
 }
 
@@ -34,19 +30,16 @@ impl<'a> LiveOutput<'a> {
         Self { watcher, tail: Vec::new(), has_new_output: false, next, silent }
     }
 
-    /// Adds output.
     pub(super) fn push(&mut self, piece: &[u8]) {
         self.has_new_output = true;
         self.tail.extend_from_slice(&piece[piece.len().saturating_sub(MAX_BYTES)..]);
         self.tail.drain(..self.tail.len().saturating_sub(MAX_BYTES));
     }
 
-    /// When the watcher is next notified.
     pub(super) fn next_notification(&self) -> Option<Instant> {
         if self.has_new_output { Some(self.next) } else { self.silent }
     }
 
-    /// Notifies the watcher.
     pub(super) fn notify_watcher(&mut self) {
         (self.watcher)(&last_lines(&self.tail));
         self.has_new_output = false;
@@ -55,7 +48,7 @@ impl<'a> LiveOutput<'a> {
     }
 }
 
-/// The last lines; the first of them is complete if there are several.
+/// The first of several lines is complete.
 fn last_lines(tail: &[u8]) -> String {
     let text = String::from_utf8_lossy(tail);
     let text = text.trim_end_matches('\n');

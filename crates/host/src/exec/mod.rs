@@ -1,7 +1,7 @@
 //! The only module that starts processes: process groups, time limits, pipeline statuses.
 //!
-//! It runs one line of bash, returns when the shell has exited, and ensures that none of its processes
-//! outlives the session. It does not check permissions: that was done before.
+//! The module runs one line of bash, returns when the shell has exited, and ensures that no process of the line
+//! outlives the session. The caller has checked permissions.
 
 mod background;
 mod capture;
@@ -53,37 +53,32 @@ pub use self_command::SelfCommand;
 pub use service::{Service, ServiceCommand};
 pub use status_report::ReportedPipelines;
 
-/// How a command's directory is opened.
 const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// The maximum length of an argument on Linux (`MAX_ARG_STRLEN`, including its NUL).
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
 
-/// The note about a failed command whose connection to a service of the user's localhost may have been refused.
+/// Note about a failed command: a connection to a service of the user's localhost may have been refused.
 const PRIVATE_LOCALHOST: &str = "a connection to localhost was refused: localhost is private to this session, and \
      services of this machine are reachable only on the ports in sandbox.host_ports, which the user can set";
 
-/// One line of bash, and how to run it.
+/// A line of bash with its options.
 pub struct Command<'a> {
-    /// The line; it may contain line breaks.
+    /// May contain line breaks.
     pub line: String,
-    /// The working directory.
     pub directory: PathBuf,
-    /// After this time its whole process tree is ended.
+    /// When this time is over, the whole process tree is ended.
     pub timeout: Duration,
-    /// Variables besides those of every command.
+    /// Additions to the variables of every command.
     pub environment: Vec<(String, String)>,
-    /// Called when the output exceeds the part that is kept in memory.
+    /// Called when the output exceeds the part in memory.
     pub whole_output: Option<OutputFileOpener<'a>>,
-    /// How it differs from the session's sandbox profile.
     pub rights: CommandRights,
-    /// The pipelines whose statuses are reported.
     pub statuses: ReportedPipelines,
-    /// Receives the latest output at intervals while it runs.
     pub watcher: Option<OutputListener<'a>>,
 }
 
 impl Command<'_> {
-    /// A line to run in this directory, with default options.
+    /// A line in this directory, with default options.
     pub fn new(line: String, directory: PathBuf, timeout: Duration) -> Self {
         Self {
             line,
@@ -98,7 +93,6 @@ impl Command<'_> {
     }
 }
 
-/// A path that commands cannot access, and the rule that denies it.
 #[derive(Debug)]
 struct ClosedPath {
     path: PathBuf,
@@ -108,37 +102,31 @@ struct ClosedPath {
 /// The result of a command.
 #[derive(Debug)]
 pub struct CommandOutcome {
-    /// Why it ended. Exit code, signal and stages exist only if the shell exited.
+    /// Exit code, signal and stages exist only for [`EndReason::Exited`].
     pub end_reason: EndReason,
     /// The shell's exit status: 128 + n if its last program was killed by signal n.
     pub exit_code: Option<i32>,
-    /// The signal that killed the shell or, according to its status, its last program: `SIGSEGV`.
+    /// The signal that killed the shell or, according to its status, the last program: `SIGSEGV`.
     pub signal: Option<String>,
-    /// Its output on stdout.
     pub stdout: CapturedOutput,
-    /// Its output on stderr.
     pub stderr: CapturedOutput,
-    /// The stage statuses of the last pipeline that ran; empty if unknown. Before them, if requested, those
-    /// of the pipeline before each command.
+    /// The stage statuses of the last pipeline; empty if unknown. Before them, if requested, those of the
+    /// pipeline before each command.
     pub statuses: Vec<Vec<i32>>,
     /// Processes that outlived the shell. They end with [`Exec::shutdown`].
     pub left_running: Vec<RemainingProcess>,
-    /// The file with all output, if it exceeds the part that is kept in memory.
+    /// The file with all output, if the output exceeds the part in memory.
     pub full_output: Option<String>,
-    /// Why the file is missing or incomplete.
     pub full_output_error: Option<String>,
     /// Which path or right the sandbox refused, and how to allow it.
     pub refusal: Option<String>,
-    /// Changes to a repository that were reverted.
     pub notices: Vec<String>,
-    /// Running time.
     pub time: Duration,
-    /// Time limit.
     pub timeout: Duration,
 }
 
 impl CommandOutcome {
-    /// How it ended: `exited 1`, `was ended by SIGSEGV`, `did not end within 120 s`.
+    /// The end as text: `exited 1`, `was ended by SIGSEGV`, `did not end within 120 s`.
     pub fn describe_end(&self) -> String {
         let code = self.exit_code.map(|code| format!("exited {code}"));
         match (self.end_reason, code, &self.signal) {
@@ -155,59 +143,47 @@ impl CommandOutcome {
 /// Why a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndReason {
-    /// The shell exited.
     Exited,
-    /// Its time limit was reached.
     TimedOut,
-    /// It was cancelled; if this happened before the start, it never ran.
+    /// A command that is cancelled before its start never runs.
     Cancelled,
 }
 
 /// A process that outlived its shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemainingProcess {
-    /// Its id.
     pub pid: i32,
-    /// Its command line.
     pub name: String,
 }
 
 /// Why a command could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no bash.
     #[error(
         "bash was not found in PATH (one in the project or in another folder that commands can write is \
          ignored); install it: every command needs it"
     )]
     NoBash,
-    /// There is no such directory.
     #[error("{0} does not exist")]
     NoDirectory(PathBuf),
-    /// A file where a directory is needed.
     #[error("{0} is not a directory")]
     NotADirectory(PathBuf),
-    /// A NUL in the line.
     #[error("a command cannot contain a NUL byte")]
     NulByte,
-    /// Longer than one argument may be.
     #[error("the command is too long ({0} bytes); write it to a file and run that")]
     TooLong(usize),
-    /// The limit of background commands is reached.
     #[error("{0} commands run in the background already; end one of them first")]
     TooMany(usize),
-    /// The directory is no longer the one that was checked.
+    /// The directory is no longer the checked one.
     #[error("a symlink appeared in the path of {0}")]
     Link(PathBuf),
-    /// It was cancelled before the start.
     #[error("the command was cancelled before it began")]
     Cancelled,
-    /// The system could not start or monitor it.
     #[error("the command could not be run: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Starts commands, and keeps track of processes that they left running.
+/// Starts commands, and keeps track of their remaining processes.
 #[derive(Debug)]
 pub struct Exec {
     environment: Environment,
@@ -219,7 +195,6 @@ pub struct Exec {
     closed: Mutex<Vec<ClosedPath>>,
 }
 
-/// The resources of a started command.
 struct StartedCommand {
     running: RunningCommand,
     report: Option<StatusReport>,
@@ -227,13 +202,13 @@ struct StartedCommand {
 }
 
 impl Exec {
-    /// Commands get this process's environment without secrets and without these variables, which contain the
-    /// keys in use.
+    /// Commands get the environment of this process without secrets and without these variables, which contain
+    /// the keys in use.
     pub fn new(secret_names: &[String]) -> Self {
         Self::with_environment(std::env::vars_os(), secret_names)
     }
 
-    /// The same with another environment.
+    /// Like [`Exec::new`], with another environment.
     pub fn with_environment(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         secret_names: &[String],
@@ -249,39 +224,39 @@ impl Exec {
         }
     }
 
-    /// Excludes these directories from the search for bash, whatever PATH is: a command could have created
-    /// one there.
+    /// Excludes these directories from the search for bash, even if PATH contains them: a command could have
+    /// created one there.
     #[must_use]
     pub fn with_excluded_folders(mut self, places: &[PathBuf]) -> Self {
-        // (Only `/` contains everything.)
+        // Only `/` contains everything.
         let places: Vec<PathBuf> =
             places.iter().filter(|place| place.parent().is_some()).cloned().collect();
         self.bash = OnceLock::from(self.environment.find("bash", &places));
         self
     }
 
-    /// Runs further commands in this sandbox, except those with the right to run outside.
+    /// Further commands run in this sandbox, except those with the right to run outside.
     #[must_use]
     pub fn with_sandbox(mut self, sandbox: Sandbox) -> Self {
         self.sandbox = Some(Arc::new(sandbox));
         self
     }
 
-    /// Makes servers of background commands reachable on this machine's 127.0.0.1; each address is passed to
-    /// `notify`.
+    /// Makes servers of background commands reachable on this machine's 127.0.0.1; `notify` receives each
+    /// address.
     pub fn forward_listeners(&self, notify: impl Fn(String) + Send + Sync + 'static) {
         self.forwards.forward_listeners(Arc::new(notify));
     }
 
-    /// Commands run in a sandbox.
+    /// Whether commands run in a sandbox.
     pub fn is_sandboxed(&self) -> bool {
         self.sandbox.is_some()
     }
 
-    /// Runs a command. Returns when the shell has exited; on timeout or cancellation, or if this future is
-    /// dropped, its whole process tree is ended.
+    /// Returns when the shell has exited. On timeout or cancellation, or if this future is dropped, the whole
+    /// process tree is ended.
     ///
-    /// To be awaited on the main thread: the system ends the shell when the thread that started it ends.
+    /// Must be awaited on the main thread: the system ends the shell when the thread that started it ends.
     pub async fn run(
         &self,
         mut command: Command<'_>,
@@ -325,12 +300,11 @@ impl Exec {
         Ok(outcome)
     }
 
-    /// The sandbox of a command with these rights.
     fn sandbox_of(&self, rights: CommandRights) -> Option<&Sandbox> {
         self.sandbox.as_deref().filter(|_| !rights.unsandboxed)
     }
 
-    /// Which path or right the sandbox refused to a command with this error output, and how to allow it.
+    /// The refused path or right and how to allow it; `None` if `stderr` shows no refusal by the sandbox.
     fn explain_refusal(
         &self,
         stderr: &str,
@@ -342,10 +316,10 @@ impl Exec {
         sandbox.explain_refusal(stderr, directory, rights, &closed)
     }
 
-    /// Starts a command and returns; [`Exec::read_output`] reads its output by id. Without a `timeout` its time is
-    /// not limited.
+    /// Returns the id for [`Exec::read_output`] after the start. Without a `timeout` the running time is not
+    /// limited.
     ///
-    /// To be awaited on the main thread, like [`Exec::run`].
+    /// Must be awaited on the main thread, like [`Exec::run`].
     pub async fn start_background(
         &self,
         mut command: Command<'static>,
@@ -374,7 +348,7 @@ impl Exec {
         Ok(self.background.add(started))
     }
 
-    /// The output of a background command since the last call; waits this long for output or the end. `None`:
+    /// The output of a background command since the last call; waits this long for output or the end. `None` if
     /// there is no such command.
     pub async fn read_output(&self, id: &str, wait: Duration) -> Option<BackgroundOutput> {
         let (directory, rights) = self.background.directory_and_rights(id)?;
@@ -388,8 +362,8 @@ impl Exec {
         self.background.kill(id).await
     }
 
-    /// Hides these paths from further commands, or makes them read-only, if they exist. Without a sandbox
-    /// this has no effect. Each path comes with the rule that denies it.
+    /// Hides these paths from further commands, or makes them read-only, if they exist. Needs a sandbox. Each
+    /// path comes with the rule that denies it.
     pub fn close_paths(&self, hidden: Vec<(PathBuf, String)>, read_only: Vec<(PathBuf, String)>) {
         let Some(sandbox) = &self.sandbox else { return };
         let paths = |all: &[(PathBuf, String)]| -> Vec<PathBuf> {
@@ -402,13 +376,12 @@ impl Exec {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = closed.collect();
     }
 
-    /// The background command of this id, or a process that it left, is still running.
+    /// Whether the background command, or a process that it left, is running.
     pub fn is_background_running(&self, id: &str) -> bool {
         self.background.is_running(id)
     }
 
-    /// What runs without being waited for: background commands, the oldest first, and processes that other commands
-    /// left.
+    /// Background commands, the oldest first, and processes that other commands left.
     pub fn running_commands(&self) -> Vec<BackgroundCommand> {
         let mut running = self.background.running_commands();
         let mut left = self.lock_remaining();
@@ -422,7 +395,7 @@ impl Exec {
         running
     }
 
-    /// Passes the running background commands to `notify` whenever one starts or ends.
+    /// Calls `notify` whenever a background command starts or ends.
     pub fn watch_background(
         &self,
         notify: impl Fn(Vec<BackgroundCommand>) + Send + Sync + 'static,
@@ -430,8 +403,8 @@ impl Exec {
         self.background.watch(Box::new(notify));
     }
 
-    /// Ends what [`Exec::running_commands`] lists under this id; false if there is no such thing. The output of a background
-    /// command can still be read. With a process that a command left, its other processes end.
+    /// Ends an entry of [`Exec::running_commands`]; false if there is none with this id. The output of a background
+    /// command stays readable. For a process that a command left, the other processes of the command end too.
     pub async fn stop(&self, id: &str) -> bool {
         let is_it = |process: &RemainingProcess| process.pid.to_string() == id;
         let of_command = self
@@ -454,7 +427,7 @@ impl Exec {
         drop(left);
     }
 
-    /// The same; returns when they have ended.
+    /// Like [`Exec::shutdown`]; returns when all processes have ended.
     pub async fn shutdown_and_wait(&self) {
         let mut tasks = self.background.shutdown();
         while tasks.join_next().await.is_some() {}
@@ -465,8 +438,8 @@ impl Exec {
         self.remaining.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn start_command(&self, wanted: Command<'_>) -> Result<StartedCommand, Error> {
-        let (line, directory) = (&wanted.line, &wanted.directory);
+    async fn start_command(&self, command: Command<'_>) -> Result<StartedCommand, Error> {
+        let (line, directory) = (&command.line, &command.directory);
         let bash = self.bash.get_or_init(|| self.environment.find("bash", &[]));
         let bash = bash.as_ref().ok_or(Error::NoBash)?;
         if line.contains('\0') {
@@ -481,18 +454,18 @@ impl Exec {
         if line.len() >= MAX_ARGUMENT_BYTES {
             return Err(Error::TooLong(line.len()));
         }
-        let report = StatusReport::new(wanted.statuses).ok();
+        let report = StatusReport::new(command.statuses).ok();
         let mark = uuid::Uuid::now_v7().to_string();
         let words = ["--noprofile", "--norc", "-c", "--", line];
         let mut variables = self.environment.variables(&mark);
-        let sandbox = self.sandbox.as_ref().filter(|_| !wanted.rights.unsandboxed);
+        let sandbox = self.sandbox.as_ref().filter(|_| !command.rights.unsandboxed);
         if let Some(sandbox) = sandbox {
             sandbox.prepare().await.map_err(sandbox_error)?;
             self.forwards.open_host_ports(sandbox).map_err(sandbox_error)?;
             variables.extend(sandbox.variables());
         }
-        let wanted_ones = wanted.environment.iter();
-        variables.extend(wanted_ones.map(|(name, value)| (name.into(), value.into())));
+        let additions = command.environment.iter();
+        variables.extend(additions.map(|(name, value)| (name.into(), value.into())));
         if let Some(report) = &report {
             variables.push(("BASH_ENV".into(), report.path().into()));
         }
@@ -506,22 +479,22 @@ impl Exec {
             };
             let descriptor = report.as_ref().map(StatusReport::descriptor);
             let descriptor = descriptor.as_ref().map(|report| report.as_fd());
-            let guard = (!wanted.rights.read_only).then(|| sandbox.capture_git_state());
-            let started = sandbox.start(run, wanted.rights, descriptor).await;
+            let guard = (!command.rights.read_only).then(|| sandbox.capture_git_state());
+            let started = sandbox.start(run, command.rights, descriptor).await;
             let (supervisor, stdout, stderr) = started.map_err(sandbox_error)?;
             let running = RunningCommand::from_supervisor(supervisor, mark, stdout, stderr)?;
             return Ok(StartedCommand { running, report, guard });
         }
-        let mut command = new_command(bash);
-        command
+        let mut process = new_command(bash);
+        process
             .args(words)
             .env_clear()
             .envs(variables)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        start_in_new_session(&mut command, folder, report.as_ref().map(StatusReport::descriptor));
-        let child = command.spawn().map_err(|error| match error.kind() {
+        start_in_new_session(&mut process, folder, report.as_ref().map(StatusReport::descriptor));
+        let child = process.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
         })?;
@@ -534,9 +507,9 @@ fn new_command(program: &Path) -> tokio::process::Command {
     tokio::process::Command::new(program)
 }
 
-/// Prepares the child before it executes its program: changes the directory, starts a new session, sets a
-/// signal for the death of its parent, and passes on the report's descriptor. (A supervisor starts its own
-/// session and watches its channel, which closes with this process, not with a thread.)
+/// The child changes its directory, starts a new session, sets a signal for the death of its parent and
+/// inherits the report's descriptor. A supervisor starts its own session, and watches its channel, which
+/// closes with this process, not with a thread.
 fn start_in_new_session(
     command: &mut tokio::process::Command,
     folder: OwnedFd,
@@ -570,16 +543,15 @@ impl Drop for Exec {
     }
 }
 
-/// Setting up the sandbox failed.
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 fn sandbox_error(error: io::Error) -> Error {
     let message = format!("the sandbox could not be set up: {error}");
     Error::Io(io::Error::new(error.kind(), message))
 }
 
-/// `0.25 s`, `120 s`.
+/// Formats a duration: `0.25 s`, `120 s`.
 pub fn seconds(time: Duration) -> String {
-    // Truncated for display.
+    // The rest is truncated.
     let time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX) / 10 * 10);
     match time.as_secs() {
         0..10 => format!("{} s", time.as_secs_f64()),
@@ -612,7 +584,6 @@ fn outcome(
     }
 }
 
-/// The exit status, and the signal that killed the shell or, according to its status, its last program.
 fn exit_code_and_signal(status: Option<ExitStatus>) -> (Option<i32>, Option<String>) {
     let exit_code = status.and_then(|status| status.code());
     let signal = status.and_then(|status| match (status.signal(), status.code()) {

@@ -1,6 +1,6 @@
 //! Connections between the loopback interface of the session's sandbox and that of the machine.
 //!
-//! Sockets inside the sandbox are made there and passed out; the bytes are copied here.
+//! The stand-by creates the sockets inside the sandbox; this module copies the bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,12 +13,10 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::sandbox::{Network, Sandbox, SocketRequest};
 
-/// How often the sandbox is checked for new listeners.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 type AddressObserver = Arc<dyn Fn(String) + Send + Sync>;
 
-/// The forwarded ports of one session.
 #[derive(Default)]
 pub(super) struct PortForwards(Mutex<ForwardState>);
 
@@ -37,13 +35,13 @@ impl std::fmt::Debug for PortForwards {
 }
 
 impl PortForwards {
-    /// Enables forwarding for listeners of background commands; each address is passed to `notify`.
+    /// For listeners of background commands; `notify` receives each address.
     pub(super) fn forward_listeners(&self, notify: AddressObserver) {
         self.state().notify = Some(notify);
     }
 
-    /// Makes the configured ports of the machine reachable from inside. Must be called in a runtime, once the sandbox is
-    /// prepared.
+    /// Makes the configured ports of the machine reachable in the sandbox. Must be called in a runtime, once
+    /// the sandbox is prepared.
     pub(super) fn open_host_ports(&self, sandbox: &Arc<Sandbox>) -> io::Result<()> {
         let profile = sandbox.profile();
         let ports = profile.host_ports.iter().filter(|_| profile.network == Network::Loopback);
@@ -67,7 +65,6 @@ impl PortForwards {
         Ok(())
     }
 
-    /// A background command was started: watches its listeners.
     pub(super) fn watch_listeners(&self, sandbox: &Arc<Sandbox>) {
         let mut state = self.state();
         let Some(notify) = state.notify.clone().filter(|_| !state.is_watching) else { return };
@@ -75,7 +72,6 @@ impl PortForwards {
         state.tasks.spawn(watch_listeners(Arc::clone(sandbox), notify));
     }
 
-    /// Closes everything.
     pub(super) fn shutdown(&self) {
         let mut state = self.state();
         state.tasks.abort_all();
@@ -121,7 +117,6 @@ async fn watch_listeners(sandbox: Arc<Sandbox>, notify: AddressObserver) {
     }
 }
 
-/// Listens on the same port of the machine, or another one if it is in use.
 async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
     let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
         Ok(listener) => listener,
@@ -137,7 +132,6 @@ fn connect(sandbox: &Sandbox, port: u16) -> io::Result<TcpStream> {
     TcpStream::from_std(stream)
 }
 
-/// Accepts connections and copies their bytes.
 async fn forward<F>(listener: TcpListener, connect: impl Fn() -> F)
 where
     F: Future<Output = io::Result<TcpStream>> + Send + 'static,

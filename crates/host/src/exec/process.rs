@@ -20,47 +20,43 @@ use super::RemainingProcess;
 use agent_protocol::shorten;
 
 /// Time limit for stopping all processes before the first is killed: a stopped process starts no other, and
-/// its children can be found through it.
+/// its children can be found.
 const STOP_TIME: Duration = Duration::from_millis(50);
-/// Time after which a killed process counts as blocked in the kernel.
+/// A killed process that takes longer counts as blocked in the kernel.
 const HANG_TIME: Duration = Duration::from_secs(2);
-/// Limit of a displayed command line.
 const NAME_LENGTH: usize = 100;
 
-/// The processes of a command.
 #[derive(Debug)]
 pub(super) struct CommandProcesses {
-    /// The shell, while it or its session may exist; its process id may be reused later.
+    /// The shell's process id, while the shell or its session may exist; later it may be reused.
     root: Option<i32>,
-    /// Start time of the shell in clock ticks.
+    /// The shell's start time in clock ticks.
     start_time: u64,
-    /// In the environment of each process, unless the process cleared it.
+    /// Part of the environment of each process, unless the process cleared it.
     mark: String,
     /// Processes that outlived the shell: process id and start time.
     known: HashSet<(i32, u64)>,
-    /// Processes that were checked and do not belong to the command.
     non_members: HashSet<(i32, u64)>,
 }
 
 impl CommandProcesses {
     pub(super) fn new(root: i32, mark: String) -> Self {
-        let since = read_process(root).map_or(0, |process| process.start_time);
+        let start_time = read_process(root).map_or(0, |process| process.start_time);
         Self {
             root: Some(root),
-            start_time: since,
+            start_time,
             mark,
             known: HashSet::new(),
             non_members: HashSet::new(),
         }
     }
 
-    /// The processes of a supervised command. They are identified only by their mark, because the supervisor
-    /// has ended when they are searched and its process id may be reused.
+    /// Only the mark identifies these processes: the supervisor has ended when they are searched, and its process id
+    /// may be reused.
     pub(super) fn supervised(supervisor: i32, mark: String) -> Self {
         Self { root: None, ..Self::new(supervisor, mark) }
     }
 
-    /// The running processes.
     pub(super) fn running_processes(&mut self) -> Vec<Process> {
         let own = i32::try_from(std::process::id()).unwrap_or_default();
         let mut others: Vec<Process> = all_processes()
@@ -72,8 +68,7 @@ impl CommandProcesses {
         with_descendants(members, others)
     }
 
-    /// The running processes after the shell has exited; they are identified by process id and start time
-    /// from then on.
+    /// For use after the shell's exit; from then on process id and start time identify the processes.
     pub(super) fn keep_remaining(&mut self) -> Vec<RemainingProcess> {
         let members = self.running_processes();
         self.root = None;
@@ -81,9 +76,8 @@ impl CommandProcesses {
         members.iter().map(Process::to_remaining).collect()
     }
 
-    /// Ends all processes.
     pub(super) fn kill(&mut self) {
-        // Most of them immediately, so that few can start others during the search.
+        // Most processes end immediately, so that few can start others during the search.
         if let Some(group) = self.root.and_then(Pid::from_raw) {
             _ = kill_process_group(group, Signal::STOP);
         }
@@ -110,7 +104,7 @@ impl CommandProcesses {
     }
 }
 
-/// Ends all descendants of this process, which has to be a subreaper and to reap them.
+/// Requires that this process is a subreaper and reaps the descendants.
 pub(super) fn end_descendants() {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     kill_all(|| {
@@ -125,40 +119,37 @@ pub(super) fn end_descendants() {
 #[derive(Debug)]
 pub(super) struct SupervisorProcess {
     pid: i32,
-    /// A handle that stays valid if the process id is reused.
+    /// Stays valid if the process id is reused.
     handle: OwnedFd,
 }
 
 impl SupervisorProcess {
-    /// The process with this id; the caller ensures that it has not ended.
     pub(super) fn new(pid: i32) -> io::Result<Self> {
         let number = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self { pid, handle: pidfd_open(number, PidfdFlags::empty())? })
     }
 
-    /// The process id.
     pub(super) fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// The descendants that are not its children: the processes that its children supervise.
+    /// Descendants except the children: the processes that the children supervise.
     pub(super) fn supervised_processes(&self) -> Vec<RemainingProcess> {
         self.grandchildren().iter().map(Process::to_remaining).collect()
     }
 
-    /// Ends the process itself.
     pub(super) fn kill(&self) {
-        // It may have ended already.
+        // The process may have ended already.
         _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
     fn grandchildren(&self) -> Vec<Process> {
         let found = grandchildren(self.pid);
-        // If it has ended, its process id may have been reused during the search.
+        // If this process has ended, its process id may have been reused during the search.
         if self.ends_within(Duration::ZERO) { Vec::new() } else { found }
     }
 
-    /// Whether it ends within this time, or has ended.
+    /// Also true if the process has ended already.
     pub(super) fn ends_within(&self, time: Duration) -> bool {
         let mut one = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
         poll(&mut one, Timespec::try_from(time).ok().as_ref()).is_ok_and(|n| n > 0)
@@ -172,7 +163,6 @@ fn grandchildren(pid: i32) -> Vec<Process> {
     with_descendants(children, others).split_off(n_children)
 }
 
-/// First stops all processes, so that none can start another; then kills them.
 fn kill_all(mut members: impl FnMut() -> Vec<Process>) {
     let begun = Instant::now();
     let mut stopped = HashSet::new();
@@ -219,7 +209,6 @@ fn with_descendants(mut members: Vec<Process>, mut others: Vec<Process>) -> Vec<
     members
 }
 
-/// A process, from `/proc`.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
     pid: i32,
@@ -234,22 +223,22 @@ pub(super) struct Process {
 impl Process {
     fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.pid) {
-            // It may have ended already.
+            // The process may have ended already.
             _ = kill_process(pid, signal);
         }
     }
 
-    /// `None` if unknown: while a program is being executed, its environment is empty.
+    /// `None` if unknown: the environment is empty while a program is being executed.
     fn has_mark(&self, mark: &str) -> Option<bool> {
         let Some(environment) = self.read_proc_file("environ") else {
-            // Not readable: it belongs to another user.
+            // Not readable: the process belongs to another user.
             return Some(false);
         };
         let has_mark = environment.windows(mark.len()).any(|window| window == mark.as_bytes());
         (has_mark || !environment.is_empty()).then_some(has_mark)
     }
 
-    /// The content of this file of the process; that of another thread if the main thread has ended.
+    /// Reads the file of another thread if the main thread has ended.
     fn read_proc_file(&self, file: &str) -> Option<Vec<u8>> {
         let text = fs::read(format!("/proc/{}/{file}", self.pid)).ok()?;
         if !text.is_empty() {
@@ -271,7 +260,6 @@ impl Process {
     }
 }
 
-/// The signal's name, if it has one.
 pub(super) fn signal_name(signal: i32) -> Option<String> {
     const NAMES: &[&str] = &[
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
@@ -289,7 +277,7 @@ fn all_processes() -> impl Iterator<Item = Process> {
         .filter_map(|entry| read_process(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
-/// The fields of `/proc/PID/stat` from the state on.
+/// The fields of `/proc/PID/stat` from the state on; the first two are left out.
 fn read_stat(pid: impl Display) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
@@ -305,10 +293,10 @@ fn read_process(pid: i32) -> Option<Process> {
     let group = fields.next()?.parse().ok()?;
     let session = fields.next()?.parse().ok()?;
     let n_threads: u32 = fields.nth(13)?.parse().ok()?;
-    let since = fields.nth(1)?.parse().ok()?;
+    let start_time = fields.nth(1)?.parse().ok()?;
     // The main thread may have ended while others run.
-    let lives = !has_ended(state) || n_threads > 1;
-    Some(Process { pid, parent, group, session, start_time: since, is_alive: lives })
+    let is_alive = !has_ended(state) || n_threads > 1;
+    Some(Process { pid, parent, group, session, start_time, is_alive })
 }
 
 fn has_ended(state: &str) -> bool {
@@ -353,7 +341,7 @@ mod tests {
         let seen: Vec<i32> = watcher.supervised_processes().iter().map(|left| left.pid).collect();
         assert_eq!(seen, [grandchild]);
 
-        // The PID of a process that has ended, reused by another one.
+        // The process id of an ended process, reused by another one.
         let mut ended = Command::new("true").spawn().unwrap();
         let handle = SupervisorProcess::new(i32::try_from(ended.id()).unwrap()).unwrap().handle;
         ended.wait().unwrap();

@@ -22,29 +22,26 @@ use super::{EndReason, RemainingProcess};
 /// How long output is read after the shell has exited: a remaining child that holds the pipe open does not
 /// delay the result.
 const GRACE: Duration = Duration::from_millis(100);
-/// The default capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
 /// The buffer for a command that fills its pipe, and the increased capacity of that pipe: reader and writer
 /// block less often.
 const LARGE_CHUNK: usize = 256 * 1024;
 const LARGE_PIPE: usize = 1024 * 1024;
 
-/// A started command. If it is dropped before its end, its process tree is ended.
+/// If this is dropped before the end of the command, its process tree is ended.
 pub(super) struct RunningCommand {
     pipes: Pipes,
-    /// `None` after it was handed over.
+    /// `None` after it was passed to [`RemainingProcesses`].
     tree: Option<ProcessTree>,
     root: i32,
-    /// Processes may have outlived the shell.
     may_have_remaining: bool,
 }
 
-/// How the processes of a command are found.
 #[derive(Debug)]
 pub(super) enum ProcessTree {
-    /// By their marks; the first is our child.
+    /// By their marks; the first field is the agent's child.
     Marked(Child, CommandProcesses),
-    /// By its supervisor; and by their marks, in case the supervisor ends before them.
+    /// By the supervisor; and by their marks, in case the supervisor ends before them.
     Supervised(Supervisor, CommandProcesses),
 }
 
@@ -61,17 +58,15 @@ impl ProcessTree {
 #[derive(Debug)]
 pub(super) struct RemainingProcesses {
     tree: ProcessTree,
-    /// Kept open: writing to a closed pipe would kill the program.
+    /// The pipes stay open: writing to a closed pipe would kill the program.
     _unread: Vec<Arc<File>>,
 }
 
 impl RemainingProcesses {
-    /// All of its processes have ended.
     pub(super) fn has_ended(&mut self) -> bool {
         self.running_processes().is_empty()
     }
 
-    /// Its running processes.
     pub(super) fn running_processes(&mut self) -> Vec<RemainingProcess> {
         match &mut self.tree {
             ProcessTree::Marked(_, family) => {
@@ -89,7 +84,6 @@ impl Drop for RemainingProcesses {
 }
 
 impl RunningCommand {
-    /// A command that is our child.
     pub(super) fn from_child(mut child: Child, mark: String) -> Self {
         let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -98,7 +92,6 @@ impl RunningCommand {
         Self { pipes, tree, root, may_have_remaining: true }
     }
 
-    /// A command with a supervisor.
     pub(super) fn from_supervisor(
         supervisor: Supervisor,
         mark: String,
@@ -114,12 +107,11 @@ impl RunningCommand {
         Ok(Self { pipes, tree, root, may_have_remaining: true })
     }
 
-    /// The shell's process id, as the shell knows it.
+    /// The process id in the shell's own PID namespace.
     pub(super) fn shell_pid(&self) -> i32 {
         self.root
     }
 
-    /// Reads until the shell exits, or ends it with all of its processes.
     pub(super) async fn read_until_end(
         &mut self,
         capture: &mut OutputCapture<'_>,
@@ -162,9 +154,8 @@ impl RunningCommand {
         }
     }
 
-    /// Ends the shell with all of its processes.
     pub(super) async fn kill(&mut self) {
-        // Before reaping: the shell's children can be found only while it exists.
+        // Before reaping: the search needs the shell to find its children.
         if let Some(tree) = &mut self.tree {
             tree.kill();
         }
@@ -175,8 +166,7 @@ impl RunningCommand {
         }
     }
 
-    /// Reads the rest of the output and looks for processes that outlived the shell, after a moment for those
-    /// that are about to end.
+    /// Also looks for processes that outlived the shell, after a moment for those that are about to end.
     pub(super) async fn drain_output(
         &mut self,
         capture: &mut OutputCapture<'_>,
@@ -200,7 +190,7 @@ impl RunningCommand {
                 family.keep_remaining()
             }
             Some(ProcessTree::Supervised(supervisor, _)) => {
-                // The supervisor ends with the last of them.
+                // The supervisor ends with the last process.
                 let ended =
                     async { while supervisor.next_message().await != SupervisorMessage::Gone {} };
                 if timeout_at(grace, ended).await.is_ok() {
@@ -212,15 +202,15 @@ impl RunningCommand {
         }
     }
 
-    /// Hands over the remaining processes; they end with their new owner. Their output is discarded, since a
-    /// server whose output nobody reads would block or be killed by SIGPIPE.
+    /// The processes end with the returned value. Their output is discarded: an unread pipe would block a server, and
+    /// a closed one would kill it by SIGPIPE.
     pub(super) fn into_remaining(mut self) -> Option<RemainingProcesses> {
         let mut unread = Vec::new();
         for pipe in [self.pipes.stdout.take_descriptor(), self.pipes.stderr.take_descriptor()] {
             let Some(descriptor) = pipe else { continue };
             let pipe = Arc::new(File::from(descriptor));
             let read = Arc::clone(&pipe);
-            // Ends when the last process closes the pipe.
+            // The thread ends when the last process closes the pipe.
             let reader = std::thread::Builder::new().spawn(move || {
                 _ = rustix::io::ioctl_fionbio(&*read, false);
                 _ = io::copy(&mut &*read, &mut io::sink());
@@ -248,7 +238,7 @@ impl Drop for RunningCommand {
     }
 }
 
-/// The shell's exit status. Cancel safe.
+/// Cancel safe.
 async fn wait_for_shell(
     tree: Option<&mut ProcessTree>,
     root: &mut i32,
@@ -257,7 +247,7 @@ async fn wait_for_shell(
     let (supervisor, family) = match tree {
         Some(ProcessTree::Supervised(supervisor, family)) => (supervisor, family),
         Some(ProcessTree::Marked(child, _)) => return child.wait().await,
-        // Handed over: no further status will come.
+        // The tree was passed on: no further status will come.
         None => return std::future::pending().await,
     };
     loop {
@@ -305,7 +295,7 @@ impl Pipes {
 }
 
 struct Pipe<P> {
-    /// `None` after it was closed.
+    /// `None` after the end of the output.
     pipe: Option<P>,
     buffer: Box<[u8]>,
 }
@@ -317,7 +307,7 @@ impl<P: AsyncRead + AsFd + Unpin> Pipe<P> {
 
     async fn read(&mut self) -> usize {
         let Some(pipe) = &mut self.pipe else { return 0 };
-        // A pipe that cannot be read counts as closed.
+        // An unreadable pipe counts as closed.
         let n = pipe.read(&mut self.buffer).await.unwrap_or(0);
         if n == 0 {
             self.pipe = None;

@@ -16,30 +16,28 @@ use agent_protocol::disk::nofollow;
 /// A command line of this program.
 #[derive(Debug)]
 pub struct SelfCommand {
-    /// The arguments.
     pub arguments: Vec<OsString>,
-    /// The working directory.
     pub directory: PathBuf,
-    /// Variables besides those of this process, which include its secrets.
+    /// Additions to the variables of this process, which include its secrets.
     pub environment: Vec<(OsString, OsString)>,
-    /// After this time its whole process tree is ended.
+    /// When this time is over, the whole process tree is ended.
     pub timeout: Duration,
 }
 
 impl SelfCommand {
-    /// Runs it without standard input. On timeout or cancellation, or if this future is dropped, its whole
-    /// process tree is ended; nothing that it started outlives it.
+    /// Runs without standard input. On timeout or cancellation, or if this future is dropped, the whole
+    /// process tree is ended.
     ///
-    /// To be awaited on the main thread, like [`super::Exec::run`].
+    /// Must be awaited on the main thread, like [`super::Exec::run`].
     pub async fn run(self, cancel: &CancellationToken) -> Result<CommandOutcome, Error> {
         let begun = Instant::now();
         let folder = nofollow::open(&self.directory, FOLDER_FLAGS)
             .map_err(|error| Error::Io(error.into()))?;
         let mark = uuid::Uuid::now_v7().to_string();
-        // (Of the command that runs this process, if there is one.)
+        // The mark of the command that runs this process.
         let outer = std::env::var(MARK_VARIABLE)
             .map_or_else(|_| String::new(), |outer| format!("{outer}:"));
-        // (The file of this process, even if it was replaced since.)
+        // The binary of this process, even if the file was replaced since.
         let mut command = new_command(Path::new("/proc/self/exe"));
         command
             .arg0("agent")

@@ -23,48 +23,41 @@ use super::process::end_descendants;
 use super::sandbox::{can_supervise, has_children, is_readable, kill_children, sys, wait_any};
 use super::{Exec, new_command};
 
-/// The argument that makes this binary a guard.
 const GUARD_ARGUMENT: &str = "__guard";
-/// How often a guard reaps orphans of its program.
 const REAP_TIME: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
-/// A guard needs a few milliseconds to end everything.
+/// A guard ends everything within milliseconds; a slower one is killed after this time.
 const END_TIME: Duration = Duration::from_secs(5);
 
-/// A program to start.
+/// The command line of a service.
 #[derive(Clone, Debug)]
 pub struct ServiceCommand {
-    /// A name that is searched in PATH, or a path, relative to `directory`.
+    /// A name in PATH, or a path relative to `directory`.
     pub program: String,
-    /// Its arguments.
     pub arguments: Vec<String>,
-    /// Variables besides those of every command, which has no keys.
+    /// Additions to the variables of every command, which contain no keys.
     pub environment: Vec<(String, String)>,
-    /// The working directory.
     pub directory: PathBuf,
 }
 
-/// A running program. When this is dropped, it ends with all of its processes.
+/// A running program. A drop ends the program with all of its processes.
 #[derive(Debug)]
 pub struct Service {
-    /// Its standard input.
     pub stdin: Option<ChildStdin>,
-    /// Its standard output.
     pub stdout: Option<ChildStdout>,
-    /// Its standard error.
     pub stderr: Option<ChildStderr>,
     guard: Child,
-    /// Open as long as the agent wants the program to run.
+    /// The program runs as long as this is open.
     lifeline: Option<io::PipeWriter>,
 }
 
 impl Exec {
     /// Starts a program. Must be called in a runtime.
-    pub fn start_service(&self, wanted: &ServiceCommand) -> io::Result<Service> {
+    pub fn start_service(&self, service: &ServiceCommand) -> io::Result<Service> {
         if !can_supervise() {
             return Err(io::Error::other("this program cannot supervise others"));
         }
-        let program = self.find_program(wanted).ok_or_else(|| {
-            let program = &wanted.program;
+        let program = self.find_program(service).ok_or_else(|| {
+            let program = &service.program;
             let where_to = if program.contains('/') { "" } else { " in PATH" };
             let message = format!("there is no program {program}{where_to}");
             io::Error::new(io::ErrorKind::NotFound, message)
@@ -72,17 +65,17 @@ impl Exec {
         let (theirs, lifeline) = io::pipe()?;
         let theirs = OwnedFd::from(theirs);
         let mark = uuid::Uuid::now_v7().to_string();
-        let wanted_ones = wanted.environment.iter().map(|(name, value)| (name, value));
+        let variables = service.environment.iter().map(|(name, value)| (name, value));
         let mut command = new_command(Path::new("/proc/self/exe"));
         command
             .arg(GUARD_ARGUMENT)
             .arg(theirs.as_raw_fd().to_string())
             .arg(program)
-            .args(&wanted.arguments)
-            .current_dir(&wanted.directory)
+            .args(&service.arguments)
+            .current_dir(&service.directory)
             .env_clear()
             .envs(self.environment.variables(&mark))
-            .envs(wanted_ones)
+            .envs(variables)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -97,22 +90,22 @@ impl Exec {
         })
     }
 
-    fn find_program(&self, wanted: &ServiceCommand) -> Option<PathBuf> {
-        if wanted.program.contains('/') {
-            let path = wanted.directory.join(&wanted.program);
+    fn find_program(&self, service: &ServiceCommand) -> Option<PathBuf> {
+        if service.program.contains('/') {
+            let path = service.directory.join(&service.program);
             return path.is_file().then_some(path);
         }
-        let own = wanted.environment.iter().find(|(name, _)| name == "PATH");
+        let own = service.environment.iter().find(|(name, _)| name == "PATH");
         match own {
             Some((_, list)) => std::env::split_paths(list)
-                .map(|folder| folder.join(&wanted.program))
+                .map(|folder| folder.join(&service.program))
                 .find(|path| path.is_absolute() && path.is_file()),
-            None => self.environment.find(&wanted.program, &[]),
+            None => self.environment.find(&service.program, &[]),
         }
     }
 }
 
-/// The child keeps this descriptor, and leaves the terminal and the process group of the agent.
+/// The child also leaves the terminal and the process group of the agent.
 fn inherit_descriptor(command: &mut tokio::process::Command, descriptor: OwnedFd) {
     let in_child = move || {
         setsid()?;
@@ -127,12 +120,12 @@ fn inherit_descriptor(command: &mut tokio::process::Command, descriptor: OwnedFd
 }
 
 impl Service {
-    /// Waits for its end: the exit status, 128 + n after signal n.
+    /// Waits for the end; returns the exit status, 128 + n after signal n.
     pub async fn wait_for_exit(&mut self) -> Option<i32> {
         self.guard.wait().await.ok()?.code()
     }
 
-    /// Closes its input, and ends it after this time if it still runs.
+    /// Closes the input, and ends the program after this time if it still runs.
     pub async fn shutdown(mut self, patience: Duration) {
         self.stdin = None;
         if timeout(patience, self.guard.wait()).await.is_err() {
@@ -142,7 +135,7 @@ impl Service {
     }
 }
 
-/// Runs the guard if this process was started as one; then its exit code.
+/// Returns the exit code of the guard if this process was started as one.
 pub(super) fn main() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != GUARD_ARGUMENT {
@@ -153,7 +146,7 @@ pub(super) fn main() -> Option<u8> {
         return Some(2);
     }
     #[expect(unsafe_code, reason = "the number of an inherited descriptor")]
-    // SAFETY: it is open, as just checked, and nothing else in this process knows it.
+    // SAFETY: the descriptor is open, as just checked, and nothing else in this process uses it.
     let lifeline = unsafe { OwnedFd::from_raw_fd(number) };
     let program = PathBuf::from(arguments.next()?);
     Some(run_guard(&lifeline, &program, arguments.collect()).unwrap_or(2))
@@ -161,7 +154,7 @@ pub(super) fn main() -> Option<u8> {
 
 fn borrow_descriptor(number: RawFd) -> BorrowedFd<'static> {
     #[expect(unsafe_code, reason = "only to ask whether it is open")]
-    // SAFETY: it is used for one system call, which fails if the descriptor is not open.
+    // SAFETY: the descriptor is used for one system call, which fails if it is not open.
     unsafe {
         BorrowedFd::borrow_raw(number)
     }
@@ -172,7 +165,7 @@ fn run_guard(lifeline: &OwnedFd, program: &Path, arguments: Vec<OsString>) -> io
     let own = getpid();
     set_child_subreaper(Some(own))?;
     let Some(child) = sys::fork()? else {
-        // (The guard has one thread, so the signal comes when it ends.)
+        // The guard has one thread, so the signal comes when the guard ends.
         _ = set_parent_process_death_signal(Some(Signal::KILL));
         _ = setsid();
         #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
@@ -196,7 +189,7 @@ fn run_guard(lifeline: &OwnedFd, program: &Path, arguments: Vec<OsString>) -> io
             }
         }
         if !is_quiet && code.is_none() {
-            // The agent has ended, or ends the program.
+            // The agent has ended, or it ends the program.
             code = Some(128 + Signal::KILL.as_raw());
         }
     }

@@ -1,14 +1,8 @@
 //! The exit statuses of pipeline stages: bash's `PIPESTATUS`, reported when the shell exits.
 //!
-//! A file that bash reads before the command (`BASH_ENV`) sets an EXIT trap, and the trap appends the
-//! statuses to that same file, which exists only in memory. The command's text is not changed, so its
-//! meaning, line numbers and messages are those of bash. If a command sets its own EXIT trap, or calls
-//! `exec`, the statuses are unknown. A command can notice this: `trap` lists the trap, `set -v` shows it, and
-//! one more file is open.
-//!
-//! If the line is a sequence of a few plain pipelines, a second trap reports the statuses of the previous
-//! pipeline before each command. (In a loop this would cost more than the loop. The stderr of each stage is
-//! not separated: this would change the order of the output, and what programs detect.)
+//! A file that bash reads before the command (`BASH_ENV`) sets an EXIT trap, and the trap appends the statuses to
+//! the same file, which exists only in memory. The command's text is not changed; if the command sets its own
+//! EXIT trap, or calls `exec`, the statuses are unknown.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -18,22 +12,21 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
 
-/// Scripts use small descriptor numbers; bash itself uses 10 and up, and 255.
+/// Scripts use small descriptor numbers; bash uses 10 and up, and 255.
 const LOWEST_DESCRIPTOR: i32 = 200;
-/// Size of the report with its prelude. The file has this size from the beginning and is sealed, so that a
-/// command cannot fill the memory by writing to it.
+/// Size in bytes, with the prelude. The file has this size from the beginning and is sealed: a command cannot
+/// fill the memory by writing.
 const SIZE: usize = 8 * 1024;
 
 /// The pipelines whose statuses are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportedPipelines {
-    /// The last pipeline.
     Last,
     /// Also the previous pipeline before each command.
     Each,
 }
 
-/// The file that the shell reads when it starts and writes when it exits.
+/// The shell reads the file when it starts and writes it when it exits.
 #[derive(Debug)]
 pub(super) struct StatusReport {
     file: Arc<OwnedFd>,
@@ -48,30 +41,27 @@ impl StatusReport {
         let prelude = prelude(file.as_raw_fd(), wanted);
         let prelude_length = prelude.len() as u64;
         let mut to = File::from(file.try_clone()?);
-        // The shell sees the space for the report as a comment.
+        // The rest of the file is a comment for the shell.
         to.write_all(format!("{prelude:#<SIZE$}").as_bytes())?;
         to.seek(SeekFrom::Start(prelude_length))?;
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         Ok(Self { file: Arc::new(file), prelude_length, wanted })
     }
 
-    /// The path for the shell.
     pub(super) fn path(&self) -> String {
         format!("/dev/fd/{}", self.file.as_raw_fd())
     }
 
-    /// The descriptor number in the shell.
     pub(super) fn descriptor_number(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
-    /// For the child, which inherits it under this number.
     pub(super) fn descriptor(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.file)
     }
 
-    /// The statuses that the shell with this process id reported: before each command if requested, and last
-    /// at its end. Empty if its end was not reported.
+    /// The statuses that the shell with this process id reported: before each command if requested, and last at its
+    /// end. Empty without a report at the end.
     pub(super) fn statuses(&self, shell: i32) -> Vec<Vec<i32>> {
         let text = self.text().unwrap_or_default();
         let shell = shell.to_string();
@@ -89,7 +79,7 @@ impl StatusReport {
                 if self.wanted == ReportedPipelines::Each {
                     statuses.pop();
                 }
-                // Bash's report at its end comes after anything that the command wrote here itself.
+                // The last report of bash comes after anything that the command wrote to the file.
                 at_end.clone_from(&statuses);
                 at_end.push(codes);
             } else {
@@ -108,13 +98,12 @@ impl StatusReport {
     }
 }
 
-/// The start of a record; it does not occur in names of commands.
 const RECORD_START: char = '\u{1e}';
 const AT_END: &str = "E";
 
-/// The script that bash reads before the command. The traps work whatever the command does to `printf`, IFS
-/// or `set -x`, and do not affect its output, its status or `$_`: the last word of the second trap's command
-/// is the previous `$_`.
+/// Bash reads the script before the command. The traps work whatever the command does to `printf`, IFS or
+/// `set -x`, and do not affect its output, its status or `$_`: the last word of the second trap's command is
+/// the previous `$_`.
 fn prelude(descriptor: i32, wanted: ReportedPipelines) -> String {
     let trap = |words: &str, signal: &str| {
         format!(

@@ -21,12 +21,12 @@ async fn run(line: &str) -> CommandOutcome {
     Exec::new(&[]).run(command(line, dir.path()), &CancellationToken::new()).await.unwrap()
 }
 
-/// Exit codes of the last pipeline's stages, if it has several.
+/// Exit codes of the last pipeline's stages; empty for a single stage.
 fn stages(outcome: &CommandOutcome) -> &[i32] {
     outcome.statuses.last().filter(|codes| codes.len() > 1).map_or(&[], Vec::as_slice)
 }
 
-/// Asserts the result of a line, and that it is equal to that of plain bash.
+/// The outcome must equal that of plain bash.
 async fn check(line: &str, exit_code: i32, stdout: &str, expected: &[i32]) {
     let outcome = run(line).await;
     assert_eq!(outcome.end_reason, EndReason::Exited, "{line}");
@@ -42,7 +42,7 @@ async fn check(line: &str, exit_code: i32, stdout: &str, expected: &[i32]) {
         .unwrap();
     assert_eq!(plain.status.code(), Some(exit_code), "{line} in plain bash");
     assert_eq!(String::from_utf8_lossy(&plain.stdout), stdout, "{line} in plain bash");
-    // Except for the shell's name, which is its path here.
+    // Except the shell's name, which is its path here.
     let complaints = outcome.stderr.text.lines().map(|line| line.rsplit("bash:").next());
     let plain = String::from_utf8_lossy(&plain.stderr).into_owned();
     assert!(
@@ -56,7 +56,6 @@ fn lives(pid: i32) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
 }
 
-/// Waits for a condition; a busy machine may take a while.
 async fn comes(is_so: impl Fn() -> bool) -> bool {
     for _ in 0..30_000 {
         if is_so() {
@@ -286,7 +285,7 @@ async fn dropping_the_future_kills_the_process_tree() {
 async fn child_holding_the_pipe_does_not_delay_the_result() {
     let dir = TempDir::new().unwrap();
     let exec = Exec::new(&[]);
-    // The second one writes more than a pipe holds although nobody reads any more; it must neither
+    // The second command writes more than a pipe holds although nothing reads any more; it must neither
     // block nor die.
     let line = "sleep 1000 & name=/proc/$!/comm; until [ \"$(< $name)\" = sleep ]; do :; done
         (until [ -e answered ]; do sleep 0.01; done; yes | head -c 1000000; echo done > written) &

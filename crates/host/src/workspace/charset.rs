@@ -6,12 +6,12 @@ use encoding_rs::{
     WINDOWS_1252,
 };
 
-/// Size of a file's beginning that is searched for NUL bytes.
+/// Size in bytes of a file's beginning that is searched for NUL bytes.
 pub(super) const SNIFFED: usize = 8 * 1024;
-/// Size of the text that a guess is based on, from the first byte that is not ASCII.
+/// Size in bytes of the text that a guess is based on, from the first byte that is not ASCII.
 pub(super) const GUESSED_FROM: usize = 256 * 1024;
 
-/// A file's encoding, with what is needed to write the file back.
+/// A file's encoding with its byte order mark, for writing the file back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charset {
     encoding: &'static Encoding,
@@ -20,10 +20,9 @@ pub struct Charset {
 }
 
 impl Charset {
-    /// The most common encoding.
     pub const UTF_8: Self = Self { encoding: UTF_8, bom: false, guessed: false };
 
-    /// The encoding of a byte order mark, and its length.
+    /// Also returns the length of the byte order mark in bytes.
     pub(super) fn of_bom(head: &[u8]) -> Option<(Self, usize)> {
         // FF FE 00 00 is UTF-32; its NUL bytes make the file binary.
         if head.starts_with(&[0xFF, 0xFE, 0, 0]) {
@@ -33,7 +32,7 @@ impl Charset {
         Some((Self { encoding, bom: true, guessed: false }, length))
     }
 
-    /// Guesses the encoding of text that is not UTF-8 and has no BOM, from a sample.
+    /// For text that is not UTF-8 and has no BOM.
     pub(super) fn guess(sample: &[u8]) -> Self {
         let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
         detector.feed(sample, true);
@@ -42,8 +41,7 @@ impl Charset {
             encoding if encoding == GBK => GB18030,
             encoding => encoding,
         };
-        // A guess that does not fit the sample is rejected. The end of a sample that was cut may be half a
-        // character.
+        // A guess that does not fit the sample is rejected. A cut sample may end with half a character.
         let whole = sample.len() < GUESSED_FROM;
         let mut decoder = encoding.new_decoder_without_bom_handling();
         let room = decoder.max_utf8_buffer_length_without_replacement(sample.len());
@@ -60,27 +58,25 @@ impl Charset {
         if self.bom && self.encoding == UTF_8 { format!("{name}-bom") } else { name }
     }
 
-    /// The encoding is a guess from the bytes.
+    /// Whether the encoding is a guess from the bytes.
     pub fn is_guessed(&self) -> bool {
         self.guessed
     }
 
-    /// The bytes are UTF-8.
     pub(super) fn is_utf_8(&self) -> bool {
         self.encoding == UTF_8
     }
 
-    /// ASCII bytes, including line ends, represent themselves.
+    /// In all other encodings ASCII bytes, including line ends, represent themselves.
     pub(super) fn is_utf_16(&self) -> bool {
         self.encoding == UTF_16LE || self.encoding == UTF_16BE
     }
 
-    /// A decoder for a stream after its BOM.
     pub(super) fn decoder(&self) -> Decoder {
         self.encoding.new_decoder_without_bom_handling()
     }
 
-    /// The text of a whole file; `None` if some bytes are not text, or would be written back as others.
+    /// `None` if some bytes are not text, or would be written back as others.
     pub(super) fn decode(&self, bytes: &[u8]) -> Option<String> {
         let body = match Self::of_bom(bytes) {
             Some((_, length)) if self.bom => &bytes[length..],
@@ -92,7 +88,7 @@ impl Charset {
         exact.then(|| text.into_owned())
     }
 
-    /// The bytes of a text, including the BOM, or the first character that the encoding does not have.
+    /// Includes the BOM. The error is the first character that the encoding lacks.
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u8>, char> {
         let mut bytes = Vec::with_capacity(text.len() + 3);
         if self.is_utf_16() {
@@ -126,7 +122,6 @@ impl Charset {
     }
 }
 
-/// The probable format of a binary file.
 pub(super) fn binary_kind(head: &[u8]) -> &'static str {
     const MAGIC: &[(&[u8], &str)] = &[
         (b"\x89PNG", "a PNG image"),

@@ -1,4 +1,4 @@
-//! The lock: returns the bytes of a file to be changed only if they are those that were read.
+//! The optimistic lock: returns the bytes of a file for a change only if they are unchanged since the read.
 
 use std::io::Read;
 
@@ -8,22 +8,20 @@ use super::text::plain;
 use super::{ProjectPath, Workspace, io_failure};
 use agent_protocol::envelope::{ErrorCode, Failure};
 
-/// Size limit: a file that is changed has to fit into memory several times.
+/// Size limit in bytes: a changed file has to fit into memory several times.
 pub(super) const MAX_CHANGED: u64 = 256 * 1024 * 1024;
 
-/// The current content of a file.
+/// The current bytes of a file with their snapshot.
 #[derive(Clone, Debug)]
 pub struct FileContent {
-    /// The bytes.
     pub bytes: Vec<u8>,
-    /// The current snapshot.
     pub snapshot: Snapshot,
 }
 
 impl Workspace {
-    /// The bytes of an existing file that is to be changed. `NOT_READ` if it was not `seen` (an empty file
-    /// need not be: nothing can be lost), `CONFLICT` if its bytes have changed; then its snapshot is dropped,
-    /// so that it must be read again.
+    /// The bytes of an existing file that is to be changed. `NOT_READ` without `seen` (except for an empty file),
+    /// `CONFLICT` if the bytes have changed; then the snapshot is dropped, so that the file must be read
+    /// again.
     pub fn read_unchanged(
         &self,
         path: &ProjectPath,
@@ -58,12 +56,12 @@ impl Workspace {
         Err(self.change_conflict(path, seen, Some((&stat, &bytes))))
     }
 
-    /// The file that was read is gone: `CONFLICT`, once.
+    /// `CONFLICT` for a file that was deleted after it was read. Occurs once: the snapshot is dropped.
     pub fn deletion_conflict(&self, path: &ProjectPath, seen: &Snapshot) -> Failure {
         self.change_conflict(path, seen, None)
     }
 
-    /// `CONFLICT`, with the changes since the read if the old bytes are still known. Drops the snapshot.
+    /// `CONFLICT`, with the changes since the read if the old bytes are still available. Drops the snapshot.
     pub(super) fn change_conflict(
         &self,
         path: &ProjectPath,

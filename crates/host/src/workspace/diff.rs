@@ -9,7 +9,6 @@ use agent_protocol::line_diff::LineDiff;
 
 const MAX_LINES: usize = 100;
 const MAX_BYTES: usize = 10 * 1024;
-/// Lines shown before and after a change.
 const CONTEXT: usize = 3;
 const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 
@@ -18,25 +17,22 @@ const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 pub struct Diff {
     /// The header and the hunks; as a preview at most 100 lines and 10 KiB of them.
     pub text: String,
-    /// `text` does not show everything.
     pub truncated: bool,
-    /// Number of added lines.
     pub added: usize,
-    /// Number of removed lines.
     pub removed: usize,
 }
 
-/// How much of a diff is built.
+/// The size limit of a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffSize {
     /// At most 100 lines and 10 KiB.
     Preview,
-    /// All of it, for a user who is asked to approve the change.
+    /// Without limit, for a user who approves the change.
     Whole,
 }
 
 impl Diff {
-    /// The diff of two texts with `\n` line ends. The names are in its header.
+    /// The diff of two texts with `\n` line ends. The names appear in its header.
     pub fn between(old: &str, new: &str, names: (&str, &str)) -> Self {
         Self::after_lines(0, old, new, names, DiffSize::Preview)
     }
@@ -63,7 +59,7 @@ impl Diff {
         }
         let mut lines = vec![format!("--- {}\n", names.0), format!("+++ {}\n", names.1)];
         let mut n_bytes = lines.iter().map(String::len).sum::<usize>();
-        // Hunk by hunk, so that the diff of a large file is never built as a whole.
+        // Hunk by hunk: the diff of a large file is never built as a whole.
         for hunk in diff.hunks(CONTEXT) {
             let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
                 continue;
@@ -93,12 +89,11 @@ impl Diff {
         result
     }
 
-    /// The diff of a change of `path`, of texts that follow this many lines of the file.
+    /// The diff of a change of `path`; the texts follow this many lines of the file.
     pub fn of_change(n_lines: usize, old: &str, new: &str, path: &str, size: DiffSize) -> Self {
         Self::after_lines(n_lines, old, new, (&format!("a/{path}"), &format!("b/{path}")), size)
     }
 
-    /// Number of context lines before and after a change.
     pub const CONTEXT: usize = CONTEXT;
 }
 
@@ -107,7 +102,6 @@ impl Diff {
 struct ChangedRegion {
     old: Range<usize>,
     new: Range<usize>,
-    /// Number of lines before it, in both texts.
     n_before: usize,
 }
 
@@ -133,7 +127,6 @@ impl ChangedRegion {
         }
     }
 
-    /// A range of its lines in the format of a hunk header.
     fn hunk_range(&self, range: &Range<usize>) -> String {
         let start = range.start + self.n_before;
         match range.len() {
@@ -144,7 +137,6 @@ impl ChangedRegion {
     }
 }
 
-/// Number of bytes that are compared in one step.
 const STRIDE: usize = 4096;
 
 fn equal_at_start(a: &[u8], b: &[u8]) -> usize {
@@ -194,7 +186,6 @@ mod tests {
         }
     }
 
-    /// Applies a diff by the line numbers of its hunks.
     fn patched(old: &str, diff: &str) -> String {
         let lines: Vec<&str> = old.split_inclusive('\n').collect();
         let (mut at, mut new) = (0, String::new());

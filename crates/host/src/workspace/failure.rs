@@ -5,7 +5,7 @@ use std::io;
 use agent_protocol::disk;
 use agent_protocol::envelope::{ErrorCode, Failure};
 
-/// The failure of `doing` something ("read", "list") with `path`.
+/// Converts an I/O error to a failure of `doing` something ("read", "list") with `path`.
 pub fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure {
     use io::ErrorKind as Kind;
     const LIST: &str = "list the directory with LS";
@@ -20,7 +20,7 @@ pub fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure {
         Kind::NotADirectory => (ErrorCode::NotADirectory, LIST),
         Kind::InvalidFilename => (ErrorCode::InvalidParam, "use another name"),
         Kind::StorageFull | Kind::QuotaExceeded => (ErrorCode::ExecutionError, REPORT),
-        // The path was resolved before: a link that occurs now was created since then.
+        // The path was resolved before, so a link was created since then.
         _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             let message = format!("could not {doing} {path}: a symlink appeared in its path");
             return Failure::new(ErrorCode::AccessDenied, message).with_hint(LIST).with_path(path);

@@ -12,37 +12,32 @@ use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::format_thousands;
 use agent_protocol::message::{Image, ImageSource};
 
-/// Size limit of an image: providers accept no larger ones.
+/// Size limit in bytes: providers accept no larger images.
 const MAX_BYTES: u64 = 5 * 1024 * 1024;
-/// The types that models accept are recognised by so many first bytes.
+/// Number of first bytes that identify the types of images that models accept.
 const HEAD: usize = 12;
 
-/// An image that was read from a file.
+/// The content and type of an image, with its size.
 #[derive(Clone, Debug)]
 pub struct ImageData {
-    /// Its content.
     pub bytes: Vec<u8>,
-    /// Its type.
     pub kind: ImageKind,
-    /// In pixels.
+    /// Width in pixels.
     pub width: usize,
-    /// In pixels.
+    /// Height in pixels.
     pub height: usize,
 }
 
 /// A type of image that models accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
-    /// PNG.
     Png,
-    /// JPEG.
     Jpeg,
-    /// WebP.
     WebP,
 }
 
 impl ImageKind {
-    /// The type of a file that begins with these bytes.
+    /// The type of a file that begins with these bytes; `None` for other files.
     pub fn of(head: &[u8]) -> Option<Self> {
         match head {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some(Self::Png),
@@ -52,7 +47,7 @@ impl ImageKind {
         }
     }
 
-    /// The media type.
+    /// The media type: `image/png`.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -69,7 +64,7 @@ impl ImageKind {
         }
     }
 
-    /// The file ends before the image does. (A JPEG has no length, and decoders accept one without an end.)
+    /// The file ends before the image does. A JPEG has no length, and decoders accept one without an end.
     fn is_cut_off(self, bytes: &[u8]) -> bool {
         match self {
             Self::Png => memchr::memmem::rfind(bytes, b"IEND").is_none(),
@@ -85,7 +80,7 @@ impl ImageKind {
 }
 
 impl ImageData {
-    /// An image that did not come from a file; the error says why it cannot be shown.
+    /// Checks an image that did not come from a file; the error says why it cannot be shown.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, String> {
         if bytes.len() as u64 > MAX_BYTES {
             let size = format_thousands(bytes.len() as u64);
@@ -108,13 +103,13 @@ impl ImageData {
 }
 
 impl Workspace {
-    /// The image in a file; `None`: the file is no image that models accept.
+    /// Reads an image; `None` if the file is no image that models accept.
     pub fn read_image(&self, path: &ProjectPath) -> Result<Option<ImageData>, Failure> {
         let (file, data) = self.open_file(path)?;
         read_image_file(&file, data.len(), path.relative())
     }
 
-    /// The image in a file anywhere, which the user names by its absolute path.
+    /// Reads an image outside the project, which the user names by its absolute path.
     pub fn read_user_image(&self, path: &Path) -> Result<Option<ImageData>, Failure> {
         let at = path.display().to_string();
         let failed = |error: io::Error| io_failure(&error, "read", &at);
@@ -124,13 +119,12 @@ impl Workspace {
     }
 }
 
-/// The image in this file, which messages call `at`.
 fn read_image_file(file: &File, length: u64, at: &str) -> Result<Option<ImageData>, Failure> {
     let failed = |error: io::Error| io_failure(&error, "read", at);
     let mut bytes = Vec::new();
     file.take(HEAD as u64).read_to_end(&mut bytes).map_err(failed)?;
     let Some(kind) = ImageKind::of(&bytes) else { return Ok(None) };
-    // (It may grow meanwhile.)
+    // The file may grow meanwhile.
     file.take(MAX_BYTES + 1 - bytes.len() as u64).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
         let size = format_thousands(length.max(bytes.len() as u64));
@@ -149,7 +143,7 @@ fn read_image_file(file: &File, length: u64, at: &str) -> Result<Option<ImageDat
     picture.map(Some)
 }
 
-/// The images of a session, each once.
+/// The images of a session; equal images are stored once.
 #[derive(Debug)]
 pub struct ImageStore(ImageLocation);
 
@@ -157,22 +151,22 @@ pub struct ImageStore(ImageLocation);
 enum ImageLocation {
     /// The folder `images/` of a session, created with its first image.
     Folder(PathBuf),
-    /// For a session that is not recorded.
+    /// For a session that is not recorded, by hash.
     Memory(Mutex<HashMap<String, Vec<u8>>>),
 }
 
 impl ImageStore {
-    /// The images in this folder.
+    /// Stores images in this folder.
     pub fn in_folder(folder: PathBuf) -> Self {
         Self(ImageLocation::Folder(folder))
     }
 
-    /// Images that are not kept after the session.
+    /// Stores images until the end of the session.
     pub fn in_memory() -> Self {
         Self(ImageLocation::Memory(Mutex::default()))
     }
 
-    /// Keeps an image.
+    /// Stores an image.
     pub fn store(&self, picture: ImageData) -> io::Result<Image> {
         let ImageData { bytes, kind, .. } = picture;
         let image = Image {

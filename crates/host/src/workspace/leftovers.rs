@@ -11,16 +11,14 @@ use agent_protocol::disk;
 
 /// Names of temporary files, which contain the process and the hashes of the bytes that may be removed.
 pub(super) mod temporary {
-    /// Number of digits of a hash in a name.
     const DIGITS: usize = 32;
 
-    /// The name of a temporary file that replaces `old` by `new`: prefixes of both hashes.
+    /// Contains prefixes of both hashes.
     pub(in crate::workspace) fn name(process: u32, number: u64, old: &str, new: &str) -> String {
         let (old, new) = (hash_prefix(old), hash_prefix(new));
         format!(".agent-{process}-{number}-{old}-{new}.tmp")
     }
 
-    /// The process and the prefixes of the hashes in a name.
     pub(in crate::workspace) fn parse(name: &str) -> Option<(u32, [&str; 2])> {
         let rest = name.strip_prefix(".agent-")?.strip_suffix(".tmp")?;
         let mut parts = rest.split('-');
@@ -35,14 +33,14 @@ pub(super) mod temporary {
     }
 }
 
-/// Metadata of a file when it was read: modification time in milliseconds, and size.
+/// Metadata of a file when it was read: modification time in milliseconds, and size in bytes.
 pub type FileStamp = (i64, u64);
 
 impl Workspace {
-    /// Removes the temporary files that dead processes left for this file. `seen` is the metadata of the file
-    /// before the change; `None`: it did not exist. A temporary file is removed only if its bytes are
-    /// certainly ours (before the exchange) or those that were seen (after it), according to their hash or to
-    /// the recorded events; any other may be the user's, and is returned instead.
+    /// Removes the temporary files that dead processes left for this file, and returns the others. `seen` is the
+    /// metadata of the file before the change; `None` if it did not exist. A temporary file is removed only if the
+    /// hash in its name or the recorded events prove that its bytes are the agent's (before the exchange) or those
+    /// of `seen` (after it); any other may be the user's.
     pub fn remove_leftovers(&self, path: &str, seen: Option<FileStamp>) -> Vec<String> {
         let Ok(path) = self.resolve(path) else { return Vec::new() };
         let looks_as_seen = |path: &Path| {
@@ -56,11 +54,11 @@ impl Workspace {
         })
     }
 
-    /// The same in a folder in which this process changes a file for the first time.
+    /// For a folder in which this process changes a file for the first time.
     pub(super) fn remove_leftovers_once(&self, folder: &Path) {
         let mut swept = self.searched_folders.lock().unwrap_or_else(PoisonError::into_inner);
         if swept.insert(folder.to_owned()) {
-            // The rest may be the user's.
+            // The remaining files may be the user's.
             self.remove_leftovers_in(folder, |_| false);
         }
     }
@@ -68,7 +66,7 @@ impl Workspace {
     /// Removes files of dead processes that their name or `is_ours` identifies; returns the others.
     fn remove_leftovers_in(&self, folder: &Path, is_ours: impl Fn(&Path) -> bool) -> Vec<String> {
         let mut left = Vec::new();
-        // (A link may replace it at any time.)
+        // A link may replace the folder at any time.
         let Ok(opened) = disk::open_folder(folder) else { return left };
         for entry in fs::read_dir(disk::descriptor_path(&opened)).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -86,7 +84,6 @@ impl Workspace {
     }
 }
 
-/// A regular file whose hash begins with one of these.
 fn has_hash_prefix(path: &Path, hashes: [&str; 2]) -> bool {
     let is_file = fs::symlink_metadata(path).is_ok_and(|data| data.is_file());
     let hash = || hash_file(&mut File::open(path)?, &AtomicBool::new(false));
@@ -99,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    // No process has this PID: the maximum is 4194304.
+    // No process has this id: the maximum is 4194304.
     const TEMPORARY: &str = ".agent-99999999-0.tmp";
 
     fn seen(path: &Path) -> FileStamp {

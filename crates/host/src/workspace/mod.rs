@@ -1,7 +1,7 @@
 //! The only module that opens the user's files: path confinement, text, snapshots, replacement, directory
 //! walks.
 //!
-//! It does not know tools, models or permissions. Every path from outside passes [`Workspace::resolve`], and
+//! The module is independent of tools, models and permissions. Every path from outside passes [`Workspace::resolve`], and
 //! only a [`ProjectPath`] can be opened.
 
 mod charset;
@@ -44,7 +44,7 @@ pub use images::{ImageData, ImageKind, ImageStore};
 pub use leftovers::FileStamp;
 pub use open::WalkBase;
 pub use page::{NumberedLines, Page};
-pub use path::{CheckedPath, GuardedPaths, ProjectPath, expand_home};
+pub use path::{CheckedPath, GuardedPaths, ProjectPath, WritablePath, expand_home};
 pub use replace::WriteResult;
 pub use snapshot::{FileStat, Snapshot};
 pub use spill::{SpillFile, SpillFolder};
@@ -58,20 +58,17 @@ use snapshot::Snapshots;
 /// The project's files and their snapshots.
 #[derive(Debug)]
 pub struct Workspace {
-    /// Canonical.
+    /// Canonical path.
     root: PathBuf,
-    /// Added folders outside the root that may be read and written (`--add-dir`). Canonical.
+    /// Added folders outside the root that may be read and written (`--add-dir`). Canonical paths.
     extra_folders: Vec<PathBuf>,
-    /// The same, as the user named them.
     extra_folders_as_named: Vec<PathBuf>,
     /// Folders that may only be read: the session's `tool-output/`.
     readable: Vec<PathBuf>,
     snapshots: Snapshots,
-    /// Records changes; `None`: nothing can be undone.
+    /// Records changes; `None` if nothing can be undone.
     checkpoints: Option<Arc<Checkpoints>>,
-    /// Protected paths inside these folders.
     guarded: GuardedPaths,
-    /// Folders that were searched for temporary files of dead processes.
     searched_folders: Mutex<HashSet<PathBuf>>,
 }
 
@@ -93,7 +90,7 @@ impl Workspace {
         })
     }
 
-    /// Makes a folder readable that may be outside the project: the session's `tool-output/`. It need not
+    /// Makes a folder readable that may be outside the project: the session's `tool-output/`. The folder need not
     /// exist yet. If a link replaces it, the link's target does not become readable.
     #[must_use]
     pub fn with_readable(mut self, folder: &Path) -> Self {
@@ -101,8 +98,8 @@ impl Workspace {
         self
     }
 
-    /// The same files for another agent of the session: what it reads does not count as read by others, and its
-    /// changes have the same checkpoints.
+    /// A workspace with the same files for another agent of the session. Files that one agent read do not count as read by the
+    /// other; the checkpoints are shared.
     #[must_use]
     pub fn of_agent(&self) -> Self {
         let swept = self.searched_folders.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -133,12 +130,12 @@ impl Workspace {
         self
     }
 
-    /// The checkpoints; `None`: nothing can be undone.
+    /// The checkpoints; `None` if nothing can be undone.
     pub fn checkpoints(&self) -> Option<&Arc<Checkpoints>> {
         self.checkpoints.as_ref()
     }
 
-    /// The project's root, canonical.
+    /// The canonical root of the project.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -154,29 +151,29 @@ impl Workspace {
         named.zip(self.extra_folders.iter().map(PathBuf::as_path))
     }
 
-    /// The added folders, canonical.
+    /// The canonical paths of the added folders.
     pub fn extra_folders(&self) -> &[PathBuf] {
         &self.extra_folders
     }
 
-    /// The snapshot of a file that was read or written in this session. May wait for the hash of a large
-    /// file: blocks.
+    /// The snapshot of a file that was read or written in this session. Blocks: it may wait for the hash of a
+    /// large file.
     pub fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {
         self.snapshots.get(path.absolute())
     }
 
-    /// Whether all lines of a file that was read were shown.
+    /// Whether all lines of a file were shown.
     pub fn is_fully_shown(&self, path: &ProjectPath) -> bool {
         self.snapshots.is_shown(path.absolute()) == Some(true)
     }
 
-    /// The first line of a file that was not shown, if there is one.
+    /// The first line of a file that was not shown.
     pub fn first_unshown_line(&self, path: &ProjectPath) -> u64 {
         self.snapshots.first_missing(path.absolute())
     }
 
     /// Marks lines of a file as not shown, or all lines without a range: the file still counts as read.
-    /// Earlier reads of the same lines are kept.
+    /// Earlier reads of the same lines still count.
     pub fn mark_unshown(&self, path: &ProjectPath, lines: Option<Range<u64>>) {
         match lines {
             Some(lines) => self.snapshots.mark_hidden(path.absolute(), &lines),
@@ -189,8 +186,8 @@ impl Workspace {
         self.snapshots.record(path.absolute(), snapshot, None);
     }
 
-    /// The texts of the files in a folder with one of these names, ignoring case, sorted by name: path and
-    /// text. Skips files that are outside the project, not to be shown, not text, or not readable.
+    /// Path and text of the files in a folder with one of these names, ignoring case, sorted by name. Skips files
+    /// that are outside the project, closed, not text, or not readable.
     pub fn read_texts_in(
         &self,
         folder: &ProjectPath,
@@ -222,8 +219,8 @@ impl Workspace {
             .collect()
     }
 
-    /// Files whose bytes changed since they were read in this session, or that are gone; relative paths,
-    /// sorted. Bytes are compared only if size or times changed.
+    /// Relative, sorted paths of files whose bytes changed since they were read in this session, or that are gone.
+    /// Bytes are compared only if size or times changed.
     pub fn files_changed_since_read(&self) -> Vec<String> {
         let mut changed: Vec<String> = self
             .snapshots

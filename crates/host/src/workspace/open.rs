@@ -17,7 +17,7 @@ use agent_protocol::disk::nofollow;
 use agent_protocol::envelope::Failure;
 
 impl Workspace {
-    /// Opens a regular file for reading. Its type was checked before.
+    /// Opens a regular file for reading; the caller has checked its type.
     pub fn open_file(&self, path: &ProjectPath) -> Result<(File, Metadata), Failure> {
         check_is_regular(path, &self.metadata(path)?)?;
         Self::open_checked(path)
@@ -34,9 +34,8 @@ impl Workspace {
         if is_text { Ok(()) } else { Err(binary_failure(&head, path.relative())) }
     }
 
-    /// Opens a file whose type was just checked.
     pub(super) fn open_checked(path: &ProjectPath) -> Result<(File, Metadata), Failure> {
-        // NONBLOCK: does not wait if a FIFO replaced the file since the check.
+        // NONBLOCK: does not wait if a FIFO replaced the file after the check.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let file = nofollow::open(path.absolute(), flags)
             .map(File::from)
@@ -48,7 +47,7 @@ impl Workspace {
     }
 }
 
-/// The base folder of a walk, held open: its path is resolved once, not for each file below it.
+/// The open base folder of a walk: its path is resolved once, not for each file below it.
 #[derive(Debug)]
 pub struct WalkBase<'a> {
     path: &'a Path,
@@ -56,7 +55,7 @@ pub struct WalkBase<'a> {
 }
 
 impl<'a> WalkBase<'a> {
-    /// Opens the folder.
+    /// Opens the base folder.
     pub fn open(path: &'a ProjectPath) -> Result<Self, Failure> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let folder = nofollow::open(path.absolute(), flags)
@@ -64,13 +63,13 @@ impl<'a> WalkBase<'a> {
         Ok(Self { path: path.absolute(), folder })
     }
 
-    /// Opens a file that a walk just found to be a regular file. Does not block if it has been replaced; the
-    /// caller checks the type before using the content.
-    pub fn open_file(&self, met: &WalkedPath<'_>) -> io::Result<File> {
+    /// Opens a regular file of a walk. Does not block if the file was replaced; the caller checks the type before
+    /// using the content.
+    pub fn open_file(&self, entry: &WalkedPath<'_>) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let opened = match nofollow::open_below(&self.folder, met.relative_to(self.path), flags) {
-            // Old kernels and some containers do not have it.
-            Err(Errno::NOSYS | Errno::PERM) => nofollow::open(met.absolute(), flags),
+        let opened = match nofollow::open_below(&self.folder, entry.relative_to(self.path), flags) {
+            // Old kernels and some containers lack this call.
+            Err(Errno::NOSYS | Errno::PERM) => nofollow::open(entry.absolute(), flags),
             opened => opened,
         };
         Ok(opened?.into())
@@ -78,28 +77,27 @@ impl<'a> WalkBase<'a> {
 
     /// Modification time in seconds and nanoseconds; of a link itself. It may be that of another file if a
     /// link was created in the path meanwhile: see [`Workspace::still_exists`].
-    pub fn modification_time(&self, met: &WalkedPath<'_>) -> io::Result<(i64, i64)> {
-        let inside = met.relative_to(self.path);
+    pub fn modification_time(&self, entry: &WalkedPath<'_>) -> io::Result<(i64, i64)> {
+        let inside = entry.relative_to(self.path);
         let data = rustix::fs::statat(&self.folder, inside, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((data.st_mtime, data.st_mtime_nsec.try_into().unwrap_or(0)))
     }
 }
 
 impl Workspace {
-    /// The path still exists without a symlink in it. A walk resolves names, so a symlink that replaces a
+    /// Whether the path exists without a symlink in it. A walk resolves names, so a symlink that replaces a
     /// folder during the walk could reveal files outside.
     pub fn still_exists(&self, path: &ProjectPath) -> bool {
         match nofollow::open(path.absolute(), OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(_) => true,
-            // (A path that we may not access, or have no descriptor left for, exists.)
+            // A path without access, or without a free descriptor, exists.
             Err(error) => !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP),
         }
     }
 }
 
-/// Whether the operating system denies writing the file.
 pub(super) fn is_read_only(path: &Path, data: &Metadata) -> bool {
-    // Also checks the mode bits: root may write everything, but the owner set them on purpose.
+    // The mode bits count for root too: the owner set them on purpose.
     data.mode() & 0o222 == 0
         || rustix::fs::accessat(CWD, path, rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
             .is_err_and(|error| error == Errno::ACCESS || error == Errno::ROFS)

@@ -16,52 +16,42 @@ pub use pager::NumberedLines;
 use pager::Pager;
 
 const CHUNK: usize = 128 * 1024;
-/// Size above which the hash is computed in the background and lines are not all counted.
+/// Size in bytes above which the hash is computed in the background and not all lines are counted.
 const MAX_FOREGROUND_BYTES: u64 = 32 * 1024 * 1024;
-/// Limit: reads of a file that changes while it is read.
 const MAX_TRIES: usize = 3;
 
 /// Lines of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// The requested lines, as far as they exist and fit the page.
     pub lines: NumberedLines,
-    /// Number of the first line, from 1. If the last lines of a large file were requested, lines are counted
-    /// from the end: the last one is -1.
+    /// Number of the first line, from 1. For the last lines of a large file, lines are counted from the end:
+    /// the last one is -1.
     pub start_line: i64,
-    /// Number of lines of the file; `None` if a large file was not read to its end.
+    /// `None` if a large file was not read to its end.
     pub total_lines: Option<u64>,
-    /// There are lines after these.
     pub more: bool,
-    /// Size and times.
     pub stat: FileStat,
-    /// The file's encoding.
     pub charset: Charset,
-    /// The file's line ends.
     pub line_ending: LineEnding,
-    /// Another process changed the file since it was last read in this session.
+    /// True if another process changed the file since it was last read in this session.
     pub modified_externally: bool,
-    /// The file kept changing while it was read, so that there is no snapshot.
+    /// True if the file kept changing while it was read; then there is no snapshot.
     pub unsteady: bool,
 }
 
-/// The result of one pass over a file's bytes.
 struct FileScan {
     charset: Charset,
     bom: usize,
     hash: Option<String>,
-    /// All bytes of a small file.
     bytes: Option<Vec<u8>>,
     line_ends: LineEndCounts,
 }
 
-/// Counts line ends of each kind in a stream of bytes.
 #[derive(Clone, Copy, Default)]
 struct LineEndCounts {
     lf: u64,
     crlf: u64,
     cr: u64,
-    /// The last chunk ended with `\r`.
     after_cr: bool,
 }
 
@@ -80,7 +70,7 @@ impl LineEndCounts {
 }
 
 impl Workspace {
-    /// At most `limit` lines from line `from`; a negative `from` counts from the end. Records the snapshot.
+    /// Reads at most `limit` lines from line `from`; a negative `from` counts from the end. Records the snapshot.
     /// `stop` is polled for cancellation (CANCELLED).
     pub fn read_page(
         &self,
@@ -122,7 +112,7 @@ impl Workspace {
                 }
                 None => self.snapshots.record_in_background(path.absolute(), reading.file, stat),
             }
-            // (A shortened line was not shown completely.)
+            // A shortened line does not count as shown.
             if let (Ok(first), 0) = (u64::try_from(page.start_line), page.lines.n_cut) {
                 let lines = first..first.saturating_add(page.lines.count);
                 self.snapshots.mark_shown(path.absolute(), lines, page.total_lines);
@@ -139,7 +129,6 @@ struct PageReader<'a> {
 }
 
 impl PageReader<'_> {
-    /// Reads the whole file, or only its beginning if it is too large.
     fn scan_file(&mut self, stat: &FileStat) -> Result<FileScan, Failure> {
         let whole = stat.size <= MAX_FOREGROUND_BYTES;
         let mut hasher = blake3::Hasher::new();
@@ -154,12 +143,11 @@ impl PageReader<'_> {
         };
         let mut sample = Vec::new();
         let mut read = 0usize;
-        // One byte more than the size, so that the end is detected without another read.
+        // One byte more than the size: the end is detected without another read.
         let size = usize::try_from(stat.size).unwrap_or(usize::MAX).saturating_add(1);
         let mut chunk = vec![0; CHUNK.min(size)];
         loop {
-            // The file was just opened and is read from its beginning. If it has grown meanwhile, this is
-            // detected at the end.
+            // The file was just opened and is read from its beginning. Growth is detected at the end.
             let n = self.fill(&mut chunk, size - 1 - read.min(size - 1))?;
             let bytes = &chunk[..n];
             if read == 0 {
@@ -171,8 +159,8 @@ impl PageReader<'_> {
                 }
             }
             read += n;
-            // Of a large file only its first chunk is inspected and, for the rule about a lone `\r`, whether
-            // there is any `\n`.
+            // For a large file only the first chunk is inspected and, for the rule about a lone `\r`, whether there is
+            // any `\n`.
             let looked_at = whole || read <= CHUNK;
             if looked_at {
                 validity.feed(bytes);
@@ -192,7 +180,6 @@ impl PageReader<'_> {
             survey.line_ends.count(bytes);
             let ended = n < chunk.len();
             if whole && ended && kept.is_empty() {
-                // The bytes are unchanged.
                 chunk.truncate(n);
                 kept = chunk;
                 break;
@@ -217,7 +204,6 @@ impl PageReader<'_> {
         Ok(survey)
     }
 
-    /// Line ends of UTF-16 are counted in the decoded text, not in the bytes.
     fn count_utf_16(&mut self, survey: &mut FileScan, whole: bool) -> Result<(), Failure> {
         let mut ends = LineEndCounts::default();
         self.decode(survey, |text| {
@@ -285,8 +271,8 @@ impl PageReader<'_> {
         })
     }
 
-    /// A page that begins this many lines before the end of a large file. It is read backwards: the lines
-    /// before it are neither read nor counted.
+    /// Begins this many lines before the end of a large file. Reads backwards: earlier lines are neither read nor
+    /// counted.
     fn read_last_lines(
         &mut self,
         survey: &FileScan,
@@ -305,7 +291,6 @@ impl PageReader<'_> {
             let n = self.fill(piece, usize::MAX)?;
             for at in memchr::memrchr_iter(b'\n', &piece[..n]) {
                 let line = from + at as u64 + 1;
-                // Text after the last line end is a line.
                 n_lines += u64::from(line < stat.size);
                 if n_lines == wanted {
                     begin = line;
@@ -336,7 +321,7 @@ impl PageReader<'_> {
         })
     }
 
-    /// Passes the file's text as UTF-8 to `take` in chunks, until that returns false. True: up to the end.
+    /// Passes chunks of UTF-8 to `take`, until it returns false. Returns true at the end of the file.
     fn decode(
         &mut self,
         survey: &FileScan,
@@ -345,7 +330,6 @@ impl PageReader<'_> {
         self.decode_from(survey, survey.bom as u64, take)
     }
 
-    /// The same from the line that begins at this byte.
     fn decode_from(
         &mut self,
         survey: &FileScan,
@@ -390,7 +374,7 @@ impl PageReader<'_> {
         sought.map(drop).map_err(|error| io_failure(&error, "read", self.path.relative()))
     }
 
-    /// Fills the chunk, unless the file ends before, or `expected` bytes were read.
+    /// Ends early at the end of the file, or after `expected` bytes.
     fn fill(&mut self, chunk: &mut [u8], expected: usize) -> Result<usize, Failure> {
         if (self.stop)() {
             return Err(
@@ -410,11 +394,9 @@ impl PageReader<'_> {
     }
 }
 
-/// Checks whether a stream of bytes is UTF-8.
 struct Utf8Check {
     ascii: bool,
     valid: bool,
-    /// The incomplete character at the end of the last chunk.
     incomplete: Vec<u8>,
 }
 
@@ -443,7 +425,7 @@ impl Utf8Check {
         }
     }
 
-    /// The beginning of a file may end within a character.
+    /// If not `whole`, an incomplete character at the end is valid.
     fn is_valid(&self, whole: bool) -> bool {
         self.valid && (!whole || self.incomplete.is_empty())
     }

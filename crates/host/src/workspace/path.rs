@@ -1,4 +1,4 @@
-//! Path confinement: turns a given path into a [`ProjectPath`], or a failure with the reason.
+//! Path confinement: resolves a path to a [`ProjectPath`], or fails with the reason.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -15,10 +15,8 @@ use agent_protocol::disk::{LinkResolver, canonical_prefix, metadata_without_link
 use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::unescape_path;
 
-/// The remedy for a guarded path.
 const ADD_FOLDER_HINT: &str = "ask the user to add its folder by name: /add-dir or --add-dir";
 
-/// Why files of a repository are not written.
 const BELONGS_TO_GIT: &str = "it belongs to git; use git commands";
 
 /// Paths inside the project that file tools must not use.
@@ -28,18 +26,18 @@ pub struct GuardedPaths {
     unchanged: Vec<GuardedPath>,
 }
 
-/// By its own path, and by the path that it leads to.
+/// The path itself, and the path of its target.
 #[derive(Clone, Debug)]
 struct GuardedPath {
     path: PathBuf,
     real: PathBuf,
-    /// The target of the link is guarded only within the root or added folder that also contains the link.
+    /// True if the target of the link is guarded only within the root or added folder that also contains the link.
     by_name: bool,
 }
 
 impl GuardedPath {
-    /// The part that is guarded in this root or added folder: a folder that the user added by name is
-    /// available with all that is in it.
+    /// The guarded paths in this root or added folder: a folder that the user added by name is available with all
+    /// of its content.
     fn paths_below<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
         let is_below = move |path: &PathBuf| path != root && path.starts_with(root);
         let by_real = is_below(&self.real) && (!self.by_name || is_below(&self.path));
@@ -76,13 +74,12 @@ const MAX_LINKS: usize = 40;
 pub struct ProjectPath {
     absolute: PathBuf,
     relative: String,
-    /// The path was reached through a link called `.git`.
     through_git_link: bool,
 }
 
 impl ProjectPath {
-    /// Relative to the project's root with `/`, `.` for the root itself; absolute in an added folder. Names
-    /// that are not valid UTF-8 are escaped; [`Workspace::resolve`] accepts that form.
+    /// The path relative to the project's root with `/`, `.` for the root itself; absolute in an added folder.
+    /// Names that are not valid UTF-8 are escaped; [`Workspace::resolve`] accepts that form.
     pub fn relative(&self) -> &str {
         &self.relative
     }
@@ -93,24 +90,34 @@ impl ProjectPath {
     }
 }
 
-/// A resolved path with the metadata found there. The call is judged and run on this path, even if links or
-/// folders in the given path change meanwhile.
+/// A path that may be written. Only [`Workspace::check_writable`] creates one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WritablePath(ProjectPath);
+
+impl WritablePath {
+    /// The path.
+    pub fn path(&self) -> &ProjectPath {
+        &self.0
+    }
+}
+
+/// A resolved path with its metadata. The permission check and the call use this path, even if links or
+/// folders in the original path change meanwhile.
 #[derive(Clone, Debug)]
 pub struct CheckedPath {
     path: ProjectPath,
-    /// The given path leads through a symlink.
     is_link: bool,
-    /// Metadata, if they were read.
     data: Option<Metadata>,
+    is_writable: bool,
 }
 
 impl CheckedPath {
-    /// The path; nothing may exist there.
+    /// The resolved path; nothing may exist there.
     pub fn path(&self) -> &ProjectPath {
         &self.path
     }
 
-    /// Whether the given path leads through a symlink.
+    /// Whether the original path leads through a symlink.
     pub fn is_link(&self) -> bool {
         self.is_link
     }
@@ -120,15 +127,15 @@ impl CheckedPath {
         self.data.as_ref().filter(|data| data.is_file()).map(Metadata::len)
     }
 
-    /// Discards the metadata, so that they are read again.
-    pub fn forget_metadata(&mut self) {
-        self.data = None;
+    /// The writable path; `None` unless [`Workspace::locate_writable`] resolved it.
+    pub fn writable(&self) -> Option<WritablePath> {
+        self.is_writable.then(|| WritablePath(self.path.clone()))
     }
 }
 
 impl Workspace {
-    /// Resolves a path that is relative to the root or absolute inside it; it need not exist. Symlinks are
-    /// followed before the check.
+    /// Resolves a path that is relative to the root or absolute inside it; it need not exist. Follows symlinks
+    /// before the check.
     pub fn resolve(&self, path: &str) -> Result<ProjectPath, Failure> {
         Ok(self.locate(path)?.path)
     }
@@ -159,14 +166,14 @@ impl Workspace {
             .with_path(&path.relative))
     }
 
-    /// The path of an existing regular file. Anything else is refused before it is opened: opening a FIFO
+    /// The path of an existing regular file. Any other file is refused before it is opened: opening a FIFO
     /// blocks, and opening a device may have side effects.
     pub fn existing_file(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
         check_is_regular(&checked_path.path, &self.metadata_with_suggestions(checked_path)?)?;
         Ok(checked_path.path.clone())
     }
 
-    /// Whether the path exists. A path that cannot be accessed counts as existing: using it gives the error.
+    /// Whether the path exists. A path without access counts as existing: using it gives the error.
     pub fn exists(&self, path: &ProjectPath) -> bool {
         !metadata_without_links(&path.absolute)
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
@@ -180,27 +187,26 @@ impl Workspace {
         })
     }
 
-    /// A path anywhere as it is without links, as far as it exists.
+    /// Resolves the links of any path, as far as it exists.
     pub fn path_without_links(&self, path: &str) -> PathBuf {
         canonical_prefix(&self.root.join(path))
     }
 
-    /// The path from this folder down to the project, also through links, if the project is inside.
+    /// The path from this folder down to the project, also through links; `None` if the project is not inside.
     pub fn root_relative_to(&self, folder: &str) -> Option<&Path> {
         let real = fs::canonicalize(self.root.join(folder)).ok()?;
         self.root.strip_prefix(real).ok()
     }
 
-    /// The metadata of a path, without following symlinks, including ones that were created since it was
-    /// resolved.
+    /// The metadata of a path. Follows no symlinks, including ones that were created after the path was resolved.
     pub fn metadata(&self, path: &ProjectPath) -> Result<Metadata, Failure> {
         metadata_without_links(&path.absolute)
             .map_err(|error| io_failure(&error, "look at", &path.relative))
     }
 
-    /// Whether the agent may write there: not in `.git/` or another repository, not in `.agent/` except its
-    /// skills, commands and prompts, and not in read-only folders.
-    pub fn check_writable(&self, path: &ProjectPath) -> Result<(), Failure> {
+    /// `ACCESS_DENIED` if the agent may not write there: in `.git/` or another repository, in `.agent/` except its
+    /// skills, commands and prompts, and in read-only folders.
+    pub fn check_writable(&self, path: &ProjectPath) -> Result<WritablePath, Failure> {
         let refused = |reason: &str| {
             let message = format!("{} is protected: {reason}", path.relative);
             Failure::new(ErrorCode::AccessDenied, message)
@@ -227,7 +233,7 @@ impl Workspace {
             return Err(refused("it runs or counts the next time the user does something")
                 .with_hint(format!("tell the user what to write there, or {ADD_FOLDER_HINT}")));
         }
-        Ok(())
+        Ok(WritablePath(path.clone()))
     }
 
     /// A path for display: relative to the root if it is inside, escaped if necessary.
@@ -247,7 +253,7 @@ impl Workspace {
         }
     }
 
-    /// A path that a walk found: it is inside, and contains no symlink except possibly the last component.
+    /// For a path from a walk: it is inside, and contains no symlink except possibly the last component.
     pub(super) fn project_path(&self, path: &Path) -> ProjectPath {
         ProjectPath {
             absolute: path.to_owned(),
@@ -262,9 +268,9 @@ impl Workspace {
         self.contains(&target).then(|| self.project_path(&target))
     }
 
-    /// The root or added folder that contains the path.
+    /// The innermost root or added folder that contains the path.
     pub(super) fn writable_root(&self, path: &Path) -> Option<&Path> {
-        // The innermost: an added folder may be inside the root.
+        // An added folder may be inside the root.
         std::iter::once(&self.root)
             .chain(&self.extra_folders)
             .filter(|root| path.starts_with(root))
@@ -273,13 +279,13 @@ impl Workspace {
     }
 
     /// Whether the path belongs to the user's secrets or to the agent's own files. The session's readable
-    /// folders are excluded.
+    /// folders do not.
     pub(super) fn is_closed(&self, path: &Path) -> bool {
         self.is_guarded(&self.guarded.closed, path)
             && !self.readable.iter().any(|dir| path.starts_with(dir))
     }
 
-    /// The resolved path, if it is closed.
+    /// The resolved path; `None` if it is not closed.
     pub fn resolve_closed(&self, path: &str) -> Option<ProjectPath> {
         let at = canonical_prefix(&self.root.join(path));
         self.is_closed(&at).then(|| self.project_path(&at))
@@ -291,13 +297,11 @@ impl Workspace {
         roots.flat_map(|root| self.closed_paths_below(root)).collect()
     }
 
-    /// The closed paths that a walk from this root skips.
     pub(super) fn closed_paths_below(&self, root: &Path) -> Vec<PathBuf> {
         let places = self.guarded.closed.iter().flat_map(|place| [&place.path, &place.real]);
         places.filter(|path| path.starts_with(root) && self.is_closed(path)).cloned().collect()
     }
 
-    /// Whether the path is in a guarded place.
     fn is_guarded(&self, places: &[GuardedPath], path: &Path) -> bool {
         let Some(root) = (!places.is_empty()).then(|| self.writable_root(path)).flatten() else {
             return false;
@@ -309,21 +313,38 @@ impl Workspace {
         self.writable_root(path).is_some() || self.readable.iter().any(|dir| path.starts_with(dir))
     }
 
-    /// The same as [`Workspace::resolve`], with the metadata found there.
+    /// Like [`Workspace::resolve`], with the metadata.
     pub fn locate(&self, given: &str) -> Result<CheckedPath, Failure> {
         if given.contains('\0') {
             let message = "the path contains a NUL character";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
                 .with_hint("leave it out; a path is plain text"));
         }
-        // Escapes are decoded if the decoded path exists: a name that itself contains `\\x` is shown escaped.
+        // An escaped name is decoded if the decoded path exists: a name that contains `\\x` itself is shown escaped.
         match unescape_path(given).map(|raw| self.resolve_components(given, Path::new(&raw))) {
             Some(Ok(checked_path)) if self.exists(&checked_path.path) => Ok(checked_path),
             Some(_) | None => self.resolve_components(given, Path::new(given)),
         }
     }
 
-    /// Resolves a path component by component, as the kernel does.
+    /// Like [`Workspace::locate`] for a path that will be written; `ACCESS_DENIED` if it is protected.
+    pub fn locate_writable(&self, given: &str) -> Result<CheckedPath, Failure> {
+        let mut checked_path = self.locate(given)?;
+        self.check_writable(&checked_path.path)?;
+        checked_path.is_writable = true;
+        Ok(checked_path)
+    }
+
+    /// Checks a path again after a wait, during which it may have changed.
+    pub fn recheck(&self, checked_path: &mut CheckedPath) -> Result<(), Failure> {
+        checked_path.data = None;
+        if checked_path.is_writable {
+            self.check_writable(&checked_path.path)?;
+        }
+        Ok(())
+    }
+
+    /// Works component by component, as the kernel does.
     fn resolve_components(&self, given: &str, raw: &Path) -> Result<CheckedPath, Failure> {
         let mut at = self.root.clone();
         let mut todo: Vec<OsString> = Vec::new();
@@ -363,7 +384,7 @@ impl Workspace {
                             at.pop();
                             push_components(&target, &mut at, &mut todo);
                         }
-                        // It is no longer a link, or is gone: read again.
+                        // The path is no longer a link, or is gone: read again.
                         Err(error)
                             if matches!(
                                 error.kind(),
@@ -390,7 +411,7 @@ impl Workspace {
             }
         };
         if !self.contains(&at) {
-            // Outside the project nothing else is revealed.
+            // Nothing else is revealed about paths outside the project.
             let message = format!("{given} is outside the project");
             return Err(Failure::new(ErrorCode::AccessDenied, message).with_hint(
                 "only paths inside the project can be used; the user can add a folder with /add-dir or --add-dir",
@@ -406,11 +427,11 @@ impl Workspace {
         }
         found.map_err(|failure| failure.with_path(given))?;
         let path = ProjectPath { through_git_link: by_git, ..self.project_path(&at) };
-        Ok(CheckedPath { path, is_link: links > 0, data: end })
+        Ok(CheckedPath { path, is_link: links > 0, is_writable: false, data: end })
     }
 }
 
-/// The path with a leading `~` replaced by the user's home.
+/// Replaces a leading `~` by the user's home.
 pub fn expand_home(path: &str) -> Cow<'_, str> {
     let below = path.strip_prefix('~').filter(|below| below.is_empty() || below.starts_with('/'));
     let home = below.and_then(|_| std::env::home_dir()?.into_os_string().into_string().ok());
@@ -447,7 +468,6 @@ pub(super) fn check_is_regular(path: &ProjectPath, data: &Metadata) -> Result<()
         .with_path(&path.relative))
 }
 
-/// Why this path is not written, if it is protected.
 fn protection_reason<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str> {
     let mut parts = parts.peekable();
     while let Some(part) = parts.next() {
@@ -464,12 +484,12 @@ fn protection_reason<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'sta
     None
 }
 
-/// Some file systems do not distinguish case.
+/// Ignores case: some file systems do not distinguish it.
 fn is_git_name(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".git")
 }
 
-/// Starts a path: an absolute one begins at the root directory.
+/// An absolute path begins at the root directory.
 fn push_components(path: &Path, at: &mut PathBuf, todo: &mut Vec<OsString>) {
     if path.is_absolute() {
         at.clear();
@@ -482,8 +502,8 @@ fn push_components(path: &Path, at: &mut PathBuf, todo: &mut Vec<OsString>) {
     }));
 }
 
-/// A path as text. A component that is not valid UTF-8, contains control characters, or looks escaped is
-/// shown with these bytes (and backslashes) as `\xNN`.
+/// A path as text. In a component that is not valid UTF-8, contains control characters or looks escaped, these
+/// bytes and backslashes become `\xNN`.
 pub(super) fn escape(path: &Path) -> String {
     let is_plain = |text: &str| !text.contains(char::is_control) && !text.contains("\\x");
     if let Some(text) = path.as_os_str().to_str()

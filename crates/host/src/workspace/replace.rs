@@ -1,7 +1,7 @@
 //! Replaces or creates files atomically, without losing concurrent changes.
 //!
 //! The new bytes are written to a temporary file in the same folder and exchanged with the target in one
-//! step; then the old file is checked. If it is not the one that was read, the exchange is reversed. A crash
+//! step; then the old file is checked. If its bytes changed since the read, the exchange is reversed. A crash
 //! at any time leaves either the old or the new file complete.
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::open::is_read_only;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot, hash};
-use super::{ProjectPath, Workspace, io_failure};
+use super::{ProjectPath, Workspace, WritablePath, io_failure};
 use agent_protocol::disk;
 use agent_protocol::envelope::{ErrorCode, Failure};
 
@@ -27,22 +27,20 @@ mod writers;
 
 use target_folder::{ConcurrentWrite, ExchangedFile, TargetFolder, TemporaryFile};
 
-/// Limit: files of another process that are exchanged while its last one is restored.
+/// Limit of the files of another process that are exchanged while its last one is restored.
 const MAX_SWAPS: usize = 1000;
-/// How long a program that has the file open for writing is waited for.
+/// Waiting time for a program that has the file open for writing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The result of a successful change.
 #[derive(Clone, Debug)]
 pub struct WriteResult {
-    /// The new snapshot, which is recorded already.
     pub snapshot: Snapshot,
-    /// The old file had other names (hard links), which still have the old content.
+    /// True if the old file had other names (hard links), which still have the old content.
     pub split_hard_link: bool,
 }
 
-/// The content of a new file as consecutive pieces, so that a large file that changes in one place is not
-/// copied.
+/// The content of a new file as consecutive pieces: a large file that changes in one place is not copied.
 pub(super) struct NewContent<'a> {
     pub(super) pieces: &'a [&'a [u8]],
     hash: OnceLock<String>,
@@ -57,32 +55,27 @@ impl<'a> NewContent<'a> {
         self.pieces.iter().map(|piece| piece.len()).sum()
     }
 
-    /// The hash of its bytes, computed on first use.
     pub(super) fn hash(&self) -> &str {
         self.hash.get_or_init(|| hash(self.pieces))
     }
 }
 
 impl Workspace {
-    /// Replaces the content of an existing file by these pieces, if it is still the one that was `seen`; else
-    /// `CONFLICT`.
+    /// Replaces the content of an existing file, if it still matches `seen`; else `CONFLICT`.
     pub fn replace(
         &self,
-        path: &ProjectPath,
+        path: &WritablePath,
         seen: &Snapshot,
         pieces: &[&[u8]],
     ) -> Result<WriteResult, Failure> {
-        self.check_writable(path)?;
-        self.replace_file(path, seen, &NewContent::of(pieces))
+        self.replace_file(path.path(), seen, &NewContent::of(pieces))
     }
 
     /// Creates a file with its missing parent folders; `CONFLICT` if it exists.
-    pub fn create(&self, path: &ProjectPath, bytes: &[u8]) -> Result<WriteResult, Failure> {
-        self.check_writable(path)?;
-        self.create_file(path, &NewContent::of(&[bytes]))
+    pub fn create(&self, path: &WritablePath, bytes: &[u8]) -> Result<WriteResult, Failure> {
+        self.create_file(path.path(), &NewContent::of(&[bytes]))
     }
 
-    /// Performs the replacement.
     pub(super) fn replace_file(
         &self,
         path: &ProjectPath,
@@ -94,7 +87,7 @@ impl Workspace {
         if let Some(folder) = path.absolute().parent() {
             self.remove_leftovers_once(folder);
         }
-        // Under the lock, so that several agents write one after the other.
+        // The lock makes several agents write one after the other.
         let (old, data) = self.open_file(path)?;
         if is_read_only(path.absolute(), &data) {
             let message = format!("{} is read-only", path.relative());
@@ -102,8 +95,7 @@ impl Workspace {
                 .with_hint("leave it as it is, or ask the user before you make it writable")
                 .with_path(path.relative()));
         }
-        // Only the metadata changed, or also the bytes? (If neither seems changed, the check follows the
-        // exchange.)
+        // The bytes are hashed only if the metadata changed. If neither seems changed, the check follows the exchange.
         if FileStat::of(&data) != seen.stat {
             self.read_unchanged(path, Some(seen))?;
         }
@@ -127,7 +119,6 @@ impl Workspace {
         self.record_write(path, &file.file, new, data.nlink() > 1)
     }
 
-    /// Performs the creation.
     pub(super) fn create_file(
         &self,
         path: &ProjectPath,
@@ -162,7 +153,7 @@ impl Workspace {
         }
     }
 
-    /// After the exchange: checks the old file. If it is not the one that was seen, it is put back, and so is
+    /// Checks the old file after the exchange. If it does not match `seen`, it is put back, and so is
     /// whatever that exchange returns, until no file of another process is left in the temporary place.
     fn verify_exchange(
         &self,
@@ -200,7 +191,7 @@ impl Workspace {
             if is_ours && held.hash.as_deref() != Some(wanted.hash()) {
                 return Err(self.recover_concurrent_write(path, seen, target_folder, new, wanted));
             }
-            // It was in the temporary place before, so it came from the target: its own author has replaced it.
+            // A file that was in the temporary place before came from the target: its own author has replaced it.
             if is_ours || held_before.contains(held) {
                 new.remove_file();
                 target_folder.sync_folder();
@@ -213,7 +204,7 @@ impl Workspace {
         Err(self.left_behind_failure(path, new, &io::Error::other("it keeps changing")))
     }
 
-    /// The other process's file is back; our file, which was written to meanwhile, is in the temporary place.
+    /// The other process's file is back; the agent's file, which was written to meanwhile, is in the temporary place.
     fn recover_concurrent_write(
         &self,
         path: &ProjectPath,
@@ -225,7 +216,7 @@ impl Workspace {
         let result = match new.detect_concurrent_write(wanted) {
             // The appended bytes are moved to the other file.
             Ok(ConcurrentWrite::Appended(more)) => target_folder.append(&more),
-            // Its author replaced the whole content.
+            // The author of the file replaced the whole content.
             Ok(ConcurrentWrite::Replaced) => target_folder.exchange(new).map(drop),
             Ok(ConcurrentWrite::Changed) => Err(io::Error::other("it was changed twice")),
             Err(error) => Err(error),
@@ -280,7 +271,7 @@ impl Workspace {
             file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
         let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash().to_owned() };
         let kept = (new.len() <= MAX_KEPT).then(|| new.pieces.concat());
-        // The file counts as shown if it was new or empty, or if it was shown completely.
+        // A new or empty file counts as shown, and one that was shown completely.
         let is_shown = self.snapshots.is_shown(path.absolute()).unwrap_or(true);
         self.snapshots.record(path.absolute(), snapshot.clone(), kept);
         self.snapshots.set_shown(path.absolute(), is_shown);
@@ -288,9 +279,8 @@ impl Workspace {
     }
 }
 
-/// Creates the missing folders above a file and returns them. Does not follow symlinks that were created
-/// since the path was resolved.
-fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+/// Returns the created folders. Follows no symlinks that were created since the path was resolved.
+fn make_parents(file: &Path, created: &mut Vec<PathBuf>) -> io::Result<()> {
     let mut missing: Vec<&Path> =
         file.ancestors().skip(1).take_while(|dir| !dir.exists()).collect();
     let Some(first) = missing.last().and_then(|folder| folder.parent()) else { return Ok(()) };
@@ -298,7 +288,7 @@ fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     while let Some(folder) = missing.pop() {
         let Some(name) = folder.file_name() else { continue };
         match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) => made.push(folder.to_owned()),
+            Ok(()) => created.push(folder.to_owned()),
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
@@ -308,7 +298,6 @@ fn make_parents(file: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a folder that was created but is not needed, unless it is no longer empty.
 fn remove_created_folder(folder: &Path) {
     if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name())
         && let Ok(parent) = disk::open_folder(parent)

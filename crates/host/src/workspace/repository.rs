@@ -1,4 +1,4 @@
-//! Recognises git's own files in a project, whatever their folder is called.
+//! Recognises git's own files in a project, also in folders with another name than `.git`.
 
 use std::fs;
 use std::path::Path;
@@ -8,23 +8,22 @@ use agent_protocol::disk::repository::{
     looks_like_repository,
 };
 
-/// The repository in this root that keeps this path for git itself. User files inside a repository's folder,
-/// such as worktrees or a README, are not included. Most folders need no file access.
+/// The repository in this root that owns this path. User files inside a repository's folder, such as
+/// worktrees or a README, are not included. Most folders need no file access.
 pub(super) fn repository_owning<'a>(path: &'a Path, root: &Path) -> Option<&'a Path> {
     // A `.git` next to `HEAD` does not change this: git still uses the repository for the worktrees that name
-    // it.
+    // the folder.
     let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
     folders.find(|folder| owns_path(folder, path) && looks_like_repository(folder))
 }
 
-/// If the folder is a repository, the path belongs to git: it names programs or remotes, or its change breaks
-/// the repository.
+/// In a repository, files belong to git that name programs or remotes, or whose change breaks the repository.
 fn owns_path(folder: &Path, path: &Path) -> bool {
     let Ok(inside) = path.strip_prefix(folder) else { return false };
     let Some(name) = inside.iter().next() else { return false };
     let name = name.to_string_lossy();
     let name = name.as_ref();
-    // (A folder has a lock file, too.)
+    // A folder has a lock file, too.
     let of_folder = name.strip_suffix(".lock").unwrap_or(name);
     is_git_file(name)
         || is_one_of(of_folder, &[GIT_FOLDERS, TEMPORARY_FOLDERS])
@@ -42,7 +41,7 @@ fn is_in_worktree(repository: &Path, path: &Path) -> bool {
     places.any(|place| fs::symlink_metadata(place).is_ok())
 }
 
-/// The file that names a folder's repository, if `.git` in it is a link to that file.
+/// True for the file that names a folder's repository, if `.git` in the folder is a link to that file.
 pub(super) fn is_git_link_target(path: &Path, root: &Path) -> bool {
     let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
     folders.any(|folder| {

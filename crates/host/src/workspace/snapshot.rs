@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Size up to which a file's bytes are kept, to show later what changed.
+/// Size in bytes up to which the content of a file is stored, to show later what changed.
 pub(super) const MAX_KEPT: usize = 256 * 1024;
-/// Limit of all kept bytes; the oldest are dropped.
+/// Size limit of all stored contents in bytes; the oldest are dropped.
 const MAX_KEPT_IN_ALL: usize = 4 * 1024 * 1024;
 const CHUNK: usize = 128 * 1024;
 
@@ -34,7 +34,7 @@ pub struct FileStat {
 }
 
 impl FileStat {
-    /// From metadata.
+    /// Takes the fields from metadata.
     pub fn of(data: &Metadata) -> Self {
         let nanoseconds =
             |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
@@ -65,7 +65,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Of a file with these bytes.
     pub(super) fn new(stat: FileStat, bytes: &[u8]) -> Self {
         Self { stat, hash: hash(&[bytes]) }
     }
@@ -80,8 +79,7 @@ impl Snapshot {
         self.stat.size
     }
 
-    /// Whether a file still has these bytes. It is read only if its size is unchanged and other metadata are
-    /// not.
+    /// Whether a file still has these bytes. The file is read only if other metadata than the size changed.
     pub(super) fn still_describes(&self, path: &Path) -> bool {
         let Ok(data) = fs::symlink_metadata(path) else { return false };
         let stat = FileStat::of(&data);
@@ -105,7 +103,6 @@ pub(super) fn hash(pieces: &[&[u8]]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// The hash of a whole file, in little memory.
 pub(super) fn hash_file(file: &mut (impl Read + Seek), stop: &AtomicBool) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     let mut chunk = vec![0; CHUNK];
@@ -121,14 +118,12 @@ pub(super) fn hash_file(file: &mut (impl Read + Seek), stop: &AtomicBool) -> io:
     }
 }
 
-/// The snapshot of a large file; `None` if it changed meanwhile.
 fn snapshot_if_unchanged(mut file: &File, stat: FileStat, stop: &AtomicBool) -> Option<Snapshot> {
     let hash = hash_file(&mut file, stop).ok()?;
     let after = FileStat::of(&file.metadata().ok()?);
     (after == stat).then_some(Snapshot { stat, hash })
 }
 
-/// Snapshots by resolved path.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     ledger: Mutex<SnapshotTable>,
@@ -139,10 +134,9 @@ pub(super) struct Snapshots {
 #[derive(Debug, Default)]
 struct SnapshotTable {
     entries: HashMap<PathBuf, SnapshotEntry>,
-    /// The paths whose bytes are kept, oldest first.
+    /// Paths with stored bytes, oldest first.
     kept: BTreeMap<u64, PathBuf>,
     next: u64,
-    /// Number of kept bytes.
     n_kept: usize,
 }
 
@@ -151,16 +145,16 @@ struct SnapshotEntry {
     stat: FileStat,
     snapshot: PendingSnapshot,
     shown: ShownLines,
-    /// Its bytes, and their key in `kept`.
+    /// The stored bytes, and their key in `kept`.
     bytes: Option<(u64, Arc<Vec<u8>>)>,
 }
 
-/// The lines of a file that were shown since its bytes last changed.
+/// Line ranges of the file that were shown since its bytes last changed.
 #[derive(Clone, Debug, Default)]
 struct ShownLines {
-    /// The model wrote the file, so that all of it counts as shown.
+    /// True if the model wrote the file: all of it counts as shown.
     is_known: bool,
-    /// Each read separately, by its first line.
+    /// One range for each read, by its first line.
     lines: Vec<Range<u64>>,
     total: Option<u64>,
 }
@@ -172,7 +166,6 @@ impl ShownLines {
         self.total = total.or(self.total);
     }
 
-    /// Removes one read of these lines.
     fn remove(&mut self, lines: &Range<u64>) {
         if let Some(at) = self.lines.iter().position(|shown| shown == lines) {
             self.lines.remove(at);
@@ -193,17 +186,16 @@ impl ShownLines {
     }
 }
 
-/// A snapshot whose hash may still be computed; `None` in it if the file changed meanwhile.
+/// The hash may still be computed; the inner `None` means that the file changed meanwhile.
 type PendingSnapshot = Arc<OnceLock<Option<Snapshot>>>;
 
 impl Snapshots {
-    /// Records a snapshot.
     pub(super) fn record(&self, path: &Path, snapshot: Snapshot, bytes: Option<Vec<u8>>) {
         let stat = snapshot.stat;
         self.insert(path, stat, PendingSnapshot::new(OnceLock::from(Some(snapshot))), bytes);
     }
 
-    /// Records metadata; the hash is computed in the background, unless it is known or being computed.
+    /// The hash is computed in the background, unless it is available or already being computed.
     pub(super) fn record_in_background(&self, path: &Path, file: File, stat: FileStat) {
         let known =
             self.lock().entries.get(path).is_some_and(|entry| {
@@ -217,7 +209,7 @@ impl Snapshots {
         let file = Arc::new(file);
         let (stop, in_thread) = (Arc::clone(&self.stop), Arc::clone(&file));
         let result = Arc::clone(&promised);
-        // Whoever needs the snapshot waits for it; it ends with the workspace.
+        // A caller that needs the snapshot waits for the thread; the thread ends with the workspace.
         let thread = std::thread::Builder::new().name("hash".to_owned()).spawn(move || {
             result.get_or_init(|| snapshot_if_unchanged(&in_thread, stat, &stop));
         });
@@ -227,59 +219,54 @@ impl Snapshots {
         }
     }
 
-    /// The snapshot of a file; waits for its hash.
     pub(super) fn get(&self, path: &Path) -> Option<Snapshot> {
         let promised = Arc::clone(&self.lock().entries.get(path)?.snapshot);
         promised.wait().clone()
     }
 
-    /// The snapshot of a file, unless its hash is still being computed.
+    /// `None` while the hash is being computed.
     pub(super) fn peek(&self, path: &Path) -> Option<Snapshot> {
         self.lock().entries.get(path)?.snapshot.get()?.clone()
     }
 
-    /// The bytes of the snapshot, if they are kept.
     pub(super) fn bytes(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
         Some(Arc::clone(&self.lock().entries.get(path)?.bytes.as_ref()?.1))
     }
 
-    /// Marks lines of the file as shown; `total`: its number of lines, if known.
+    /// `total`: the number of lines of the file, if it was counted.
     pub(super) fn mark_shown(&self, path: &Path, lines: Range<u64>, total: Option<u64>) {
         if let Some(entry) = self.lock().entries.get_mut(path) {
             entry.shown.add(lines, total);
         }
     }
 
-    /// Marks lines as read but not shown.
     pub(super) fn mark_hidden(&self, path: &Path, lines: &Range<u64>) {
         if let Some(entry) = self.lock().entries.get_mut(path) {
             entry.shown.remove(lines);
         }
     }
 
-    /// Sets whether all lines of the file were shown; if not, none count as shown.
+    /// If not `is_whole`, no line counts as shown.
     pub(super) fn set_shown(&self, path: &Path, is_whole: bool) {
         if let Some(entry) = self.lock().entries.get_mut(path) {
             entry.shown = ShownLines { is_known: is_whole, ..ShownLines::default() };
         }
     }
 
-    /// Whether all lines of the file were shown; `None` if it was not read.
+    /// `None` if the file was not read.
     pub(super) fn is_shown(&self, path: &Path) -> Option<bool> {
         Some(self.lock().entries.get(path)?.shown.is_complete())
     }
 
-    /// The first line of the file that was not shown.
     pub(super) fn first_missing(&self, path: &Path) -> u64 {
         self.lock().entries.get(path).map_or(1, |entry| entry.shown.first_missing())
     }
 
-    /// Forgets the file: it has to be read again.
     pub(super) fn forget(&self, path: &Path) {
         self.lock().remove(path);
     }
 
-    /// Every snapshot whose hash is known.
+    /// Snapshots whose hash is being computed are left out.
     pub(super) fn known_snapshots(&self) -> Vec<(PathBuf, Snapshot)> {
         let ledger = self.lock();
         let known = ledger.entries.iter().filter_map(|(path, entry)| {
@@ -318,7 +305,7 @@ impl Snapshots {
     }
 
     fn lock(&self) -> MutexGuard<'_, SnapshotTable> {
-        // Every change of the ledger is atomic: a panic elsewhere does not corrupt it.
+        // Every change of the table is atomic: a panic elsewhere does not corrupt it.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

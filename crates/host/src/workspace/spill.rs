@@ -14,32 +14,29 @@ use super::path::escape;
 use agent_protocol::disk::{self, canonical_prefix};
 use agent_protocol::mask::Masker;
 
-/// Length above which a line is masked in pieces.
+/// Length in bytes above which a line is masked in pieces.
 const MAX_LINE: usize = 256 * 1024;
-/// Maximum size of a private key.
 const MAX_KEY: usize = 64 * 1024;
 
-/// Number of bytes between two checks of the free disk space.
 const SPACE_CHECK_BYTES: u64 = 64 * 1024 * 1024;
-/// Disk space that is left free.
+/// Disk space in bytes that is left free.
 const MIN_FREE_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// Prefix of the folder of a call without a session.
 const CALL_FOLDER_PREFIX: &str = "agent-tool-output-";
-/// How long the output of such a call is kept.
+/// How long the output of such a call is stored.
 const DAY: Duration = Duration::from_hours(24);
 
 /// The folder `tool-output/` of a session, created with its first file.
 #[derive(Debug)]
 pub struct SpillFolder {
     folder: PathBuf,
-    /// Paths below it are displayed relative to it.
+    /// Displayed paths are relative to it.
     root: PathBuf,
     masker: Option<Arc<Masker>>,
     number: AtomicU64,
-    /// Removed on drop.
+    /// If true, the folder is removed on drop.
     temporary: bool,
-    /// Old folders of the same kind are removed when this one is created.
+    /// If true, old folders of the same kind are removed when this one is created.
     removes_old_folders: bool,
 }
 
@@ -52,12 +49,12 @@ impl SpillFolder {
     }
 
     /// A folder in the system's temporary directory that outlives this program: for calls of the user without
-    /// a session. Folders older than a day are removed when it is created.
+    /// a session. Its creation removes folders older than a day.
     pub fn kept_for_a_day(masker: Arc<Masker>, places: &[PathBuf]) -> Self {
         let name = format!("{CALL_FOLDER_PREFIX}{}", uuid::Uuid::now_v7());
         let folder = disk::temporary_folder(places).join(name);
         let mut spill = Self::new(folder, Path::new("/"), masker);
-        // (It is in no project: paths are absolute.)
+        // The folder is in no project: paths are absolute.
         spill.root = PathBuf::new();
         spill.removes_old_folders = true;
         spill
@@ -78,7 +75,7 @@ impl SpillFolder {
         }
     }
 
-    /// The folder, which may not exist yet; see `Workspace::with_readable`.
+    /// The path of the folder, which may not exist yet; see `Workspace::with_readable`.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -91,7 +88,7 @@ impl SpillFolder {
         Ok(path)
     }
 
-    /// A file for streamed output, and the path that the model can use.
+    /// Creates a file for streamed output; also returns the path that the model can use.
     pub fn create(&self, tool: &str) -> io::Result<(SpillFile, String)> {
         let folder = self.make_folder()?;
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S").to_string();
@@ -114,7 +111,7 @@ impl SpillFolder {
         }
     }
 
-    /// Creates and opens the folder without following links, which a command may have created.
+    /// Follows no links: a command may have created one.
     fn make_folder(&self) -> io::Result<OwnedFd> {
         if self.removes_old_folders
             && !self.folder.exists()
@@ -126,7 +123,7 @@ impl SpillFolder {
             return disk::create_folder_all(&self.folder, 0o700);
         }
         match DirBuilder::new().mode(0o700).create(&self.folder) {
-            // Created by us before: in a shared directory, a folder of another user is not used.
+            // The agent created the folder before: in a shared directory, a folder of another user is not used.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let data = std::fs::symlink_metadata(&self.folder)?;
                 let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
@@ -148,14 +145,14 @@ impl SpillFolder {
     }
 }
 
-/// Removes folders of this user that are older than a day.
+/// Only folders of this user that are older than a day.
 fn remove_old_folders(parent: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(CALL_FOLDER_PREFIX) {
             continue;
         }
-        // (Metadata of the link itself.)
+        // Metadata of the link itself.
         let Ok(data) = entry.metadata() else { continue };
         let age = data.modified().ok().and_then(|time| time.elapsed().ok());
         if data.is_dir() && data.uid() == own && age.is_some_and(|age| age > DAY) {
@@ -173,30 +170,28 @@ impl Drop for SpillFolder {
     }
 }
 
-/// Without a session only well-known secrets are masked.
+/// Masks only well-known secrets: there is no session.
 fn default_masker() -> Option<Arc<Masker>> {
     Masker::new([], &[]).ok().map(Arc::new)
 }
 
-/// A file that masks secrets in what is written to it, line by line.
+/// A file that masks secrets in its content, line by line.
 #[derive(Debug)]
 pub struct SpillFile {
     file: BufWriter<File>,
     masker: Option<Arc<Masker>>,
     /// Bytes that are not masked yet: an incomplete line or private key.
     pending: Vec<u8>,
-    /// Number of bytes until the free space is checked again.
     until_space_check: u64,
 }
 
 impl SpillFile {
-    /// Writes the rest. Dropping the file does so too, but cannot report errors.
+    /// Writes the rest. A drop does so too, but cannot report errors.
     pub fn finish(mut self) -> io::Result<()> {
         self.write_pending(true)?;
         self.file.flush()
     }
 
-    /// Writes the pending bytes that can be masked now.
     fn write_pending(&mut self, all: bool) -> io::Result<()> {
         let mut end = match memchr::memrchr(b'\n', &self.pending) {
             _ if all => self.pending.len(),
@@ -211,7 +206,7 @@ impl SpillFile {
         let written = match &self.masker {
             None => self.file.write_all(ready),
             Some(masker) => {
-                // (Checking for valid text is faster than searching for invalid bytes.)
+                // Checking for valid text is faster than searching for invalid bytes.
                 let text = match std::str::from_utf8(ready) {
                     Ok(text) => Cow::Borrowed(text),
                     Err(_) => String::from_utf8_lossy(ready),
@@ -239,10 +234,10 @@ impl SpillFile {
     }
 }
 
-/// The start of a private key whose end is still missing.
+/// The offset of a private key whose end is still missing.
 fn unfinished_key_start(bytes: &[u8]) -> Option<usize> {
     const MARK: &[u8] = b"-----BEGIN ";
-    // The common case: no key. (Searching forwards is faster than backwards.)
+    // The common case: no key. A forward search is faster than a backward one.
     memchr::memmem::find(bytes, MARK)?;
     let text = String::from_utf8_lossy(bytes);
     // A replaced byte would shift the position, so the bytes are searched again; the mark is ASCII.

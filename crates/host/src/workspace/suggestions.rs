@@ -10,7 +10,6 @@ use super::walk::{Walk, WalkRules};
 use super::{ProjectPath, Workspace};
 use agent_protocol::envelope::{ErrorCode, Failure};
 
-/// Limit: entries that are searched for a suggestion.
 const MAX_ENTRIES: usize = 20_000;
 const MAX_TIME: Duration = Duration::from_millis(150);
 
@@ -32,11 +31,11 @@ impl Workspace {
         let best: Mutex<Vec<(Reverse<u64>, ProjectPath)>> = Mutex::default();
         let seen = AtomicUsize::new(0);
         let until = Instant::now() + MAX_TIME;
-        let look = |start: &Path, depth: Option<usize>| {
+        let collect_names = |start: &Path, depth: Option<usize>| {
             let walk = Walk { base: self.project_path(start), rules: WalkRules::default(), depth };
             self.walk(&walk, || {
-                Box::new(|met| {
-                    let existing = met.to_project_path();
+                Box::new(|entry| {
+                    let existing = entry.to_project_path();
                     let score = similarity(path.relative(), existing.relative());
                     let mut best = best.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     best.push((Reverse(score), existing));
@@ -50,23 +49,23 @@ impl Workspace {
                 })
             });
         };
-        // The expected folder first: searching all of a large project may take too long.
+        // The expected folder comes first: searching all of a large project may take too long.
         let parent = path.absolute().ancestors().skip(1).find(|dir| dir.is_dir());
         if let Some(parent) = parent {
-            look(parent, Some(1));
+            collect_names(parent, Some(1));
         }
-        look(root, None);
+        collect_names(root, None);
         let best = best.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let there = best.into_iter().filter(|(_, path)| self.still_exists(path));
-        there.map(|(_, path)| path.relative().to_owned()).collect()
+        let existing_paths = best.into_iter().filter(|(_, path)| self.still_exists(path));
+        existing_paths.map(|(_, path)| path.relative().to_owned()).collect()
     }
 }
 
-/// The similarity of an existing path to the wanted one: the name counts more than the folders.
-fn similarity(wanted: &str, existing: &str) -> u64 {
+/// The name counts more than the folders.
+fn similarity(expected: &str, existing: &str) -> u64 {
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_lowercase();
-    let names = strsim::jaro_winkler(&name(wanted), &name(existing));
-    let paths = strsim::jaro_winkler(&wanted.to_lowercase(), &existing.to_lowercase());
+    let names = strsim::jaro_winkler(&name(expected), &name(existing));
+    let paths = strsim::jaro_winkler(&expected.to_lowercase(), &existing.to_lowercase());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 3e6")]
     let score = ((names * 2.0 + paths) * 1e6) as u64;
     score

@@ -129,9 +129,9 @@ fn restored_snapshots_are_used_and_changes_listed() {
     fs::write(dir.path().join("a"), "ONE\n").unwrap();
     fs::remove_file(dir.path().join("b")).unwrap();
     assert_eq!(workspace.files_changed_since_read(), ["a", "b"]);
-    let failure = later.replace(&path, &a, &[b"x"]).unwrap_err();
+    let failure = later.replace(&later.check_writable(&path).unwrap(), &a, &[b"x"]).unwrap_err();
     assert_eq!(failure.code, ErrorCode::Conflict);
-    // The old bytes are not known after a resume, so there is no diff.
+    // After a resume the old bytes are lost, so there is no diff.
     assert!(!failure.data.contains_key("diff_preview"));
     assert_eq!(later.snapshot(&path), None);
 }
@@ -140,9 +140,12 @@ fn restored_snapshots_are_used_and_changes_listed() {
 fn failed_create_leaves_nothing_behind() {
     let (dir, workspace) = project(&[("a", "one\n")]);
     let long = format!("x/y/{}", "n".repeat(300));
-    let failed = workspace.resolve(&long).and_then(|path| workspace.create(&path, b"x"));
+    let failed = workspace
+        .resolve(&long)
+        .and_then(|path| workspace.create(&workspace.check_writable(&path)?, b"x"));
     assert_eq!(failed.unwrap_err().code, ErrorCode::InvalidParam);
     let path = workspace.existing_file(&workspace.locate("a").unwrap()).unwrap();
+    let path = workspace.check_writable(&path).unwrap();
     assert_eq!(workspace.create(&path, b"x").unwrap_err().code, ErrorCode::Conflict);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "one\n");
@@ -157,12 +160,13 @@ fn concurrent_replaces_are_serialised() {
         let mut n_done = 0;
         for _ in 0..100 {
             workspace.read_page(&found, 1, 1, &|| false).unwrap();
-            // It may keep changing while it is read: then there is no snapshot.
+            // A file that keeps changing while it is read has no snapshot.
             let Some(seen) = workspace.snapshot(path) else { continue };
             let Ok(content) = workspace.read_unchanged(path, Some(&seen)) else { continue };
             let number: u32 = String::from_utf8(content.bytes).unwrap().parse().unwrap();
             let next = (number + 1).to_string();
-            n_done += u32::from(workspace.replace(path, &seen, &[next.as_bytes()]).is_ok());
+            let writable = workspace.check_writable(path).unwrap();
+            n_done += u32::from(workspace.replace(&writable, &seen, &[next.as_bytes()]).is_ok());
         }
         n_done
     };
@@ -185,11 +189,7 @@ fn extended_attributes_are_kept() {
     }
     let seen = read(&workspace, "a");
     workspace
-        .replace(
-            &workspace.existing_file(&workspace.locate("a").unwrap()).unwrap(),
-            &seen,
-            &[b"two\n"],
-        )
+        .replace(&workspace.locate_writable("a").unwrap().writable().unwrap(), &seen, &[b"two\n"])
         .unwrap();
     let mut value = [0; 16];
     let length = rustix::fs::getxattr(dir.path().join("a"), "user.note", &mut value).unwrap();
@@ -251,7 +251,7 @@ proptest! {
         let plain = text.plain();
         let start = plain.floor_char_boundary(start.min(plain.len()));
         let end = plain.floor_char_boundary((start + length).min(plain.len()));
-        // The same text put back: no byte differs, at least outside of it.
+        // The line ends of the replaced text may change; outside of it no byte differs.
         let old = &plain[start..end];
         prop_assert_eq!(bytes(text.splice(&[(start..start, "")])), raw.as_bytes());
         let changed = text.splice(&[(start..end, new.as_str())]);

@@ -15,9 +15,7 @@ use agent_protocol::line_diff::LineDiff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineEnding {
-    /// `\n`.
     Lf,
-    /// `\r\n`.
     CrLf,
     /// `\r`, without any `\n` in the file.
     Cr,
@@ -28,7 +26,7 @@ pub enum LineEnding {
 }
 
 impl LineEnding {
-    /// From the number of `\n`, of `\r\n` among them, and of `\r`.
+    /// `lf` includes the `\n` of `\r\n`.
     pub(super) fn of_counts(lf: u64, crlf: u64, cr: u64) -> Self {
         match (lf, crlf) {
             (0, _) if cr == 0 => Self::None,
@@ -58,11 +56,10 @@ pub struct Text {
     ending: LineEnding,
     /// The most frequent line end; `None` in a file of one line.
     dominant: Option<&'static str>,
-    /// It contains `\r`.
     has_cr: bool,
-    /// Decoded, without BOM, with the file's line ends.
+    /// Decoded text without BOM, with the file's line ends.
     raw: String,
-    /// The same with `\n`, if it differs.
+    /// The text with `\n` line ends, if it differs from `raw`.
     plain: Option<String>,
     /// Offsets in `plain` of `\n` that are `\r\n` in `raw`.
     crlf: Vec<usize>,
@@ -141,12 +138,12 @@ impl Text {
         self.plain.as_deref().unwrap_or(&self.raw)
     }
 
-    /// The file's encoding.
+    /// The encoding of the file.
     pub fn charset(&self) -> Charset {
         self.charset
     }
 
-    /// Both result in the same file.
+    /// Whether both texts result in the same file.
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.charset == other.charset && self.raw == other.raw
     }
@@ -169,7 +166,7 @@ impl Text {
         }
         new.push_str(&self.raw[at..]);
         if !self.has_cr && edits.iter().all(|(_, text)| !text.contains('\r')) {
-            // The line ends are unchanged: they need not be counted again.
+            // The line ends are unchanged and need not be counted again.
             return Self { raw: new, plain: None, crlf: Vec::new(), ..*self };
         }
         Self::new(self.charset, new)
@@ -196,7 +193,7 @@ impl Text {
         Some(start..end)
     }
 
-    /// A new text in the same encoding and with the same line ends. In a file with mixed ones, unchanged
+    /// A new text in the same encoding and with the same line ends. In a file with mixed line ends, unchanged
     /// lines keep theirs.
     #[must_use]
     pub fn rewrite(&self, content: &str) -> Self {
@@ -207,8 +204,8 @@ impl Text {
         Self::new(self.charset, new.into_owned())
     }
 
-    /// The replacement of an old text, which is `raw` in the file: with the file's line ends or, if these are
-    /// mixed, with those of the unchanged or replaced lines.
+    /// `raw` is the old text in the file. The result has the line ends of the file or, if these are mixed, those
+    /// of the unchanged or replaced lines.
     fn with_line_ends_of<'a>(&self, raw: &str, old: &str, new: &'a str) -> Cow<'a, str> {
         let new = plain(new);
         if self.ending != LineEnding::Mixed {
@@ -223,7 +220,6 @@ impl Text {
             _ => Some("\n"),
         };
         let mut text = String::new();
-        // The line ends of removed lines, for the lines that replace them.
         let mut free = VecDeque::new();
         let diff = LineDiff::from_texts(old, &new);
         for change in diff.changes() {
@@ -268,7 +264,7 @@ impl Text {
     }
 }
 
-/// A text with `\n` line ends. (A lone `\r` in text of the model is not a line end.)
+/// Converts line ends to `\n`. A lone `\r` in text of the model is not a line end.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
 }

@@ -1,6 +1,6 @@
-//! Directory walks: one set of rules for what listing and searching skip.
+//! Directory walks: one set of rules for the paths that listing and searching skip.
 //!
-//! Skipped are hidden names, paths that match `.gitignore`, `.ignore` or the user's global ignores (also
+//! A walk skips hidden names, paths that match `.gitignore`, `.ignore` or the user's global ignores (also
 //! without git), generated folders, and git's own folder. Symlinks are reported, not followed.
 
 use std::borrow::Cow;
@@ -18,58 +18,47 @@ use agent_protocol::disk;
 use agent_protocol::envelope::Failure;
 use agent_protocol::has_too_many_braces;
 
-/// Generated folders, which are skipped even without an ignore file.
+/// Skipped even without an ignore file.
 const GENERATED: &[&str] = &["node_modules", "__pycache__", "venv", ".venv"];
 
-/// Which of the usually skipped paths to include.
+/// Selects usually skipped paths that a walk includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkRules {
-    /// Names that begin with a dot.
     pub include_hidden: bool,
     /// Ignored paths, and generated folders.
     pub include_ignored: bool,
 }
 
-/// A walk.
+/// The base, the rules and the depth of a walk.
 #[derive(Clone, Debug)]
 pub struct Walk {
-    /// The directory. If it would itself be skipped, everything ignored below it is included: it was named
-    /// explicitly.
+    /// The directory. Rules that skip the base itself do not apply below it: it was named explicitly.
     pub base: ProjectPath,
-    /// What to skip.
     pub rules: WalkRules,
-    /// Maximum depth; 1: only the directory's own entries.
+    /// Maximum depth; 1 means only the directory's own entries.
     pub depth: Option<usize>,
 }
 
-/// What a walk skipped although the rules include it.
+/// Counts of directories that a walk skipped although the rules include them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SkippedCounts {
-    /// Number of directories that could not be read.
     pub unreadable: usize,
-    /// Number of git's own directories.
     pub git: usize,
 }
 
-/// A path that the walk found.
+/// A path of a walk.
 #[derive(Clone, Debug)]
 pub struct WalkEntry {
-    /// The path.
     pub path: ProjectPath,
-    /// Its kind.
     pub kind: FileKind,
 }
 
 /// The kind of a path; symlinks are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file.
     File,
-    /// A directory.
     Directory,
-    /// A symlink.
     Link,
-    /// A FIFO, a socket or a device.
     Other,
 }
 
@@ -84,7 +73,7 @@ impl FileKind {
     }
 }
 
-/// A path during a walk: most are skipped, so it is converted only on demand.
+/// A path during a walk: most paths are skipped, so the conversion happens only on demand.
 #[derive(Debug)]
 pub struct WalkedPath<'a> {
     workspace: &'a Workspace,
@@ -100,7 +89,7 @@ impl WalkedPath<'_> {
 
     /// The path relative to this base.
     pub fn relative_to(&self, base: &Path) -> &Path {
-        // (Compares bytes: splitting so many paths would take longer than reading their names.)
+        // Compares bytes: splitting so many paths would take longer than reading their names.
         let bytes = self.absolute.as_os_str().as_bytes();
         match bytes.strip_prefix(base.as_os_str().as_bytes()) {
             Some(inside) => {
@@ -120,27 +109,28 @@ impl WalkedPath<'_> {
         self.kind
     }
 
-    /// As a path of the project.
+    /// Converts to a path of the project.
     pub fn to_project_path(&self) -> ProjectPath {
         self.workspace.project_path(&self.absolute)
     }
 
-    /// As an owned entry.
+    /// Converts to an owned entry.
     pub fn to_entry(&self) -> WalkEntry {
         WalkEntry { path: self.to_project_path(), kind: self.kind }
     }
 }
 
-/// The callback of one thread: returning false ends the whole walk.
+/// One per thread; false ends the whole walk.
 pub(super) type Visitor<'v, 'w> = Box<dyn FnMut(WalkedPath<'w>) -> bool + Send + 'v>;
 
-/// The results of one thread, merged with the others at the end of the walk.
+/// The results of one thread; they are merged at the end of the walk.
 pub struct ThreadResults<'a, T: Default> {
     pub own: T,
     all: &'a Mutex<Vec<T>>,
 }
 
 impl<'a, T: Default> ThreadResults<'a, T> {
+    /// Empty results; a drop moves them to `all`.
     pub fn of(all: &'a Mutex<Vec<T>>) -> Self {
         Self { own: T::default(), all }
     }
@@ -164,10 +154,10 @@ impl Workspace {
         let top = self.writable_root(base).unwrap_or(base);
         let rules = Self::rules_at(walk, top);
         // Ignore files apply from the project's root: the walk starts there and goes only to the base.
-        // (Directories above the project are not read.)
+        // Directories above the project are not read.
         let start = if rules.include_ignored { base } else { top };
         let below = start_depth(start, base);
-        // If a file cannot be read its rules do not apply, and more is found.
+        // If a file cannot be read its rules do not apply, and the walk returns more paths.
         let follows = !rules.include_ignored
             && !base.ancestors().take_while(|folder| folder.starts_with(top)).any(has_deep_ignores);
         let mut builder = WalkBuilder::new(start);
@@ -188,13 +178,13 @@ impl Workspace {
         let not_entered = Arc::clone(&unreadable);
         let git = Arc::new(AtomicUsize::new(0));
         let git_met = Arc::clone(&git);
-        // (Most projects have none.)
+        // Most projects have none.
         let closed = self.closed_paths_below(top);
         builder.filter_entry(move |entry| {
             if closed.iter().any(|closed| entry.path() == closed) {
                 return false;
             }
-            // Above the base only the path to it; below it, what the rules include.
+            // Above the base only the path to it; below it, everything that the rules include.
             if entry.depth() <= below {
                 return goal.starts_with(entry.path());
             }
@@ -242,7 +232,7 @@ impl Workspace {
         self.list_matching_entries(folder, usize::MAX, &|_, _| true)
     }
 
-    /// Those of the first entries of a directory whose name and kind match.
+    /// The first entries of a directory whose name and kind match.
     pub fn list_matching_entries(
         &self,
         folder: &ProjectPath,
@@ -261,7 +251,7 @@ impl Workspace {
         Ok(entries)
     }
 
-    /// The rules below a base that may itself be skipped.
+    /// Rules that skip the base itself do not apply below it.
     fn rules_at(walk: &Walk, top: &Path) -> WalkRules {
         let Ok(inside) = walk.base.absolute().strip_prefix(top) else { return walk.rules };
         if walk.rules.include_ignored || inside.as_os_str().is_empty() {
@@ -282,12 +272,12 @@ impl Workspace {
     }
 }
 
-/// One of the folder's ignore files contains a pattern that would exhaust the stack of its parser.
+/// True if an ignore file of the folder contains a pattern that would exhaust the stack of its parser.
 fn has_deep_ignores(folder: &Path) -> bool {
-    /// Size up to which a file is harmless; most files are smaller.
+    /// Size in bytes up to which a file is harmless; most files are smaller.
     const HARMLESS: u64 = 4096;
     let is_deep = |path: PathBuf| {
-        // FIFOs and devices would block or never end. (Folders and missing files are harmless.)
+        // FIFOs and devices would block or never end. Folders and missing files are harmless.
         let length = match fs::metadata(&path) {
             Ok(data) if data.is_file() => data.len(),
             Ok(data) => return !data.is_dir(),
@@ -319,7 +309,7 @@ fn git_folder_of(folder: &Path) -> Result<PathBuf, bool> {
     };
     match fs::metadata(&git) {
         Ok(data) if data.is_file() => {}
-        // (The common case: nothing else is searched.)
+        // The common case: nothing else is searched.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(false),
         Ok(_) | Err(_) => return Ok(git),
     }

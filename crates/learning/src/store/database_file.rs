@@ -17,17 +17,16 @@ const APPLICATION_ID: i32 = 0x6167_6D79;
 /// The default name of the file.
 pub const FILE_NAME: &str = "memory.db";
 
-/// The version of the schema, SQLite's `user_version`.
+/// SQLite's `user_version`.
 const VERSION: i64 = 5;
-/// Limit of the pages that a connection keeps, in KiB. SQLite keeps what it read or wrote up to this limit. More
-/// makes no query faster: the system has the file in memory, too.
+/// SQLite keeps pages that it read or wrote up to this limit. More makes no query faster: the
+/// system has the file in memory, too.
 const CACHE_KIB: i64 = 1000;
 const SCHEMA: &str = include_str!("schema.sql");
 
-/// Why a file could not be opened.
 #[derive(Debug)]
 pub(super) enum OpenFailure {
-    /// An error of SQLite: the file may be damaged.
+    /// The file may be damaged.
     Sqlite(rusqlite::Error),
     /// The file is not touched.
     Refused(StoreError),
@@ -39,7 +38,6 @@ impl From<rusqlite::Error> for OpenFailure {
     }
 }
 
-/// Identity of the file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileIdentity(u64, u64);
 
@@ -50,7 +48,7 @@ impl FileIdentity {
     }
 }
 
-/// Creates the file, readable only by its owner, if it does not exist.
+/// Only the owner can read the file.
 pub(super) fn create_if_missing(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -62,10 +60,10 @@ pub(super) fn create_if_missing(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Opens an existing file and upgrades it. A file of a newer version or of another program is not touched.
+/// A file of a newer version or of another program is not touched.
 pub(super) fn open_database(path: &Path, patience: Duration) -> Result<Connection, OpenFailure> {
-    // A link in its place may be the user's own, or created by a command of a session with this folder as its
-    // project.
+    // A link in its place may be the user's own, or created by a command of a session with this
+    // folder as its project.
     if path.is_symlink() && !has_our_header(path) {
         return Err(OpenFailure::Refused(foreign_file_error(path)));
     }
@@ -89,8 +87,8 @@ pub(super) fn open_database(path: &Path, patience: Duration) -> Result<Connectio
     if mode != wanted {
         db.query_row(&format!("PRAGMA journal_mode = {wanted}"), [], |_| Ok(()))?;
     }
-    // Committed data survive the end of any process; a power cut can lose the last commits, but not the file.
-    // Deleted data are overwritten.
+    // Committed data survive the end of any process; a power cut can lose the last commits, but not
+    // the file. Deleted data are overwritten.
     db.execute_batch(
         "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
     )?;
@@ -105,12 +103,13 @@ pub(super) fn open_database(path: &Path, patience: Duration) -> Result<Connectio
         }
         creation.commit()?;
     }
-    // Reads the whole schema, which detects a file that is truncated or whose beginning was overwritten.
+    // Reads the whole schema, which detects a file that is truncated or whose beginning was
+    // overwritten.
     db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(db)
 }
 
-/// The file's version; 0: it is empty.
+/// 0: the file is empty.
 fn schema_version(db: &Connection, path: &Path) -> Result<i64, OpenFailure> {
     // In one statement: another process may be creating the file.
     const STATE: &str = "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema) \
@@ -134,12 +133,12 @@ fn restrict_permissions(path: &Path) {
     if let Ok(metadata) = std::fs::metadata(path)
         && metadata.mode() & 0o077 != 0
     {
-        // If we may not change the permissions, the file belongs to someone else.
+        // Without permission to change the mode, the file belongs to another user.
         _ = std::fs::set_permissions(path, Permissions::from_mode(0o600));
     }
 }
 
-/// The file is on a network file system, where the shared memory of a write-ahead log does not work.
+/// There the shared memory of a write-ahead log does not work.
 #[cfg(target_os = "linux")]
 pub(super) fn is_on_network(path: &Path) -> bool {
     // NFS, CIFS, SMB, SMB2, 9P, Ceph, AFS, Coda.
@@ -163,7 +162,7 @@ pub(super) fn is_on_network(_path: &Path) -> bool {
     false
 }
 
-/// Sets a damaged file aside, unless another process has done so; returns its new path.
+/// Sets a damaged file aside, unless another process has done so; returns the new path.
 ///
 /// Only files that are ours by name or header are moved.
 pub(super) fn set_aside(
@@ -216,8 +215,7 @@ fn has_our_header(path: &Path) -> bool {
     read.is_ok() && header[68..] == APPLICATION_ID.to_be_bytes()
 }
 
-/// The lessons of a set-aside file that can still be read, as stored: read one by one, since each may be on
-/// an undamaged page.
+/// Lessons as stored, read one by one, since each may be on an undamaged page.
 pub(super) fn salvage(aside: &Path) -> Vec<String> {
     let read = || -> rusqlite::Result<Vec<String>> {
         let db = Connection::open_with_flags(aside, OpenFlags::SQLITE_OPEN_READ_WRITE)?;

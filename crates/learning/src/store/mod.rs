@@ -1,6 +1,7 @@
 //! Storage of traces, lessons and weights: one SQLite file, shared by all agents of a user.
 //!
-//! `terms`: how texts are indexed and searched; `sqlite`: the store; `file`: creation, opening, damage.
+//! `terms`: how texts are indexed and searched; `sqlite`: the store; `database_file`: creation,
+//! opening, damage.
 
 mod database_file;
 mod sqlite;
@@ -20,10 +21,10 @@ pub enum StoreError {
     /// Another process holds the lock for too long.
     #[error("the memory is locked by another process")]
     Locked,
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("the memory cannot be used: {0}")]
     Broken(String),
-    /// Several ids start with this.
+    /// Several ids start with this text.
     #[error("{0} is the beginning of {1} ids; write more of it")]
     Ambiguous(String, usize),
 }
@@ -31,19 +32,17 @@ pub enum StoreError {
 /// The result of storing a lesson.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnOutcome {
-    /// It is new.
     New,
-    /// It was known, and its count was increased.
+    /// The count of the stored lesson was increased.
     Reinforced,
 }
 
-/// The data of one turn, of a long one its traces in parts; stored completely or not at all.
+/// The data of one turn; stored completely or not at all. A long turn may store its traces in
+/// parts.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The traces; one that is stored already is not changed.
+    /// A trace that is stored already is not changed.
     pub traces: Vec<ExecutionTrace>,
-    /// The lessons.
     pub lessons: Vec<Lesson>,
-    /// The results of recalled lessons.
     pub credits: Vec<Credit>,
 }

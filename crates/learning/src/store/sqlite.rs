@@ -15,9 +15,9 @@ use crate::trace::ExecutionTrace;
 
 /// The weight of an unknown skill or methodology.
 const DEFAULT_WEIGHT: f64 = 0.5;
-/// Limit: attempts to open a file that is replaced meanwhile.
+/// Another process may replace the file at each try.
 const MAX_TRIES: usize = 3;
-/// Limit: lessons that contain the words of a query, each counted once per word.
+/// Limit on the lessons that contain the words of a query, each counted once per word.
 const MAX_OCCURRENCES: i64 = 3000;
 
 /// The memory of a user in one file.
@@ -30,7 +30,7 @@ pub struct SqliteStore {
     open: RefCell<Option<OpenDatabase>>,
 }
 
-/// An open file with its identity: another process may set it aside.
+/// The identity shows whether another process set the file aside.
 struct OpenDatabase {
     db: Connection,
     identity: Option<FileIdentity>,
@@ -39,15 +39,13 @@ struct OpenDatabase {
 /// The state of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreHealth {
-    /// Number of lessons, including retired ones.
+    /// Retired lessons are included.
     pub n_lessons: u64,
-    /// Number of traces.
     pub n_traces: u64,
-    /// Size of the file in bytes.
     pub bytes: u64,
-    /// It is on a network file system: no write-ahead log, so readers wait for writers.
+    /// On a network file system there is no write-ahead log, so readers wait for writers.
     pub is_on_network: bool,
-    /// Damage inside the file; empty if there is none.
+    /// Empty if the file is not damaged.
     pub damage: Vec<String>,
 }
 
@@ -58,19 +56,19 @@ enum Access {
 }
 
 impl SqliteStore {
-    /// The store in this file. `notify` is called with what the user should know, one line each.
+    /// Creates a store in this file. `notify` is called with messages for the user, one line each.
     pub fn new(path: PathBuf, notify: impl Fn(String) + Send + 'static) -> Self {
         let patience = Duration::from_secs(5);
         Self { path, notify: Box::new(notify), busy_timeout: patience, open: RefCell::new(None) }
     }
 
-    /// Sets how long it waits for another process.
+    /// Sets how long an operation waits for another process.
     #[must_use]
     pub fn with_busy_timeout(self, patience: Duration) -> Self {
         Self { busy_timeout: patience, ..self }
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -167,8 +165,8 @@ impl SqliteStore {
         Ok(found.unwrap_or_default())
     }
 
-    /// The lessons in use of these scopes that have terms in common with a query ([`index_terms`]), the best first,
-    /// each with its BM25 score; empty: of all scopes.
+    /// The lessons in use of these scopes that have terms in common with a query ([`index_terms`]),
+    /// the best first, each with its BM25 score; empty: of all scopes.
     pub fn matching_lessons(
         &self,
         scopes: &[Scope],
@@ -217,8 +215,8 @@ impl SqliteStore {
         }
     }
 
-    /// Changes the current version of a lesson, so that concurrent changes are kept. `None`: there is none
-    /// with this id.
+    /// Changes the current version of a lesson, so that concurrent changes are kept. `None`: no
+    /// lesson has this id.
     pub fn update_lesson(
         &self,
         id: &str,
@@ -282,7 +280,7 @@ impl SqliteStore {
         Ok(found.unwrap_or_default())
     }
 
-    /// The weight of a skill or methodology; 0.5 if nothing is known.
+    /// The weight of a skill or methodology; 0.5 if not known.
     pub fn weight(&self, subject: &str) -> Result<f64, StoreError> {
         let weight = self.read(|db| {
             let mut select = db.prepare_cached("SELECT weight FROM weights WHERE subject = ?1")?;
@@ -343,7 +341,7 @@ impl SqliteStore {
         done.ok_or_else(|| self.broken_error("it was replaced repeatedly while it was written"))
     }
 
-    /// Works on the current file at the path; `None`: there is nothing to read.
+    /// Uses the current file at the path; `None`: there is nothing to read.
     fn with_connection<T>(
         &self,
         access: Access,
@@ -387,7 +385,7 @@ impl SqliteStore {
         Ok(None)
     }
 
-    /// Sets the damaged file aside and creates a new one with the readable lessons.
+    /// The new file contains the readable lessons.
     fn replace_damaged(
         &self,
         damaged: Option<FileIdentity>,
@@ -436,8 +434,8 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// The words that occur in the fewest lessons, within [`MAX_OCCURRENCES`]: BM25 weights a word by its rarity,
-/// and the cost of a query is the number of lessons that contain its words.
+/// BM25 weights a word by its rarity, and the cost of a query is the number of lessons that contain
+/// its words. [`MAX_OCCURRENCES`] limits the cost.
 fn rarest_words<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<&'a str>> {
     let mut count = db.prepare_cached("SELECT doc FROM term_counts WHERE term = ?1")?;
     let mut counted = Vec::with_capacity(words.len());
@@ -455,7 +453,7 @@ fn rarest_words<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<
     Ok(within.map(|(_, word)| word).collect())
 }
 
-/// Stores a lesson; increases the count of an equal one.
+/// Increases the count of an equal lesson.
 fn store_lesson(db: &Connection, lesson: &Lesson) -> rusqlite::Result<LearnOutcome> {
     match lesson_by_id(db, &lesson.id)? {
         Some(mut known) => {
@@ -490,7 +488,7 @@ fn replace_lesson(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// The index term of a scope; it occurs in no text.
+/// The term occurs in no text.
 fn scope_term(scope: &Scope) -> String {
     format!("scope{}", &blake3::hash(scope.project().as_bytes()).to_hex()[..16])
 }

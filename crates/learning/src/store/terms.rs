@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// Limit: terms of a query.
 const MAX_TERMS: usize = 400;
 
-/// The terms of a text, separated by spaces: its words in lower case, and each pair of neighbouring Chinese, Japanese or
-/// Korean characters. A word with signs inside is split at them.
+/// The terms of a text, separated by spaces: its words in lower case, and each pair of neighbouring
+/// Chinese, Japanese or Korean characters. A word with signs inside is split at them.
 pub fn index_terms(text: &str) -> String {
     let mut terms = String::with_capacity(text.len());
     let mut n = 0;
@@ -28,7 +27,7 @@ pub fn index_terms(text: &str) -> String {
     terms
 }
 
-/// Splits the run into parts that are entirely of a script without spaces, or contain none of it.
+/// Each part is entirely of a script without spaces, or contains none of it.
 fn split_by_script(run: &str) -> impl Iterator<Item = &str> {
     let mut rest = run;
     std::iter::from_fn(move || {
@@ -40,7 +39,6 @@ fn split_by_script(run: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The script of this character has no spaces between words.
 fn is_unspaced_script(c: char) -> bool {
     matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }

@@ -9,46 +9,35 @@ use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
 use agent_protocol::Object;
 use agent_protocol::model::{Delta, StopReason, Usage};
 
-/// Events in, deltas out.
 pub(crate) struct AnthropicDecoder<'a> {
-    /// `provider/model`, which the thinking belongs to.
+    /// `provider/model` of the thinking.
     model: &'a str,
     ids: CallIds<'a>,
     blocks: Vec<BlockState>,
     n_calls: usize,
     usage: TokenCounts,
-    /// The provider's reason for the end of the answer.
     stop_reason: Option<String>,
-    /// The last event was received.
     done: bool,
 }
 
-/// A block of this answer.
 struct BlockState {
-    /// The server's index, if any.
     index: Option<u64>,
     kind: BlockKind,
     is_open: bool,
 }
 
 enum BlockKind {
-    /// Text, or anything that was not requested.
+    /// Text, or content that was not requested.
     Plain,
-    /// Thinking, which is returned to the provider with its signature.
-    Thinking {
-        /// The block as it began.
-        block: Object,
-        text: String,
-        signature: String,
-    },
-    /// Encrypted thinking, which is complete from the beginning.
+    /// Returned to the provider with its signature.
+    Thinking { block: Object, text: String, signature: String },
+    /// Encrypted; complete from the beginning.
     Redacted(Object),
     Call {
-        /// Its number in this answer.
         number: usize,
-        /// The server's id, if any.
+        /// The server's id.
         id: Option<String>,
-        /// The arguments from the begin of the block, until there are fragments.
+        /// From the start of the block, until fragments arrive.
         input: String,
     },
 }
@@ -149,10 +138,9 @@ impl AnswerDecoder for AnthropicDecoder<'_> {
 }
 
 impl AnthropicDecoder<'_> {
-    /// A block begins.
     fn begin_block(&mut self, index: Option<u64>, start: &Value, deltas: &mut Vec<Delta>) {
-        let known = index.and_then(|_| self.find_block(index));
-        if known.is_some_and(|at| self.blocks[at].is_repeated_by(start)) {
+        let earlier = index.and_then(|_| self.find_block(index));
+        if earlier.is_some_and(|at| self.blocks[at].is_repeated_by(start)) {
             return;
         }
         // The end of thinking may be missing: its signature belongs before this block.
@@ -198,7 +186,7 @@ impl AnthropicDecoder<'_> {
         self.blocks.push(BlockState { index, kind, is_open: true });
     }
 
-    /// A fragment of a block; false if it cannot be placed, because an event is lost.
+    /// Returns false if the fragment cannot be placed, because an event is lost.
     fn apply_fragment(
         &mut self,
         index: Option<u64>,
@@ -215,7 +203,7 @@ impl AnthropicDecoder<'_> {
         let Some(json) = non_empty_str(&delta["partial_json"]) else {
             if let Some(BlockKind::Thinking { text, signature, .. }) = block {
                 text.push_str(delta[THINKING].as_str().unwrap_or_default());
-                // It comes at once, as the vendor's SDK expects it.
+                // A signature arrives in one piece, as the vendor's SDK expects it.
                 if let Some(given) = non_empty_str(&delta[SIGNATURE]) {
                     given.clone_into(signature);
                 }
@@ -235,7 +223,7 @@ impl AnthropicDecoder<'_> {
         }
     }
 
-    /// The last block with this index; without an index the last one.
+    /// Without an index, the last block.
     fn find_block(&self, index: Option<u64>) -> Option<usize> {
         match index {
             Some(_) => self.blocks.iter().rposition(|block| block.index == index),
@@ -243,7 +231,6 @@ impl AnthropicDecoder<'_> {
         }
     }
 
-    /// The block is complete.
     fn end_block(&mut self, at: usize, deltas: &mut Vec<Delta>) {
         let block = &mut self.blocks[at];
         if !std::mem::replace(&mut block.is_open, false) {
@@ -282,7 +269,6 @@ impl AnthropicDecoder<'_> {
         }
     }
 
-    /// The reason for the end, and the usage: of a `message_delta`, or of a whole message.
     fn read_message_end(&mut self, message: &Value, usage: &Value, deltas: &mut Vec<Delta>) {
         if let Some(reason) = non_empty_str(&message["stop_reason"]) {
             self.end_all_blocks(deltas);
@@ -299,7 +285,7 @@ const THINKING: &str = "thinking";
 const SIGNATURE: &str = "signature";
 
 impl BlockState {
-    /// The same begin again, as a duplicate event.
+    /// True for a duplicate event.
     fn is_repeated_by(&self, start: &Value) -> bool {
         let kind = start["type"].as_str();
         match &self.kind {
@@ -314,7 +300,7 @@ impl BlockState {
     }
 }
 
-/// Token counts, which later events repeat or complete.
+/// Later events repeat or complete the counts.
 #[derive(Default)]
 struct TokenCounts {
     input: Option<u64>,
@@ -324,7 +310,7 @@ struct TokenCounts {
 }
 
 impl TokenCounts {
-    /// Adds the counts of an event. They are cumulative; a server that does not know one yet sends 0.
+    /// Counts are cumulative; a server that does not know one yet sends 0.
     fn update(&mut self, usage: &Value) -> Option<Delta> {
         let mut is_known = false;
         for (count, key) in [

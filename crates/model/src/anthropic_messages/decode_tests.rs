@@ -15,7 +15,6 @@ fn ids(next: &AtomicU64) -> CallIds<'_> {
     CallIds::new("call_", next, &Request::new(Purpose::Main, "", &[]))
 }
 
-/// The deltas of these events, and the reply assembled from them.
 fn decode_all(events: &[Value]) -> (Vec<Delta>, Reply) {
     let next = AtomicU64::new(1);
     let mut decoder = AnthropicDecoder::new(MODEL, ids(&next));

@@ -21,10 +21,9 @@ use agent_protocol::Object;
 use agent_protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
 use agent_protocol::model::Request;
 
-/// The limit of an answer if none is configured and the model's is not known: the API requires one.
+/// Without a configured limit and a limit of the model: the API requires one.
 const MAX_TOKENS: u64 = 32_000;
 
-/// The request.
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
     EncodedRequest { path: super::PATH.to_owned(), body: body(request, endpoint) }
 }
@@ -60,7 +59,6 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     serde_json::to_vec(&body).expect("strings, numbers and valid JSON always serialise")
 }
 
-/// Settings of the answer: its format, and the effort.
 fn output_config(request: &Request<'_>, endpoint: &Endpoint) -> Option<Value> {
     let mut config = Object::new();
     let schema =
@@ -101,7 +99,6 @@ struct AnthropicTool<'a> {
     cache_control: Option<CacheControl>,
 }
 
-/// A message as sent.
 #[derive(Serialize)]
 struct AnthropicMessage<'a> {
     role: &'static str,
@@ -136,7 +133,6 @@ enum ContentBlock<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
-    /// A thinking block as it was received.
     #[serde(untagged)]
     Carried(&'a Object),
 }
@@ -155,13 +151,13 @@ struct ImageSourceData<'a> {
     data: String,
 }
 
-/// A breakpoint: the provider caches the request up to here.
+/// The provider caches the request up to a breakpoint.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "ephemeral")]
 struct CacheControl {}
 
 impl AnthropicRequest<'_> {
-    /// Sets at most four breakpoints, which is the limit.
+    /// Four breakpoints at most: the limit of the API.
     fn set_breakpoints(&mut self) {
         // The tools precede the system text: its breakpoints include them.
         match self.tools.last_mut() {
@@ -204,15 +200,14 @@ impl ContentBlock<'_> {
 const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
 
-/// L1 and L2, as one block each.
+/// One block for each of L1 and L2.
 fn system_blocks<'a>(request: &Request<'a>) -> Vec<ContentBlock<'a>> {
     let system = request.system;
     let (l1, l2) = system.split_at(system.floor_char_boundary(request.l1_bytes));
     [l1, l2].into_iter().filter_map(text_block).collect()
 }
 
-/// The conversation. Messages of one role are joined: all results of an answer are in one message, and before any
-/// text.
+/// Messages of one role are joined: all results of an answer are in one message, before any text.
 fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<AnthropicMessage<'a>> {
     let mut sent: Vec<AnthropicMessage<'a>> = Vec::with_capacity(request.messages.len());
     for message in request.messages {
@@ -252,7 +247,7 @@ fn blocks<'a>(
     blocks.collect()
 }
 
-/// A text; a blank one is left out, because the API rejects it.
+/// A blank text is left out: the API rejects it.
 fn text_block(text: &str) -> Option<ContentBlock<'_>> {
     (!text.trim().is_empty()).then_some(ContentBlock::Text { text, cache_control: None })
 }
@@ -293,7 +288,6 @@ fn tool_result_block<'a>(result: &'a ToolResult, request: &Request<'a>) -> Conte
     }
 }
 
-/// What the API accepts as the id of a call.
 const CALL_ID_FORMAT: CallIdFormat = CallIdFormat::Word { also: "", longest: usize::MAX };
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ fn sent(request: &Request<'_>) -> Value {
     serde_json::from_str(&encoded(request)).expect("JSON")
 }
 
-/// The messages, without breakpoints.
+/// Without breakpoints.
 fn sent_messages(request: &Request<'_>) -> Value {
     let encoded = encoded(request).replace(BREAKPOINT, "");
     serde_json::from_str::<Value>(&encoded).expect("JSON")["messages"].take()
@@ -156,7 +156,7 @@ fn breakpoints_are_at_the_layers_and_at_the_ends_of_this_and_the_previous_reques
     }];
     let no_system = Request { system: "", tools: &tools, ..request(&messages[..1]) };
     assert!(marked(&sent(&no_system)["tools"][0]));
-    // A question outside the conversation is not asked again.
+    // A request outside the conversation is not repeated.
     let aside = Request { purpose: Purpose::Reflect, ..request(&messages[..1]) };
     assert!(!encoded(&aside).contains("cache_control"));
 }

@@ -1,7 +1,7 @@
 //! Decodes answers of Gemini servers into deltas.
 //!
-//! A chunk contains whole parts. A stream has no end marker: an answer is complete when it has a finish
-//! reason. Without `alt=sse` the answer is one array of chunks.
+//! A chunk contains whole parts; without `alt=sse` the answer is one array of chunks. A stream has
+//! no end marker: an answer is complete when it has a finish reason.
 
 use serde_json::{Map, Value, json};
 
@@ -22,17 +22,13 @@ const FILTERS: [&str; 9] = [
     "IMAGE_RECITATION",
 ];
 
-/// Chunks in, deltas out.
 pub(crate) struct GeminiDecoder<'a> {
     ids: CallIds<'a>,
     /// `provider/model`.
     model: &'a str,
     n_calls: usize,
-    /// The provider's reason for the end of the answer.
     finish: Option<String>,
-    /// Its explanation.
     finish_message: Option<String>,
-    /// The request was blocked.
     blocked: bool,
 }
 
@@ -136,7 +132,7 @@ impl GeminiDecoder<'_> {
         deltas.push(self.opaque_delta(data));
     }
 
-    /// A call, which is never split.
+    /// A call is never split.
     fn decode_call(&mut self, call: &Map<String, Value>) -> Delta {
         let field = |name: &str| call.get(name).unwrap_or(&Value::Null);
         let index = self.n_calls;
@@ -158,7 +154,7 @@ impl GeminiDecoder<'_> {
     }
 }
 
-/// The tokens so far: the last count is that of the whole answer.
+/// The last count is that of the whole answer.
 fn usage(usage: &Value) -> Option<Delta> {
     let count = |name: &str| usage[name].as_u64();
     let output_tokens = match (count("candidatesTokenCount"), count("thoughtsTokenCount")) {

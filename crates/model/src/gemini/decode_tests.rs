@@ -9,7 +9,6 @@ use agent_protocol::model::{Purpose, Reply, Request};
 
 const MODEL: &str = "google/gemini-3-pro";
 
-/// The reply assembled from these texts.
 fn decode_texts(texts: &[String]) -> Result<Reply, DecodeError> {
     let next = AtomicU64::new(1);
     let request = Request::new(Purpose::Main, "", &[]);

@@ -24,7 +24,6 @@ use agent_protocol::provider::Effort;
 /// documented, and older models accept it.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The request.
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
     let path = format!("{}:streamGenerateContent?alt=sse", model_resource(&endpoint.model));
     EncodedRequest { path, body: body(request, endpoint) }
@@ -113,7 +112,6 @@ struct GenerationConfig {
     thinking_config: Option<ThinkingConfig>,
 }
 
-/// How much the model thinks, and whether it shows that.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ThinkingConfig {
@@ -128,7 +126,6 @@ struct GeminiContent<'a> {
     parts: Vec<GeminiPart<'a>>,
 }
 
-/// A part as sent.
 #[derive(Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 enum GeminiPart<'a> {
@@ -180,8 +177,7 @@ struct InlineData<'a> {
     data: String,
 }
 
-/// The schema in a form that servers accept: beside `$ref` they reject everything that does not begin with
-/// `$`.
+/// Beside `$ref`, servers reject everything that does not begin with `$`.
 fn strip_ref_siblings(mut schema: Value) -> Value {
     fn walk(schema: &mut Value) {
         match schema {
@@ -199,8 +195,8 @@ fn strip_ref_siblings(mut schema: Value) -> Value {
     schema
 }
 
-/// The conversation. Messages of one role are merged, but results are never mixed with other parts: servers
-/// compare the number of parts with that of the calls.
+/// Messages of one role are merged, but results are never mixed with other parts: servers compare
+/// the number of parts with that of the calls.
 fn contents<'a>(request: &Request<'a>, model: &str) -> Vec<GeminiContent<'a>> {
     let mut contents = Vec::with_capacity(request.messages.len());
     let mut names = HashMap::new();
@@ -246,7 +242,7 @@ fn user_parts<'a>(message: &'a Message, request: &Request<'_>) -> Vec<GeminiPart
     parts.collect()
 }
 
-/// An answer as it is sent back. Notes the names of its calls by their ids.
+/// Notes the names of the calls by their ids.
 fn answer_parts<'a>(
     message: &'a Message,
     model: &str,
@@ -280,7 +276,6 @@ fn answer_parts<'a>(
     parts
 }
 
-/// Adds what is carried to the part that it belongs to, or as a part.
 fn attach_signature<'a>(parts: &mut Vec<GeminiPart<'a>>, carried: &'a OpaqueItem) {
     let signature = non_empty_str(&carried.data[SIGNATURE]);
     if let Some(n_bytes) = carried.data[TEXT_BYTES].as_u64() {
@@ -318,7 +313,6 @@ fn sign_text<'a>(parts: &mut Vec<GeminiPart<'a>>, signature: Option<&'a str>, n_
     }
 }
 
-/// The results of the calls.
 fn result_parts<'a>(
     message: &'a Message,
     names: &HashMap<&'a str, Cow<'a, str>>,
@@ -334,7 +328,7 @@ fn result_parts<'a>(
     results.collect()
 }
 
-/// The images of the results. Only Gemini 3 accepts them inside a result.
+/// Only Gemini 3 accepts images inside a result.
 fn result_images<'a>(message: &'a Message, request: &Request<'_>) -> Vec<GeminiPart<'a>> {
     let shown = tool_results(message).flat_map(|result| &result.images);
     shown.map(|image| image_part(image, request)).collect()
@@ -347,7 +341,7 @@ fn tool_results(message: &Message) -> impl Iterator<Item = &ToolResult> {
     })
 }
 
-/// A text; an empty one is left out, because servers reject it.
+/// An empty text is left out: servers reject it.
 fn text_part(text: &str) -> Option<GeminiPart<'_>> {
     let sent = || GeminiPart::Text { text: Cow::Borrowed(text), thought_signature: None };
     (!text.is_empty()).then(sent)
@@ -362,7 +356,7 @@ fn image_part<'a>(image: &'a Image, request: &Request<'_>) -> GeminiPart<'a> {
     }
 }
 
-/// The name in a form that servers accept: it begins with a letter or an underscore.
+/// Servers require a letter or an underscore at the beginning.
 fn function_name(call: &ToolCall) -> Cow<'_, str> {
     let name = call_name(call);
     if name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {

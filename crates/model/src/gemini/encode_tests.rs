@@ -23,7 +23,6 @@ fn encoded(request: &Request<'_>) -> String {
     String::from_utf8(body(request, &endpoint())).expect("JSON is UTF-8")
 }
 
-/// The encoded conversation.
 fn sent(messages: &[Message]) -> Value {
     serde_json::from_str::<Value>(&encoded(&request(messages))).expect("JSON")["contents"].take()
 }

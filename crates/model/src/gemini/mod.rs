@@ -17,12 +17,12 @@ pub(super) use encode::encode;
 const SIGNATURE: &str = "thoughtSignature";
 const TEXT_BYTES: &str = "textBytes";
 
-/// The resource of a model; a name with a slash, as `tunedModels/mine`, is one already.
+/// A name with a slash, such as `tunedModels/mine`, is a resource already.
 fn model_resource(model: &str) -> Cow<'_, str> {
     if model.contains('/') { Cow::Borrowed(model) } else { Cow::Owned(format!("models/{model}")) }
 }
 
-/// The name of a listed model; `None`: it does not generate text.
+/// `None` if the model does not generate text.
 pub(super) fn listed_model_name(model: &Value) -> Option<&str> {
     let methods = model["supportedGenerationMethods"].as_array();
     if methods.is_some_and(|methods| !methods.iter().any(|method| method == "generateContent")) {

@@ -11,25 +11,22 @@ use agent_protocol::Object;
 use agent_protocol::model::{Delta, StopReason, Usage};
 use agent_protocol::provider::ReasoningField;
 
-/// Chunks in, deltas out.
 pub(crate) struct ChatDecoder<'a> {
     ids: CallIds<'a>,
     endpoint: &'a Endpoint,
-    /// Reasoning that the server needs back, until it is complete.
+    /// Kept until it is complete, for servers that need it back.
     reasoning: ReasoningBuffer,
     slots: Vec<CallSlot>,
-    /// The provider's reason for the end of the answer.
     finish: Option<String>,
     has_text: bool,
-    /// The model's text was a refusal.
     refused: bool,
     /// `[DONE]` was received.
     done: bool,
 }
 
-/// A call of this answer: its position is its index in the deltas.
+/// The position of a slot is the index of its call in the deltas.
 struct CallSlot {
-    /// The index and the id that the server sent, if any.
+    /// Index and id are those of the server.
     index: Option<u64>,
     id: Option<String>,
     name: Option<String>,
@@ -138,7 +135,7 @@ impl AnswerDecoder for ChatDecoder<'_> {
 }
 
 impl ChatDecoder<'_> {
-    /// A `delta` or a `message`.
+    /// `message` is a `delta` or a `message`.
     fn decode_message(&mut self, message: &Value, deltas: &mut Vec<Delta>) {
         let reasoning = non_empty_str(&message["reasoning_content"])
             .or_else(|| non_empty_str(&message["reasoning"]));
@@ -168,13 +165,11 @@ impl ChatDecoder<'_> {
         }
     }
 
-    /// The reasoning that was received, for the server.
     fn take_opaque_delta(&mut self) -> Option<Delta> {
         let data = self.reasoning.take()?;
         Some(Delta::Opaque { model: self.endpoint.id.clone(), data })
     }
 
-    /// A fragment of a call.
     fn decode_call(&mut self, call: &Value, function: &Value) -> Option<Delta> {
         let index = call["index"].as_u64();
         let id = non_empty_str(&call["id"]);
@@ -214,7 +209,6 @@ impl ChatDecoder<'_> {
 }
 
 impl CallSlot {
-    /// A fragment with this index and id may belong here: the last such slot is checked first.
     fn may_hold(&self, index: Option<u64>, id: Option<&str>) -> bool {
         match (index, id) {
             (Some(_), _) => self.index == index,
@@ -223,7 +217,6 @@ impl CallSlot {
         }
     }
 
-    /// The fragment begins another call, although its index or id matches.
     fn starts_other_call(
         &self,
         index: Option<u64>,
@@ -241,7 +234,7 @@ impl CallSlot {
     }
 }
 
-/// Reasoning in the form in which it is sent back.
+/// In the form in which it is sent back.
 #[derive(Default)]
 struct ReasoningBuffer {
     content: String,
@@ -249,7 +242,6 @@ struct ReasoningBuffer {
 }
 
 impl ReasoningBuffer {
-    /// Adds the reasoning of a message: its text, and its items.
     fn add(&mut self, back: Option<ReasoningField>, text: Option<&str>, message: &Value) {
         match back {
             None => {}
@@ -263,7 +255,7 @@ impl ReasoningBuffer {
         }
     }
 
-    /// Adds an item, or a fragment of the last one: they have the same index and type.
+    /// Fragments of an item have the same index and type.
     fn add_detail(&mut self, item: &Value) {
         let is_same = |last: &&mut Value| {
             ["type", "index"].iter().all(|key| last[*key] == item[*key]) && item["index"].is_u64()
@@ -279,7 +271,7 @@ impl ReasoningBuffer {
                 {
                     text.push_str(more);
                 }
-                (known @ Value::Null, _) => *known = value.clone(),
+                (empty @ Value::Null, _) => *empty = value.clone(),
                 _ => {}
             }
         }
@@ -294,7 +286,7 @@ impl ReasoningBuffer {
     }
 }
 
-/// Error objects of servers, including those that are sent with status 200.
+/// Some servers send error objects with status 200.
 fn is_error(chunk: &Value) -> bool {
     let named = |key: &str| chunk.get(key).is_some_and(|value| !value.is_null());
     let answered = chunk["choices"].get(0).is_some();
@@ -310,7 +302,6 @@ fn is_error(chunk: &Value) -> bool {
     }
 }
 
-/// A part of a `content` that is an array.
 fn decode_part(part: &Value) -> Option<Delta> {
     if let Some(text) = non_empty_str(&part["text"]) {
         return Some(Delta::Text(text.to_owned()));

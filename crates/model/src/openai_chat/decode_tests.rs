@@ -8,7 +8,6 @@ use super::*;
 use crate::fuzzing::decode_damaged;
 use agent_protocol::model::{Purpose, Reply, Request};
 
-/// The reply assembled from these chunks.
 fn decode(chunks: &[Value]) -> Reply {
     decode_from(&Endpoint::new("p/m", "http://h"), chunks)
 }

@@ -20,7 +20,6 @@ use agent_protocol::prompt::{Prompt, Prompts};
 use agent_protocol::provider::{Effort, EffortField, InstructionsRole, ReasoningField, TokenLimit};
 use agent_protocol::tool::ToolSpec;
 
-/// The request.
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
     EncodedRequest { path: super::PATH.to_owned(), body: body(request, endpoint) }
 }
@@ -61,7 +60,6 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     serde_json::to_vec(&body).expect("strings and numbers always serialise")
 }
 
-/// The fields for the effort.
 fn effort_fields(effort: Effort, field: Option<EffortField>) -> Object {
     let (name, value) = match (field.unwrap_or(EffortField::ReasoningEffort), effort) {
         (EffortField::Unsupported, _) => return Object::new(),
@@ -138,7 +136,6 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// A message as sent.
 #[derive(Serialize)]
 struct ChatMessage<'a> {
     role: &'static str,
@@ -146,7 +143,7 @@ struct ChatMessage<'a> {
     tool_call_id: Option<Cow<'a, str>>,
     /// Never null: servers reject that together with calls.
     content: ChatContent<'a>,
-    /// Only in answers.
+    /// Only answers have reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -221,7 +218,7 @@ fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<ChatMessage<'
     sent
 }
 
-/// Adds a message of the user, joined to one before it: strict chat templates reject two in a row.
+/// Joins the message to a user message before it: strict chat templates reject two in a row.
 fn add_user<'a>(sent: &mut Vec<ChatMessage<'a>>, message: ChatMessage<'a>, endpoint: &Endpoint) {
     match sent.last_mut() {
         Some(last) if last.role == USER => last.content.append(message.content),
@@ -235,7 +232,6 @@ fn add_user<'a>(sent: &mut Vec<ChatMessage<'a>>, message: ChatMessage<'a>, endpo
 }
 
 impl<'a> ChatContent<'a> {
-    /// Adds the content of the next message.
     fn append(&mut self, other: Self) {
         match (&mut *self, other) {
             (_, ChatContent::Text(text)) if text.is_empty() => {}
@@ -297,7 +293,7 @@ fn image_part<'a>(image: &Image, request: &Request<'_>) -> ChatPart<'a> {
     }
 }
 
-/// An answer as it is sent back; an empty one is left out, because servers reject it.
+/// An empty answer is left out: servers reject it.
 fn assistant_message<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<ChatMessage<'a>> {
     let content = joined_text(message);
     let mut sent = text_message("assistant", Cow::Borrowed(""));
@@ -333,7 +329,6 @@ fn assistant_message<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<Ch
     Some(sent)
 }
 
-/// One message for each result.
 fn result_messages<'a>(
     message: &'a Message,
     endpoint: &Endpoint,
@@ -354,8 +349,8 @@ fn result_messages<'a>(
     })
 }
 
-/// The images of the results, as one message of the user: a tool message has only text. Each follows the id of its
-/// call.
+/// One message of the user for all images: a tool message has only text. The images follow the id
+/// of their call.
 fn images_of_results<'a>(
     message: &'a Message,
     request: &Request<'_>,
@@ -377,9 +372,8 @@ fn images_of_results<'a>(
     (!parts.is_empty()).then(|| parts_message(parts))
 }
 
-/// What the server accepts as the id of a call. The length is OpenAI's limit. Kimi's own ids are as
-/// `functions.Read:0`: its chat template shows them to the model, which fails with others
-/// (github.com/vybestack/llxprt-code/issues/713).
+/// The length is OpenAI's limit. Kimi's own ids are as `functions.Read:0`: its chat template shows
+/// them to the model, which fails with others (github.com/vybestack/llxprt-code/issues/713).
 fn id_form(endpoint: &Endpoint) -> CallIdFormat {
     match endpoint.dialect.nine_character_ids {
         Some(true) => CallIdFormat::NineCharacters,
@@ -387,7 +381,6 @@ fn id_form(endpoint: &Endpoint) -> CallIdFormat {
     }
 }
 
-/// The texts of a message, as one.
 fn joined_text(message: &Message) -> Cow<'_, str> {
     let mut words = Cow::Borrowed("");
     for part in &message.parts {

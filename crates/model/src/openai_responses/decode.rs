@@ -1,9 +1,9 @@
 //! Decodes answers of Responses servers into deltas, including deviations from the standard.
 //!
-//! An answer is a list of items. A server reports each piece of it up to four times: in fragments, when the
-//! piece is complete, when its item is complete, and in the whole response at the end. Servers leave out some
-//! of these reports, so each adds what is missing. A whole response instead of a stream is decoded like the
-//! last event of a stream.
+//! An answer is a list of items, and a server reports each piece of it up to four times: in
+//! fragments, when the piece is complete, when its item is complete, and in the whole response at
+//! the end. Servers leave out some of these reports, so each adds what is missing; a whole response
+//! instead of a stream is decoded like the last event of a stream.
 
 use serde_json::{Value, json};
 
@@ -11,45 +11,36 @@ use super::SEPARATOR;
 use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
 use agent_protocol::model::{Delta, StopReason, Usage};
 
-/// Events in, deltas out.
 pub(crate) struct ResponsesDecoder<'a> {
     /// `provider/model`.
     model: &'a str,
     ids: CallIds<'a>,
     items: Vec<ItemState>,
     n_calls: usize,
-    /// The item of the last text, and of the last reasoning.
     last_text: Option<usize>,
     last_thought: Option<usize>,
-    /// The model's text was a refusal.
     refused: bool,
-    /// A call was cut off.
     is_truncated: bool,
     end: Option<ResponseEnd>,
     /// `[DONE]` was received.
     done: bool,
 }
 
-/// How the response ended.
 enum ResponseEnd {
     Complete,
-    /// At a limit of tokens.
     Truncated,
     /// By a content filter.
     Filtered,
-    /// With another status.
     Other(String),
 }
 
-/// An item of the answer.
 struct ItemState {
     kind: ItemKind,
     ids: ItemIds,
-    /// The index in the deltas, for a call.
+    /// Index in the deltas, for a call.
     call: usize,
-    /// The call got its id.
     has_id: bool,
-    /// The text, the reasoning or the arguments so far.
+    /// Text, reasoning or arguments so far.
     received: String,
     is_complete: bool,
 }
@@ -61,8 +52,7 @@ enum ItemKind {
     Call,
 }
 
-/// What the server calls an item, as far as it does. Some servers change the id from event to event, others
-/// send a constant index.
+/// Some servers change the id from event to event, others send a constant index.
 #[derive(Clone, Default)]
 struct ItemIds {
     index: Option<u64>,
@@ -71,13 +61,11 @@ struct ItemIds {
 }
 
 impl ItemIds {
-    /// Of the item that an event of a stream belongs to.
     fn from_event(event: &Value) -> Self {
         let id = non_empty_str(&event["item_id"]).map(ToOwned::to_owned);
         Self { index: event["output_index"].as_u64(), id, call_id: None }
     }
 
-    /// Of an item that is reported as a whole.
     fn from_item(item: &Value, index: Option<u64>) -> Self {
         let text = |key: &str| non_empty_str(&item[key]).map(ToOwned::to_owned);
         Self { index, id: text("id"), call_id: text("call_id") }
@@ -196,7 +184,7 @@ impl ResponsesDecoder<'_> {
         Ok(())
     }
 
-    /// A fragment of a text, or the complete text, which counts only if no fragments were received.
+    /// A complete text counts only if no fragments were received.
     fn decode_text(
         &mut self,
         kind: ItemKind,
@@ -211,7 +199,6 @@ impl ResponsesDecoder<'_> {
         }
     }
 
-    /// The response as a whole: at the end of a stream, or instead of one.
     fn decode_response(
         &mut self,
         kind: &str,
@@ -273,7 +260,6 @@ impl ResponsesDecoder<'_> {
         Ok(())
     }
 
-    /// An item as a whole: at its beginning, or when it is complete.
     fn decode_item(
         &mut self,
         item: &Value,
@@ -330,7 +316,7 @@ impl ResponsesDecoder<'_> {
         Ok(())
     }
 
-    /// The item is complete: emits what the server needs back, in its position.
+    /// Emits what the server needs back, in its position.
     fn complete_item(&mut self, at: usize, item: &Value, deltas: &mut Vec<Delta>) {
         let is_last = at + 1 == self.items.len();
         let was_complete = std::mem::replace(&mut self.items[at].is_complete, true);
@@ -356,13 +342,12 @@ impl ResponsesDecoder<'_> {
         deltas.push(Delta::Opaque { model: self.model.to_owned(), data });
     }
 
-    /// The item with these names; a new one if none is known.
     fn find_or_add_item(&mut self, kind: ItemKind, names: ItemIds) -> usize {
         if let Some(at) = self.find_item(kind, &names) {
-            let known = &mut self.items[at].ids;
-            known.index = known.index.or(names.index);
-            known.id = known.id.take().or(names.id);
-            known.call_id = known.call_id.take().or(names.call_id);
+            let ids = &mut self.items[at].ids;
+            ids.index = ids.index.or(names.index);
+            ids.id = ids.id.take().or(names.id);
+            ids.call_id = ids.call_id.take().or(names.call_id);
             return at;
         }
         self.items.push(ItemState {
@@ -404,7 +389,6 @@ impl ResponsesDecoder<'_> {
             })
     }
 
-    /// The next fragment of an item.
     fn append_fragment(&mut self, at: usize, fragment: &str, deltas: &mut Vec<Delta>) {
         let item = &mut self.items[at];
         if fragment.is_empty() || (item.is_complete && item.kind != ItemKind::Call) {
@@ -427,8 +411,7 @@ impl ResponsesDecoder<'_> {
         });
     }
 
-    /// The complete arguments of a call. Others than the fragments were wrong or lost ones: the answer is not
-    /// carried out.
+    /// Fails if the complete arguments differ from the fragments: a fragment was wrong or lost.
     fn complete_arguments(
         &mut self,
         at: usize,
@@ -447,7 +430,6 @@ impl ResponsesDecoder<'_> {
         Err(DecodeError::Malformed(whole.to_owned()))
     }
 
-    /// Emits the id and the name of a call, as far as they are new.
     fn emit_call_start(
         &mut self,
         at: usize,
@@ -474,7 +456,7 @@ fn item_kind(item: &Value) -> Option<ItemKind> {
     }
 }
 
-/// Error objects of servers: an event, or a document. The error of a response is read with it.
+/// `event` is an event or a document. The error of a response is read with the response.
 fn is_error(event: &Value) -> bool {
     let named = |key: &str| event.get(key).is_some_and(|value| !value.is_null() && value != false);
     match event {

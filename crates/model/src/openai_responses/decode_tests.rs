@@ -7,7 +7,6 @@ use crate::fuzzing::decode_damaged;
 use agent_protocol::message::{Part, answer_parts};
 use agent_protocol::model::{Purpose, Reply, Request};
 
-/// The reply assembled from these events.
 fn try_decode(events: &[Value]) -> Result<Reply, DecodeError> {
     let request = Request::new(Purpose::Main, "", &[]);
     let next = AtomicU64::new(1);

@@ -16,10 +16,8 @@ use crate::wire_format::{
 use agent_protocol::message::{Image, Message, Part, Role, ToolResult};
 use agent_protocol::model::Request;
 
-/// What the API accepts as the id of a call.
 const CALL_ID_FORMAT: CallIdFormat = CallIdFormat::Word { also: "", longest: 64 };
 
-/// The request.
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
     let has_schemas = endpoint.dialect.structured_outputs != Some(false);
     let is_serial = endpoint.dialect.parallel_calls == Some(false);
@@ -75,8 +73,8 @@ struct ResponsesRequest<'a> {
     input: Vec<InputItem<'a>>,
 }
 
-/// An item as sent. Messages and calls have no ids: the server would look for the items that it generated
-/// together with them.
+/// Messages and calls have no ids: the server would look for the items that it generated together
+/// with them.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum InputItem<'a> {
@@ -126,7 +124,7 @@ fn input_items<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<InputItem<
     items
 }
 
-/// A message of the user; an empty one is left out, because servers reject it.
+/// An empty message is left out: servers reject it.
 fn user_item<'a>(message: &'a Message, request: &Request<'a>) -> Option<InputItem<'a>> {
     let content = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } if text.is_empty() => None,
@@ -138,7 +136,7 @@ fn user_item<'a>(message: &'a Message, request: &Request<'a>) -> Option<InputIte
     (!content.is_empty()).then_some(InputItem::Message { role: "user", content, phase: None })
 }
 
-/// The items of an answer, in the order in which they were received.
+/// In the order in which the items were received.
 fn push_answer_items<'a>(
     message: &'a Message,
     endpoint: &Endpoint,

@@ -12,7 +12,6 @@ fn encoded(request: &Request<'_>) -> String {
     String::from_utf8(body).expect("JSON is UTF-8")
 }
 
-/// The items that these messages are sent as.
 fn items(messages: &[Message]) -> Value {
     serde_json::from_str::<Value>(&encoded(&request(messages))).expect("JSON")["input"].take()
 }
@@ -131,7 +130,7 @@ fn messages_of_one_answer_stay_apart() {
     };
     let expected = json!([message("look", "commentary"), message("done", "final_answer")]);
     assert_eq!(items(&[assistant(parts)]), expected);
-    // It belongs to an answer without text, not to the message before.
+    // The phase belongs to an answer without text, not to the message before.
     let question = Message::text(Role::User, "x");
     let items = items(&[question, assistant(vec![phase("commentary"), call("Read", "{}")])]);
     assert_eq!(items[0].get("phase"), None);

@@ -1,6 +1,5 @@
 //! Faults that a script can simulate.
 
-/// The fault of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     BrokenJson,
@@ -53,7 +52,6 @@ impl Fault {
         })
     }
 
-    /// It replaces the answer.
     pub(super) fn replaces_answer(self) -> bool {
         matches!(self, Self::Empty | Self::Unauthorized | Self::Overflow)
     }

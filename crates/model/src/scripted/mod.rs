@@ -1,7 +1,7 @@
 //! A model that reads its answers from a script: for tests, demonstrations and bug reports, without a key or
 //! network. `docs/SCRIPTED_MODEL.md` describes the format.
 //!
-//! Its only state is which turns were used, while the process runs.
+//! The only state is how often each turn was used, while the process runs.
 
 mod fault;
 mod parse;
@@ -31,22 +31,20 @@ pub struct ScriptedModel {
     id: String,
     source: String,
     script: Script,
-    /// How often each turn was used.
+    /// Number of uses of each turn.
     used: Mutex<Vec<u32>>,
     next_id: AtomicU64,
 }
 
-/// One answer.
 #[derive(Debug)]
 struct ScriptTurn {
-    /// The line where it begins.
     line: usize,
     purpose: Purpose,
     /// Patterns that the request must match for the turn to be used.
     when: Vec<Regex>,
     /// Patterns that the last results must match; otherwise the script fails.
     expect: Vec<Regex>,
-    /// How often it may be used.
+    /// Maximum number of uses.
     times: u32,
     reasoning: Option<String>,
     text: Option<Template>,
@@ -62,7 +60,6 @@ struct ScriptCall {
     arguments: Template,
 }
 
-/// The next step of an answer.
 enum AnswerStep {
     Pause(Duration),
     Emit(Delta),
@@ -71,7 +68,7 @@ enum AnswerStep {
 }
 
 impl ScriptedModel {
-    /// The script in `text`; `source` is its name in messages, usually its path.
+    /// Parses the script in `text`; `source` is its name in messages, usually its path.
     pub fn parse(source: &str, text: &str) -> Result<Self, ModelError> {
         let script = parse::parse(text).map_err(|(line, wrong)| {
             ModelError::new(ModelErrorKind::Configuration, format!("{source}:{line}: {wrong}"))
@@ -85,7 +82,6 @@ impl ScriptedModel {
         })
     }
 
-    /// The steps of the next answer to this request.
     fn answer_steps(&self, request: &Request<'_>) -> VecDeque<AnswerStep> {
         let sent = request_text(request);
         let steps = self.take_turn(request.purpose, &sent).and_then(|turn| {
@@ -126,7 +122,6 @@ impl ScriptedModel {
         })
     }
 
-    /// The values for the turn's templates, if its expectations hold.
     fn template_values(
         &self,
         turn: &ScriptTurn,
@@ -261,7 +256,7 @@ impl ScriptedModel {
             .collect()
     }
 
-    /// An id that no call of the conversation has, including calls of earlier processes.
+    /// New also among the calls of earlier processes.
     fn new_call_id(&self, request: &Request<'_>) -> String {
         let is_taken = |id: &str| {
             let parts = request.messages.iter().flat_map(|message| &message.parts);
@@ -320,7 +315,6 @@ impl Model for ScriptedModel {
 }
 
 impl AnswerStep {
-    /// Size of its texts.
     fn bytes(&self) -> usize {
         match self {
             Self::Emit(Delta::Text(text) | Delta::Reasoning(text)) => text.len(),
@@ -349,7 +343,7 @@ fn last_results<'a>(request: &Request<'a>) -> Vec<&'a str> {
     results.collect()
 }
 
-/// The request as text, which `when` is matched against.
+/// `when` is matched against this text.
 fn request_text(request: &Request<'_>) -> String {
     let mut sent = request.system.to_owned();
     for part in request.messages.iter().flat_map(|message| &message.parts) {
@@ -364,7 +358,6 @@ fn request_text(request: &Request<'_>) -> String {
     sent
 }
 
-/// An estimate of tokens.
 fn estimate_tokens(n_bytes: usize) -> u64 {
     u64::try_from(n_bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }

@@ -9,7 +9,7 @@ use super::template::Template;
 use super::{Script, ScriptCall, ScriptTurn};
 use agent_protocol::model::{Purpose, Usage};
 
-/// The error, and its line.
+/// Line and message.
 pub(super) type LineError = (usize, String);
 
 const PURPOSES: [Purpose; 7] = [
@@ -22,7 +22,6 @@ const PURPOSES: [Purpose; 7] = [
     Purpose::Agent,
 ];
 
-/// The turns of the script, in its order.
 pub(super) fn parse(text: &str) -> Result<Script, LineError> {
     let mut turns = Vec::new();
     let mut draft = TurnDraft::default();
@@ -43,10 +42,9 @@ pub(super) fn parse(text: &str) -> Result<Script, LineError> {
     Ok(turns)
 }
 
-/// A turn that is being parsed.
 #[derive(Default)]
 struct TurnDraft {
-    /// Its first line with content; 0: none yet.
+    /// First line with content; 0 if there is none yet.
     line: usize,
     purpose: Option<Purpose>,
     when: Vec<Regex>,
@@ -64,7 +62,7 @@ struct TurnDraft {
 }
 
 impl TurnDraft {
-    /// A line `word: value`.
+    /// The line is `word: value`.
     fn parse_line(&mut self, number: usize, line: &str) -> Result<(), String> {
         const WORDS: &str = "text, call, expect, when, times, for, usage, pause, reasoning, fault";
         let (word, value) = line.split_once(':').ok_or_else(|| {
@@ -100,7 +98,6 @@ impl TurnDraft {
         Ok(())
     }
 
-    /// An indented line.
     fn continue_call(&mut self, line: &str) -> Result<(), String> {
         match self.calls.last_mut() {
             Some((_, _, json)) if self.in_call => {

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-/// A text with placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Template {
     pieces: Vec<TemplatePiece>,
@@ -16,12 +15,10 @@ enum TemplatePiece {
     Match(usize),
 }
 
-/// The values of the placeholders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TemplateValues {
-    /// The texts of the last results.
     pub(super) last: String,
-    /// The groups of the turn's `expect`, the first one at 0.
+    /// Groups of the turn's `expect`, the first one at 0.
     pub(super) groups: Vec<String>,
 }
 
@@ -69,7 +66,6 @@ impl Template {
         Ok(Self { pieces })
     }
 
-    /// The highest group that is used.
     pub(super) fn max_group(&self) -> usize {
         let group = |piece: &TemplatePiece| match piece {
             TemplatePiece::Match(group) => *group,
@@ -78,13 +74,11 @@ impl Template {
         self.pieces.iter().map(group).max().unwrap_or_default()
     }
 
-    /// The text with its placeholders replaced.
     pub(super) fn render_text(&self, filling: &TemplateValues) -> String {
         self.pieces.iter().map(|piece| piece.fill(filling)).collect()
     }
 
-    /// The JSON text with its placeholders replaced: inside a string the values are escaped, elsewhere they
-    /// are not.
+    /// Inside a string the values are escaped, elsewhere they are not.
     pub(super) fn render_json(&self, filling: &TemplateValues) -> String {
         let mut json = String::new();
         let mut in_string = false;
@@ -105,7 +99,7 @@ impl Template {
         json
     }
 
-    /// Whether it is JSON after replacement (a digit is valid everywhere).
+    /// Each placeholder counts as a digit, which is valid everywhere.
     pub(super) fn check_json(&self) -> Result<(), String> {
         let filling =
             TemplateValues { last: "0".to_owned(), groups: vec!["0".to_owned(); self.max_group()] };
@@ -125,7 +119,7 @@ impl TemplatePiece {
     }
 }
 
-/// Whether a JSON string is open at the end of `text`, if one was (or not) at its beginning.
+/// `in_string`: a string is open at the beginning.
 fn ends_in_string(text: &str, mut in_string: bool) -> bool {
     let mut escaped = false;
     for letter in text.chars() {

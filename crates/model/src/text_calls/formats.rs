@@ -1,4 +1,5 @@
-//! The formats of calls in a text, each without its marker. An empty list: the text has not this format.
+//! The formats of calls in a text, each without its marker. An empty list: the text does not have
+//! the format.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +9,6 @@ use agent_protocol::Object;
 use agent_protocol::json_repair::repair_json;
 use agent_protocol::tool::ToolSpec;
 
-/// A call as JSON.
 #[derive(Deserialize)]
 struct JsonCall {
     name: String,
@@ -33,7 +33,7 @@ impl JsonCall {
     }
 }
 
-/// The calls in a JSON text: one object, an array, or several values.
+/// One object, an array, or several values.
 pub(super) fn json_calls(text: &str) -> Vec<Segment> {
     let calls = match parse_objects(text) {
         Some(calls) => calls.into_iter().map(JsonCall::into_segment).collect::<Option<Vec<_>>>(),
@@ -42,7 +42,8 @@ pub(super) fn json_calls(text: &str) -> Vec<Segment> {
     calls.unwrap_or_default()
 }
 
-/// The calls in a JSON text that could also be an example: it is nothing else, names tools, and has arguments.
+/// The text could also be an example: it counts only if it is nothing else, names tools, and has
+/// arguments.
 pub(super) fn calls_to_known_tools(text: &str, tools: &[ToolSpec]) -> Vec<Segment> {
     let has_arguments =
         parse_objects(text).is_none_or(|calls| calls.iter().all(|call| call.arguments.is_some()));
@@ -62,8 +63,8 @@ fn parse_objects(text: &str) -> Option<Vec<JsonCall>> {
     values.map(JsonCall::from_value).collect()
 }
 
-/// One call whose arguments have mistakes that can be repaired. They are returned as they are: whoever makes
-/// the call repairs them and says so.
+/// Arguments with repairable mistakes are returned as they are: the caller repairs them and says
+/// so.
 fn repairable_call(text: &str) -> Option<Segment> {
     let call = JsonCall::from_value(repair_json(text)?.into())?;
     let expected = call.arguments?;
@@ -113,7 +114,7 @@ pub(super) fn xml_calls(text: &str, tools: &[ToolSpec]) -> Vec<Segment> {
     calls
 }
 
-/// The first call, and the text after it. Only the schema tells whether a value is text or JSON.
+/// Returns the text after the call, too. Only the schema tells whether a value is text or JSON.
 fn xml_call<'a>(text: &'a str, tools: &[ToolSpec]) -> Option<(Segment, &'a str)> {
     let (name, mut rest) = text.strip_prefix("<function=")?.split_once('>')?;
     let name = name.trim();

@@ -8,11 +8,10 @@
 //! | `<\|python_tag\|>{"name": …, "parameters": …}` | Llama |
 //! | a fenced block, or the whole answer, that is such an object with the name of a tool | any |
 //!
-//! A marker begins a call only at the beginning of a line, outside code blocks, and only if its format follows;
-//! otherwise it is text. Text is held back only while it may belong to a call.
-//!
-//! `<tool_response>` at the beginning of a line is a result that the model invented: it and everything after
-//! it in the text is dropped, and no call in it is made.
+//! A marker begins a call only at the beginning of a line, outside code blocks, and only if its
+//! format follows; text is held back only while it may belong to a call. `<tool_response>` at the
+//! beginning of a line is a result that the model invented: it and everything after it in the text
+//! is dropped, and no call in it is made.
 
 mod formats;
 mod reader;
@@ -30,15 +29,14 @@ use agent_protocol::tool::ToolSpec;
 /// Calls in the text have indexes from here on; those that the server understood are below.
 const FIRST_TEXT_CALL_INDEX: usize = 1 << 16;
 
-/// Also makes the calls in the text of an answer. They follow at the end of the answer: a server may report a
-/// call and also leave it in the text, in either order, and such a call is made once.
+/// Calls in the text follow at the end of the answer: a server may report a call and also leave it
+/// in the text, in either order, and such a call is made once.
 pub(super) struct TextCallDecoder<'a> {
     inner: Box<dyn AnswerDecoder + 'a>,
     reader: TextCallReader<'a>,
     ids: CallIds<'a>,
-    /// The calls in the text.
     calls: Vec<ToolCall>,
-    /// The calls that the server reported.
+    /// By the server.
     reported: Reply,
 }
 
@@ -52,7 +50,7 @@ impl<'a> TextCallDecoder<'a> {
         Self { inner, reader, ids, calls: Vec::new(), reported: Reply::default() }
     }
 
-    /// Returns the texts and keeps the calls.
+    /// Appends texts to `deltas`, and keeps calls for the end.
     fn collect_segments(&mut self, found: Vec<Segment>, deltas: &mut Vec<Delta>) {
         for found in found {
             match found {
@@ -119,7 +117,7 @@ impl AnswerDecoder for TextCallDecoder<'_> {
     }
 }
 
-/// The same tool with the same arguments, however these are written.
+/// However the arguments are written.
 fn is_same_call(a: &ToolCall, b: &ToolCall) -> bool {
     let arguments = |call| serde_json::from_str::<Value>(&call_arguments(call)).ok();
     a.name == b.name && arguments(a) == arguments(b)

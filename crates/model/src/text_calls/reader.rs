@@ -14,7 +14,6 @@ const TOOL_RESPONSE: &str = "<tool_response>";
 /// The name of a call whose text cannot be parsed: no tool has it, so the model receives an error.
 pub(super) const UNREADABLE_CALL_NAME: &str = "tool_call";
 
-/// A part of the answer.
 #[derive(Debug, PartialEq)]
 pub(super) enum Segment {
     Text(String),
@@ -25,16 +24,15 @@ pub(super) enum Segment {
     },
 }
 
-/// Text in, text and calls out.
 pub(super) struct TextCallReader<'a> {
     tools: &'a [ToolSpec],
-    /// Text that is not decided yet.
+    /// Text that is not classified yet.
     buffer: String,
-    /// Where `held` begins.
+    /// Where `buffer` begins.
     state: ReaderState,
-    /// The number of backticks that end the code block around `held`; 0: it is in none.
+    /// Backticks that end the code block around `buffer`; 0 outside of a block.
     fence: usize,
-    /// Something other than white space was found.
+    /// Text other than white space was received.
     has_begun: bool,
 }
 
@@ -44,7 +42,6 @@ enum ReaderState {
     LineStart,
     /// Further in a line: its rest is text.
     InLine,
-    /// At the marker of a call.
     Call(CallMarker),
     /// After a result that the model invented: the rest is dropped.
     AfterResponse,
@@ -61,19 +58,19 @@ enum CallMarker {
     Whole,
 }
 
-/// What begins at the first character of a line that is not white space.
+/// The kinds of the first character of a line that is not white space.
 #[derive(Debug, PartialEq)]
 enum LineKind {
     Text,
     Call(CallMarker),
-    /// A code block without calls begins: its number of backticks.
+    /// A block without calls begins, with this number of backticks.
     Code(usize),
     EndOfCode,
     Response,
 }
 
 impl CallMarker {
-    /// Where a call with this marker, which begins the text, ends; `None`: with the answer, as far as is known.
+    /// The call begins the text. `None` if it ends with the answer, as far as is known.
     fn end(self, text: &str) -> Option<usize> {
         let after = |end: &str| Some(text.find(end)? + end.len());
         match self {
@@ -91,7 +88,6 @@ impl CallMarker {
 }
 
 impl<'a> TextCallReader<'a> {
-    /// For a request with these tools.
     pub(super) fn new(tools: &'a [ToolSpec]) -> Self {
         Self {
             tools,
@@ -102,7 +98,6 @@ impl<'a> TextCallReader<'a> {
         }
     }
 
-    /// Takes the next text of the answer.
     pub(super) fn push(&mut self, text: &str) -> Vec<Segment> {
         self.buffer.push_str(text);
         let mut found = Vec::new();
@@ -110,7 +105,6 @@ impl<'a> TextCallReader<'a> {
         found
     }
 
-    /// The end of the answer: what is held back is decided.
     pub(super) fn finish(&mut self) -> Vec<Segment> {
         let mut found = Vec::new();
         match self.state {
@@ -123,7 +117,7 @@ impl<'a> TextCallReader<'a> {
         found
     }
 
-    /// Decides about a part of the text; false: more of it is needed.
+    /// Returns false if more text is needed.
     fn decide_next(&mut self, found: &mut Vec<Segment>) -> bool {
         match self.state {
             ReaderState::AfterResponse => {
@@ -161,7 +155,7 @@ impl<'a> TextCallReader<'a> {
         }
     }
 
-    /// What begins with this text; `None`: more of it is needed.
+    /// `None` if more text is needed.
     fn classify_line(&self, line: &str) -> Option<LineKind> {
         if self.fence > 0 {
             let (ticks, after) = backticks(line);
@@ -221,7 +215,6 @@ impl<'a> TextCallReader<'a> {
         }
     }
 
-    /// The first `end` bytes are in the format of this marker.
     fn emit_calls(&mut self, marker: CallMarker, end: usize, found: &mut Vec<Segment>) {
         self.state = ReaderState::LineStart;
         let text = &self.buffer[..end];
@@ -262,7 +255,7 @@ impl<'a> TextCallReader<'a> {
     }
 }
 
-/// What `then` finds after this word; without the word it is text.
+/// Applies `then` to the text after the word; without the word the line is text.
 fn match_prefix(
     text: &str,
     word: &str,
@@ -275,19 +268,19 @@ fn match_prefix(
     }
 }
 
-/// What a line is if at most one of these is not text.
+/// At most one of the candidates is not text.
 fn first_candidate<const N: usize>(mut lines: [Option<LineKind>; N]) -> Option<LineKind> {
     let at = lines.iter().position(|line| *line != Some(LineKind::Text)).unwrap_or_default();
     lines[at].take()
 }
 
-/// The number of backticks at the beginning, and the text after them.
+/// Number of backticks at the beginning, and the text after them.
 fn backticks(text: &str) -> (usize, &str) {
     let after = text.trim_start_matches('`');
     (text.len() - after.len(), after)
 }
 
-/// What begins with these backticks. Only a code block of JSON may be a call.
+/// Only a code block of JSON may be a call.
 fn classify_code_block(line: &str) -> Option<LineKind> {
     let (ticks, after) = backticks(line);
     if after.is_empty() {
@@ -303,7 +296,7 @@ fn classify_code_block(line: &str) -> Option<LineKind> {
     }
 }
 
-/// Where the last line of this code block begins.
+/// Start of the last line of the code block.
 fn end_of_code(text: &str, ticks: usize) -> Option<usize> {
     let mut at = text.find('\n')? + 1;
     for line in text[at..].split_inclusive('\n') {
@@ -316,19 +309,18 @@ fn end_of_code(text: &str, ticks: usize) -> Option<usize> {
     None
 }
 
-/// The text in a code block.
 fn code_in(text: &str, ticks: usize) -> &str {
     let begin = text.find('\n').map_or(text.len(), |at| at + 1);
     &text[begin..end_of_code(text, ticks).unwrap_or(text.len())]
 }
 
-/// Where the model invents a result.
+/// Start of a result that the model invented.
 fn find_invented_response(text: &str) -> Option<usize> {
     let is_at_line_start = |at: usize| text[..at].trim_end_matches([' ', '\t']).ends_with('\n');
     text.match_indices(TOOL_RESPONSE).map(|(at, _)| at).find(|&at| is_at_line_start(at))
 }
 
-/// After a marker, a text that is no call is an unreadable one.
+/// After a marker, text without calls is an unreadable call.
 fn or_unreadable(calls: Vec<Segment>, body: &str) -> Vec<Segment> {
     if !calls.is_empty() {
         return calls;

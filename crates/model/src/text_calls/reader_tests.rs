@@ -18,7 +18,7 @@ fn tools() -> [ToolSpec; 2] {
     })
 }
 
-/// What is found in this answer, with adjacent texts joined; `size` bytes or more are pushed at once.
+/// Adjacent texts are joined; `size` bytes or more are pushed at once.
 fn found(answer: &str, size: usize) -> Vec<Segment> {
     let tools = tools();
     let mut reader = TextCallReader::new(&tools);

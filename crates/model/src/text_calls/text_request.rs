@@ -7,8 +7,8 @@ use agent_protocol::message::{Message, Part, Role};
 use agent_protocol::model::Request;
 use agent_protocol::prompt::fill;
 
-/// The instructions and the conversation for a server without function calling: the tools are described, and
-/// calls and results are text. `tools_in_text` is the prompt with this name.
+/// Describes the tools in the system text; calls and results are text. `tools_in_text` is the
+/// prompt with this name.
 pub(in super::super) fn render_as_text(
     request: &Request<'_>,
     tools_in_text: &str,
@@ -26,7 +26,6 @@ pub(in super::super) fn render_as_text(
     (system, request.messages.iter().map(message_as_text).collect())
 }
 
-/// The message with its calls and results as text.
 fn message_as_text(message: &Message) -> Message {
     let role = match message.role {
         Role::Tool => Role::User,

@@ -1,42 +1,33 @@
-//! Lists every command that a line may run: its simple commands, and those run by `env`, `xargs`, `sh -c`,
-//! `find -exec` and so on.
+//! Lists every command that a line may run: its simple commands, and those run by `env`, `xargs`,
+//! `sh -c`, `find -exec` and so on.
 
 use super::table::{Wrapper, table};
 use crate::shell::{
     Redirect, RedirectKind, Script, SimpleCommand, Word, WordKind, directory, is_assignment,
 };
 
-/// Maximal nesting of commands that run commands.
 const MAX_DEPTH: usize = 8;
-/// Maximal number of commands of a line.
 const MAX_COMMANDS: usize = 10_000;
 
-/// A command that may run.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about its surroundings")]
 pub(in super::super) struct Command {
-    /// Its program as written.
     program: String,
-    /// The bare name of its program and its arguments.
+    /// The first one is the bare name of the program.
     pub(in super::super) words: Vec<Word>,
     pub(in super::super) assignments: Vec<Word>,
     redirects: Vec<Redirect>,
-    /// Its standard input is a pipe, a file or a text.
     pub(in super::super) has_input: bool,
     pub(super) writes_pipe: bool,
-    /// `timeout` ends it.
     pub(super) has_timeout: bool,
-    /// The directory in which it runs, if known.
+    /// `None`: not known.
     pub(in super::super) directory: Option<String>,
-    /// The index of its simple command in the script.
     pub(in super::super) simple_index: usize,
-    /// It only runs the command after it.
     pub(in super::super) is_wrapper: bool,
-    /// The indexes of its operands in `words`.
+    /// Indexes into `words`.
     operands: Vec<usize>,
 }
 
-/// All commands of a line.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Commands {
     pub(in super::super) all: Vec<Command>,
@@ -47,14 +38,12 @@ pub(in super::super) struct Commands {
 }
 
 impl Commands {
-    /// The commands of a script.
     pub(in super::super) fn from_script(script: &Script) -> Self {
         let mut commands = Self { is_fully_parsed: true, ..Self::default() };
         commands.add_script(script, None, MAX_DEPTH);
         commands
     }
 
-    /// Adds the commands of a script that `by` may run.
     fn add_script(&mut self, script: &Script, by: Option<&Command>, depth: usize) {
         self.is_fully_parsed &= script.is_fully_parsed;
         self.is_too_long |= script.is_too_long;
@@ -90,11 +79,10 @@ impl Commands {
             Some(place) => self.add_executed_text(&command, wrapper, place, depth),
             None => self.add_wrapped_command(&command, wrapper, depth),
         };
-        // A name that `uv run` or `npm exec` resolves may be the project's own program.
+        // A name that `uv run` or `npm exec` resolves may be a program of the project.
         self.all[at].is_wrapper = is_followed && wrapper.n_words(&command) == 0;
     }
 
-    /// The command in the arguments of a wrapper.
     fn add_wrapped_command(&mut self, command: &Command, wrapper: &Wrapper, depth: usize) -> bool {
         let start = wrapper.command_at(command);
         let mut words = command.words[start.min(command.words.len())..].to_vec();
@@ -111,7 +99,7 @@ impl Commands {
         }
         let own = &command.words[1..start.min(command.words.len())];
         let mut directory = command.directory.clone();
-        // The last one counts, relative to where the wrapper runs.
+        // The last option counts, relative to where the wrapper runs.
         let is_moved =
             |at: &usize| wrapper.directory.iter().any(|it| may_be_option(&own[*at].text, it));
         if let Some(at) = (0..own.len()).rfind(is_moved) {
@@ -130,7 +118,6 @@ impl Commands {
         true
     }
 
-    /// The text that a shell, `eval` or the like executes.
     fn add_executed_text(
         &mut self,
         command: &Command,
@@ -177,7 +164,7 @@ impl Commands {
         }
     }
 
-    /// The command that `find -exec … ;` or `fd -x …` runs.
+    /// For `find -exec … ;` and `fd -x …`.
     fn add_find_commands(&mut self, command: &Command, depth: usize) {
         let is_find = command.name() == "find";
         let runs = |word: &Word| match word.text.as_str() {
@@ -208,7 +195,7 @@ impl Commands {
     }
 }
 
-/// The value of the option that these words begin with: the next word, or the rest of its own (`-Cweb`, `--chdir=web`).
+/// The value is the next word, or the rest of the first (`-Cweb`, `--chdir=web`).
 pub(super) fn option_value(words: &[Word], option: &str) -> Option<Word> {
     let (first, others) = words.split_first()?;
     match first.text.strip_prefix(option)? {
@@ -220,7 +207,6 @@ pub(super) fn option_value(words: &[Word], option: &str) -> Option<Word> {
     }
 }
 
-/// The word may be this option, also abbreviated or behind others (`-iC`).
 fn may_be_option(word: &str, option: &str) -> bool {
     match (word.strip_prefix("--"), option.strip_prefix("--")) {
         (Some(word), Some(long)) => {
@@ -233,7 +219,6 @@ fn may_be_option(word: &str, option: &str) -> bool {
 }
 
 impl Wrapper {
-    /// The index where the command begins: after the wrapper's options, their values and its own operands.
     fn command_at(&self, command: &Command) -> usize {
         let n_own = self.operands + self.n_words(command);
         let mut n_operands = 0;
@@ -274,7 +259,6 @@ impl Command {
         }
     }
 
-    /// Removes the path from the program's name, and finds the operands.
     fn normalise(&mut self) {
         let Some(program) = self.words.first_mut() else { return };
         self.program.clone_from(&program.text);
@@ -312,12 +296,12 @@ impl Command {
         }
     }
 
-    /// The bare name of the program; empty if it is not known.
+    /// Empty if the name is not known.
     pub(in super::super) fn name(&self) -> &str {
         self.words.first().and_then(Word::literal_text).unwrap_or_default()
     }
 
-    /// The name of its program and its first word that is not an option, if they are literal: `cargo test`.
+    /// For example `cargo test`; `None` if the words are not literal.
     pub(in super::super) fn program_and_operand(&self) -> Option<String> {
         let name = self.words.first()?.literal_text().filter(|name| !name.is_empty())?;
         let mut arguments = self.arguments().iter().map_while(Word::literal_text);
@@ -325,7 +309,6 @@ impl Command {
         Some(first.map_or_else(|| name.to_owned(), |first| format!("{name} {first}")))
     }
 
-    /// Its assignments and words as written.
     pub(in super::super) fn source_words(&self) -> Vec<String> {
         let assignments = self.assignments.iter().map(|word| word.text.clone());
         let program = self.words.first().map(|_| self.program.clone());
@@ -333,7 +316,7 @@ impl Command {
         assignments.chain(program).chain(arguments).collect()
     }
 
-    /// For each word, whether a rule that denies or asks may skip it: an option, or the value of one.
+    /// Whether a rule that denies or asks may skip the word: an option, or the value of one.
     pub(in super::super) fn is_option_at(&self, at: usize) -> bool {
         at > 0 && !self.operands.contains(&at)
     }
@@ -342,12 +325,11 @@ impl Command {
         self.words.get(1..).unwrap_or_default()
     }
 
-    /// The arguments that are neither options nor their values.
     pub(in super::super) fn operands(&self) -> impl ExactSizeIterator<Item = &Word> {
         self.operands.iter().map(|at| &self.words[*at])
     }
 
-    /// The number of leading operands that match one of these sequences; `None` if none matches.
+    /// The number of leading operands that match one of these sequences.
     pub(super) fn begins_with(&self, sequences: &[String]) -> Option<usize> {
         if sequences.is_empty() {
             return Some(0);
@@ -361,7 +343,7 @@ impl Command {
         sequences.iter().filter_map(fits).max()
     }
 
-    /// It has this word or option, also in a cluster, abbreviated or with a value.
+    /// The option may be in a cluster of letters, abbreviated or with a value.
     pub(super) fn has_option(&self, option: &str) -> bool {
         self.arguments().iter().any(|word| Self::is_option(&word.text, option))
     }
@@ -387,7 +369,7 @@ impl Command {
         word.strip_prefix('-').is_some_and(is_cluster)
     }
 
-    /// The same, also with an attached value: `-Oless`, `-am"a message"`.
+    /// Like [`Self::has_option`], also with an attached value: `-Oless`, `-am"a message"`.
     pub(super) fn may_have_option(&self, option: &str) -> bool {
         let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1 && *letter != "-");
         let holds = |word: &Word| {
@@ -398,13 +380,12 @@ impl Command {
         self.has_option(option) || self.arguments().iter().any(holds)
     }
 
-    /// The program is found by its name, or in a directory of the system.
+    /// A program without a path counts as one.
     pub(super) fn is_system_program(&self) -> bool {
         const SYSTEM: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin"];
         self.program.rsplit_once('/').is_none_or(|(directory, _)| SYSTEM.contains(&directory))
     }
 
-    /// It writes a file by a redirection.
     pub(in super::super) fn writes_file(&self) -> bool {
         self.redirects.iter().any(|to| to.written_file().is_some())
     }
@@ -415,7 +396,7 @@ impl Command {
         texts.map(|to| &to.target).next()
     }
 
-    /// It reads input other than the text that it executes.
+    /// The text that the command executes does not count.
     fn reads_input(&self) -> bool {
         self.has_input && self.input_text().is_none()
     }

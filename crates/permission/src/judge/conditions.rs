@@ -7,19 +7,16 @@ use super::{JudgeContext, PathKind};
 use super::{find, targets};
 use crate::shell::{Word, WordKind, directory};
 
-/// A condition on a command.
+/// The `when` of a rule.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Condition {
-    /// Its standard input is neither a pipe nor redirected.
     NoInput,
-    /// The same, and it has no arguments.
     NoArgumentsAndNoInput,
-    /// It has no operands.
     NoOperands,
-    /// Its output goes to no pipe.
+    /// The output goes to no pipe.
     NoReader,
-    /// No `timeout` ends it.
+    /// No `timeout` ends the command.
     NotLimited,
     /// The line sets no editor that exits without interaction.
     OpensEditor,
@@ -35,11 +32,11 @@ pub(super) enum Condition {
     PipInstall,
     /// `git config` with a value, or with an option that changes the configuration.
     SetsConfiguration,
-    /// It deletes the root, the home, the project or its `.git`.
+    /// The command deletes the root, the home, the project or its `.git`.
     ProtectedTarget,
-    /// It deletes a path that no checkpoint covers and that is not build output.
+    /// The command deletes a path that no checkpoint covers and that is not build output.
     UncoveredTarget,
-    /// A command of git deletes or replaces a file whose content neither a checkpoint nor git has.
+    /// A git command deletes or replaces a file whose content neither a checkpoint nor git has.
     DiscardsUnsaved,
     /// `git clean` with two `-f`: also repositories in the project are deleted.
     ForcedTwice,
@@ -47,7 +44,7 @@ pub(super) enum Condition {
     Deletes,
     /// `dd` with an output file.
     WritesOutput,
-    /// A script of `sed` or `awk` that only prints.
+    /// The script of `sed` or `awk` only prints.
     PrintsOnly,
 }
 
@@ -107,7 +104,7 @@ impl Condition {
     }
 }
 
-/// An operand is a host other than this machine, or an unknown one.
+/// An unknown host counts as remote.
 fn is_remote(command: &Command) -> bool {
     // Options that name remote hosts.
     let options: &[&str] = match command.name() {
@@ -127,7 +124,7 @@ fn is_remote(command: &Command) -> bool {
     }
 }
 
-/// A host, `host:port` or URL of this machine.
+/// `text` is a host, `host:port` or URL.
 fn is_localhost(text: &str) -> bool {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -144,7 +141,7 @@ fn is_localhost(text: &str) -> bool {
 
 fn is_path(word: &Word, command: &Command, context: &JudgeContext<'_>) -> bool {
     let text = word.text.as_str();
-    // A variable before a slash may hold an address: then the command fails without the network.
+    // A variable before a slash may hold an address: the command then fails without the network.
     text.starts_with(['.', '/', '~'])
         || text.starts_with("file://")
         || text.starts_with('$') && text.contains('/') && !text.contains(':')
@@ -171,7 +168,6 @@ fn sets_configuration(command: &Command, n_words: usize) -> bool {
     }
 }
 
-/// The scripts are known, and use only commands that print.
 fn prints_only(command: &Command) -> bool {
     let is_sed = command.name() == "sed";
     let mut scripts: Vec<Word> = Vec::new();
@@ -213,7 +209,6 @@ fn prints_only(command: &Command) -> bool {
         })
 }
 
-/// An awk program accesses files and programs with `print > file`, pipes, `system` and `getline`.
 fn awk_only_prints(script: &str) -> bool {
     let alone = script.replace("||", "");
     let redirects =
@@ -223,7 +218,6 @@ fn awk_only_prints(script: &str) -> bool {
         && !script.split([';', '}', '\n']).any(redirects)
 }
 
-/// The sed script contains only commands that write no file and run nothing.
 fn sed_only_prints(script: &str) -> bool {
     let mut rest = script;
     loop {
@@ -280,7 +274,7 @@ fn skip_sed_addresses(mut rest: &str) -> &str {
     }
 }
 
-/// The text after the next delimiter that is neither escaped nor in brackets.
+/// The delimiter is neither escaped nor in brackets.
 fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
     let mut chars = text.char_indices();
     let mut is_bracket = false;
@@ -297,18 +291,16 @@ fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
 }
 
 impl JudgeContext<'_> {
-    /// The kind of the path that a word names.
     pub(super) fn word_path_kind(&self, word: &Word, command: &Command) -> Option<PathKind> {
         let path = directory::resolve_word(command.directory.as_deref(), word)?;
         Some(self.path_kind(&path))
     }
 
-    /// The kind of a path relative to the line's directory.
     pub(super) fn path_kind(&self, path: &str) -> PathKind {
         self.facts.kind(&directory::join(self.directory, path))
     }
 
-    /// The same, if it is not build output.
+    /// False for build output.
     pub(super) fn is_uncovered(&self, path: &str) -> bool {
         matches!(self.path_kind(path), PathKind::Uncovered | PathKind::Outside)
     }

@@ -1,10 +1,10 @@
-//! The expression of a `find`: which paths its deletions may reach (POSIX `find`; the manual of GNU findutils).
+//! The expression of a `find`: which paths its deletions may reach (POSIX `find`; the manual of GNU
+//! findutils).
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::shell::Word;
 
-/// Options and actions without an argument, which are true.
 const TRUE_PREDICATES: &[&str] = &[
     "-depth",
     "-d",
@@ -20,7 +20,7 @@ const TRUE_PREDICATES: &[&str] = &[
     "-ls",
     "-true",
 ];
-/// Tests and actions with one argument, whose result is not known or that do not restrict what is found.
+/// Tests and actions whose result is not known or does not restrict what is found.
 const UNKNOWN_WITH_ARGUMENT: &[&str] = &[
     "-amin",
     "-anewer",
@@ -59,13 +59,10 @@ const UNKNOWN_WITH_ARGUMENT: &[&str] = &[
     "-wholename",
     "-xtype",
 ];
-/// Tests without an argument, whose result is not known.
 const UNKNOWN_PREDICATES: &[&str] =
     &["-nouser", "-nogroup", "-readable", "-writable", "-executable"];
-/// Programs that delete the paths they get.
 const DELETING_PROGRAMS: &[&str] = &["rm", "/bin/rm", "shred", "unlink"];
 
-/// Whether a test holds for a path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Tristate {
     No,
@@ -73,14 +70,13 @@ enum Tristate {
     Yes,
 }
 
-/// A part of an expression.
 #[derive(Debug)]
 pub(super) enum FindExpression {
     All(Vec<FindExpression>),
     Any(Vec<FindExpression>),
     Not(Box<FindExpression>),
     Name(GlobMatcher),
-    /// Only directories, or only other files.
+    /// `true`: only directories; `false`: only other files.
     Directory(bool),
     Empty,
     Always,
@@ -89,14 +85,14 @@ pub(super) enum FindExpression {
 }
 
 impl FindExpression {
-    /// Parses the words after the start paths. `None`: it is not understood.
+    /// Parses the words after the start paths. `None`: the expression is not understood.
     pub(super) fn parse(words: &[Word]) -> Option<Self> {
         let mut words = words.iter().peekable();
         let parsed = parse_any(&mut words)?;
         words.next().is_none().then_some(parsed)
     }
 
-    /// It may delete a path with this name that is not empty.
+    /// Whether a path with this name may be deleted, if it is not empty.
     pub(super) fn may_delete(&self, name: &str, is_directory: bool) -> bool {
         let mut is_reached = false;
         self.evaluate(name, is_directory, &mut is_reached);
@@ -212,13 +208,13 @@ fn parse_primary(words: &mut WordIter<'_>) -> Option<FindExpression> {
             words.next()?;
             FindExpression::Unknown
         }
-        // Of an unknown word it is not known whether an argument follows.
+        // Whether an argument follows an unknown word is not known.
         _ => return None,
     })
 }
 
-/// A pattern of `fnmatch(3)`, where braces are ordinary characters. One with brackets is not compared: globs of this kind
-/// differ there.
+/// A pattern of `fnmatch(3)`, where braces are ordinary characters. `None` for one with brackets:
+/// globs of this kind differ there.
 fn compile_name(pattern: &str, ignores_case: bool) -> Option<GlobMatcher> {
     if pattern.contains('[') {
         return None;
@@ -229,7 +225,6 @@ fn compile_name(pattern: &str, ignores_case: bool) -> Option<GlobMatcher> {
     Some(glob.ok()?.compile_matcher())
 }
 
-/// It is a `find` that deletes its results.
 pub(super) fn deletes(arguments: &[Word]) -> bool {
     let is_exec = |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir");
     let deletes = |word: &Word| DELETING_PROGRAMS.contains(&word.text.as_str());

@@ -1,7 +1,7 @@
 //! Judges command lines: whether a line only reads, needs approval, or is never allowed.
 //!
-//! It decides only whether to ask; the sandbox is what protects. A line that cannot be parsed runs in the
-//! sandbox.
+//! It decides only whether to ask; the sandbox is what protects. A line that cannot be parsed runs
+//! in the sandbox.
 
 mod command;
 mod conditions;
@@ -21,7 +21,7 @@ pub trait PathFacts {
     /// The kind of a path: relative to the project root, absolute, or below the home (`~/x`).
     fn kind(&self, path: &str) -> PathKind;
 
-    /// It is an ordinary file.
+    /// Whether the path is an ordinary file.
     fn is_file(&self, path: &str) -> bool {
         _ = path;
         false
@@ -33,15 +33,15 @@ pub trait PathFacts {
         Vec::new()
     }
 
-    /// Something below a directory, selected by its name and whether it is a directory, is neither covered by checkpoints
-    /// nor build output.
+    /// Whether something below a directory, selected by its name and whether it is a directory, is
+    /// neither covered by checkpoints nor build output.
     fn has_uncovered(&self, directory: &str, is_selected: &dyn Fn(&str, bool) -> bool) -> bool {
         _ = is_selected;
         self.kind(directory) == PathKind::Uncovered
     }
 
-    /// At or below one of these paths is a file that no checkpoint covers and git neither has nor ignores: one that is not
-    /// tracked, or else one with changes.
+    /// Whether at or below one of these paths is a file that no checkpoint covers and git neither
+    /// has nor ignores: one that is not tracked, or else one with changes.
     fn has_unsaved(&self, paths: &[String], is_tracked: bool) -> bool {
         _ = (paths, is_tracked);
         false
@@ -56,27 +56,25 @@ pub trait PathFacts {
 /// The kind of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
-    /// The project root.
     Project,
-    /// The project's `.git`.
     Git,
-    /// The user's home, or a directory above it or above the project.
+    /// The home, or a directory above it or above the project.
     HomeOrAbove,
     /// In the project, and covered by checkpoints.
     Covered,
-    /// It exists in the project, and a part of it is neither covered by checkpoints nor build output.
+    /// The path exists in the project, and a part of it is neither covered by checkpoints nor build
+    /// output.
     Uncovered,
     /// Outside the project and writable.
     Outside,
-    /// In a shared temporary directory: commands may have a private one there, which is removed with the session.
+    /// In a shared temporary directory: commands may have a private one there, which is removed
+    /// with the session.
     Temporary,
-    /// Anywhere else.
     Elsewhere,
-    /// It does not exist.
     Missing,
 }
 
-/// The right that a command gets if it is approved.
+/// A command gets the right if it is approved.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SandboxRight {
@@ -87,17 +85,14 @@ pub(super) enum SandboxRight {
 
 /// What the table's conditions depend on besides the command.
 pub(super) struct JudgeContext<'a> {
-    /// The line.
     pub(super) text: &'a str,
-    /// The directory in which the line runs.
     pub(super) directory: &'a str,
     pub(super) is_background: bool,
-    /// The functions that the line defines.
+    /// Functions that the line defines.
     pub(super) functions: &'a [String],
     pub(super) facts: &'a dyn PathFacts,
 }
 
-/// The result of a table lookup for a command.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     /// The index of the command among those of the line.
@@ -105,22 +100,17 @@ pub(super) struct Finding {
     pub(super) class: FindingClass,
     pub(super) reason: &'static str,
     pub(super) hint: Option<&'static str>,
-    /// The program, for messages.
     pub(super) program: String,
 }
 
-/// Why a command needs a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FindingClass {
     /// Needs approval if checkpoints are off.
     Destructive,
-    /// Needs approval.
     NeedsApproval(Option<SandboxRight>),
-    /// Never allowed.
     Forbidden,
 }
 
-/// The table's findings about each command of a line.
 pub(super) fn findings(commands: &[Command], context: &JudgeContext<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, command) in commands.iter().enumerate() {
@@ -152,7 +142,7 @@ pub(super) fn findings(commands: &[Command], context: &JudgeContext<'_>) -> Vec<
     found
 }
 
-/// The command is known to only read. So is a wrapper: the command that it runs is judged separately.
+/// Also true for a wrapper: the command that it runs is judged separately.
 pub(super) fn only_reads(command: &Command, text: &str) -> bool {
     let table = table();
     let steers = |word: &super::shell::Word| {
@@ -186,12 +176,13 @@ impl PathFacts for NoFacts {
     }
 }
 
-/// A component of this path in the project is well-known build output.
+/// Whether a component of this path in the project is well-known build output.
 pub fn is_build_output(path: &std::path::Path) -> bool {
     table().is_build_output(&path.to_string_lossy())
 }
 
-/// The table of `docs/PERMISSIONS.md`: commands that are never allowed, and those that need approval.
+/// The table of `docs/PERMISSIONS.md`: commands that are never allowed, and those that need
+/// approval.
 pub fn command_table_markdown() -> String {
     let mut text = String::new();
     let asks = |right| {

@@ -9,7 +9,6 @@ use super::command::Command;
 use super::conditions::Condition;
 use super::{JudgeContext, SandboxRight};
 
-/// The parsed data file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CommandTable {
@@ -19,12 +18,10 @@ pub(super) struct CommandTable {
     values: HashMap<String, Vec<String>>,
     wrapper: Vec<Wrapper>,
     rule: Vec<CommandRule>,
-    /// The indexes of the rules about each program.
     #[serde(skip)]
     by_program: HashMap<String, Vec<usize>>,
 }
 
-/// A program that runs the command in its arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wrapper {
@@ -36,22 +33,20 @@ pub(super) struct Wrapper {
     /// The options with which the command runs in another directory.
     #[serde(default)]
     pub(super) directory: Vec<String>,
-    /// The number of its own arguments before the command.
+    /// The number of own arguments before the command.
     #[serde(default)]
     pub(super) operands: usize,
-    /// Assignments may precede the command.
     #[serde(default)]
     pub(super) assignments: bool,
-    /// It appends unknown arguments.
+    /// Whether the wrapper appends unknown arguments.
     #[serde(default)]
     pub(super) appends: bool,
     #[serde(default)]
     without: Vec<String>,
-    /// The text that it executes: `joined`, `first`, or the value of this option.
+    /// `joined`, `first`, or the option whose value is executed.
     pub(super) text: Option<String>,
 }
 
-/// The class of a matching command.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum CommandClass {
@@ -60,7 +55,6 @@ pub(super) enum CommandClass {
     Never,
 }
 
-/// A rule about simple commands.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CommandRule {
@@ -98,18 +92,15 @@ static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
     table
 });
 
-/// The table, parsed on first use.
 pub(super) fn table() -> &'static CommandTable {
     &TABLE
 }
 
 impl CommandTable {
-    /// Every rule, in the order of the file.
     pub(super) fn rules(&self) -> &[CommandRule] {
         &self.rule
     }
 
-    /// The rules that match a command.
     pub(super) fn matching_rules(
         &self,
         command: &Command,
@@ -122,13 +113,11 @@ impl CommandTable {
         places.map(|n| &self.rule[*n]).filter(|rule| rule.fits(command, context)).collect()
     }
 
-    /// Options of this program that take a value.
     pub(super) fn value_options(&self, program: &str) -> &[String] {
         let base = program.trim_end_matches(|char: char| char.is_ascii_digit());
         self.values.get(program).or_else(|| self.values.get(base)).map_or(&[], Vec::as_slice)
     }
 
-    /// The command's only argument is `--version`, `--help` or similar.
     pub(super) fn is_information(&self, command: &Command) -> bool {
         matches!(command.arguments(), [word] if self.information.iter().any(|own| word.literal_text() == Some(own)))
     }
@@ -141,7 +130,6 @@ impl CommandTable {
         })
     }
 
-    /// A component of the path is well-known build output.
     pub(super) fn is_build_output(&self, path: &str) -> bool {
         path.split('/').any(|part| {
             self.build_output.iter().any(|own| match own.strip_prefix('*') {
@@ -151,7 +139,6 @@ impl CommandTable {
         })
     }
 
-    /// How this command runs another one, if it does.
     pub(super) fn wrapper(&self, command: &Command) -> Option<&Wrapper> {
         self.wrapper.iter().find(|wrapper| {
             wrapper.programs.iter().any(|program| program == command.name())
@@ -162,7 +149,7 @@ impl CommandTable {
 }
 
 impl Wrapper {
-    /// The number of leading words of this wrapper in the command: `submodule foreach`.
+    /// The wrapper `submodule foreach` has two words.
     pub(super) fn n_words(&self, command: &Command) -> usize {
         command.begins_with(&self.words).unwrap_or_default()
     }

@@ -5,10 +5,8 @@ use super::find::{self, FindExpression};
 use super::{JudgeContext, PathKind};
 use crate::shell::{Word, WordKind, directory};
 
-/// Limit: paths that a pattern is expanded to.
 const MAX_EXPANDED: usize = 10_000;
 
-/// Actions of `find` that do not restrict its results.
 const UNRESTRICTING_ACTIONS: &[&str] = &[
     "-delete",
     "-depth",
@@ -28,7 +26,7 @@ const UNRESTRICTING_ACTIONS: &[&str] = &[
     "-P",
 ];
 
-/// It deletes the root, the home or a directory above it, the project or its `.git`.
+/// The command deletes the root, the home or a directory above it, the project or its `.git`.
 pub(super) fn is_protected(command: &Command, context: &JudgeContext<'_>) -> bool {
     let is_find = command.name() == "find";
     if is_find && (!find::deletes(command.arguments()) || has_condition(command)) {
@@ -45,7 +43,8 @@ pub(super) fn is_protected(command: &Command, context: &JudgeContext<'_>) -> boo
     targets.iter().filter_map(|word| target_path(word, command)).any(is_it)
 }
 
-/// It deletes or replaces an existing path that no checkpoint covers and that is not build output.
+/// The command deletes or replaces an existing path that no checkpoint covers and that is not build
+/// output.
 pub(super) fn is_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool {
     let paths: Vec<String> = match command.name() {
         "find" => return find_reaches_uncovered(command, context),
@@ -55,7 +54,6 @@ pub(super) fn is_uncovered(command: &Command, context: &JudgeContext<'_>) -> boo
     paths.iter().any(|path| context.is_uncovered(path))
 }
 
-/// It is a `find` whose deletion may reach such a path.
 fn find_reaches_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool {
     if !find::deletes(command.arguments()) {
         return false;
@@ -76,7 +74,7 @@ fn find_reaches_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool
     })
 }
 
-/// It is a command of git that deletes or replaces a file whose content neither a checkpoint nor git has.
+/// A git command deletes or replaces a file whose content neither a checkpoint nor git has.
 pub(super) fn discards_unsaved(command: &Command, context: &JudgeContext<'_>) -> bool {
     let mut operands = command.operands();
     let Some(action) = operands.next().map(|word| word.text.as_str()) else { return false };
@@ -122,7 +120,6 @@ fn has_condition(command: &Command) -> bool {
     false
 }
 
-/// The start paths of a `find`.
 fn start_paths(command: &Command) -> Vec<Word> {
     let is_option = |word: &&Word| matches!(word.text.as_str(), "-H" | "-L" | "-P");
     let paths = command.arguments().iter().skip_while(is_option);
@@ -134,8 +131,8 @@ fn is_expression(word: &Word) -> bool {
     word.text.starts_with(['-', '(', '!'])
 }
 
-/// The paths that `mv` replaces: the destination, or the entries of that name in it; and those that it moves into a
-/// temporary directory, or to an unknown place, which may be one.
+/// For `mv`: the destination, or the entries of that name in it; and what it moves into a temporary
+/// directory, or to an unknown place, which may be one.
 fn replaced_paths(command: &Command, context: &JudgeContext<'_>) -> Vec<String> {
     let mut operands: Vec<&Word> = command.operands().collect();
     let arguments = command.arguments();
@@ -163,7 +160,7 @@ fn replaced_paths(command: &Command, context: &JudgeContext<'_>) -> Vec<String> 
     }
 }
 
-/// The directory of a path whose last part is not known (`old/$name`).
+/// The directory of `old/$name`.
 fn known_directory(word: &Word, command: &Command) -> Option<String> {
     let known = &word.text[..word.text.find(['$', '`', '*', '?', '['])?];
     if known.is_empty() {
@@ -174,7 +171,6 @@ fn known_directory(word: &Word, command: &Command) -> Option<String> {
     directory::resolve_word(command.directory.as_deref(), &directory)
 }
 
-/// The paths that an operand names; a pattern is expanded.
 fn target_paths(word: &Word, command: &Command, context: &JudgeContext<'_>) -> Vec<String> {
     let is_pattern = word.kind == WordKind::Pattern;
     match target_path(word, command) {
@@ -210,7 +206,7 @@ fn target_paths(word: &Word, command: &Command, context: &JudgeContext<'_>) -> V
     paths
 }
 
-/// The path that a word names; `a/*` counts as all of `a`.
+/// `a/*` counts as all of `a`.
 fn target_path(word: &Word, command: &Command) -> Option<String> {
     let mut word = word.clone();
     if word.kind != WordKind::Literal {

@@ -1,11 +1,11 @@
 //! Determines the directory in which each command of a line runs, following `cd`.
 //!
-//! A directory is relative to the project root (`""`, `a/b`, `../c`), absolute (`/etc`), or below the home
-//! (`~`, `~/x`).
+//! A directory is relative to the project root (`""`, `a/b`, `../c`), absolute (`/etc`), or below
+//! the home (`~`, `~/x`).
 
 use super::word::{Word, WordKind};
 
-/// The directory after `cd` or `pushd` with these arguments, which is assumed to succeed; `None` if unknown.
+/// Assumes that `cd` or `pushd` succeeds; `None` if the directory is unknown.
 pub(super) fn after_cd<'a>(
     directory: Option<&str>,
     mut arguments: impl Iterator<Item = &'a Word>,
@@ -18,7 +18,7 @@ pub(super) fn after_cd<'a>(
     }
 }
 
-/// The path that a word names, relative to `directory`; `None` if the text does not determine it.
+/// Relative to `directory`; `None` if the text does not determine the path.
 pub(in super::super) fn resolve_word(directory: Option<&str>, word: &Word) -> Option<String> {
     let text = word.text.as_str();
     let below = |prefixes: &[&str]| {
@@ -45,7 +45,7 @@ pub(in super::super) fn resolve_word(directory: Option<&str>, word: &Word) -> Op
     }
 }
 
-/// Joins and normalises lexically.
+/// Normalises lexically.
 pub(in super::super) fn join(directory: &str, path: &str) -> String {
     let base = match path.chars().next() {
         Some('/') => "",

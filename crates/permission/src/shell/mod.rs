@@ -1,7 +1,7 @@
 //! Parses a command line with a grammar of bash into its simple commands, at any nesting depth.
 //!
-//! An expansion is marked, not evaluated. If the grammar does not accept a line, or parses it differently
-//! from bash, the line counts as not understood; the commands that were found are still used.
+//! An expansion is marked, not evaluated. If the grammar does not accept a line, or parses it
+//! differently from bash, the line counts as not understood; its parsed commands are still used.
 
 pub(super) mod directory;
 mod script_reader;
@@ -11,54 +11,46 @@ use std::ops::Range;
 
 pub(super) use word::{Word, WordKind};
 
-/// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
-    /// Its simple commands in the order of the text, those in substitutions and functions included.
+    /// In the order of the text, those in substitutions and functions included.
     pub(super) commands: Vec<SimpleCommand>,
-    /// The functions that it defines.
     pub(super) functions: Vec<String>,
-    /// Every pipeline at the top level; a single command is a pipeline of one stage.
+    /// Only those at the top level; a single command is a pipeline of one stage.
     pub(super) pipelines: Vec<Pipeline>,
-    /// The grammar accepts all of it.
+    /// The grammar accepts the whole text.
     pub(super) is_fully_parsed: bool,
     /// A limit of the parser was reached.
     pub(super) is_too_long: bool,
-    /// It is a sequence of pipelines of simple commands.
+    /// A sequence of pipelines of simple commands.
     pub(super) is_plain: bool,
 }
 
-/// A pipeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pipeline {
-    /// The text of each stage.
     pub(super) stages: Vec<String>,
     /// Each stage is a simple command, and the pipeline is neither negated nor timed.
     pub(super) is_simple: bool,
-    /// Its range in the text, if it is simple.
+    /// Bytes of the text; set only if the pipeline is simple.
     pub(super) at: Range<usize>,
 }
 
-/// A simple command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SimpleCommand {
-    /// Its words, without the assignments before them.
+    /// Without the assignments before them.
     pub(super) words: Vec<Word>,
-    /// The assignments before its words, or those that it consists of.
+    /// Those before the words, or those that the command consists of.
     pub(super) assignments: Vec<Word>,
-    /// Its redirections and those of the statements around it.
+    /// Also those of the statements around the command.
     pub(super) redirects: Vec<Redirect>,
-    /// It reads from a pipe.
     pub(super) reads_pipe: bool,
-    /// It writes to a pipe.
     pub(super) writes_pipe: bool,
-    /// The directory in which it runs, if known; see [`directory`].
+    /// `None`: not known. See [`directory`].
     pub(super) directory: Option<String>,
-    /// Its range in the text.
+    /// Bytes of the text.
     pub(super) at: Range<usize>,
 }
 
-/// A redirection of a simple command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Redirect {
     pub(super) kind: RedirectKind,
@@ -68,7 +60,6 @@ pub(super) struct Redirect {
     pub(super) descriptor: Option<u32>,
 }
 
-/// The kind of a redirection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RedirectKind {
     /// `< file`

@@ -13,14 +13,13 @@ use super::{Pipeline, Redirect, Script, SimpleCommand};
 mod pipelines;
 mod redirects;
 
-/// Length limit of a line: the longest argument that bash accepts.
+/// The longest argument that bash accepts.
 const MAX_LENGTH: usize = 128 * 1024;
-/// Maximal nesting of commands in commands.
 const MAX_DEPTH: usize = 100;
-/// Limit on the parser's progress callbacks, a measure of its work that does not depend on the machine: some 40 KB of
-/// dense script. A quoted here-document counts as one step, whatever its length.
+/// Limit on the parser's progress callbacks, a measure of its work that does not depend on the
+/// machine: some 40 KB of dense script. A quoted here-document counts as one step, whatever its
+/// length.
 const MAX_STEPS: usize = 500;
-/// Maximal number of redirections of one command.
 const MAX_REDIRECTS: usize = 32;
 
 /// Reserved words: a command with such a name was misparsed.
@@ -65,7 +64,6 @@ pub(super) fn parse_script(text: &str, directory: Option<String>, depth: usize) 
     reader.script
 }
 
-/// The default nesting limit.
 pub(super) fn max_depth() -> usize {
     MAX_DEPTH
 }
@@ -86,8 +84,8 @@ fn parse_tree(text: &str) -> Option<Tree> {
     })
 }
 
-/// Replaces characters above U+00FF by letters of the same byte length. The grammar's scanner passes code points to
-/// `isdigit`, which reads past the end of its table for larger ones.
+/// The grammar's scanner passes code points to `isdigit`, which reads past the end of its table for
+/// those above U+00FF. The replacements are letters of the same byte length.
 fn with_small_code_points(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return text.into();
@@ -101,8 +99,8 @@ fn with_small_code_points(text: &str) -> Cow<'_, str> {
     text.chars().map(small).collect::<String>().into()
 }
 
-/// Adds the missing newline at the end: without it the parser is much slower, because it pursues two parses
-/// of a pipeline and repairs the one that was cut off.
+/// Without a newline at the end the parser is much slower, because it pursues two parses of a
+/// pipeline and repairs the one that was cut off.
 fn with_newline(text: &str) -> Cow<'_, str> {
     // (After a backslash a newline would not end the line.)
     if text.ends_with(['\n', '\\']) { text.into() } else { format!("{text}\n").into() }
@@ -110,21 +108,20 @@ fn with_newline(text: &str) -> Cow<'_, str> {
 
 struct ScriptReader<'a> {
     text: &'a str,
-    /// The directory in which the next command runs, if known.
+    /// The directory of the next command; `None`: not known.
     directory: Option<String>,
     depth: usize,
     script: Script,
-    /// Every byte of the text before this offset belongs to a node that was visited.
+    /// Every byte of the text before this offset belongs to a visited node.
     covered: usize,
 }
 
-/// The context of a statement.
 #[derive(Clone, Default)]
 struct StatementContext {
     redirects: Vec<Redirect>,
     reads_pipe: bool,
     writes_pipe: bool,
-    /// It is not nested in another command.
+    /// The statement is not nested in another command.
     is_top: bool,
 }
 
@@ -147,8 +144,8 @@ impl ScriptReader<'_> {
         &self.text[node.byte_range()]
     }
 
-    /// Marks a range as visited. If the tree skips anything except blanks and continued lines, the grammar
-    /// parsed the text differently from bash.
+    /// If the tree skips anything except blanks and continued lines, the grammar parsed the text
+    /// differently from bash.
     fn mark_visited(&mut self, range: Range<usize>) {
         if range.start > self.covered {
             let between = &self.text[self.covered..range.start];
@@ -258,7 +255,7 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// Commands in a subshell or a substitution.
+    /// A `cd` in a subshell or a substitution has no effect outside.
     fn visit_isolated(&mut self, node: Node<'_>, context: &StatementContext) {
         let before = self.directory.clone();
         let covered = std::mem::replace(&mut self.covered, node.start_byte());
@@ -271,7 +268,8 @@ impl ScriptReader<'_> {
         inner.writes_pipe |= is_process && text.starts_with('<');
         inner.reads_pipe |= is_process && text.starts_with('>');
         match text.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
-            // Inside backquotes a backslash escapes the next character, so bash executes a different text.
+            // Inside backquotes a backslash escapes the next character, so bash executes a
+            // different text.
             Some(text) if text.contains('\\') => {
                 let text = text.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
                 self.add_embedded(&text);
@@ -282,7 +280,6 @@ impl ScriptReader<'_> {
         self.covered = covered.max(node.end_byte());
     }
 
-    /// Adds the commands of another text that is executed here.
     fn add_embedded(&mut self, text: &str) {
         let script = match self.depth.checked_sub(1) {
             Some(depth) => parse_script(text, self.directory.clone(), depth),
@@ -294,7 +291,7 @@ impl ScriptReader<'_> {
         self.script.functions.extend(script.functions);
     }
 
-    /// A simple command; `further` are words after its redirections.
+    /// `further` are words after the redirections.
     fn visit_simple_command(
         &mut self,
         node: Node<'_>,
@@ -356,7 +353,7 @@ impl ScriptReader<'_> {
         self.visit_nested(node);
     }
 
-    /// Joins adjacent nodes, and nodes separated only by a continued line, into words.
+    /// Nodes separated only by a continued line are one word.
     fn join_words(&self, nodes: &[Node<'_>]) -> Vec<Word> {
         let mut words: Vec<Word> = Vec::with_capacity(nodes.len());
         let mut nodes = nodes.iter().peekable();
@@ -419,7 +416,6 @@ impl ScriptReader<'_> {
         });
     }
 
-    /// Visits the commands in the words below a node.
     fn visit_nested(&mut self, node: Node<'_>) {
         // Inside a text the grammar has nodes only for the special parts.
         if is_word(node.kind()) || node.kind() == "heredoc_body" {
@@ -459,7 +455,6 @@ fn is_simple_kind(kind: &str) -> bool {
     )
 }
 
-/// Nodes that are words or parts of words.
 fn is_word(kind: &str) -> bool {
     matches!(
         kind,
@@ -483,7 +478,7 @@ fn is_word(kind: &str) -> bool {
     )
 }
 
-/// The expansions in a word, outermost first.
+/// The outermost expansion comes first.
 fn find_expansions(node: Node<'_>) -> Vec<(Range<usize>, WordKind)> {
     let mut found = Vec::new();
     let mut open = vec![node];

@@ -2,19 +2,16 @@
 
 use std::ops::Range;
 
-/// Maximal number of words that braces expand to.
 const MAX_ALTERNATIVES: usize = 64;
 
-/// A word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Word {
     /// Without quotes; expansions stay as written.
     pub(in super::super) text: String,
-    /// How far the text is the argument that the command gets.
     pub(in super::super) kind: WordKind,
 }
 
-/// How far a word is known; the least known part decides.
+/// The least known part decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum WordKind {
     /// The argument is exactly the text.
@@ -37,32 +34,28 @@ impl Word {
         Self { text: text.into(), kind: WordKind::Literal }
     }
 
-    /// The argument is exactly the text.
     pub(in super::super) fn is_literal(&self) -> bool {
         self.kind == WordKind::Literal
     }
 
-    /// The text, if the argument is exactly that.
+    /// `None` if the argument is not exactly the text.
     pub(in super::super) fn literal_text(&self) -> Option<&str> {
         self.is_literal().then_some(&*self.text)
     }
 
-    /// The shell may split it into several arguments.
     pub(in super::super) fn is_split(&self) -> bool {
         matches!(self.kind, WordKind::Variable | WordKind::Output)
     }
 
-    /// The same word, its variables not quoted.
     pub(in super::super) fn without_quotes(&self) -> Self {
         let kind = if self.kind == WordKind::Quoted { WordKind::Variable } else { self.kind };
         Self { text: self.text.clone(), kind }
     }
 }
 
-/// The expansions in a word, in the order of the text.
 pub(super) type Expansions = [(Range<usize>, WordKind)];
 
-/// Reads the word at this range, or the words that its braces expand to.
+/// Returns several words if braces expand.
 pub(super) fn read_words(text: &str, at: Range<usize>, holes: &Expansions) -> Vec<Word> {
     let raw = &text[at.clone()];
     let mut alternatives = Vec::new();
@@ -91,7 +84,7 @@ fn expand_braces(raw: String, made: &mut Vec<String>) -> bool {
         .all(|part| expand_braces(format!("{begin}{}{end}", &raw[part[0] + 1..part[1]]), made))
 }
 
-/// The positions of an opening brace, its commas and its closing brace; empty if it is not closed.
+/// The opening brace, its commas and its closing brace; empty if the brace is not closed.
 fn brace_positions(raw: &str, open: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let (mut depth, mut quote) = (0, None);
@@ -117,7 +110,7 @@ fn brace_positions(raw: &str, open: usize) -> Vec<usize> {
     Vec::new()
 }
 
-/// Reads one word: removes quotes and escapes, marks expansions.
+/// Removes quotes and escapes, marks expansions.
 pub(super) fn read_word(text: &str, at: Range<usize>, holes: &Expansions) -> Word {
     let mut reader = WordReader {
         text,
@@ -130,7 +123,7 @@ pub(super) fn read_word(text: &str, at: Range<usize>, holes: &Expansions) -> Wor
     reader.word
 }
 
-/// Reads the body of a here-document, which has the escapes and expansions of double quotes.
+/// The body has the escapes and expansions of double quotes.
 pub(super) fn read_here_document_body(text: &str, at: Range<usize>, holes: &Expansions) -> Word {
     let word = Word { text: String::with_capacity(at.len()), kind: WordKind::Literal };
     let mut reader = WordReader { text, at: at.start, end: at.end, holes, word };
@@ -161,7 +154,6 @@ impl WordReader<'_> {
         self.word.kind = self.word.kind.max(kind);
     }
 
-    /// Copies the expansion that begins here, if there is one.
     fn copy_expansion(&mut self, variable: WordKind) -> bool {
         let at = self.at;
         let Ok(found) = self.holes.binary_search_by_key(&at, |(hole, _)| hole.start) else {
@@ -237,7 +229,7 @@ impl WordReader<'_> {
         }
     }
 
-    /// The brace expands: it holds a comma or two dots.
+    /// The brace holds a comma or two dots.
     fn is_brace_expansion(&self) -> bool {
         let rest = &self.text[self.at..self.end];
         rest.contains('}') && (rest.contains(',') || rest.contains(".."))

@@ -1,5 +1,5 @@
-//! The arguments of a call that the user changed. Whoever answers has seen them with masks in place of secrets: what they
-//! left as it was keeps its value, and a mask is never taken for one.
+//! The arguments of a call that the user changed. The user sees masks in place of secrets:
+//! unchanged parts keep their values, and a mask never becomes a value.
 
 use serde_json::Value;
 
@@ -9,16 +9,16 @@ use crate::mask::MASK;
 /// The arguments of a call that the user changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedInput {
-    /// The call's own arguments that stay as they are.
+    /// Names of the call's arguments that keep their values.
     pub unchanged: Vec<String>,
-    /// Its own arguments that changed and were shown with masks: the name, what was shown, and the changed value.
+    /// Arguments that were shown with masks and changed: name, value as shown, changed value.
     pub edited: Vec<(String, Value, Value)>,
-    /// The other ones, under the names that a model may use.
+    /// Further arguments, by the names that a model may use.
     pub others: Object,
 }
 
 impl ChangedInput {
-    /// An argument that was shown with masks.
+    /// Whether an argument contains a mask.
     pub fn is_masked(value: &Value) -> bool {
         match value {
             Value::String(text) => text.contains(MASK),
@@ -28,16 +28,17 @@ impl ChangedInput {
         }
     }
 
-    /// The arguments, with the call's own ones where they did not change; the error names one that cannot be known.
+    /// The arguments, with the call's own values where they did not change. The error is the name
+    /// of an argument whose value cannot be recovered.
     pub fn into_arguments(self, own: &Object) -> Result<Object, String> {
-        let Self { unchanged: kept, edited, others: mut arguments } = self;
+        let Self { unchanged, edited, others: mut arguments } = self;
         let is_new = |(name, value): (&String, &Value)| {
             (Self::is_masked(value) && own.get(name) != Some(value)).then(|| name.clone())
         };
         if let Some(name) = arguments.iter().find_map(is_new) {
             return Err(name);
         }
-        for name in kept {
+        for name in unchanged {
             if let Some(value) = own.get(&name) {
                 arguments.insert(name, value.clone());
             }
@@ -50,7 +51,7 @@ impl ChangedInput {
     }
 }
 
-/// The changed value, with the own one in each part that was left as it was shown; `None`: a changed text has a mask.
+/// Restores the own value in each part that is left as shown; `None` if a changed text has a mask.
 fn merge_edits(own: &Value, shown: &Value, changed: Value) -> Option<Value> {
     if changed == *shown {
         return Some(own.clone());
@@ -73,7 +74,7 @@ fn merge_edits(own: &Value, shown: &Value, changed: Value) -> Option<Value> {
             let items = items.map(|(item, (own, shown))| merge_edits(own, shown, item));
             items.collect::<Option<_>>().map(Value::Array)
         }
-        // (Nothing was hidden in it.)
+        // No part of it was masked.
         (own, shown, changed) if own == shown => Some(changed),
         (.., changed) => reject_masked(changed),
     }

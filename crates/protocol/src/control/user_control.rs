@@ -37,20 +37,18 @@ impl Grant {
 /// The user's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalDecision {
-    /// Allow this call.
     AllowOnce,
-    /// Allow it, and grant this for the session.
+    /// Grants this for the rest of the session, too.
     AllowAlways(Grant),
-    /// Allow this call with other arguments.
     AllowChanged(ChangedInput),
-    /// Reject it, optionally with what to do instead.
+    /// Optionally with what to do instead.
     Reject(Option<String>),
-    /// Reject it with this reason, and end the turn.
+    /// With the reason; ends the turn.
     RejectAndStop(String),
 }
 
 impl ApprovalDecision {
-    /// What a user can choose, in words: the call alone, with one of these grants, or not.
+    /// The user's choices, in words: the call alone, with one of these grants, or rejection.
     pub fn choices(grants: Vec<Grant>) -> Vec<(String, Self)> {
         let mut choices = vec![("Allow".to_owned(), Self::AllowOnce)];
         choices.extend(grants.into_iter().map(|grant| {
@@ -72,7 +70,7 @@ impl ApprovalDecision {
 #[derive(Clone, Debug, Default)]
 pub struct SessionControl {
     session: Arc<SharedControls>,
-    /// Of a sub-agent: what ends it alone.
+    /// Ends only a sub-agent; `None` for the main agent.
     own: Option<Arc<Cancellation>>,
 }
 
@@ -84,37 +82,29 @@ struct Cancellation {
 
 #[derive(Debug, Default)]
 struct SharedControls {
-    /// For the current turn.
     turn: Cancellation,
-    /// A user can be asked whether a call may be made.
     can_ask_approval: AtomicBool,
-    /// A denied call does not make the turn a failure.
     accepts_denials: AtomicBool,
-    /// The user can also be asked the model's questions.
     can_ask_questions: AtomicBool,
     requests: Mutex<PendingRequests>,
-    /// What whoever drives the session has not read yet, in bytes, and the limit.
+    /// Bytes of output that are not read yet, and their limit.
     unread: OnceLock<(watch::Receiver<usize>, usize)>,
 }
 
-/// What the user requested, until the loop takes it.
 #[derive(Debug, Default)]
 struct PendingRequests {
-    /// Messages that arrived while the turn runs.
     messages: VecDeque<UserInput>,
-    /// How often they were dropped.
+    /// Number of times that `messages` was dropped.
     n_drops: u64,
     mode: Option<PermissionMode>,
-    /// The call that waits for the user, and their replies.
+    /// Id of the call that waits for the user, and the sender of replies.
     open_question: Option<(String, UnboundedSender<UserReply>)>,
 }
 
 /// A reply of the user while a call waits for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserReply {
-    /// The user answered the question whether the call may be made.
     Decision(ApprovalDecision),
-    /// The user answered the questions of the call.
     Answers(Vec<UserAnswer>),
     /// The user requested another mode, which may settle the question.
     ModeRequested,
@@ -200,12 +190,12 @@ impl SessionControl {
         lock(&self.session.requests).messages.push_back(message);
     }
 
-    /// There is a message that was not delivered yet.
+    /// Whether a message is not delivered yet.
     pub fn has_queued_messages(&self) -> bool {
         self.own.is_none() && !lock(&self.session.requests).messages.is_empty()
     }
 
-    /// Takes the messages that were not delivered yet, in order.
+    /// Takes the messages that are not delivered yet, in order.
     pub fn drain_user_messages(&self) -> Vec<UserInput> {
         if self.own.is_some() {
             return Vec::new();
@@ -213,7 +203,7 @@ impl SessionControl {
         lock(&self.session.requests).messages.drain(..).collect()
     }
 
-    /// Drops the messages that were not delivered yet.
+    /// Drops the messages that are not delivered yet.
     pub fn discard_messages(&self) {
         let mut requests = lock(&self.session.requests);
         requests.messages.clear();
@@ -225,8 +215,8 @@ impl SessionControl {
         lock(&self.session.requests).n_drops
     }
 
-    /// Returns messages that were taken when there were `n_drops`, but could not be delivered. If messages were dropped
-    /// since, these are, too.
+    /// Puts messages back that were taken when there were `n_drops`, but could not be delivered. If
+    /// messages were dropped since then, these are dropped, too.
     pub fn requeue_messages(&self, mut messages: VecDeque<UserInput>, n_drops: u64) {
         let mut requests = lock(&self.session.requests);
         if requests.n_drops == n_drops {
@@ -235,7 +225,7 @@ impl SessionControl {
         }
     }
 
-    /// Takes back the latest message that was not delivered yet.
+    /// Removes the latest message that is not delivered yet.
     pub fn withdraw_last_message(&self) -> Option<UserInput> {
         lock(&self.session.requests).messages.pop_back()
     }
@@ -250,7 +240,7 @@ impl SessionControl {
         }
     }
 
-    /// Takes the requested mode.
+    /// Takes the mode that the user requested.
     pub fn take_requested_mode(&self) -> Option<PermissionMode> {
         lock(&self.session.requests).mode.take()
     }
@@ -261,27 +251,28 @@ impl SessionControl {
         self.session.can_ask_questions.store(true, Ordering::SeqCst);
     }
 
-    /// Declares that a user can be asked whether calls may be made, but not the model's questions.
+    /// Declares that a user can be asked to approve calls, but not the model's questions.
     pub fn enable_approvals(&self) {
         self.session.can_ask_approval.store(true, Ordering::SeqCst);
     }
 
-    /// A user can be asked whether a call may be made.
+    /// Whether a user can be asked to approve calls.
     pub fn can_ask_approval(&self) -> bool {
         self.session.can_ask_approval.load(Ordering::SeqCst)
     }
 
-    /// Declares that a denied call does not make a turn a failure: whoever drives the session knows of it.
+    /// Declares that a denied call does not make a turn a failure: the client of the session sees
+    /// it.
     pub fn accept_denials(&self) {
         self.session.accepts_denials.store(true, Ordering::SeqCst);
     }
 
-    /// A denied call does not make a turn a failure.
+    /// Whether a denied call does not make a turn a failure.
     pub fn accepts_denials(&self) -> bool {
         self.session.accepts_denials.load(Ordering::SeqCst)
     }
 
-    /// A user can be asked the model's questions.
+    /// Whether a user can be asked the model's questions.
     pub fn can_ask_questions(&self) -> bool {
         self.session.can_ask_questions.load(Ordering::SeqCst)
     }
@@ -310,11 +301,11 @@ impl SessionControl {
         OpenQuestion { replies, cancel: self.cancellation_token() }
     }
 
-    /// The user's answer about this call. An answer to another question is ignored. A granted mode is requested
-    /// at once, so that a later request of the user replaces it.
+    /// Delivers the user's answer about this call; an answer to another question is ignored. A
+    /// granted mode is requested at once, so that a later request of the user replaces it.
     pub fn answer_approval(&self, call: &str, approval: ApprovalDecision) {
         let mut requests = lock(&self.session.requests);
-        if let Some((_, sender)) = requests.open_question.take_if(|(asked, _)| asked == call) {
+        if let Some((_, sender)) = requests.open_question.take_if(|(id, _)| id == call) {
             if let ApprovalDecision::AllowAlways(Grant::Mode(mode)) = &approval {
                 requests.mode = Some(*mode);
             }
@@ -323,10 +314,11 @@ impl SessionControl {
         }
     }
 
-    /// The user's answers to the questions of this call. An answer to another question is ignored.
+    /// Delivers the user's answers to the questions of this call. Answers to another question are
+    /// ignored.
     pub fn answer_questions(&self, call: &str, answers: Vec<UserAnswer>) {
-        let asked = lock(&self.session.requests).open_question.take_if(|(asked, _)| asked == call);
-        if let Some((_, sender)) = asked {
+        let question = lock(&self.session.requests).open_question.take_if(|(id, _)| id == call);
+        if let Some((_, sender)) = question {
             // Nothing waits any more: the turn was interrupted.
             _ = sender.send(UserReply::Answers(answers));
         }
@@ -334,9 +326,9 @@ impl SessionControl {
 
     /// Interrupts the turn if the question about this call is still open: the user cancelled it.
     pub fn cancel_question(&self, call: &str) {
-        let asked = lock(&self.session.requests).open_question.take_if(|(asked, _)| asked == call);
+        let question = lock(&self.session.requests).open_question.take_if(|(id, _)| id == call);
         // Nothing waits for the answer to a settled question.
-        if asked.is_some_and(|(_, sender)| !sender.is_closed()) {
+        if question.is_some_and(|(_, sender)| !sender.is_closed()) {
             self.interrupt(Interrupt::User);
         }
     }

@@ -18,13 +18,13 @@ pub fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
     open_with_mode(path, flags, Mode::empty())
 }
 
-/// The same below an open folder, if the system supports it.
+/// Opens a path below an open folder; fails if the system lacks `openat2`.
 pub fn open_below(folder: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
     openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-/// The same with the permissions of a file that is created; the flags must contain `NOFOLLOW` then.
+/// The mode is that of a file that is created; the flags must contain `NOFOLLOW` then.
 pub(super) fn open_with_mode(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
@@ -34,7 +34,7 @@ pub(super) fn open_with_mode(path: &Path, flags: OFlags, mode: Mode) -> Result<O
     }
 }
 
-/// The same component by component: each folder is held open while the next is opened.
+/// Each folder is held open while the next is opened.
 fn open_by_components(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
     let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let names: Vec<&OsStr> = path.components().map(Component::as_os_str).collect();

@@ -60,8 +60,8 @@ pub fn is_git_file(name: &str) -> bool {
         || is_one_of(name, &[GIT_FILES, TEMPORARY_FILES])
 }
 
-/// Git would use it as a repository, or would if it had its `HEAD`, which a command can remove and restore. A
-/// folder that has only the names is not one.
+/// Whether git would use the folder as a repository, or would with a `HEAD`, which a command can
+/// remove and restore. A folder that has only the names is none.
 pub fn looks_like_repository(folder: &Path) -> bool {
     // (Any of them may be a link.)
     let is_folder = |name: &str| folder.join(name).is_dir();
@@ -73,12 +73,13 @@ pub fn looks_like_repository(folder: &Path) -> bool {
     }
 }
 
-/// Without `HEAD` git does not accept the repository, and searches for another one.
+/// Whether `HEAD` is valid: without it git does not accept the repository, and searches for
+/// another.
 pub fn has_head(folder: &Path) -> bool {
     is_head(&folder.join("HEAD"))
 }
 
-/// It names a branch or a commit, as git reads it: further content is ignored.
+/// As git reads it: further content is ignored.
 fn is_head(file: &Path) -> bool {
     // The length that git reads.
     const LENGTH: u64 = 255;

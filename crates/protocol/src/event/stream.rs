@@ -8,9 +8,8 @@ use crate::mask::{MASK, Masker};
 /// An event as sinks receive it: masked, and serialised once for all of them.
 #[derive(Debug)]
 pub struct StampedEvent {
-    /// The event.
     pub event: Event,
-    /// Its line of JSON, without the line break.
+    /// One line of JSON, without the line break.
     pub line: String,
 }
 
@@ -22,18 +21,18 @@ pub trait Sink: Send {
     /// Takes the next event of the session's main agent.
     fn receive(&mut self, stamped: &StampedEvent);
 
-    /// Takes the next event of a sub-agent. Whatever follows the work of the session itself ignores it.
+    /// Takes the next event of a sub-agent. Sinks that follow only the main agent ignore it.
     fn receive_from_subagent(&mut self, _stamped: &StampedEvent) {}
 
-    /// The events before this process, in a resumed session: called once, before its next event.
+    /// Takes the events of a resumed session that precede this process; called once, before its
+    /// next event.
     fn receive_recorded(&mut self, _events: &[&Event]) {}
 }
 
 /// The time, injected so that tests control it.
 pub trait Clock: Send + Sync {
-    /// UTC now, RFC 3339 with milliseconds.
+    /// UTC, RFC 3339 with milliseconds.
     fn timestamp(&self) -> String;
-    /// Monotonic time.
     fn now(&self) -> std::time::Instant;
 }
 
@@ -44,7 +43,6 @@ pub struct EventStream {
     agent: Arc<AgentPosition>,
 }
 
-/// An agent of the session, and its position in the work.
 struct AgentPosition {
     id: String,
     position: Mutex<WorkPosition>,
@@ -84,7 +82,7 @@ impl EventStream {
         Self { shared: self.shared.clone(), agent: Arc::new(agent) }
     }
 
-    /// The agent whose events these are.
+    /// The id of the agent that emits through this stream.
     pub fn agent_id(&self) -> &str {
         &self.agent.id
     }
@@ -110,11 +108,11 @@ impl EventStream {
     }
 
     /// Sets the position of further events.
-    pub fn set_position(&self, place: WorkPosition) {
-        *self.agent.position.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    pub fn set_position(&self, position: WorkPosition) {
+        *self.agent.position.lock().unwrap_or_else(PoisonError::into_inner) = position;
     }
 
-    /// The current position.
+    /// The current position of this agent.
     pub fn position(&self) -> WorkPosition {
         *self.agent.position.lock().unwrap_or_else(PoisonError::into_inner)
     }

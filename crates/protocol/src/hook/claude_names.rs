@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::Object;
 
-/// Our tools that have another name in Claude Code.
+/// Our name, and the name in Claude Code.
 const TOOLS: &[(&str, &str)] = &[("AskUser", "AskUserQuestion"), ("BashKill", "KillShell")];
-/// Other names of Claude Code, from several of its versions, and our tools.
+/// Further names from several versions of Claude Code, and our name.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("Agent", "Task"),
     ("KillBash", "BashKill"),
@@ -18,7 +18,7 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("TaskStop", "BashKill"),
 ];
 
-/// Arguments that have another name in Claude Code, by tool.
+/// Tool, our name of the argument, and the name in Claude Code.
 const ARGUMENTS: &[(&str, &str, &str)] = &[
     ("Read", "path", "file_path"),
     ("Read", "start_line", "offset"),
@@ -40,9 +40,9 @@ const ARGUMENTS: &[(&str, &str, &str)] = &[
 
 /// Our name of a tool of Claude Code.
 pub fn native_tool_name(name: &str) -> &str {
-    let known = TOOLS.iter().find(|(_, foreign)| *foreign == name).map(|(own, _)| *own);
+    let renamed = TOOLS.iter().find(|(_, foreign)| *foreign == name).map(|(own, _)| *own);
     let other = || OTHER_NAMES.iter().find(|(foreign, _)| *foreign == name).map(|(_, own)| *own);
-    known.or_else(other).unwrap_or(name)
+    renamed.or_else(other).unwrap_or(name)
 }
 
 /// Claude Code's name of a tool.
@@ -54,7 +54,7 @@ pub fn claude_tool_name(name: &str) -> &str {
 pub fn claude_tool_input(tool: &str, input: &Object, root: &Path) -> Object {
     let has_path = matches!(tool, "Read" | "Write" | "Edit" | "MultiEdit" | "Glob" | "Grep" | "LS");
     let foreign = |(name, value): (&String, &Value)| {
-        let known = ARGUMENTS.iter().find(|(of, own, _)| *of == tool && own == name);
+        let renamed = ARGUMENTS.iter().find(|(of, own, _)| *of == tool && own == name);
         let value = match (name.as_str(), value) {
             ("path", Value::String(path)) if has_path => {
                 // (An absolute path replaces the root.)
@@ -70,7 +70,7 @@ pub fn claude_tool_input(tool: &str, input: &Object, root: &Path) -> Object {
             }
             _ => value.clone(),
         };
-        (known.map_or_else(|| name.clone(), |(_, _, foreign)| (*foreign).to_owned()), value)
+        (renamed.map_or_else(|| name.clone(), |(_, _, foreign)| (*foreign).to_owned()), value)
     };
     input.iter().map(foreign).collect()
 }

@@ -1,4 +1,4 @@
-//! The JSON with which hooks are asked, and with which they answer: that of Claude Code.
+//! The JSON format of requests to hooks and of their answers: that of Claude Code.
 
 use std::path::Path;
 
@@ -10,27 +10,25 @@ use crate::Object;
 use crate::control::PermissionMode;
 use crate::event::MAIN_AGENT;
 
-/// What a notification about a permission is called.
+/// `notification_type` of a question about a permission.
 pub(super) const PERMISSION_PROMPT: &str = "permission_prompt";
 
 /// An answer of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookAnswer {
-    /// What it wants.
     pub outcome: HookOutcome,
-    /// What it tells the user.
     pub message: Option<String>,
 }
 
-/// What hooks are asked. `log`: the session's record.
-pub fn encode_request(asked: &HookRequest<'_>, log: Option<&Path>) -> Value {
-    let HookRequest { payload: occasion, mode, root, events, limit: _ } = asked;
+/// Encodes a request to hooks; `log` is the path of the session's record.
+pub fn encode_request(request: &HookRequest<'_>, log: Option<&Path>) -> Value {
+    let HookRequest { payload, mode, root, events, limit: _ } = request;
     let mut question = json!({
         "session_id": events.session_id(),
         "transcript_path": log.map(Path::to_string_lossy).unwrap_or_default(),
         "cwd": root.to_string_lossy(),
         "permission_mode": claude_mode_name(*mode),
-        "hook_event_name": occasion.event().as_str(),
+        "hook_event_name": payload.event().as_str(),
     });
     if events.agent_id() != MAIN_AGENT {
         question["agent_id"] = events.agent_id().into();
@@ -45,7 +43,7 @@ pub fn encode_request(asked: &HookRequest<'_>, log: Option<&Path>) -> Value {
         question["stop_hook_active"] = is_active.into();
         question["last_assistant_message"] = answer.into();
     };
-    match occasion {
+    match payload {
         HookPayload::SessionStart { source, model } => {
             question["source"] = (*source).into();
             question["model"] = (*model).into();
@@ -121,7 +119,7 @@ pub fn parse_command_answer(
     }
 }
 
-/// Something is blocked for a reason. If it can no longer be blocked, the user sees a notice.
+/// Where nothing can be blocked any more, the user sees the reason.
 fn block_answer(event: HookEvent, reason: String) -> HookAnswer {
     let mut answer = HookAnswer::default();
     match event {
@@ -182,7 +180,7 @@ pub fn parse_answer(event: HookEvent, value: &Value) -> Result<HookAnswer, Strin
     Ok(answer)
 }
 
-/// An answer as it is written. Other fields are for other programs.
+/// Unknown fields are for other programs, and ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct AnswerJson {
@@ -223,7 +221,6 @@ enum PermissionDecision {
     Defer,
 }
 
-/// What causes a compaction.
 pub(super) fn compaction_trigger(is_manual: bool) -> &'static str {
     if is_manual { "manual" } else { "auto" }
 }
@@ -280,8 +277,8 @@ mod tests {
         check(HookEvent::SessionStart, 0, "branch: main\n", "", Ok(wants(context)));
         let block = HookOutcome { block: Some("no".to_owned()), ..HookOutcome::default() };
         check(HookEvent::Stop, 2, "", "no", Ok(wants(block)));
-        let told = HookAnswer { message: Some("no".to_owned()), ..HookAnswer::default() };
-        check(HookEvent::PreCompact, 2, "", "no", Ok(told));
+        let answer = HookAnswer { message: Some("no".to_owned()), ..HookAnswer::default() };
+        check(HookEvent::PreCompact, 2, "", "no", Ok(answer));
     }
 
     #[test]
@@ -298,8 +295,8 @@ mod tests {
         check(HookEvent::PostToolUse, 0, block, "", Ok(wants(blocked)));
         let stop = HookOutcome { stop: Some("s".to_owned()), ..HookOutcome::default() };
         check(event, 0, "{\"continue\":false,\"stopReason\":\"s\"}", "", Ok(wants(stop)));
-        let told = HookAnswer { message: Some("m".to_owned()), ..HookAnswer::default() };
-        check(event, 0, "{\"systemMessage\":\"m\",\"suppressOutput\":true}", "", Ok(told));
+        let answer = HookAnswer { message: Some("m".to_owned()), ..HookAnswer::default() };
+        check(event, 0, "{\"systemMessage\":\"m\",\"suppressOutput\":true}", "", Ok(answer));
         check(event, 0, "{\"decision\":", "", Err("its output is not valid JSON"));
         check(event, 0, "{\"decision\":\"maybe\"}", "", Err("its answer: unknown variant `maybe`"));
         check(event, 0, "{\"continue\":\"no\"}", "", Err("its answer: invalid type"));

@@ -1,5 +1,5 @@
-//! Experiments: a suite of tasks, variants that change one thing, and what the results say. Pure: no file is
-//! read and nothing runs here.
+//! Experiments: a suite of tasks, variants that change one thing, and a report of the results. The module reads
+//! no files and runs no commands.
 
 pub mod plan;
 pub mod report;

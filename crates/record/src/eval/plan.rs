@@ -3,16 +3,14 @@
 /// One run, by the indices of its task and variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedRun {
-    /// The task.
     pub task: usize,
-    /// The variant.
     pub variant: usize,
-    /// The repetition, from 1.
+    /// From 1.
     pub repetition: u32,
 }
 
-/// All runs. The variants of one task and repetition run one after the other, so that a server that becomes slower
-/// or a model that is replaced affects all variants alike; which of them is first changes.
+/// Plans all runs. The variants of one task and repetition run one after the other, so that a slower server or a
+/// replaced model affects all variants alike; the first variant changes each time.
 pub fn plan_runs(n_tasks: usize, n_variants: usize, repetitions: u32) -> Vec<PlannedRun> {
     let mut runs = Vec::new();
     let mut first = 0;

@@ -1,38 +1,31 @@
-//! The file of results: a line for the evaluation, then one for each run.
+//! The file of results: one line for the evaluation, then one for each run.
 
 use serde::{Deserialize, Serialize};
 
 use super::variants::Variant;
 
-/// The version of the format.
 pub const FORMAT: u32 = 1;
 
-/// The first line: what is evaluated. An evaluation continues only if nothing of it has changed.
+/// The first line: the evaluated configuration. An evaluation continues only if it is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultsHeader {
-    /// The version of the format.
     pub format: u32,
-    /// The name of the suite.
     pub suite: String,
-    /// A hash of the suite, with the files of its tasks.
+    /// Hash of the suite and of the files of its tasks.
     pub suite_hash: String,
-    /// The version of the program.
     pub program: String,
-    /// When it began.
     pub started: String,
-    /// The variants, the one that others are compared with first.
+    /// The variants; the first one is the baseline.
     pub variants: Vec<EvaluatedVariant>,
 }
 
-/// A variant with what it resulted in.
+/// A variant with its effective model and configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvaluatedVariant {
-    /// The variant.
     #[serde(flatten)]
     pub variant: Variant,
-    /// The configured model.
     pub model: String,
-    /// A hash of its whole configuration and of its prompts.
+    /// Hash of the whole configuration and of the prompts.
     pub configuration_hash: String,
 }
 
@@ -76,7 +69,7 @@ impl ResultsHeader {
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunOutcome {
@@ -84,79 +77,66 @@ pub enum RunOutcome {
     Success,
     /// The agent did not end with an answer, or a check failed.
     Failure,
-    /// The run could not be carried out: it says nothing about the variant, and is repeated when the evaluation is
-    /// continued.
+    /// The run could not be carried out: it is no result of the variant, and is repeated when the evaluation
+    /// continues.
     Error,
 }
 
-/// One run.
+/// The outcome of one run, with its checks and its session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// The task.
     pub task: String,
-    /// The variant.
     pub variant: String,
-    /// The repetition, from 1.
     pub repetition: u32,
-    /// How it ended.
     pub outcome: RunOutcome,
-    /// Why it did not succeed.
+    /// The cause of a failure or an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The checks that ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckResult>,
-    /// What the agent recorded; `None` if it did not start.
+    /// `None` if the agent did not start.
     #[serde(flatten)]
     pub session: Option<SessionResult>,
 }
 
-/// What the agent recorded in a run.
+/// Figures from the record of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionResult {
-    /// The id of the session.
     pub session: String,
-    /// Its log, relative to the directory of the results.
+    /// Path of the log, relative to the directory of the results.
     pub log: String,
     /// The model that answered first.
     pub model: String,
-    /// How the turn ended; `None` if it did not.
+    /// The ending of the turn; `None` without an end.
     pub ending: Option<String>,
-    /// Model calls of the loop.
     pub steps: u32,
-    /// Tokens of all requests.
     pub input_tokens: u64,
-    /// Those that the provider had cached.
+    /// Tokens of the requests that the provider had cached.
     pub cached_tokens: u64,
-    /// Tokens of all answers.
     pub output_tokens: u64,
-    /// US dollars, if the model's price is known.
+    /// US dollars; `None` if the model's price is unknown.
     pub cost_usd: Option<f64>,
-    /// Time of the turn.
     pub time_ms: u64,
 }
 
-/// One check.
+/// The result of one check command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// The command.
     pub command: String,
-    /// Whether it exited 0.
     pub passed: bool,
-    /// `exited 1`, `did not end within 60 s`.
+    /// The end as text: `exited 1`, `did not end within 60 s`.
     pub how: String,
-    /// The end of its output.
     pub tail: String,
 }
 
-/// What a file of results contains.
+/// The contents of a results file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultsFile {
-    /// The first line; `None`: there is none yet.
+    /// The first line; `None` in an empty file.
     pub header: Option<ResultsHeader>,
-    /// The runs; of two of the same task, variant and repetition the later one.
+    /// One run for each task, variant and repetition: the latest.
     pub runs: Vec<RunResult>,
-    /// The length of the complete lines in bytes. What follows was cut off when the program ended.
+    /// Length of the complete lines in bytes. The rest was cut off when the program ended.
     pub complete_bytes: usize,
 }
 
@@ -177,7 +157,7 @@ pub fn parse_results(text: &str) -> Result<ResultsFile, String> {
 }
 
 impl ResultsFile {
-    /// Adds a run, in place of an earlier one.
+    /// Adds a run, or replaces an earlier one.
     pub fn add_run(&mut self, run: RunResult) {
         let is_same = |known: &&mut RunResult| {
             (known.task == run.task)
@@ -190,7 +170,7 @@ impl ResultsFile {
         }
     }
 
-    /// The result of this run says something about the variant.
+    /// Whether this run succeeded or failed, so that it need not be repeated.
     pub fn is_done(&self, task: &str, variant: &str, repetition: u32) -> bool {
         self.runs.iter().any(|run| {
             run.outcome != RunOutcome::Error

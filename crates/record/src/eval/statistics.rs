@@ -2,18 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The quantile of the normal distribution for an interval of 95 %.
+/// Quantile of the normal distribution for an interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
-/// With fewer pairs that differ, even if all of them favour one variant, the exact sign test of them cannot
-/// reach 5 %: 2 × 0.5⁵ = 6.25 %.
+/// Fewer differing pairs cannot decide: even if all of them favour one variant, their exact sign test cannot reach
+/// 5 %: 2 × 0.5⁵ = 6.25 %.
 pub const MIN_DIFFERING_PAIRS: u32 = 6;
 
 /// An interval of 95 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Its lower end.
     pub low: f64,
-    /// Its upper end.
     pub high: f64,
 }
 
@@ -37,7 +35,7 @@ pub fn design_effect(clusters: &[Vec<f64>]) -> f64 {
     let clustered =
         n_clusters / (n_clusters - 1.0) * of_clusters.map(square).sum::<f64>() / square(n_values);
     let most = n_values / n_clusters;
-    // If all values are equal, nothing is known about repetitions: the cautious answer.
+    // Equal values contain no information about repetitions: the result is the cautious one.
     if independent > 0.0 { (clustered / independent).clamp(1.0, most) } else { most }
 }
 
@@ -65,23 +63,17 @@ pub fn wilson_interval(successes: u32, n: u32, design_effect: f64) -> Option<Int
 /// Pairs of runs of two variants on the same task and repetition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PairCounts {
-    /// Both succeeded.
     pub both: u32,
-    /// Only the variant succeeded.
     pub only_variant: u32,
-    /// Only the one that it is compared with succeeded.
     pub only_baseline: u32,
-    /// Neither succeeded.
     pub neither: u32,
 }
 
-/// What pairs say about two variants.
+/// The result of comparing a variant with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonVerdict {
-    /// The variant succeeds more often.
     Better,
-    /// It succeeds less often.
     Worse,
     /// The interval contains 0, or too few pairs differ.
     Undecided,
@@ -98,7 +90,7 @@ impl PairCounts {
         }
     }
 
-    /// Their number.
+    /// The number of pairs.
     pub fn total(&self) -> u32 {
         self.both + self.only_variant + self.only_baseline + self.neither
     }
@@ -125,7 +117,7 @@ impl PairCounts {
         let margins =
             (both + only_one) * (only_other + neither) * (both + only_other) * (only_one + neither);
         let product = both * neither - only_one * only_other;
-        // With a continuity correction, which only a positive correlation gets.
+        // Only a positive correlation gets a continuity correction.
         let corrected = if product > 0.0 { (product - n / 2.0).max(0.0) } else { product };
         let phi = if margins > 0.0 { corrected / margins.sqrt() } else { 0.0 };
         let half = |one: f64, other: f64| {
@@ -138,12 +130,12 @@ impl PairCounts {
         Some((difference, Interval { low, high }))
     }
 
-    /// So many pairs differ that they can decide: [`MIN_DIFFERING_PAIRS`], as independent pairs.
+    /// Whether enough pairs differ: [`MIN_DIFFERING_PAIRS`], as independent pairs.
     pub fn can_decide(&self, design_effect: f64) -> bool {
         f64::from(self.differing()) / design_effect >= f64::from(MIN_DIFFERING_PAIRS)
     }
 
-    /// What they say.
+    /// The result of the comparison.
     pub fn verdict(&self, design_effect: f64) -> ComparisonVerdict {
         match self.difference(design_effect) {
             Some(_) if !self.can_decide(design_effect) => ComparisonVerdict::Undecided,
@@ -226,7 +218,7 @@ mod tests {
     fn repetitions_count_as_far_as_they_differ() {
         // One run of each task: nothing to correct.
         assert!((design_effect(&[vec![1.0], vec![0.0], vec![1.0]]) - 1.0).abs() < 1e-12);
-        // Repetitions that never differ count once, whatever the tasks do.
+        // Repetitions that never differ count once, for any tasks.
         let equal = |values: [f64; 3]| values.map(|value| vec![value; 10]);
         assert!((design_effect(&equal([1.0, 0.0, 1.0])) - 10.0).abs() < 1e-12);
         assert!((design_effect(&equal([1.0, 1.0, 1.0])) - 10.0).abs() < 1e-12);

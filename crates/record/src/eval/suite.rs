@@ -1,4 +1,4 @@
-//! Suites: tasks with the commands that decide about them, from a TOML file.
+//! Suites: tasks with the commands that check the results, from a TOML file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
@@ -9,40 +9,34 @@ use toml::Spanned;
 
 use agent_protocol::settings::{parse_duration, with_suggestion};
 
-/// Time limits of a task without its own: of a run, and of each command of the suite.
+/// Default time limits of a task: of a run, and of each command of the suite.
 const TIMEOUT: Duration = Duration::from_mins(10);
 const CHECK_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A suite.
+/// A named list of tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suite {
-    /// Its name.
     pub name: String,
-    /// Its tasks, at least one.
+    /// At least one task.
     pub tasks: Vec<Task>,
 }
 
-/// One task.
+/// The prompt, the project and the checks of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Task {
-    /// Its name, one line.
+    /// One line.
     pub name: String,
-    /// The line of its name in the suite.
+    /// The line of the name in the suite.
     #[serde(skip)]
     pub line: usize,
-    /// What the agent is to do.
     pub prompt: String,
-    /// The files that it works on.
     pub project: TaskProject,
-    /// Commands that prepare the project.
     pub setup: Vec<String>,
     /// Commands that must exit 0 after the agent has ended, at least one.
     pub checks: Vec<String>,
-    /// Time limit of a run.
     pub timeout: Duration,
     /// Time limit of each command of `setup` and `checks`.
     pub check_timeout: Duration,
-    /// Limit of model calls.
     pub max_turns: Option<u32>,
     /// The answers of the scripted model.
     pub script: Option<String>,
@@ -53,13 +47,11 @@ pub struct Task {
 pub enum TaskProject {
     /// A copy of this directory, relative to the suite's file.
     Directory {
-        /// As written.
         path: String,
-        /// The line.
         #[serde(skip)]
         line: usize,
     },
-    /// These files: path and text.
+    /// File contents by path.
     Files(BTreeMap<String, String>),
 }
 
@@ -87,7 +79,7 @@ struct RawTask {
     script: Option<Spanned<String>>,
 }
 
-/// The suite of this text; `source` is its file, and `default_name` its name if it has none. Errors name file, line
+/// Parses a suite; `source` is its file, and `default_name` its name if it has none. Errors name file, line
 /// and key.
 pub fn parse_suite(source: &str, default_name: &str, text: &str) -> Result<Suite, String> {
     let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
@@ -116,7 +108,7 @@ pub fn parse_suite(source: &str, default_name: &str, text: &str) -> Result<Suite
     Ok(Suite { name, tasks })
 }
 
-/// A line number and what is wrong there.
+/// A line number with an error message.
 type LineError = (usize, String);
 
 fn parse_task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, LineError> {
@@ -187,7 +179,7 @@ fn is_one_line(text: &str) -> bool {
     !text.trim().is_empty() && !text.contains(char::is_control)
 }
 
-/// A relative path without `..`.
+/// True for a relative path without `..`.
 fn is_inside(path: &str) -> bool {
     let mut components = Path::new(path).components();
     !path.is_empty()

@@ -1,13 +1,12 @@
-//! Variants: what an experiment compares.
+//! Variants: the compared configurations of an experiment.
 
 use serde::{Deserialize, Serialize};
 
-/// One variant: a name, and the settings that it changes.
+/// A name, and the settings that it changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// Its name.
     pub name: String,
-    /// Settings as for `--set`, in order; empty: everything as configured.
+    /// Settings as for `--set`, in order; empty for the unchanged configuration.
     pub changes: Vec<SettingChange>,
 }
 
@@ -16,19 +15,19 @@ pub struct Variant {
 pub struct SettingChange {
     /// A key of the configuration, or `prompts.` and the name of a prompt.
     pub key: String,
-    /// Its value, or the file of a prompt.
+    /// The value, or the file of a prompt.
     pub value: String,
 }
 
 impl SettingChange {
-    /// `KEY=VALUE`.
+    /// Formats `KEY=VALUE`.
     pub fn assignment(&self) -> String {
         format!("{}={}", self.key, self.value)
     }
 }
 
-/// The variants of these options: `NAME` or `NAME:KEY=VALUE`; a repeated name adds a change. Without any: the
-/// configuration as it is, named `base`.
+/// Parses options `NAME` or `NAME:KEY=VALUE`; a repeated name adds a change. Without options the only variant is the
+/// unchanged configuration, named `base`.
 pub fn parse_variants(options: &[String], allow_confounded: bool) -> Result<Vec<Variant>, String> {
     let mut variants: Vec<Variant> = Vec::new();
     for option in options {

@@ -1,4 +1,4 @@
-//! Messages, arguments and results, in the form of the conventions: JSON in a text. Only on request.
+//! Messages, arguments and results in the form of the conventions: JSON in a text. Exported only on request.
 
 use serde_json::{Value as Json, json};
 
@@ -9,19 +9,17 @@ use agent_protocol::model::{Purpose, StopReason};
 use agent_protocol::shorten;
 use agent_protocol::view::render_for_model;
 
-/// Limit of one text, in bytes; a longer one is cut.
+/// Limit of one text in bytes; a longer one is cut.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// The messages of the conversation that no request had yet.
+/// Messages of the conversation that no request has contained yet.
 #[derive(Debug, Default)]
 pub(super) struct MessageContent {
     unsent: Vec<Json>,
-    /// The user's message.
     task: String,
 }
 
 impl MessageContent {
-    /// Takes the messages of an event.
     pub(super) fn add_event(&mut self, body: &EventBody) {
         match body {
             EventBody::TurnStarted { input, shown, blocked: false, .. } => {
@@ -44,7 +42,7 @@ impl MessageContent {
         }
     }
 
-    /// The input of a request: what is new in the conversation, or a question outside of it.
+    /// New messages of the conversation, or a question outside of it.
     pub(super) fn request_input(&mut self, requested: &ModelRequested) -> Option<String> {
         let messages = match (requested.purpose, &requested.question) {
             (Purpose::Main, _) => std::mem::take(&mut self.unsent),
@@ -54,7 +52,6 @@ impl MessageContent {
         Some(Json::from(messages).to_string())
     }
 
-    /// The output of a request.
     pub(super) fn request_output(answer: &ModelResponded) -> String {
         let mut parts = Vec::new();
         if !answer.reasoning.is_empty() {
@@ -75,19 +72,17 @@ impl MessageContent {
         output_messages(&parts, reason)
     }
 
-    /// The input and the output of the whole turn.
     pub(super) fn turn_messages(&mut self, result: &str) -> (String, String) {
         let input = message_json("user", &[text_part(&std::mem::take(&mut self.task))]);
         (Json::from(vec![input]).to_string(), output_messages(&[text_part(result)], "stop"))
     }
 }
 
-/// The arguments of a call.
 pub(super) fn arguments_text(envelope: &Envelope) -> String {
     shorten(&Json::from(envelope.context.params_input.clone()).to_string(), MAX_BYTES)
 }
 
-/// The result of a call, as the model receives it.
+/// In the form for the model.
 pub(super) fn result_text(envelope: &Envelope) -> String {
     shorten(&render_for_model(envelope), MAX_BYTES)
 }

@@ -5,18 +5,17 @@ use serde_json::{Value as Json, json};
 
 use super::{AttributeValue, Attributes, Span};
 
-/// Limit of the events of a span.
 pub(super) const MAX_EVENTS: usize = 128;
 
-/// What produces the telemetry.
+/// The source of the telemetry: attributes of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Resource(Vec<(String, String)>);
 
 impl Resource {
-    /// The conventions that names follow.
+    /// The version of the conventions for names.
     pub(super) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 
-    /// Of a process (`instance` is its own id), with the attributes that the user gives it.
+    /// Attributes of the user, and of the process; `instance` is a unique id of it.
     pub fn new(mut attributes: Vec<(String, String)>, instance: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         for (name, value) in [
@@ -105,7 +104,7 @@ fn encode_attribute(name: &str, value: &AttributeValue) -> Json {
     json!({"key": name, "value": value})
 }
 
-/// A 64-bit number.
+/// OTLP encodes 64-bit numbers as strings.
 pub(super) fn encode_number(number: u64) -> String {
     number.to_string()
 }

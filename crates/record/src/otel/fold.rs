@@ -1,7 +1,7 @@
 //! Folds the events of a session to spans and measurements.
 //!
 //! A turn is a span `invoke_agent`; its parts are the requests to models (`chat`), the calls of tools
-//! (`execute_tool`), and what the program adds: checks, compactions, the verification, waiting for an approval.
+//! (`execute_tool`), checks, compactions, the verification, and waiting for an approval.
 
 use super::content::{MessageContent, arguments_text, result_text};
 use super::metrics::{Measurement, Metric};
@@ -14,12 +14,10 @@ use agent_protocol::event::{
 };
 use agent_protocol::model::{Purpose, StopReason};
 
-/// The agent's name.
 const AGENT: &str = "agent";
-/// The value of `error.type` if there is no code for the error.
+/// The value of `error.type` for an error without a code.
 const OTHER_ERROR: &str = "_OTHER";
 
-/// The part of a turn that a span stands for.
 #[derive(Clone, Debug, PartialEq)]
 enum TurnPart {
     Chat(Purpose),
@@ -29,23 +27,22 @@ enum TurnPart {
     Verification,
 }
 
-/// The state of the fold.
+/// Folds the events of a session to telemetry records.
 pub struct TelemetryFold {
     session: String,
     parent: Option<ParentSpan>,
     content: Option<MessageContent>,
     turn: Option<Span>,
-    /// The last turn's span.
     last_turn: Option<(TraceId, SpanId)>,
-    /// Parts that have not ended, oldest first. (`end` is set if only the kind of its error is not known yet.)
+    /// Parts that have not ended, oldest first. A part with `end` waits only for the kind of its error.
     open: Vec<(TurnPart, Span)>,
-    /// The model that was last asked: `provider/model`.
+    /// The model of the last request: `provider/model`.
     model: String,
     records: Vec<TelemetryRecord>,
 }
 
 impl TelemetryFold {
-    /// Before the first event of this session.
+    /// The state before the first event of this session.
     pub fn new(session: &str, parent: Option<ParentSpan>, has_content: bool) -> Self {
         Self {
             session: session.to_owned(),
@@ -59,18 +56,18 @@ impl TelemetryFold {
         }
     }
 
-    /// What has ended since the last call.
+    /// Takes the records that ended since the last call.
     pub fn take_records(&mut self) -> Vec<TelemetryRecord> {
         std::mem::take(&mut self.records)
     }
 
-    /// The events of a session that is resumed. A turn during which the program was killed ends with the last of them.
+    /// Applies the events of a resumed session. A turn during which the program was killed ends with the last of them.
     pub fn resume(&mut self, events: &[&Event]) {
         for event in events {
             self.apply(event);
         }
         self.records.clear();
-        // The turn of another session is the other's.
+        // A copied turn belongs to the other session.
         let is_copy =
             events.iter().any(|event| matches!(event.body, EventBody::SessionForked { .. }));
         if let (Some(last), Some(_), false) = (events.last(), &self.turn, is_copy) {
@@ -80,7 +77,7 @@ impl TelemetryFold {
         self.turn = None;
     }
 
-    /// Ends what is open, because the program ends.
+    /// Ends all open parts, because the program ends.
     pub fn end_all(&mut self, now: u64, error: &str) {
         for (_, span) in std::mem::take(&mut self.open).into_iter().rev() {
             self.finish_span(span, now, Some(error));
@@ -90,7 +87,7 @@ impl TelemetryFold {
         }
     }
 
-    /// Takes one more event.
+    /// Applies an event.
     pub fn apply(&mut self, event: &Event) {
         let (now, seq) = (|| parse_nanoseconds(&event.header.ts), event.header.seq);
         if let Some(content) = &mut self.content {
@@ -213,13 +210,13 @@ impl TelemetryFold {
 
     fn begin_request(&mut self, requested: &ModelRequested, now: u64, seq: u64) {
         let purpose = requested.purpose;
-        // The one before it got no answer.
+        // The previous request got no answer.
         self.end_part(&TurnPart::Chat(purpose), now, Some(OTHER_ERROR));
         let group = match purpose {
             Purpose::Summary => Some((TurnPart::Compaction, "compaction")),
             Purpose::Task => Some((TurnPart::Verification, "verification")),
             Purpose::Main => {
-                // It gave no summary.
+                // The request gave no summary.
                 self.end_part(&TurnPart::Compaction, now, Some(OTHER_ERROR));
                 None
             }
@@ -290,7 +287,7 @@ impl TelemetryFold {
         self.end_part(&part, now, interrupted);
     }
 
-    /// A request failed: with another attempt, or for good.
+    /// Called before another attempt, and at the final failure.
     fn fail_request(
         &mut self,
         now: u64,
@@ -302,7 +299,7 @@ impl TelemetryFold {
         let Some((part, span)) = self.open.iter_mut().rev().find(is_chat) else { return };
         let Some(delay) = retry else {
             if *part == TurnPart::Chat(Purpose::Main) {
-                // The ending of the turn says which error it is.
+                // The ending of the turn contains the kind of the error.
                 span.end = now;
             } else {
                 let part = part.clone();
@@ -358,7 +355,6 @@ impl TelemetryFold {
         self.end_part(&TurnPart::Compaction, now, None);
     }
 
-    /// A span that begins now, in the turn or in a part of it.
     fn new_span(
         &self,
         operation: &str,
@@ -397,7 +393,7 @@ impl TelemetryFold {
         }
     }
 
-    /// Ends what is left of a turn: after an interrupt, parts have no end of their own. Learning goes on after it.
+    /// Ends the remaining parts: after an interrupt, parts have no end of their own. Learning continues after the turn.
     fn end_parts_of_turn(&mut self, now: u64, error: &str) {
         let (kept, ended) = std::mem::take(&mut self.open)
             .into_iter()
@@ -416,7 +412,7 @@ impl TelemetryFold {
     }
 
     fn finish_span(&mut self, mut span: Span, now: u64, error: Option<&str>) {
-        // (The clock of the machine may have been set back.)
+        // The clock of the machine may have been set back.
         span.end = if span.end == 0 { now } else { span.end }.max(span.start);
         if let Some(error) = error {
             span.is_error = true;
@@ -438,14 +434,14 @@ impl TelemetryFold {
 const CHAT_LABELS: [&str; 4] =
     ["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "error.type"];
 
-/// The metric of a span's duration, and the attributes that it has in common with the span.
+/// The metric of a span's duration, and the names of the common attributes.
 fn duration_metric(span: &Span) -> Option<(Metric, &'static [&'static str])> {
     match span.text_attribute("gen_ai.operation.name")? {
         "chat" => Some((Metric::Chat, &CHAT_LABELS)),
         "invoke_agent" => {
             Some((Metric::Turn, &["gen_ai.operation.name", "gen_ai.agent.name", "error.type"]))
         }
-        // The name of a tool that does not exist can be anything.
+        // The name of a missing tool can be anything.
         _ if span.text_attribute("error.type") == Some(ErrorCode::UnknownTool.as_str()) => {
             Some((Metric::Tool, &["gen_ai.operation.name", "error.type"]))
         }
@@ -453,16 +449,15 @@ fn duration_metric(span: &Span) -> Option<(Metric, &'static [&'static str])> {
     }
 }
 
-fn labels_of(span: &Span, wanted: &[&'static str]) -> Vec<(&'static str, String)> {
+fn labels_of(span: &Span, names: &[&'static str]) -> Vec<(&'static str, String)> {
     let label = |name: &&'static str| Some((*name, span.text_attribute(name)?.to_owned()));
-    wanted.iter().filter_map(label).collect()
+    names.iter().filter_map(label).collect()
 }
 
 fn first_bytes<const N: usize>(hash: &[u8; 32]) -> [u8; N] {
     std::array::from_fn(|at| hash[at])
 }
 
-/// The time of an event, since 1970.
 fn parse_nanoseconds(time: &str) -> u64 {
     let time = time.parse::<jiff::Timestamp>().unwrap_or_default();
     u64::try_from(time.as_nanosecond()).unwrap_or_default()

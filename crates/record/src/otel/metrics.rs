@@ -7,8 +7,7 @@ use serde_json::{Value as Json, json};
 use super::encode::{encode_attributes, encode_number};
 use super::{AttributeValue, Resource};
 
-/// The upper limits of the buckets for durations, in seconds, and for numbers of tokens, as the conventions
-/// recommend.
+/// Upper limits of the buckets in seconds and in tokens; the conventions recommend them.
 const SECONDS_BOUNDS: &[f64] =
     &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const TOKENS_BOUNDS: &[f64] = &[
@@ -28,16 +27,13 @@ const TOKENS_BOUNDS: &[f64] = &[
     67_108_864.0,
 ];
 
-/// What is measured.
+/// The metrics of requests, turns and tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// Tokens of a request or its answer.
     Tokens,
     /// Duration of a request to a model.
     Chat,
-    /// Duration of a turn.
     Turn,
-    /// Duration of a tool call.
     Tool,
 }
 
@@ -69,17 +65,15 @@ impl Metric {
     }
 }
 
-/// Attributes of a measurement, by name.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
 /// One measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// What was measured.
     pub metric: Metric,
-    /// The value, in the metric's unit.
+    /// The value in the metric's unit.
     pub value: f64,
-    /// Its attributes: few different values.
+    /// Attributes with few different values.
     pub attributes: Labels,
 }
 
@@ -91,19 +85,18 @@ struct Histogram {
     max: f64,
 }
 
-/// The measurements so far.
+/// The histograms so far.
 #[derive(Debug)]
 pub struct Metrics {
-    /// In nanoseconds since 1970.
+    /// Start time in nanoseconds since 1970.
     since: u64,
     is_delta: bool,
-    /// There is something that was not exported.
     has_new_values: bool,
     series: BTreeMap<(Metric, Labels), Histogram>,
 }
 
 impl Metrics {
-    /// None yet. `is_delta`: each export has what was measured since the last one.
+    /// Starts without values. `is_delta`: each export contains the values since the last one.
     pub fn new(now: u64, is_delta: bool) -> Self {
         Self { since: now, is_delta, has_new_values: false, series: BTreeMap::new() }
     }
@@ -119,7 +112,7 @@ impl Metrics {
             max: f64::NEG_INFINITY,
         };
         let histogram = self.series.entry((metric, attributes)).or_insert_with(empty);
-        // Each limit belongs to the bucket below it.
+        // A limit belongs to the bucket below it.
         histogram.buckets[bounds.partition_point(|bound| *bound < value)] += 1;
         histogram.sum += value;
         histogram.min = histogram.min.min(value);
@@ -127,7 +120,7 @@ impl Metrics {
         self.has_new_values = true;
     }
 
-    /// The request to export them; `None` without a new value.
+    /// The export request; `None` without a new value.
     pub fn export(&mut self, now: u64, resource: &Resource) -> Option<Json> {
         if !std::mem::take(&mut self.has_new_values) {
             return None;
@@ -180,7 +173,7 @@ impl Metrics {
             "attributes": encode_attributes(&labels.collect()),
             "startTimeUnixNano": encode_number(self.since),
             "timeUnixNano": encode_number(now),
-            // As numbers: the mapping allows texts and numbers here, and receivers exist that lose the texts.
+            // As numbers: the mapping allows texts and numbers here, and some receivers lose the texts.
             "count": histogram.buckets.iter().sum::<u64>(),
             "sum": histogram.sum,
             "min": histogram.min,

@@ -1,7 +1,7 @@
-//! OpenTelemetry: what the events of a session are as spans and measurements, and as OTLP in JSON.
+//! OpenTelemetry: spans and measurements of the events of a session, and OTLP in JSON.
 //!
-//! Pure: strings and events in, spans and JSON out. It follows the semantic conventions for generative AI
-//! (`docs/TELEMETRY.md`). Sending is not its task.
+//! The module follows the semantic conventions for generative AI (`docs/TELEMETRY.md`). It does not access files
+//! or the network.
 
 mod content;
 mod encode;
@@ -21,15 +21,10 @@ pub use span::{ParentSpan, Span, TelemetryRecord};
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttributeValue {
-    /// A text.
     Text(String),
-    /// A whole number.
     Int(u64),
-    /// Another number.
     Double(f64),
-    /// Yes or no.
     Bool(bool),
-    /// Several texts.
     Texts(Vec<String>),
 }
 
@@ -66,7 +61,7 @@ impl From<bool> for AttributeValue {
 /// Attributes by name.
 pub type Attributes = Vec<(&'static str, AttributeValue)>;
 
-/// The provider's name in the conventions, and the model's name at the provider, of `provider/model`.
+/// The provider's name in the conventions, and the model's name at the provider, from `provider/model`.
 fn provider_and_model(id: &str) -> (&str, &str) {
     let (provider, model) = id.split_once('/').unwrap_or((id, id));
     // `script:FILE`: the path is not the name of a model.

@@ -5,37 +5,31 @@ use std::time::Duration;
 
 use super::ParentSpan;
 
-/// What is exported, and to which place.
+/// The exported signals with their receivers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TelemetrySettings {
-    /// The receiver of spans; `None`: they are not exported.
+    /// The receiver of spans; `None` disables their export.
     pub traces: Option<ExportTarget>,
-    /// The receiver of metrics; `None`: they are not exported.
+    /// The receiver of metrics; `None` disables their export.
     pub metrics: Option<ExportTarget>,
-    /// Attributes of the resource, by name.
     pub resource: Vec<(String, String)>,
-    /// The span that the process is a part of.
+    /// The caller's span, which contains the process.
     pub parent: Option<ParentSpan>,
-    /// Messages, arguments and results are exported too.
     pub has_content: bool,
-    /// Measurements count from the last export, not from the start.
+    /// If true, measurements count from the last export, not from the start.
     pub is_delta: bool,
-    /// How long a finished span waits for others.
+    /// Maximum time that a finished span waits for others.
     pub span_delay: Duration,
-    /// Time between two exports of metrics.
     pub metric_interval: Duration,
 }
 
-/// A receiver.
+/// The address of a receiver, with options of the requests.
 #[derive(Clone, Default, PartialEq)]
 pub struct ExportTarget {
-    /// The whole URL.
     pub url: String,
-    /// Headers, which may contain keys.
+    /// May contain keys.
     pub headers: Vec<(String, String)>,
-    /// Time limit of one request.
     pub timeout: Duration,
-    /// Certificates to trust in addition to those of the system.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -45,12 +39,12 @@ impl std::fmt::Debug for ExportTarget {
     }
 }
 
-/// Reads the variables, and says why something that they request is not done. Without an address, nothing else
-/// is read.
+/// Reads the variables; also returns a warning for each unsupported request. Without an address, the other variables
+/// are not read.
 pub fn read_settings(
     variable: impl Fn(&str) -> Option<String>,
 ) -> (Option<TelemetrySettings>, Vec<String>) {
-    // An empty variable is like none.
+    // An empty variable counts as unset.
     let text = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let is_on = |name: &str| text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let address = |signal: &str| {
@@ -68,7 +62,7 @@ pub fn read_settings(
     let mut warnings = Vec::new();
     let mut target = |signal: &str| {
         let url = address(signal)?;
-        // The variable of the signal goes first.
+        // The variable of the signal has precedence.
         let set = |name: &str| {
             let names = [
                 format!("OTEL_EXPORTER_OTLP_{signal}_{name}"),
@@ -103,10 +97,10 @@ pub fn read_settings(
         })
     };
     let (mut traces, metrics) = (target("TRACES"), target("METRICS"));
-    // A variable for both.
+    // One variable may concern both signals.
     warnings.dedup();
     let parent = text("TRACEPARENT").and_then(|value| ParentSpan::parse(&value));
-    // As the default sampler does: what the caller does not sample, its parts do not either.
+    // Like the default sampler: parts of a trace that the caller does not sample are not sampled either.
     if parent.is_some_and(|parent| !parent.is_sampled) {
         traces = None;
     }
@@ -139,7 +133,6 @@ pub fn read_settings(
     (Some(settings), warnings)
 }
 
-/// The resource: what the user says, with the name of the service.
 fn resource_attributes(service: Option<String>, attributes: &str) -> Vec<(String, String)> {
     const NAME: &str = "service.name";
     let mut all = parse_pairs(attributes);
@@ -153,12 +146,12 @@ fn resource_attributes(service: Option<String>, attributes: &str) -> Vec<(String
     all
 }
 
-/// The variable holds headers of requests, which are secrets.
+/// Whether the variable contains headers of requests, which are secrets.
 pub fn is_headers_variable(name: &str) -> bool {
     name.starts_with("OTEL_") && name.ends_with("_HEADERS")
 }
 
-/// The names and values in such a variable: each value whole, and without its scheme (`Bearer`).
+/// The names and values in such a variable: each value as a whole, and without its scheme (`Bearer`).
 pub fn header_values(headers: &str) -> Vec<(String, String)> {
     let mut values = Vec::new();
     for (name, value) in parse_pairs(headers) {
@@ -168,14 +161,14 @@ pub fn header_values(headers: &str) -> Vec<(String, String)> {
     values
 }
 
-/// `name=value,name=value`, with percent-encoded values.
+/// Parses `name=value,name=value`, with percent-encoded values.
 fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let pairs = pairs.map(|(name, value)| (name.trim().to_owned(), percent_decode(value.trim())));
     pairs.filter(|(name, _)| !name.is_empty()).collect()
 }
 
-/// Decodes `%2C`; a text that is not encoded so stays as it is.
+/// Decodes `%2C`; other text stays unchanged.
 fn percent_decode(text: &str) -> String {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((first, after)) = rest.split_first() {

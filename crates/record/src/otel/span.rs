@@ -1,4 +1,4 @@
-//! Spans, and the span of the caller.
+//! Spans, and the caller's span.
 
 use super::metrics::Measurement;
 use super::{AttributeValue, Attributes};
@@ -6,17 +6,16 @@ use super::{AttributeValue, Attributes};
 pub(super) type TraceId = [u8; 16];
 pub(super) type SpanId = [u8; 8];
 
-/// The span that the process is a part of (`TRACEPARENT`).
+/// The caller's span, which contains the process (`TRACEPARENT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParentSpan {
     pub(super) trace: TraceId,
     pub(super) span: SpanId,
-    /// The caller records its trace.
     pub is_sampled: bool,
 }
 
 impl ParentSpan {
-    /// As the W3C defines it: `00-TRACE-SPAN-FLAGS`.
+    /// Parses the W3C format `00-TRACE-SPAN-FLAGS`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.trim().split('-');
         let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);
@@ -31,7 +30,7 @@ impl ParentSpan {
     }
 }
 
-/// Exactly these many bytes in lower-case hexadecimal digits.
+/// Requires exactly `N` bytes in lower-case hexadecimal digits.
 fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if text.len() != 2 * N || !text.bytes().all(is_hex) {
@@ -51,9 +50,9 @@ pub struct Span {
     pub(super) id: SpanId,
     pub(super) parent: Option<SpanId>,
     pub(super) name: String,
-    /// It is a request to another program.
+    /// True for a request to another program.
     pub(super) is_client: bool,
-    /// In nanoseconds since 1970.
+    /// Nanoseconds since 1970.
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) attributes: Attributes,
@@ -61,7 +60,6 @@ pub struct Span {
     pub(super) is_error: bool,
 }
 
-/// Something that happened during a span.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SpanEvent {
     pub(super) time: u64,
@@ -98,12 +96,10 @@ impl Span {
     }
 }
 
-/// What is to be exported.
+/// A record for the export.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TelemetryRecord {
-    /// A span.
     Span(Box<Span>),
-    /// A value of a metric.
     Measurement(Measurement),
 }
 

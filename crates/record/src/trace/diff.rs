@@ -1,7 +1,7 @@
-//! Compares two recorded runs: where they part, and how they end.
+//! Compares two recorded runs: the first differences, and the endings.
 //!
-//! The runs are compared round by round: what the model received, what it did, and what came of it. Texts that
-//! differ only in paths of roots, times and ids are equal (`normal.rs`).
+//! The comparison goes round by round: the model's input, its decision, the result. Texts that
+//! differ only in paths of roots, times and ids are equal (`normalise.rs`).
 
 mod rounds;
 mod text;
@@ -16,90 +16,72 @@ use agent_protocol::event::{Event, EventBody};
 
 /// A recorded run.
 pub struct RecordedRun<'a> {
-    /// The session's id.
     pub id: &'a str,
-    /// Its id for display.
     pub short: &'a str,
-    /// Its directory.
     pub directory: &'a str,
-    /// Its events, as far as they are understood.
     pub events: &'a [Event],
-    /// What is not understood.
     pub gaps: &'a RecordGaps,
 }
 
 /// The comparison of two runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunComparison {
-    /// They received, did and gave the same. Time, tokens and cost may differ.
+    /// True if input, decisions and results are equal. Time, tokens and cost may differ.
     pub equal: bool,
-    /// Rounds that are equal before the first difference.
     pub equal_rounds: usize,
-    /// The first difference of each kind, in the order of the runs. Behind a different decision of the model the
+    /// The first difference of each kind, in the order of the runs. After a different decision of the model the
     /// runs have nothing in common and are not compared.
     pub differences: Vec<Difference>,
-    /// The first run.
     pub a: ComparedRun,
-    /// The second run.
     pub b: ComparedRun,
 }
 
-/// A difference of two runs.
+/// The excerpts of both runs at a difference.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// What kind of thing differs.
     pub kind: DifferenceKind,
-    /// What differs.
     pub what: String,
-    /// The first run's; `None`: it has none.
+    /// From the first run; `None` if it lacks the item.
     pub a: Option<RunExcerpt>,
-    /// The second run's.
+    /// From the second run; `None` if it lacks the item.
     pub b: Option<RunExcerpt>,
 }
 
-/// What kind of thing differs.
+/// The part of a round that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
-    /// What the model received, apart from results.
+    /// The model's input, apart from results.
     Input,
-    /// What the model, or the kernel, did.
+    /// An action of the model or the kernel.
     Decision,
-    /// What came of it.
     Result,
 }
 
 /// A part of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunExcerpt {
-    /// The turn.
     pub turn: u32,
-    /// The round.
     pub round: u32,
-    /// `seq` of its event.
+    /// `seq` of the event.
     pub seq: u64,
-    /// Its text, with placeholders.
+    /// The text, with placeholders for normalised parts.
     pub text: String,
 }
 
-/// One of the runs.
+/// The origin, ending and statistics of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparedRun {
-    /// The session's id.
     pub id: String,
-    /// Its id for display.
     #[serde(skip)]
     pub short: String,
-    /// Start time.
     pub started: String,
-    /// The model at the start.
     pub model: String,
-    /// The ending of its last turn, or `unfinished`; `None` without a turn.
+    /// The ending of the last turn, or `unfinished`; `None` without a turn.
     pub ending: Option<String>,
-    /// What is not understood of its record, and not compared.
+    /// Parts of the record that are not understood and not compared.
     #[serde(skip_serializing_if = "RecordGaps::is_empty")]
     pub not_understood: RecordGaps,
-    /// What happened, in numbers.
     pub stats: Stats,
 }
 
@@ -120,7 +102,7 @@ pub fn compare(a: &RecordedRun<'_>, b: &RecordedRun<'_>) -> RunComparison {
 }
 
 impl RunComparison {
-    /// For people.
+    /// Formats the comparison for people.
     pub fn text(&self) -> String {
         text::render_text(self)
     }
@@ -143,7 +125,7 @@ impl ComparedRun {
     }
 }
 
-/// The directories of a run that have other paths in another one.
+/// Directories that have other paths in another run.
 fn run_roots(run: &RecordedRun<'_>) -> Vec<RunRoot> {
     let cwds = run.events.iter().filter_map(|event| match &event.body {
         EventBody::SessionStarted(now) | EventBody::SessionResumed { now, .. } => Some(&now.cwd),
@@ -155,7 +137,6 @@ fn run_roots(run: &RecordedRun<'_>) -> Vec<RunRoot> {
     roots
 }
 
-/// The differences so far.
 struct DifferenceFinder {
     a: Vec<RunRoot>,
     b: Vec<RunRoot>,
@@ -163,7 +144,7 @@ struct DifferenceFinder {
 }
 
 impl DifferenceFinder {
-    /// Compares a round. False if the runs part here.
+    /// False if the runs have nothing in common after this round.
     fn compare_round(&mut self, a: Option<&Round>, b: Option<&Round>) -> bool {
         let (Some(a), Some(b)) = (a, b) else {
             let a = a.and_then(|round| round.items().next());
@@ -189,7 +170,6 @@ impl DifferenceFinder {
         !is_parting
     }
 
-    /// The first pair that differs.
     fn first_difference<'a>(&self, a: &'a [RoundItem], b: &'a [RoundItem]) -> Option<ItemPair<'a>> {
         let n = a
             .iter()
@@ -198,7 +178,7 @@ impl DifferenceFinder {
             .count();
         match (a.get(n), b.get(n)) {
             (None, None) => None,
-            // One of them has an item that the other has not.
+            // One run has an item that the other has not.
             (Some(one), Some(other)) if one.what != other.what => {
                 if b[n..].iter().any(|item| item.what == one.what) {
                     Some((None, Some(other)))
@@ -228,7 +208,7 @@ impl DifferenceFinder {
         }
     }
 
-    /// Notes the first difference of each kind.
+    /// Only the first difference of each kind counts.
     fn add_difference(&mut self, pair: Option<ItemPair<'_>>) {
         let Some((a, b)) = pair else { return };
         let Some(kind) = a.or(b).map(|item| item.kind) else { return };

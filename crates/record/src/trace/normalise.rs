@@ -1,6 +1,6 @@
-//! Replaces what differs between two runs of the same work: paths of roots, times and ids.
+//! Replaces differences between two runs of the same work: paths of roots, times and ids.
 //!
-//! The list is closed, and `docs/TRACE.md` describes it. Whatever else differs is a difference of the runs.
+//! The list is complete, and `docs/TRACE.md` describes it. Any other difference is a difference of the runs.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ impl RunRoot {
     }
 }
 
-/// The text with a placeholder for each path of a root, time and id.
+/// Replaces each path of a root, time and id by a placeholder.
 pub fn normalise(text: &str, roots: &[RunRoot]) -> String {
     let mut text = Cow::Borrowed(text);
     // A root inside another one is replaced first.
@@ -51,7 +51,6 @@ pub fn normalise(text: &str, roots: &[RunRoot]) -> String {
     .into_owned()
 }
 
-/// The text without the paths of a root; `None` if it has none.
 fn replace_root(text: &str, root: &RunRoot) -> Option<String> {
     let path = root.path.trim_end_matches('/');
     if !path.starts_with('/') {
@@ -77,7 +76,7 @@ fn replace_root(text: &str, root: &RunRoot) -> Option<String> {
 const DAY: &str = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)";
 const MONTH: &str = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
 
-/// Times and ids, and what replaces them; `\b` and `\d` are ASCII.
+/// Patterns of times and ids with their replacements; `\b` and `\d` are ASCII.
 static REPLACEMENTS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let clock = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?";
     let zone = r"(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?";
@@ -120,13 +119,13 @@ static REPLACEMENTS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     rules.into_iter().map(compiled).collect()
 });
 
-/// Words that may be a commit's hash.
+/// Matches words that may be a commit's hash.
 static HEX: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?-u)\b(?:[0-9a-f]{40}|[0-9a-f]{7,12})\b").expect("a fixed expression")
 });
 
-/// A short word is a hash if it has digits and letters: neither a number nor a word of a language. (Checksums
-/// of contents are longer, but for SHA-1.)
+/// A short word is a hash if it has digits and letters: neither a number nor a word of a language. Except SHA-1,
+/// checksums of contents are longer.
 fn is_hash(word: &str) -> bool {
     word.len() == 40
         || (word.bytes().any(|byte| byte.is_ascii_digit())

@@ -19,83 +19,58 @@ use agent_protocol::spending::Spending;
 /// Statistics of sessions.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StatsReport {
-    /// Each session, oldest first.
     pub sessions: Vec<SessionStats>,
-    /// All of them together.
     pub total: Stats,
 }
 
 /// Statistics of a session.
 #[derive(Clone, Debug, Serialize)]
 pub struct SessionStats {
-    /// Its id.
     pub id: String,
-    /// Its id for display.
     #[serde(skip)]
     pub short: String,
-    /// Start time.
     pub started: String,
-    /// The model at the start.
     pub model: String,
-    /// The name that the user gave it.
     pub name: Option<String>,
-    /// The session that it was forked from. What was copied is not counted.
+    /// The session that this one was forked from. Copied events are not counted.
     pub forked_from: Option<String>,
-    /// The ending of its last turn, or `unfinished`; `None` without a turn.
+    /// The ending of the last turn, or `unfinished`; `None` without a turn.
     pub ending: Option<String>,
-    /// What is not understood of its record, and not counted.
+    /// Parts of the record that are not understood and not counted.
     #[serde(skip_serializing_if = "RecordGaps::is_empty")]
     pub not_understood: RecordGaps,
-    /// The numbers.
     pub stats: Stats,
 }
 
-/// What happened, in numbers. Turns that a rewind removed count too, except as outcomes.
+/// Counts of events. Turns that a rewind removed count too, except as outcomes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
-    /// Turns.
     pub turns: u32,
-    /// The turns that are part of the session, by ending; `unfinished` if they have none.
+    /// The turns that are part of the session, by ending; `unfinished` without an end.
     pub outcomes: BTreeMap<String, u32>,
-    /// Turns that a rewind removed.
     pub removed_turns: u32,
-    /// Steps of the loop: answers of the model in the conversation.
+    /// Answers of the model in the conversation.
     pub steps: u32,
-    /// Tokens and cost of all requests.
     #[serde(flatten)]
     pub spending: Spending,
-    /// Requests per model.
     pub models: BTreeMap<String, u32>,
-    /// Answers per purpose.
     pub purposes: BTreeMap<String, ModelUse>,
-    /// Attempts of requests that failed.
     pub failed_requests: u32,
-    /// Calls per tool.
     pub tools: BTreeMap<String, ToolUse>,
-    /// What became of failures.
     pub recoveries: Recoveries,
-    /// Decisions of the kernel.
     pub decisions: BTreeMap<String, u32>,
-    /// The user's checks.
     pub checks: Checks,
-    /// Verifications of answers.
     pub verifications: Verifications,
-    /// Approvals that the user was asked for.
     pub approvals: Approvals,
-    /// Compactions of the conversation.
     pub compactions: Compactions,
-    /// Lessons of earlier sessions.
     pub lessons: Lessons,
-    /// Time.
     pub time: Times,
 }
 
 /// Use of models for one purpose.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ModelUse {
-    /// Answers.
     pub answers: u32,
-    /// Tokens and cost.
     #[serde(flatten)]
     pub spending: Spending,
     /// Time from the requests to the ends of the answers.
@@ -107,103 +82,84 @@ pub struct ModelUse {
 pub struct ToolUse {
     /// Calls, including those of the kernel.
     pub calls: u32,
-    /// Calls of the kernel.
     pub by_kernel: u32,
-    /// Failures by error code.
     pub failures: BTreeMap<String, u32>,
-    /// Time, without waiting for approvals.
+    /// Time without waiting for approvals.
     pub time_ms: u64,
 }
 
-/// Things that failed: calls of the same tool with the same target, and checks. Each counts once, however often
-/// it failed, unless it fails again after a success.
+/// Failed actions: calls of the same tool with the same target, and checks. Repeated failures of an action count
+/// once, unless it fails again after a success.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Recoveries {
-    /// All of them.
     pub failed: u32,
-    /// It succeeded later.
     pub recovered: u32,
-    /// It did not succeed, and its turn completed without it.
+    /// Actions without a later success, in turns that completed.
     pub bypassed: u32,
-    /// It did not succeed, and its turn did not complete.
+    /// Actions without a later success, in turns that did not complete.
     pub unresolved: u32,
 }
 
-/// Runs of checks.
+/// Counts of the runs of checks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Checks {
-    /// That passed.
     pub passed: u32,
-    /// That did not.
     pub failed: u32,
 }
 
 /// Verifications by result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verifications {
-    /// The answer was confirmed.
     pub confirmed: u32,
-    /// There was an objection.
     pub objected: u32,
-    /// There was no verdict.
     pub no_verdict: u32,
 }
 
-/// Approvals.
+/// Counts of questions to the user and of rulings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Approvals {
-    /// How often the user was asked.
     pub asked: u32,
     /// Rulings on writes and commands, with or without a question.
     pub rulings: BTreeMap<String, u32>,
 }
 
-/// Compactions.
+/// The number of compactions and their effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Compactions {
-    /// How many.
     pub n: u32,
-    /// Estimated tokens of the next request before them, together.
+    /// Estimated tokens of the next request before each compaction, summed.
     pub tokens_before: u64,
-    /// Estimated tokens of the next request after them, together.
+    /// Estimated tokens of the next request after each compaction, summed.
     pub tokens_after: u64,
 }
 
-/// Lessons.
+/// Counts of lessons.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Lessons {
-    /// Recalled at the start of a task.
     pub for_task: u32,
-    /// Recalled after a failure.
     pub after_failure: u32,
-    /// Recalled for a reflection.
     pub for_reflection: u32,
     /// Applied by the kernel itself.
     pub applied: u32,
-    /// New ones.
     pub learnt: u32,
-    /// Known ones that were learnt again.
+    /// Existing lessons that a session confirmed.
     pub confirmed: u32,
 }
 
-/// Time, in milliseconds. Calls that ran at the same time are added, so the parts may exceed the whole.
+/// Times in milliseconds. Calls that ran at the same time are added, so the parts may exceed the whole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
-    /// All turns.
     pub turns_ms: u64,
-    /// Models, without learning, which takes place after the turns.
+    /// Without learning, which takes place after the turns.
     pub models_ms: u64,
-    /// Tools.
     pub tools_ms: u64,
-    /// Checks.
     pub checks_ms: u64,
-    /// The user's approvals.
     pub approvals_ms: u64,
 }
 
 impl StatsReport {
-    /// Adds a session: only what happened since a time (milliseconds since 1970), if one is given. False if
-    /// nothing happened since.
+    /// Adds a session; with `since` (milliseconds since 1970) only its later events. False if there are no later
+    /// events.
     pub fn add_session(
         &mut self,
         (id, short): (&str, &str),
@@ -240,13 +196,13 @@ impl StatsReport {
         true
     }
 
-    /// As a table for people.
+    /// Formats a table for people.
     pub fn text(&self) -> String {
         text::render_text(self)
     }
 }
 
-/// When a session began, and its model then; empty if the record does not say it.
+/// The start time, and the model at the start; empty if the record does not contain them.
 pub(super) fn session_start(events: &[Event]) -> (String, String) {
     let start = events.iter().find_map(|event| match &event.body {
         EventBody::SessionStarted(started) => {
@@ -257,13 +213,13 @@ pub(super) fn session_start(events: &[Event]) -> (String, String) {
     start.unwrap_or_default()
 }
 
-/// The events of the session itself, without those copied from the session that it was forked from.
+/// Leaves out events that were copied from the session that this one was forked from.
 fn own_events(events: &[Event]) -> &[Event] {
     let is_copy = |event: &Event| matches!(event.body, EventBody::SessionForked { .. });
     &events[events.iter().rposition(is_copy).map_or(0, |at| at + 1)..]
 }
 
-/// How the last turn ended that is part of the session; `None` if there is none.
+/// The ending of the last turn that is part of the session; `None` without a turn.
 pub(super) fn last_ending(events: &[Event]) -> Option<String> {
     turns(events).iter().rev().find(|turn| turn.is_live).map(turn_ending)
 }
@@ -333,7 +289,7 @@ impl Stats {
                 let time_ms = envelope.stats.get("time_ms").and_then(Value::as_u64);
                 let time_ms = time_ms.unwrap_or_default().saturating_sub(waited);
                 add_saturating(&mut used.time_ms, time_ms);
-                // The time of a sub-agent is that of its call.
+                // The time of a sub-agent is part of its call.
                 if event.header.is_main() {
                     add_saturating(&mut self.time.tools_ms, time_ms);
                 }
@@ -375,38 +331,36 @@ impl Stats {
         }
     }
 
-    /// All calls of tools.
+    /// The number of tool calls.
     pub fn calls(&self) -> u32 {
         self.tools.values().map(|used| used.calls).sum()
     }
 
-    /// All failed calls.
+    /// The number of failed calls.
     pub fn failures(&self) -> u32 {
         self.tools.values().flat_map(|used| used.failures.values()).sum()
     }
 
-    /// Decisions to do something else than to continue.
+    /// Decisions other than to continue.
     fn interventions(&self) -> impl Iterator<Item = (&String, &u32)> {
         let goes_on = ControlDecision::Continue.label();
         self.decisions.iter().filter(move |(decision, _)| *decision != goes_on)
     }
 }
 
-/// What is open while the events of a session are counted.
 #[derive(Default)]
 struct OpenActions {
-    /// When the approval of a call was asked for.
+    /// The time of the question for approval, by call.
     asked: HashMap<String, Option<i64>>,
-    /// How long it was waited for.
+    /// The waiting time for approval in milliseconds, by call.
     waited: HashMap<String, u64>,
-    /// What failed and has not succeeded since, with the turn of its last failure.
+    /// Failed actions without a later success, with the turn of the last failure.
     failed: BTreeMap<String, u32>,
     /// The chain of a failed call, for calls that the kernel makes on its behalf.
     chains: HashMap<String, String>,
 }
 
 impl OpenActions {
-    /// Notes failures and successes.
     fn record_event(&mut self, event: &Event, recoveries: &mut Recoveries) {
         let turn = event.header.place.turn;
         match &event.body {
@@ -442,7 +396,7 @@ impl OpenActions {
         recoveries.recovered += u32::from(self.failed.remove(chain).is_some());
     }
 
-    /// What is still open at the end did not succeed.
+    /// Open actions at the end did not succeed.
     fn count_unrecovered(self, events: &[Event], recoveries: &mut Recoveries) {
         let turns = turns(events);
         for turn in self.failed.into_values() {
@@ -457,7 +411,7 @@ impl OpenActions {
     }
 }
 
-/// A call that was cancelled did not fail.
+/// Cancelled calls do not count.
 fn is_failure(envelope: &Envelope) -> bool {
     envelope.error().is_some_and(|error| error.code != ErrorCode::Cancelled)
 }
@@ -466,16 +420,15 @@ fn increment(counts: &mut BTreeMap<String, u32>, name: &str) {
     *counts.entry(name.to_owned()).or_default() += 1;
 }
 
-// (The numbers come from a record, and may be any.)
+// The numbers come from a record, and may be any.
 fn add_saturating(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// What a call works on: tool and target; only the tool if there is no target. Calls of one action are attempts at
-/// the same thing.
+/// Tool and target of a call; only the tool without a target. Calls of one action are attempts at the same thing.
 fn action_of(tool: &str, envelope: &Envelope) -> String {
     let named = |name| envelope.context.params_input.get(name).and_then(Value::as_str);
-    // (The path of a command is its directory, and many commands run there.)
+    // The path of a command is its directory, and many commands run there.
     let target = named("command")
         .or(envelope.context.path_resolved.as_deref())
         .or_else(|| named("path"))

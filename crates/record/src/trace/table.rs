@@ -1,21 +1,18 @@
 //! Tables of plain text: columns of equal width, in at most 80 columns if the cells are short enough.
 
-/// Rows of cells.
 #[derive(Debug, Default)]
 pub(super) struct Table(Vec<Vec<String>>);
 
 impl Table {
-    /// A table with this head.
     pub(super) fn new(head: &[&str]) -> Self {
         Self(vec![head.iter().map(|cell| (*cell).to_owned()).collect()])
     }
 
-    /// Adds a row.
     pub(super) fn add_row(&mut self, cells: Vec<String>) {
         self.0.push(cells);
     }
 
-    /// The lines. The first `n_left` columns are aligned left, the others right; the first is at least this wide.
+    /// The first `n_left` columns are aligned left, the others right; the first column is at least this wide.
     pub(super) fn render(&self, n_left: usize, first: usize) -> String {
         let n_columns = self.0.iter().map(Vec::len).max().unwrap_or_default();
         let cells = |column: usize| self.0.iter().filter_map(move |row| row.get(column));
@@ -38,7 +35,7 @@ impl Table {
     }
 }
 
-/// A duration: `0.3 s`, `12m 05s`, `3h 07m`.
+/// Formats milliseconds: `0.3 s`, `12m 05s`, `3h 07m`.
 pub(super) fn format_duration(ms: u64) -> String {
     let seconds = ms / 1000;
     if seconds < 60 {

@@ -1,4 +1,5 @@
-//! `--include-partial-messages`: the parts of answers as they arrive, as the events of Anthropic's streams.
+//! `--include-partial-messages`: the parts of answers as they arrive, as the events of Anthropic's
+//! streams.
 
 use std::collections::HashMap;
 
@@ -8,20 +9,17 @@ use super::{stop_reason, usage_json};
 use agent_protocol::event::{Event, EventBody, ModelResponded};
 use agent_protocol::model::Usage;
 
-/// The answers that are arriving, by agent.
+/// The keys are agents.
 #[derive(Default)]
 pub(super) struct PartialMessages(HashMap<String, PartialMessage>);
 
-/// An answer that is arriving.
 struct PartialMessage {
     id: String,
     model: String,
-    /// The number of blocks so far.
     n_blocks: usize,
     open_block: Option<BlockKind>,
 }
 
-/// The kind of the block that is open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BlockKind {
     Text,
@@ -29,17 +27,15 @@ enum BlockKind {
 }
 
 impl PartialMessages {
-    /// The id of the message that is arriving from an agent.
     pub(super) fn message_id(&self, agent: &str) -> Option<&str> {
         self.0.get(agent).map(|answer| answer.id.as_str())
     }
 
-    /// The whole message was written.
     pub(super) fn finish_message(&mut self, agent: &str) {
         self.0.remove(agent);
     }
 
-    /// The events of streams for an event. `model`: that of the agent.
+    /// `model`: that of the agent.
     pub(super) fn stream_events(&mut self, event: &Event, model: &str) -> Vec<Value> {
         let agent = event.header.agent.as_str();
         let mut events = Vec::new();
@@ -51,7 +47,7 @@ impl PartialMessages {
             EventBody::ModelResponded(answer) if answer.purpose.is_conversation() => {
                 self.message_mut(agent, model, &mut events).finish(answer, &mut events);
             }
-            // What arrived is worth nothing: the answer begins again, or was interrupted.
+            // The received part is discarded: the answer begins again, or was interrupted.
             EventBody::Error { retry_in_ms: Some(_), .. } | EventBody::ModelRequested(_) => {
                 if let Some(mut answer) = self.0.remove(agent) {
                     answer.close_block(&mut events);
@@ -112,7 +108,7 @@ impl PartialMessage {
         }));
     }
 
-    /// The calls, which are known as a whole, and the end. (Of sub-agents the text is, too.)
+    /// Calls arrive as a whole. (The text of sub-agents, too.)
     fn finish(&mut self, answer: &ModelResponded, events: &mut Vec<Value>) {
         if self.n_blocks == 0 {
             let whole = [(BlockKind::Thinking, &answer.reasoning), (BlockKind::Text, &answer.text)];

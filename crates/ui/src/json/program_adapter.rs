@@ -1,5 +1,5 @@
-//! What a program that drives the session reads differently: the names of tools, arguments and modes, a start line for
-//! each turn, and the cost of the whole session.
+//! Adapts `stream-json` for a program that drives the session: the names of tools, arguments and
+//! modes, a start line for each turn, and the cost of the whole session.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,15 +15,14 @@ use agent_protocol::hook::claude_names::{claude_tool_input, claude_tool_name};
 use agent_protocol::hook::json::claude_mode_name;
 use agent_protocol::spending::Spending;
 
-/// The version of the protocol that is spoken, as programs check it.
+/// Programs check this version.
 const PROTOCOL_VERSION: &str = "2.0.0";
 
 pub(super) struct ProgramAdapter {
-    /// Tools that became known after the session was opened.
+    /// Tools that were added after the session was opened.
     tools: Arc<OnceLock<Vec<String>>>,
-    /// The session, with its mode as it is now.
+    /// The mode in it is the current one.
     started: Option<SessionStarted>,
-    /// The states of MCP servers.
     servers: BTreeMap<String, String>,
     spending: Spending,
 }
@@ -33,7 +32,7 @@ impl ProgramAdapter {
         Self { tools, started: None, servers: BTreeMap::new(), spending: Spending::default() }
     }
 
-    /// The line before that of the event: each turn begins with the state of the session.
+    /// Each turn begins with the state of the session.
     pub(super) fn line_before(&mut self, event: &Event) -> Option<Value> {
         match &event.body {
             EventBody::SessionStarted(started) | EventBody::SessionResumed { now: started, .. } => {
@@ -104,10 +103,9 @@ impl ProgramAdapter {
         line
     }
 
-    /// The line of an event as the program reads it.
     pub(super) fn adapt_line(&mut self, event: &Event, mut line: Value) -> Option<Value> {
         match &event.body {
-            // It is repeated with each turn.
+            // The line is repeated with each turn.
             EventBody::SessionStarted(_) | EventBody::SessionResumed { .. } => return None,
             EventBody::ModelResponded(_) => {
                 let blocks = line["message"]["content"].as_array_mut();
@@ -129,7 +127,7 @@ impl ProgramAdapter {
         Some(line)
     }
 
-    /// Gives the calls in parts of answers the other names. They consist of one part each.
+    /// A partial call consists of one part.
     pub(super) fn rename_partial_calls(&self, parts: &mut [Value]) {
         let mut tool = None;
         for part in parts {
@@ -149,7 +147,6 @@ impl ProgramAdapter {
         }
     }
 
-    /// Gives a call the other names.
     fn rename_call(&self, call: &mut Value, name: &str, input: &str) {
         let tool = call[name].as_str().unwrap_or_default().to_owned();
         if let (Value::Object(arguments), Some(started)) = (&call[input], &self.started) {

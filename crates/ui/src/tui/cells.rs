@@ -20,72 +20,51 @@ use lines::{
     title_line,
 };
 
-/// The width of the screen, and its colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RenderOptions {
     pub(super) width: usize,
     pub(super) theme: Theme,
 }
 
-/// How much of a cell is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// The essential part.
     Brief,
-    /// Everything.
     Full,
 }
 
-/// Limit: lines of running commands.
 const RUNNING_LINES: usize = 3;
-/// Limit: lines of a failed check, in brief.
 const FAILED_LINES: usize = 10;
-/// Limit: lines of the output of the user's command, in brief.
 const SHELL_LINES: usize = 40;
 
-/// An element of the conversation. A long one has thousands, so large variants are boxed.
+/// A long conversation has thousands of cells, so large variants are boxed.
 #[derive(Debug)]
 pub(super) enum Cell {
-    /// Facts about the session.
     SessionHeader(Vec<(String, String)>),
-    /// The user's message, and what the model received instead.
+    /// The message, and the prompt of a command that the model received instead.
     User(String, Option<String>),
-    /// The model's answer.
     Answer(String),
-    /// The model's reasoning.
     Reasoning(String),
-    /// A tool call.
     Call(Box<Call>),
-    /// The new plan.
     Plan(Box<Plan>),
-    /// One sentence.
     Note(Tone, String),
-    /// A check ran.
     Check(Box<CheckRun>),
-    /// The turn ended.
     TurnEnd(Box<TurnFinished>),
-    /// A command of the user.
+    /// A `!` command of the user.
     Shell(Box<ShellResult>),
-    /// The output of a command of the chat.
     Page(Box<CommandPage>),
-    /// A line of such an output in the viewer.
     PageLine(String),
 }
 
-/// The tone of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     /// Secondary information.
     Quiet,
-    /// A warning.
     Warn,
-    /// An error.
     Bad,
     /// A decision of the kernel.
     Decision,
 }
 
-/// A check that ran.
 #[derive(Debug)]
 pub(super) struct CheckRun {
     pub(super) command: String,
@@ -94,24 +73,23 @@ pub(super) struct CheckRun {
     pub(super) tail: String,
 }
 
-/// The output of a command of the chat.
 #[derive(Debug)]
 pub(super) struct CommandPage {
     pub(super) title: String,
     pub(super) text: String,
 }
 
-/// A command of the user (`!`).
+/// A `!` command of the user.
 #[derive(Debug)]
 pub(super) struct ShellResult {
     pub(super) command: String,
     pub(super) output: String,
-    /// Number of lines that `output` lacks.
+    /// Lines that are missing in `output`.
     pub(super) n_omitted: usize,
     pub(super) exit_code: Option<i32>,
 }
 
-/// A running command of the user, with the end of its output.
+/// `tail`: the end of the output so far.
 pub(super) fn running_shell_lines(
     command: &str,
     tail: &str,
@@ -122,17 +100,16 @@ pub(super) fn running_shell_lines(
     lines
 }
 
-/// Groups of cells: a blank line separates different groups.
+/// A blank line separates different groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CellGroup {
-    /// Messages of the user and answers.
+    /// Messages of the user, and answers.
     Text,
-    /// What the agent does between them.
+    /// Everything between messages and answers.
     Activity,
 }
 
 impl Cell {
-    /// The group of a cell.
     pub(super) fn group(&self) -> CellGroup {
         match self {
             Self::SessionHeader(_)
@@ -150,7 +127,7 @@ impl Cell {
         }
     }
 
-    /// It will not change any more.
+    /// A cell that is done does not change any more.
     pub(super) fn is_done(&self) -> bool {
         match self {
             Self::Call(call) => matches!(call.state, CallState::Done(_)),
@@ -168,7 +145,7 @@ impl Cell {
         }
     }
 
-    /// The lines of the display. In brief, only lines of code may be wider than the screen.
+    /// With [`Detail::Brief`], only lines of code may be wider than the screen.
     pub(super) fn lines(&self, look: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
         let theme = look.theme;
         let quiet = theme.style(StyleRole::Quiet);
@@ -257,7 +234,7 @@ impl Cell {
         }
     }
 
-    /// The output of a command, split into its title and lines.
+    /// One cell for the title and one for each line.
     pub(super) fn into_page_lines(self) -> Vec<Self> {
         let Self::Page(mut page) = self else { return vec![self] };
         let text = std::mem::take(&mut page.text);
@@ -265,7 +242,6 @@ impl Cell {
         std::iter::once(Self::Page(page)).chain(lines).collect()
     }
 
-    /// The text for searching.
     pub(super) fn text(&self) -> String {
         let theme = Theme::new(super::theme::ColorDepth::None, super::theme::Background::Dark);
         let look = RenderOptions { width: usize::MAX / 4, theme };
@@ -273,7 +249,7 @@ impl Cell {
     }
 }
 
-/// The todo list in at most `most` lines: completed todos are left out first, then the most distant ones.
+/// Completed todos are left out first, then the most distant ones.
 pub(super) fn plan_lines(plan: &Plan, look: RenderOptions, most: usize) -> Vec<Line<'static>> {
     let theme = look.theme;
     let count = |status| plan.todos.iter().filter(|todo| todo.status == status).count();
@@ -316,7 +292,7 @@ pub(super) fn plan_lines(plan: &Plan, look: RenderOptions, most: usize) -> Vec<L
     lines
 }
 
-/// A decision of the kernel in words; `None` if nothing failed.
+/// `None` if nothing failed.
 pub(super) fn decision_text(
     decision: ControlDecision,
     reason: &str,
@@ -415,13 +391,13 @@ fn turn_end_lines(
     lines
 }
 
-/// A hook blocked the message or ended the turn: no permission was missing that the user could give.
+/// A hook blocked the message or ended the turn: no permission of the user was missing.
 fn is_ended_by_hook(finished: &TurnFinished) -> bool {
     finished.ending == Ending::PermissionDenied
         && finished.report.as_ref().is_some_and(|report| report.next.is_empty())
 }
 
-/// The failure report in short, with the user's options.
+/// Contains the user's options.
 fn report_summary(finished: &TurnFinished, report: &FailureReport) -> String {
     let mut text = String::new();
     // The user already knows which permission was denied.
@@ -448,7 +424,7 @@ fn report_summary(finished: &TurnFinished, report: &FailureReport) -> String {
     text
 }
 
-/// A line of the output of a command. Its continuation lines are indented to the second column.
+/// Continuation lines are indented to the second column.
 fn page_line_rows(line: &str, look: RenderOptions) -> Vec<Line<'static>> {
     let line = escape_prose(line);
     let indent = second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
@@ -462,7 +438,7 @@ fn page_line_rows(line: &str, look: RenderOptions) -> Vec<Line<'static>> {
     )
 }
 
-/// The start of the second column: after two or more spaces.
+/// The column after two or more spaces.
 fn second_column(line: &str) -> Option<usize> {
     let start = line.len() - line.trim_start().len();
     let gap = start + line[start..].find("  ")?;

@@ -1,128 +1,96 @@
-//! The commands of the chat, in the order in which they are offered.
+//! The commands of the chat, in the order of the command list.
 
 use agent_protocol::provider::Effort;
 
-/// The action of a command.
+/// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandAction {
-    /// Shows the help.
     Help,
-    /// Shows or changes the model.
     Model,
-    /// Shows or changes how much the model reasons.
+    /// How much the model reasons.
     Effort,
-    /// Shows or changes the permission mode.
     Mode,
     /// Lists the permission rules, or removes one of this session.
     Permissions,
-    /// Lets the model write the project's rules file.
     Init,
-    /// Lets the model review changes.
     Review,
-    /// Adds a directory to the session.
     AddDir,
-    /// Selects mode plan.
     Plan,
-    /// Shows the todo list.
     Todos,
     /// Lists the background commands, or ends one.
     Tasks,
-    /// Undoes the changes of a turn.
     Undo,
-    /// Redoes the latest undo.
     Redo,
     /// Goes back to before a turn.
     Rewind,
-    /// Shows the changes of the session.
     Diff,
-    /// Lists the sessions of this project.
     Sessions,
-    /// Resumes another session.
     Resume,
     /// Begins a session with a copy of this conversation.
     Fork,
-    /// Names the session.
     Rename,
-    /// Summarises the older part of the conversation.
     Compact,
     /// Shows the size of each layer of the context.
     Context,
-    /// Pins a text.
     Pin,
-    /// Shows the pins.
     Pins,
-    /// Removes a pin.
     Unpin,
     /// Shows lessons of earlier sessions, adds or forgets one.
     Memory,
-    /// Begins a new session.
     Clear,
-    /// Shows the timeline of the session.
     Trace,
-    /// Shows tokens and cost.
     Cost,
-    /// Copies the last answer.
     Copy,
-    /// Writes the conversation to a file.
     Export,
-    /// Shows the configuration.
     Config,
-    /// Changes the colours.
     Theme,
     /// Shows or changes the items of the status line.
     StatusLine,
-    /// Turns vi's modes on or off.
+    /// Turns the modes of vi on or off.
     Vim,
-    /// Shows the keys.
     Keys,
-    /// Shows the MCP servers.
     Mcp,
-    /// Lists the hooks.
     Hooks,
-    /// Checks the installation.
     Doctor,
-    /// Ends the chat.
     Quit,
 }
 
-/// A command.
+/// A command of the chat.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// Its action.
     pub action: CommandAction,
-    /// Its name, without the slash.
+    /// Without the slash.
     pub name: &'static str,
-    /// Its arguments.
+    /// A usage text for the arguments.
     pub args: &'static str,
-    /// A description in one line.
     pub description: &'static str,
-    /// When it runs.
     pub timing: CommandTiming,
 }
 
 /// When a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandTiming {
-    /// At once, also while the agent works.
+    /// The command also runs while the agent works.
     Immediate,
-    /// While the session is idle.
+    /// The session has to be idle.
     Idle,
-    /// While the session is idle; then the session works, on this.
+    /// Only while the session is idle; the command starts work, which this text describes.
     StartsWork(&'static str),
-    /// While the session is idle and no command of the user runs: a session is opened, which would end them.
+    /// Only while the session is idle and no command of the user runs: opening a session would end
+    /// these.
     OpensSession,
 }
 
 impl CommandAction {
-    /// The command with this action.
+    /// The command that performs this action.
     pub fn command(self) -> &'static Command {
         COMMANDS.iter().find(|command| command.action == self).unwrap_or(&COMMANDS[0])
     }
 
-    /// When it runs with these arguments.
+    /// When the command runs with these arguments.
     pub fn timing(self, arguments: &str) -> CommandTiming {
         match self {
-            // It only says which one answers.
+            // Without arguments the command only shows the current model.
             Self::Model if arguments.is_empty() => CommandTiming::Idle,
             _ => self.command().timing,
         }
@@ -139,16 +107,15 @@ const fn command(
 }
 
 impl Command {
-    /// A command that does not run at once.
     const fn with_timing(self, timing: CommandTiming) -> Self {
         Self { timing, ..self }
     }
 }
 
-/// Stands for the configured effort in `/model`.
+/// The name of the configured effort in `/model`.
 pub const DEFAULT_EFFORT: &str = "default";
 
-/// Says that this is no effort.
+/// A message: this name is no effort.
 pub fn unknown_effort_message(name: &str) -> String {
     let names = Effort::all().iter().map(|effort| effort.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
@@ -289,7 +256,7 @@ pub const COMMANDS: &[Command] = &[
     command(CommandAction::Quit, "quit", "", "end the chat; `agent -c` resumes it"),
 ];
 
-/// The command of this name or alias.
+/// The built-in command with this name or alias.
 pub fn find_built_in(name: &str) -> Option<&'static Command> {
     let name = match name {
         "exit" | "q" => "quit",

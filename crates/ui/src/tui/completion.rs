@@ -8,25 +8,22 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use super::commands::{COMMANDS, find_built_in};
 use agent_protocol::custom_command::CustomCommand;
 
-/// Limit: items that are kept.
 const MAX_ITEMS: usize = 50;
 
-/// Number of candidates above which a faster score is used.
+/// Above this number of candidates a faster score is used.
 const GREEDY_THRESHOLD: usize = 5000;
-/// Number of files that are matched per step, which takes a few milliseconds.
+/// One step takes a few milliseconds.
 const FILES_PER_STEP: usize = 10_000;
 
-/// A list to choose from, for a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Popup {
     pub(super) kind: CompletionKind,
-    /// Start of the part of the text that the choice replaces.
+    /// The choice replaces the text from this byte on.
     pub(super) from: usize,
     pub(super) items: Vec<Item>,
     pub(super) selected: usize,
 }
 
-/// The kind of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CompletionKind {
     Command,
@@ -34,33 +31,27 @@ pub(super) enum CompletionKind {
     File,
 }
 
-/// An item of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Item {
-    /// The text that is inserted.
     pub(super) insert: String,
-    /// Its arguments.
     pub(super) args: Cow<'static, str>,
-    /// The description.
     pub(super) description: String,
-    /// It accepts arguments.
     pub(super) takes_more: bool,
-    /// It requires arguments.
     pub(super) needs_more: bool,
 }
 
-/// Finds files by some of their letters; further letters search only the previous matches. Many files are
-/// searched in several steps, so that keys are not delayed.
+/// Finds files by some of their letters; further letters search only the previous matches. Many
+/// files are searched in several steps, so that keys are not delayed.
 #[derive(Debug, Default)]
 pub(super) struct FileFinder {
     files: Arc<[String]>,
     query: String,
-    /// Indexes of the files that may match, and how many of them were searched.
+    /// Indexes of files that may match, and the number of searched ones.
     candidates: Vec<u32>,
     n_searched: usize,
-    /// The files that match.
+    /// The indexes of files.
     matching: Vec<u32>,
-    /// The best matches with their scores, in order.
+    /// The scores and the indexes of files, the best first.
     best: Vec<(u16, u32)>,
 }
 
@@ -69,7 +60,7 @@ impl FileFinder {
         *self = Self { files, ..Self::default() };
     }
 
-    /// The best matches among the files searched so far.
+    /// The result covers the files that are searched so far.
     pub(super) fn find(&mut self, query: &str) -> Vec<Item> {
         if query.is_empty() {
             *self = Self { files: self.files.clone(), ..Self::default() };
@@ -89,17 +80,15 @@ impl FileFinder {
         self.items()
     }
 
-    /// Not all files have been searched.
     pub(super) fn is_searching(&self) -> bool {
         self.n_searched < self.candidates.len()
     }
 
-    /// The best matches among the files searched so far.
+    /// The best matches among the files that are searched so far.
     pub(super) fn items(&self) -> Vec<Item> {
         self.best.iter().map(|(_, index)| file_item(&self.files[*index as usize])).collect()
     }
 
-    /// Searches more files.
     pub(super) fn search_next_files(&mut self) {
         let mut config = Config::DEFAULT.match_paths();
         // A capital letter makes the search case-sensitive.
@@ -147,7 +136,7 @@ fn file_item(file: &str) -> Item {
     Item { insert: format!("@{quote}{file}{quote} "), ..Item::default() }
 }
 
-/// The commands that match the text after the slash.
+/// `query`: the text after the slash.
 pub(super) fn matching_commands(query: &str, own: &[CustomCommand]) -> Vec<Item> {
     let meant = find_built_in(query);
     let built_in = COMMANDS.iter().map(|command| {
@@ -195,7 +184,7 @@ pub(super) fn matching_commands(query: &str, own: &[CustomCommand]) -> Vec<Item>
     fitting.into_iter().map(|(_, item)| item).collect()
 }
 
-/// The words, with their descriptions, that begin with the text.
+/// Words that begin with the text, with their descriptions.
 pub(super) fn matching_words<'a>(
     query: &str,
     words: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -203,7 +192,7 @@ pub(super) fn matching_words<'a>(
     word_items(words.into_iter().filter(|(word, _)| word.starts_with(query)))
 }
 
-/// The words that begin with the text, or whose description contains it.
+/// Words that begin with the text, or whose description contains it.
 pub(super) fn matching_descriptions<'a>(
     query: &str,
     words: impl IntoIterator<Item = (&'a str, &'a str)>,

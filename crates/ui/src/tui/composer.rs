@@ -1,8 +1,9 @@
 //! The input field: a text of several lines with a cursor, undo, and folded pastes.
 //!
-//! A text that begins with `!` or `/` is a command, and only the user may start one; directives are read only
-//! in the user's own words. Therefore the origin of every character is recorded. Text that was not typed here
-//! is never a command, even if it is moved to the beginning or begins inside a fold.
+//! A text that begins with `!` or `/` is a command, and only the user may start one; directives are
+//! read only in the user's own words. Therefore the origin of every character is recorded. Text
+//! that was not typed here is never a command, even if it is moved to the beginning or begins
+//! inside a fold.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,30 +16,28 @@ use agent_protocol::directives::UserInput;
 use agent_protocol::dropped_path::parse_dropped_path;
 use agent_protocol::terminal_escape::escape_for_file;
 
-/// Size above which a paste is folded, in lines and bytes.
+/// Lines and bytes; a larger paste is folded.
 const FOLD_LINES: usize = 8;
 const FOLD_BYTES: usize = 1000;
-/// Size above which a recalled message is folded, in lines and bytes.
+/// Lines and bytes; a larger recalled message is folded.
 const RECALL_LINES: usize = 24;
 const RECALL_BYTES: usize = 4000;
-/// The part of a line that is visible on any screen.
+/// Bytes of a line that are visible on any screen.
 const SHOWN_BYTES: usize = 200;
-/// Limit: undo steps.
 const MAX_UNDO: usize = 500;
 
-/// The origin of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// Typed, pasted as one short line, or a new line in the editor: it may start a command.
+    /// Typed, pasted as one short line, or a new line in the editor: may start a command.
     Typed,
-    /// The user's words from elsewhere: a recalled message, words of the command line.
+    /// The user's words from another place: a recalled message, words of the command line.
     UserText,
     /// Pasted, or perhaps pasted.
     Pasted,
 }
 
-/// A text with the origin of each byte. It contains no control characters, so that what is sent is what was
-/// displayed.
+/// A text with the origin of each byte. Control characters are not permitted, so that the message
+/// is what was displayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AttributedText {
     text: String,
@@ -46,28 +45,25 @@ pub(super) struct AttributedText {
 }
 
 impl AttributedText {
-    /// Typed by the user here.
     pub(super) fn typed(text: &str) -> Self {
         Self::new(text, Origin::Typed)
     }
 
-    /// Written by the user elsewhere.
     pub(super) fn from_user(text: &str) -> Self {
         Self::new(text, Origin::UserText)
     }
 
-    /// An earlier message, whose pastes are unknown: a single line counts as the user's words.
+    /// The pastes of an earlier message are unknown: a single line counts as the user's words.
     pub(super) fn from_history(text: &str) -> Self {
         let is_line = !text.trim_end().contains('\n');
         Self::new(text, if is_line { Origin::UserText } else { Origin::Pasted })
     }
 
-    /// An earlier message, either a command or words.
+    /// The message is either a command or words.
     pub(super) fn from_message(text: &str) -> Self {
         Self::from_history(text).with_typed_first_line(is_command(text))
     }
 
-    /// Marks the first line as typed if it is a command.
     fn with_typed_first_line(mut self, is_command: bool) -> Self {
         if is_command {
             let end = self.text.find('\n').unwrap_or(self.text.len());
@@ -81,7 +77,6 @@ impl AttributedText {
         Self { origins: vec![origin; text.len()], text }
     }
 
-    /// Marks these bytes as pasted.
     fn mark_pasted(&mut self, range: &Range<usize>) {
         let end = range.end.min(self.origins.len());
         self.origins[range.start.min(end)..end].fill(Origin::Pasted);
@@ -91,7 +86,6 @@ impl AttributedText {
         Self { text: self.text[from..to].to_owned(), origins: self.origins[from..to].to_vec() }
     }
 
-    /// Replaces these bytes.
     fn splice(&mut self, from: usize, to: usize, with: &Self) {
         self.text.replace_range(from..to, &with.text);
         self.origins.splice(from..to, with.origins.iter().copied());
@@ -102,21 +96,20 @@ impl AttributedText {
     }
 }
 
-/// The text with the state of the input field.
 #[derive(Debug, Default)]
 pub(super) struct Composer {
     content: AttributedText,
-    /// Byte offset in the text, at a grapheme boundary.
+    /// In bytes, at a grapheme boundary.
     cursor: usize,
-    /// Folded pastes, by their placeholder.
+    /// Placeholder and text of each.
     pastes: Vec<(String, String)>,
     n_pastes: usize,
     undo: Vec<(AttributedText, usize)>,
     redo: Vec<(AttributedText, usize)>,
-    /// The previous step was the same kind of typing: both are undone together.
+    /// Two steps of the same kind of typing are undone together.
     last_typing: Option<TypingKind>,
     kill_buffer: AttributedText,
-    /// The column that is kept when moving up and down.
+    /// The desired column while the cursor moves up and down.
     column: Option<usize>,
 }
 
@@ -127,7 +120,6 @@ enum TypingKind {
     Deleting,
 }
 
-/// Where to move the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Motion {
     Left,
@@ -138,7 +130,7 @@ pub(super) enum Motion {
     LineEnd,
 }
 
-/// A row of the text as displayed: a range of bytes.
+/// A range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) start: usize,
@@ -150,7 +142,6 @@ impl Composer {
         &self.content.text
     }
 
-    /// The text with its origins.
     pub(super) fn content(&self) -> &AttributedText {
         &self.content
     }
@@ -163,27 +154,25 @@ impl Composer {
         self.text().is_empty()
     }
 
-    /// The text is a command, not a message to the model.
+    /// True if the text is not a message to the model.
     pub(super) fn is_command(&self) -> bool {
         self.content.is_command()
     }
 
-    /// The text is a line for the shell.
     pub(super) fn is_shell(&self) -> bool {
         self.is_command() && self.text().starts_with('!')
     }
 
-    /// The text looks like a command, but is not one.
     pub(super) fn looks_like_command(&self) -> bool {
         !self.is_command() && is_command(self.text().trim_start_matches(' '))
     }
 
-    /// The text with unfolded pastes. If it is not a command, it does not begin like one.
+    /// Unfolds pastes. A message that is not a command does not begin like one.
     pub(super) fn message_text(&self) -> String {
         self.to_user_input().text
     }
 
-    /// The message with the ranges of pastes.
+    /// The ranges of pastes are marked.
     pub(super) fn to_user_input(&self) -> UserInput {
         let mut input = UserInput::default();
         let mut at = 0;
@@ -220,7 +209,7 @@ impl Composer {
         }
     }
 
-    /// Takes the text and resets the field.
+    /// Resets the field.
     pub(super) fn take_message(&mut self) -> String {
         let message = self.message_text();
         let killed = std::mem::take(&mut self.kill_buffer);
@@ -228,14 +217,14 @@ impl Composer {
         message
     }
 
-    /// Replaces the text; can be undone.
+    /// The change can be undone.
     pub(super) fn set_text(&mut self, text: AttributedText) {
         self.push_undo_step(None);
         self.content = text;
         self.cursor = self.text().len();
     }
 
-    /// Replaces the message by the edited one. Unchanged lines keep their origin.
+    /// Unchanged lines keep their origin.
     pub(super) fn set_edited(&mut self, text: &str) {
         let draft = self.to_user_input();
         let line = text.lines().next().unwrap_or_default();
@@ -254,8 +243,7 @@ impl Composer {
         self.set_text(edited.with_typed_first_line(is_command(text) && (is_new || is_same)));
     }
 
-    /// Replaces the text by a message; a long one is folded like a paste. The beginning of a command stays
-    /// visible.
+    /// A long message is folded like a paste. The beginning of a command stays visible.
     pub(super) fn set_folded(&mut self, text: &AttributedText) {
         let n_bytes = text.text.len();
         if text.text.lines().count() <= RECALL_LINES && n_bytes <= RECALL_BYTES {
@@ -267,7 +255,7 @@ impl Composer {
         self.insert_folded(&text.slice(end, n_bytes).text);
     }
 
-    /// Inserts a message that was not sent before the text.
+    /// The message was not sent.
     pub(super) fn prepend_message(&mut self, message: &UserInput) {
         let has_draft = !self.is_empty();
         self.set_cursor(0);
@@ -284,7 +272,7 @@ impl Composer {
         self.set_cursor(usize::MAX);
     }
 
-    /// Inserts text at the cursor; a large paste is folded.
+    /// Folds a large paste.
     fn insert_with_origin(&mut self, text: &str, origin: Origin) {
         if text.is_empty() {
             return;
@@ -295,7 +283,6 @@ impl Composer {
         self.replace_with(self.cursor, self.cursor, &AttributedText::new(text, origin));
     }
 
-    /// Inserts a typed character.
     pub(super) fn insert(&mut self, char: char) {
         let typing = if char.is_whitespace() { TypingKind::Space } else { TypingKind::Word };
         self.apply_change(
@@ -306,13 +293,13 @@ impl Composer {
         );
     }
 
-    /// Inserts text of the user as one step.
+    /// One undo step.
     pub(super) fn insert_text(&mut self, text: &str) {
         self.replace(self.cursor, self.cursor, text);
     }
 
-    /// Inserts a paste; a large one is folded. The beginnings of several lines are hard to see, so they
-    /// cannot be commands; nor can a file that the user dropped.
+    /// Folds a large paste. The beginnings of several lines are hard to see, so they cannot be
+    /// commands; nor can a file that the user dropped.
     pub(super) fn paste(&mut self, text: &str) {
         let is_seen = parse_dropped_path(text).is_none()
             && text.lines().count() <= 1
@@ -334,7 +321,7 @@ impl Composer {
         self.pastes.push((word, text));
     }
 
-    /// Deletes up to the target; more than one character can be yanked.
+    /// More than one deleted character can be yanked.
     pub(super) fn delete(&mut self, motion: Motion) {
         let mut to = self.motion_target(motion);
         if motion == Motion::LineEnd && to == self.cursor {
@@ -357,23 +344,22 @@ impl Composer {
         );
     }
 
-    /// Replaces these bytes by text of the user.
+    /// `from` and `to` in bytes; the text counts as the user's.
     pub(super) fn replace(&mut self, from: usize, to: usize, text: &str) {
         self.replace_with(from, to, &AttributedText::typed(text));
     }
 
-    /// Replaces these bytes as one step.
+    /// One undo step; `from` and `to` in bytes.
     pub(super) fn replace_with(&mut self, from: usize, to: usize, text: &AttributedText) {
         self.apply_change(None, from, to, text);
     }
 
-    /// Inserts the text that was deleted last.
     pub(super) fn yank(&mut self) {
         let killed = self.kill_buffer.clone();
         self.replace_with(self.cursor, self.cursor, &killed);
     }
 
-    /// Inserts it at this byte as a line of its own, before a line or behind one.
+    /// The text becomes a line of its own, before the line at this byte or behind it.
     pub(super) fn yank_line(&mut self, at: usize, before: bool) {
         let mut line = self.kill_buffer.clone();
         let end = if before { line.text.len() } else { 0 };
@@ -381,32 +367,29 @@ impl Composer {
         self.replace_with(at, at, &line);
     }
 
-    /// Stores these bytes for yanking.
     pub(super) fn copy_to_kill_buffer(&mut self, from: usize, to: usize) {
         self.kill_buffer = self.content.slice(from, to);
     }
 
-    /// Takes the text, and stores it for yanking.
     pub(super) fn kill_all(&mut self) {
         let message = self.take_message();
         self.kill_buffer = AttributedText::from_message(&message);
     }
 
-    /// Moves the cursor.
     pub(super) fn move_cursor(&mut self, motion: Motion) {
         self.cursor = self.motion_target(motion);
         self.last_typing = None;
         self.column = None;
     }
 
-    /// Moves the cursor to this byte.
+    /// `at`: in bytes.
     pub(super) fn set_cursor(&mut self, at: usize) {
         self.cursor = self.text().floor_char_boundary(at.min(self.text().len()));
         self.last_typing = None;
         self.column = None;
     }
 
-    /// Moves a row up or down at this width; false if there is none.
+    /// False if there is no such row.
     pub(super) fn move_row(&mut self, down: bool, columns: usize) -> bool {
         let rows = self.rows(columns);
         let at = self.row_of_cursor(&rows);
@@ -445,7 +428,7 @@ impl Composer {
         }
     }
 
-    /// The rows of the text at this width, in order, covering every byte except line breaks.
+    /// The rows cover every byte except line breaks.
     pub(super) fn rows(&self, columns: usize) -> Vec<Row> {
         let columns = columns.max(1);
         let mut rows = Vec::new();
@@ -475,12 +458,11 @@ impl Composer {
         rows
     }
 
-    /// The row of the cursor.
     pub(super) fn row_of_cursor(&self, rows: &[Row]) -> usize {
         rows.iter().rposition(|row| row.start <= self.cursor).unwrap_or(0)
     }
 
-    /// The mention before the cursor, `@name` or `@"name with blanks`: its start, and the name.
+    /// `@name` or `@"name with blanks"`: the start in bytes, and the name.
     pub(super) fn mention(&self) -> Option<(usize, &str)> {
         let before = &self.text()[..self.cursor];
         let at = before.rfind('@')?;
@@ -520,7 +502,6 @@ impl Composer {
         }
     }
 
-    /// Common part of all changes.
     fn apply_change(
         &mut self,
         typing: Option<TypingKind>,
@@ -534,7 +515,6 @@ impl Composer {
         self.snap_cursor_to_grapheme();
     }
 
-    /// Saves an undo step before a change.
     fn push_undo_step(&mut self, typing: Option<TypingKind>) {
         let continues = typing.is_some() && self.last_typing == typing;
         // A space after a word belongs to its step.
@@ -567,13 +547,13 @@ impl Composer {
     }
 }
 
-/// It begins like a command. (A path does not.)
+/// A path is no command.
 fn is_command(text: &str) -> bool {
     let name = text.strip_prefix('/').and_then(|rest| rest.split(char::is_whitespace).next());
     text.starts_with('!') || name.is_some_and(|name| !name.contains('/'))
 }
 
-/// The text as a message, whatever it begins with: after a space.
+/// A leading space makes a message of any text.
 fn escape_command(text: &str) -> Cow<'_, str> {
     if is_command(text) { Cow::Owned(format!(" {text}")) } else { Cow::Borrowed(text) }
 }
@@ -582,7 +562,6 @@ fn is_word_char(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// A paste of this size is folded.
 fn is_large_paste(text: &str) -> bool {
     text.len() > FOLD_BYTES || text.lines().count() > FOLD_LINES
 }
@@ -690,7 +669,7 @@ mod tests {
         check(&|it| it.paste("!echo a\x1b]0;;touch x\x07 b\r"), shown, shown);
     }
 
-    /// However the text before it is removed, restored text stays text, and typed text stays typed.
+    /// Restored text stays text, and typed text stays typed, however the text before it is removed.
     #[test]
     fn text_moved_to_the_start_keeps_its_kind() {
         const WORDS: &str = "please fix\n !cd;touch x\n!cd\nthanks";

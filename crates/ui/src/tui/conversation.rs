@@ -26,69 +26,60 @@ use agent_protocol::provider::Effort;
 use agent_protocol::spending::Spending;
 use agent_protocol::terminal_escape::escape_literal_line;
 
-/// The conversation and its current state.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     pub(super) cells: Vec<Cell>,
-    /// Number of printed cells.
     n_printed: usize,
-    /// The calls whose question is printed.
+    /// The ids of the calls.
     printed_questions: HashSet<String>,
-    /// The group of the last printed cell.
     last_group: Option<CellGroup>,
-    /// The answer that is being streamed.
+    /// The current answer.
     stream: MarkdownStream,
-    /// Its whole text, for the cell.
+    /// The whole text, for the cell.
     streamed_answer: String,
-    /// A part of the stream was printed.
     stream_has_begun: bool,
-    /// Cells of earlier answers, until they are printed.
+    /// The answers stay here until they are printed.
     pending_answers: VecDeque<PendingAnswer>,
-    /// The current reasoning.
     pub(super) reasoning: String,
-    /// The sub-agents of the session, by id.
+    /// The keys are ids.
     agents: HashMap<String, agents::AgentProgress>,
-    /// The user's message is already on the terminal, as it was typed.
+    /// The terminal already shows the message as the user typed it.
     pub(super) hides_user_messages: bool,
     pub(super) plan: Plan,
-    /// The turns so far.
     pub(super) turns: Vec<PastTurn>,
     pub(super) turn: Option<RunningTurn>,
     pub(super) model: String,
-    /// The reasoning effort that is asked of it.
+    /// The effort that requests contain.
     pub(super) effort: Option<Effort>,
     pub(super) mode: Option<PermissionMode>,
     pub(super) cwd: String,
-    /// Tokens of the last request and its answer.
+    /// The tokens of the last request and its answer.
     pub(super) context_tokens: u64,
-    /// They are an estimate: the provider has not counted them.
+    /// True if the provider has not counted them.
     pub(super) tokens_are_estimated: bool,
-    /// The layers of the last request.
     layers: BTreeMap<String, RequestLayer>,
-    /// Bytes of the last request that it has in common with the previous one, and its size.
+    /// Bytes of the last request in common with the previous one, and all its bytes.
     shared_bytes: (usize, usize),
-    /// The reason of the last retry.
     last_retry_message: String,
-    /// The model's window, if known.
+    /// In tokens; `None`: not known.
     pub(super) window: Option<u64>,
-    /// Tokens and cost of all answers, also of sub-agents.
+    /// Answers of sub-agents are included.
     pub(super) spending: Spending,
-    /// The part of it from before a rewind.
+    /// The part from before a rewind.
     earlier_spending: Spending,
-    /// An estimate of what the running request costs so far.
     pub(super) running_cost_usd: Option<f64>,
-    /// The mode for which the reason of questions was explained.
+    /// The reason of questions is explained once per mode.
     explained_mode: Option<String>,
-    /// It follows another session on the screen.
+    /// The previous session is on the screen.
     follows_session: bool,
-    /// It is the session that was on the screen, after a rewind.
+    /// The same session is on the screen, after a rewind.
     is_reopened: bool,
     /// The program ended during the last recorded turn.
     is_cut_off: bool,
 }
 
-/// An answer whose end is not printed yet.
+/// The end of the answer is not printed yet.
 #[derive(Debug)]
 struct PendingAnswer {
     cell_index: usize,
@@ -96,57 +87,43 @@ struct PendingAnswer {
     has_begun: bool,
 }
 
-/// The running turn.
 #[derive(Debug)]
 pub(super) struct RunningTurn {
     pub(super) started: Instant,
-    /// The current activity.
     pub(super) activity: TurnActivity,
-    /// Since when.
     pub(super) activity_since: Instant,
-    /// While an answer of a model is awaited: when the last data arrived, or the request was sent.
+    /// The time of the request or of the last data; `None` if no answer is awaited.
     pub(super) last_data: Option<Instant>,
 }
 
-/// The current activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TurnActivity {
-    /// A request was sent.
     Waiting,
-    /// The model is reasoning.
     Thinking,
-    /// The model is answering.
     Answering,
-    /// Tools are running.
     Calling(String),
-    /// A question is waiting for the user.
     Asking,
-    /// A request is retried.
     Retrying {
-        /// The number of the retry.
+        /// The number, from 1.
         n: u32,
-        /// When it begins.
         at: Instant,
-        /// Why, in a few words.
         reason: Option<String>,
     },
     /// A request outside the conversation.
     Consulting(&'static str),
 }
 
-/// The task of a turn, and its result.
 #[derive(Debug)]
 pub(super) struct PastTurn {
     pub(super) number: u32,
     pub(super) message: String,
     /// The model received the prompt of a command.
     pub(super) is_command: bool,
-    /// The files that it changed, without undone ones.
+    /// Changed files, without undone changes.
     pub(super) files: Vec<String>,
 }
 
 impl Conversation {
-    /// Applies an event.
     pub(super) fn apply(&mut self, event: &Event, now: Instant) {
         if !event.header.is_main() {
             return self.apply_agent_event(event, now);
@@ -262,9 +239,9 @@ impl Conversation {
             | EventBody::McpServer { .. }
             | EventBody::HookFinished(_)
             | EventBody::TurnUndone { .. } => self.add_event_note(&event.body),
-            // Commands of the user are shown when they end; rewinds and forks are reported when the session
-            // continues.
-            // (Of an answer the deltas are shown, and on resume the part that was received.)
+            // Commands of the user are shown when they end; rewinds and forks are reported when the
+            // session continues. (For an answer the deltas are shown, and on resume the received
+            // part.)
             EventBody::UserCommand { .. }
             | EventBody::ModelPartial { .. }
             | EventBody::ContextOverflowed { .. }
@@ -277,7 +254,7 @@ impl Conversation {
         }
     }
 
-    /// Adds the question to the cell of its call; `asker`: who asks, if it is a sub-agent.
+    /// `asker`: the sub-agent, if one asks.
     fn add_permission_question(&mut self, body: &EventBody, asker: Option<String>, now: Instant) {
         let EventBody::PermissionRequested {
             call,
@@ -311,7 +288,7 @@ impl Conversation {
         }
     }
 
-    /// Why the user is asked. The reason of a mode is shown once.
+    /// The reason of a mode is shown once.
     fn permission_reason(&mut self, reason: &str, rule: &str) -> String {
         let Some(mode) = rule.strip_prefix("mode ") else { return format!("{reason} ({rule})") };
         if self.explained_mode.as_deref() == Some(mode) {
@@ -368,7 +345,7 @@ impl Conversation {
         self.turn = None;
     }
 
-    /// Checks ran after the last message of the user.
+    /// Checks since the last message of the user count.
     fn has_run_checks(&self) -> bool {
         let since = self.cells.iter().rev().take_while(|cell| !matches!(cell, Cell::User(..)));
         since.into_iter().any(|cell| matches!(cell, Cell::Check(_)))
@@ -378,7 +355,7 @@ impl Conversation {
         self.model.clone_from(&started.model);
         self.mode = Some(started.permission_mode);
         self.cwd.clone_from(&started.cwd);
-        // What the rewind did is said instead.
+        // The description of the rewind is shown instead.
         if self.is_reopened {
             return;
         }
@@ -399,7 +376,7 @@ impl Conversation {
         match resumed {
             Some(after) => {
                 rows.push(("resumed".to_owned(), after));
-                // It may be another one than that of the configuration.
+                // The mode may differ from the configuration.
                 rows.push(("mode".to_owned(), started.permission_mode.as_str().to_owned()));
             }
             None if self.follows_session => {
@@ -410,12 +387,11 @@ impl Conversation {
         self.cells.push(Cell::SessionHeader(rows));
     }
 
-    /// Adds a note.
     pub(super) fn add_note(&mut self, tone: Tone, text: &str) {
         self.cells.push(Cell::Note(tone, text.to_owned()));
     }
 
-    /// Adds output of a command of the chat or the user: shown immediately, above running calls.
+    /// Output is shown immediately, above running calls.
     pub(super) fn insert_output(&mut self, cell: Cell) {
         let open = self.cells[self.n_printed..].iter().position(|cell| !cell.is_done());
         let at = open.map_or(self.cells.len(), |open| self.n_printed + open);
@@ -425,7 +401,6 @@ impl Conversation {
         }
     }
 
-    /// Adds a message of the user.
     fn add_user_message(&mut self, input: &str, shown: Option<&str>, images: &[Image]) {
         self.cells.push(Cell::User(input.to_owned(), shown.map(str::to_owned)));
         for image in images {
@@ -433,12 +408,10 @@ impl Conversation {
         }
     }
 
-    /// Adds a note as an aside.
     pub(super) fn insert_note(&mut self, tone: Tone, text: &str) {
         self.insert_output(Cell::Note(tone, text.to_owned()));
     }
 
-    /// The call of a permission question.
     pub(super) fn find_call(&self, id: &str) -> Option<&Call> {
         self.cells.iter().rev().find_map(|cell| match cell {
             Cell::Call(call) if call.id == id => Some(&**call),
@@ -446,12 +419,11 @@ impl Conversation {
         })
     }
 
-    /// The position of this call's cell.
     pub(super) fn call_position(&self, id: &str) -> Option<usize> {
         self.cells.iter().rposition(|cell| matches!(cell, Cell::Call(call) if call.id == id))
     }
 
-    /// The waiting and running calls, oldest first.
+    /// The oldest first.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &Call> {
         self.cells[self.n_printed..].iter().filter_map(|cell| match cell {
             Cell::Call(call) if !cell.is_done() => Some(&**call),
@@ -482,7 +454,6 @@ impl Conversation {
         self.reasoning.clear();
     }
 
-    /// Converts the streamed answer to a cell.
     fn finish_stream(&mut self) {
         if !self.streamed_answer.is_empty() {
             self.pending_answers.push_back(PendingAnswer {
@@ -494,18 +465,16 @@ impl Conversation {
         }
     }
 
-    /// The streamed text that is in no cell yet.
+    /// The part that is in no cell yet.
     pub(super) fn streamed_text(&self) -> &str {
         &self.streamed_answer
     }
 
-    /// The end of the streamed text, rendered.
     pub(super) fn streamed_tail(&self, look: RenderOptions) -> Vec<Line<'static>> {
         if self.streamed_answer.is_empty() { Vec::new() } else { self.stream.tail(look) }
     }
 }
 
-/// What the user has to know about the path of a call.
 fn link_notice(link_target: Option<&String>) -> Option<String> {
     link_target.map(|file| format!("the path is a link to {}", escape_literal_line(file)))
 }
@@ -521,7 +490,6 @@ mod tests {
         RenderOptions { width, theme: Theme::new(ColorDepth::None, Background::Dark) }
     }
 
-    /// The event with this body.
     fn event(body: &Value) -> Event {
         let mut event = json!({"v": 2, "seq": 1, "ts": "", "session": "s", "agent": "main",
                                "turn": 1, "round": 1, "step": 0});

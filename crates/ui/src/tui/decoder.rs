@@ -1,57 +1,48 @@
 //! Decodes the terminal's input: keys, pastes, focus changes, and responses to queries.
 //!
-//! Terminals respond late, split sequences, and deviate from standards; unknown sequences are dropped
-//! completely, so that they never become text in a message.
+//! Terminals respond late, split sequences, and deviate from standards; unknown sequences are
+//! dropped completely, so that they never become text in a message.
 
 use super::keys::{Key, KeyCode};
 
-/// An input from the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TerminalInput {
-    /// A key.
     Key(Key),
     /// A complete paste.
     Paste(String),
-    /// The window gained or lost the focus.
     Focus(bool),
-    /// The background is light.
     LightBackground(bool),
-    /// The terminal's name.
     TerminalName(String),
 }
 
-/// Bytes that are not decoded yet.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
-    /// Inside a bracketed paste.
+    /// The text so far, inside a bracketed paste.
     paste: Option<Vec<u8>>,
 }
 
 const PASTE_END: &[u8] = b"\x1b[201~";
-/// Limit of a sequence.
+/// In bytes.
 const MAX_SEQUENCE: usize = 4096;
 
 enum DecodeStep {
-    /// This many bytes were decoded.
+    /// The number of decoded bytes, and their input.
     Decoded(usize, Option<TerminalInput>),
-    /// The sequence is incomplete.
     Incomplete,
 }
 
 impl Decoder {
-    /// Decodes bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<TerminalInput> {
         self.buffer.extend_from_slice(bytes);
         self.decode_buffer(false)
     }
 
-    /// No input for a while: incomplete sequences are complete.
+    /// Incomplete sequences count as complete: call this after a pause of the input.
     pub(super) fn flush(&mut self) -> Vec<TerminalInput> {
         self.decode_buffer(true)
     }
 
-    /// An incomplete sequence is buffered.
     pub(super) fn has_incomplete_sequence(&self) -> bool {
         !self.buffer.is_empty() && self.paste.is_none()
     }
@@ -78,7 +69,7 @@ impl Decoder {
                     }
                 }
                 DecodeStep::Incomplete if is_all => {
-                    // It was never completed.
+                    // The sequence was never completed.
                     self.buffer.clear();
                 }
                 DecodeStep::Incomplete => return found,
@@ -86,7 +77,7 @@ impl Decoder {
         }
     }
 
-    /// Moves bytes into the paste; returns the paste at its end.
+    /// Returns the paste at its end.
     fn take_paste(&mut self) -> Option<TerminalInput> {
         let paste = self.paste.as_mut()?;
         let from = paste.len().saturating_sub(PASTE_END.len());
@@ -129,7 +120,7 @@ fn key_input(key: Key) -> Option<TerminalInput> {
     Some(TerminalInput::Key(key))
 }
 
-/// A key after an escape: the key with Alt.
+/// An escape before a key means Alt.
 fn decode_alt_key(rest: &[u8], is_all: bool) -> DecodeStep {
     match decode_char(rest, is_all) {
         DecodeStep::Decoded(n, Some(TerminalInput::Key(pressed))) => {
@@ -140,7 +131,6 @@ fn decode_alt_key(rest: &[u8], is_all: bool) -> DecodeStep {
     }
 }
 
-/// One character or control character.
 fn decode_char(bytes: &[u8], is_all: bool) -> DecodeStep {
     let Some(&first) = bytes.first() else { return DecodeStep::Incomplete };
     let code = match first {
@@ -156,7 +146,6 @@ fn decode_char(bytes: &[u8], is_all: bool) -> DecodeStep {
     DecodeStep::Decoded(1, key_input(code))
 }
 
-/// A multi-byte character.
 fn decode_multibyte_char(bytes: &[u8], is_all: bool) -> DecodeStep {
     let length = match bytes[0] {
         0xc2..=0xdf => 2,
@@ -179,7 +168,7 @@ fn decode_multibyte_char(bytes: &[u8], is_all: bool) -> DecodeStep {
     }
 }
 
-/// `ESC [ parameters final`.
+/// `ESC [ parameters final`
 fn decode_csi(rest: &[u8], is_all: bool) -> DecodeStep {
     let Some(end) = rest.iter().position(|byte| (0x40..=0x7e).contains(byte)) else {
         if rest.is_empty() && is_all {
@@ -243,7 +232,7 @@ fn decode_csi(rest: &[u8], is_all: bool) -> DecodeStep {
     DecodeStep::Decoded(took, typed.map(normalize_key))
 }
 
-/// Normalises Ctrl with a letter, which terminals encode in several ways.
+/// Terminals encode Ctrl with a letter in several ways.
 fn normalize_key(typed: TerminalInput) -> TerminalInput {
     match typed {
         TerminalInput::Key(Key { code: KeyCode::Char(char), ctrl, alt, shift }) => {
@@ -265,7 +254,7 @@ fn key_code(number: u32) -> Option<KeyCode> {
     })
 }
 
-/// `ESC O letter`.
+/// `ESC O letter`
 fn decode_ss3(rest: &[u8], is_all: bool) -> DecodeStep {
     let Some(&letter) = rest.first() else {
         let alone = key_input(Key { alt: true, ..Key::plain(KeyCode::Char('O')) });
@@ -285,7 +274,7 @@ fn decode_ss3(rest: &[u8], is_all: bool) -> DecodeStep {
     DecodeStep::Decoded(3, key_input(Key::plain(code)))
 }
 
-/// A string sequence, terminated by BEL or ST.
+/// BEL or ST ends the sequence.
 fn decode_string_sequence(kind: u8, rest: &[u8]) -> DecodeStep {
     let end = rest.iter().enumerate().find_map(|(at, byte)| match byte {
         0x07 => Some((at, at + 1)),
@@ -308,7 +297,7 @@ fn decode_string_sequence(kind: u8, rest: &[u8]) -> DecodeStep {
     DecodeStep::Decoded(after + 2, typed)
 }
 
-/// Whether `rgb:1e1e/1e1e/2e2e` is light.
+/// For example `rgb:1e1e/1e1e/2e2e`.
 fn is_light(color: &str) -> Option<bool> {
     let parts: Vec<f32> = color
         .strip_prefix("rgb:")?
@@ -355,7 +344,7 @@ mod tests {
             (b"\x1b[200~a\rb\x1b[201~c", "Paste(\"a\\nb\") c"),
             (b"\x1b]11;rgb:ffff/ffff/ffff\x07x", "LightBackground(true) x"),
             (b"\x1b]11;rgb:10/10/10\x1b\\", "LightBackground(false)"),
-            (b"\x1bP>|XTerm(388)\x1b\\", "Name(\"XTerm(388)\")"),
+            (b"\x1bP>|XTerm(388)\x1b\\", "TerminalName(\"XTerm(388)\")"),
             (b"\x1b[?62;4c\x1b[?1u", ""),
             (b"\xff\xfeok", "o k"),
             (b"\x1b[<35;1;2M", ""),

@@ -21,15 +21,13 @@ use super::theme::StyleRole;
 use agent_protocol::plan::TodoStatus;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 
-/// The note for a message that looks like a command but is not one.
+/// The message looks like a command but is none.
 const NOT_A_COMMAND: &str = "text, not a command: for a command type the first character yourself";
-/// After this time without data from the model it is shown.
+/// The display shows after this time that no data arrives from the model.
 const NO_DATA_AFTER: Duration = Duration::from_secs(10);
-/// Limit: columns of the window's title.
 const TITLE_COLUMNS: usize = 80;
-/// Limit: rows of the plan.
 const PLAN_ROWS: usize = 6;
-/// Rows of a running call, with blank ones around it.
+/// The blank rows around the call are included.
 const CALL_ROWS: usize = 4;
 
 impl State {
@@ -37,23 +35,24 @@ impl State {
         RenderOptions { width: self.size.0.max(1), theme: self.settings.theme }
     }
 
-    /// The live area: at most half of the screen, except for the input field.
+    /// The area takes at most half of the screen, except for the input field.
     pub(super) fn live_area(&self) -> LiveArea {
         let look = self.render_options();
         let most = (self.size.1 / 2).max(4);
-        let mut foot = Footer::new(self, look, most);
-        let n_foot = foot.lines.len().min(self.size.1);
-        foot.keep_last(self.size.1);
-        let room = most.saturating_sub(foot.lines.len());
+        let mut footer = Footer::new(self, look, most);
+        let n_footer_lines = footer.lines.len().min(self.size.1);
+        footer.keep_last(self.size.1);
+        let room = most.saturating_sub(footer.lines.len());
         let mut lines = self.activity_lines(look, room);
-        lines.append(&mut foot.lines);
+        lines.append(&mut footer.lines);
         // Never more than the screen has: the upper rows could not be rewritten.
         let n_over = lines.len().saturating_sub(self.size.1);
         lines.drain(..n_over);
-        let above = lines.len() - n_foot;
-        // While the session works and nothing is typed, the cursor rests at the beginning (see `screen`).
+        let above = lines.len() - n_footer_lines;
+        // While the session works and nothing is typed, the cursor rests at the beginning (see
+        // `screen`).
         let is_quiet = self.is_working && self.composer.is_empty() && self.focus == Focus::Composer;
-        let cursor = foot.cursor.map(|(row, column)| (above + row, column));
+        let cursor = footer.cursor.map(|(row, column)| (above + row, column));
         if let Some((row, column)) = cursor.filter(|_| is_quiet) {
             mark_cursor(&mut lines[row], column);
             return LiveArea { lines, cursor: None };
@@ -61,11 +60,11 @@ impl State {
         LiveArea { lines, cursor }
     }
 
-    /// The full-screen layout: the conversation, and the input field below it.
+    /// The conversation, and the input field below it.
     pub(super) fn full_screen_area(&mut self) -> LiveArea {
         let look = self.render_options();
         let (_, rows) = self.size;
-        let mut foot = if self.is_browsing() {
+        let mut footer = if self.is_browsing() {
             Footer { lines: Vec::new(), cursor: None }
         } else {
             Footer::new(self, look, (rows / 2).max(4))
@@ -74,12 +73,12 @@ impl State {
         let mut above = if self.is_browsing() || self.pending_question.is_some() {
             Vec::new()
         } else {
-            let room = (rows / 2).max(4).saturating_sub(foot.lines.len());
+            let room = (rows / 2).max(4).saturating_sub(footer.lines.len());
             let mut above = self.todo_lines(look, room);
             above.extend(self.queue_lines(look, room.saturating_sub(above.len())));
             above
         };
-        foot.keep_last(rows.saturating_sub(1));
+        footer.keep_last(rows.saturating_sub(1));
         let is_browsing = self.is_browsing();
         let is_asked = self.pending_question.is_some();
         let (viewer, cells, saying) = match (&mut self.page, &mut self.viewer) {
@@ -90,9 +89,9 @@ impl State {
             (None, None) => return LiveArea::default(),
         };
         if is_browsing {
-            foot.lines.push(viewer.status_line(cells.len(), is_asked, look));
+            footer.lines.push(viewer.status_line(cells.len(), is_asked, look));
         }
-        let height = rows.saturating_sub(foot.lines.len() + above.len()).max(1);
+        let height = rows.saturating_sub(footer.lines.len() + above.len()).max(1);
         // The call of a question is the last that is shown: others may wait behind it.
         let asked =
             self.pending_question.as_ref().and_then(PendingQuestion::call).filter(|_| !is_browsing);
@@ -101,20 +100,20 @@ impl State {
         lines.resize(height, Line::default());
         lines.append(&mut above);
         // On a very low screen the input field and the status are kept.
-        let n_over = (lines.len() + foot.lines.len()).saturating_sub(rows).min(lines.len());
+        let n_over = (lines.len() + footer.lines.len()).saturating_sub(rows).min(lines.len());
         lines.drain(..n_over);
         let offset = lines.len();
-        lines.append(&mut foot.lines);
-        LiveArea { lines, cursor: foot.cursor.map(|(row, column)| (offset + row, column)) }
+        lines.append(&mut footer.lines);
+        LiveArea { lines, cursor: footer.cursor.map(|(row, column)| (offset + row, column)) }
     }
 
-    /// The current activity: the end of the answer, running calls, the plan, queued messages.
+    /// The end of the answer, running calls, the plan, queued messages.
     fn activity_lines(&self, look: RenderOptions, room: usize) -> Vec<Line<'static>> {
         let quiet = look.theme.style(StyleRole::Quiet);
         let waiting = self.queue_lines(look, room.saturating_sub(CALL_ROWS).max(1));
         let mut end = Vec::new();
-        // The call of a question is shown next to the question, and a plan that was printed last is still
-        // visible. The running calls are more important than the plan.
+        // The call of a question is shown next to the question, and a plan that was printed last is
+        // still visible. The running calls are more important than the plan.
         if self.is_working && self.pending_question.is_none() && !self.conversation.ends_in_plan() {
             let taken = if waiting.is_empty() { 2 } else { waiting.len() + CALL_ROWS };
             end.extend(self.todo_lines(look, room.saturating_sub(taken).min(PLAN_ROWS)));
@@ -207,7 +206,6 @@ impl State {
         plan_lines(plan, look, room)
     }
 
-    /// The conversation is empty, and nothing is typed.
     fn is_new(&self) -> bool {
         !self.is_working
             && self.conversation.turns.is_empty()
@@ -215,7 +213,7 @@ impl State {
             && self.focus == Focus::Composer
     }
 
-    /// The window's title: the project and the current activity.
+    /// The project and the current activity.
     pub(super) fn window_title(&self) -> String {
         let path = Path::new(&self.conversation.cwd);
         let project = path.file_name().map_or("agent".into(), |name| name.to_string_lossy());
@@ -227,7 +225,7 @@ impl State {
         truncate(&escape_literal_line(&title), TITLE_COLUMNS).into_owned()
     }
 
-    /// The lines of each choice at the question; the selected one may be followed by its number of how many.
+    /// The selected choice may be followed by its number.
     fn choice_lines(&self, look: RenderOptions, is_counted: bool) -> Vec<Vec<Line<'static>>> {
         let selected = self.pending_question.as_ref().map_or(0, |asked| asked.selected);
         let choices = self.choices();
@@ -253,13 +251,12 @@ impl State {
         lines.collect()
     }
 
-    /// Not all choices can be shown without hiding the call.
+    /// The choices would hide the call.
     fn is_too_low_for_choices(&self, look: RenderOptions) -> bool {
         let n_lines: usize = self.choice_lines(look, false).iter().map(Vec::len).sum();
         n_lines + min_call_rows(self.size.1) + 1 > self.size.1
     }
 
-    /// The current activity.
     fn activity(&self) -> Option<&str> {
         if self.is_stopping {
             return Some("stopping");
@@ -282,7 +279,6 @@ impl State {
         })
     }
 
-    /// The current activity with its duration.
     fn activity_text(&self) -> Option<String> {
         let activity = self.activity()?;
         let activity = escape_literal_line(activity);
@@ -314,7 +310,7 @@ impl State {
         Some(format!("{what}{of_this} · {}", format_seconds(passed)))
     }
 
-    /// The status line: activity, keys, mode, tokens, cost, model, and branch.
+    /// Activity, keys, mode, tokens, cost, model, and branch.
     fn status_line(&self, look: RenderOptions) -> Line<'static> {
         let theme = look.theme;
         let quiet = theme.style(StyleRole::Quiet);
@@ -410,7 +406,6 @@ impl State {
     }
 }
 
-/// Marks the position of the cursor.
 fn mark_cursor(line: &mut Line<'static>, column: usize) {
     let used: usize = line.spans.iter().map(|span| width(&span.content)).sum();
     // Only displayed if nothing is typed: after the end.
@@ -419,7 +414,7 @@ fn mark_cursor(line: &mut Line<'static>, column: usize) {
         .push(Span::styled(" ", ratatui::style::Style::new().add_modifier(Modifier::REVERSED)));
 }
 
-/// Rows that the call of a question has at least, of a screen with this number.
+/// `rows`: of the screen.
 fn min_call_rows(rows: usize) -> usize {
     rows.div_ceil(2)
 }

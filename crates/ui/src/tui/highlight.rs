@@ -1,30 +1,27 @@
-//! Syntax highlighting, line by line: comments, strings, numbers, keywords and names, without a grammar.
-//! Needs no loading and accepts incomplete code, so that it works while code is streamed.
+//! Syntax highlighting, line by line: comments, strings, numbers, keywords and names, without a
+//! grammar. Needs no loading and accepts incomplete code, so that it works while code is streamed.
 
 use ratatui::text::Span;
 
 use super::theme::{StyleRole, Theme};
 
-/// The lexical features of a language.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Language {
     line_comments: &'static [&'static str],
     block_comment: Option<(&'static str, &'static str)>,
     quotes: &'static [&'static str],
     keywords: &'static [&'static str],
-    /// Lines are those of a diff, marked by their first character.
+    /// A diff marks lines by their first character.
     is_diff: bool,
 }
 
 /// A construct that continues on the next line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OpenConstruct {
-    /// Nothing.
     #[default]
     Nothing,
-    /// A comment.
     Comment,
-    /// A string that ends with this.
+    /// The text ends the string.
     String(&'static str),
 }
 
@@ -274,7 +271,7 @@ const C_COMMENTS: (&[&str], Option<(&str, &str)>) = (&["//"], Some(("/*", "*/"))
 const QUOTES: &[&str] = &["\"", "'"];
 
 impl Language {
-    /// The language with this name in a code fence, or this file extension.
+    /// `name`: of a code fence, or a file extension.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let name = name.rsplit('.').next().unwrap_or(name).to_lowercase();
         let ((line_comments, block_comment), quotes, keywords): ((&[&str], _), &[&str], _) =
@@ -308,7 +305,7 @@ impl Language {
         Some(Self { line_comments, block_comment, quotes, keywords, is_diff })
     }
 
-    /// The highlighted line, and what continues on the next one.
+    /// The construct continues on the next line.
     pub(super) fn highlight_line(
         self,
         line: &str,
@@ -392,7 +389,6 @@ impl Language {
     }
 }
 
-/// The kind of a line in a diff.
 fn diff_line_role(line: &str) -> StyleRole {
     // The names of the files, before the lines.
     if line.starts_with("+++ ") || line.starts_with("--- ") {
@@ -406,7 +402,7 @@ fn diff_line_role(line: &str) -> StyleRole {
     }
 }
 
-/// The end of a string, if it is in this text.
+/// `None` if the string does not end in this text.
 fn end_of_string(text: &str, quote: &str) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -424,7 +420,7 @@ mod tests {
     use super::super::theme::{Background, ColorDepth};
     use super::*;
 
-    /// Each coloured part of the line, prefixed with a letter for its colour.
+    /// The coloured parts of the line, each after a letter for its colour.
     fn check(language: &str, lines: &str, expected: &str) {
         let theme = Theme::new(ColorDepth::True, Background::Dark);
         let parts = [

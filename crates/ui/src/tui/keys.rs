@@ -6,50 +6,32 @@ use std::fmt;
 /// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// The key.
     pub code: KeyCode,
-    /// Ctrl was held.
     pub ctrl: bool,
-    /// Alt was held.
     pub alt: bool,
-    /// Shift was held, unless it is part of the character.
+    /// False if Shift is part of the character.
     pub shift: bool,
 }
 
 /// A key without modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyCode {
-    /// A character, as it is typed.
+    /// The character that the key types.
     Char(char),
-    /// The key Enter.
     Enter,
-    /// The key Tab.
     Tab,
-    /// The key Backspace.
     Backspace,
-    /// The key Escape.
     Esc,
-    /// An arrow.
     Left,
-    /// An arrow.
     Right,
-    /// An arrow.
     Up,
-    /// An arrow.
     Down,
-    /// The key Home.
     Home,
-    /// The key End.
     End,
-    /// The key Page Up.
     PageUp,
-    /// The key Page Down.
     PageDown,
-    /// The key Delete.
     Delete,
-    /// The key Insert.
     Insert,
-    /// A function key.
     F(u8),
 }
 
@@ -72,12 +54,12 @@ const KEY_NAMES: &[(&str, KeyCode)] = &[
 ];
 
 impl Key {
-    /// The key alone.
+    /// A key without modifiers.
     pub const fn plain(code: KeyCode) -> Self {
         Self { code, ctrl: false, alt: false, shift: false }
     }
 
-    /// The character with Ctrl.
+    /// A character with Ctrl.
     pub const fn ctrl(char: char) -> Self {
         Self { code: KeyCode::Char(char), ctrl: true, alt: false, shift: false }
     }
@@ -156,9 +138,7 @@ impl fmt::Display for Key {
 /// An action of a key, except typing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyAction {
-    /// Send the message.
     Send,
-    /// A new line in the message.
     NewLine,
     /// Stop the turn, close a list or viewer, or leave a selection.
     Escape,
@@ -166,67 +146,43 @@ pub enum KeyAction {
     Cancel,
     /// End the chat on an empty message.
     EndOfInput,
-    /// Show the whole conversation.
     Transcript,
-    /// The next permission mode.
+    /// Select the next permission mode.
     NextMode,
-    /// Write the message in the external editor.
+    /// Writes the message in the external editor.
     Editor,
-    /// Search earlier messages.
     SearchHistory,
-    /// Redraw the screen.
     Redraw,
-    /// Suspend the program.
     Suspend,
-    /// Show or hide the plan.
     ToggleTodos,
     /// Complete, or confirm the answer.
     Complete,
-    /// Up: a line, or an earlier message.
     Up,
-    /// Down: a line, or a later message.
     Down,
-    /// A character to the left.
     Left,
-    /// A character to the right.
     Right,
-    /// A word to the left.
     WordLeft,
-    /// A word to the right.
     WordRight,
-    /// To the beginning of the line.
     LineStart,
-    /// To the end of the line.
     LineEnd,
-    /// Delete the character before.
     DeleteBack,
-    /// Delete the character after.
     DeleteForward,
-    /// Delete the word before.
     DeleteWordBack,
-    /// Delete the word after.
     DeleteWordForward,
-    /// Delete to the beginning of the line.
     DeleteToStart,
-    /// Delete to the end of the line.
     DeleteToEnd,
-    /// Insert what was deleted last.
+    /// Insert the last deleted text.
     Yank,
-    /// Undo.
     Undo,
-    /// Redo.
     Redo,
 }
 
 /// An entry of the key map.
 pub struct Binding {
-    /// The action.
     pub action: KeyAction,
-    /// Its name in the configuration.
+    /// The name in the configuration.
     pub name: &'static str,
-    /// The default keys.
     pub keys: &'static [&'static str],
-    /// A description in one line.
     pub description: &'static str,
 }
 
@@ -382,7 +338,7 @@ fn map_bindings(keys: impl Fn(&Binding) -> Vec<String>) -> BTreeMap<Key, KeyActi
 }
 
 impl Keymap {
-    /// The default map, with the keys of these actions replaced.
+    /// Creates the default map, and replaces the keys of the actions in `own`.
     pub fn new(own: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
         for (name, keys) in own {
             if !BINDINGS.iter().any(|binding| binding.name == name) {

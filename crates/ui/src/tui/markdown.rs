@@ -1,4 +1,4 @@
-//! Renders streamed Markdown: splits it into blocks that will not change any more.
+//! Renders streamed Markdown: splits the text into blocks that do not change any more.
 //!
 //! A complete text is rendered in the same way as a streamed one, so that both look the same.
 
@@ -14,18 +14,14 @@ use super::theme::StyleRole;
 use agent_protocol::terminal_escape::escape_prose;
 use block::{BlockContext, RenderedBlock, render_block};
 
-/// Limit of an open block, which bounds the cost of a frame.
+/// Limits the cost of a frame.
 const MAX_OPEN_BYTES: usize = 16 * 1024;
-/// Size of the parts in which a whole text is processed.
 const PART_BYTES: usize = 64 * 1024;
-/// Number of table rows that determine the column widths: later rows are printed one by one.
+/// The first rows determine the column widths; later rows are printed one by one.
 const MEASURED_ROWS: usize = 10;
-/// Limit of the columns of a screen.
 const MAX_COLUMNS: usize = 1000;
-/// The indentation of code.
 const CODE_INDENT: &str = "  ";
 
-/// Renders a whole text.
 pub(super) fn render(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
     let mut stream = MarkdownStream::default();
     let mut lines = Vec::new();
@@ -40,36 +36,32 @@ pub(super) fn render(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
     lines
 }
 
-/// A text that is being streamed.
 #[derive(Debug, Default)]
 pub(super) struct MarkdownStream {
     /// The part that is not finished yet.
     unfinished: String,
-    /// Number of its bytes that were scanned and belong to one block.
+    /// Bytes of `unfinished` that belong to one block.
     n_scanned: usize,
-    /// The open code fence.
     fence: Option<Fence>,
-    /// A fence inside the open block (in a list).
+    /// Inside the open block (in a list).
     inner_fence: Option<String>,
-    /// The open block ends with a blank line.
     is_after_blank: bool,
-    /// Something was finished before: a blank line separates what follows.
+    /// A blank line separates the next block from finished ones.
     has_begun: bool,
     /// The list or table that the open block continues.
     partial_block: Option<PartialBlock>,
 }
 
-/// A block whose beginning is finished.
 #[derive(Debug)]
 enum PartialBlock {
-    /// A list: the mark of its items, and the number of the next one.
+    /// With the mark of the items, and the next number.
     PartialList {
         mark: char,
         number: Option<u64>,
-        /// Items are separated by blank lines.
+        /// Blank lines separate the items.
         is_loose: bool,
     },
-    /// A table: the widths of its columns, and the source of its header once it is finished.
+    /// With the source of the header once the header is finished, and the column widths.
     PartialTable { head: String, columns: Vec<usize> },
 }
 
@@ -82,24 +74,21 @@ struct Fence {
 }
 
 impl Fence {
-    /// This line closes the fence.
     fn is_closed_by(&self, trimmed: &str) -> bool {
         trimmed.starts_with(self.mark.as_str()) && trimmed.trim_start_matches(['`', '~']).is_empty()
     }
 }
 
 impl MarkdownStream {
-    /// Appends text.
     pub(super) fn push(&mut self, text: &str) {
         self.unfinished.push_str(text);
     }
 
-    /// Everything was taken.
     pub(super) fn is_empty(&self) -> bool {
         self.unfinished.trim().is_empty()
     }
 
-    /// Takes the lines that will not change any more.
+    /// Takes the lines that do not change any more.
     pub(super) fn take_finished(&mut self, look: RenderOptions) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         while let Some(length) = self.unfinished[self.n_scanned..].find('\n') {
@@ -129,7 +118,7 @@ impl MarkdownStream {
         lines
     }
 
-    /// Renders the rest at the end of the text.
+    /// Called at the end of the text.
     pub(super) fn finish(&mut self, look: RenderOptions) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         if let Some(fence) = &self.fence {
@@ -146,7 +135,6 @@ impl MarkdownStream {
         lines
     }
 
-    /// Renders the unfinished part.
     pub(super) fn tail(&self, look: RenderOptions) -> Vec<Line<'static>> {
         if self.is_empty() {
             return Vec::new();
@@ -176,7 +164,7 @@ impl MarkdownStream {
         lines
     }
 
-    /// The open block is complete, whatever the started line will be.
+    /// The next line cannot change the block.
     fn is_block_complete(&self) -> bool {
         let (block, line) = self.unfinished.split_at(self.n_scanned);
         match list_item_mark(block) {
@@ -195,7 +183,7 @@ impl MarkdownStream {
         matches!(self.partial_block, Some(PartialBlock::PartialTable { .. }))
     }
 
-    /// Renders a block that may continue the finished part, and whether it does so without a blank line.
+    /// The flag tells whether the block continues the finished part without a blank line.
     fn render_open_block(&self, text: &str, look: RenderOptions) -> (RenderedBlock, bool) {
         match &self.partial_block {
             Some(PartialBlock::PartialList { mark, number, is_loose: is_apart })
@@ -219,7 +207,7 @@ impl MarkdownStream {
         }
     }
 
-    /// Processes one complete line.
+    /// `line` is complete.
     fn process_line(
         &mut self,
         line: &str,
@@ -356,7 +344,6 @@ fn code_line(text: &str, fence: &Fence, look: RenderOptions) -> (Line<'static>, 
     (prefix_line(Span::raw(CODE_INDENT), spans), open)
 }
 
-/// The code fence that this line opens.
 fn opening_fence(trimmed: &str) -> Option<String> {
     let mark = trimmed.chars().next().filter(|char| matches!(char, '`' | '~'))?;
     let length = trimmed.chars().take_while(|char| *char == mark).count();
@@ -365,7 +352,7 @@ fn opening_fence(trimmed: &str) -> Option<String> {
     is_fence.then(|| mark.to_string().repeat(length))
 }
 
-/// The mark of the list item at the start of the text: `-`, `*`, `+`, or the character after its number.
+/// `-`, `*`, `+`, or the character after the number.
 fn list_item_mark(text: &str) -> Option<char> {
     let text = text.trim_start();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -379,7 +366,7 @@ fn list_item_mark(text: &str) -> Option<char> {
     (is_mark && next.is_none_or(char::is_whitespace)).then_some(mark)
 }
 
-/// The text without an incomplete item mark, which would look like the end of the previous item.
+/// An incomplete mark would look like the end of the previous item.
 fn strip_incomplete_mark(text: &str) -> &str {
     let last = text.rfind('\n').map_or(0, |at| at + 1);
     let line = text[last..].trim();
@@ -388,8 +375,7 @@ fn strip_incomplete_mark(text: &str) -> &str {
     if last > 0 && is_mark { &text[..last] } else { text }
 }
 
-/// Column widths of a table with unknown further rows: each column gets some extra space, and the last one
-/// the rest.
+/// Further rows are not known: each column gets some extra space, and the last one the rest.
 fn widen_columns(mut columns: Vec<usize>) -> Vec<usize> {
     for columns in &mut columns {
         *columns += *columns / 2 + 2;
@@ -400,7 +386,7 @@ fn widen_columns(mut columns: Vec<usize>) -> Vec<usize> {
     columns
 }
 
-/// Closes open inline markup in the last paragraph, so that it looks as it will be.
+/// Open markup in the last paragraph should look as it will be.
 fn close_inline_markup(text: &str) -> String {
     let last = text.rsplit("\n\n").next().unwrap_or(text);
     let mut text = text.to_owned();
@@ -477,7 +463,7 @@ mod tests {
         assert_eq!(shown(&render("```\nnot over", look(60))), "  not over\n");
     }
 
-    /// Lines emitted while a text is streamed character by character, and the open remainder.
+    /// The lines of a text that is streamed character by character, and the open rest.
     fn streamed(text: &str, columns: usize) -> (String, String) {
         let mut stream = MarkdownStream::default();
         let mut lines = Vec::new();

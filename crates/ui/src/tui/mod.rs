@@ -1,8 +1,9 @@
-//! The chat in a terminal: one state, a pure `update`, and cells, displayed inline, on the full screen, or as
-//! plain lines.
+//! The chat in a terminal: one state, a pure `update`, and cells, displayed inline, on the full
+//! screen, or as plain lines.
 //!
-//! [`start`] runs it in a separate thread, so that keys are never delayed by the session. News are sent
-//! through a [`ChatHandle`], [`ChatRequest`]s are received from a channel; nothing else is shared.
+//! [`start`] runs the chat in a separate thread, so that the session never delays keys. The chat
+//! receives updates through a [`ChatHandle`] and sends [`ChatRequest`]s to a channel; nothing else
+//! is shared.
 
 mod cells;
 mod commands;
@@ -50,24 +51,20 @@ use terminal::Terminal;
 use agent_protocol::event::{Event, Sink, StampedEvent};
 use agent_protocol::terminal_escape::escape_literal_line;
 
-/// Interval of frames while no key is pressed.
+/// The interval while no key is pressed.
 const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 /// A signal this soon after the program was resumed is redundant.
 const RESUME_DEBOUNCE: Duration = Duration::from_secs(1);
-/// Number of messages that are processed before the next frame.
+/// Limit on the messages between two frames.
 const MAX_BATCH: usize = 512;
 
-/// A message to the chat's thread.
 enum ThreadMessage {
     Terminal(TerminalInput, Instant),
-    /// A line, in plain mode.
     Line(String),
     Update(ChatUpdate),
-    /// The screen's size may have changed, or another program wrote to it.
+    /// Another program may have written to the screen, too.
     Resized,
-    /// The program was suspended and resumed.
     ProgramResumed,
-    /// The input is closed.
     InputClosed,
 }
 
@@ -78,7 +75,7 @@ pub enum DisplayMode {
     Screen,
     /// As plain lines.
     Plain,
-    /// As plain lines, without reading input.
+    /// Does not read input.
     PlainOutput,
 }
 
@@ -87,18 +84,18 @@ pub enum DisplayMode {
 pub struct ChatHandle(Sender<ThreadMessage>);
 
 impl ChatHandle {
-    /// Sends news.
-    pub fn send(&self, news: ChatUpdate) {
+    /// Sends an update.
+    pub fn send(&self, update: ChatUpdate) {
         // The chat may have ended.
-        _ = self.0.send(ThreadMessage::Update(news));
+        _ = self.0.send(ThreadMessage::Update(update));
     }
 
-    /// The terminal was resized.
+    /// Reports that the terminal was resized.
     pub fn notify_resized(&self) {
         _ = self.0.send(ThreadMessage::Resized);
     }
 
-    /// The program was suspended from outside and resumed.
+    /// Reports that another process suspended and resumed the program.
     pub fn notify_resumed(&self) {
         _ = self.0.send(ThreadMessage::ProgramResumed);
     }
@@ -121,20 +118,18 @@ impl Sink for ChatHandle {
 
 /// A running chat. Dropping it ends it and restores the terminal.
 pub struct Chat {
-    /// Sends messages to it.
     pub handle: ChatHandle,
-    /// Its requests.
     pub requests: UnboundedReceiver<ChatRequest>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// Starts the chat.
-pub fn start(settings: Settings, arrangement: DisplayMode) -> io::Result<Chat> {
+/// Starts the chat in its own thread.
+pub fn start(settings: Settings, display_mode: DisplayMode) -> io::Result<Chat> {
     let (sender, messages) = mpsc::channel();
     let (ask, requests) = unbounded_channel();
     let handle = ChatHandle(sender.clone());
     let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || {
-        let done = match arrangement {
+        let done = match display_mode {
             DisplayMode::Screen => run_on_screen(settings, &messages, sender, &ask),
             DisplayMode::Plain => plain::run(settings, &messages, Some(sender), &ask),
             DisplayMode::PlainOutput => plain::run(settings, &messages, None, &ask),
@@ -157,7 +152,7 @@ impl Chat {
 
 impl Drop for Chat {
     fn drop(&mut self) {
-        // If writing fails, nobody can be notified.
+        // If writing fails, a message cannot be shown either.
         _ = self.end();
         if std::thread::panicking()
             && let Some(panic) = terminal::last_panic()
@@ -167,20 +162,15 @@ impl Drop for Chat {
     }
 }
 
-/// The screen with the state.
 struct ChatScreen<'a> {
     state: State,
     terminal: Terminal,
     screen: Screen,
-    /// The alternate screen, if it is displayed.
     alternate_screen: Option<Screen>,
     requests: &'a UnboundedSender<ChatRequest>,
     reflows: bool,
-    /// The window's title as it was last set.
     title: String,
-    /// An editor uses the terminal.
     is_editor_open: bool,
-    /// When the program was resumed.
     resumed_at: Option<Instant>,
     is_finished: bool,
 }
@@ -265,16 +255,16 @@ impl ChatScreen<'_> {
                 }
                 self.update(Input::Terminal(typed, at))
             }
-            ThreadMessage::Update(news) => {
-                if self.is_editor_open && matches!(news, ChatUpdate::EditorClosed(_)) {
+            ThreadMessage::Update(update) => {
+                if self.is_editor_open && matches!(update, ChatUpdate::EditorClosed(_)) {
                     self.reclaim_terminal()?;
                 }
-                self.update(Input::Update(news))
+                self.update(Input::Update(update))
             }
             ThreadMessage::Line(_) | ThreadMessage::Resized => Ok(()),
             ThreadMessage::ProgramResumed => {
                 let is_known = self.resumed_at.is_some_and(|at| at.elapsed() < RESUME_DEBOUNCE);
-                // Another program had suspended this one.
+                // Another program suspended this one.
                 if self.is_editor_open || is_known { Ok(()) } else { self.reclaim_terminal() }
             }
             ThreadMessage::InputClosed => {
@@ -329,7 +319,6 @@ impl ChatScreen<'_> {
         }
     }
 
-    /// Releases the terminal for another program.
     fn release_terminal(&mut self) -> io::Result<()> {
         self.terminal.set_alternate_screen(false)?;
         self.alternate_screen = None;
@@ -390,7 +379,7 @@ impl ChatScreen<'_> {
         Ok(())
     }
 
-    /// Ends: prints the rest of the conversation to the scrollback.
+    /// Prints the rest of the conversation to the scrollback.
     fn finish(mut self) -> io::Result<()> {
         if !self.is_editor_open {
             self.terminal.set_alternate_screen(false)?;
@@ -406,7 +395,7 @@ impl ChatScreen<'_> {
     }
 }
 
-/// The encoding of text for the terminal's clipboard.
+/// The terminal's clipboard requires this encoding.
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);

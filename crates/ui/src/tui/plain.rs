@@ -1,5 +1,5 @@
-//! The chat as plain lines: for screen readers, simple terminals, and pipes. Output is never rewritten or
-//! repeated.
+//! The chat as plain lines: for screen readers, simple terminals, and pipes. Output is never
+//! rewritten or repeated.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -18,10 +18,10 @@ use super::terminal;
 use super::theme::{Background, ColorDepth, Theme};
 use agent_protocol::terminal_escape::escape_prose;
 
-/// Width unless the terminal is narrower; longer prose is wrapped.
+/// The width unless the terminal is narrower; longer prose is wrapped.
 const COLUMNS: usize = 100;
 
-/// Runs the chat. Without a sender, no input is read.
+/// Without a sender, no input is read.
 pub(super) fn run(
     settings: Settings,
     messages: &Receiver<ThreadMessage>,
@@ -75,8 +75,8 @@ pub(super) fn run(
                 waiting.extend(Some(rest.trim_end().to_owned()).filter(|it| !it.is_empty()));
                 is_closed = true;
             }
-            ThreadMessage::Update(news) => {
-                actions.extend(state.update(Input::Update(news), Instant::now()));
+            ThreadMessage::Update(update) => {
+                actions.extend(state.update(Input::Update(update), Instant::now()));
             }
             ThreadMessage::Terminal(..)
             | ThreadMessage::Resized
@@ -113,7 +113,8 @@ pub(super) fn run(
                 write_stdout("\n› ")?;
                 is_prompted = true;
             }
-            // A line during a turn is a message to the agent; an answer has to come after its question.
+            // A line during a turn is a message to the agent; an answer has to come after its
+            // question.
             let line =
                 if is_free || is_echoed || asked.is_some() { waiting.pop_front() } else { None };
             match line {
@@ -128,7 +129,7 @@ pub(super) fn run(
                     is_closed = false;
                     actions = vec![Action::SendRequest(ChatRequest::Quit)];
                 }
-                // Nobody can answer any more.
+                // No more answers can arrive.
                 None if is_closed && state.pending_question.is_some() => {
                     actions = state.interrupt();
                 }
@@ -159,7 +160,7 @@ fn question_text(state: &State) -> String {
     format!("{ask}\n{choices}› ")
 }
 
-/// A question of the model, and how it is answered.
+/// Includes how to answer.
 fn questionnaire_text(inquiry: &Questionnaire, state: &State) -> String {
     let options = inquiry.current_question().map_or(0, |question| question.options.len());
     let choices = state.choices().into_iter().take(options).enumerate().map(|(n, choice)| {
@@ -178,7 +179,7 @@ fn questionnaire_text(inquiry: &Questionnaire, state: &State) -> String {
     format!("{}\n{choices}{how}\n› ", escape_prose(&inquiry.in_words()))
 }
 
-/// Answers a question of the model: with numbers of its options, or in words.
+/// The line contains numbers of the options, or words.
 fn answer_questionnaire(state: &mut State, line: &str) -> Vec<Action> {
     let Some(inquiry) = state.questionnaire() else { return Vec::new() };
     let n_options = inquiry.current_question().map_or(0, |question| question.options.len());
@@ -209,8 +210,8 @@ fn answer_questionnaire(state: &mut State, line: &str) -> Vec<Action> {
     }
 }
 
-/// A line is an answer if a question waits, else a message. Numbers and letters mean what they mean on the screen;
-/// any other line is what to do instead.
+/// A line is an answer if a question waits, else a message. Numbers and letters have the same
+/// meaning as on the screen; any other line is an instruction instead of the call.
 fn handle_line(state: &mut State, line: &str) -> Vec<Action> {
     if state.questionnaire().is_some() {
         return answer_questionnaire(state, line);
@@ -247,7 +248,7 @@ fn handle_line(state: &mut State, line: &str) -> Vec<Action> {
     state.send_message(AttributedText::typed(line), Instant::now())
 }
 
-/// Adds to the conversation what a screen would show below it: a notice, and messages that came back.
+/// Notices, and returned messages: a screen shows them below the conversation.
 fn show_notices(state: &mut State) {
     if let Some((toast, _)) = state.toast.take() {
         state.conversation.insert_note(Tone::Quiet, &toast);
@@ -258,7 +259,7 @@ fn show_notices(state: &mut State) {
     }
 }
 
-/// Prints new output; false if there is none.
+/// False if there is no new output.
 fn print_new_lines(state: &mut State) -> io::Result<bool> {
     let look = state.render_options();
     let lines = state.conversation.take_finished(look);
@@ -269,7 +270,7 @@ fn print_new_lines(state: &mut State) -> io::Result<bool> {
 
 fn write_stdout(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    // Even a text that was not made visible cannot act on the terminal.
+    // A text that was not escaped must not act on the terminal either.
     out.write_all(escape_prose(text).as_bytes())?;
     out.flush()
 }

@@ -1,9 +1,9 @@
-//! Writes the terminal's screen: the scrollback is printed once and scrolls by itself; below it is a small
-//! live area, of which only changes are written.
+//! Writes the terminal's screen: the scrollback is printed once and scrolls by itself; below it is
+//! a small live area, of which only changes are written.
 //!
-//! All positions are relative to the start of the live area, so that the terminal is never queried. While
-//! nothing is typed, the cursor rests there: when the terminal rewraps its lines after a resize, the cursor
-//! moves with its text, and marks the live area.
+//! All positions are relative to the start of the live area, so that the terminal is never queried.
+//! While nothing is typed, the cursor rests there: when the terminal rewraps its lines after a
+//! resize, the cursor moves with its text, and marks the live area.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -13,37 +13,30 @@ use ratatui::text::Line;
 use super::text::width;
 use agent_protocol::terminal_escape::escape_prose;
 
-/// The area below the scrollback.
 #[derive(Debug, Default)]
 pub(super) struct LiveArea {
     pub(super) lines: Vec<Line<'static>>,
-    /// Row and column of the cursor; `None`: hidden, at the beginning.
+    /// Row and column; `None`: hidden, at the beginning.
     pub(super) cursor: Option<(usize, usize)>,
 }
 
-/// The state of the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
     columns: usize,
-    /// The live area as written last.
     rows: Vec<Vec<Cell>>,
-    /// The position of the cursor in it.
     cursor: (usize, usize),
     position: AreaPosition,
-    /// The live area has to be rewritten completely.
     is_stale: bool,
     shows_cursor: bool,
 }
 
-/// The position of the live area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AreaPosition {
-    /// Below the scrollback.
     Below {
-        /// The terminal rewraps long lines when it becomes narrower.
+        /// True if the terminal rewraps long lines when it becomes narrower.
         reflows: bool,
     },
-    /// The whole (alternate) screen: row 0 is its top.
+    /// The alternate screen: row 0 is its top.
     Whole,
 }
 
@@ -51,7 +44,7 @@ const BEGIN_SYNC: &str = "\x1b[?2026h";
 const END_SYNC: &str = "\x1b[?2026l";
 
 impl Screen {
-    /// A live area that starts at the cursor, which is at the beginning of a line.
+    /// The area starts at the cursor, which is at the beginning of a line.
     pub(super) fn inline(columns: usize, reflows: bool) -> Self {
         let columns = columns.max(1);
         Self {
@@ -64,12 +57,11 @@ impl Screen {
         }
     }
 
-    /// The whole screen.
     pub(super) fn full(columns: usize) -> Self {
         Self { position: AreaPosition::Whole, ..Self::inline(columns, false) }
     }
 
-    /// The terminal's width changed, or another program wrote to it.
+    /// Another program may have written to the terminal, too.
     pub(super) fn resize(&mut self, columns: usize) {
         let columns = columns.max(1);
         if self.position == (AreaPosition::Below { reflows: true }) && columns < self.columns {
@@ -82,12 +74,12 @@ impl Screen {
         self.is_stale = true;
     }
 
-    /// The terminal's name is known.
+    /// Called when the name of the terminal is known.
     pub(super) fn set_reflows(&mut self, reflows: bool) {
         self.position = AreaPosition::Below { reflows };
     }
 
-    /// Rewrites everything below the scrollback with the next frame.
+    /// The next frame rewrites everything below the scrollback.
     pub(super) fn invalidate(&mut self) {
         self.is_stale = true;
         self.shows_cursor = true;
@@ -140,7 +132,7 @@ impl Screen {
         out
     }
 
-    /// Number of scrollback lines that the live area already shows at its beginning: they stay in position, and
+    /// The scrollback lines that the live area already shows at its beginning stay in position, and
     /// the live area then starts below them.
     fn count_shown_lines(&self, history: &[Line<'_>]) -> usize {
         if self.is_stale || self.position == AreaPosition::Whole {
@@ -155,7 +147,7 @@ impl Screen {
         history.iter().zip(rows).take_while(is_there).count()
     }
 
-    /// The bytes that erase the live area; the cursor is moved to its start.
+    /// Moves the cursor to the start of the area.
     pub(super) fn erase_live_area(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         self.move_cursor(&mut out, (0, 0));
@@ -166,10 +158,11 @@ impl Screen {
         out
     }
 
-    /// Writes scrollback and live area over the existing content.
+    /// Writes over the existing content.
     fn write_all(&mut self, out: &mut Vec<u8>, history: &[Line<'_>], rows: &[Vec<Cell>]) {
         self.move_cursor(out, (0, 0));
-        // Not from the first cell: some terminals copy a screen that is erased as a whole to the scrollback.
+        // Not from the first cell: some terminals copy a screen that is erased as a whole to the
+        // scrollback.
         out.extend_from_slice(b" \x1b[J\r\x1b[K");
         for line in history {
             write_line(out, line);
@@ -188,7 +181,6 @@ impl Screen {
         out.extend_from_slice(b"\x1b[?7h");
     }
 
-    /// Writes only the changed cells.
     fn write_changes(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
         out.extend_from_slice(b"\x1b[?7l");
         self.insert_rows(out, rows);
@@ -236,7 +228,7 @@ impl Screen {
         out.extend_from_slice(b"\x1b[?7h");
     }
 
-    /// Rows added above unchanged ones: those are moved down instead of being rewritten.
+    /// Moves unchanged rows down instead of rewriting them.
     fn insert_rows(&mut self, out: &mut Vec<u8>, rows: &[Vec<Cell>]) {
         let n_before = self.rows.len();
         let pairs = self.rows.iter().rev().zip(rows.iter().rev());
@@ -261,8 +253,8 @@ impl Screen {
             let (from, _) = self.cursor;
             match row.cmp(&from) {
                 std::cmp::Ordering::Less => out.extend(format!("\x1b[{}A", from - row).bytes()),
-                // Line feeds scroll if rows are missing: if the terminal became lower, "down" would stop at
-                // its last row, and moving back up would reach the scrollback.
+                // Line feeds scroll if rows are missing: if the terminal became lower, "down" would
+                // stop at its last row, and moving back up would reach the scrollback.
                 std::cmp::Ordering::Greater => out.extend(std::iter::repeat_n(b'\n', row - from)),
                 std::cmp::Ordering::Equal => {}
             }
@@ -288,7 +280,7 @@ impl Screen {
     }
 }
 
-/// Number of columns up to the last non-blank one.
+/// The number of columns up to the last non-blank one.
 fn used_columns(row: &[Cell]) -> usize {
     row.iter().rposition(|cell| !is_blank(cell)).map_or(0, |at| {
         let wide = width(row[at].symbol()).max(1);
@@ -306,7 +298,6 @@ fn wide_start(row: &[Cell], at: usize) -> usize {
     if before.is_some_and(|cell| width(cell.symbol()) > 1) { at - 1 } else { at }
 }
 
-/// Writes a line of the scrollback.
 fn write_line(out: &mut Vec<u8>, line: &Line<'_>) {
     for span in &line.spans {
         let style = line.style.patch(span.style);
@@ -314,7 +305,7 @@ fn write_line(out: &mut Vec<u8>, line: &Line<'_>) {
         if is_styled {
             out.extend(sgr_sequence(style.fg, style.bg, style.add_modifier).bytes());
         }
-        // Even a text that was not made visible cannot act on the terminal, nor take more rows.
+        // A text that was not escaped must not act on the terminal either, nor take more rows.
         out.extend_from_slice(escape_prose(&span.content).replace('\n', " ").as_bytes());
         if is_styled {
             out.extend_from_slice(b"\x1b[0m");
@@ -322,7 +313,6 @@ fn write_line(out: &mut Vec<u8>, line: &Line<'_>) {
     }
 }
 
-/// Writes the cells of a row from one column to another.
 fn write_cells(out: &mut Vec<u8>, row: &[Cell], from: usize, to: usize) {
     let plain = Cell::default();
     let mut style = (plain.fg, plain.bg, plain.modifier);
@@ -344,7 +334,7 @@ fn write_cells(out: &mut Vec<u8>, row: &[Cell], from: usize, to: usize) {
     }
 }
 
-/// The escape sequence for a style, starting from the default.
+/// The sequence changes the default style to this one.
 fn sgr_sequence(fg: Option<Color>, bg: Option<Color>, modifier: Modifier) -> String {
     const MODIFIERS: [(Modifier, &str); 6] = [
         (Modifier::BOLD, "1"),
@@ -395,7 +385,6 @@ fn color_code(color: Color, base: u8) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A terminal and the screen that writes to it.
     struct TestTerminal {
         parser: vt100::Parser,
         screen: Screen,
@@ -416,7 +405,7 @@ mod tests {
             self.parser.process(&bytes);
         }
 
-        /// All rows, starting with the scrollback, without trailing blank ones.
+        /// Starts with the scrollback; trailing blank rows are left out.
         fn all(&mut self) -> Vec<String> {
             let screen = self.parser.screen_mut();
             screen.set_scrollback(usize::MAX);
@@ -441,106 +430,109 @@ mod tests {
 
     #[test]
     fn history_scrolls_up_above_the_live_area() {
-        let mut desk = TestTerminal::new(10, 30);
+        let mut terminal = TestTerminal::new(10, 30);
         let mut expected = Vec::new();
         for n in 0..300 {
             let line = format!("line {n}");
             let more = ["live", "area", "three"];
-            desk.frame(&[&line], &more[..=(n % 3)], Some((0, 2)));
+            terminal.frame(&[&line], &more[..=(n % 3)], Some((0, 2)));
             expected.push(line);
         }
-        desk.frame(&[], &["› ", "status"], Some((0, 2)));
+        terminal.frame(&[], &["› ", "status"], Some((0, 2)));
         expected.extend(["›".to_owned(), "status".to_owned()]);
-        let shown: Vec<String> = desk.all().iter().map(|row| row.trim_end().to_owned()).collect();
+        let shown: Vec<String> =
+            terminal.all().iter().map(|row| row.trim_end().to_owned()).collect();
         assert_eq!(shown, expected);
     }
 
     #[test]
     fn only_changed_cells_are_written() {
-        let mut desk = TestTerminal::new(10, 40);
-        desk.frame(&["first"], &["the answer so far", "› ", "12 s"], Some((1, 2)));
+        let mut terminal = TestTerminal::new(10, 40);
+        terminal.frame(&["first"], &["the answer so far", "› ", "12 s"], Some((1, 2)));
         let live = |text: &str, time: &str| LiveArea {
             lines: vec![Line::raw(text.to_owned()), Line::raw("› "), Line::raw(time.to_owned())],
             cursor: Some((1, 2)),
         };
-        let bytes = desk.screen.render_frame(&[], &live("the answer so far and", "12 s"));
+        let bytes = terminal.screen.render_frame(&[], &live("the answer so far and", "12 s"));
         assert!(bytes.len() < 70, "{}", String::from_utf8_lossy(&bytes));
-        desk.parser.process(&bytes);
-        assert!(desk.screen.render_frame(&[], &live("the answer so far and", "12 s")).is_empty());
-        let bytes = desk.screen.render_frame(&[], &live("the", "1 s"));
-        desk.parser.process(&bytes);
-        assert_eq!(desk.all(), ["first", "the", "›", "1 s"]);
+        terminal.parser.process(&bytes);
+        assert!(
+            terminal.screen.render_frame(&[], &live("the answer so far and", "12 s")).is_empty()
+        );
+        let bytes = terminal.screen.render_frame(&[], &live("the", "1 s"));
+        terminal.parser.process(&bytes);
+        assert_eq!(terminal.all(), ["first", "the", "›", "1 s"]);
     }
 
     #[test]
     fn displayed_lines_become_history_without_a_rewrite() {
-        let mut desk = TestTerminal::new(6, 40);
+        let mut terminal = TestTerminal::new(6, 40);
         for n in 0..20 {
             let words = format!("paragraph {n} of many, a long one");
-            desk.frame(&[], &[&words, "", "› ", "1 s"], None);
+            terminal.frame(&[], &[&words, "", "› ", "1 s"], None);
             let raw = |text: &str| Line::raw(text.to_owned());
             let live = LiveArea { lines: vec![raw(""), raw("› "), raw("1 s")], cursor: None };
-            let bytes = desk.screen.render_frame(&[raw(&words)], &live);
+            let bytes = terminal.screen.render_frame(&[raw(&words)], &live);
             assert!(bytes.len() < 60, "{}", String::from_utf8_lossy(&bytes));
-            desk.parser.process(&bytes);
+            terminal.parser.process(&bytes);
         }
         let expected: Vec<String> = (0..20)
             .map(|n| format!("paragraph {n} of many, a long one"))
             .chain([String::new(), "›".into(), "1 s".into()])
             .collect();
-        assert_eq!(desk.all(), expected);
+        assert_eq!(terminal.all(), expected);
     }
 
     #[test]
     fn lines_below_growing_text_are_scrolled_and_not_rewritten() {
-        let mut desk = TestTerminal::new(8, 40);
-        desk.frame(&["first", "second", "third"], &["", "› ", "a long status line"], None);
+        let mut terminal = TestTerminal::new(8, 40);
+        terminal.frame(&["first", "second", "third"], &["", "› ", "a long status line"], None);
         let mut lines = Vec::new();
         for n in 0..4 {
             lines.push(Line::raw(format!("line {n}")));
-            let foot = ["", "› ", "a long status line"].map(|text| Line::raw(text.to_owned()));
+            let footer = ["", "› ", "a long status line"].map(|text| Line::raw(text.to_owned()));
             let live =
-                LiveArea { lines: lines.iter().cloned().chain(foot).collect(), cursor: None };
-            let bytes = desk.screen.render_frame(&[], &live);
+                LiveArea { lines: lines.iter().cloned().chain(footer).collect(), cursor: None };
+            let bytes = terminal.screen.render_frame(&[], &live);
             assert!(!String::from_utf8_lossy(&bytes).contains("status"), "{n}");
-            desk.parser.process(&bytes);
+            terminal.parser.process(&bytes);
         }
         let expected =
             ["first", "second", "third", "line 0", "line 1", "line 2", "line 3", "", "›"];
-        assert_eq!(desk.all()[..9], expected);
-        assert_eq!(desk.all()[9..], ["a long status line"]);
+        assert_eq!(terminal.all()[..9], expected);
+        assert_eq!(terminal.all()[9..], ["a long status line"]);
     }
 
     #[test]
     fn wide_characters_are_replaced_as_a_whole() {
-        let mut desk = TestTerminal::new(5, 20);
+        let mut terminal = TestTerminal::new(5, 20);
         for live in ["a中文b", "a中x", "中中中", "a b", "ab中", "", "xy中文"] {
-            desk.frame(&[], &[live, "end"], None);
-            let rows = desk.all();
+            terminal.frame(&[], &[live, "end"], None);
+            let rows = terminal.all();
             assert_eq!((rows[0].as_str(), rows[1].as_str()), (live, "end"));
         }
     }
 
     #[test]
     fn history_line_of_exact_screen_width_is_complete() {
-        let mut desk = TestTerminal::new(6, 10);
-        desk.frame(&[], &["live one", "live two", "live three"], None);
-        desk.frame(&["0123456789", "01234567890123", "x"], &["l"], None);
-        assert_eq!(desk.all(), ["0123456789", "0123456789", "0123", "x", "l"]);
+        let mut terminal = TestTerminal::new(6, 10);
+        terminal.frame(&[], &["live one", "live two", "live three"], None);
+        terminal.frame(&["0123456789", "01234567890123", "x"], &["l"], None);
+        assert_eq!(terminal.all(), ["0123456789", "0123456789", "0123", "x", "l"]);
     }
 
     #[test]
     fn live_area_is_found_after_a_resize() {
-        let mut desk = TestTerminal::new(12, 40);
+        let mut terminal = TestTerminal::new(12, 40);
         for n in 0..100 {
             // A terminal that truncates lines does not move the cursor.
-            desk.columns = 20 + (n * 7) % 30;
-            let (height, _) = desk.parser.screen().size();
-            desk.parser.screen_mut().set_size(height, desk.columns);
-            desk.screen.resize(usize::from(desk.columns));
-            desk.frame(&[&format!("line {n}")], &["live", "area"], Some((1, 3)));
+            terminal.columns = 20 + (n * 7) % 30;
+            let (height, _) = terminal.parser.screen().size();
+            terminal.parser.screen_mut().set_size(height, terminal.columns);
+            terminal.screen.resize(usize::from(terminal.columns));
+            terminal.frame(&[&format!("line {n}")], &["live", "area"], Some((1, 3)));
         }
-        let shown = desk.all();
+        let shown = terminal.all();
         let expected: Vec<String> =
             (0..100).map(|n| format!("line {n}")).chain(["live".into(), "area".into()]).collect();
         assert_eq!(shown, expected);

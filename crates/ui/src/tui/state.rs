@@ -37,208 +37,166 @@ use agent_protocol::question::UserAnswer;
 
 /// A second Ctrl-C within this time quits.
 const DOUBLE_PRESS: Duration = Duration::from_secs(2);
-/// A turn of this length is notified if the window has no focus.
+/// The end of a longer turn is notified if the window has no focus.
 const LONG_TURN: Duration = Duration::from_secs(10);
-/// How long a toast is displayed.
 const TOAST_DURATION: Duration = Duration::from_secs(4);
 
 /// The initial settings of the chat.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the configuration")]
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The key map.
     pub keymap: Keymap,
-    /// The colours.
     pub theme: Theme,
-    /// The theme is configured: the terminal's background is ignored.
+    /// True: the terminal's background is ignored.
     pub is_theme_configured: bool,
     /// The full-screen layout.
     pub full_screen: bool,
-    /// The input field uses vi's modes.
+    /// Vi's modes in the input field.
     pub vi: bool,
-    /// The items of the status line, in order.
+    /// The order is that of the display.
     pub status_line: Vec<StatusItem>,
-    /// Notify when a long turn has ended and the window has no focus.
+    /// Notifies the end of a long turn while the window has no focus.
     pub notifications: bool,
-    /// Set the window's title.
+    /// Whether the window's title is set.
     pub title: bool,
-    /// Earlier messages, the latest last.
+    /// Latest last.
     pub history: Vec<String>,
-    /// The user's commands.
     pub own_commands: Vec<CustomCommand>,
-    /// The list of sessions to resume opens.
+    /// Opens the list of sessions to resume.
     pub offers_sessions: bool,
-    /// Why mode full may not be chosen, if so.
+    /// `None`: mode full may be chosen.
     pub full_mode_refusal: Option<&'static str>,
-    /// The message with which the chat begins.
+    /// The chat begins with this message.
     pub first_message: Option<String>,
-    /// Notices for the user.
     pub notices: Vec<String>,
-    /// The git branch, if there is one.
+    /// The git branch.
     pub branch: Option<String>,
-    /// The texts for the model.
     pub prompts: Prompts,
-    /// Models to choose from.
     pub models: Vec<String>,
-    /// Open the connection to the model's server when the user begins to type.
+    /// Whether typing opens the connection to the model's server.
     pub preconnect: bool,
 }
 
 /// A request of the chat to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChatRequest {
-    /// Deliver this message to the running turn, or work on it if the session is idle.
+    /// Delivers this message to the running turn, or works on it if the session is idle.
     Submit(UserInput),
-    /// Return the latest message that was not delivered yet.
+    /// Returns the latest undelivered message.
     WithdrawMessage,
-    /// Open the connection to the model's server: a message follows.
+    /// Opens the connection to the model's server: a message follows.
     Connect,
-    /// Stop the turn.
     Interrupt,
-    /// The answer to the permission question about a call.
+    /// The id of the call, and the answer.
     AnswerPermission(String, ApprovalDecision),
-    /// The answers to the questions of a call.
+    /// The id of the call, and the answers.
     AnswerQuestions(String, Vec<UserAnswer>),
-    /// Change the mode.
     SetMode(PermissionMode),
-    /// Run a command of the user, which has this number in the chat.
+    /// The number of the command in the chat, and the command.
     RunShell(u32, String),
-    /// Find the files of the project.
     ListFiles,
-    /// Find the user's commands.
     ListOwnCommands,
-    /// Ask the servers for their models.
     ListModels,
-    /// Run this command of the chat.
     RunCommand(CommandAction, String),
-    /// Store this message for later sessions.
     AddToHistory(String),
-    /// Edit this in the external editor.
     OpenEditor(String),
-    /// Paste the image in the clipboard.
     PasteImage,
-    /// End the chat.
     Quit,
 }
 
-/// News from the session or the program.
+/// A message from the session or the program to the chat.
 #[derive(Clone, Debug)]
 pub enum ChatUpdate {
-    /// An event.
     Event(Box<Event>),
     /// The earlier events of a resumed session.
     RecordedEvents(Vec<Event>),
-    /// Another session begins.
     NewSession,
-    /// The session is opened again after a rewind.
+    /// The session continues after a rewind.
     SessionReopened,
-    /// A turn begins with the oldest messages that were not delivered yet, so many.
+    /// A turn begins with this number of the oldest undelivered messages.
     MessagesDelivered(usize),
-    /// The session is idle.
     SessionIdle {
-        /// How its work ended.
         outcome: WorkOutcome,
-        /// The messages that it received and did not deliver.
+        /// The received messages that were not delivered.
         undelivered: Vec<UserInput>,
     },
-    /// A message that was taken back before it was delivered.
+    /// An undelivered message returns to the input field.
     MessageWithdrawn(UserInput),
-    /// The files of the project.
     Files(Arc<[String]>),
-    /// The user's commands.
     OwnCommands(Vec<CustomCommand>),
-    /// The models that can be used now.
+    /// The models that are available now.
     Models(Vec<String>),
-    /// Other sessions: id and description.
+    /// Id and description.
     Sessions(Vec<(String, String)>),
-    /// New output of a user's command.
     ShellOutput {
-        /// The number of the command.
         id: u32,
-        /// The end of it.
+        /// The end of the output.
         tail: String,
     },
-    /// A user's command has ended.
     ShellFinished {
-        /// The number of the command.
         id: u32,
-        /// The command.
         command: String,
-        /// Its output.
         output: String,
-        /// Number of lines that `output` lacks.
+        /// Lines that are missing in `output`.
         n_omitted: usize,
-        /// Its exit status; `None` if it was ended.
+        /// `None` if the command was ended.
         exit_code: Option<i32>,
     },
-    /// The output of a command of the chat.
     Page {
-        /// Its title.
         title: String,
-        /// Its text.
         text: String,
-        /// Where it is displayed.
         place: PagePlace,
     },
-    /// A note; false: an error.
+    /// `false`: an error.
     Note(bool, String),
-    /// The reasoning effort that is asked of the model.
+    /// The effort that requests contain.
     EffortChanged(Option<Effort>),
-    /// Another model answers from now on.
     ModelChanged {
         /// `provider/model`.
         id: String,
-        /// The reasoning effort that is asked of it.
         effort: Option<Effort>,
-        /// Its context window in tokens.
+        /// In tokens.
         window: u64,
-        /// What the user should know about its server.
+        /// Warnings about the model's server.
         warnings: Vec<String>,
     },
-    /// The requested rewind is done; a description.
+    /// A description of the rewind.
     SessionRewound(String),
-    /// The text from the editor, or an error.
+    /// The edited text, or an error.
     EditorClosed(Result<String, String>),
-    /// The file of an image that was pasted.
+    /// The file of the image.
     ImagePasted(String),
-    /// The branch changed.
     BranchChanged(Option<String>),
-    /// The commands that run in the background: id and command line.
+    /// Id and command line.
     BackgroundCommands(Vec<(String, String)>),
-    /// The program ends.
     ProgramEnding,
 }
 
 /// How the work of the session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkOutcome {
-    /// It did what was asked for.
     Succeeded,
-    /// It did not.
     Failed,
-    /// The user stopped it.
     Interrupted,
 }
 
 /// Where the output of a command is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagePlace {
-    /// In the conversation if it fits on the screen, else in the viewer.
+    /// In the viewer if it does not fit on the screen.
     Conversation,
-    /// In the viewer.
     Viewer,
-    /// In the viewer, whose last lines are shown first.
+    /// Shows the last lines first.
     ViewerAtEnd,
 }
 
-/// An input of `update`.
+/// An input of [`State::update`].
 #[derive(Debug)]
 pub(super) enum Input {
-    /// From the terminal, with the time.
+    /// The time is that of the input.
     Terminal(TerminalInput, Instant),
-    /// The screen's size changed.
+    /// Columns and rows.
     Resized(usize, usize),
-    /// From the session.
     Update(ChatUpdate),
     /// A frame with this question was displayed.
     QuestionShown(QuestionSubject),
@@ -246,80 +204,63 @@ pub(super) enum Input {
     Tick,
 }
 
-/// A side effect to be carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Send a request to the session.
     SendRequest(ChatRequest),
-    /// Copy to the terminal's clipboard.
+    /// The target is the terminal's clipboard.
     Copy(String),
-    /// Notify the user.
     Notify(String),
-    /// Suspend the program.
     Suspend,
-    /// Rewrite the screen.
     Redraw,
-    /// End the chat.
     EndChat,
 }
 
-/// Where keys are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Focus {
-    /// To the input field.
     Composer,
-    /// To the question.
     Question,
-    /// To the reason of a rejection.
     RejectionReason,
-    /// To the plan, which is edited before it is carried out.
+    /// The plan, which is edited before it is carried out.
     PlanText,
-    /// To an answer to the model's question.
     AnswerText,
-    /// To the search of earlier messages: the query, and the number of the match.
+    /// The query, and the number of the match.
     Search(String, usize),
 }
 
 impl Focus {
-    /// Keys edit a text that belongs to the answer of a question.
     fn is_answer(&self) -> bool {
         matches!(self, Self::RejectionReason | Self::PlanText | Self::AnswerText)
     }
 }
 
-/// A running command of the user.
 #[derive(Debug)]
 pub(super) struct RunningShell {
     id: u32,
     pub(super) command: String,
-    /// The end of its output.
+    /// The end of the output.
     pub(super) tail: String,
 }
 
-/// The state of the chat.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
 pub(super) struct State {
     pub(super) conversation: Conversation,
     pub(super) composer: Composer,
-    /// The text of an answer.
     pub(super) answer_text: Composer,
     pub(super) focus: Focus,
     pub(super) pending_question: Option<PendingQuestion>,
-    /// A mode that was selected with a key while a call waits, and when; it is not requested yet.
+    /// The mode and the time of the key; it is requested later if a call waits.
     pending_mode: Option<(PermissionMode, Instant)>,
     /// The final text of a turn in mode plan, until the session is idle.
     finished_plan: Option<String>,
-    /// Messages that were sent and not delivered yet, the oldest first. The session has them.
+    /// The session has these undelivered messages; the oldest first.
     pub(super) queue: VecDeque<UserInput>,
-    /// Messages to send after the turn.
     pub(super) follow_ups: VecDeque<UserInput>,
     pub(super) popup: Option<Popup>,
-    /// The beginning of a command that was written to open its list.
+    /// Written to open the list of a command.
     opened_list_text: Option<&'static str>,
     pub(super) viewer: Option<Viewer>,
-    /// The output of a command on the full screen.
     pub(super) page: Option<PageViewer>,
-    /// There is a screen, with an input field, lists and pages.
+    /// False: no input field, lists and pages.
     pub(super) has_screen: bool,
     pub(super) settings: Settings,
     pub(super) size: (usize, usize),
@@ -328,32 +269,30 @@ pub(super) struct State {
     pub(super) is_ending: bool,
     pub(super) is_stopping: bool,
     pub(super) is_plan_visible: bool,
-    /// A short message in the status line, and until when it is displayed.
+    /// The text in the status line, and the end of its display.
     pub(super) toast: Option<(String, Instant)>,
-    /// Running commands of the user.
     pub(super) shells: Vec<RunningShell>,
     n_shells: u32,
-    /// Commands of the model in the background: id and command line.
+    /// Id and command line.
     pub(super) background: Vec<(String, String)>,
     pub(super) vi: Option<ViState>,
-    /// The current time.
     pub(super) now: Instant,
     has_focus: bool,
     recalled_message: Option<RecalledMessage>,
-    /// The message of the turn to which the session is being rewound.
+    /// The message of the turn to which the session is rewound.
     rewound_message: Option<AttributedText>,
     finder: FileFinder,
-    /// The text before the cursor for which the list was made.
+    /// The text before the cursor when the list was built.
     popup_query: String,
-    /// Start of the mention for which files are searched.
+    /// In bytes.
     mention_start: Option<usize>,
     sessions: Vec<(String, String)>,
     last_cancel: Option<Instant>,
-    /// When Esc was pressed without effect.
+    /// The last press of Esc without effect.
     last_escape: Option<Instant>,
     last_key: Option<Instant>,
     is_editing: bool,
-    /// In the full-screen layout, keys move in the conversation, not in the input field.
+    /// True: keys move in the full-screen conversation, not in the input field.
     is_viewer_focused: bool,
 }
 
@@ -405,20 +344,19 @@ impl State {
         }
     }
 
-    /// Sends a message that was not written here.
+    /// The message was not written in the input field.
     pub(super) fn send_message(&mut self, message: AttributedText, now: Instant) -> Vec<Action> {
         self.now = now;
         self.composer.set_text(message);
         self.send_composer_text()
     }
 
-    /// Opens the list of sessions to resume.
     pub(super) fn offer_sessions(&mut self) -> Vec<Action> {
         self.open_list("/resume ");
         self.update_popup()
     }
 
-    /// Processes an input; returns side effects.
+    /// Returns side effects.
     pub(super) fn update(&mut self, input: Input, now: Instant) -> Vec<Action> {
         self.now = now;
         if self.toast.as_ref().is_some_and(|(_, until)| now >= *until) {
@@ -445,7 +383,7 @@ impl State {
         &self.composer.text()[..self.composer.cursor()]
     }
 
-    /// The session does nothing, and has no message.
+    /// The session has no work and no message.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_working && !self.is_ending
     }
@@ -483,11 +421,11 @@ impl State {
                 }
                 Vec::new()
             }
-            Input::Update(news) => self.apply_update(news),
+            Input::Update(update) => self.apply_update(update),
         }
     }
 
-    /// The time until the display changes by itself, if it does.
+    /// The time until the display changes without input; `None` if it does not.
     pub(super) fn next_tick(&self) -> Option<Duration> {
         if self.mention_start.is_some() && self.finder.is_searching() {
             return Some(Duration::ZERO);
@@ -512,8 +450,8 @@ impl State {
         })
     }
 
-    fn apply_update(&mut self, news: ChatUpdate) -> Vec<Action> {
-        match news {
+    fn apply_update(&mut self, update: ChatUpdate) -> Vec<Action> {
+        match update {
             ChatUpdate::Event(event) => return self.apply_event(&event),
             ChatUpdate::RecordedEvents(events) => {
                 for event in &events {
@@ -522,11 +460,11 @@ impl State {
                 self.conversation.mark_as_history();
             }
             ChatUpdate::NewSession | ChatUpdate::SessionReopened => {
-                let is_reopened = matches!(news, ChatUpdate::SessionReopened);
+                let is_reopened = matches!(update, ChatUpdate::SessionReopened);
                 self.conversation = Conversation::following(&self.conversation, is_reopened);
                 self.pending_question = None;
                 self.focus = Focus::Composer;
-                // Now another one is the current session.
+                // Another session is current now.
                 self.sessions.clear();
                 if let Some(viewer) = &mut self.viewer {
                     viewer.reset();
@@ -620,7 +558,7 @@ impl State {
         Vec::new()
     }
 
-    /// The session is idle. The messages that are still in the queue are on their way to it.
+    /// Messages that are still in the queue are on their way to the session.
     fn handle_idle(&mut self, ended: WorkOutcome, undelivered: Vec<UserInput>) -> Vec<Action> {
         self.queue.drain(..undelivered.len().min(self.queue.len()));
         self.is_working = !self.queue.is_empty();
@@ -643,7 +581,7 @@ impl State {
         actions
     }
 
-    /// Puts messages that were not sent into the input.
+    /// Puts messages that were not sent into the input field.
     fn return_messages(&mut self, messages: Vec<UserInput>) {
         match messages.as_slice() {
             [] => {}
@@ -654,8 +592,8 @@ impl State {
         }
     }
 
-    /// What was to follow comes back. A command stays one only if it is alone in the input: as a part of a message
-    /// the model would receive it.
+    /// A command stays one only if it is alone in the input field: the model would receive it as a
+    /// part of a message.
     fn return_follow_ups(&mut self, returned: &mut Vec<UserInput>, has_failed: bool) {
         let (commands, messages): (Vec<_>, Vec<_>) =
             self.follow_ups.drain(..).partition(key_handling::is_command);
@@ -680,7 +618,7 @@ impl State {
         returned.extend(messages);
     }
 
-    /// Sends what was to follow, one after the other, up to the first that has to end before the next.
+    /// Stops at the first message that has to end before the next.
     fn send_follow_ups(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         while self.is_idle()
@@ -755,7 +693,6 @@ impl State {
         is_away.then(|| Action::Notify(format!("agent: {text}")))
     }
 
-    /// Shows a toast.
     fn show_toast(&mut self, text: &str) {
         self.show_toast_for(text, TOAST_DURATION);
     }

@@ -9,21 +9,17 @@ use agent_protocol::terminal_escape::escape_literal_line;
 /// An item of the status line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusItem {
-    /// The permission mode.
     Mode,
-    /// The number of commands that run in the background.
+    /// The number of commands in the background.
     Background,
-    /// The model.
     Model,
-    /// How much of the model's window is used.
+    /// The used part of the context window.
     Context,
-    /// The cost.
     Cost,
-    /// The git branch.
     Branch,
 }
 
-/// Each item with its name and description, in the default order.
+/// Name and description of each item, in the default order.
 pub(super) const STATUS_ITEMS: [(StatusItem, &str, &str); 6] = [
     (StatusItem::Mode, "mode", "the permission mode"),
     (StatusItem::Background, "background", "how many commands run in the background, if any"),
@@ -53,14 +49,14 @@ impl StatusItem {
         Ok(items)
     }
 
-    /// Its name.
+    /// The name of the item in the configuration.
     pub fn name(self) -> &'static str {
         STATUS_ITEMS.iter().find(|(item, ..)| *item == self).map_or("", |(_, name, _)| name)
     }
 }
 
 impl State {
-    /// The text of an item, if there is something to show.
+    /// `None` if there is nothing to show.
     pub(super) fn status_item(&self, item: StatusItem) -> Option<(String, StyleRole)> {
         let conversation = &self.conversation;
         let text = match item {

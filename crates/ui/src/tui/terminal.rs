@@ -1,5 +1,5 @@
-//! Access to the terminal: sets it up, reads it, and always restores it: at the end, on a panic, before
-//! another program uses it.
+//! Access to the terminal: sets it up, reads it, and always restores it: at the end, on a panic,
+//! before another program uses it.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -15,36 +15,33 @@ use rustix::fs::Timespec;
 use super::ThreadMessage;
 use super::decoder::Decoder;
 
-/// How long an escape may be the start of a sequence.
+/// An escape may be the start of a sequence for this time.
 const ESCAPE_TIMEOUT: Duration = Duration::from_millis(25);
-/// Enables bracketed paste and focus events.
+/// Bracketed paste and focus events.
 const ENABLE_MODES: &str = "\x1b[?2004h\x1b[?1004h";
 const RESTORE_MODES: &str = "\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?7h\x1b[?25h";
-/// Enables extended keys (if supported), and queries the background colour and the terminal's name.
+/// Extended keys (if supported), and queries for the background colour and the terminal's name.
 const QUERY_TERMINAL: &str = "\x1b[>1u\x1b]11;?\x1b\\\x1b[>0q";
 const DISABLE_EXTENDED_KEYS: &str = "\x1b[<u";
-/// Saves the window's title on the terminal's stack.
+/// The title is saved on the terminal's stack.
 const SAVE_TITLE: &str = "\x1b[22;0t";
-/// Clears the title, for terminals without such a stack, and restores it.
+/// Clears the title first, for terminals without such a stack.
 const RESTORE_TITLE: &str = "\x1b]0;\x07\x1b[23;0t";
 
-/// The terminal while it is in use.
 pub(super) struct Terminal {
     reader: Option<InputReader>,
     messages: Sender<ThreadMessage>,
-    /// What sets up its modes, and what restores them.
+    /// Sets up the terminal's modes.
     setup_sequence: String,
     restore_sequence: String,
     is_alternate: bool,
-    /// The title of its window is set.
     has_title: bool,
     is_acquired: bool,
 }
 
-/// The thread that reads keys.
 struct InputReader {
     thread: JoinHandle<()>,
-    /// Closing it ends the thread.
+    /// Closing this end of the pipe ends the thread.
     stop: OwnedFd,
 }
 
@@ -52,7 +49,7 @@ struct InputReader {
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 impl Terminal {
-    /// Sets up the terminal; input is sent to `messages`.
+    /// Input is sent to `messages`.
     pub(super) fn acquire(messages: Sender<ThreadMessage>, has_title: bool) -> io::Result<Self> {
         let term = std::env::var("TERM").unwrap_or_default();
         let is_modern = !matches!(term.as_str(), "linux" | "vt100" | "vt102" | "vt220" | "ansi");
@@ -75,7 +72,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Sets it up again after another program used it.
+    /// Called after another program used the terminal.
     pub(super) fn resume(&mut self) -> io::Result<()> {
         crossterm::terminal::enable_raw_mode()?;
         self.is_acquired = true;
@@ -87,7 +84,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// Restores it for the shell or another program.
+    /// The shell or another program may use the terminal then.
     pub(super) fn release(&mut self) {
         if !std::mem::take(&mut self.is_acquired) {
             return;
@@ -104,7 +101,7 @@ impl Terminal {
         _ = crossterm::terminal::disable_raw_mode();
     }
 
-    /// Sets the window's title; it contains no control characters.
+    /// The title contains no control characters.
     pub(super) fn set_title(&mut self, title: &str) -> io::Result<()> {
         if !self.has_title {
             return Ok(());
@@ -112,7 +109,6 @@ impl Terminal {
         self.write(format!("\x1b]0;{title}\x07").as_bytes())
     }
 
-    /// Switches to the alternate screen, or back.
     pub(super) fn set_alternate_screen(&mut self, on: bool) -> io::Result<()> {
         if self.is_alternate == on {
             return Ok(());
@@ -143,14 +139,15 @@ impl Drop for Terminal {
     }
 }
 
-/// Suspends the program and its process group (a script, npm), as Ctrl-Z does in cooked mode. Returns when it
-/// is resumed; immediately if the system does not stop it, since nothing could resume it.
+/// Suspends the program and its process group (a script, npm), as Ctrl-Z does in cooked mode.
+/// Returns when the program is resumed; immediately if the system does not stop it, since nothing
+/// could resume it.
 pub(super) fn suspend() {
     use nix::sys::signal::{SigSet, Signal, killpg, raise};
     let stop = SigSet::from(Signal::SIGTSTP);
-    // A signal to the group may stop the program with a delay, in whichever thread receives it. So this
-    // thread signals itself too, to stop before it continues; the signal is blocked until both are sent,
-    // because resuming discards only pending stop signals.
+    // A signal to the group may stop the program with a delay, in whichever thread receives it. So
+    // this thread signals itself too, to stop before it continues; the signal is blocked until both
+    // are sent, because resuming discards only pending stop signals.
     _ = stop.thread_block();
     _ = raise(Signal::SIGTSTP);
     _ = killpg(nix::unistd::Pid::from_raw(0), Signal::SIGTSTP);
@@ -167,7 +164,7 @@ pub(super) fn size() -> (usize, usize) {
     }
 }
 
-/// The terminal rewraps long lines when it becomes narrower, according to its name.
+/// The name of the terminal tells whether it rewraps long lines when it becomes narrower.
 pub(super) fn reflows(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     let term = variable("TERM").unwrap_or_default();
     let is_old =
@@ -176,7 +173,7 @@ pub(super) fn reflows(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     !is_old && !is_screen && term != "st" && variable("XTERM_VERSION").is_none()
 }
 
-/// Standard input and output are terminals.
+/// Whether standard input and output are terminals.
 pub fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
@@ -197,7 +194,7 @@ impl InputReader {
     }
 }
 
-/// Forwards input until the terminal or the other end of the pipe is closed.
+/// Ends when the terminal or the other end of the pipe is closed.
 fn read_input(stopped: &OwnedFd, messages: &Sender<ThreadMessage>) {
     let stdin = io::stdin();
     let mut decoder = Decoder::default();
@@ -238,8 +235,8 @@ fn read_input(stopped: &OwnedFd, messages: &Sender<ThreadMessage>) {
     _ = messages.send(ThreadMessage::InputClosed);
 }
 
-/// On a panic of the thread that owns the screen, restores the terminal first. A panic of another thread is a
-/// tool's failure, or ends the program: it is printed at the end.
+/// Restores the terminal before the panic of the owner is printed. A panic of another thread is a
+/// failure of a tool, or ends the program: it is printed at the end.
 fn restore_on_panic(owner: ThreadId, restoring: String) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -254,8 +251,8 @@ fn restore_on_panic(owner: ThreadId, restoring: String) {
     }));
 }
 
-/// In a debug build `AGENT_TEST_PANIC` names the thread that panics at the first key or message, so that
-/// tests can check the terminal afterwards. Not in release builds.
+/// In a debug build `AGENT_TEST_PANIC` names the thread that panics at the first key or message, so
+/// that tests can check the terminal afterwards. Not in release builds.
 ///
 /// # Panics
 /// If the variable names the thread.
@@ -264,7 +261,6 @@ pub fn panic_if_requested(thread: &str) {
     assert!(!(cfg!(debug_assertions) && requested()), "AGENT_TEST_PANIC names the thread {thread}");
 }
 
-/// The message of a panic in another thread.
 pub(super) fn last_panic() -> Option<String> {
     PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

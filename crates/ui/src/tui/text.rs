@@ -7,12 +7,12 @@ use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// The width of a text in columns.
+/// In columns.
 pub(super) fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
-/// A text cut to this width; a cut text ends with `…`.
+/// A cut text ends with `…`.
 pub(super) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     // Measuring all of a very long line would cost as much as displaying it.
     if text.len() <= columns * 4 && width(text) <= columns {
@@ -34,8 +34,8 @@ pub(super) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Breaks a styled text into lines of at most this width: where it has a line break, between words if possible, between
-/// wide characters, else anywhere. Spaces at a break are dropped.
+/// Breaks lines at line breaks, between words if possible, between wide characters, else anywhere.
+/// Spaces at a break are dropped.
 pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'static>>> {
     let columns = columns.max(1);
     let total: usize = spans.iter().map(|span| width(&span.content)).sum();
@@ -88,9 +88,8 @@ pub(super) fn wrap(spans: &[Span<'static>], columns: usize) -> Vec<Vec<Span<'sta
     lines
 }
 
-/// A line may be broken between these two: at a blank, and next to a wide character, except for punctuation
-/// that must not begin or end a line in Chinese and Japanese (W3C, Requirements for Chinese Text Layout,
-/// 3.1.2).
+/// A line may break at a blank, and next to a wide character, except for punctuation that must not
+/// begin or end a line in Chinese and Japanese (W3C, Requirements for Chinese Text Layout, 3.1.2).
 fn can_break_between(before: &str, piece: &str) -> bool {
     const NOT_FIRST: &str = "，。、；：！？）〕】》〉」』］｝”’…％ー";
     const NOT_LAST: &str = "（〔【《〈「『［｛“‘";
@@ -111,7 +110,7 @@ fn merge_spans(pieces: &[(&str, Style)]) -> Vec<Span<'static>> {
     spans
 }
 
-/// Wraps a styled line after a prefix; further lines get another prefix.
+/// Further lines get another prefix.
 pub(super) fn wrap_with_prefixes(
     first: &Span<'static>,
     rest: &Span<'static>,
@@ -127,7 +126,6 @@ pub(super) fn wrap_with_prefixes(
     lines.collect()
 }
 
-/// A line that begins with this mark.
 pub(super) fn prefix_line(
     mark: Span<'static>,
     spans: impl IntoIterator<Item = Span<'static>>,

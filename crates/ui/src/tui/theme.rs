@@ -5,18 +5,18 @@ use ratatui::style::{Color, Modifier, Style};
 /// The colour depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColorDepth {
-    /// None: only bold and dim.
+    /// Only bold and dim.
     None,
-    /// The sixteen colours of the terminal's palette.
+    /// The terminal's own palette.
     Sixteen,
-    /// The 256-colour palette.
+    /// 256 colours.
     Palette,
-    /// True colour.
+    /// 24 bits.
     True,
 }
 
 impl ColorDepth {
-    /// From the environment.
+    /// Reads the colour depth from the environment.
     pub fn from_env(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let has = |name: &str| variable(name).filter(|value| !value.is_empty());
         let term = has("TERM").unwrap_or_default();
@@ -35,78 +35,64 @@ impl ColorDepth {
 /// The terminal's background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
-    /// Dark, with light text.
     Dark,
-    /// Light, with dark text.
     Light,
 }
 
-/// The colours of the parts of the screen.
+/// The colours of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
     depth: ColorDepth,
     background: Background,
 }
 
-/// A part of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StyleRole {
-    /// The model's text.
+    /// Text of the model.
     Text,
     /// Secondary text.
     Quiet,
-    /// The user's mark in front of messages and the input field.
+    /// The mark in front of the user's messages and the input field.
     User,
-    /// The user's messages.
+    /// Messages of the user.
     Prompt,
     /// Headings and selections.
     Strong,
     /// Names of tools.
     Tool,
-    /// Success.
     Good,
-    /// A warning.
     Warn,
-    /// An error.
     Bad,
-    /// An added line.
     Added,
-    /// A removed line.
     Removed,
     /// Code in a sentence.
     Code,
-    /// A link.
     Link,
-    /// A keyword.
     Keyword,
-    /// A string.
     String,
-    /// A number.
     Number,
-    /// A comment.
     Comment,
-    /// The name of a function or type.
+    /// Names of functions and types.
     Name,
 }
 
 impl Theme {
-    /// For this colour depth and background.
+    /// Creates a theme for this colour depth and background.
     pub fn new(depth: ColorDepth, background: Background) -> Self {
         Self { depth, background }
     }
 
-    /// The same on another background.
+    /// Changes the background.
     #[must_use]
     pub fn with_background(self, background: Background) -> Self {
         Self { background, ..self }
     }
 
-    /// The background.
+    /// The background that the colours are chosen for.
     pub fn background(self) -> Background {
         self.background
     }
 
-    /// Colours are used.
     pub(super) fn is_colored(self) -> bool {
         self.depth > ColorDepth::None
     }
@@ -143,8 +129,8 @@ impl Theme {
         }
     }
 
-    /// Text and background of the user's messages. Both are set: the terminal's background may have another
-    /// colour than assumed.
+    /// For the user's messages. Both are set: the terminal's background may have another colour
+    /// than assumed.
     fn prompt_colors(self) -> Option<(Color, Color)> {
         let (text, background) = match self.background {
             Background::Dark => (0xe4_e7_ec, 0x2f_34_40),
@@ -158,7 +144,7 @@ impl Theme {
     }
 
     fn color(self, part: StyleRole) -> Option<Color> {
-        // Of the sixteen; on dark; on light.
+        // The sixteen colours; on dark; on light.
         let (sixteen, dark, light) = match part {
             StyleRole::Text | StyleRole::Strong | StyleRole::Prompt => return None,
             StyleRole::Quiet | StyleRole::Comment => (Color::DarkGray, 0x8a_8f_98, 0x6b_70_78),
@@ -182,7 +168,7 @@ impl Theme {
         }
     }
 
-    /// This colour, or the nearest one of the palette.
+    /// The nearest colour if the terminal does not support this one.
     fn to_color(self, value: u32) -> Color {
         let [_, red, green, blue] = value.to_be_bytes();
         match self.depth {
@@ -192,7 +178,7 @@ impl Theme {
     }
 }
 
-/// The nearest colour of the 256-colour palette: of its 6 × 6 × 6 cube, or of its greys.
+/// A colour of the 6 × 6 × 6 cube, or a grey.
 fn nearest_palette_color(red: u8, green: u8, blue: u8) -> u8 {
     const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let level = |value: u8| -> u8 {

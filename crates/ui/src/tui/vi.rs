@@ -3,40 +3,34 @@
 use super::composer::{Composer, Motion};
 use super::keys::{Key, KeyAction, KeyCode};
 
-/// The mode, and an incomplete command.
 #[derive(Debug, Default)]
 pub(super) struct ViState {
     is_normal: bool,
     operator: Option<char>,
     pending_command: Option<char>,
     count: usize,
-    /// What was deleted or copied last are whole lines.
+    /// The yanked text consists of whole lines.
     is_linewise: bool,
 }
 
-/// The result of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ViOutcome {
-    /// It was a command of vi.
     Handled,
-    /// It was not a command of vi.
     Unhandled,
-    /// The action to perform, as by the key map.
+    /// An action of the key map.
     Perform(KeyAction),
 }
 
 impl ViState {
-    /// Normal mode is active.
     pub(super) fn is_normal(&self) -> bool {
         self.is_normal
     }
 
-    /// The message was sent: starts in insert mode again.
+    /// Called when the message was sent: insert mode is active again.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Handles a key.
     pub(super) fn handle_key(&mut self, key: Key, composer: &mut Composer) -> ViOutcome {
         if key.code == KeyCode::Esc && !self.is_normal {
             self.is_normal = true;
@@ -78,7 +72,7 @@ impl ViState {
         ViOutcome::Handled
     }
 
-    /// Deletes these bytes, and keeps them for `p`.
+    /// The deleted text is available to `p`.
     fn cut(&mut self, composer: &mut Composer, from: usize, to: usize) {
         if from < to {
             self.is_linewise = false;
@@ -87,7 +81,7 @@ impl ViState {
         }
     }
 
-    /// Inserts what was deleted or copied last, before the cursor or behind it.
+    /// `before`: before the cursor, otherwise behind it.
     fn put_yanked(&self, composer: &mut Composer, before: bool) {
         let (text, at) = (composer.text(), composer.cursor());
         match (self.is_linewise, before) {
@@ -155,7 +149,7 @@ impl ViState {
                 composer.copy_to_kill_buffer(from, end);
                 self.is_linewise = true;
                 match operator {
-                    // With its line break, or the one before the last line.
+                    // The line break, or the one before the last line, is deleted, too.
                     'd' if end == text.len() => {
                         composer.replace(from.saturating_sub(1), end, "");
                         composer.set_cursor(line_start(composer.text(), composer.cursor()));
@@ -227,7 +221,7 @@ impl ViState {
         ViOutcome::Handled
     }
 
-    /// Moves the cursor, or applies the pending operator up to the target.
+    /// Applies a pending operator up to `to`.
     fn apply_motion(&mut self, to: usize, composer: &mut Composer) {
         let at = composer.cursor();
         let (from, end) = (at.min(to), at.max(to));
@@ -243,7 +237,6 @@ impl ViState {
     }
 }
 
-/// The target of a motion.
 fn motion_target(
     char: char,
     text: &str,
@@ -286,7 +279,7 @@ fn previous_char(text: &str, at: usize) -> usize {
     at - text[..at].chars().next_back().map_or(0, char::len_utf8)
 }
 
-/// Distinguishes words, punctuation and blanks.
+/// Words, punctuation and blanks have different classes.
 fn char_class(char: char) -> u8 {
     if char.is_whitespace() {
         0
@@ -329,7 +322,7 @@ fn word_back(text: &str, at: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Types the keys after `text`; `⎋` is Esc.
+    /// `⎋` in the keys is Esc.
     fn check(text: &str, keys: &str, expected: &str) {
         let mut vi = ViState::default();
         let mut composer = Composer::default();

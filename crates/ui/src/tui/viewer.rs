@@ -1,5 +1,6 @@
-//! The viewer of the whole conversation on the full screen: scrolling, searching, cells in brief or in full.
-//! Only visible cells are laid out, very long ones once; heights are measured once per width.
+//! The viewer of the whole conversation on the full screen: scrolling, searching, cells in brief or
+//! in full. Only visible cells are laid out, very long ones once; heights are measured once per
+//! width.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,34 +13,30 @@ use super::markdown;
 use super::text::{prefix_line, truncate, wrap};
 use super::theme::StyleRole;
 
-/// Limit of the streamed text that is laid out.
+/// In bytes; only this part of the streamed text is laid out.
 const MAX_STREAMED_BYTES: usize = 32 * 1024;
-/// Number of rows from which a cell is not laid out again for each frame.
+/// The layout of a cell with at least this number of rows is stored.
 const LONG_CELL_ROWS: usize = 1000;
 
-/// The position in the conversation.
 #[derive(Debug, Default)]
 pub(super) struct Viewer {
-    /// Number of rows of each cell including the blank one before it, and for what they were measured.
+    /// In rows, with the blank one before the cell; and the basis of the measurement.
     heights: Vec<usize>,
     render_options: Option<RenderOptions>,
-    /// Number of leading cells that were complete at the last measurement.
+    /// Leading cells that were complete at the last measurement.
     n_complete: usize,
-    /// The rows of very long cells.
     long_cells: BTreeMap<usize, Vec<Line<'static>>>,
-    /// The first visible row, counted from the start.
+    /// The first visible row of the conversation.
     top: usize,
-    /// The first row, if the end is visible.
+    /// The value of `top` at which the end is visible.
     last_top: usize,
-    /// Follows the end as the conversation grows.
     follows_end: bool,
     selected: usize,
-    /// The cells whose detail differs from the others.
+    /// Cells whose detail differs from the others.
     toggled: HashSet<usize>,
-    /// The others are shown in full.
     all_full: bool,
     search: Option<Search>,
-    /// Its cells have a short and a full form.
+    /// The cells have a short and a full form.
     has_details: bool,
 }
 
@@ -47,24 +44,19 @@ pub(super) struct Viewer {
 struct Search {
     query: String,
     is_typing: bool,
-    /// The cells that contain it.
     matching_cells: Vec<usize>,
-    /// The cell and its row that are shown.
+    /// A cell and one of its rows.
     position: Option<(usize, usize)>,
 }
 
-/// The result of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ViewerOutcome {
-    /// The viewer handled it.
     Handled,
-    /// It closes the viewer.
     Close,
-    /// The viewer did not handle it.
     Unhandled,
 }
 
-/// The output of a command in a viewer of its own, a cell for each line.
+/// A cell for each line.
 #[derive(Debug)]
 pub(super) struct PageViewer {
     pub(super) cells: Vec<Cell>,
@@ -82,19 +74,19 @@ impl PageViewer {
 }
 
 impl Viewer {
-    /// At the end of the conversation.
+    /// Starts at the end of the conversation.
     pub(super) fn at_end(n_cells: usize, all_full: bool) -> Self {
         let selected = n_cells.saturating_sub(1);
         Self { follows_end: true, selected, all_full, has_details: true, ..Self::default() }
     }
 
-    /// Shows the end, and follows it.
+    /// Shows the end, and follows the conversation.
     pub(super) fn follow_end(&mut self, n_cells: usize) {
         self.selected = n_cells.saturating_sub(1);
         self.follows_end = true;
     }
 
-    /// The conversation was replaced.
+    /// Called when the conversation was replaced.
     pub(super) fn reset(&mut self) {
         *self = Self::at_end(0, self.all_full);
     }
@@ -103,7 +95,7 @@ impl Viewer {
         if self.all_full == self.toggled.contains(&at) { Detail::Brief } else { Detail::Full }
     }
 
-    /// The rows of a cell: a blank one, and its lines wrapped to the screen.
+    /// A blank row, and the lines wrapped to the screen.
     fn rows(&self, cells: &[Cell], at: usize, look: RenderOptions) -> Vec<Line<'static>> {
         let mut rows = Vec::new();
         let is_text = |cell: &Cell| cell.group() == CellGroup::Text;
@@ -115,7 +107,7 @@ impl Viewer {
         rows
     }
 
-    /// Measures new cells. The last ones may still change and are measured each time.
+    /// The last cells may still change and are measured each time.
     fn measure(&mut self, cells: &[Cell], look: RenderOptions) {
         if self.render_options != Some(look) {
             self.invalidate_from(0);
@@ -133,15 +125,14 @@ impl Viewer {
         }
     }
 
-    /// Forgets the layout from this cell on.
     fn invalidate_from(&mut self, from: usize) {
         self.n_complete = self.n_complete.min(from);
         self.heights.truncate(from);
         self.long_cells.split_off(&from);
     }
 
-    /// The visible rows, with the streamed text at the end; if keys move in the viewer, with a bar at the
-    /// selected cell. The end is that of the `last` cell, if it is given.
+    /// The visible rows, with the streamed text at the end; if keys move in the viewer, with a bar
+    /// at the selected cell. `last`: the end is that of this cell.
     pub(super) fn draw(
         &mut self,
         cells: &[Cell],
@@ -198,7 +189,6 @@ impl Viewer {
         rows
     }
 
-    /// Highlights the search text in a line.
     fn highlight_search(&self, line: Line<'static>, look: RenderOptions) -> Line<'static> {
         let query = self.search.as_ref().map(|search| search.query.to_lowercase());
         let Some(query) = query.filter(|query| !query.is_empty()) else { return line };
@@ -224,7 +214,6 @@ impl Viewer {
         spans.collect()
     }
 
-    /// The status line.
     pub(super) fn status_line(
         &self,
         n_cells: usize,
@@ -253,7 +242,6 @@ impl Viewer {
         Line::styled(truncate(&text, look.width).into_owned(), quiet)
     }
 
-    /// Handles a key.
     pub(super) fn handle_key(&mut self, key: Key, cells: &[Cell], height: usize) -> ViewerOutcome {
         if let Some(search) = self.search.as_mut().filter(|search| search.is_typing) {
             match (key.code, key.typed_char()) {
@@ -350,7 +338,7 @@ impl Viewer {
         self.follows_end = false;
     }
 
-    /// Shows the next place of the search text: in the same cell, or in the next one that contains it.
+    /// The match is in the same cell, or in the next one that contains the text.
     fn show_next_match(&mut self, forward: bool, cells: &[Cell], height: usize) {
         let Some(search) = &self.search else { return };
         let next = |from: usize, among: &[usize]| {
@@ -373,7 +361,7 @@ impl Viewer {
                 self.toggle(cell);
                 rows = self.matching_rows(cells, cell);
             }
-            // (A wrapped text is in no row.)
+            // (A match in a wrapped text is in no row.)
             let row = if forward { rows.first() } else { rows.last() };
             Some((cell, row.copied().unwrap_or(0)))
         });
@@ -387,7 +375,7 @@ impl Viewer {
         }
     }
 
-    /// The rows of a cell that contain the search text.
+    /// Rows that contain the search text.
     fn matching_rows(&self, cells: &[Cell], at: usize) -> Vec<usize> {
         let (Some(search), Some(look)) = (&self.search, self.render_options) else {
             return Vec::new();
@@ -407,7 +395,6 @@ impl Viewer {
             .collect()
     }
 
-    /// Changes the detail of a cell.
     fn toggle(&mut self, at: usize) {
         if !self.toggled.remove(&at) {
             self.toggled.insert(at);
@@ -416,7 +403,7 @@ impl Viewer {
     }
 }
 
-/// Wraps lines that are wider than the screen (code).
+/// Lines of code may be wider than the screen.
 fn wrap_lines(lines: Vec<Line<'static>>, columns: usize) -> Vec<Line<'static>> {
     let fitted = lines.into_iter().flat_map(|line| {
         let style = line.style;

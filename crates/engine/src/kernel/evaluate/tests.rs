@@ -37,7 +37,6 @@ fn answer(code: Option<&str>, data: &Value) -> ToolCallResult {
     answered(envelope(code, data))
 }
 
-/// A failed call with this code.
 fn error(code: &str) -> ToolCallResult {
     answer(Some(code), &json!({}))
 }

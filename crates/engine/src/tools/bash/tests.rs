@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use agent_host::exec::Exec;
-use agent_host::workspace::{DiffSize, ImageStore, SpillFolder, Workspace};
+use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
 use agent_protocol::tool::CommandRights;
 
 fn cx(dir: &TempDir) -> ToolCx {
@@ -26,7 +26,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         inquirer: None,
         checked_path: None,
         expected_snapshot: None,
-        diff_size: DiffSize::Preview,
+        draft: None,
     }
 }
 

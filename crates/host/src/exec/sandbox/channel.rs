@@ -10,60 +10,58 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 
 use super::super::process::SupervisorProcess;
 
-/// A supervisor needs a few milliseconds to end everything. One that takes this long is killed.
+/// A supervisor ends everything within milliseconds; a slower one is killed after this time.
 const END_TIME: Duration = Duration::from_secs(5);
 
 /// A message of a supervisor: a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::exec) enum SupervisorMessage {
-    /// The shell's process id, as the shell sees it.
+    /// The process id of the shell, in its own PID namespace.
     Shell(i32),
-    /// The shell ended with this status; processes of its own may still be there.
+    /// The exit status of the shell; some of its processes may still run.
     Exited {
         status: i32,
         has_left: bool,
     },
     Failed(String),
-    /// The supervisor has ended, and all of its processes.
     Gone,
 }
 
-/// One supervisor. When this is dropped, all of its processes end.
+/// All processes of the supervisor end when this is dropped.
 #[derive(Debug)]
 pub(in crate::exec) struct Supervisor {
-    /// The channel as the runtime reads it, while messages are awaited.
+    /// The runtime's reader of the channel, while messages are awaited.
     messages: Option<Lines<BufReader<tokio::net::UnixStream>>>,
     channel: UnixStream,
     pub(in crate::exec) process: SupervisorProcess,
 }
 
 impl Supervisor {
-    /// Must be called in a runtime.
     pub(super) fn new(channel: UnixStream, process: SupervisorProcess) -> io::Result<Self> {
         channel.set_nonblocking(true)?;
         let messages = tokio::net::UnixStream::from_std(channel.try_clone()?)?;
         Ok(Self { messages: Some(BufReader::new(messages).lines()), channel, process })
     }
 
-    /// The next message. Nothing is lost if this future is dropped.
+    /// Cancel safe: a dropped future loses no message.
     pub(in crate::exec) async fn next_message(&mut self) -> SupervisorMessage {
         let Some(messages) = &mut self.messages else { return SupervisorMessage::Gone };
         let line = messages.next_line().await.ok().flatten();
         line.and_then(|line| serde_json::from_str(&line).ok()).unwrap_or(SupervisorMessage::Gone)
     }
 
-    /// No more messages are awaited; its processes run until this is dropped or killed.
+    /// The processes keep running until this is dropped or killed.
     pub(in crate::exec) fn stop_reading(&mut self) {
         self.messages = None;
     }
 
-    /// Ends everything, and returns when it has ended.
+    /// Returns when all processes have ended.
     pub(in crate::exec) fn kill(&mut self) {
         self.stop_reading();
         _ = self.channel.shutdown(Shutdown::Write);
         _ = self.channel.set_nonblocking(false);
         _ = self.channel.set_read_timeout(Some(END_TIME));
-        // The last process closes the channel.
+        // The channel closes when the last process ends.
         if io::copy(&mut self.channel, &mut io::sink()).is_err() {
             self.process.kill();
             _ = io::copy(&mut self.channel, &mut io::sink());

@@ -22,7 +22,7 @@ use super::plan::SandboxPlan;
 use super::supervisor::prefix_error;
 use agent_protocol::disk::nofollow;
 
-/// The newest Landlock version that is known here; rights that the kernel does not know are left out.
+/// The newest Landlock version that the agent supports; rights that the kernel lacks are left out.
 const NEWEST: ABI = ABI::V9;
 
 pub(super) fn confine_process(plan: &SandboxPlan) -> Result<(), String> {
@@ -99,7 +99,7 @@ fn split_at_hidden(
     above.push(folder);
 }
 
-/// The entries of a directory; if it cannot be listed, those that the plan names.
+/// If the directory cannot be listed, the entries that the plan names.
 fn list_entries(plan: &SandboxPlan, folder: &Path) -> BTreeSet<PathBuf> {
     if let Ok(entries) = fs::read_dir(folder) {
         return entries.flatten().map(|entry| entry.path()).collect();
@@ -109,7 +109,6 @@ fn list_entries(plan: &SandboxPlan, folder: &Path) -> BTreeSet<PathBuf> {
     below.filter_map(|path| Some(folder.join(path.components().next()?))).collect()
 }
 
-/// Permits this on the path and all below it. A link, or a path that does not exist, needs no rule.
 fn allow_below(
     ruleset: RulesetCreated,
     path: &Path,
@@ -121,8 +120,8 @@ fn allow_below(
     }
 }
 
-/// Denied with any arguments: calls that change mounts, namespaces or the machine, and those that get around the other
-/// rules (`io_uring` makes sockets).
+/// Denied with any arguments: calls that change mounts, namespaces or the machine, or avoid the other rules
+/// (`io_uring` makes sockets).
 #[rustfmt::skip]
 const DENIED_CALLS: &[i64] = &[
     libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
@@ -148,10 +147,9 @@ const SHARED_MEMORY_CALLS: &[i64] = &[
     libc::SYS_msgctl, libc::SYS_mq_open, libc::SYS_mq_unlink,
 ];
 
-/// The index of an argument, and what it is compared with.
+/// The index of an argument, the comparison and the value.
 type ArgumentCondition = (u8, SeccompCmpOp, u64);
 
-/// Denied where all conditions of a line are met.
 const CONDITIONAL_CALLS: &[(i64, &[ArgumentCondition])] = &[
     // With a new user namespace come capabilities; the other namespaces need them.
     (libc::SYS_clone, &[(0, MaskedEq(NEW_USER), NEW_USER)]),
@@ -174,12 +172,12 @@ const CONDITIONAL_CALLS: &[(i64, &[ArgumentCondition])] = &[
 ];
 const NEW_USER: u64 = 0x1000_0000;
 
-/// Programs in the order in which they are installed; the last one is executed first.
+/// The programs in the order of installation; the kernel executes the last one first.
 fn seccomp_filters(network: Network, namespaces: bool) -> Result<[BpfProgram; 2], BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         DENIED_CALLS.iter().map(|call| (*call, Vec::new())).collect();
     let mut conditional = CONDITIONAL_CALLS.to_vec();
-    // It has its flags in memory. "Not implemented" makes every libc use the older call.
+    // The flags of `clone3` are in memory. "Not implemented" makes every libc use the older call.
     let missing = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     if !namespaces {
         rules.extend(SHARED_MEMORY_CALLS.iter().map(|call| (*call, Vec::new())));

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 
 use agent_protocol::disk;
 
-/// A `HEAD` file has fewer bytes than this.
 const MAX_BYTES: u64 = 4096;
 
-/// The state before a command.
 #[derive(Debug, Default)]
 pub(in crate::exec) struct GitGuard(Vec<GitDirectoryState>);
 
@@ -32,7 +30,7 @@ impl GitGuard {
         Self(existing.map(state).collect())
     }
 
-    /// Reverts these changes; returns a notice for each.
+    /// Returns a notice for each reverted change.
     pub(in crate::exec) fn revert_changes(&self) -> Vec<String> {
         // A repository that was removed as a whole stays removed.
         let existing = self.0.iter().filter(|state| exists(&state.directory));

@@ -12,7 +12,6 @@ use super::{Network, Sandbox, SandboxProfile, SandboxSession, session_folder, ta
 use agent_protocol::disk;
 use agent_protocol::tool::CommandRights;
 
-/// The plan of a command with this profile.
 pub(super) fn plan_command(
     sandbox: &Sandbox,
     session: &SandboxSession,
@@ -41,7 +40,7 @@ pub(super) fn plan_command(
         plan.hidden_ids = super::file_ids(&profile.hidden);
         plan.hidden_ids.extend(&session.hidden_ids);
         let mut hidden = profile.hidden;
-        // Device files as well: root could read disks.
+        // Device files are included: root could read disks.
         let mut places = sandbox.profile.writable.iter();
         if !places.any(|place| place.starts_with(tables::ALL_DEVICES)) {
             hidden.push(tables::ALL_DEVICES.into());
@@ -64,7 +63,7 @@ struct MountLayout<'a> {
 }
 
 impl MountLayout<'_> {
-    /// The mounts of the plan, in order; later ones cover earlier ones.
+    /// Later mounts cover earlier ones.
     fn mounts(&self) -> Vec<Mount> {
         let (facts, session) = (&self.sandbox.facts, self.session);
         let access = if self.rights.read_only { MountAccess::Read } else { MountAccess::Write };
@@ -73,7 +72,7 @@ impl MountLayout<'_> {
             places.filter(|path| **path != facts.temporary && is_directory(path)).collect();
         let mut binds = self.system_mounts();
         // A path in a shared temporary directory needs a mount point in the private one. The directories above it are
-        // mounts as well: otherwise a command could rename them while the next command starts. They are read-only: what is
+        // mounts as well: otherwise a command could rename them while the next one starts. They are read-only: files
         // written beside the project would be lost.
         let mut above = BTreeMap::new();
         for path in self.readable_folders().chain(places.iter().copied()) {
@@ -90,7 +89,7 @@ impl MountLayout<'_> {
             self.profile.read_only.iter().filter(|path| !path.is_symlink()).collect();
         let mut mounts: BTreeMap<&Path, MountAccess> = BTreeMap::new();
         for kept in read_only.iter().chain(&places).copied().chain(&self.profile.hidden) {
-            // A directory that contains a mount point is one itself: it cannot be renamed then.
+            // A directory that contains a mount point is a mount too: it cannot be renamed then.
             let inside = kept.ancestors().skip(1).filter(|path| {
                 places.iter().any(|place| path.starts_with(place))
                     && !read_only.iter().any(|kept| path.starts_with(kept))
@@ -99,23 +98,22 @@ impl MountLayout<'_> {
         }
         mounts.extend(places.iter().map(|place| (place.as_path(), access)));
         mounts.extend(read_only.iter().map(|path| (path.as_path(), MountAccess::Read)));
-        // In this order a directory comes before its entries.
+        // The sorted order puts a directory before its entries.
         binds.extend(mounts.into_iter().map(|(path, access)| bind_in_place(path, access)));
         self.cover_hidden_paths(&mut binds);
         binds
     }
 
-    /// Directories that stay readable in a place that the sandbox replaces: git takes the files of a work tree that it does
-    /// not see as deleted.
+    /// Directories that stay readable in a place that the sandbox replaces: git regards the files of an invisible work
+    /// tree as deleted.
     fn readable_folders(&self) -> impl Iterator<Item = &PathBuf> {
         let facts = &self.sandbox.facts;
-        // (A repository of a whole temporary directory does not replace the private one.)
+        // A repository of a whole temporary directory does not replace the private one.
         let is_whole =
             |tree: &&PathBuf| tables::PRIVATE.iter().any(|path| Path::new(path) == *tree);
         facts.homes.iter().chain(facts.git.work_trees.iter().filter(move |tree| !is_whole(tree)))
     }
 
-    /// Devices, private directories for temporary files, and the kept parts of `/run`.
     fn system_mounts(&self) -> Vec<Mount> {
         let folder = &self.session.folder;
         let devices = tables::DEVICES.iter().map(Path::new).filter(|path| is_device(path));
@@ -150,8 +148,7 @@ impl MountLayout<'_> {
         binds
     }
 
-    /// Covers hidden paths, except those in a directory that the sandbox replaces. The readable directories may
-    /// be in either.
+    /// Skips paths in a directory that the sandbox replaces. The readable directories may be in either.
     fn cover_hidden_paths(&self, binds: &mut Vec<Mount>) {
         let is_visible = |path: &&PathBuf| {
             let mut places = self.readable_folders().chain(&self.sandbox.profile.writable);
@@ -183,7 +180,6 @@ impl MountLayout<'_> {
     }
 }
 
-/// Sockets of services outside `/run` that exist now, by their absolute paths.
 pub(super) fn service_sockets() -> Vec<PathBuf> {
     let table = fs::read("/proc/net/unix").unwrap_or_default();
     // The path is the last field; an abstract socket begins with `@`.
@@ -208,7 +204,7 @@ fn bind_in_place(path: &Path, access: MountAccess) -> Mount {
     bind(path, path, access)
 }
 
-/// The sandbox has a private directory in this place.
+/// Whether the sandbox replaces the path with a private directory.
 pub fn is_private_temporary(path: &Path) -> bool {
     tables::SHARED_TEMPORARY.iter().any(|shared| path.starts_with(shared))
         || path.starts_with(tables::SHARED_MEMORY)

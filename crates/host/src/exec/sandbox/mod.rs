@@ -52,47 +52,41 @@ pub(super) use sockets::SocketRequest;
 pub(super) use supervisor::{has_children, is_readable, kill_children, wait_any};
 pub use tables::{SECRET_STORES, STARTUP_FILES};
 
-/// Set once `main` has called [`run_if_supervisor`]: this program's binary can be a supervisor.
+/// True once `main` has called [`run_if_supervisor`]: only such a binary can be a supervisor.
 static CAN_SUPERVISE: AtomicBool = AtomicBool::new(false);
 
-/// Must be the first call in `main`. If this process was started as a stand-by, supervisor or guard, runs it and returns its exit
-/// code. A program that does not call this has no sandbox.
+/// Runs the stand-by, supervisor or guard if this process was started as one, and returns its exit code. Must be the
+/// first call in `main`. A program that does not call this has no sandbox.
 pub fn run_if_supervisor() -> Option<u8> {
     CAN_SUPERVISE.store(true, Ordering::Relaxed);
     supervisor::main().or_else(super::service::main)
 }
 
-/// This program's binary can supervise others.
 pub(super) fn can_supervise() -> bool {
     CAN_SUPERVISE.load(Ordering::Relaxed)
 }
 
-/// What enforces the profile.
+/// The means that enforces the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// Namespaces where the system permits them, else Landlock.
     #[default]
     Auto,
-    /// Namespaces, or an error.
     Namespaces,
-    /// Landlock and seccomp alone.
     Landlock,
 }
 
 /// The network of commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Network {
-    /// None.
     #[default]
     Off,
     /// A loopback interface that the commands of a session share.
     Loopback,
-    /// The network of the user.
     On,
 }
 
 impl Network {
-    /// Its name in the configuration.
+    /// The name in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -102,24 +96,21 @@ impl Network {
     }
 }
 
-/// What [`Sandbox::open`] needs.
+/// The arguments of [`Sandbox::open`].
 #[derive(Clone, Debug, Default)]
 pub struct SandboxSettings {
-    /// What enforces the profile.
     pub backend: Backend,
-    /// The profile is computed from these.
     pub facts: SandboxFacts,
-    /// The user configured the network; without that, an impossible `loopback` becomes `off`.
+    /// If false, an impossible `loopback` becomes `off`.
     pub is_network_explicit: bool,
 }
 
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The system permits neither namespaces nor Landlock.
     #[error("no sandbox on this system: {0}")]
     Unavailable(String),
-    /// The user configured something that is impossible here.
+    /// The user configured something that the system does not support.
     #[error("{0}")]
     Impossible(String),
 }
@@ -131,31 +122,27 @@ pub struct Sandbox {
     profile: SandboxProfile,
     namespaces: bool,
     guarantees: Guarantees,
-    /// Spilled tool output and the like: readable even inside a hidden directory.
+    /// Spilled tool output and similar files: readable even inside a hidden directory.
     readable: Vec<PathBuf>,
-    /// Further paths that rules of the session hide, and make read-only.
+    /// Further paths that rules of the session hide, and that they make read-only.
     closed: Mutex<(Vec<PathBuf>, Vec<PathBuf>)>,
     session: OnceCell<SandboxSession>,
-    /// The model was notified that files in `/tmp` are private.
     notified_of_temporary: AtomicBool,
-    /// By the network of the commands whose supervisors they start; `None` without namespaces.
+    /// By the network of the commands; the key is `None` without namespaces.
     standbys: Mutex<BTreeMap<Option<Network>, StandbyProcess>>,
 }
 
-/// What the first command prepares.
 #[derive(Debug)]
 pub(super) struct SandboxSession {
     folder: SessionFolder,
-    /// Where build tools keep their caches.
     cache: PathBuf,
-    /// Of local services: hidden from commands.
     sockets: Vec<PathBuf>,
-    /// Identities of the hidden files and directories: they keep these if a command renames them.
+    /// Identities of the hidden files and directories: a rename does not change them.
     hidden_ids: Vec<FileId>,
 }
 
 impl Sandbox {
-    /// Checks which backend the system permits. Nothing is created.
+    /// Checks which backend the system permits. Creates nothing.
     pub fn open(settings: SandboxSettings) -> Result<Self, SandboxError> {
         let SandboxSettings { backend, mut facts, is_network_explicit } = settings;
         let unavailable = |why: String| Err(SandboxError::Unavailable(why));
@@ -224,24 +211,23 @@ impl Sandbox {
         })
     }
 
-    /// Commands can read this directory even inside a hidden one.
+    /// Makes this directory readable for commands even inside a hidden one.
     #[must_use]
     pub fn with_readable(mut self, directory: &Path) -> Self {
         self.readable.push(directory.to_owned());
         self
     }
 
-    /// What is enforced here, and the gaps.
+    /// The guarantees on this system, and their gaps.
     pub fn guarantees(&self) -> &Guarantees {
         &self.guarantees
     }
 
-    /// The policy.
+    /// The policy of the session.
     pub fn profile(&self) -> &SandboxProfile {
         &self.profile
     }
 
-    /// The variables of every command: its temporary directory and caches that can be written.
     pub(super) fn variables(&self) -> Vec<(OsString, OsString)> {
         let cache = self.session.get().map_or(&self.facts.cache, |session| &session.cache);
         let is_private = self.namespaces && layout::is_directory(Path::new("/tmp"));
@@ -252,7 +238,7 @@ impl Sandbox {
         std::iter::once(temporary).chain(caches).collect()
     }
 
-    /// Starts a command: its supervisor, output and error output. Must be awaited in a runtime.
+    /// Returns the supervisor, output and error output. Must be awaited in a runtime.
     pub(super) async fn start(
         &self,
         run: ProgramInvocation,
@@ -275,7 +261,6 @@ impl Sandbox {
         Ok((supervisor, stdout.into(), stderr.into()))
     }
 
-    /// Prepares what all commands of the session share, once.
     pub(super) async fn prepare(&self) -> io::Result<&SandboxSession> {
         self.session.get_or_try_init(async || self.make_session()).await
     }
@@ -298,7 +283,7 @@ impl Sandbox {
         Ok(SandboxSession { folder, cache, sockets, hidden_ids: file_ids(hidden) })
     }
 
-    /// Says once in a session that the files which commands left in `/tmp` are private to it.
+    /// Once in a session: files that commands left in `/tmp` are private to it.
     pub(super) fn notice_of_temporary_files(&self) -> Option<String> {
         if !self.namespaces || self.notified_of_temporary.load(Ordering::Relaxed) {
             return None;
@@ -312,14 +297,13 @@ impl Sandbox {
         ))
     }
 
-    /// Asks the stand-by of this network, which is started if there is none.
     fn with_standby<T>(
         &self,
         network: Network,
         question: impl FnOnce(&mut StandbyProcess) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut standbys = lock(&self.standbys);
-        // Another process may have ended it.
+        // Another process may have ended the stand-by.
         standbys.retain(|_, standby| standby.is_running());
         let network = self.namespaces.then_some(network);
         question(match standbys.entry(network) {
@@ -332,31 +316,29 @@ impl Sandbox {
         })
     }
 
-    /// A socket inside the session's network namespace.
+    /// The socket is in the session's network namespace.
     pub(super) fn create_socket(&self, socket: SocketRequest, port: u16) -> io::Result<OwnedFd> {
         self.with_standby(Network::Loopback, |standby| standby.create_socket(socket, port))
     }
 
-    /// The TCP ports on which commands of the session listen now.
     pub(super) fn listening_ports(&self) -> Vec<u16> {
         let standbys = lock(&self.standbys);
         let standby = standbys.get(&Some(Network::Loopback));
         standby.map_or_else(Vec::new, |standby| sockets::listening_ports(standby.pid()))
     }
 
-    /// A command with these rights has the localhost of the session instead of the user's.
+    /// Whether localhost is the session's own instead of the user's.
     pub(super) fn has_private_localhost(&self, rights: CommandRights) -> bool {
         self.namespaces && !rights.network && self.profile.network == Network::Loopback
     }
 
-    /// How many connections were refused in the session's network namespace so far.
     pub(super) fn refused_connections(&self) -> u64 {
         let standbys = lock(&self.standbys);
         let standby = standbys.get(&Some(Network::Loopback));
         standby.map_or(0, |standby| sockets::refused_connections(standby.pid()))
     }
 
-    /// From the next command on these paths are hidden or read-only as well, as far as they exist.
+    /// Applies from the next command on, to paths that exist.
     pub(super) fn close_paths(&self, hidden: &[PathBuf], read_only: &[PathBuf]) {
         let real = |paths: &[PathBuf]| {
             paths.iter().filter_map(|path| disk::resolve_existing(path)).collect()
@@ -364,7 +346,6 @@ impl Sandbox {
         *lock(&self.closed) = (real(hidden), real(read_only));
     }
 
-    /// The policy of a command with these rights.
     fn command_profile(&self, rights: CommandRights) -> SandboxProfile {
         let mut profile = self.profile.clone();
         let closed = lock(&self.closed);
@@ -374,12 +355,12 @@ impl Sandbox {
         profile
     }
 
-    /// Remembers what a writing command must not change in git directories.
+    /// Records the state of git directories before a writing command.
     pub(super) fn capture_git_state(&self) -> GitGuard {
         GitGuard::capture(&self.facts.git.directories)
     }
 
-    /// Why the sandbox made a command fail, if its error output says so.
+    /// `None` if the error output shows no refusal by the sandbox.
     pub(super) fn explain_refusal(
         &self,
         stderr: &str,
@@ -408,7 +389,6 @@ fn file_ids(paths: &[PathBuf]) -> Vec<FileId> {
     paths.iter().filter_map(id).collect()
 }
 
-/// What Landlock of this version alone does not enforce.
 fn landlock_gaps(profile: &SandboxProfile, abi: i32) -> impl Iterator<Item = String> {
     let is_inside = |hidden: &PathBuf| profile.writable.iter().any(|it| hidden.starts_with(it));
     let has_inside = profile.hidden.iter().any(|hidden| is_inside(hidden) && hidden.exists());
@@ -430,7 +410,7 @@ fn landlock_gaps(profile: &SandboxProfile, abi: i32) -> impl Iterator<Item = Str
     gaps.into_iter().filter(|(applies, _)| *applies).map(|(_, gap)| gap.to_owned())
 }
 
-/// The user's home directories: as the environment names it, and as the system does. Canonical.
+/// The user's canonical home directories, by the environment and by the system.
 pub fn home_directories() -> Vec<PathBuf> {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid());
     let of_system = user.ok().flatten().map(|user| user.dir);

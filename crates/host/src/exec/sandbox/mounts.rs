@@ -23,7 +23,7 @@ const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc:
 pub(super) const NAMESPACES: CloneFlags =
     CloneFlags::CLONE_NEWNS.union(CloneFlags::CLONE_NEWPID).union(CloneFlags::CLONE_NEWIPC);
 
-/// Mounts the plan. Must be called in a new mount and PID namespace. Returns `/proc` as it was before.
+/// Must be called in a new mount and PID namespace. Returns the previous `/proc`.
 pub(super) fn apply_mounts(plan: &SandboxPlan) -> Result<OwnedFd, String> {
     make_mounts_private().map_err(prefix_error("the mounts could not be made private"))?;
     let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
@@ -64,7 +64,7 @@ pub(super) fn apply_mounts(plan: &SandboxPlan) -> Result<OwnedFd, String> {
     Ok(proc)
 }
 
-/// (A link in its place is an error: the path could come back.)
+/// A link in the place of the path is an error: the path could come back.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -79,7 +79,7 @@ fn clone_mount(from: &OwnedFd, access: MountAccess) -> io::Result<OwnedFd> {
         match access {
             MountAccess::Read => READ_ONLY,
             MountAccess::Write => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
-            // It can be opened to write too, but its mode and times cannot be changed.
+            // A device can be opened for writing, but its mode and times cannot be changed.
             MountAccess::Device => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
         },
     )?;
@@ -95,11 +95,11 @@ fn hide_path(path: &Path, (directory, file): &(OwnedFd, OwnedFd)) -> io::Result<
     move_mount_onto(&clone_mount(empty, MountAccess::Read)?, &place)
 }
 
-fn is_folder(it: &OwnedFd) -> io::Result<bool> {
-    Ok(FileType::from_raw_mode(fstat(it)?.st_mode).is_dir())
+fn is_folder(descriptor: &OwnedFd) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(fstat(descriptor)?.st_mode).is_dir())
 }
 
-/// Mounts a tree. Makes a missing mount point of a directory, for example in the private `/tmp`.
+/// Makes a missing mount point of a directory, for example in the private `/tmp`.
 fn mount_at(tree: &OwnedFd, to: &Path) -> io::Result<()> {
     let place = match open_path(to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_folder(tree)? => {
@@ -117,17 +117,15 @@ fn move_mount_onto(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     Ok(move_mount(tree.as_fd(), "", place, "", by_descriptors)?)
 }
 
-/// No link is followed: a command that runs meanwhile could have put one there.
+/// Follows no link: another running command could have created one.
 fn open_path(path: &Path) -> io::Result<OwnedFd> {
     Ok(nofollow::open(path, OFlags::PATH)?)
 }
 
-/// No mount of this namespace is passed on.
 pub(super) fn make_mounts_private() -> rustix::io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }
 
-/// `/proc` of this PID namespace.
 pub(super) fn mount_proc() -> rustix::io::Result<()> {
     let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", strict | MountFlags::RDONLY, None)
@@ -144,7 +142,7 @@ fn mount_own_file_systems() -> io::Result<()> {
         mount("devpts", "/dev/pts", "devpts", MountFlags::NOSUID | MountFlags::NOEXEC, options)?;
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let ptmx = open_tree(CWD, "/dev/pts/ptmx", flags)?;
-        // It may be a link to that already.
+        // `/dev/ptmx` may be a link to that already.
         if !fs::symlink_metadata("/dev/ptmx")?.is_symlink() {
             mount_at(&ptmx, Path::new("/dev/ptmx"))?;
         }

@@ -7,27 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use super::Network;
 
-/// The capacity of a socket.
 const BUFFER: usize = 64 * 1024;
 
-/// The device and the number of a file.
+/// The device number and the inode number.
 pub(super) type FileId = (u64, u64);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SandboxPlan {
-    /// The command gets namespaces; without them Landlock and seccomp alone enforce the profile.
+    /// If false, Landlock and seccomp alone enforce the profile.
     pub(super) namespaces: bool,
     pub(super) network: Network,
     pub(super) mounts: Vec<Mount>,
-    /// What covers hidden paths: an empty directory and an empty file.
+    /// An empty directory and an empty file that cover hidden paths.
     pub(super) empty: [OsString; 2],
-    /// Where Landlock permits writing.
     pub(super) writable: Vec<OsString>,
-    /// What Landlock does not permit to read; with namespaces it is covered instead.
+    /// Paths that Landlock does not permit to read; with namespaces they are covered instead.
     pub(super) hidden: Vec<OsString>,
-    /// Identities of these: a command may have renamed or linked them.
+    /// Identities of the hidden paths: a command may have renamed or linked them.
     pub(super) hidden_ids: Vec<FileId>,
-    /// Paths that exist also where the directory above them cannot be listed.
+    /// Existing paths in directories that cannot be listed.
     pub(super) known: Vec<OsString>,
     /// Paths that may be read even inside a hidden directory.
     pub(super) readable: Vec<OsString>,
@@ -38,21 +36,15 @@ pub(super) struct SandboxPlan {
 pub(in crate::exec) struct ProgramInvocation {
     pub(in crate::exec) program: OsString,
     pub(in crate::exec) words: Vec<String>,
-    /// All of its variables; the last one of a name counts.
+    /// All variables; the last one of a name counts.
     pub(in crate::exec) variables: Vec<(OsString, OsString)>,
     pub(in crate::exec) directory: OsString,
-    /// The descriptor number of the stages' report.
     pub(in crate::exec) report: Option<i32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Mount {
-    Bind {
-        from: OsString,
-        to: OsString,
-        access: MountAccess,
-    },
-    /// Covers it with an empty directory or file.
+    Bind { from: OsString, to: OsString, access: MountAccess },
     Hide(OsString),
 }
 
@@ -70,7 +62,7 @@ impl SandboxPlan {
         to.write_all(&line)
     }
 
-    /// Waits for it and reads it. Nothing may follow it.
+    /// Waits for the plan. Nothing may follow it.
     pub(super) fn read(from: impl Read) -> io::Result<Self> {
         let mut line = Vec::new();
         BufReader::with_capacity(BUFFER, from).read_until(b'\n', &mut line)?;

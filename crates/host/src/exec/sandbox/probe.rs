@@ -10,7 +10,7 @@ use super::mounts;
 
 const STACK: usize = 64 * 1024;
 
-/// Creates the namespaces that a command gets and mounts `/proc` in them. The error says what was refused.
+/// Creates the namespaces of a command and mounts `/proc` in them. The error names the refused step.
 pub(super) fn probe_namespaces() -> Result<(), String> {
     mount_proc_in_child()
         .map_err(|error| format!("namespaces, or /proc in them, are refused: {error}"))

@@ -5,45 +5,34 @@ use std::path::{Path, PathBuf};
 use super::{Network, tables};
 use agent_protocol::tool::CommandRights;
 
-/// What commands may do. Every path is absolute; one that does not exist is skipped by the backends.
+/// What commands may do. Every path is absolute; the backends skip one that does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxProfile {
-    /// Commands can write here.
     pub writable: Vec<PathBuf>,
-    /// Inside the writable directories: commands cannot write here.
+    /// Places inside the writable directories where commands cannot write.
     pub read_only: Vec<PathBuf>,
-    /// Commands cannot read here.
     pub hidden: Vec<PathBuf>,
-    /// The network of commands.
     pub network: Network,
     /// Ports of the host's 127.0.0.1 that are reachable on the session's own loopback.
     pub host_ports: Vec<u16>,
 }
 
-/// What the profile is computed from. Every path is absolute and canonical, or does not exist.
+/// Input of the profile. Every path is absolute and canonical, or does not exist.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxFacts {
-    /// The project.
     pub root: PathBuf,
     /// `--add-dir` and `sandbox.extra_writable`.
     pub added: Vec<PathBuf>,
-    /// The private temporary directory of the session.
     pub temporary: PathBuf,
-    /// Where build tools keep their caches.
     pub cache: PathBuf,
-    /// The user's home directories.
     pub homes: Vec<PathBuf>,
-    /// The git directories that commands use.
     pub git: GitPaths,
-    /// Credential stores.
     pub secrets: Vec<PathBuf>,
-    /// The agent's directories: configuration, state and data.
     pub own: Vec<PathBuf>,
     /// Paths of `deny` rules for Read.
     pub denied_reads: Vec<PathBuf>,
     /// Paths of `deny` rules for Edit and Write.
     pub denied_writes: Vec<PathBuf>,
-    /// The network of commands.
     pub network: Network,
     /// `sandbox.host_ports`.
     pub host_ports: Vec<u16>,
@@ -57,14 +46,13 @@ pub struct GitPaths {
     pub directories: Vec<PathBuf>,
     /// The work trees of the repositories that contain the project or an added directory.
     pub work_trees: Vec<PathBuf>,
-    /// Hooks and configuration in these, also of submodules and worktrees.
+    /// Hooks and configuration in the git directories, also of submodules and worktrees.
     pub settings: Vec<PathBuf>,
-    /// The `.git` files of linked worktrees.
     pub links: Vec<PathBuf>,
 }
 
 impl SandboxProfile {
-    /// The policy that follows from these facts.
+    /// Computes the policy from the facts.
     pub fn new(facts: &SandboxFacts) -> Self {
         let places: Vec<&PathBuf> = std::iter::once(&facts.root).chain(&facts.added).collect();
         let lies_in_place =
@@ -102,7 +90,6 @@ impl SandboxProfile {
         Self { writable, read_only, hidden, network, host_ports }
     }
 
-    /// Changes it to that of a command with these rights.
     pub(super) fn apply_rights(&mut self, rights: CommandRights, facts: &SandboxFacts) {
         if rights.read_only {
             self.writable = vec![facts.temporary.clone()];

@@ -7,7 +7,7 @@ use crate::exec::ClosedPath;
 use agent_protocol::disk::canonical_prefix;
 use agent_protocol::tool::CommandRights;
 
-/// The texts of EROFS, EACCES, EPERM, EBUSY and EXDEV, which most languages print.
+/// The texts of EROFS, EACCES, EPERM, EBUSY and EXDEV in most languages.
 const REFUSAL_TEXTS: &[&str] = &[
     "ead-only file system",
     "ermission denied",
@@ -16,7 +16,6 @@ const REFUSAL_TEXTS: &[&str] = &[
     "ross-device link",
 ];
 const BUSY: &str = "resource busy";
-/// How programs report that there is no network.
 const NO_NETWORK_TEXTS: &[&str] = &[
     "Could not resolve",
     "Temporary failure in name resolution",
@@ -27,11 +26,10 @@ const NO_NETWORK_TEXTS: &[&str] = &[
     "ENETUNREACH",
     "dial tcp: lookup",
 ];
-/// Only the last lines of stderr are read.
 const MAX_LINES: usize = 200;
 
-/// The first refusal that was the sandbox's, and the network if it was missing. `git`: its hooks and configuration;
-/// `closed`: the paths that rules deny.
+/// The first refusal by the sandbox, and the missing network. `git`: hooks and configuration; `closed`: paths that
+/// rules deny.
 pub(super) fn explain_refusal(
     stderr: &str,
     directory: &Path,
@@ -68,7 +66,7 @@ pub(super) fn explain_refusal(
 /// Quoted words, and words with a slash, as paths.
 fn paths_in_line(line: &str, directory: &Path) -> Vec<PathBuf> {
     let quoted = line.split(['\'', '"', '`', '‘', '’', '“', '”']).skip(1).step_by(2);
-    // `bash: line 1: FILE: Read-only file system`: the nearest to the error comes first.
+    // `bash: line 1: FILE: Read-only file system`: the nearest path to the error comes first.
     let parts: Vec<&str> = line.split(": ").skip(1).collect();
     let between_colons = parts.iter().rev().skip(1).copied();
     let words = line.split_whitespace().map(|word| word.trim_matches([',', ':', '(', ')']));

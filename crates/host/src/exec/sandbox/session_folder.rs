@@ -13,15 +13,15 @@ const PREFIX: &str = "agent-sandbox-";
 
 pub(super) const TEMPORARY: &str = "tmp";
 pub(super) const RUNTIME: &str = "run";
-/// For caches where there is no home for them.
+/// For caches if there is no home for them.
 pub(super) const CACHE: &str = "cache";
-/// These cover hidden paths. Neither can be opened.
+/// The covers of hidden paths. Neither can be opened.
 pub(super) const EMPTY_DIRECTORY: &str = "empty-directory";
 pub(super) const EMPTY_FILE: &str = "empty-file";
 const COVER: &str = "cover";
 
-/// The temporary directory of a new session, outside of these places: otherwise commands could replace the
-/// covers of secrets. It does not exist yet.
+/// The path for the temporary directory of a new session, which does not exist yet. It is outside of the writable
+/// places: otherwise commands could replace the covers of secrets.
 pub fn temporary_directory(writable: &[PathBuf]) -> PathBuf {
     let shared = tables::SHARED_TEMPORARY.iter().map(PathBuf::from);
     let parents = std::iter::once(std::env::temp_dir()).chain(shared);
@@ -33,14 +33,13 @@ pub fn temporary_directory(writable: &[PathBuf]) -> PathBuf {
     parent.join(format!("{PREFIX}{}", uuid::Uuid::now_v7())).join(TEMPORARY)
 }
 
-/// Removed with everything in it when the session ends; by the stand-by if the agent was killed.
+/// Removed with its contents when the session ends; by the stand-by if the agent was killed.
 #[derive(Debug)]
 pub(super) struct SessionFolder {
     pub(super) path: PathBuf,
 }
 
 impl SessionFolder {
-    /// Creates the directory around this temporary directory.
     pub(super) fn create(temporary: &Path) -> io::Result<Self> {
         let named = |error: io::Error| {
             let message = "no private temporary directory; set TMPDIR to one outside the project";
@@ -58,24 +57,21 @@ impl SessionFolder {
         Ok(Self { path })
     }
 
-    /// The name of a file in the private `/tmp`, if there is one. Directories do not count: build tools leave
-    /// theirs there.
+    /// The name of a file in the private `/tmp`. Directories do not count: build tools leave theirs there.
     pub(super) fn first_temporary_file(&self) -> Option<OsString> {
         let entries = fs::read_dir(self.path.join(TEMPORARY)).ok()?;
         let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
         entries.flatten().find(is_file).map(|entry| entry.file_name())
     }
 
-    /// A directory that contains nothing but a mount point at this relative path.
     pub(super) fn make_cover_with_mount_point(&self, below: &Path) -> io::Result<PathBuf> {
         let cover = self.path.join(COVER);
         disk::create_folder_all(&cover.join(below), 0o755)?;
         Ok(cover)
     }
 
-    /// Creates a mount point in the private `/tmp`, or in the replacement of `/run`, for a path outside.
-    /// Returns the directories above it that commands can write: their real paths, and their paths in the
-    /// sandbox.
+    /// Creates it in the private `/tmp`, or in the replacement of `/run`, for a path outside.
+    /// Returns the directories above it that commands can write: their real paths, and their paths in the sandbox.
     pub(super) fn make_mount_point(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
         if let Ok(below) = path.strip_prefix(tables::RUNTIME) {
             _ = disk::create_folder_all(&self.path.join(RUNTIME).join(below), 0o755);
@@ -84,7 +80,7 @@ impl SessionFolder {
         let shared = tables::SHARED_TEMPORARY.iter().map(Path::new);
         let mut below = shared.filter_map(|shared| Some((shared, path.strip_prefix(shared).ok()?)));
         let Some((shared, below)) = below.next() else { return Vec::new() };
-        // Commands can write there: no link is followed.
+        // Commands can write in the private `/tmp`: no link is followed.
         let temporary = self.path.join(TEMPORARY);
         _ = disk::create_folder_all(&temporary.join(below), 0o755);
         let above = below.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
@@ -94,7 +90,7 @@ impl SessionFolder {
 
 impl Drop for SessionFolder {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system, which clears its temporary directory.
+        // The system clears what cannot be removed from its temporary directory.
         _ = disk::remove_folder(&self.path);
     }
 }

@@ -6,19 +6,17 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// How long a connection on the loopback interface may take.
 const CONNECT_TIME: Duration = Duration::from_secs(1);
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// A socket on the session's own loopback interface. The number is the request to the stand-by.
+/// A socket on the session's own loopback interface. Its number is the request to the stand-by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::exec) enum SocketRequest {
     Connected = 1,
     Listening = 2,
 }
 
-/// The TCP ports on which processes in this process's network namespace listen.
 pub(super) fn listening_ports(pid: u32) -> Vec<u16> {
     let tables = ["tcp", "tcp6"]
         .map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
@@ -26,14 +24,13 @@ pub(super) fn listening_ports(pid: u32) -> Vec<u16> {
     ports.collect()
 }
 
-/// How many TCP connections were refused in this process's network namespace so far. `AttemptFails` of RFC 4022
-/// counts the attempts that ended in a reset.
+/// TCP connections that were refused in the network namespace of this process so far. `AttemptFails` of RFC 4022 counts
+/// the attempts that ended in a reset.
 pub(super) fn refused_connections(pid: u32) -> u64 {
     let table = fs::read_to_string(format!("/proc/{pid}/net/snmp")).unwrap_or_default();
     parse_attempt_fails(&table).unwrap_or_default()
 }
 
-/// From the line of names and the line of values.
 fn parse_attempt_fails(table: &str) -> Option<u64> {
     let mut lines = table.lines().filter(|line| line.starts_with("Tcp:"));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -49,7 +46,7 @@ fn listening_port(line: &str) -> Option<u16> {
     (state == LISTENING).then_some(port)
 }
 
-/// Creates the socket of a request. Runs in the stand-by.
+/// Runs in the stand-by.
 pub(super) fn create_socket(request: u8, port: u16) -> io::Result<OwnedFd> {
     let addresses: [SocketAddr; 2] =
         [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];

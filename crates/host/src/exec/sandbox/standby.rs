@@ -1,8 +1,8 @@
-//! The stand-by: this binary, started with the first command of a session. The supervisor of each command is forked from
-//! it, which is much faster than starting a program of this size.
+//! The stand-by: this binary, started with the first command of a session. Each command's supervisor is a fork of it,
+//! which is much faster than starting a program of this size.
 //!
-//! It has one thread and almost no environment. With namespaces it is in the user and network namespace that commands of
-//! a session share, so it can also create sockets there. A fork without a plan ends and has run nothing.
+//! The stand-by has one thread and almost no environment. With namespaces it is in the user and network namespace that
+//! commands of a session share, so it can also create sockets there.
 
 use std::ffi::OsStr;
 use std::io;
@@ -25,10 +25,10 @@ use agent_protocol::disk;
 
 /// How long an answer, or reading a plan, may take. The first answer includes the start of the program.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// Where the dynamic linker looks first. Directories that commands can write are removed from it: the stand-by runs
+/// The dynamic linker's first places. Directories that commands can write are removed from it: the stand-by runs
 /// outside the sandbox.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
-/// The request for a fork; the others are for a [`SocketRequest`].
+/// The request for a fork; other numbers are a [`SocketRequest`].
 const FORK: u8 = 0;
 
 #[derive(Debug)]
@@ -38,8 +38,8 @@ pub(super) struct StandbyProcess {
 }
 
 impl StandbyProcess {
-    /// Starts a stand-by with libraries from outside these directories. `network`: it makes the session's namespaces.
-    /// It removes the session's folder when the agent ends.
+    /// Uses libraries from outside these directories. `network`: create the session's namespaces.
+    /// The stand-by removes the session's folder when the agent ends.
     pub(super) fn start(
         network: Option<Network>,
         folder: &Path,
@@ -53,7 +53,7 @@ impl StandbyProcess {
             clippy::disallowed_methods,
             reason = "it runs nothing but supervisors, and ends with this process"
         )]
-        // The file of this process, even if its path has changed.
+        // The binary of this process, even if its path has changed.
         let mut command = std::process::Command::new("/proc/self/exe");
         command
             .arg(supervisor::STANDBY_ARGUMENT)
@@ -75,7 +75,7 @@ impl StandbyProcess {
         self.process.try_wait().is_ok_and(|status| status.is_none())
     }
 
-    /// Forks a supervisor that inherits these descriptors. Its plan is computed meanwhile. Must be called in a runtime.
+    /// The supervisor inherits the descriptors. Its plan is computed meanwhile. Must be called in a runtime.
     pub(super) fn fork_supervisor(
         &mut self,
         descriptors: &[BorrowedFd<'_>],
@@ -92,7 +92,6 @@ impl StandbyProcess {
         Supervisor::new(channel, process)
     }
 
-    /// A socket in the session's network namespace.
     pub(super) fn create_socket(
         &mut self,
         socket: SocketRequest,
@@ -103,7 +102,7 @@ impl StandbyProcess {
         self.read_answer()?.1.pop().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
     }
 
-    /// A process id and descriptors. A negative number is an error's.
+    /// A process id and descriptors. A negative number is an error code.
     fn read_answer(&mut self) -> io::Result<(i32, Vec<OwnedFd>)> {
         let mut answer = [0; size_of::<i32>()];
         let received = sys::receive(&self.control, &mut answer);
@@ -121,16 +120,16 @@ impl StandbyProcess {
 
 impl Drop for StandbyProcess {
     fn drop(&mut self) {
-        // Its forks run without it.
+        // The forks of the stand-by run without it.
         _ = self.process.kill();
         _ = self.process.wait();
     }
 }
 
-/// Why the namespaces could not be made, and the descriptors of the request, the channel first.
+/// The error of creating the namespaces, and the descriptors of the request, the channel first.
 pub(super) type ForkRequest = (Result<(), String>, Vec<OwnedFd>);
 
-/// Answers requests until the agent has ended: `None`. Returns in each fork.
+/// Returns `None` when the agent has ended, and the request in each fork.
 pub(super) fn run_standby(network: Option<&OsStr>) -> io::Result<Option<ForkRequest>> {
     // Descriptors that the agent inherited are not for commands.
     sys::close_inherited()?;
@@ -165,9 +164,9 @@ pub(super) fn run_standby(network: Option<&OsStr>) -> io::Result<Option<ForkRequ
 fn prepare_process(network: Option<&OsStr>) -> Result<(), String> {
     let null = std::fs::File::open("/dev/null").map_err(prefix_error("/dev/null"))?;
     dup2_stdin(null).map_err(prefix_error("/dev/null"))?;
-    // Away from the agent's terminal and process group: their signals are not for commands.
+    // Signals of the agent's terminal and process group are not for commands.
     _ = setsid();
-    // It keeps no directory busy.
+    // A working directory would stay in use.
     chdir("/").map_err(prefix_error("/"))?;
     if let Some(network) = network {
         let is_on = network == Network::On.as_str();

@@ -1,10 +1,8 @@
 //! The supervisor of a command: a fork of the stand-by, between the agent and bash.
 //!
-//! Two processes. The *outer* one stays with the agent: it waits for the inner one and for the end of the channel, and ends
-//! everything when the channel closes, however the agent ended. The *inner* one is the parent of all that the command
-//! starts: the first process of its PID namespace, or a subreaper where there is none.
-//!
-//! Both have one thread.
+//! The *outer* process waits for the inner one and for the end of the channel, and ends everything when the channel
+//! closes, however the agent ended. The *inner* process is the parent of all processes of the command: the first process
+//! of its PID namespace, or a subreaper without one; both have one thread.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -31,7 +29,6 @@ use super::plan::SandboxPlan;
 use super::{confine, mounts, standby, sys};
 use agent_protocol::disk::{self, nofollow};
 
-/// The argument that makes this binary a stand-by.
 pub(super) const STANDBY_ARGUMENT: &str = "__supervise";
 
 /// Runs the stand-by or a supervisor if this process was started as one; then its exit code.
@@ -54,7 +51,7 @@ pub(super) fn main() -> Option<u8> {
     Some(0)
 }
 
-/// Sends a message in one piece. If the agent has gone, the end is near anyway.
+/// Errors are ignored: they mean that the agent has ended.
 fn send_message(channel: &mut UnixStream, message: &SupervisorMessage) {
     let line = serde_json::to_string(message).unwrap_or_default();
     _ = channel.write_all(format!("{line}\n").as_bytes());
@@ -64,9 +61,8 @@ pub(super) fn prefix_error<E: Display>(what: impl Display) -> impl Fn(E) -> Stri
     move |error| format!("{what}: {error}")
 }
 
-/// The descriptors are the command's output and its report.
 fn run_outer(channel: &mut UnixStream, descriptors: Vec<OwnedFd>) -> Result<(), String> {
-    // A session of its own, so that its processes can be found by it.
+    // The session id identifies the processes.
     setsid().map_err(prefix_error("setsid"))?;
     let plan = SandboxPlan::read(&*channel).map_err(prefix_error("the plan"))?;
     if plan.namespaces {
@@ -98,7 +94,7 @@ fn run_outer(channel: &mut UnixStream, descriptors: Vec<OwnedFd>) -> Result<(), 
     Ok(())
 }
 
-/// Whether one of these can be read within this time, or is at its end.
+/// Also true at the end of the input. Without a time it waits.
 pub(in crate::exec) fn is_readable<const N: usize>(
     descriptors: [BorrowedFd<'_>; N],
     time: Option<&Timespec>,
@@ -107,7 +103,7 @@ pub(in crate::exec) fn is_readable<const N: usize>(
     !matches!(retry_on_intr(|| poll(&mut polled, time)), Ok(0))
 }
 
-/// Makes a user namespace, in which this process keeps its user and group, and there are no others. It must be dumpable.
+/// In the new namespace this process keeps its user and group, and there are no others. The process must be dumpable.
 pub(super) fn make_user_namespace(others: CloneFlags, proc: &str) -> Result<(), String> {
     let (uid, gid) = (getuid(), getgid());
     unshare(CloneFlags::CLONE_NEWUSER | others).map_err(prefix_error("namespaces"))?;
@@ -121,9 +117,8 @@ pub(super) fn make_user_namespace(others: CloneFlags, proc: &str) -> Result<(), 
     Ok(())
 }
 
-/// Copies the mounts into the namespace of another user namespace, where none of them can be removed. Otherwise they would
-/// be detached when the last process ends, and a process of another command that holds an open directory would see what they
-/// cover.
+/// In the namespace of another user namespace no mount can be removed. Otherwise the mounts are detached when the
+/// last process ends, and a process of another command with an open directory sees what they cover.
 fn lock_mounts(proc: &OwnedFd) -> Result<(), String> {
     let dumpable = |how| set_dumpable_behavior(how).map_err(prefix_error("dumpable"));
     // No command runs yet that could look into this process meanwhile.
@@ -132,7 +127,7 @@ fn lock_mounts(proc: &OwnedFd) -> Result<(), String> {
     dumpable(DumpableBehavior::NotDumpable)
 }
 
-/// The parent of the command. Ends with the last process that the command started.
+/// Ends with the last process that the command started.
 fn run_inner(
     plan: &SandboxPlan,
     descriptors: Vec<OwnedFd>,
@@ -145,8 +140,8 @@ fn run_inner(
         lock_mounts(&mounts::apply_mounts(plan)?)?;
     }
     set_child_subreaper(Some(getpid())).map_err(prefix_error("subreaper"))?;
-    // It may have ended before the signal was set. In a PID namespace the parent's number is not visible, so a handle is
-    // used.
+    // The outer process may have ended before the signal was set. In a PID namespace its number is not visible, so a
+    // handle is used.
     if is_readable([outer.as_fd()], Some(&Timespec::default())) {
         return Ok(());
     }
@@ -166,7 +161,7 @@ fn run_inner(
     Ok(())
 }
 
-/// A child that has ended, of any kind: also one that sends its parent no signal.
+/// Includes children that send their parent no signal.
 pub(in crate::exec) fn wait_any(
     options: WaitOptions,
 ) -> rustix::io::Result<Option<(Pid, WaitStatus)>> {
@@ -174,7 +169,6 @@ pub(in crate::exec) fn wait_any(
     retry_on_intr(|| wait(options | all))
 }
 
-/// Whether any child lives. Children that have ended are reaped.
 pub(in crate::exec) fn has_children() -> bool {
     loop {
         match wait_any(WaitOptions::NOHANG) {
@@ -185,8 +179,8 @@ pub(in crate::exec) fn has_children() -> bool {
     }
 }
 
-/// Kills the children, which for a subreaper include orphaned descendants: a process that only starts the
-/// next one and exits may be gone before all processes have been listed.
+/// For a subreaper this includes orphaned descendants: a process that only starts the next one and exits may end
+/// before all processes are listed.
 pub(in crate::exec) fn kill_children() {
     let own = getpid();
     let children = fs::read_to_string(format!("/proc/self/task/{own}/children"));
@@ -210,7 +204,7 @@ fn exec_command(plan: &SandboxPlan, descriptors: Vec<OwnedFd>) -> Result<Infalli
     nofollow::open(run.directory.as_ref(), FOLDER_FLAGS)
         .and_then(fchdir)
         .map_err(prefix_error(run.directory.display()))?;
-    // With 1 no handler of the system receives its memory when it dies. A lower limit stays.
+    // With 1 no handler of the system receives the memory of a crashed process. A lower limit stays.
     _ = setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
     confine::confine_process(plan)?;
     #[expect(
@@ -221,7 +215,7 @@ fn exec_command(plan: &SandboxPlan, descriptors: Vec<OwnedFd>) -> Result<Infalli
         .args(&run.words)
         .env_clear()
         .envs(run.variables.iter().map(|(name, value)| (name, value)))
-        // (The inherited input is the machine's, whose mode and times could be changed.)
+        // The inherited input is the machine's; a command could change its mode and times.
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(stderr)

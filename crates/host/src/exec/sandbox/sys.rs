@@ -1,4 +1,4 @@
-//! System calls without a safe function in our dependencies, and messages with descriptors.
+//! System calls without a safe function in the dependencies, and messages with descriptors.
 
 #![expect(unsafe_code, reason = "each wraps one system call")]
 
@@ -13,14 +13,13 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-/// In one message: a channel, two for output, the report.
+/// Of one message: a channel, two for output, the report.
 const MAX_DESCRIPTORS: usize = 4;
 
 fn check_result(is_done: bool) -> io::Result<()> {
     if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sends bytes with descriptors in one message.
 pub(super) fn send(
     channel: &UnixStream,
     bytes: &[u8],
@@ -35,7 +34,7 @@ pub(super) fn send(
     Ok(())
 }
 
-/// Receives such a message: the number of bytes, 0 at the end of the channel, and the descriptors.
+/// Returns the number of bytes, 0 at the end of the channel, and the descriptors.
 pub(super) fn receive(channel: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
@@ -50,7 +49,7 @@ pub(super) fn receive(channel: &UnixStream, bytes: &mut [u8]) -> io::Result<(usi
     Ok((received.bytes, descriptors.flatten().collect()))
 }
 
-/// Adds `MOUNT_ATTR_*` flags to a mount and all mounts below it.
+/// Adds `MOUNT_ATTR_*` flags, also to all mounts below.
 pub(super) fn restrict_mounts(tree: &OwnedFd, flags: u64) -> io::Result<()> {
     let attributes =
         libc::mount_attr { attr_set: flags, attr_clr: 0, propagation: 0, userns_fd: 0 };
@@ -76,7 +75,6 @@ pub(in crate::exec) fn fork() -> io::Result<Option<Pid>> {
     Ok(Pid::from_raw(pid))
 }
 
-/// Whether children that end are reaped by the kernel.
 pub(super) fn ignore_children(forgets: bool) -> io::Result<()> {
     let action = if forgets { libc::SIG_IGN } else { libc::SIG_DFL };
     // SAFETY: neither action runs code of this process.
@@ -84,19 +82,17 @@ pub(super) fn ignore_children(forgets: bool) -> io::Result<()> {
     check_result(before != libc::SIG_ERR)
 }
 
-/// Gives a descriptor this number, also in programs that this process becomes.
 pub(super) fn duplicate_onto(descriptor: &OwnedFd, number: i32) -> io::Result<()> {
     // SAFETY: the agent chose a number far above those that this process uses.
     check_result(unsafe { libc::dup2(descriptor.as_raw_fd(), number) } == number)
 }
 
-/// Closes all descriptors but the first three.
+/// All descriptors but the first three.
 pub(super) fn close_inherited() -> io::Result<()> {
     // SAFETY: called before this process opens any.
     check_result(unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } == 0)
 }
 
-/// Brings the loopback interface of this network namespace up.
 pub(super) fn bring_loopback_up() -> io::Result<()> {
     // `IFF_UP | IFF_RUNNING`, in the width of the field.
     const UP: libc::c_short = 0x41;
@@ -113,10 +109,10 @@ pub(super) fn bring_loopback_up() -> io::Result<()> {
     check_result(result == 0)
 }
 
-/// The version of Landlock that the kernel has; 0 for none.
+/// The Landlock version of the kernel; 0 without Landlock.
 pub(super) fn landlock_abi() -> i32 {
     const VERSION: u32 = 1;
-    // SAFETY: asks for the version; nothing is passed in.
+    // SAFETY: the call only returns the version; nothing is passed in.
     let version = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION)
     };

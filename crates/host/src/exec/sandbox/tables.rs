@@ -18,7 +18,6 @@ pub const SECRET_STORES: &[&str] = &[
     ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", ".var/app/org.chromium.Chromium",
 ];
 
-/// Secrets of the machine, which root could read, and message queues of other programs.
 #[rustfmt::skip]
 pub(super) const SYSTEM_SECRETS: &[&str] = &[
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers",
@@ -48,9 +47,8 @@ pub const STARTUP_FILES: &[&str] = &[
     ".config/environment.d",
 ];
 
-/// The agent's folder in a project.
 pub(super) const AGENT_FOLDER: &str = ".agent";
-/// Hooks in a project, which run outside the sandbox.
+/// Hooks in a project; git and the agent run them outside the sandbox.
 pub(super) const HOOKS: &[&str] =
     &[".claude/settings.json", ".claude/settings.local.json", ".claude/hooks"];
 /// The only devices that a command can open.
@@ -58,12 +56,11 @@ pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 pub(super) const ALL_DEVICES: &str = "/dev";
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
-/// Private with namespaces, so Landlock permits writing.
+/// Private with namespaces, so Landlock permits writing here.
 pub(super) const PRIVATE: &[&str] = &["/tmp", "/var/tmp", SHARED_MEMORY, "/dev/pts", "/dev/ptmx"];
-/// Replaced by the session's temporary directory.
 pub(super) const SHARED_TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
-/// Sockets of services; replaced by a directory with only the following.
+/// Sockets of services; replaced by a directory with only the following paths.
 pub(super) const RUNTIME: &str = "/run";
 pub(super) const RUNTIME_KEPT: &[&str] =
     &["current-system", "booted-system", "opengl-driver", "opengl-driver-32"];

@@ -1,4 +1,4 @@
-//! The states of a project during a recorded session, to be made again in a scratch copy.
+//! The states of a project during a recorded session, for a scratch copy.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -22,32 +22,30 @@ use super::{
 /// Prefix of a file in the directory of a session, followed by a time-ordered UUID: the manifest from the
 /// beginning of the session, or of its continuation by another process.
 const START_FILE: &str = "start-manifest-";
-/// Limit: size of such a file.
+/// Size limit of such a file in bytes.
 const MAX_KEPT_MANIFEST: u64 = 32 * 1024 * 1024;
-/// Number of contents that are in memory at a time.
 const BATCH: usize = 256;
 
-/// A recorded session's files: the first manifest, its operations, and the changes from outside.
+/// The files of a recorded session: the first manifest, the operations, and the changes from outside.
 pub struct FileHistory {
     checkpoints: Checkpoints,
-    /// The manifests from the beginning of each process, the first first.
+    /// The manifests from the beginning of each process, oldest first.
     starts: Vec<Manifest>,
     operations: Vec<Operation>,
     outside: Vec<OutsideBatch>,
 }
 
-/// Changes from outside, made at one time.
+/// The change of a path from outside.
 #[derive(Clone, Debug)]
 pub struct OutsideChange {
-    /// Milliseconds since 1970.
+    /// Time of the change in milliseconds since 1970.
     pub at_ms: i64,
-    /// When it was noticed.
+    /// Time of the detection in milliseconds since 1970.
     pub noticed_ms: i64,
-    /// The modification time of the new content.
+    /// Modification time of the new content in milliseconds since 1970.
     pub mtime_ms: Option<i64>,
-    /// The call before it was noticed that changed anything; empty if there is none.
+    /// The id of the last call with changes before the detection; empty if there is none.
     pub after_call: String,
-    /// The displayed path.
     pub path: String,
     change: PathChange,
     is_git: bool,
@@ -62,31 +60,31 @@ impl OutsideChange {
 }
 
 impl Checkpoints {
-    /// The manifest is kept in the session's directory, so that the session can be replayed.
+    /// The manifest stays in the session's directory for a replay.
     pub(super) fn take_first_manifest(&self) {
         let Ok(first) = self.take_manifest() else { return };
         lock(&self.known).set_first_manifest(&first);
-        // (Without contents nothing has created it.)
+        // Without contents nothing has created the store.
         _ = disk::create_folder_all(&self.settings.store, 0o700);
         let saved = self.settings.store.join(MANIFEST_FILE);
         let is_small = |data: std::fs::Metadata| data.len() <= MAX_KEPT_MANIFEST;
         if self.save_manifest() && std::fs::metadata(&saved).is_ok_and(is_small) {
             let name = format!("{START_FILE}{}", uuid::Uuid::now_v7());
-            // Without it the session cannot be replayed.
+            // After a failure the session cannot be replayed.
             _ = std::fs::hard_link(saved, self.settings.session.join(name));
         }
     }
 }
 
-/// A scratch copy.
+/// The result of creating a scratch copy.
 #[derive(Clone, Debug, Default)]
 pub struct ScratchCopy {
-    /// Paths that are not as they were, and why.
+    /// Paths that differ from the recorded state, and why.
     pub missing: Vec<(String, String)>,
 }
 
 impl FileHistory {
-    /// The files of the session whose directory is in the settings. `root` need not exist any more.
+    /// Reads the files of the session whose directory is in the settings. `root` need not exist any more.
     pub fn read(root: &Path, settings: CheckpointSettings) -> Self {
         let session = settings.session.clone();
         let checkpoints = Checkpoints::new(root, Vec::new(), settings);
@@ -107,17 +105,17 @@ impl FileHistory {
         }
     }
 
-    /// The first manifest was recorded.
+    /// Whether the first manifest was recorded.
     pub fn has_first_manifest(&self) -> bool {
         !self.starts.is_empty()
     }
 
-    /// The first manifest has a state of git.
+    /// Whether the first manifest has a state of git.
     pub fn has_git(&self) -> bool {
         self.starts.first().is_some_and(|start| !start.git.is_empty())
     }
 
-    /// Makes the files of the first manifest in an empty directory, and the repository in its `.git`.
+    /// Creates the files of the first manifest in an empty directory, and the repository in its `.git`.
     pub fn create_scratch_copy(&self, to: &Path) -> io::Result<ScratchCopy> {
         let mut placed = ScratchCopy::default();
         let Some(start) = self.starts.first() else { return Ok(placed) };
@@ -125,8 +123,7 @@ impl FileHistory {
             start.files.iter().map(|entry| (entry.path.clone(), entry.state.clone())).collect();
         let times: HashMap<&PathName, i64> =
             start.files.iter().map(|entry| (&entry.path, entry.stat.mtime_ns)).collect();
-        // The manifest was taken while the session worked: what is recorded as the state before a change is
-        // certain.
+        // The manifest was taken while the session worked: the recorded state before a change is certain.
         for (path, before) in self.earliest_states() {
             match before {
                 Some(state) => drop(states.insert(path.clone(), state.clone())),
@@ -158,7 +155,6 @@ impl FileHistory {
         Ok(placed)
     }
 
-    /// The earliest recorded state of each path that changed.
     fn earliest_states(&self) -> BTreeMap<&PathName, &Option<PathState>> {
         let mut firsts = BTreeMap::new();
         for change in self.changes() {
@@ -167,7 +163,6 @@ impl FileHistory {
         firsts
     }
 
-    /// All changes of files, in order.
     fn changes(&self) -> impl Iterator<Item = &PathChange> {
         let ids = std::iter::once(0).chain(self.operations.iter().map(|it| it.id));
         ids.flat_map(|id| {
@@ -178,7 +173,6 @@ impl FileHistory {
         })
     }
 
-    /// Copies the repository, with the HEAD, the index and the refs of the manifest.
     fn copy_repository(&self, start: &Manifest, to: &Path) -> io::Result<()> {
         let gone = || io::Error::other("the repository is gone");
         let git = self.checkpoints.scanner.git().ok_or_else(gone)?;
@@ -225,8 +219,8 @@ impl FileHistory {
         changes
     }
 
-    /// Changes from outside before the process with this number began, from 1: what its first manifest has and
-    /// the end of the process before it did not.
+    /// Changes from outside before the process with this number, from 1, began: the differences between the end of the
+    /// previous process and the first manifest of this one.
     pub fn outside_changes_before(
         &self,
         process: usize,
@@ -245,7 +239,7 @@ impl FileHistory {
             .filter(|id| *id <= last)
             .collect();
         for id in ids {
-            // What a killed command changed is not made by its replay.
+            // The replay of a killed command does not make its changes.
             let is_of_call = |it: &&Operation| it.what != "Bash" || !it.call.is_empty();
             for it in self.operations.iter().filter(|it| it.id == id).filter(is_of_call) {
                 states.extend(it.changes.iter().map(|it| (&it.path, it.after.as_ref())));
@@ -270,7 +264,7 @@ impl FileHistory {
             }
         }
         for (path, before) in states {
-            // (A path that the manifest does not cover is not gone.)
+            // A path that the manifest does not cover is not gone.
             let was_covered = start.find(path).is_some();
             if before.is_some() && was_covered {
                 add(path, before, None);
@@ -279,7 +273,7 @@ impl FileHistory {
         changes
     }
 
-    /// Makes these changes in a scratch copy. Returns what could not be made, and why.
+    /// Makes the changes in a scratch copy. Returns the failed paths with reasons.
     pub fn apply_changes(&self, changes: &[OutsideChange], to: &Path) -> Vec<(String, String)> {
         let states = changes.iter().filter_map(|it| it.change.after.as_ref());
         let contents = self.checkpoints.read_contents(states);
@@ -307,7 +301,7 @@ impl FileHistory {
         failed
     }
 
-    /// The changes of a call, to be made in a scratch copy without running it.
+    /// The changes of a call, for a scratch copy without the call.
     pub fn changes_of_call(&self, turn: u32, call: &str) -> Vec<OutsideChange> {
         let operations = self.operations.iter().filter(|it| it.turn == turn && it.call == call);
         let changes = operations.flat_map(|it| {
@@ -317,8 +311,8 @@ impl FileHistory {
         changes.map(|(change, is_git)| OutsideChange::of(change, is_git)).collect()
     }
 
-    /// The state in which a call left each path that it changed, in words; `None`: the record does not say which
-    /// operation belongs to which call. `relocated` replaces paths in texts.
+    /// The state of each path after a call that changed it, as text; `None` if the record does not say which operation
+    /// belongs to which call. `relocated` replaces paths in texts.
     pub fn states_after(
         &self,
         turn: u32,
@@ -359,7 +353,7 @@ impl FileHistory {
         Some(states.collect())
     }
 
-    /// The number of operations before each process after the first began, from the numbers of their turns.
+    /// The number of operations up to this turn, including it.
     pub fn count_operations_up_to(&self, turn: u32) -> usize {
         self.operations.iter().take_while(|it| it.turn <= turn).count()
     }
@@ -377,8 +371,7 @@ impl FileHistory {
             .collect()
     }
 
-    /// Directories at the top of the project, and files, that exist now and that no manifest covers: ignored
-    /// ones.
+    /// Ignored paths: directories at the top of the project, and files, that exist now and that no manifest covers.
     pub fn current_ignored_paths(&self) -> Vec<String> {
         let root = self.checkpoints.scanner.root();
         let mut found = Vec::new();
@@ -408,12 +401,10 @@ impl FileHistory {
     }
 }
 
-/// A path in the project.
 fn is_inside(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Copies what a replay needs to the directory of a fork.
 pub(super) fn copy_replay_files(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -424,7 +415,6 @@ pub(super) fn copy_replay_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a state at a path of a scratch copy, whatever is there.
 fn write_state(
     path: &Path,
     state: &PathState,
@@ -480,7 +470,7 @@ fn set_time(path: &Path, state: &PathState, mtime_ns: Option<i64>) {
     }
 }
 
-/// Copies a directory without following links.
+/// Follows no links.
 fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {

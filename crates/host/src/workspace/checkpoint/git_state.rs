@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::manifest::PathStat;
 use super::pack::BlobId;
 
-/// Files and directories of an operation of git that has stopped, for example at a conflict (`git-status(1)`,
-/// `gitrepository-layout(5)`): with them git believes that it is still under way.
+/// Files and directories of a stopped git operation, for example at a conflict (`git-status(1)`,
+/// `gitrepository-layout(5)`): with them git regards the operation as running.
 pub(super) const OPERATION_FILES: &[&str] = &[
     "MERGE_HEAD",
     "MERGE_MODE",
@@ -35,32 +35,29 @@ pub(super) const OPERATION_FILES: &[&str] = &[
     "sequencer",
 ];
 
-/// Those that git also leaves behind where no operation has stopped (`git stash apply`, `git merge --squash`).
+/// Git also leaves these files when no operation has stopped (`git stash apply`, `git merge --squash`).
 const INDEX_STATE_FILES: &[&str] = &["AUTO_MERGE", "MERGE_MSG", "SQUASH_MSG"];
 
-/// Limit: loose refs in a checkpoint.
 const MAX_REFS: usize = 20_000;
 
-/// The directories of a repository.
 #[derive(Clone, Debug)]
 pub(super) struct GitDirs {
-    /// HEAD and the index.
+    /// Contains HEAD and the index.
     own: PathBuf,
-    /// Refs, which linked working trees share.
+    /// Contains the refs, which linked working trees share.
     common: PathBuf,
-    /// The working tree.
     pub(super) top: PathBuf,
 }
 
 impl GitDirs {
-    /// The repository around a directory, if there is one.
+    /// `None` if there is no repository around the directory.
     pub(super) fn around(root: &Path) -> Option<Self> {
         let top = root.ancestors().find(|directory| directory.join(".git").exists())?;
         let dot_git = top.join(".git");
         let own = if dot_git.is_dir() {
             dot_git
         } else {
-            // See gitrepository-layout(5).
+            // The format is in gitrepository-layout(5).
             let text = fs::read(&dot_git).ok()?;
             top.join(first_line(text.strip_prefix(b"gitdir:")?)?)
         };
@@ -71,17 +68,14 @@ impl GitDirs {
         Some(Self { own, common, top: top.to_owned() })
     }
 
-    /// The working tree.
     pub(super) fn top(&self) -> &Path {
         &self.top
     }
 
-    /// The directory that linked working trees share.
     pub(super) fn common(&self) -> &Path {
         &self.common
     }
 
-    /// The same file in a copy of the repository.
     pub(super) fn path_in_copy(&self, path: &Path, copy: &Path) -> Option<PathBuf> {
         let below = path.strip_prefix(&self.own).or_else(|_| path.strip_prefix(&self.common));
         below.ok().map(|below| copy.join(below))
@@ -91,7 +85,6 @@ impl GitDirs {
         self.own.join("index")
     }
 
-    /// The files that make up the state of git.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.own.join("HEAD"), self.index()];
         files.extend(["packed-refs", "logs/refs/stash"].map(|name| self.common.join(name)));
@@ -99,7 +92,7 @@ impl GitDirs {
         let (running, single): (Vec<_>, Vec<_>) = operations.partition(|path| path.is_dir());
         files.extend(single);
         let mut directories = vec![self.common.join("refs")];
-        // These directories by themselves mean that an operation is under way.
+        // Even an empty one of these directories means that an operation is running.
         files.extend(running.iter().cloned());
         directories.extend(running);
         while let Some(directory) = directories.pop() {
@@ -116,7 +109,7 @@ impl GitDirs {
         files
     }
 
-    /// It belongs to the index of this working tree: it is the index, or describes what is in it.
+    /// True for the index of this working tree and for files that describe its content.
     pub(super) fn is_of_index(&self, path: &Path) -> bool {
         path == self.index() || INDEX_STATE_FILES.iter().any(|name| path == self.own.join(name))
     }
@@ -127,18 +120,17 @@ fn first_line(text: &[u8]) -> Option<PathBuf> {
     (!line.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(line)))
 }
 
-/// An entry of the index.
 #[derive(Clone, Copy)]
 pub(super) struct IndexEntry {
     pub(super) id: BlobId,
     /// The size of the file when it was added, modulo 2³².
     pub(super) size: u32,
-    /// Its modification time then: seconds and nanoseconds (0 where git does not record them), both modulo 2³².
+    /// The modification time when it was added: seconds and nanoseconds (0 if git does not record them), both
+    /// modulo 2³².
     mtime: (u32, u32),
 }
 
 impl IndexEntry {
-    /// Size and time of the file are still those.
     pub(super) fn describes(&self, stat: &PathStat) -> bool {
         let (seconds, nanoseconds) = (stat.mtime_ns / 1_000_000_000, stat.mtime_ns % 1_000_000_000);
         u64::from(self.size) == stat.size & u64::from(u32::MAX)
@@ -147,8 +139,8 @@ impl IndexEntry {
     }
 }
 
-/// The files that an index names, by their paths from the top of the working tree (`gitformat-index(5)`). An
-/// index that cannot be parsed gives none: contents are stored then, instead of being taken from git.
+/// Entries by path from the top of the working tree (`gitformat-index(5)`). Empty if the index cannot be parsed:
+/// contents are then stored instead of taken from git.
 pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
     let bytes = fs::read(path).unwrap_or_default();
     let mut entries = HashMap::new();
@@ -162,8 +154,7 @@ pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
     parsed.map(|()| entries).unwrap_or_default()
 }
 
-/// The indexes differ only in what git knows about the files of the working tree (times, sizes, inodes): `git status`
-/// refreshes that.
+/// True if the indexes differ only in times, sizes and inodes of the working tree, which `git status` refreshes.
 pub(super) fn is_same_index(one: &[u8], other: &[u8]) -> bool {
     let listed = |bytes: &[u8]| {
         let mut entries = Vec::new();
@@ -174,7 +165,6 @@ pub(super) fn is_same_index(one: &[u8], other: &[u8]) -> bool {
     one.is_some() && one == listed(other)
 }
 
-/// An entry of an index.
 struct RawIndexEntry<'a> {
     name: &'a [u8],
     mode: u32,
@@ -215,7 +205,7 @@ fn parse_index(bytes: &[u8], mut each: impl FnMut(RawIndexEntry<'_>)) -> Option<
         }
         let end = at + memchr::memchr(0, bytes.get(at..)?)?;
         name.extend_from_slice(&bytes[at..end]);
-        // For a longer name the flags hold only the maximum.
+        // For a longer name the flags have only the maximum.
         let recorded_length = usize::from(flags & 0xfff);
         if recorded_length != name.len().min(0xfff) {
             return None;
@@ -226,7 +216,7 @@ fn parse_index(bytes: &[u8], mut each: impl FnMut(RawIndexEntry<'_>)) -> Option<
     Some(())
 }
 
-/// A number in git's offset encoding, and its length in bytes.
+/// Decodes git's offset encoding; also returns the length in bytes.
 fn variable_length(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0usize;
     for (n, byte) in bytes.iter().take(8).enumerate() {

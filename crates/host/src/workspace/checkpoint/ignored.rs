@@ -12,37 +12,31 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
 
 use super::manifest::{PathName, ScannedPath, stat};
 
-/// Limit: size of an ignored file that is covered.
 pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
-/// Limit: ignored paths in a manifest.
 const MAX_PATHS: usize = 2_000;
-/// Limit: contents of ignored files in a manifest.
+/// Limit of the contents of ignored files in a manifest, in bytes.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
-/// Limit: paths that are looked at in ignored directories.
+/// Limit of the paths that are searched in ignored directories.
 const MAX_SEARCHED: usize = 20_000;
 
-/// A directory that the walk entered, relative to the root, with what is in it.
+/// A directory that the walk entered, relative to the root, with its entries.
 pub(super) struct VisitedDirectory {
     pub(super) name: Vec<u8>,
     pub(super) count: EntryCounts,
 }
 
-/// The numbers of entries of a directory.
 #[derive(Clone, Copy, Default)]
 pub(super) struct EntryCounts {
-    /// Files and links.
     n_files: usize,
     n_directories: usize,
 }
 
-/// The ignored files of a project.
 pub(super) struct IgnoredFiles {
     pub(super) paths: Vec<ScannedPath>,
-    /// The directories of those that the limits exclude.
+    /// The directories of the files that the limits exclude.
     pub(super) excluded: Vec<PathName>,
 }
 
-/// Counts the entries of a directory.
 pub(super) fn count_entries(directory: &Path) -> EntryCounts {
     let mut count = EntryCounts::default();
     for_each_entry(directory, |_, is_directory| {
@@ -52,9 +46,9 @@ pub(super) fn count_entries(directory: &Path) -> EntryCounts {
     count
 }
 
-/// Finds the paths that are not among the sorted `met`: for each directory that the walk entered the ignored files in
-/// it, and each ignored directory as a whole. Directories with few of them come first, so that many generated
-/// files do not exclude a `.env`.
+/// Finds the paths that are not among the sorted `met`: the ignored files of each directory that the walk entered, and
+/// each ignored directory as a whole. Directories with few of them come first: many generated files must not
+/// exclude a `.env`.
 pub(super) fn find_ignored(
     root: &Path,
     met: &[ScannedPath],
@@ -75,10 +69,9 @@ pub(super) fn find_ignored(
     }
     let is_returned =
         |name: &[u8]| met.binary_search_by(|met| met.name.as_slice().cmp(name)).is_ok();
-    // (git may track a file in an ignored directory.)
+    // Git may track a file in an ignored directory.
     let is_left_out =
         |name: &[u8]| is_returned(name) || is_spare(Path::new(OsStr::from_bytes(name)));
-    // Each with its paths.
     let mut directories: Vec<(Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
     let mut trees: Vec<Vec<u8>> = Vec::new();
     for VisitedDirectory { name: directory, count } in entered {
@@ -138,7 +131,7 @@ pub(super) fn find_ignored(
     ignored
 }
 
-/// The paths of an ignored directory, itself first. `None`: there are too many, or a repository is in it.
+/// The directory comes first. `None` if there are too many paths, or if a repository is in it.
 fn paths_in_tree(
     root: &Path,
     tree: &[u8],
@@ -189,15 +182,14 @@ fn join_path(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
-/// Calls `take` with the name of each file, link and directory in a directory, and whether it is a directory, as long as
-/// it returns true.
+/// `take` gets the name of each file, link and directory, and whether it is a directory, as long as it returns true.
 fn for_each_entry(directory: &Path, mut take: impl FnMut(&[u8], bool) -> bool) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, directory, flags, Mode::empty()).and_then(Dir::new);
     for entry in opened.into_iter().flatten().flatten() {
         let name = entry.file_name().to_bytes();
         let kind = entry.file_type();
-        // (Some file systems do not know the type.)
+        // Some file systems do not report the type.
         let is_wanted = is_file(kind) || matches!(kind, FileType::Directory | FileType::Unknown);
         if is_wanted
             && !matches!(name, b"." | b".." | b".git")

@@ -1,4 +1,4 @@
-//! The journal of a session: what its operations changed, one line of JSON each.
+//! The journal of a session: the changes of its operations, one line of JSON each.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
@@ -13,38 +13,35 @@ use agent_protocol::disk;
 
 pub(super) const FILE: &str = "operations.jsonl";
 
-/// One operation: a call of a tool, an undo, or a redo.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Operation {
     pub(super) id: u32,
     pub(super) turn: u32,
-    /// The kind of operation: `OpenEditor`, `Bash`, `undo`.
+    /// The name of the tool, or `undo`: `OpenEditor`, `Bash`.
     pub(super) what: String,
     /// The id of the call; empty for an undo, a redo, and a command whose process was killed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) call: String,
-    /// Another session or a background command ran at the same time: some changes may not belong to this
+    /// True if another session or a background command ran at the same time: some changes may not belong to this
     /// operation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_shared: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) changes: Vec<PathChange>,
-    /// Changes of HEAD, the index, refs.
+    /// Changes of HEAD, the index and refs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) git: Vec<PathChange>,
-    /// When it ended, in milliseconds since 1970.
+    /// Time of the end in milliseconds since 1970.
     #[serde(default)]
     pub(super) ended_ms: i64,
-    /// The operations that it undid.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) undoes: BTreeSet<u32>,
 }
 
-/// The operations of a session.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
-    /// Operations are recorded one at a time.
+    /// Held while an operation is recorded: one at a time.
     recording: Mutex<()>,
 }
 
@@ -53,12 +50,12 @@ impl Journal {
         Self { path: directory.join(FILE), recording: Mutex::default() }
     }
 
-    /// All operations. An incomplete line was written by a process that was killed.
+    /// Skips an incomplete line, which a killed process wrote.
     pub(super) fn read(&self) -> Vec<Operation> {
         self.read_from(0)
     }
 
-    /// Those after this size of the file.
+    /// Only operations after this offset of the file in bytes.
     pub(super) fn read_from(&self, size: u64) -> Vec<Operation> {
         let bytes = disk::read_file(&self.path).unwrap_or_default();
         let bytes =
@@ -67,12 +64,11 @@ impl Journal {
         lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
-    /// The size of the file in bytes.
     pub(super) fn size(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |data| data.len())
     }
 
-    /// Adds an operation with an id that no other one has.
+    /// Assigns a new id to the operation.
     pub(super) fn record(&self, operation: Operation) -> io::Result<()> {
         let recording = lock(&self.recording);
         let id = self.read().iter().map(|it| it.id).max().unwrap_or(0) + 1;
@@ -85,12 +81,12 @@ impl Journal {
 
     pub(super) fn append(&self, operation: &Operation) -> io::Result<()> {
         let line = serde_json::to_string(operation)?;
-        // (The previous line may be incomplete.)
+        // The previous line may be incomplete.
         disk::open_for_append(&self.path, true)?.write_all(format!("\n{line}\n").as_bytes())
     }
 }
 
-/// The effective operations: without those that were undone, and without undos that were undone.
+/// Leaves out undone operations, and undos that were undone.
 pub(super) fn effective_operations(operations: &[Operation]) -> Vec<&Operation> {
     let mut undone = BTreeSet::new();
     let mut live: Vec<&Operation> = Vec::new();

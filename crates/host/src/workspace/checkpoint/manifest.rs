@@ -28,26 +28,22 @@ use agent_protocol::disk;
 const RACY: Duration = Duration::from_millis(100);
 /// A modification time may be this much earlier than the change.
 pub(super) const TICK: Duration = Duration::from_millis(20);
-/// The same on file systems without fractions of a second.
+/// Resolution on file systems without fractions of a second.
 const RACY_COARSE: Duration = Duration::from_secs(2);
 /// Number of changed files up to which one thread reads them.
 const FEW_FILES: usize = 8;
 
-/// Limit: paths among which one without a checkpoint is searched; in more there is one.
+/// Limit of the paths in a search for a path without checkpoint; above it there is one.
 const MAX_SEARCHED: usize = 100_000;
 
-/// Limit: reads of a file that changes while it is read.
 const MAX_READS: usize = 4;
 
-/// Why a content is not covered for lack of space.
 const NO_ROOM: &str = "the checkpoints are full (checkpoints.max_bytes)";
-/// With the error: why a content that could not be written is not covered.
+/// Reason: a content could not be written; the error follows.
 const NOT_STORED: &str = "it could not be stored: ";
 
-/// Metadata of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PathStat {
-    /// Type and permissions.
     pub(super) mode: u32,
     pub(super) size: u64,
     pub(super) mtime_ns: i64,
@@ -56,18 +52,17 @@ pub(super) struct PathStat {
 }
 
 impl PathStat {
-    /// It is a regular file.
     pub(super) fn is_file(&self) -> bool {
         FileType::from_raw_mode(self.mode) == FileType::RegularFile
     }
 
-    /// The file of the other path, as it was: a rename changes nothing but the times of the inode.
+    /// A rename changes only the change time of the inode.
     pub(super) fn is_same_file(&self, other: &Self) -> bool {
         Self { ctime_ns: other.ctime_ns, ..*self } == *other
     }
 }
 
-/// The state of a path, as far as an undo can restore it.
+/// The part of a path's state that an undo can restore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum PathState {
@@ -82,14 +77,13 @@ pub(super) enum PathState {
     Directory {
         mode: u32,
     },
-    /// Larger than the limit, not readable, no space for it, or a FIFO, a socket or a device.
+    /// A file that is too large, not readable or without space, or a FIFO, a socket or a device.
     NotCovered {
         why: String,
         stat: PathStat,
     },
 }
 
-/// A file name as the file system returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum PathName {
@@ -117,7 +111,7 @@ impl PathName {
     }
 }
 
-/// By bytes, as in manifests.
+/// Compares bytes, like the order of manifests.
 impl Ord for PathName {
     fn cmp(&self, other: &Self) -> Ordering {
         self.as_bytes().cmp(other.as_bytes())
@@ -130,70 +124,61 @@ impl PartialOrd for PathName {
     }
 }
 
-/// One path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ManifestEntry {
     /// Relative to the root; absolute for paths outside it and files of git.
     pub(super) path: PathName,
     pub(super) stat: PathStat,
     pub(super) state: PathState,
-    /// The times are too recent to be trusted.
+    /// True if the times are too recent to be trusted.
     is_racy: bool,
-    /// An ignore rule matches the path, and git does not track it.
+    /// True if an ignore rule matches the path, and git does not track it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_ignored: bool,
 }
 
-/// The entries, sorted by path.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub(super) files: Vec<Arc<ManifestEntry>>,
-    /// HEAD, index, refs: absolute paths.
+    /// HEAD, index and refs, with absolute paths.
     pub(super) git: Vec<Arc<ManifestEntry>>,
-    /// Directories with ignored files beyond the limits, which are not among the files. With `/` at the end: all that is
-    /// below them.
+    /// Directories with ignored files beyond the limits, which `files` lacks. A `/` at the end means everything below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) excluded: Vec<PathName>,
 }
 
-/// A path whose state changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct PathChange {
     pub(super) path: PathName,
     pub(super) before: Option<PathState>,
     pub(super) after: Option<PathState>,
-    /// An ignored file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_ignored: bool,
-    /// It existed before the operation in a place that no checkpoint covers, and was moved here.
+    /// True if the file existed before the operation in a place that no checkpoint covers, and was moved here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_moved_here: bool,
 }
 
-/// The project has more files than the limit.
 #[derive(Debug)]
 pub(super) struct TooManyFiles;
 
-/// Takes manifests of a project.
 #[derive(Debug)]
 pub(super) struct ManifestScanner {
     root: PathBuf,
-    /// Directories that are not read.
     closed: Vec<PathBuf>,
     git: Option<GitDirs>,
     limits: CheckpointLimits,
-    /// The files of the index with this stat, sorted.
+    /// The sorted files of the index with this metadata.
     tracked: Mutex<Option<(PathStat, Vec<Vec<u8>>)>>,
 }
 
-/// A path that was found, with its metadata.
 pub(super) struct ScannedPath {
     pub(super) name: Vec<u8>,
     pub(super) stat: PathStat,
     pub(super) is_ignored: bool,
 }
 
-/// What a walk returns: the paths that are not ignored, and the directories.
+/// Paths that are not ignored, and directories.
 type ScanResult = (Vec<ScannedPath>, Vec<VisitedDirectory>);
 
 impl ManifestScanner {
@@ -210,12 +195,10 @@ impl ManifestScanner {
         self.git.as_ref()
     }
 
-    /// The number of paths in a manifest.
     pub(super) fn count_paths(&self) -> Result<usize, TooManyFiles> {
         self.walk().map(|(met, _)| met.len())
     }
 
-    /// The paths of a manifest, each with whether it is a directory.
     pub(super) fn covered_paths(&self) -> Result<HashMap<PathBuf, bool>, TooManyFiles> {
         let paths = self.find_paths()?.0.into_iter().map(|met| {
             let is_folder = FileType::from_raw_mode(met.stat.mode) == FileType::Directory;
@@ -224,7 +207,7 @@ impl ManifestScanner {
         Ok(paths.collect())
     }
 
-    /// All paths, sorted, and the directories of ignored files that the limits exclude.
+    /// Sorted paths, and the directories of ignored files that the limits exclude.
     fn find_paths(&self) -> Result<(Vec<ScannedPath>, Vec<PathName>), TooManyFiles> {
         let (mut files, entered) = self.walk()?;
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -241,7 +224,7 @@ impl ManifestScanner {
         Ok((files, excluded))
     }
 
-    /// Takes a manifest. Contents that are new since the `last` one are stored.
+    /// Stores contents that are new since the `last` manifest.
     pub(super) fn take_manifest(
         &self,
         last: &Manifest,
@@ -264,7 +247,7 @@ impl ManifestScanner {
             excluded,
         };
         let mut pack = lock(pack);
-        // (Errors are recorded as losses.)
+        // The pack records errors as losses.
         _ = pack.flush();
         if pack.losses().0 != n_losses {
             manifest.mark_unstored(&pack);
@@ -272,8 +255,7 @@ impl ManifestScanner {
         Ok(manifest)
     }
 
-    /// The state of one path, even if it is ignored or outside the root. The content is stored, unless it is
-    /// larger than `max_bytes`.
+    /// The path may be ignored or outside the root. The content is stored, unless it is larger than `max_bytes`.
     pub(super) fn read_entry(
         &self,
         name: &Path,
@@ -287,8 +269,7 @@ impl ManifestScanner {
         self.read_entries(vec![met], &[], pack, None, max_bytes).pop()
     }
 
-    /// A path at or below one of these is a file that is not covered, not ignored, and not in git as it is: one that is not
-    /// tracked, or else one with changes.
+    /// See [`Workspace::has_unsaved`](crate::workspace::Workspace::has_unsaved).
     pub(super) fn has_unsaved(&self, now: &Manifest, paths: &[PathBuf], is_tracked: bool) -> bool {
         let inside: Vec<&Path> =
             paths.iter().filter_map(|path| path.strip_prefix(&self.root).ok()).collect();
@@ -309,7 +290,6 @@ impl ManifestScanner {
         })
     }
 
-    /// The entry of the index for a path relative to the root.
     fn index_entry<'a>(
         &self,
         index: &'a HashMap<Vec<u8>, IndexEntry>,
@@ -342,7 +322,7 @@ impl ManifestScanner {
         }
         let n_met = files.len();
         let mut at = 0;
-        // (What the walk returns depends on ignore files too, so it is compared each time.)
+        // The result of the walk depends on ignore files too, so it is compared each time.
         for name in tracked.iter().flat_map(|(_, names)| names) {
             while at < n_met && files[at].name < *name {
                 at += 1;
@@ -361,7 +341,6 @@ impl ManifestScanner {
         }
     }
 
-    /// The paths that git does not ignore.
     fn walk(&self) -> Result<ScanResult, TooManyFiles> {
         let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
         let mut builder = WalkBuilder::new(&self.root);
@@ -394,7 +373,7 @@ impl ManifestScanner {
                     let count = ignored::count_entries(entry.path());
                     part.entered.push(VisitedDirectory { name, count });
                 }
-                // (The root itself comes first.)
+                // The root comes first.
                 let Some(name) = name else { return WalkState::Continue };
                 let Ok(stat) = stat(entry.path()) else { return WalkState::Continue };
                 part.met.push(ScannedPath::new(name, stat));
@@ -410,7 +389,7 @@ impl ManifestScanner {
         Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds the state of each path: from the last manifest if its metadata are unchanged, else read again.
+    /// Unchanged metadata keep the state of the last manifest; other paths are read again.
     fn read_entries(
         &self,
         met: Vec<ScannedPath>,
@@ -457,7 +436,6 @@ impl ManifestScanner {
     }
 }
 
-/// The paths that one thread of a walk found.
 struct ThreadScan<'a> {
     met: Vec<ScannedPath>,
     entered: Vec<VisitedDirectory>,
@@ -473,13 +451,11 @@ impl Drop for ThreadScan<'_> {
 }
 
 impl ScannedPath {
-    /// A path that is not ignored.
     fn new(name: &[u8], stat: PathStat) -> Self {
         Self { name: name.to_vec(), stat, is_ignored: false }
     }
 }
 
-/// Reads of new contents.
 struct EntryReader<'a> {
     scanner: &'a ManifestScanner,
     pack: &'a Mutex<ContentPack>,
@@ -578,15 +554,14 @@ impl EntryReader<'_> {
 }
 
 impl Manifest {
-    /// There was no space for some content.
     pub(super) fn lacks_room(&self) -> bool {
         self.files.iter().chain(&self.git).any(
             |entry| matches!(&entry.state, PathState::NotCovered { why, .. } if why == NO_ROOM),
         )
     }
 
-    /// The reason why a content is not stored that should be covered, if there is one. (A command that
-    /// deletes an ignored file asks by itself.)
+    /// Why a content is not stored that should be covered; `None` if all are. Ignored files do not count: a command
+    /// that deletes one needs an approval anyway.
     pub(super) fn coverage_gap(&self) -> Option<&str> {
         let files = self.files.iter().filter(|entry| !entry.is_ignored);
         files.chain(&self.git).find_map(|entry| match &entry.state {
@@ -600,7 +575,6 @@ impl Manifest {
         })
     }
 
-    /// Contents that could not be written are not covered.
     fn mark_unstored(&mut self, pack: &ContentPack) {
         for entry in self.files.iter_mut().chain(&mut self.git) {
             if let PathState::File { hash, .. } = &entry.state
@@ -613,7 +587,6 @@ impl Manifest {
         }
     }
 
-    /// The entry of a path.
     pub(super) fn find(&self, path: &PathName) -> Option<&Arc<ManifestEntry>> {
         let found = self.files.binary_search_by(|it| it.path.as_bytes().cmp(path.as_bytes()));
         found.ok().map(|at| &self.files[at])
@@ -623,7 +596,7 @@ impl Manifest {
         self.files.iter().map(|entry| &**entry).filter(|it| it.is_ignored && it.stat.is_file())
     }
 
-    /// This path existed perhaps, although there is no entry for it.
+    /// True if the path may have existed although there is no entry for it.
     pub(super) fn may_have_missed(&self, change: &PathChange) -> bool {
         change.is_ignored && change.before.is_none() && {
             let path = change.path.as_path();
@@ -635,8 +608,7 @@ impl Manifest {
         }
     }
 
-    /// Something at this path or below it is selected, and neither covered, as it is now, nor spare. What is in a
-    /// selected directory is selected too; `is_selected` gets the path, and whether it is a directory.
+    /// See [`Workspace::has_uncovered`](crate::workspace::Workspace::has_uncovered).
     pub(super) fn has_uncovered(
         &self,
         root: &Path,
@@ -677,12 +649,11 @@ impl Manifest {
         false
     }
 
-    /// The inodes of all files.
     pub(super) fn inodes(&self) -> HashSet<u64> {
         self.files.iter().map(|entry| entry.stat.inode).collect()
     }
 
-    /// The file at a path was created or written since this time, or has one of these inodes.
+    /// True if the file was created or written since this time, or has one of these inodes.
     pub(super) fn is_new(&self, path: &PathName, since: Duration, known: &HashSet<u64>) -> bool {
         self.find(path).is_none_or(|entry| {
             let changed = u64::try_from(entry.stat.ctime_ns).map(Duration::from_nanos);
@@ -690,7 +661,6 @@ impl Manifest {
         })
     }
 
-    /// All entries are identical.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let is_same = |a: &[Arc<ManifestEntry>], b: &[Arc<ManifestEntry>]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -698,7 +668,6 @@ impl Manifest {
         is_same(&self.files, &other.files) && is_same(&self.git, &other.git)
     }
 
-    /// The hashes of all contents.
     pub(super) fn hashes(&self) -> HashSet<Hash> {
         let hash = |entry: &Arc<ManifestEntry>| match &entry.state {
             PathState::File { hash, .. } => Some(*hash),
@@ -709,13 +678,13 @@ impl Manifest {
         self.files.iter().chain(&self.git).filter_map(hash).collect()
     }
 
-    /// The differences to a later manifest: files, and the state of git.
+    /// The differences of files, and those of the state of git.
     pub(super) fn changes_to(&self, later: &Self) -> (Vec<PathChange>, Vec<PathChange>) {
         (changes_between(&self.files, &later.files), changes_between(&self.git, &later.git))
     }
 }
 
-/// The differences of two lists of entries, each sorted by path.
+/// Both lists are sorted by path.
 pub(super) fn changes_between(
     before: &[Arc<ManifestEntry>],
     after: &[Arc<ManifestEntry>],
@@ -737,7 +706,7 @@ pub(super) fn changes_between(
         {
             continue;
         }
-        // Only the storage of its content changed, not the file.
+        // Only the storage of the content changed, not the file.
         if let (Some(old), Some(new)) = (old, new)
             && old.stat == new.stat
             && [old, new].iter().any(|it| matches!(it.state, PathState::NotCovered { .. }))
@@ -768,7 +737,7 @@ pub(super) fn stat(path: &Path) -> std::io::Result<PathStat> {
     })
 }
 
-/// The bytes of a file at one moment, up to the limit.
+/// Reads up to the limit; repeats the read if the file changes.
 fn read_stable(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     let times = |data: &fs::Metadata| {
         (data.len(), data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec())

@@ -1,9 +1,8 @@
-//! Checkpoints: records what every operation changes in the project, so that it can be undone.
+//! Checkpoints: records the changes of every operation in the project for an undo.
 //!
-//! A [`Manifest`] is taken before and after each operation that may write; their difference is the
-//! operation's changes. Contents go into a [`ContentPack`] that all sessions of a project share; a [`Journal`] in
-//! the session's directory lists the changes of each operation. Changes between two operations belong to
-//! none, and are never undone.
+//! A [`Manifest`] is taken before and after each operation that may write; their difference is the operation's changes.
+//! Contents go into a [`ContentPack`] that all sessions of a project share; a [`Journal`] in the session's directory
+//! lists the changes of each operation.
 
 mod file_history;
 mod git_state;
@@ -47,26 +46,23 @@ pub use restore::{
 
 pub(super) use blake3::Hash;
 
-/// The last manifest of the project.
 const MANIFEST_FILE: &str = "manifest.json";
 /// Prefix of a file in the directory of a session whose command is running, followed by the turn: the
 /// manifest from before the command.
 const OPEN_OPERATION_PREFIX: &str = "open-operation-";
-/// Version of the format of manifests in files.
 const VERSION: u32 = 2;
 
 /// Limits of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckpointLimits {
-    /// Limit: files in a project; with more, there are no checkpoints of commands.
+    /// Files in a project; a larger project has no checkpoints of commands.
     pub max_files: usize,
-    /// Limit: size of a file; larger files are not covered.
+    /// Size of a file in bytes; larger files are not covered.
     pub max_file_bytes: u64,
-    /// Limit: all contents of a project together.
+    /// Size of all contents of a project in bytes.
     pub max_bytes: u64,
-    /// Age at which a content may be removed.
     pub expire_after: Duration,
-    /// Whether a path, relative to the project, is build output: an ignored file that is not covered.
+    /// True for build output: an ignored path, relative to the project, that is not covered.
     pub is_build_output: fn(&Path) -> bool,
 }
 
@@ -82,19 +78,15 @@ impl Default for CheckpointLimits {
     }
 }
 
-/// Reads blobs of git's object database: their ids in hexadecimal, and the contents of those that exist.
+/// Reads blobs of git's object database: from ids in hexadecimal to the existing contents.
 pub type ReadBlobs =
     Arc<dyn Fn(&Path, &[String]) -> std::io::Result<HashMap<String, Vec<u8>>> + Send + Sync>;
 
 /// Configuration of checkpoints.
 pub struct CheckpointSettings {
-    /// The store of the project.
     pub store: PathBuf,
-    /// The session's directory.
     pub session: PathBuf,
-    /// The limits.
     pub limits: CheckpointLimits,
-    /// Reads blobs from git.
     pub read_blobs: ReadBlobs,
 }
 
@@ -107,28 +99,25 @@ pub struct Checkpoints {
     store: OnceLock<Mutex<ContentPack>>,
     first: Mutex<FirstManifest>,
     state: Mutex<CheckpointState>,
-    /// What the session knows of the files, to notice changes from outside.
+    /// Expected states of the files, to detect changes from outside.
     known: Mutex<KnownFiles>,
 }
 
-/// The first manifest of the session.
 enum FirstManifest {
     NotBegun,
     Running(JoinHandle<()>),
     Done,
 }
 
-/// Inode and time of change of the content.
+/// Inode, and change time of the content.
 type FileVersion = (u64, i64);
 
 #[derive(Default)]
 struct CheckpointState {
     turn: u32,
-    /// The latest manifest of the project.
     last: Option<Arc<Manifest>>,
-    /// The manifest that was last written to disk, and the file, which other sessions write too.
+    /// The manifest last written to disk, and the version of the file, which other sessions write too.
     saved: Option<(Arc<Manifest>, FileVersion)>,
-    /// The project has too many files.
     is_too_large: bool,
 }
 
@@ -138,46 +127,44 @@ impl std::fmt::Debug for Checkpoints {
     }
 }
 
-/// What an operation may write.
+/// The files that an operation may write.
 #[derive(Clone, Debug)]
 pub enum OperationScope {
-    /// One file, anywhere: a file tool.
+    /// One file, anywhere: for a file tool.
     File(PathBuf),
-    /// Anything in the project: a command.
+    /// Anything in the project: for a command.
     Project,
 }
 
-/// An operation that has begun.
+/// An operation between [`Checkpoints::begin_operation`] and [`Checkpoints::finish_operation`].
 pub struct OpenOperation {
     what: String,
     call: String,
     scope: OperationScope,
     turn: u32,
-    /// Since 1970.
+    /// Start time since 1970.
     time: Duration,
-    /// `None`: the project has too many files.
+    /// The manifest before the operation; `None` if the project has too many files.
     before: Option<Arc<Manifest>>,
-    /// The size of the journal before it.
+    /// The size of the journal in bytes before the operation.
     journal_bytes: u64,
     /// The manifest on disk, for the next process if this one is killed.
     open_file: Option<PathBuf>,
     overlap: overlap::OperationLock,
 }
 
-/// The name of an operation of hooks or checks.
 pub const USER_PROGRAMS: &str = "user programs";
 
-/// The changes of an operation: displayed paths, sorted.
+/// The changes of an operation: sorted paths for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedFiles {
-    /// Created, changed or removed.
     pub files: Vec<String>,
-    /// The same of ignored files.
+    /// Ignored files.
     pub ignored: Vec<String>,
 }
 
 impl ChangedFiles {
-    /// Adds what a further operation changed.
+    /// Adds the changes of another operation.
     pub fn merge(&mut self, more: Self) {
         for (all, more) in [(&mut self.files, more.files), (&mut self.ignored, more.ignored)] {
             for path in more {
@@ -190,7 +177,6 @@ impl ChangedFiles {
 }
 
 impl Checkpoints {
-    /// Reads nothing yet.
     pub(super) fn new(root: &Path, closed: Vec<PathBuf>, settings: CheckpointSettings) -> Self {
         Self {
             scanner: ManifestScanner::new(root, closed, settings.limits),
@@ -204,7 +190,7 @@ impl Checkpoints {
         }
     }
 
-    /// Takes the first manifest of the session, in the background.
+    /// Takes the first manifest of the session in the background.
     pub fn spawn_first_manifest(self: &Arc<Self>) {
         let mut first = lock(&self.first);
         if matches!(*first, FirstManifest::NotBegun) {
@@ -221,7 +207,7 @@ impl Checkpoints {
         lock(&self.state).turn = turn;
     }
 
-    /// Why some changes of commands cannot be undone, if so; waits for the first manifest.
+    /// Why some changes of commands cannot be undone; `None` if all can. Waits for the first manifest.
     pub fn coverage_gap(&self) -> Option<String> {
         self.wait_for_first_manifest();
         let last = lock(&self.state).last.clone();
@@ -275,7 +261,7 @@ impl Checkpoints {
         OpenOperation { what, call, scope, turn, time, before, journal_bytes, open_file, overlap }
     }
 
-    /// Records the state after it, and the difference. `is_background`: the user may have changed files
+    /// Records the state after an operation, and the changes. `is_background`: the user may have changed files
     /// meanwhile. Blocks.
     pub fn finish_operation(
         &self,
@@ -303,7 +289,7 @@ impl Checkpoints {
         if let Some(open) = open_file {
             _ = std::fs::remove_file(open);
         }
-        // A file tool's own file has no other author between the two looks.
+        // No other author changes a file tool's own file between the two reads.
         let has_overlap = overlap.end() || is_background;
         let is_shared = matches!(scope, OperationScope::Project) && has_overlap;
         let Some(before) = before else { return Ok(ChangedFiles::default()) };
@@ -328,7 +314,7 @@ impl Checkpoints {
         Ok(named)
     }
 
-    /// Records the changes of a command whose process was killed. To be called before any other operation of
+    /// Records the changes of a command whose process was killed. Must be called before any other operation of
     /// the session.
     pub fn recover_killed_operations(&self) {
         for entry in std::fs::read_dir(&self.settings.session).into_iter().flatten().flatten() {
@@ -363,7 +349,6 @@ impl Checkpoints {
         }
     }
 
-    /// The changes of an operation that began at this time.
     fn operation_changes(
         &self,
         before: &Manifest,
@@ -390,7 +375,7 @@ impl Checkpoints {
         (changes, git)
     }
 
-    /// The file at a path existed before this time, has no other name, and has none of these inodes.
+    /// True if the file existed before this time, has no other name, and has none of these inodes.
     fn is_moved_here(
         &self,
         path: &PathName,
@@ -405,14 +390,13 @@ impl Checkpoints {
         let Ok(data) = std::fs::symlink_metadata(self.scanner.root().join(path.as_path())) else {
             return false;
         };
-        // (Some file systems do not know when a file was created.)
+        // Some file systems do not record when a file was created.
         let created = data.created().ok();
         let created = created.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
         data.nlink() == 1 && created.is_some_and(|created| created + TICK < since)
     }
 
-    /// The state of a path that is expected to have one of these states; also of a file that is too large for
-    /// checkpoints of commands.
+    /// The path is expected to have one of these states. Includes a file that is too large for checkpoints of commands.
     fn current_entry(
         &self,
         name: &PathName,
@@ -425,7 +409,7 @@ impl Checkpoints {
             )
             | None => None,
         };
-        // Of a larger file the content is stored as well, so that a redo can restore it.
+        // The content of a larger file is stored as well: a redo can restore it.
         let is_large =
             |state: Option<&PathState>| matches!(state, Some(PathState::NotCovered { .. }));
         let large = expected.into_iter().any(is_large).then_some(MAX_CHANGED);
@@ -434,7 +418,6 @@ impl Checkpoints {
         self.scanner.read_entry(name.as_path(), self.pack(), max)
     }
 
-    /// Records an operation, without its id.
     fn record_operation(&self, operation: Operation) -> std::io::Result<()> {
         lock(&self.known).record_own_changes(&operation.changes);
         // Contents first, so that the journal refers only to contents that can be restored. If this fails, an
@@ -444,9 +427,8 @@ impl Checkpoints {
         written
     }
 
-    /// Waits for the first manifest, if it was begun.
     fn wait_for_first_manifest(&self) {
-        // (Whoever comes meanwhile waits for the lock.)
+        // Another caller waits for the lock meanwhile.
         let mut first = lock(&self.first);
         // The thread may hold the last reference to this.
         if let FirstManifest::Running(thread) = std::mem::replace(&mut *first, FirstManifest::Done)
@@ -456,7 +438,7 @@ impl Checkpoints {
         }
     }
 
-    /// Completes what runs in the background, at the end of the session: something else may hold a reference to
+    /// Completes the background work at the end of the session: another owner may hold a reference to
     /// this until the process exits.
     pub fn finish(&self) {
         self.wait_for_first_manifest();
@@ -469,7 +451,6 @@ impl Checkpoints {
         })
     }
 
-    /// The manifest of the project now.
     fn take_manifest(&self) -> Result<Arc<Manifest>, TooManyFiles> {
         let last = lock(&self.state).last.clone();
         let last = last.unwrap_or_else(|| {
@@ -500,7 +481,7 @@ impl Checkpoints {
         }
     }
 
-    /// The state of one path, and of the directories above it below the root.
+    /// Includes the directories above the path, below the root.
     fn manifest_of_path(&self, path: &Path) -> Manifest {
         let root = self.scanner.root();
         let above = path.ancestors().skip(1).take_while(|it| it.starts_with(root) && *it != root);
@@ -513,7 +494,7 @@ impl Checkpoints {
         Manifest { files, ..Manifest::default() }
     }
 
-    /// The same; frees space for the content if necessary.
+    /// Like [`Self::manifest_of_path`]; frees space for the content if necessary.
     fn manifest_of_file(&self, path: &Path) -> Manifest {
         lock(self.pack()).forget_removed();
         let manifest = self.manifest_of_path(path);
@@ -533,7 +514,6 @@ impl Checkpoints {
         (version == VERSION && root == self.scanner.root()).then_some(manifest)
     }
 
-    /// See [`Workspace::has_uncovered`].
     fn has_uncovered(
         &self,
         path: &Path,
@@ -543,7 +523,7 @@ impl Checkpoints {
         self.wait_for_first_manifest();
         let root = self.scanner.root();
         let last = lock(&self.state).last.clone();
-        // A path that is covered as it is now does not need another manifest.
+        // A covered path does not need another manifest.
         if last.is_some_and(|last| !last.has_uncovered(root, path, is_spare, is_selected)) {
             return false;
         }
@@ -551,14 +531,13 @@ impl Checkpoints {
             .map_or(true, |now| now.has_uncovered(root, path, is_spare, is_selected))
     }
 
-    /// See [`Workspace::has_unsaved`].
     fn has_unsaved(&self, paths: &[PathBuf], is_tracked: bool) -> bool {
         self.wait_for_first_manifest();
-        // (Where there are no manifests, commands that discard changes ask anyway.)
+        // Without manifests, commands that discard changes ask anyway.
         self.take_manifest().is_ok_and(|now| self.scanner.has_unsaved(&now, paths, is_tracked))
     }
 
-    /// Writes the latest manifest for the next session. `false`: the file does not contain it.
+    /// Writes the latest manifest for the next session. False if the file does not contain it.
     fn save_manifest(&self) -> bool {
         let file = self.settings.store.join(MANIFEST_FILE);
         let mut state = lock(&self.state);
@@ -579,14 +558,13 @@ impl Checkpoints {
             new.persist(&file).map_err(std::io::Error::other)?;
             Ok::<_, std::io::Error>(id)
         };
-        // Without it the next session reads more files.
+        // After a failure the next session reads more files.
         let id = write().ok().flatten();
         state.saved = id.map(|id| (last, id));
         id.is_some()
     }
 }
 
-/// Leaves out what these operations changed meanwhile.
 fn remove_changes_of_others(changes: &mut Vec<PathChange>, others: &[Operation]) {
     let others = others.iter().flat_map(|operation| &operation.changes);
     let left: HashMap<&PathName, &PathChange> =
@@ -610,7 +588,7 @@ impl Drop for Checkpoints {
 }
 
 impl OpenOperation {
-    /// The turn to which it belongs.
+    /// The turn of the operation.
     pub fn turn(&self) -> u32 {
         self.turn
     }
@@ -633,9 +611,10 @@ impl PathChange {
 }
 
 impl Workspace {
-    /// Whether something at or below a path is not covered by checkpoints: ignored beyond the limits, too large, or in a
-    /// nested repository. Paths for which `is_spare` is true are skipped, and those that are not selected: `is_selected`
-    /// gets the path, and whether it is a directory; what is in a selected directory is selected too. The root never is.
+    /// Whether something at or below a path is not covered by checkpoints: ignored beyond the limits, too large, or in
+    /// a nested repository. Skips paths for which `is_spare` is true, and those that are not selected: `is_selected`
+    /// gets the path, and whether it is a directory. A selected directory includes its contents; the root is never
+    /// selected.
     pub fn has_uncovered(
         &self,
         path: &Path,
@@ -648,28 +627,28 @@ impl Workspace {
         }
     }
 
-    /// Whether a file at or below one of these paths is neither covered by checkpoints nor ignored, and git does not have its content:
-    /// it is not tracked, or else it was changed.
+    /// Whether git lacks the content of a file at or below one of these paths, and the file is neither covered by
+    /// checkpoints nor ignored. With `is_tracked` such a file is tracked and changed, else
+    /// untracked.
     pub fn has_unsaved(&self, paths: &[PathBuf], is_tracked: bool) -> bool {
         self.checkpoints().is_some_and(|checkpoints| checkpoints.has_unsaved(paths, is_tracked))
     }
 
-    /// The number of paths that a checkpoint of the project covers; `None`: more than the limit.
+    /// The number of paths that a checkpoint of the project covers; `None` above the limit.
     pub fn count_covered(&self, limits: CheckpointLimits) -> Option<usize> {
         ManifestScanner::new(self.root(), self.closed_paths(), limits).count_paths().ok()
     }
 }
 
-/// Copies the operations of a session up to a turn to a fork of it, and what a replay needs besides.
+/// Copies the operations of a session up to a turn to a fork of it, with the files for a replay.
 pub fn copy_journal(from: &Path, to: &Path, up_to: Option<u32>) -> std::io::Result<()> {
     let journal = Journal::new(to);
     let operations = Journal::new(from).read();
-    let wanted = operations.iter().filter(|it| up_to.is_none_or(|up_to| it.turn <= up_to));
-    wanted.into_iter().try_for_each(|operation| journal.append(operation))?;
+    let copied = operations.iter().filter(|it| up_to.is_none_or(|up_to| it.turn <= up_to));
+    copied.into_iter().try_for_each(|operation| journal.append(operation))?;
     file_history::copy_replay_files(from, to)
 }
 
-/// A name for display.
 fn display_name(name: &PathName) -> String {
     super::path::escape(name.as_path())
 }

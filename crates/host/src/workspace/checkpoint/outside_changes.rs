@@ -1,7 +1,6 @@
-//! Changes from outside: what differs at the beginning of an operation from what the session left.
+//! Changes from outside: differences between the state that the session left and the state at the next operation.
 //!
-//! They belong to no operation and are never undone. They are recorded so that a replay of the session can make
-//! them again.
+//! They belong to no operation and are never undone. A replay of the session makes the recorded changes again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
@@ -14,46 +13,41 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{Manifest, PathChange, PathName, PathState, lock, stat};
 use super::{Checkpoints, disk};
 
-/// A file in the session's directory, one line of JSON for each [`OutsideBatch`].
+/// A file in the session's directory with one line of JSON for each [`OutsideBatch`].
 pub(super) const FILE: &str = "outside.jsonl";
 
 const NS_PER_MS: i64 = 1_000_000;
 
-/// Changes that were noticed together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct OutsideBatch {
-    /// The last operation before they were noticed; 0: none.
+    /// The last operation before the detection; 0 if there is none.
     pub(super) after: u32,
-    /// When they were noticed, in milliseconds since 1970.
+    /// Time of the detection in milliseconds since 1970.
     pub(super) noticed_ms: i64,
     pub(super) changes: Vec<DetectedChange>,
 }
 
-/// A change, and when it was made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct DetectedChange {
     #[serde(flatten)]
     pub(super) change: PathChange,
-    /// A part of the state of git.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_git: bool,
-    /// Milliseconds since 1970, according to the file system.
+    /// Time of the change in milliseconds since 1970, from the file system.
     pub(super) at_ms: i64,
-    /// The modification time of the new content, in the same unit.
+    /// Modification time of the new content in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mtime_ms: Option<i64>,
 }
 
-/// What a session knows of the project's files.
 #[derive(Debug, Default)]
 pub(super) struct KnownFiles {
-    /// The last manifest that was compared; `None`: none was taken yet.
+    /// The last compared manifest with its time; `None` before the first.
     manifest: Option<(Arc<Manifest>, Duration)>,
-    /// States since then, by operations and by changes that were noticed.
+    /// States since that manifest, by operations and by detected changes.
     own_states: BTreeMap<PathName, Option<PathState>>,
-    /// Modification time in milliseconds and size of these, as they were last seen.
+    /// Modification time in milliseconds and size in bytes, at the last read.
     seen_stamps: HashMap<PathName, (i64, u64)>,
-    /// Running operations that may change anything.
     n_running: usize,
 }
 
@@ -62,7 +56,6 @@ impl KnownFiles {
         self.manifest.get_or_insert_with(|| (first.clone(), now()));
     }
 
-    /// An operation made these changes.
     pub(super) fn record_own_changes(&mut self, changes: &[PathChange]) {
         self.own_states
             .extend(changes.iter().map(|change| (change.path.clone(), change.after.clone())));
@@ -79,7 +72,7 @@ impl KnownFiles {
         self.seen_stamps.clear();
     }
 
-    /// The file was last seen with this time and size, or nothing is known of it.
+    /// Also true for a file without recorded time and size.
     fn is_unchanged(&self, path: &PathName, mtime_ms: i64, size: u64) -> bool {
         if self.own_states.contains_key(path) {
             return self.seen_stamps.get(path) == Some(&(mtime_ms, size));
@@ -90,7 +83,7 @@ impl KnownFiles {
         })
     }
 
-    /// The change of a path to this state; `None`: it has the expected state, or nothing is known of it.
+    /// `None` if the path has the expected state or no recorded state.
     fn change_to(&self, path: &PathName, after: Option<PathState>) -> Option<PathChange> {
         let before = match (self.own_states.get(path), &self.manifest) {
             (Some(own), _) => own.clone(),
@@ -108,7 +101,6 @@ impl KnownFiles {
 }
 
 impl Checkpoints {
-    /// Before an operation on the whole project, which begins.
     pub(super) fn detect_outside_changes(&self, before: &Arc<Manifest>) {
         let mut known = lock(&self.known);
         let is_alone = known.n_running == 0;
@@ -116,7 +108,7 @@ impl Checkpoints {
         known.set_compared_manifest(before);
         known.n_running += 1;
         drop(known);
-        // What changes while a background command runs may be the command's.
+        // A background command may have made changes while it runs.
         let Some((last, since)) = last.filter(|_| is_alone) else { return };
         let (mut changes, git) = self.operation_changes(&last, before, since);
         changes.retain(|change| !own.contains_key(&change.path));
@@ -139,14 +131,14 @@ impl Checkpoints {
         self.record_outside_changes(changes, git);
     }
 
-    /// A call read a file of the project with this modification time and size, which are not the known ones: it may
-    /// have been changed from outside, or be ignored.
+    /// Whether a file of the project that a call read differs from the recorded modification time and size: the file
+    /// may have been changed from outside, or be ignored.
     pub fn is_unexpected(&self, path: &Path, mtime_ms: i64, size: u64) -> bool {
         path.starts_with(self.scanner.root())
             && !lock(&self.known).is_unchanged(&self.name_of(path), mtime_ms, size)
     }
 
-    /// Looks at such a file. Blocks.
+    /// Records the change of a file for which [`Self::is_unexpected`] is true. Blocks.
     pub fn inspect_read_file(&self, path: &Path, mtime_ms: i64, size: u64) {
         self.detect_outside_changes_of(path, &self.manifest_of_path(path));
         lock(&self.known).seen_stamps.insert(self.name_of(path), (mtime_ms, size));
@@ -157,7 +149,6 @@ impl Checkpoints {
         PathName::new(path.as_os_str().as_encoded_bytes())
     }
 
-    /// Before an operation on one file.
     pub(super) fn detect_outside_changes_of(&self, path: &Path, before: &Manifest) {
         let path = self.name_of(path);
         let found = before.files.iter().map(|entry| (&entry.path, Some(entry.state.clone())));
@@ -192,15 +183,14 @@ impl Checkpoints {
         let write = || {
             let line = serde_json::to_string(&outside)?;
             let mut file = disk::open_for_append(&self.settings.session.join(FILE), true)?;
-            // (The previous line may be incomplete.)
+            // The previous line may be incomplete.
             file.write_all(format!("\n{line}\n").as_bytes())
         };
-        // Without it a replay reports differences.
+        // After a failed write, a replay reports differences.
         _ = write();
     }
 
-    /// When a path was changed or removed, as far as the file system knows, and the modification time of its
-    /// content.
+    /// The time of the change or removal, from the file system, and the modification time of the new content.
     fn times_of(&self, change: &PathChange) -> (i64, Option<i64>) {
         let path = self.scanner.root().join(change.path.as_path());
         let now = stat(&path).ok();
@@ -211,7 +201,6 @@ impl Checkpoints {
     }
 }
 
-/// Since 1970.
 fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

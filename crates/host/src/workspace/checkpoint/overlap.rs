@@ -19,7 +19,7 @@ pub(super) struct OverlapDetector {
     path: PathBuf,
 }
 
-/// A running operation. Without a file, overlaps are not detected.
+/// Without a file, overlaps are not detected.
 pub(super) struct OperationLock(Option<(File, u64, bool)>);
 
 impl OverlapDetector {
@@ -27,7 +27,6 @@ impl OverlapDetector {
         Self { path: store.join(FILE) }
     }
 
-    /// The store is writable.
     pub(super) fn can_write(&self) -> bool {
         self.open().is_ok()
     }
@@ -42,7 +41,7 @@ impl OverlapDetector {
     pub(super) fn begin(&self) -> OperationLock {
         let begin = || {
             let mut file = self.open()?;
-            // In this order: of two that begin at the same time, each sees the lock or the byte of the other.
+            // In this order, each of two operations that begin at the same time sees the lock or the byte of the other.
             fcntl(&file, FcntlArg::F_OFD_SETLK(&lock(libc::F_RDLCK)))?;
             file.write_all(b".")?;
             let length = file.stream_position()?;
@@ -54,7 +53,7 @@ impl OverlapDetector {
 }
 
 impl OperationLock {
-    /// Another operation ran at the same time.
+    /// True if another operation ran at the same time.
     pub(super) fn end(self) -> bool {
         let Some((file, length, is_shared)) = self.0 else { return false };
         is_shared || file.metadata().is_ok_and(|data| data.len() != length)

@@ -1,9 +1,8 @@
 //! The content store: file contents by BLAKE3 hash, in append-only segments.
 //!
-//! A segment is written by one process only, so no lock is needed. It consists of two files: the concatenated
-//! contents, and an index with one record per content: length (8 bytes, little endian), hash (32 bytes), and
-//! the id of a git blob with that content (20 bytes, else zeros), which is then not in the first file. The
-//! contents are written first.
+//! Only one process writes a segment, so no lock is needed. A segment has two files: the concatenated contents,
+//! which are written first, and an index with one record per content: length (8 bytes, little endian), hash
+//! (32 bytes), and the id of a git blob with that content (20 bytes, else zeros), which is then not in the first file.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
@@ -18,48 +17,38 @@ use agent_protocol::disk;
 
 /// Segments are named `segment-<time in ms>-<process>-<number>`, so their names sort by age.
 const PREFIX: &str = "segment-";
-/// Extension of an index file.
 const INDEX: &str = "index";
-/// Size of a record.
 const RECORD: usize = 8 + 32 + 20;
-/// Size at which a segment is closed.
+/// Size in bytes at which a segment is closed.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// A segment that was written this recently may belong to a running session.
 const IN_USE: Duration = Duration::from_hours(1);
-/// Size of the write buffer.
 const BUFFER: usize = 1024 * 1024;
 
-/// The id of a blob in git's object database.
+/// SHA-1 id of a blob in git's object database.
 pub(super) type BlobId = [u8; 20];
 
-/// Location of a content.
 #[derive(Clone, Debug)]
 enum ContentLocation {
-    /// In a segment, at this offset.
     Segment { segment: Arc<Path>, offset: u64, length: u64 },
-    /// In git's object database.
     Git(BlobId),
 }
 
-/// The result of reading a content.
 pub(super) enum StoredContent {
     Bytes(Vec<u8>),
     GitBlob(BlobId),
 }
 
-/// The contents of one project.
 #[derive(Debug)]
 pub(super) struct ContentPack {
     directory: PathBuf,
     limits: CheckpointLimits,
     index: HashMap<Hash, (ContentLocation, Arc<Path>)>,
-    /// Size of each segment in bytes.
     sizes: BTreeMap<Arc<Path>, u64>,
-    /// Segments that expire soon: contents that are still needed are stored again.
+    /// Segments that expire soon: their contents are stored again if a manifest needs them.
     aging: HashSet<Arc<Path>>,
     writer: Option<SegmentWriter>,
     number: u32,
-    /// Number of contents that could not be written, and the last error.
     losses: (u32, String),
 }
 
@@ -68,18 +57,15 @@ struct SegmentWriter {
     path: Arc<Path>,
     contents: File,
     index: File,
-    /// Contents that are not written yet.
     buffer: Vec<u8>,
-    /// Records that are not written yet.
     records: Vec<u8>,
-    /// Bytes of the contents file that are covered by written records.
+    /// Bytes of the contents file with written records.
     written: u64,
-    /// Bytes in the index.
     records_written: u64,
 }
 
 impl ContentPack {
-    /// Opens the store. Damaged and foreign files are skipped; expired ones are removed.
+    /// Skips damaged and foreign files; removes expired ones.
     pub(super) fn open(directory: &Path, limits: CheckpointLimits) -> Self {
         let mut pack = Self {
             directory: directory.to_owned(),
@@ -143,12 +129,12 @@ impl ContentPack {
         self.index.contains_key(hash)
     }
 
-    /// It is stored, and not about to expire.
+    /// False for a content that is about to expire.
     pub(super) fn has_fresh(&self, hash: &Hash) -> bool {
         self.index.get(hash).is_some_and(|(_, segment)| !self.aging.contains(segment))
     }
 
-    /// The size of a content that is in a segment.
+    /// Only for a content in a segment; in bytes.
     pub(super) fn size(&self, hash: &Hash) -> Option<u64> {
         match self.index.get(hash)?.0 {
             ContentLocation::Segment { length, .. } => Some(length),
@@ -156,7 +142,6 @@ impl ContentPack {
         }
     }
 
-    /// Drops segments that another process or the user removed.
     pub(super) fn forget_removed(&mut self) {
         let removed: HashSet<Arc<Path>> =
             self.sizes.keys().filter(|segment| !segment.exists()).cloned().collect();
@@ -168,7 +153,7 @@ impl ContentPack {
         self.index.retain(|_, (_, segment)| !removed.contains(segment));
     }
 
-    /// Stores a content. `false`: there is no space.
+    /// Returns `false` without space.
     pub(super) fn add(&mut self, hash: Hash, bytes: &[u8]) -> io::Result<bool> {
         if self.has_fresh(&hash) {
             return Ok(true);
@@ -189,7 +174,6 @@ impl ContentPack {
         Ok(true)
     }
 
-    /// Records that git has a content.
     pub(super) fn add_git(&mut self, hash: Hash, id: BlobId) -> io::Result<()> {
         if !self.has_fresh(&hash) {
             let (segment, _) = self.append(hash, id, &[])?;
@@ -198,7 +182,6 @@ impl ContentPack {
         Ok(())
     }
 
-    /// The content with this hash; verified if it comes from a segment.
     pub(super) fn get(&mut self, hash: &Hash) -> io::Result<StoredContent> {
         self.flush()?;
         let Some((location, _)) = self.index.get(hash) else {
@@ -218,8 +201,8 @@ impl ContentPack {
         }
     }
 
-    /// Frees space by removing old segments, first those without needed contents. Needed contents of the
-    /// others have to be stored again.
+    /// Removes old segments, first those without needed contents. Needed contents of other removed segments have to be
+    /// stored again.
     pub(super) fn make_room(&mut self, needed: &HashSet<Hash>) {
         let used: HashSet<&Arc<Path>> =
             needed.iter().filter_map(|hash| Some(&self.index.get(hash)?.1)).collect();
@@ -229,7 +212,7 @@ impl ContentPack {
         removable.sort_by_key(|path| used.contains(path));
         removable.reverse();
         let mut total: u64 = self.sizes.values().sum();
-        // Until a third is free, or nothing more can be removed.
+        // The loop ends when a third is free, or nothing more can be removed.
         while total > self.limits.max_bytes / 3 * 2 {
             let Some(oldest) = removable.pop() else { return };
             if remove_segment(&oldest).is_ok() {
@@ -239,7 +222,7 @@ impl ContentPack {
         }
     }
 
-    /// Writes the buffers. A segment that was removed meanwhile is dropped with its contents.
+    /// Drops a segment that was removed meanwhile, with its contents.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let written = writer.flush().and_then(|()| match writer.contents.metadata()?.nlink() {
@@ -326,7 +309,7 @@ impl SegmentWriter {
 
 impl Drop for ContentPack {
     fn drop(&mut self) {
-        // The next session stores again what is lost here.
+        // The next session stores lost contents again.
         _ = self.flush();
     }
 }
@@ -344,7 +327,6 @@ fn remove_segment(segment: &Path) -> io::Result<()> {
     fs::remove_file(segment)
 }
 
-/// Time since a file was last written.
 fn age(path: &Path) -> Option<Duration> {
     fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
 }

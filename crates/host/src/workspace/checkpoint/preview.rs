@@ -1,4 +1,4 @@
-//! What an undo would do, without doing it.
+//! A preview of an undo.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,7 +12,7 @@ use super::restore::{
 use crate::workspace::Workspace;
 
 impl Workspace {
-    /// What [`Workspace::undo`] would do now with the files.
+    /// The results of [`Workspace::undo`] for the files at this time, without the undo.
     pub fn undo_preview(
         &self,
         what: UndoTarget,
@@ -31,7 +31,7 @@ impl Workspace {
             return Err(UndoError::Shared { turn: first.turn, paths });
         }
         let mut done: BTreeMap<&PathName, UndoOutcome> = BTreeMap::new();
-        // What is in a directory comes before it.
+        // The entries of a directory come before it.
         for (name, step) in plan.steps.iter().rev() {
             let now =
                 checkpoints.current_entry(name, [step.target.as_ref(), step.expected.as_ref()]);
@@ -51,7 +51,7 @@ impl Workspace {
         Ok(UndoReport { turns, files: files.collect(), git_skipped: None })
     }
 
-    /// The directory has an entry that would not be removed.
+    /// True if the directory has an entry that would not be removed.
     fn keeps_entries(&self, done: &BTreeMap<&PathName, UndoOutcome>, directory: &PathName) -> bool {
         let path = self.root().join(directory.as_path());
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();

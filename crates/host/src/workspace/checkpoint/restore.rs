@@ -22,9 +22,7 @@ use crate::workspace::snapshot::{FileStat, Snapshot};
 use crate::workspace::{ProjectPath, Workspace};
 use agent_protocol::disk;
 
-/// The name of an undo in the journal.
 pub(super) const UNDO: &str = "undo";
-/// What to do about a path that was left as it is.
 const WITH_FORCE: &str = "; undo with force to restore it anyway";
 /// Permissions that the owner of a directory needs to change it.
 const OWNER: u32 = 0o700;
@@ -34,11 +32,9 @@ const OWNER: u32 = 0o700;
 pub enum UndoTarget {
     /// The operations of the latest turn that changed anything.
     Latest,
-    /// The operations of this turn.
     Turn(u32),
     /// The operations of this turn and of all later ones.
     FromTurn(u32),
-    /// The latest undo.
     Redo,
 }
 
@@ -47,24 +43,21 @@ pub enum UndoTarget {
 pub struct UndoOptions {
     /// The user confirmed to undo changes that may belong to another session.
     pub confirmed: bool,
-    /// The same, and also changes made since.
+    /// Like `confirmed`, and also undo paths that changed since.
     pub force: bool,
-    /// Also HEAD, the index and refs (the index alone is always restored).
+    /// Also restore HEAD, the index and refs. The index alone is always restored.
     pub git: bool,
 }
 
 /// The result for one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UndoOutcome {
-    /// Restored to its previous state.
     Restored,
-    /// It was created by the operations, and was removed.
     Removed,
-    /// It was in its previous state already.
     Unchanged,
-    /// It was left as it is, for this reason.
     Refused(String),
-    /// The same, and that is no failure: it is ignored, or only hooks or checks wrote it, and it changed since (a log).
+    /// Like `Refused`, but no failure: the path changed since (a log), and is ignored or
+    /// written only by hooks or checks.
     Skipped(String),
 }
 
@@ -82,25 +75,22 @@ impl fmt::Display for UndoOutcome {
 /// The result of an undo.
 #[derive(Clone, Debug, Default)]
 pub struct UndoReport {
-    /// The first and the last turn whose operations were undone.
     pub turns: (u32, u32),
-    /// Each path with its result.
     pub files: Vec<(String, UndoOutcome)>,
-    /// HEAD, the index or refs were changed too, and are left as they are.
+    /// Why changes of HEAD, the index or refs stay in place.
     pub git_skipped: Option<GitSkipReason>,
 }
 
-/// Why an undo leaves the state of git as it is.
+/// Why an undo does not restore the state of git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GitSkipReason {
-    /// It was not requested.
     NotRequested,
     /// A file could not be restored, and git may have its only copy: in a stash, or in a commit.
     MayHaveFile,
 }
 
 impl UndoReport {
-    /// Everything is in its previous state, but for [`UndoOutcome::Skipped`].
+    /// Whether every path is in its previous state, except for [`UndoOutcome::Skipped`].
     pub fn is_complete(&self) -> bool {
         !self.files.iter().any(|(_, how)| matches!(how, UndoOutcome::Refused(_)))
     }
@@ -109,7 +99,6 @@ impl UndoReport {
 /// Why nothing was undone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UndoError {
-    /// There is no such operation.
     #[error("nothing to undo")]
     Nothing,
     /// Another session or a background command worked at the same time: the user has to confirm.
@@ -118,19 +107,13 @@ pub enum UndoError {
          changes; --force undoes them anyway: {}",
         .paths.join(", ")
     )]
-    Shared {
-        /// The first of the turns.
-        turn: u32,
-        /// What the undo would change.
-        paths: Vec<String>,
-    },
-    /// Writing the journal failed.
+    Shared { turn: u32, paths: Vec<String> },
     #[error("the checkpoints could not be used: {0}")]
     Failed(String),
 }
 
-/// Whether the session in this directory has operations to undo. A command of a process that was killed may
-/// have changed something.
+/// Whether the session in this directory has operations to undo. A command of a killed process may have made
+/// changes.
 pub fn can_undo(session: &Path, what: UndoTarget) -> bool {
     let is_open = || {
         let files = std::fs::read_dir(session).into_iter().flatten().flatten();
@@ -143,14 +126,14 @@ pub fn can_undo(session: &Path, what: UndoTarget) -> bool {
 }
 
 impl Workspace {
-    /// The first turn with operations that an undo would undo.
+    /// The first turn of the operations that an undo would undo.
     pub fn turn_to_undo(&self, what: UndoTarget) -> Option<u32> {
         let checkpoints = self.checkpoints()?;
         let operations = checkpoints.journal.read();
         checkpoints.selected_operations(&operations, what, false).first().map(|first| first.turn)
     }
 
-    /// Undoes operations. A path that changed since is skipped, unless `force` is set.
+    /// Undoes operations. Skips a path that changed since, unless `force` is set.
     pub fn undo(&self, what: UndoTarget, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let UndoOptions { confirmed, force, git } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
@@ -183,7 +166,7 @@ impl Workspace {
             };
             matches!(step.target, Some(PathState::NotCovered { .. })) && done.iter().any(is_refused)
         };
-        // What could not be restored may be in a stash or a commit.
+        // A file that could not be restored may be in a stash or a commit.
         let keeps_git = !force && files.steps.iter().any(lacks_content);
         report.files.append(&mut done);
         let leaves_git = match (restores_git, keeps_git) {
@@ -202,7 +185,7 @@ impl Workspace {
         }
         report.files.append(&mut done);
         for (_, how) in &mut report.files {
-            // (An undo with force would undo something else.)
+            // An undo with force would undo something else.
             if let (UndoTarget::Redo, UndoOutcome::Refused(why)) = (what, how) {
                 *why = why.replace(WITH_FORCE, "");
             }
@@ -234,7 +217,7 @@ impl Workspace {
         Ok(report)
     }
 
-    /// Executes a plan; returns the actual changes, and the result for each path.
+    /// Returns the actual changes, and the result for each path.
     fn execute_plan(
         &self,
         checkpoints: &Checkpoints,
@@ -242,12 +225,12 @@ impl Workspace {
         force: bool,
     ) -> (Vec<PathChange>, Vec<(String, UndoOutcome)>) {
         let root = checkpoints.scanner.root();
-        let look = |(name, step): (&PathName, &UndoStep)| {
+        let current = |(name, step): (&PathName, &UndoStep)| {
             checkpoints.current_entry(name, [step.target.as_ref(), step.expected.as_ref()])
         };
         // The checkpoint before the undo stores the current contents.
         let before: BTreeMap<PathName, Option<std::sync::Arc<ManifestEntry>>> =
-            plan.steps.iter().map(|(name, step)| (name.clone(), look((name, step)))).collect();
+            plan.steps.iter().map(|(name, step)| (name.clone(), current((name, step)))).collect();
         if let Err(error) = lock(checkpoints.pack()).flush() {
             let refused = |name| (display_name(name), io_refusal(&error));
             return (Vec::new(), plan.steps.keys().map(refused).collect());
@@ -264,7 +247,7 @@ impl Workspace {
         }
         let contents =
             checkpoints.read_contents(todo.iter().filter_map(|(_, step)| step.target.as_ref()));
-        // Temporarily, so that entries of read-only directories can be changed.
+        // Temporary permissions, for changes of the entries of read-only directories.
         for (name, _) in &todo {
             if let Some(PathState::Directory { mode }) = before[*name].as_ref().map(|it| &it.state)
                 && mode & OWNER != OWNER
@@ -314,15 +297,15 @@ impl Workspace {
             if let (Some(PathState::Directory { mode }), _)
             | (None, Some(PathState::Directory { mode })) = (&step.target, now)
             {
-                // (One that could not be removed is unchanged.)
+                // A directory that could not be removed is unchanged.
                 _ = set_mode(&root.join(name.as_path()), *mode);
             }
         }
         let entries = |of: Vec<Option<std::sync::Arc<ManifestEntry>>>| {
             of.into_iter().flatten().collect::<Vec<_>>()
         };
-        let after: Vec<_> = plan.steps.iter().map(look).collect();
-        // Only what was really restored is reported as such.
+        let after: Vec<_> = plan.steps.iter().map(current).collect();
+        // Only paths that are really in the target state are reported as restored.
         for ((name, step), now) in plan.steps.iter().zip(&after) {
             let is_left = |how: &UndoOutcome| {
                 matches!(how, UndoOutcome::Refused(_) | UndoOutcome::Skipped(_))
@@ -342,7 +325,6 @@ impl Workspace {
         (changes_between(&before, &after), reported)
     }
 
-    /// Creates the target state at a path, replacing an existing file if there is one.
     fn restore_state(
         &self,
         path: &Path,
@@ -381,7 +363,7 @@ impl Workspace {
                     Some(Err(error)) => return Err(io::Error::other(error.to_string())),
                     None => return Err(io::Error::other("its content is not stored any more")),
                 };
-                // Like the file tools do: concurrent writes of another process are not lost.
+                // Like the file tools: concurrent writes of another process are not lost.
                 let is_writable = |now: &ManifestEntry| matches!(now.state, PathState::File { mode, .. } if mode & 0o600 == 0o600);
                 match self.path_without_symlinks(path).filter(|_| now.is_some_and(is_writable)) {
                     Some(inside) => self.exchange_content(&inside, bytes)?,
@@ -396,7 +378,7 @@ impl Workspace {
         }
     }
 
-    /// The path as the file tools use it, if no symlink is in it.
+    /// The path for the file tools; `None` if a symlink is in it.
     fn path_without_symlinks(&self, path: &Path) -> Option<ProjectPath> {
         self.resolve(path.to_str()?).ok().filter(|inside| inside.absolute() == path)
     }
@@ -412,7 +394,7 @@ impl Workspace {
 }
 
 impl Checkpoints {
-    /// It is the index of git, and lists what it did after the operations.
+    /// True for the index of git, if it lists the same files as after the operations.
     fn is_refreshed_index(
         &self,
         name: &PathName,
@@ -433,7 +415,6 @@ impl Checkpoints {
         of(expected).zip(of(hash)).is_some_and(|(one, other)| is_same_index(one, other))
     }
 
-    /// The contents of these states; those in git are read in one batch.
     pub(super) fn read_contents<'a>(
         &self,
         states: impl Iterator<Item = &'a PathState>,
@@ -472,7 +453,7 @@ impl Checkpoints {
     }
 }
 
-/// The result for a path as it is reported: directories only if refused.
+/// Directories are reported only if refused.
 pub(super) fn reported_outcome(
     name: &PathName,
     step: &UndoStep,
@@ -486,7 +467,7 @@ pub(super) fn reported_outcome(
     (is_refused || !is_plain_directory).then(|| (display_name(name), how))
 }
 
-/// Why a step is not executed, or that it is not needed.
+/// Why a step is not executed; [`UndoOutcome::Unchanged`] if it is not needed.
 pub(super) fn refuse_step(
     step: &UndoStep,
     now: Option<&ManifestEntry>,
@@ -529,7 +510,7 @@ pub(super) fn refuse_step(
     }))
 }
 
-/// The path has this state. If its content is not covered, the metadata are compared.
+/// Compares the metadata if the content is not covered.
 pub(super) fn has_state(state: Option<&PathState>, now: Option<&ManifestEntry>) -> bool {
     match (state, now) {
         (None, None) => true,
@@ -539,7 +520,7 @@ pub(super) fn has_state(state: Option<&PathState>, now: Option<&ManifestEntry>) 
     }
 }
 
-/// The path is unchanged since it was read. (Entries of a directory are not removed with it.)
+/// True if the path did not change since it was read. Entries of a directory are not removed with it.
 fn is_unchanged(path: &Path, seen: Option<&ManifestEntry>) -> bool {
     match (stat(path), seen) {
         // A path that did not exist: creating it replaces nothing.
@@ -563,7 +544,7 @@ fn io_refusal(error: &io::Error) -> UndoOutcome {
     UndoOutcome::Refused(error.to_string())
 }
 
-/// The result for a directory that contains what the plan does not remove. `done`: the results for what is in it.
+/// For a directory with entries that the plan does not remove. `done`: the results for the entries.
 pub(super) fn nonempty_directory_outcome(
     name: &PathName,
     step: &UndoStep,
@@ -581,7 +562,7 @@ pub(super) fn nonempty_directory_outcome(
     if step.minor.is_some() { UndoOutcome::Skipped(why) } else { UndoOutcome::Refused(why) }
 }
 
-/// The existing file is changed, not removed first.
+/// True if the existing file is changed, not removed first.
 fn is_changed_in_place(now: &PathState, target: Option<&PathState>) -> bool {
     matches!(
         (now, target),

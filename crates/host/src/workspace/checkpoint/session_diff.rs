@@ -11,12 +11,12 @@ use crate::workspace::{Diff, DiffSize, Workspace};
 use agent_protocol::disk;
 
 impl Workspace {
-    /// The remaining changes of the session as unified diffs; empty if there are none. Ignored files that
-    /// commands changed are counted. `None`: nothing is recorded.
+    /// The remaining changes of the session as unified diffs; empty if there are none. Counts ignored files that
+    /// commands changed. `None` if nothing is recorded.
     pub fn session_diff(&self) -> Option<String> {
         let checkpoints = self.checkpoints()?;
         let operations = checkpoints.journal.read();
-        // What was undone is not live, so the undo is no change either.
+        // Undone operations are not effective, so the undo is no change either.
         let own = effective_operations(&operations).into_iter().filter(|it| it.undoes.is_empty());
         let own: Vec<_> = own.collect();
         let plan = UndoPlan::of_files(&own);
@@ -87,7 +87,6 @@ impl Checkpoints {
     }
 }
 
-/// The previous text of a path; empty if it did not exist.
 fn text_before(
     state: Option<&PathState>,
     contents: &HashMap<Hash, io::Result<Vec<u8>>>,
@@ -100,7 +99,6 @@ fn text_before(
     }
 }
 
-/// The current text of a path.
 fn text_now(path: &std::path::Path, state: Option<&PathState>) -> Option<String> {
     match state {
         None | Some(PathState::Directory { .. }) => Some(String::new()),

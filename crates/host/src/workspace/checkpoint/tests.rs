@@ -333,7 +333,7 @@ fn killed_command_is_recorded_by_the_next_process() {
     let workspace = project.workspace(LIMITS);
     let begun = workspace.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project);
     project.write("a", "2");
-    // (The state that a killed process leaves.)
+    // A killed process leaves this state.
     std::mem::forget(begun);
     drop(workspace);
     let workspace = project.workspace(LIMITS);
@@ -432,7 +432,7 @@ fn small_ignored_directories_are_restored_and_large_ones_left() {
     project.write("data/app.db", "4");
     project.write("data/tmp/new", "5");
     fs::remove_file(project.path("node_modules/m")).unwrap();
-    // Now there is room for the others, which are not new.
+    // Now there is room for the other files, which are not new.
     for n in 0..600 {
         fs::remove_file(project.path(&format!("heap/{n}"))).unwrap();
     }
@@ -440,7 +440,7 @@ fn small_ignored_directories_are_restored_and_large_ones_left() {
     project.write("heap/new", "7");
     let changed = checkpoints.finish_operation(begun, false).unwrap();
     assert_eq!(changed.ignored, ["data/app.db", "data/old/x", "data/tmp/new"]);
-    // A program changes its state meanwhile, which makes no undo partial.
+    // A program changes its state meanwhile; this does not make the undo partial.
     project.write("data/tmp/new", "8");
     let report = workspace.undo(UndoTarget::Latest, UndoOptions::default()).unwrap();
     assert!(report.is_complete(), "{report:?}");
@@ -464,7 +464,7 @@ fn ignored_file_beside_one_that_changed_since_is_left() {
         project.write("data/large/db-wal", &"y".repeat(2000));
         project.write("a", "2");
     });
-    // Another process writes a log of the database, which belongs to what the operation left.
+    // Another process writes a log of the database, which belongs to the operation's result.
     std::thread::sleep(Duration::from_millis(20));
     project.write("data/app.db-wal", "3");
     let report = workspace.undo(UndoTarget::Latest, UndoOptions::default()).unwrap();
@@ -511,7 +511,7 @@ fn beyond_the_limit_an_undo_removes_no_ignored_file() {
     assert!(!is_uncovered(".env") && is_uncovered("data/7.csv"));
     let checkpoints = workspace.checkpoints().unwrap();
     let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
-    // Now there is room for the others.
+    // Now there is room for the other files.
     fs::remove_file(project.path("data/7.csv")).unwrap();
     project.write("data/8.csv", "2");
     project.write("a", "2");
@@ -611,7 +611,7 @@ fn undo_restores_a_large_file_changed_by_a_file_tool() {
     let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("large")));
     project.write("large", &"y".repeat(3000));
     assert_eq!(checkpoints.finish_operation(begun, false).unwrap().files, ["large"]);
-    // A command that does not change it does not affect this.
+    // A command that leaves the large file unchanged does not affect the result.
     operation(&workspace, || project.write("small", "1"));
     undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("large")).unwrap(), large);
@@ -743,7 +743,7 @@ fn simultaneously_started_sessions_detect_each_other() {
 fn killed_command_is_distinguished_from_another_sessions_save() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let (one, other) = (project.workspace(LIMITS), project.workspace(LIMITS));
-    // The other session knows the earlier state of the project, and saves it when it ends.
+    // The other session has the earlier state of the project, and saves it when it ends.
     drop(other.checkpoints().unwrap().take_manifest());
     operation(&one, || project.write("a", "2"));
     std::thread::sleep(Duration::from_millis(300));

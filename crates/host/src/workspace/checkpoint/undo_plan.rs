@@ -1,4 +1,4 @@
-//! What an undo restores: the operations that it undoes, and for each path the state after it.
+//! The plan of an undo: the operations that it undoes, and for each path the state after it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::manifest::{ManifestEntry, PathChange, PathName, PathStat, PathState};
 use super::restore::{UNDO, UndoTarget, has_state, refuse_step};
 use super::{Checkpoints, USER_PROGRAMS};
 
-/// For each path, the state after an undo, and the state that is expected now.
+/// For each path, the state after an undo, and the expected current state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct UndoPlan {
     pub(super) steps: BTreeMap<PathName, UndoStep>,
@@ -19,22 +19,19 @@ pub(super) struct UndoPlan {
 pub(super) struct UndoStep {
     pub(super) target: Option<PathState>,
     pub(super) expected: Option<PathState>,
-    /// Something else changed the path between two of the operations.
+    /// True if something else changed the path between two of the operations.
     pub(super) is_broken: bool,
-    /// Why the path may stay as it is if it changed since.
+    /// Why the path may stay unchanged if it changed since.
     pub(super) minor: Option<MinorReason>,
-    /// The file was moved here from a place that no checkpoint covers.
+    /// True if the file was moved here from a place that no checkpoint covers.
     pub(super) is_moved_here: bool,
-    /// When the latest of the operations ended, in milliseconds since 1970.
+    /// Time of the end of the latest operation in milliseconds since 1970.
     pub(super) ended_ms: i64,
 }
 
-/// What makes the changes of a path less important than others: all of them are such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MinorReason {
-    /// Hooks or checks made them.
     UserPrograms,
-    /// The path is ignored.
     Ignored,
 }
 
@@ -48,12 +45,11 @@ impl MinorReason {
 }
 
 impl UndoPlan {
-    /// The plan that undoes what these operations changed in files.
     pub(super) fn of_files(operations: &[&Operation]) -> Self {
         Self::of(operations, |operation| &operation.changes)
     }
 
-    /// The same for HEAD, the index and refs.
+    /// For changes of HEAD, the index and refs.
     pub(super) fn of_git(operations: &[&Operation]) -> Self {
         Self::of(operations, |operation| &operation.git)
     }
@@ -99,7 +95,6 @@ impl UndoPlan {
 }
 
 impl Checkpoints {
-    /// The operations that an undo would undo.
     pub(super) fn selected_operations<'a>(
         &self,
         operations: &'a [Operation],
@@ -107,7 +102,7 @@ impl Checkpoints {
         force: bool,
     ) -> Vec<&'a Operation> {
         let mut selected = select_operations(operations, what);
-        // Of a turn that was undone in part, as far as possible, the rest is undone by its number or with force.
+        // The rest of a partly undone turn can be undone by its number or with force.
         while what == UndoTarget::Latest && !force && self.is_undone_in_part(operations, &selected)
         {
             let earlier = operations_of_turn_before(operations, selected[0].turn);
@@ -119,7 +114,6 @@ impl Checkpoints {
         selected
     }
 
-    /// What they would restore in files.
     pub(super) fn plan_undo(&self, operations: &[Operation], selected: &[&Operation]) -> UndoPlan {
         self.with_changed_directories(
             operations,
@@ -127,7 +121,7 @@ impl Checkpoints {
         )
     }
 
-    /// These operations of a turn were undone in part, and no more of them can be undone.
+    /// True if the operations of a turn were undone in part, and no more of them can be undone.
     fn is_undone_in_part(&self, operations: &[Operation], selected: &[&Operation]) -> bool {
         let plan = self.plan_undo(operations, selected);
         selected.iter().any(|it| it.what == UNDO)
@@ -137,7 +131,7 @@ impl Checkpoints {
             })
     }
 
-    /// A file whose content is not stored, and which the operations moved: its content is at the new path.
+    /// For a file whose content is not stored, and which the operations moved: the content is at the new path.
     fn with_moved_files(&self, mut plan: UndoPlan) -> UndoPlan {
         let stat_of = |state: &Option<PathState>| match state {
             Some(PathState::NotCovered { stat, .. }) => Some(*stat),
@@ -153,7 +147,7 @@ impl Checkpoints {
                 continue;
             };
             let now = self.current_entry(name, [step.target.as_ref(), None]);
-            // Something else may be there by now.
+            // Another file may be there now.
             let is_it = |now: &Arc<ManifestEntry>| {
                 now.stat == *moved && matches!(now.state, PathState::File { .. })
             };
@@ -164,8 +158,8 @@ impl Checkpoints {
         plan
     }
 
-    /// Ignored files of one directory may belong together, as a database and its log do. If something else changed one of
-    /// them after an operation, or if one cannot be restored, those beside it are left as they are.
+    /// Ignored files of one directory may belong together, as a database and its log do. If something else changed one
+    /// of them after an operation, or if one cannot be restored, the others in the directory stay unchanged.
     fn with_changed_directories(&self, operations: &[Operation], mut plan: UndoPlan) -> UndoPlan {
         let is_ignored = |step: &UndoStep| step.minor == Some(MinorReason::Ignored);
         if !plan.steps.values().any(is_ignored) {
@@ -179,7 +173,7 @@ impl Checkpoints {
         let is_as_left = |entry: &ManifestEntry| {
             left.get(&entry.path).is_some_and(|it| has_state(it.as_ref(), Some(entry)))
         };
-        // When something in each directory was last changed, in milliseconds since 1970.
+        // The time of the last change in each directory, in milliseconds since 1970.
         let mut changed: HashMap<Option<PathBuf>, i64> = HashMap::new();
         for entry in now.ignored_files().filter(|entry| !is_as_left(entry)) {
             let latest = changed.entry(directory_of(&entry.path)).or_insert(i64::MIN);
@@ -208,7 +202,7 @@ pub(super) fn select_operations(operations: &[Operation], what: UndoTarget) -> V
         return live.into_iter().rev().find(|it| it.what == UNDO).into_iter().collect();
     }
     let own = live.into_iter().filter(|it| it.undoes.is_empty());
-    // (A background command ends after later turns.)
+    // A background command ends after later turns.
     let latest = || own.clone().map(|it| it.turn).max();
     let (first, last) = match what {
         UndoTarget::Turn(turn) => (turn, turn),
@@ -221,7 +215,6 @@ pub(super) fn select_operations(operations: &[Operation], what: UndoTarget) -> V
     own.filter(|it| (first..=last).contains(&it.turn)).collect()
 }
 
-/// The operations of the latest turn before this one.
 fn operations_of_turn_before(operations: &[Operation], turn: u32) -> Vec<&Operation> {
     let own = effective_operations(operations).into_iter();
     let own = own.filter(|it| it.undoes.is_empty() && it.turn < turn);

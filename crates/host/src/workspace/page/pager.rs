@@ -1,14 +1,10 @@
 //! Extracts the requested lines from a stream of UTF-8, with their numbers; long lines are shortened.
 
-/// Limit: characters of a line that are shown.
 const MAX_CHARACTERS: usize = 2000;
-/// Their maximum size in bytes.
 const MAX_BYTES: usize = MAX_CHARACTERS * 4 + 4;
-/// Size limit of a page, which ends at a whole line.
+/// Size limit of a page in bytes; the page ends at a whole line.
 const PAGE_BYTES: usize = 48 * 1024;
-/// `1234 | `
 const NUMBER_WIDTH: usize = "1234 | ".len();
-/// Typical size of a line with its number, in bytes.
 const TYPICAL_LINE_BYTES: usize = 40;
 
 /// Lines for display, each with its number.
@@ -16,33 +12,28 @@ const TYPICAL_LINE_BYTES: usize = 40;
 pub struct NumberedLines {
     /// `NUMBER | ` and the line, separated by `\n`.
     pub content: String,
-    /// Number of lines.
     pub count: u64,
-    /// Number of lines that are shortened.
     pub n_cut: u64,
 }
 
 pub(super) struct Pager {
     end: u8,
-    /// The range of requested line numbers.
     wanted: std::ops::Range<u64>,
-    /// Whether to continue to the end of the file to count its lines.
+    /// If true, reading continues to the end of the file.
     count_all: bool,
-    /// The number of the current line, from 1.
     number: u64,
-    /// Added to the number for display: lines may be counted from the file's end.
+    /// Added to the displayed number: lines may be counted from the end of the file.
     offset: i64,
-    /// The lines so far, each with its number and a `\n`, and the requested part of the current line.
+    /// The numbered lines so far, each with `\n`, and the requested part of the current line.
     kept: Vec<u8>,
-    /// Number of lines in `kept`, and how many of them are shortened.
+    /// Number of lines in `kept`, and of the shortened lines among them.
     count: u64,
     n_cut: u64,
-    /// Bytes that the page has left.
     room: usize,
-    /// Offset of the current line in `kept`, and of its text after the number.
+    /// Offset in `kept` of the current line, and of its text after the number.
     begin: usize,
     text: usize,
-    /// Length of the current line so far: bytes, and for a long line its characters.
+    /// Length of the current line so far: bytes, and for a long line characters.
     n_bytes: u64,
     n_characters: u64,
     last_byte: u8,
@@ -68,12 +59,10 @@ impl Pager {
         }
     }
 
-    /// Numbers the lines for display from this one.
     pub(super) fn with_first_number(self, first: i64) -> Self {
         Self { offset: first.saturating_sub(1), ..self }
     }
 
-    /// Takes more text; false if no more is needed.
     pub(super) fn feed(&mut self, mut text: &[u8]) -> bool {
         while !text.is_empty() {
             if self.number >= self.wanted.end {
@@ -91,7 +80,7 @@ impl Pager {
         true
     }
 
-    /// Takes requested lines, up to the last of them or the end of the text. Returns the rest.
+    /// Ends at the last requested line or at the end of the text. Returns the rest.
     fn take_lines<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
         // Reserves space for lines of a typical length.
         let n_wanted = usize::try_from(self.wanted.end - self.number).unwrap_or(usize::MAX);
@@ -116,7 +105,6 @@ impl Pager {
         &[]
     }
 
-    /// Skips this many line ends, or all of the text. Returns the rest.
     fn skip_lines<'a>(&mut self, text: &'a [u8], wanted: u64) -> &'a [u8] {
         let n = memchr::memchr_iter(self.end, text).count() as u64;
         let last = usize::try_from(n.min(wanted)).unwrap_or(usize::MAX).checked_sub(1);
@@ -130,14 +118,13 @@ impl Pager {
         if n < wanted { &[] } else { rest }
     }
 
-    /// The end of the text: what follows the last line end is a line too.
+    /// Text after the last line end is a line too.
     pub(super) fn finish(&mut self) {
         if self.n_bytes > 0 {
             self.end_line();
         }
     }
 
-    /// The number of lines.
     pub(super) fn total(&self) -> u64 {
         self.number - 1
     }
@@ -145,13 +132,12 @@ impl Pager {
     pub(super) fn into_lines(self) -> NumberedLines {
         let Self { mut kept, count, n_cut, .. } = self;
         kept.pop();
-        // Of a large file only the beginning was checked to be text.
+        // For a large file only the beginning was checked to be text.
         let content = String::from_utf8(kept)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         NumberedLines { content, count, n_cut }
     }
 
-    /// The common case: a requested line that is complete in this chunk and short.
     fn push_whole_line(&mut self, line: &[u8]) {
         let line = match line {
             [line @ .., b'\r'] if self.end == b'\n' => line,
@@ -162,14 +148,12 @@ impl Pager {
         self.keep_line(None);
     }
 
-    /// Starts a requested line with its number.
     fn begin_line(&mut self) {
         self.begin = self.kept.len();
         push_number(&mut self.kept, i64::try_from(self.number).unwrap_or(i64::MAX) + self.offset);
         self.text = self.kept.len();
     }
 
-    /// Appends to a requested line.
     fn extend_line(&mut self, part: &[u8]) {
         let Some(last_byte) = part.last() else { return };
         if self.n_bytes == 0 {
@@ -199,7 +183,6 @@ impl Pager {
         (self.n_bytes, self.n_characters, self.last_byte) = (0, 0, 0);
     }
 
-    /// Keeps the current line at the end of `kept`, if the page has room for it.
     fn keep_line(&mut self, cut_of: Option<u64>) {
         let size = NUMBER_WIDTH + self.kept.len() - self.text + "\n".len();
         if size > self.room && self.count > 0 {
@@ -218,7 +201,7 @@ impl Pager {
         self.number += 1;
     }
 
-    /// Shortens the current line; returns its number of characters if it was too long.
+    /// Returns the number of characters if the line was too long.
     fn cut_current(&mut self) -> Option<u64> {
         let mut n_characters = self.n_characters;
         if self.end == b'\n' && self.last_byte == b'\r' {
@@ -238,7 +221,7 @@ impl Pager {
     }
 }
 
-/// `NUMBER | `. (`write!` would take a third of the time of a small Read.)
+/// `write!` would take a third of the time of a small Read.
 fn push_number(kept: &mut Vec<u8>, number: i64) {
     // The common case: no loop, and a constant number of bytes.
     if let Ok(number @ 1..=9999) = u16::try_from(number) {
@@ -274,7 +257,6 @@ fn is_long(n_bytes: u64) -> bool {
     n_bytes > MAX_CHARACTERS as u64
 }
 
-/// Number of characters that begin in these bytes.
 fn n_characters(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u64
 }

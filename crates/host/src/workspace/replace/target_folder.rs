@@ -18,24 +18,22 @@ use super::super::snapshot::hash_file;
 use super::{NewContent, writers};
 use agent_protocol::disk;
 
-/// How long the lock is waited for; a change takes milliseconds.
+/// Time limit for the lock; a change takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Size up to which a file is simply read twice.
+/// Size in bytes up to which a file is simply read twice.
 const SMALL: u64 = 256 * 1024;
-/// Number of bytes that are written in one step.
 const PIECE: usize = 8 * 1024 * 1024;
 /// Resolution of modification times, on file systems with fractions of a second (the kernel's clock ticks
 /// every few milliseconds), and without (FAT).
 const TICK: Duration = Duration::from_millis(100);
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// The target's folder, open and locked, and the target's name.
 pub(super) struct TargetFolder {
     folder: OwnedFd,
     target: OsString,
 }
 
-/// A temporary file of ours, removed on drop unless it was kept.
+/// A temporary file of the agent, removed on drop if it is [`TemporaryState::Removable`].
 pub(super) struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
     name: OsString,
@@ -45,11 +43,8 @@ pub(super) struct TemporaryFile<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TemporaryState {
-    /// The file with the temporary name may be removed.
     Removable,
-    /// It must not be removed.
     Kept,
-    /// It does not exist any more.
     Gone,
 }
 
@@ -61,13 +56,10 @@ pub(super) struct ExchangedFile {
     pub(super) hash: Option<String>,
 }
 
-/// How another process modified our file while it was the target.
+/// How another process modified the agent's file while it was the target.
 pub(super) enum ConcurrentWrite {
-    /// It appended these bytes.
     Appended(Vec<u8>),
-    /// It truncated the file and wrote new content.
     Replaced,
-    /// Something else.
     Changed,
 }
 
@@ -78,7 +70,7 @@ impl TargetFolder {
         };
         let folder = disk::open_folder(parent)?;
         let until = Instant::now() + PATIENCE;
-        // If the file system does not support locks, continues without.
+        // Not every file system supports locks.
         while rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)
             == Err(Errno::WOULDBLOCK)
         {
@@ -90,9 +82,8 @@ impl TargetFolder {
         Ok(Self { folder, target: name.to_owned() })
     }
 
-    /// Writes the bytes to a temporary file and syncs it; copies owner, mode and extended attributes of the
-    /// file to be replaced as far as permitted. The hashes in its name allow another process to identify the
-    /// file after a crash.
+    /// Also syncs the file and copies owner, mode and extended attributes of the file to be replaced as far as
+    /// permitted. The hashes in the name allow another process to identify the file after a crash.
     pub(super) fn write_temporary(
         &self,
         new: &NewContent<'_>,
@@ -107,7 +98,7 @@ impl TargetFolder {
             }
             file.sync_all()
         };
-        // It has no name until it is complete: if the process is killed before, it disappears.
+        // The file has no name until it is complete: if the process is killed before, the file disappears.
         if let Some(mut file) = self.create_unnamed(mode) {
             finish(&mut file)?;
             let hashes = (old_hash, new.hash());
@@ -125,7 +116,7 @@ impl TargetFolder {
         Ok(temporary)
     }
 
-    /// A file without a name; `None` if the file system does not support them.
+    /// `None` if the file system does not support files without a name.
     #[cfg(target_os = "linux")]
     fn create_unnamed(&self, mode: Mode) -> Option<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
@@ -137,7 +128,6 @@ impl TargetFolder {
         None
     }
 
-    /// The first free name for the new file.
     fn create_named(
         &self,
         (old, new): (&str, &str),
@@ -157,15 +147,14 @@ impl TargetFolder {
                         file,
                     });
                 }
-                // Left by a dead process with our process id.
+                // A dead process with this process id left the file.
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Exchanges the target and the temporary file; false if the file system or the kernel does not support
-    /// it.
+    /// False if the file system or the kernel does not support the exchange.
     #[cfg(target_os = "linux")]
     pub(super) fn exchange(&self, with: &TemporaryFile<'_>) -> io::Result<bool> {
         match self.rename(with, rustix::fs::RenameFlags::EXCHANGE) {
@@ -180,14 +169,12 @@ impl TargetFolder {
         Ok(false)
     }
 
-    /// Replaces the target unconditionally.
     pub(super) fn rename_over(&self, new: &mut TemporaryFile<'_>) -> io::Result<()> {
         rustix::fs::renameat(&self.folder, &new.name, &self.folder, &self.target)?;
         new.state = TemporaryState::Gone;
         Ok(())
     }
 
-    /// Renames the file to the target's name, if that does not exist.
     pub(super) fn rename_if_absent(&self, new: &mut TemporaryFile<'_>) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         match self.rename(new, rustix::fs::RenameFlags::NOREPLACE) {
@@ -213,15 +200,13 @@ impl TargetFolder {
         rustix::fs::renameat_with(&self.folder, &from.name, &self.folder, &self.target, flags)
     }
 
-    /// The file with the temporary name, after pending writes: a program that opened it before the exchange
-    /// may still write to it, and is waited for until then.
+    /// Waits for pending writes: a program that opened the file before the exchange may still write to it.
     pub(super) fn inspect_after_writes(
         &self,
         at: &TemporaryFile<'_>,
         until: Instant,
     ) -> io::Result<ExchangedFile> {
-        // Syncing the rename takes as long as other processes need to continue. (Reading a large file takes
-        // as long.)
+        // Syncing the rename takes as long as other processes need to continue, and so does reading a large file.
         let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_large = u64::try_from(stat.st_size).is_ok_and(|size| size > SMALL);
         let (held, data) = std::thread::scope(|scope| {
@@ -274,7 +259,7 @@ impl TargetFolder {
         Ok((ExchangedFile { identity: (data.dev(), data.ino()), hash: Some(hash) }, Some(data)))
     }
 
-    /// Appends bytes that were written to our file to the target.
+    /// Appends bytes to the target that another process wrote to the agent's file.
     pub(super) fn append(&self, bytes: &[u8]) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let flags = flags | OFlags::CLOEXEC;
@@ -282,7 +267,6 @@ impl TargetFolder {
         File::from(target).write_all(bytes)
     }
 
-    /// Syncs the rename.
     pub(super) fn sync_folder(&self) {
         // The change is made; a failure to sync the folder is ignored.
         let _ = rustix::fs::fsync(&self.folder);
@@ -290,12 +274,10 @@ impl TargetFolder {
 }
 
 impl TemporaryFile<'_> {
-    /// Keeps the file with this name.
     pub(super) fn keep_file(&mut self) {
         self.state = TemporaryState::Kept;
     }
 
-    /// Removes the file with this name.
     pub(super) fn remove_file(&mut self) {
         let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         self.state = TemporaryState::Gone;
@@ -309,7 +291,6 @@ impl TemporaryFile<'_> {
         &self.name
     }
 
-    /// How our file was modified, under its current name.
     pub(super) fn detect_concurrent_write(
         &mut self,
         new: &NewContent<'_>,
@@ -327,7 +308,6 @@ impl TemporaryFile<'_> {
         })
     }
 
-    /// The identity of our file, under its current name.
     pub(super) fn identity(&self) -> Option<(u64, u64)> {
         self.file.metadata().ok().map(|data| (data.dev(), data.ino()))
     }
@@ -341,8 +321,7 @@ impl Drop for TemporaryFile<'_> {
     }
 }
 
-/// Writes all pieces. For large content, each piece is flushed while the next is copied, and the hash is
-/// computed in parallel.
+/// For large content, each piece is flushed while the next is copied, and the hash is computed in parallel.
 fn write_pieces(file: &mut File, new: &NewContent<'_>) -> io::Result<()> {
     if new.len() <= PIECE {
         return new.pieces.iter().try_for_each(|piece| file.write_all(piece));
@@ -362,22 +341,20 @@ fn write_pieces(file: &mut File, new: &NewContent<'_>) -> io::Result<()> {
     })
 }
 
-/// Gives a file without a name this name.
 fn link_to_name(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::linkat(rustix::fs::CWD, opened, folder, name, AtFlags::SYMLINK_FOLLOW)?;
     file.try_clone().map_err(|_| Errno::MFILE)
 }
 
-/// Copies mode and owner of the old file as far as permitted. A set-uid bit is not copied: the kernel removes
-/// it when the bytes of a file change.
+/// As far as permitted. A set-uid bit is not copied: the kernel removes it when the bytes of a file change.
 fn copy_metadata(new: &File, old: &File, data: &Metadata) -> io::Result<()> {
     let own = new.metadata()?;
     let mode = data.mode() & 0o777;
     if (own.uid(), own.gid()) != (data.uid(), data.gid()) {
         let (uid, gid) =
             (rustix::fs::Uid::from_raw(data.uid()), rustix::fs::Gid::from_raw(data.gid()));
-        // If this is not permitted, the file belongs to this user.
+        // Without this permission the file belongs to the current user.
         _ = rustix::fs::fchown(new, Some(uid), Some(gid));
     }
     copy_attributes(new.as_fd(), old.as_fd());
@@ -385,14 +362,14 @@ fn copy_metadata(new: &File, old: &File, data: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies extended attributes, including access lists, as far as permitted.
+/// Includes access lists; as far as permitted.
 fn copy_attributes(new: impl AsFd, old: impl AsFd) {
     let (new, old) = (new.as_fd(), old.as_fd());
     let mut names = vec![0u8; 64 * 1024];
     let Ok(length) = rustix::fs::flistxattr(old, names.as_mut_slice()) else { return };
     let mut value = vec![0u8; 64 * 1024];
     for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        // The kernel removes a program's capabilities when its bytes change; so do we.
+        // The kernel removes a program's capabilities when its bytes change; a replacement has the same effect.
         if name == b"security.capability" {
             continue;
         }

@@ -9,12 +9,11 @@ use tempfile::tempdir;
 
 use super::*;
 
-/// Another process changes the file after the new one is written and before it is exchanged.
+/// `stranger` is another process that changes the file after the new one is written and before the exchange.
 fn check(stranger: impl FnOnce(&Path), after: impl FnOnce(&Path, Result<(), Failure>)) {
     check_twice(stranger, |_| {}, after);
 }
 
-/// Another process changes the file before and after the exchange.
 fn check_twice(
     stranger: impl FnOnce(&Path),
     second: impl FnOnce(&Path),

@@ -1,5 +1,4 @@
-//! Finds programs that have a file open for writing: what such a program writes after the file was replaced
-//! would be lost.
+//! Finds programs that have a file open for writing: bytes that they write after the replacement would be lost.
 //!
 //! The system has no call for this: the open files of all processes are checked, the youngest processes
 //! first, up to a limit.
@@ -10,12 +9,12 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Limit: open files that are checked. (Not a time limit, so that the result does not depend on load.)
+/// Limit of the open files that are checked. A time limit would make the result depend on the load.
 const MAX_FILES: usize = 100_000;
 
 /// Whether any program except this process (`own`) has this file open for writing. `name` is its current,
-/// unique name. Programs of other users that we may not inspect are not detected; on systems other than Linux
-/// none is.
+/// unique name. Does not detect programs of other users without access to them, and on systems other than
+/// Linux no program.
 pub(super) fn has_writers(name: &OsStr, data: &Metadata, own: &File) -> bool {
     let mut left = MAX_FILES;
     let own = format!("{}/fd/{}", std::process::id(), own.as_raw_fd());
@@ -44,7 +43,7 @@ fn has_file_open(
         }
         let opened = file.path();
         let is_it = fs::read_link(&opened).is_ok_and(|path| path.file_name() == Some(name))
-            // Opened under another of its names.
+            // The file was opened under another of its names.
             || (data.nlink() > 1
                 && fs::metadata(&opened)
                     .is_ok_and(|other| (other.dev(), other.ino()) == (data.dev(), data.ino())));

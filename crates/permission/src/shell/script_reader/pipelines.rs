@@ -8,15 +8,14 @@ use super::redirects::is_redirect_part;
 use super::{ScriptReader, StatementContext, children, is_word};
 use crate::shell::Pipeline;
 
-/// A stage of a pipeline, and the node that holds its redirections.
+/// `owner` holds the redirections.
 struct Stage<'t> {
     node: Node<'t>,
     owner: Option<Node<'t>>,
-    /// The ranges between it and the previous stage.
     before: Vec<Range<usize>>,
 }
 
-/// A statement after a pipeline, following `&&` or `||`.
+/// Follows a pipeline after `&&` or `||`.
 struct ListRest<'t> {
     operator: Node<'t>,
     node: Node<'t>,
@@ -29,7 +28,6 @@ impl ScriptReader<'_> {
         self.record_pipeline(&[Stage { node, owner: None, before: Vec::new() }]);
     }
 
-    /// Records the texts of the stages.
     fn record_pipeline(&mut self, stages: &[Stage<'_>]) {
         let is_command = |stage: &Stage<'_>| match stage.node.kind() {
             "command"
@@ -66,7 +64,7 @@ impl ScriptReader<'_> {
         self.script.pipelines.push(Pipeline { stages, is_simple, at });
     }
 
-    /// A pipeline, or a statement with redirections; those may belong to the node around it.
+    /// Also for a statement with redirections; those may belong to the node around it.
     pub(super) fn visit_pipeline<'t>(
         &mut self,
         node: Node<'t>,
@@ -111,8 +109,8 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// Collects the stages of a pipeline. The grammar parses `a && b | c >d | e` as `(a && b | c) >d | e`: statements
-    /// that belong to no stage are visited here, and redirections go to the command before them.
+    /// The grammar parses `a && b | c >d | e` as `(a && b | c) >d | e`: statements that belong to
+    /// no stage are visited here, and redirections go to the command before them.
     fn collect_stages<'t>(
         &mut self,
         node: Node<'t>,
@@ -169,8 +167,8 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// Collects further stages. The grammar parses `a | b | c && d` as `a | (b | c && d)`: the first of the list belongs
-    /// to the pipeline, the others follow it.
+    /// The grammar parses `a | b | c && d` as `a | (b | c && d)`: the first of the list belongs to
+    /// the pipeline, the others follow it.
     fn collect_further_stages<'t>(
         &mut self,
         node: Node<'t>,

@@ -6,11 +6,9 @@ use super::{ScriptReader, StatementContext, children, find_expansions, is_simple
 use crate::shell::word::{self, Word};
 use crate::shell::{Redirect, RedirectKind};
 
-/// Maximal number of backquotes of a here-document that are checked.
 const MAX_BACKQUOTES: usize = 100;
 
 impl ScriptReader<'_> {
-    /// A statement whose streams are redirected by the children of `node`.
     pub(super) fn visit_redirected(
         &mut self,
         node: Node<'_>,
@@ -125,7 +123,7 @@ impl ScriptReader<'_> {
         redirects.push(Redirect { kind: RedirectKind::Text, target: text, descriptor: None });
     }
 
-    /// Reads a redirection; further targets in the grammar are words of the command.
+    /// Further targets in the grammar are words of the command.
     pub(super) fn read_redirect<'t>(
         &mut self,
         node: Node<'t>,
@@ -181,7 +179,6 @@ impl ScriptReader<'_> {
     }
 }
 
-/// Node kinds of a here-document that are not words.
 pub(super) fn is_redirect_part(kind: &str) -> bool {
     matches!(
         kind,
@@ -189,8 +186,8 @@ pub(super) fn is_redirect_part(kind: &str) -> bool {
     )
 }
 
-/// Whether every here-document ends where bash ends it. The grammar also accepts a delimiter with blanks around it, with a
-/// `;` after it, or on a continued line.
+/// The grammar also accepts a delimiter with blanks around it, with a `;` after it, or on a
+/// continued line.
 pub(super) fn here_documents_end_as_in_bash(root: Node<'_>, text: &str) -> bool {
     if !text.contains("<<") {
         return true;
@@ -210,7 +207,7 @@ pub(super) fn here_documents_end_as_in_bash(root: Node<'_>, text: &str) -> bool 
     true
 }
 
-/// Where the here-document ends, if the grammar and bash agree.
+/// `None` if the grammar and bash do not agree.
 fn here_document_end(node: Node<'_>, text: &str) -> Option<usize> {
     let named = |kind: &str| children(node).into_iter().find(|child| child.kind() == kind);
     let start = named("heredoc_start")?;
@@ -249,7 +246,7 @@ fn here_document_end(node: Node<'_>, text: &str) -> Option<usize> {
     (end.byte_range() == (first + from + tabs..first + to)).then_some(first + to)
 }
 
-/// The end of the command's line, which a backslash continues.
+/// A backslash continues the line.
 fn end_of_line(text: &str) -> Option<usize> {
     let at =
         text.match_indices('\n').map(|(at, _)| at).find(|at| !ends_with_backslash(&text[..*at]))?;
@@ -262,7 +259,6 @@ fn ends_with_backslash(line: &str) -> bool {
     (line.len() - line.trim_end_matches('\\').len()) % 2 == 1
 }
 
-/// The range of the first line that is the delimiter; with `joins`, continued lines are joined first.
 fn find_delimiter_line(
     text: &str,
     joins: bool,

@@ -9,7 +9,7 @@ use agent_protocol::terminal_escape::escape_prose;
 
 const STYLE: &str = include_str!("html.css");
 
-/// The page. `directory` is the directory of the results, for the commands in it.
+/// Renders the page. `directory` is the directory of the results, for the commands in the page.
 pub fn render_html(report: &EvaluationReport, directory: &str) -> String {
     let header = &report.header;
     let title = format!("Evaluation of {}", header.suite);
@@ -52,7 +52,6 @@ fn write_variants(report: &EvaluationReport, page: &mut String) {
     page.push_str("</table>\n");
 }
 
-/// The interval from 0 to 100 %, with the rate in it.
 fn interval_bar(row: &VariantRow) -> String {
     let (Some(rate), Some(interval)) = (row.rate, row.interval) else { return String::new() };
     format!(
@@ -168,7 +167,7 @@ fn element(name: &str, content: &str) -> String {
     format!("<{name}>{}</{name}>\n", escape_text(content))
 }
 
-/// Foreign text: its characters are never markup, terminal control or text direction marks.
+/// Escapes foreign text: it cannot contain markup, terminal control or text direction marks.
 fn escape_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in escape_prose(text).chars() {

@@ -6,7 +6,7 @@ use super::{
 };
 use agent_protocol::terminal_escape::escape_for_file;
 
-/// The page. `directory` is the directory of the results, for the commands in it.
+/// Renders the page. `directory` is the directory of the results, for the commands in the page.
 pub fn render_markdown(report: &EvaluationReport, directory: &str) -> String {
     let header = &report.header;
     let mut page = format!(
@@ -41,7 +41,6 @@ pub fn render_markdown(report: &EvaluationReport, directory: &str) -> String {
     page
 }
 
-/// The part about the variants, which is also printed.
 pub(super) fn variant_overview(report: &EvaluationReport) -> String {
     let mut page = table_head("variant", COLUMNS.into_iter());
     for row in &report.rows {
@@ -92,7 +91,7 @@ fn table_row(first: &str, cells: impl Iterator<Item = String>) -> String {
     format!("| {} |{cells}\n", escape_text(first))
 }
 
-/// Foreign text on one line: its characters are neither markup nor terminal control.
+/// Puts foreign text on one line: it cannot contain markup or terminal control.
 fn escape_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in escape_for_file(text).chars() {

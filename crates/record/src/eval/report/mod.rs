@@ -1,4 +1,4 @@
-//! The report: what the results say about each variant, and about the variants compared with the first one.
+//! The report: the results of each variant, and the comparison of the variants with the first one.
 
 mod html;
 mod markdown;
@@ -22,104 +22,78 @@ pub use markdown::render_markdown;
 /// The report of an evaluation.
 #[derive(Clone, Debug, Serialize)]
 pub struct EvaluationReport {
-    /// The evaluation.
     #[serde(flatten)]
     pub header: ResultsHeader,
-    /// Runs of each task and variant.
+    /// Number of runs of each task with each variant.
     pub repetitions: u32,
-    /// Runs that are planned.
     pub planned: usize,
-    /// One row per variant.
     pub rows: Vec<VariantRow>,
-    /// Each further variant, compared with the first.
     pub comparisons: Vec<VariantComparison>,
-    /// One row per task.
     pub tasks: Vec<TaskRow>,
-    /// All runs, in the order of the suite.
     pub runs: Vec<RunResult>,
 }
 
-/// What a variant achieved.
+/// The results of a variant.
 #[derive(Clone, Debug, Serialize)]
 pub struct VariantRow {
-    /// The variant.
     #[serde(flatten)]
     pub variant: EvaluatedVariant,
-    /// Runs that succeeded or failed.
+    /// Number of runs that succeeded or failed.
     pub runs: u32,
-    /// Those that succeeded.
     pub successes: u32,
-    /// Runs that could not be carried out.
     pub errors: u32,
-    /// The share of successes; `None` without runs.
+    /// Share of successes from 0 to 1; `None` without runs.
     pub rate: Option<f64>,
-    /// Its Wilson interval.
     pub interval: Option<Interval>,
-    /// The design effect of the repetitions.
+    /// Design effect of the repetitions, see `statistics::design_effect`.
     pub design_effect: f64,
-    /// Means of the runs.
     pub means: Option<RunMeans>,
-    /// US dollars of all runs, if the price is known.
+    /// US dollars of all runs; `None` if the price is unknown.
     pub cost_usd: Option<f64>,
 }
 
 /// Means per run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RunMeans {
-    /// Model calls.
     pub steps: f64,
-    /// Tokens of the requests.
     pub input_tokens: f64,
-    /// Tokens of the answers.
     pub output_tokens: f64,
-    /// Seconds.
     pub seconds: f64,
 }
 
 /// A variant compared with the first one, by pairs of runs of the same task and repetition.
 #[derive(Clone, Debug, Serialize)]
 pub struct VariantComparison {
-    /// The variant.
     pub variant: String,
-    /// The first variant.
     pub baseline: String,
-    /// The pairs.
     pub pairs: PairCounts,
-    /// The difference of the success rates; `None` without pairs.
+    /// Difference of the success rates from -1 to 1; `None` without pairs.
     pub difference: Option<f64>,
-    /// Its interval (Newcombe 1998, method 10).
+    /// Interval of the difference (Newcombe 1998, method 10).
     pub interval: Option<Interval>,
-    /// The design effect of the repetitions.
     pub design_effect: f64,
-    /// What that means.
     pub verdict: ComparisonVerdict,
-    /// The same as a sentence.
     pub conclusion: String,
-    /// Mean differences within the pairs of which both succeeded.
+    /// Mean differences within the pairs with two successes.
     pub of_successes: Option<RunMeans>,
 }
 
 /// The results of a task.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskRow {
-    /// The task.
     pub task: String,
-    /// One cell per variant.
     pub cells: Vec<TaskCell>,
 }
 
 /// The results of a task with a variant.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct TaskCell {
-    /// Runs that succeeded or failed.
     pub runs: u32,
-    /// Those that succeeded.
     pub successes: u32,
-    /// The mean number of model calls.
     pub steps: Option<f64>,
 }
 
-/// The report of these results.
+/// Computes the report of these results.
 pub fn build_report(
     suite: &Suite,
     repetitions: u32,
@@ -162,7 +136,6 @@ impl EvaluationReport {
         self.runs.iter().filter(|run| run.outcome != RunOutcome::Success)
     }
 
-    /// The size and origin of the evaluation.
     fn describe_size(&self) -> String {
         format!(
             "{}, {} of each, agent {}, started {}",
@@ -178,12 +151,11 @@ impl EvaluationReport {
         markdown::variant_overview(self)
     }
 
-    /// Planned runs without a result.
+    /// The number of planned runs without a result.
     pub fn missing(&self) -> usize {
         self.planned.saturating_sub(self.runs.len())
     }
 
-    /// What a reader should know about the intervals.
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             "Intervals have a confidence of 95 %: of a success rate by Wilson (1927), of a paired difference by Newcombe \
@@ -208,7 +180,6 @@ impl EvaluationReport {
     }
 }
 
-/// A run that says something about the variant.
 fn is_done(run: &RunResult) -> bool {
     run.outcome != RunOutcome::Error
 }
@@ -279,7 +250,6 @@ fn compare_variants(variant: &str, baseline: &str, runs: &[&RunResult]) -> Varia
     }
 }
 
-/// The values of each task.
 fn group_by_task<'a>(values: impl Iterator<Item = (&'a str, f64)>) -> Vec<Vec<f64>> {
     let mut tasks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (task, value) in values {
@@ -369,7 +339,7 @@ fn points(difference: f64, interval: Interval) -> String {
     format!("{} points ({} to {})", points(difference), points(interval.low), points(interval.high))
 }
 
-/// With a sign, unless it is displayed as 0.
+/// With a sign, unless the number is displayed as 0.
 fn signed(value: f64, decimals: usize) -> String {
     let shown = format!("{:.decimals$}", value.abs());
     match shown.bytes().all(|byte| matches!(byte, b'0' | b'.')) {
@@ -379,14 +349,13 @@ fn signed(value: f64, decimals: usize) -> String {
     }
 }
 
-/// The changes of a variant.
 fn changes_in_words(variant: &EvaluatedVariant) -> String {
     let changes: Vec<String> =
         variant.variant.changes.iter().map(super::variants::SettingChange::assignment).collect();
     if changes.is_empty() { "no change".to_owned() } else { changes.join(", ") }
 }
 
-/// The cells of a variant's row after its name and changes; the first one is its success rate.
+/// The cells after the name and the changes; the first one is the success rate.
 fn variant_cells(row: &VariantRow) -> [String; 8] {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let mean = |of: fn(&RunMeans) -> f64, decimals: usize| {
@@ -410,7 +379,7 @@ fn variant_cells(row: &VariantRow) -> [String; 8] {
 const COLUMNS: [&str; 8] =
     ["success", "95 % interval", "runs", "steps", "tokens in", "tokens out", "cost of all", "time"];
 
-/// The differences of the pairs of which both runs succeeded: `−1.2 steps, +30 tokens in, …`.
+/// For pairs with two successes: `−1.2 steps, +30 tokens in, …`.
 fn differences_of_successes(means: &RunMeans) -> String {
     format!(
         "{} steps, {} tokens in, {} tokens out, {} s",
@@ -430,7 +399,6 @@ fn task_cell_text(cell: &TaskCell) -> String {
     }
 }
 
-/// What happened in a run that did not succeed.
 fn outcome_in_words(run: &RunResult) -> &'static str {
     match run.outcome {
         RunOutcome::Success => "succeeded",
@@ -439,7 +407,7 @@ fn outcome_in_words(run: &RunResult) -> &'static str {
     }
 }
 
-/// The command that shows a session, for a shell. (The directory is the user's, and the id is a UUID.)
+/// The command that shows a session, for a shell. The directory is the user's, and the id is a UUID.
 fn trace_command(directory: &str, session: &SessionResult) -> String {
     let state = format!("{directory}/state");
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);

@@ -1,4 +1,4 @@
-//! A run as rounds: what the model received, what it did, what came of it.
+//! A run as rounds: the model's input, its decision, the results.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,17 +16,16 @@ use agent_protocol::model::{Purpose, StopReason};
 use agent_protocol::view::{call_line, render_for_model};
 use agent_protocol::{Object, strip_reminder_tags};
 
-/// One answer of a model, with what came before and after it.
+/// An answer of a model, with its input and its results.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     pub(super) inputs: Vec<RoundItem>,
-    /// The answer; `None` in the last round if there was none.
+    /// The answer of the model; `None` in the last round without an answer.
     pub(super) decision: Option<RoundItem>,
     /// Results, and decisions of the kernel about them.
     pub(super) results: Vec<RoundItem>,
 }
 
-/// A part of a round that can be compared.
 #[derive(Debug)]
 pub(super) struct RoundItem {
     pub(super) kind: DifferenceKind,
@@ -34,7 +33,7 @@ pub(super) struct RoundItem {
     pub(super) place: WorkPosition,
     pub(super) seq: u64,
     pub(super) text: String,
-    /// The place of its call in the answer. Calls that run at the same time end in any order.
+    /// The position of the call in the answer. Calls that run at the same time end in any order.
     order: usize,
 }
 
@@ -44,7 +43,7 @@ impl Round {
     }
 }
 
-/// The rounds of a session, without those that a rewind removed.
+/// Leaves out rounds that a rewind removed.
 pub(super) fn rounds(events: &[Event]) -> Vec<Round> {
     let mut fold = RoundBuilder::default();
     for event in events {
@@ -63,11 +62,9 @@ pub(super) fn rounds(events: &[Event]) -> Vec<Round> {
 struct RoundBuilder<'a> {
     rounds: Vec<Round>,
     round: Round,
-    /// Texts of layers, by hash.
     texts: HashMap<&'a str, &'a str>,
-    /// The hash of each layer, by purpose.
+    /// Hashes by purpose and name.
     layers: HashMap<(Purpose, &'a str), &'a str>,
-    /// The place of each call in the last answer.
     order: HashMap<&'a str, usize>,
 }
 
@@ -97,7 +94,7 @@ impl<'a> RoundBuilder<'a> {
             EventBody::RulesFound { path, text } => {
                 self.add_input(event, &format!("rules of {path}"), text.clone());
             }
-            // Lessons in L2 are compared with it.
+            // Lessons in L2 are compared as part of that layer.
             EventBody::MemoryRecalled(recalled) if !recalled.in_rules => {
                 self.add_input(event, "lessons", recalled.text.clone());
             }
@@ -142,7 +139,7 @@ impl<'a> RoundBuilder<'a> {
         }
     }
 
-    /// Layers are inputs where they change. What is sent to learn is no part of the run.
+    /// A layer is an input in the rounds where it changes. Requests for learning are not part of the run.
     fn add_request(&mut self, event: &'a Event, request: &'a ModelRequested) {
         if request.purpose == Purpose::Learn {
             return;
@@ -241,7 +238,6 @@ impl<'a> RoundBuilder<'a> {
     }
 }
 
-/// The name of a thing in a request that is not part of the conversation.
 fn name_with_purpose(what: &str, purpose: Purpose) -> String {
     match purpose {
         Purpose::Main => what.to_owned(),
@@ -249,7 +245,7 @@ fn name_with_purpose(what: &str, purpose: Purpose) -> String {
     }
 }
 
-/// The arguments with sorted keys; as they are if they do not parse.
+/// Sorts the keys; returns invalid JSON unchanged.
 fn canonical_arguments(call: &ToolCall) -> String {
     let parsed = serde_json::from_str::<Value>(&call.arguments).map(sort_keys);
     parsed
@@ -269,7 +265,7 @@ fn sort_keys(value: Value) -> Value {
     }
 }
 
-/// A result as the model sees it, with status, code and exit code.
+/// The result in the form for the model, with status, code and exit code.
 fn result_text(envelope: &Envelope) -> String {
     let code =
         envelope.error().map_or_else(String::new, |error| format!(" {}", error.code.as_str()));

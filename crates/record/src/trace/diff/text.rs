@@ -1,4 +1,4 @@
-//! A comparison for people.
+//! Formats a comparison for people.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,12 @@ use agent_protocol::line_diff::LineDiff;
 use agent_protocol::spending::format_dollars;
 use agent_protocol::{format_thousands, pluralize, shorten};
 
-/// Limit of lines of a difference.
 const MAX_LINES: usize = 60;
 /// Limit of a line, in characters.
 const MAX_LINE: usize = 300;
-/// Lines before and after a change.
 const CONTEXT: usize = 3;
 /// Limit of a model's name, in bytes.
 const MAX_MODEL: usize = 24;
-/// Characters before the first difference of a long line.
 const CHARACTERS_BEFORE: usize = 40;
 
 pub(super) fn render_text(comparison: &RunComparison) -> String {
@@ -72,7 +69,6 @@ fn excerpt_lines(part: Option<&RunExcerpt>) -> Vec<&str> {
     part.map_or("", |part| part.text.as_str()).lines().collect()
 }
 
-/// The changed lines with some context.
 fn changed_lines(a: &[&str], b: &[&str]) -> Vec<String> {
     let diff = LineDiff::from_lines(a.to_vec(), b.to_vec());
     let mut lines = Vec::new();
@@ -96,7 +92,7 @@ fn changed_lines(a: &[&str], b: &[&str]) -> Vec<String> {
     lines
 }
 
-/// The line of the other side that takes the place of this one, if there is one.
+/// The line of the other side in the place of this one.
 fn counterpart<'a>(
     op: &DiffOp,
     old: Option<usize>,
@@ -117,7 +113,7 @@ fn counterpart<'a>(
     }
 }
 
-/// The part of a long line in which it differs from the other.
+/// The part of a long line that differs from the other.
 fn cut_around_difference(line: &str, other: Option<&str>) -> String {
     if line.chars().count() <= MAX_LINE {
         return line.to_owned();
@@ -131,7 +127,6 @@ fn cut_around_difference(line: &str, other: Option<&str>) -> String {
     format!("{before}{part}{after}")
 }
 
-/// Both runs in numbers.
 fn comparison_table(a: &ComparedRun, b: &ComparedRun) -> String {
     let mut table = Table::new(&["", "A", "B", "B - A"]);
     let mut row = |name: &str, a: String, b: String, difference: String| {
@@ -170,7 +165,7 @@ fn comparison_table(a: &ComparedRun, b: &ComparedRun) -> String {
         None => String::new(),
     };
     row("cost", of_x.cost_cell(), of_y.cost_cell(), difference);
-    // (As precise as it is shown.)
+    // Rounded to the displayed precision.
     let (a, b) = (x.time.turns_ms / 100 * 100, y.time.turns_ms / 100 * 100);
     row("time", format_duration(a), format_duration(b), signed_difference(a, b, format_duration));
     table.render(1, 12)

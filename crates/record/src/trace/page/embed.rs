@@ -8,8 +8,8 @@ use agent_protocol::envelope::Envelope;
 use agent_protocol::terminal_escape::hides_text;
 use agent_protocol::view::render_for_model;
 
-/// Appends JSON so that no text in it can end or change the element that contains it, or control a terminal:
-/// such characters become JSON escapes.
+/// No text in the embedded JSON can end or change its element, or control a terminal: such characters become JSON
+/// escapes.
 pub(super) fn embed(json: &str, page: &mut String) {
     let mut rest = 0;
     let mut escape = |at: usize, char: char| {
@@ -20,8 +20,8 @@ pub(super) fn embed(json: &str, page: &mut String) {
         }
         rest = at + char.len_utf8();
     };
-    // `</script`, `<script` and `<!--` have a meaning in a script element. (To escape each `<` would make
-    // pages about markup much longer.)
+    // `</script`, `<script` and `<!--` have a meaning in a script element. Escaping each `<` would make pages about
+    // markup much longer.
     let is_markup = |at: usize| json[at + 1..].starts_with(['/', '!', 's', 'S']);
     if json.is_ascii() {
         for at in memchr::memchr2_iter(b'<', 0x7f, json.as_bytes()) {
@@ -40,16 +40,16 @@ pub(super) fn embed(json: &str, page: &mut String) {
     page.push_str(&json[rest..]);
 }
 
-/// Shorter texts are repeated: a reference is not shorter.
+/// A text below this length in bytes is repeated: a reference is not shorter.
 const MIN_REFERENCE: usize = 12;
-/// A longer text is searched in the whole rest of the view.
+/// A text from this length in bytes on is searched in the whole rest of the view.
 const LONG_TEXT: usize = 120;
-/// How far a short text is searched.
+/// Range in bytes of the search for a short text.
 const SEARCH_RANGE: usize = 256;
 
-/// What the model received for a result: `None` if it is the envelope's `text`. Otherwise a text, or a list
-/// of texts and numbers: number `n` stands for text `n` of `data`, without one line break at its end. The texts
-/// of `data` are counted in the order of the record.
+/// The model's view of a result: `None` if it is the envelope's `text`. Otherwise a text, or a list of texts and
+/// numbers: number `n` stands for text `n` of `data`, without one line break at its end. The texts of `data` are
+/// counted in the order of the record.
 pub(super) fn view_by_reference(envelope: &Envelope) -> Option<Value> {
     let view = render_for_model(envelope);
     if view == envelope.text {
@@ -90,11 +90,11 @@ pub(super) fn view_by_reference(envelope: &Envelope) -> Option<Value> {
     Some(parts.into())
 }
 
-/// The texts in a value, in the order of the record.
+/// In the order of the record.
 #[derive(Default)]
 struct TextCollector<'a> {
     texts: Vec<&'a str>,
-    /// A script would see the fields in another order: it moves names that are numbers to the front.
+    /// True if a script would see the fields in another order: it moves names that are numbers to the front.
     order_is_lost: bool,
 }
 
@@ -139,7 +139,6 @@ mod tests {
         }
     }
 
-    /// Replaces references as the script does.
     fn resolved(view: &Value, envelope: &Envelope) -> String {
         let mut texts = TextCollector::default();
         texts.collect_from(&envelope.data);

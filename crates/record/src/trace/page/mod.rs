@@ -1,7 +1,7 @@
 //! Writes a session as one self-contained HTML page: the lines of its log, and a script that displays them.
 //!
-//! The page contains the log itself and no second copy of it, so that it is not much larger. It works on raw
-//! lines: an event that this version does not understand is displayed as it is.
+//! The page contains the log itself and no second copy, so that it is not much larger. The script works on raw
+//! lines: it displays an event that this version does not understand unchanged.
 
 mod embed;
 mod script;
@@ -16,38 +16,35 @@ use agent_protocol::Object;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{Event, FORMAT_VERSION};
 
-/// A page, and what it could not show.
+/// A page with notices about its gaps.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// The document.
     pub html: String,
-    /// What is missing or not understood, one sentence each.
+    /// Missing or unreadable parts, one sentence each.
     pub notices: Vec<String>,
 }
 
-/// How every page begins: a file that begins so may be replaced by a newer page.
+/// The beginning of every page: a file with this beginning may be replaced by a newer page.
 pub const BEGINNING: &str = "<!DOCTYPE html>\n<!-- A page of `agent trace html`. -->\n";
 
-/// Limit: bytes of an unreadable line that are shown.
 const MAX_UNREADABLE: usize = 2_000;
 
-/// Minimum size of a part for a thread.
 const MIN_PART_BYTES: usize = 1024 * 1024;
 
-/// The data of the page's script besides the lines of the log.
+/// Data for the page's script besides the lines of the log.
 #[derive(Debug, Default, Serialize)]
 struct PageData {
     session: String,
     notices: Vec<String>,
 }
 
-/// The page of a session, from the bytes of its log.
+/// Creates the page of a session from the bytes of its log.
 pub fn render_html(log: &[u8]) -> Page {
     let whole = memchr::memrchr(b'\n', log).map_or(0, |last| last + 1);
     let lines = read_lines(&log[..whole]);
     let notices = lines.notices(whole < log.len());
     let facts = PageData { session: lines.session, notices: notices.clone() };
-    // No text of the log can contain the hash of the log: nothing but our own script has this nonce.
+    // No text of the log can contain the hash of the log: only the page's own script has this nonce.
     let nonce = blake3::hash(log).to_hex();
     let mut html = String::with_capacity(lines.text.len() + SCRIPT.len() + STYLE.len() + 2_000);
     _ = write!(
@@ -71,7 +68,7 @@ pub fn render_html(log: &[u8]) -> Page {
     Page { html, notices }
 }
 
-/// The lines of a log. A long one is read by several threads.
+/// Several threads read a long log.
 fn read_lines(log: &[u8]) -> PageLines {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let session = log.split(|byte| *byte == b'\n').find_map(parse_session_id).unwrap_or_default();
@@ -112,7 +109,6 @@ fn parse_session_id(line: &[u8]) -> Option<String> {
     serde_json::from_slice::<SessionField>(line).ok().map(|event| event.session)
 }
 
-/// The lines of the page's log.
 #[derive(Debug, Default)]
 struct PageLines {
     text: String,
@@ -144,7 +140,7 @@ impl PageLines {
     fn add_event(&mut self, line: &[u8], mut fields: Object) {
         let format = fields.get("v").and_then(serde_json::Value::as_u64).unwrap_or_default();
         self.newest_format = self.newest_format.max(format);
-        // The page says once what is the same in every event.
+        // The page contains values that are equal in every event once.
         let same = [("v", FORMAT_VERSION.into()), ("session", self.session.as_str().into())];
         for (name, value) in same.into_iter().chain([("agent", "main".into())]) {
             if fields.get(name) == Some(&value) {
@@ -152,7 +148,7 @@ impl PageLines {
             }
         }
         let is_known = if fields.get("type").is_some_and(|kind| kind == "tool.finished") {
-            // Results are most of a log: only what is needed of them is read again.
+            // Results are most of a log: only the necessary parts are parsed again.
             let envelope = fields.get("envelope").and_then(|it| Envelope::deserialize(it).ok());
             if let Some(view) = envelope.as_ref().and_then(embed::view_by_reference) {
                 fields.insert("view".to_owned(), view);
@@ -162,7 +158,7 @@ impl PageLines {
             serde_json::from_slice::<Event>(line).is_ok()
         };
         self.n_unknown += usize::from(!is_known);
-        // It is encrypted, or only of use to the provider; never exported.
+        // Provider data is encrypted, or only of use to the provider; it is never exported.
         if fields.get("type").is_some_and(|kind| kind == "model.responded") {
             fields.shift_remove("carried");
         }

@@ -1,9 +1,8 @@
-//! The script and the style of the page, from files of their own.
+//! The script and the style of the page, from separate files.
 
-/// The style.
 pub(super) const STYLE: &str = include_str!("page.css");
 
-/// The script: its files share one scope, and each uses only those before it, except in functions.
+/// The files share one scope; each uses only those before it, except in functions.
 pub(super) const SCRIPT: &str = concat!(
     "\"use strict\";\n",
     include_str!("dom.js"),
@@ -19,7 +18,6 @@ pub(super) const SCRIPT: &str = concat!(
 mod tests {
     use super::*;
 
-    /// The script is data of the page: it must not end its own element.
     #[test]
     fn script_and_style_contain_no_end_tag() {
         for text in [SCRIPT, STYLE] {

@@ -8,16 +8,13 @@ use crate::trace::table::{Table, format_duration};
 use agent_protocol::model::Purpose;
 use agent_protocol::{format_thousands, pluralize, shorten};
 
-/// Width of the first column.
 const FIRST_COLUMN_WIDTH: usize = 12;
-/// Width of the rest of a line.
 const REST_WIDTH: usize = 80 - FIRST_COLUMN_WIDTH - 2;
 /// Limit of names that a record contains, in bytes.
 const MAX_NAME: usize = 24;
-/// Limit of longer texts.
+/// Limit of longer texts in bytes.
 const MAX_TEXT: usize = 56;
 
-/// The purposes, in the order in which they are shown.
 const PURPOSES: [Purpose; 7] = [
     Purpose::Main,
     Purpose::Agent,
@@ -44,7 +41,7 @@ pub(super) fn render_text(report: &StatsReport) -> String {
     out
 }
 
-/// A line, or several if it is too long for one.
+/// Writes several lines if the value is too long for one.
 fn write_line(out: &mut String, name: &str, value: &str) {
     let value = value.replace('\n', " ");
     let mut lines = vec![String::new()];
@@ -143,7 +140,7 @@ fn write_recoveries(out: &mut String, stats: &Stats) {
     }
 }
 
-/// Lines that exist only if there is something to count.
+/// Writes the lines that exist only if there is something to count.
 fn write_optional_counts(out: &mut String, stats: &Stats) {
     let mut counts = |name: &str, parts: &[(u32, &str)]| {
         let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
@@ -203,7 +200,6 @@ fn write_models(out: &mut String, stats: &Stats) {
     _ = write!(out, "\n{}", table.render(1, FIRST_COLUMN_WIDTH));
 }
 
-/// What a purpose means.
 fn purpose_in_words(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Main => "the task",
@@ -252,7 +248,7 @@ fn write_tools(out: &mut String, stats: &Stats) {
     _ = write!(out, "\n{}", table.render(2, FIRST_COLUMN_WIDTH));
 }
 
-/// `completed 3, failed 1`: the most frequent first.
+/// `completed 3, failed 1`: the highest number comes first.
 fn list_counts(counts: &BTreeMap<String, u32>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
@@ -260,7 +256,6 @@ fn list_counts(counts: &BTreeMap<String, u32>) -> String {
     counts.collect::<Vec<_>>().join(", ")
 }
 
-/// A name of the record, cut to a width that fits.
 fn shorten_name(name: &str) -> String {
     shorten(name, MAX_TEXT)
 }

@@ -18,58 +18,50 @@ use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escap
 use agent_protocol::view::{command_place, mcp_subject, render_for_model};
 use agent_protocol::{Object, pluralize};
 
-/// Limits in brief: lines of a diff, of an output, and of the output of a failed command.
+/// Lines in [`Detail::Brief`].
 const DIFF_LINES: usize = 24;
 const OUTPUT_LINES: usize = 4;
 const FAILED_LINES: usize = 10;
-/// Limit: lines of the reason of a failure, in brief.
+/// Lines in [`Detail::Brief`].
 const NOTE_LINES: usize = 4;
 
-/// A call of a tool.
 #[derive(Debug)]
 pub(in crate::tui) struct Call {
     pub(in crate::tui) id: String,
     pub(in crate::tui) tool: String,
-    /// Its subject: a path, a pattern, a command.
+    /// A path, a pattern, a command.
     pub(in crate::tui) subject: String,
-    /// Where and how a command runs, if not in the foreground in the root.
+    /// `None` for the foreground in the root.
     place: Option<String>,
-    /// Its subject as the model wrote it, if a hook changed the call.
+    /// As the model wrote it; `None` unless a hook changed the call.
     model_subject: Option<String>,
     pub(in crate::tui) question: Option<Box<PermissionQuestion>>,
-    /// What it asks the user.
     pub(in crate::tui) questions: Vec<Inquiry>,
     pub(in crate::tui) state: CallState,
 }
 
-/// The state of a call.
 #[derive(Debug)]
 pub(in crate::tui) enum CallState {
-    /// Requested.
     Waiting,
-    /// Running, with the end of its output.
     Running { tail: String },
-    /// Finished.
     Done(Box<CallOutcome>),
 }
 
-/// The permission question about a call.
 #[derive(Clone, Debug)]
 pub(in crate::tui) struct PermissionQuestion {
-    /// Empty if it was explained before.
+    /// Empty if the reason was explained before.
     pub(in crate::tui) reason: String,
     pub(in crate::tui) grants: Vec<Grant>,
     pub(in crate::tui) diff: Option<String>,
 }
 
-/// The result of a call.
 #[derive(Debug)]
 pub(in crate::tui) struct CallOutcome {
     mark: OutcomeMark,
     summary: String,
     note: String,
     body: OutcomeBody,
-    /// What the sandbox refused or changed.
+    /// Restrictions and changes by the sandbox.
     notes: Vec<String>,
     time_ms: u64,
 }
@@ -84,22 +76,20 @@ enum OutcomeMark {
 #[derive(Debug)]
 enum OutcomeBody {
     None,
-    /// A diff, and the number of changed lines.
+    /// The text, and the number of changed lines.
     Diff(String, usize),
-    /// Output of a command, whose last lines are the most important, and the number of lines that the text
-    /// lacks.
+    /// The last lines are the most important. With the number of lines that are missing in the
+    /// text.
     Output(String, usize),
-    /// The answer of an MCP server, whose first lines are the most important, and the number of lines that the
-    /// text lacks.
+    /// The answer of an MCP server; the first lines are the most important. With the number of
+    /// lines that are missing in the text.
     Answer(String, usize),
-    /// Answers of the user.
     Answers(Vec<UserAnswer>),
-    /// Anything else, only in full.
+    /// The text is shown only in [`Detail::Full`].
     Text(String),
 }
 
 impl Call {
-    /// A call as the model wrote it.
     pub(in crate::tui) fn new(id: &str, tool: &str, arguments: &str) -> Self {
         let input: Object = serde_json::from_str(arguments).unwrap_or_default();
         Self {
@@ -114,7 +104,7 @@ impl Call {
         }
     }
 
-    /// The call is made with this input.
+    /// Called when the input of the call is final.
     pub(in crate::tui) fn set_input(&mut self, input: &Object, changed_by: Option<ChangeAuthor>) {
         self.place = command_place(&self.tool, input);
         let written = std::mem::replace(&mut self.subject, call_subject(&self.tool, input));
@@ -160,7 +150,6 @@ impl Call {
         lines
     }
 
-    /// The permission question with its details.
     pub(in crate::tui) fn question_lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
         let Some(question) = &self.question else { return Vec::new() };
         let (name, subject) = (self.name(look), first_line(&self.subject));
@@ -183,7 +172,7 @@ impl Call {
         lines
     }
 
-    /// The tool, and where its command runs. A long directory is cut.
+    /// The tool, and where a command runs. A long directory is cut.
     pub(in crate::tui) fn name(&self, look: RenderOptions) -> String {
         match &self.place {
             None => self.tool.clone(),
@@ -193,7 +182,7 @@ impl Call {
         }
     }
 
-    /// The whole place, if this name does not contain it.
+    /// Empty if `name` contains the place.
     fn place_lines(&self, name: &str, look: RenderOptions) -> Vec<Line<'static>> {
         let place = self.place.as_deref().map(escape_literal_line);
         let Some(place) = place.filter(|place| !name.contains(&**place)) else { return Vec::new() };
@@ -201,12 +190,10 @@ impl Call {
         wrap_with_prefixes(&indent, &indent, &[Span::raw(place.into_owned())], look.width)
     }
 
-    /// This title contains the whole subject.
     fn is_subject_in(&self, title: &Line<'_>) -> bool {
         title.to_string().contains(escape_literal(&self.subject).trim())
     }
 
-    /// Its state or result.
     pub(in crate::tui) fn outcome_lines(
         &self,
         look: RenderOptions,
@@ -311,7 +298,7 @@ impl CallOutcome {
         let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
         let (mut mark, mut note) = match envelope.error() {
             Some(error) => (OutcomeMark::Bad, error.in_words()),
-            // A page of a file or list is complete as requested.
+            // A page of a file or list is complete, since the model requested a page.
             None if envelope.status() == "partial"
                 && (tool == "Bash" && !failing_stages(data).is_empty()
                     || data.contains_key("encoding_guessed")) =>
@@ -320,7 +307,7 @@ impl CallOutcome {
             }
             None => (OutcomeMark::Good, String::new()),
         };
-        // The program ended while it ran.
+        // The program ended while the call ran.
         let is_uncertain = data.contains_key("uncertain");
         if is_uncertain {
             mark = OutcomeMark::Partial;
@@ -441,7 +428,6 @@ impl CallOutcome {
     }
 }
 
-/// The state of a background command.
 fn background_state(data: &Object) -> String {
     let is_running = data.get("running").and_then(Value::as_bool) == Some(true);
     match data.get("exit_code").and_then(Value::as_i64) {
@@ -451,7 +437,6 @@ fn background_state(data: &Object) -> String {
     }
 }
 
-/// The output of a command, which may be cut.
 fn command_output(envelope: &Envelope) -> OutcomeBody {
     let data = |name: &str| envelope.data.get(name);
     let is_cut = data("truncated").and_then(Value::as_bool) == Some(true);
@@ -465,7 +450,6 @@ fn command_output(envelope: &Envelope) -> OutcomeBody {
     OutcomeBody::Output(texts.concat(), left_out)
 }
 
-/// The answer of an MCP server, which may be cut.
 fn server_answer(envelope: &Envelope) -> OutcomeBody {
     let field = |name: &str| envelope.data.get(name);
     let content = field("content").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
@@ -478,7 +462,6 @@ fn server_answer(envelope: &Envelope) -> OutcomeBody {
         .map_or(OutcomeBody::None, |value| OutcomeBody::Answer(format!("{value:#}"), 0))
 }
 
-/// A question of the model with its options.
 fn user_question_lines(asks: &Inquiry, look: RenderOptions) -> Vec<Line<'static>> {
     let line = |indent: &'static str, text: &str| {
         let indent = Span::raw(indent);
@@ -497,7 +480,6 @@ fn user_question_lines(asks: &Inquiry, look: RenderOptions) -> Vec<Line<'static>
     lines
 }
 
-/// A question of the model and the user's answer.
 fn answer_lines(answer: &UserAnswer, look: RenderOptions) -> Vec<Line<'static>> {
     let indent = Span::raw("  ");
     let question = format!("{} → ", escape_prose(answer.question.trim()));
@@ -509,7 +491,7 @@ fn answer_lines(answer: &UserAnswer, look: RenderOptions) -> Vec<Line<'static>> 
     wrap_with_prefixes(&indent, &indent, &[question, words], look.width)
 }
 
-/// The failed stages of a pipeline except the last.
+/// Without the last stage of the pipeline.
 fn failing_stages(data: &Object) -> String {
     let stages = data.get("stages").and_then(Value::as_array);
     let stages = stages.map(Vec::as_slice).unwrap_or_default();
@@ -522,7 +504,6 @@ fn failing_stages(data: &Object) -> String {
     failing.collect::<Vec<_>>().join(", ")
 }
 
-/// The input field that describes the call best.
 fn call_subject(tool: &str, input: &Object) -> String {
     if let Some(subject) = mcp_subject(tool, input) {
         return subject;

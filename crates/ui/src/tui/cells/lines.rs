@@ -11,7 +11,7 @@ use crate::tui::theme::StyleRole;
 use agent_protocol::command_output::render_output;
 use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escape_prose};
 
-/// `✓ Edit src/a.rs  +3 −1`: the subject is shortened first.
+/// For example `✓ Edit src/a.rs  +3 −1`: the subject is shortened first.
 pub(super) fn title_line(
     (mark, part): (&str, StyleRole),
     tool: &str,
@@ -40,7 +40,6 @@ pub(super) fn title_line(
     Line::from(spans)
 }
 
-/// The first line of a command or another subject of a call.
 pub(super) fn first_line(text: &str) -> String {
     let text = escape_literal(text);
     match text.trim().split_once('\n') {
@@ -66,12 +65,12 @@ pub(super) fn prefixed_lines(
     lines.collect()
 }
 
-/// Limits of the user's message in brief: lines from its beginning and its end, and the size of a line.
+/// The limits in [`Detail::Brief`]: lines at the beginning and the end, and the size of a line.
 const FIRST_LINES: usize = 8;
 const LAST_LINES: usize = 4;
 const LINE_BYTES: usize = 1000;
 
-/// A message of the user. In brief, the middle of a long one and the end of a long line are only counted.
+/// In [`Detail::Brief`], the middle of a long message and the end of a long line are only counted.
 pub(super) fn message_lines(text: &str, look: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
     let style = look.theme.style(StyleRole::Prompt);
     let mark = Span::styled("› ", style.patch(look.theme.style(StyleRole::User)));
@@ -101,8 +100,8 @@ pub(super) fn message_lines(text: &str, look: RenderOptions, detail: Detail) -> 
         last.into_iter().rev().for_each(|line| add(line, style));
     }
     if style.bg.is_some() {
-        // The background is a rectangle. It is not wider than the text: full lines would be wrapped when the
-        // terminal becomes narrower.
+        // The background is a rectangle. It is not wider than the text: full lines would be wrapped
+        // when the terminal becomes narrower.
         let widest = lines.iter().map(Line::width).max().unwrap_or(0);
         for line in &mut lines {
             line.spans.push(Span::styled(" ".repeat(widest - line.width()), style));
@@ -111,7 +110,6 @@ pub(super) fn message_lines(text: &str, look: RenderOptions, detail: Detail) -> 
     lines
 }
 
-/// A whole command, highlighted.
 pub(super) fn command_lines(command: &str, look: RenderOptions) -> Vec<Line<'static>> {
     let mut open = OpenConstruct::Nothing;
     let indent = Span::raw("    ");
@@ -127,13 +125,12 @@ pub(super) fn command_lines(command: &str, look: RenderOptions) -> Vec<Line<'sta
     lines
 }
 
-/// The number of lines of a text.
 pub(super) fn count_lines(text: &str) -> usize {
     let is_begun = !text.is_empty() && !text.ends_with('\n');
     memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_begun)
 }
 
-/// A text that is no output of a command.
+/// The text is not the output of a command.
 pub(super) fn text_lines(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
     indented_lines(&escape_prose(text), look)
 }
@@ -148,8 +145,8 @@ fn indented_lines(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
     lines.collect()
 }
 
-/// The end of a command's output, or all of it. `left_out`: number of lines of the output that the text lacks; `None`
-/// if it is not known.
+/// The end of a command's output, or all of it. `left_out`: lines that are missing in the text;
+/// `None` if not known.
 pub(super) fn output_lines(
     text: &str,
     left_out: Option<usize>,
@@ -180,7 +177,7 @@ pub(super) fn output_lines(
     lines
 }
 
-/// The beginning of an answer, or all of it. `left_out`: number of lines that the text lacks.
+/// The beginning of an answer, or all of it. `left_out`: lines that are missing in the text.
 pub(super) fn beginning_lines(
     text: &str,
     left_out: usize,
@@ -209,7 +206,6 @@ pub(super) fn beginning_lines(
     lines
 }
 
-/// The end of an output that is still being written.
 pub(super) fn live_output_lines(
     tail: &str,
     most: usize,
@@ -235,7 +231,7 @@ fn quiet_line(line: &str, show: fn(&str) -> Cow<'_, str>, look: RenderOptions) -
     Line::styled(format!("    {}", truncate(&line, room)), look.theme.style(StyleRole::Quiet))
 }
 
-/// A unified diff with line numbers. `n_changed`: number of changed lines, also of those that it lacks.
+/// `n_changed` includes changed lines that are missing in `diff`.
 pub(super) fn diff_lines(
     diff: &str,
     n_changed: usize,
@@ -301,7 +297,7 @@ pub(super) fn diff_lines(
     lines
 }
 
-/// The first line numbers of `@@ -12,3 +14,4 @@`.
+/// For example `@@ -12,3 +14,4 @@`.
 fn hunk_starts(line: &str) -> (usize, usize) {
     let number = |mark: char| {
         let from = line.split_once(mark)?.1;
@@ -311,7 +307,7 @@ fn hunk_starts(line: &str) -> (usize, usize) {
     (number('-').unwrap_or(1), number('+').unwrap_or(1))
 }
 
-/// A duration: `0.4 s`, `12 s`, `3 min 20 s`.
+/// `0.4 s`, `12 s`, `3 min 20 s`.
 pub(in crate::tui) fn format_millis(ms: u64) -> String {
     match ms {
         0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
@@ -320,7 +316,7 @@ pub(in crate::tui) fn format_millis(ms: u64) -> String {
     }
 }
 
-/// A short number: `950`, `12.3k`, `1.2M`.
+/// `950`, `12.3k`, `1.2M`.
 pub(in crate::tui) fn format_count(n: u64) -> String {
     match n {
         0..1000 => n.to_string(),

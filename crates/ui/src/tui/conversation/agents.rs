@@ -8,12 +8,10 @@ use agent_protocol::spending::Spending;
 use agent_protocol::view::call_line;
 use agent_protocol::{format_thousands, pluralize};
 
-/// A sub-agent that works.
 #[derive(Debug, Default)]
 pub(super) struct AgentProgress {
-    /// Its role and its task in a few words.
+    /// The role and a short form of the task.
     name: String,
-    /// Its last call.
     activity: String,
     calls: u32,
     spending: Spending,
@@ -28,7 +26,6 @@ impl AgentProgress {
 }
 
 impl Conversation {
-    /// Applies an event of a sub-agent.
     pub(super) fn apply_agent_event(&mut self, event: &Event, now: Instant) {
         let id = event.header.agent.as_str();
         let mut agent = self.agents.remove(id).unwrap_or_default();

@@ -9,7 +9,7 @@ use agent_protocol::terminal_escape::escape_literal_line;
 use agent_protocol::view::describe_undone_files;
 use agent_protocol::{pluralize, strip_reminder_tags};
 
-/// The layers of a request, in the order in which they are sent.
+/// In the order of the request.
 const LAYERS: [(&str, &str); 4] = [
     ("tools", "descriptions of the tools"),
     ("l1", "system prompt: how the agent works"),
@@ -18,7 +18,6 @@ const LAYERS: [(&str, &str); 4] = [
 ];
 
 impl Conversation {
-    /// How much of the window each layer uses.
     pub(in crate::tui) fn context_in_words(&self) -> String {
         if self.layers.is_empty() {
             return "nothing was asked yet\n".to_owned();
@@ -47,7 +46,6 @@ impl Conversation {
         text
     }
 
-    /// What an undo or a redo did.
     fn note_undo(&mut self, body: &EventBody) {
         let EventBody::TurnUndone { undone, files: outcomes, is_complete, is_redo } = body else {
             return;
@@ -74,7 +72,6 @@ impl Conversation {
         self.add_note(Tone::Quiet, &text);
     }
 
-    /// Adds a note for an event.
     pub(super) fn add_event_note(&mut self, body: &EventBody) {
         match body {
             EventBody::ModeChanged { mode, from, words } => {

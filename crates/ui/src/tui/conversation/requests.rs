@@ -1,4 +1,4 @@
-//! Requests to models: what is awaited, what arrived, what it costs, and what is retried.
+//! Requests to models: their activity, the received data, the cost, and retries.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,6 @@ use agent_protocol::event::{ModelRequested, ModelResponded};
 use agent_protocol::model::{Purpose, StopReason, Usage};
 
 impl Conversation {
-    /// A request was sent.
     pub(super) fn apply_model_request(&mut self, requested: &ModelRequested, now: Instant) {
         if requested.purpose != Purpose::Main {
             self.begin_side_request(requested.purpose, now);
@@ -24,7 +23,6 @@ impl Conversation {
         self.set_activity(TurnActivity::Waiting, now);
     }
 
-    /// A part of an answer arrived.
     pub(super) fn apply_model_progress(
         &mut self,
         purpose: Purpose,
@@ -48,7 +46,7 @@ impl Conversation {
         }
     }
 
-    /// Try `n` failed, and the next one follows after the delay.
+    /// `n`: the number of the failed try.
     pub(super) fn apply_retry(
         &mut self,
         message: &str,
@@ -80,7 +78,6 @@ impl Conversation {
         );
     }
 
-    /// The model answered.
     pub(super) fn apply_model_response(&mut self, answer: &ModelResponded) {
         self.spending.add_response(answer);
         // Learning requests run in the background.
@@ -105,7 +102,7 @@ impl Conversation {
         }
         self.running_cost_usd = None;
         if answer.stop == StopReason::Interrupted {
-            // The end of the turn says it.
+            // The end of the turn reports this.
         } else if answer.discarded {
             self.add_note(Tone::Warn, "this answer is not usable; the request is repeated");
         } else {
@@ -116,7 +113,7 @@ impl Conversation {
         }
     }
 
-    /// A request outside the conversation is running.
+    /// A request outside the conversation.
     pub(in crate::tui) fn begin_side_request(&mut self, purpose: Purpose, now: Instant) {
         let what = match purpose {
             // Learning requests run in the background.
@@ -130,7 +127,7 @@ impl Conversation {
         self.set_activity(TurnActivity::Consulting(what), now);
     }
 
-    /// Data of a model is awaited since then.
+    /// `None`: no data is awaited.
     pub(super) fn set_last_data(&mut self, since: Option<Instant>) {
         if let Some(turn) = &mut self.turn {
             turn.last_data = since;

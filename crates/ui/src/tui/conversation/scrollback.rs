@@ -5,11 +5,11 @@ use ratatui::text::Line;
 use super::{Cell, CellGroup, Conversation, Detail, RenderOptions, Tone};
 use agent_protocol::spending::Spending;
 
-/// Number of turns of an earlier session that are printed again.
+/// Limit on the turns of an earlier session.
 const REPRINTED_TURNS: usize = 3;
 
 impl Conversation {
-    /// A new conversation after the printed part of another one.
+    /// Continues after the printed part of another conversation.
     pub(in crate::tui) fn following(other: &Self, is_reopened: bool) -> Self {
         let earlier = if is_reopened { other.spending } else { Spending::default() };
         Self {
@@ -21,7 +21,7 @@ impl Conversation {
         }
     }
 
-    /// Takes the lines that will not change any more, for the scrollback.
+    /// Takes the lines that do not change any more.
     pub(in crate::tui) fn take_finished(&mut self, look: RenderOptions) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         while let Some(cell) = self.cells.get(self.n_printed) {
@@ -53,11 +53,11 @@ impl Conversation {
                 return lines;
             }
             let (kind, of_cell) = match cell {
-                // Its question is printed already.
+                // The question of the call is printed already.
                 Cell::Call(call) => (CellGroup::Activity, call.outcome_lines(look, Detail::Brief)),
                 cell => (cell.group(), cell.lines(look, Detail::Brief)),
             };
-            // The stream continues after it as after any other cell.
+            // The stream continues after this cell as after any other.
             self.stream_has_begun = false;
             self.push_cell_lines(kind, false, of_cell, &mut lines);
             self.n_printed += 1;
@@ -72,8 +72,7 @@ impl Conversation {
         lines
     }
 
-    /// Marks the events so far as history. Only the last turns are printed; the rest is available in the
-    /// viewer.
+    /// Only the last turns are printed; the viewer shows the rest.
     pub(in crate::tui) fn mark_as_history(&mut self) {
         self.is_cut_off = self.turn.take().is_some();
         // Facts about earlier sessions are outdated.
@@ -109,17 +108,15 @@ impl Conversation {
         lines.extend(of_cell);
     }
 
-    /// The plan was printed last.
     pub(in crate::tui) fn ends_in_plan(&self) -> bool {
         matches!(self.cells[..self.n_printed].last(), Some(Cell::Plan(_)))
     }
 
-    /// Something was printed.
     pub(in crate::tui) fn has_history(&self) -> bool {
         self.last_group.is_some()
     }
 
-    /// The live area is separated from the scrollback by a blank line.
+    /// A blank line separates the live area from the scrollback.
     pub(in crate::tui) fn needs_blank_line(&self, kind: CellGroup) -> bool {
         self.last_group.is_some_and(|last| kind == CellGroup::Text || last == CellGroup::Text)
             && !(kind == CellGroup::Text && self.stream_has_begun)

@@ -13,13 +13,13 @@ use crate::tui::theme::StyleRole;
 use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escape_prose};
 
-/// The hint before the first message.
+/// Shown before the first message.
 const HINT: &str = "describe the task · / commands · @ files · ! your own commands";
 
-/// Rows around a question of the model and its choices: a blank one, its call, the status.
+/// A blank row, the call, and the status.
 const ROWS_AROUND: usize = 4;
 
-/// The lower part: the question or the input field, a list, the status.
+/// The question or the input field, a list, the status.
 pub(super) struct Footer {
     pub(super) lines: Vec<Line<'static>>,
     pub(super) cursor: Option<(usize, usize)>,
@@ -27,25 +27,27 @@ pub(super) struct Footer {
 
 impl Footer {
     pub(super) fn new(state: &State, look: RenderOptions, most: usize) -> Self {
-        let mut foot = Self { lines: vec![Line::default()], cursor: None };
+        let mut footer = Self { lines: vec![Line::default()], cursor: None };
         if state.pending_question.is_some() {
-            foot.push_question(state, look);
+            footer.push_question(state, look);
         }
         match &state.focus {
             // No text while a question waits for a key.
             Focus::Question => {}
             Focus::RejectionReason => {
-                foot.push_composer(&state.answer_text, "no › ", state, look, most);
+                footer.push_composer(&state.answer_text, "no › ", state, look, most);
             }
             Focus::AnswerText => {
-                foot.push_composer(&state.answer_text, "answer › ", state, look, most);
+                footer.push_composer(&state.answer_text, "answer › ", state, look, most);
             }
-            Focus::PlanText => foot.push_composer(&state.answer_text, "plan › ", state, look, most),
-            Focus::Composer => foot.push_composer(&state.composer, "› ", state, look, most),
-            Focus::Search(query, back) => foot.push_search(state, look, query, *back),
+            Focus::PlanText => {
+                footer.push_composer(&state.answer_text, "plan › ", state, look, most);
+            }
+            Focus::Composer => footer.push_composer(&state.composer, "› ", state, look, most),
+            Focus::Search(query, back) => footer.push_search(state, look, query, *back),
         }
         if let (Some(popup), Focus::Composer) = (&state.popup, &state.focus) {
-            let room = most.saturating_sub(foot.lines.len() + 1).max(2);
+            let room = most.saturating_sub(footer.lines.len() + 1).max(2);
             // Files are not counted, only the best are listed.
             let is_more =
                 popup.kind != completion::CompletionKind::File && popup.items.len() > room;
@@ -73,27 +75,27 @@ impl Footer {
                     spans.push(Span::raw(pad));
                     spans.push(Span::styled(what, look.theme.style(StyleRole::Quiet)));
                 }
-                foot.lines.push(Line::from(spans));
+                footer.lines.push(Line::from(spans));
             }
             if is_more {
                 let n_below = popup.items.len() - (from + room).min(popup.items.len());
                 let more =
                     if n_below == 0 { String::new() } else { format!("    … {n_below} more") };
-                foot.lines.push(Line::styled(more, look.theme.style(StyleRole::Quiet)));
+                footer.lines.push(Line::styled(more, look.theme.style(StyleRole::Quiet)));
             }
         }
-        foot.lines.push(state.status_line(look));
-        foot
+        footer.lines.push(state.status_line(look));
+        footer
     }
 
-    /// Leaves out the first lines if there are more than these.
+    /// Leaves out the first lines.
     pub(super) fn keep_last(&mut self, n_lines: usize) {
         let n_over = self.lines.len().saturating_sub(n_lines);
         self.lines.drain(..n_over);
         self.cursor = self.cursor.map(|(row, column)| (row.saturating_sub(n_over), column));
     }
 
-    /// The choices; the call is shown in full above.
+    /// The call is shown in full above the choices.
     fn push_question(&mut self, state: &State, look: RenderOptions) {
         let theme = look.theme;
         if let Some(inquiry) = state.questionnaire() {
@@ -130,7 +132,7 @@ impl Footer {
         self.lines.extend(state.choice_lines(look, false).into_iter().flatten());
     }
 
-    /// A question of the model, in full if the screen is high enough.
+    /// The question is shown in full if the screen is high enough.
     fn push_questionnaire(&mut self, ask: &str, state: &State, look: RenderOptions) {
         let theme = look.theme;
         if state.focus == Focus::Question && state.is_too_low_for_choices(look) {
@@ -150,7 +152,7 @@ impl Footer {
             _ => min_call_rows(state.size.1).saturating_sub(2),
         };
         if ask.len() > room && room >= 3 {
-            // What is asked is often said at the end.
+            // The question itself is often at the end.
             let n_first = (room - 1) / 2;
             let n_hidden = ask.len() - (room - 1);
             let key = state.settings.keymap.key_for(KeyAction::Transcript);
@@ -173,8 +175,8 @@ impl Footer {
         }
     }
 
-    /// On a low screen: the choices around the selected one. The call is more important than the others: its
-    /// command is written out here, because there may be no row above in which it could be read.
+    /// Shows the choices around the selected one on a low screen. The call is more important than
+    /// the other choices: its command is written here, because there may be no row above.
     fn push_compact_question(&mut self, ask: String, state: &State, look: RenderOptions) {
         self.lines.clear();
         let rows = state.size.1.saturating_sub(1);
@@ -247,7 +249,7 @@ impl Footer {
     }
 }
 
-/// The first lines, with a mark if there are more.
+/// Marks that there are more lines.
 fn first_lines(
     mut lines: Vec<Line<'static>>,
     most: usize,

@@ -12,27 +12,24 @@ use crate::tui::text::{prefix_line, width, wrap_with_prefixes};
 use crate::tui::theme::StyleRole;
 use agent_protocol::terminal_escape::escape_prose;
 
-/// What a block continues.
 #[derive(Debug, Default)]
 pub(super) struct BlockContext {
     /// The next number of an ordered list.
     pub(super) number: Option<u64>,
-    /// The column widths of a table, determined by its first rows.
+    /// The first rows of a table determine them.
     pub(super) columns: Option<Vec<usize>>,
-    /// The table's header, which is repeated above these rows, is already printed.
+    /// A rendered table repeats its header above further rows.
     pub(super) is_header_printed: bool,
 }
 
-/// A rendered block.
 pub(super) struct RenderedBlock {
     pub(super) lines: Vec<Line<'static>>,
-    /// The next number, if it is an ordered list.
+    /// The next number of an ordered list.
     pub(super) number: Option<u64>,
-    /// The required column widths, if it is a table.
+    /// The required widths of a table.
     pub(super) columns: Vec<usize>,
 }
 
-/// Renders a block that continues `before`.
 pub(super) fn render_block(
     text: &str,
     before: &BlockContext,
@@ -49,13 +46,12 @@ pub(super) fn render_block(
     RenderedBlock { lines: page.lines, number: page.number, columns: page.columns }
 }
 
-/// The prefix of a block's first line, and of its other lines.
+/// The first line of a block may have another prefix.
 struct Prefix {
     first: Option<Span<'static>>,
     rest: Span<'static>,
 }
 
-/// The state of rendering.
 struct BlockRenderer<'a> {
     look: RenderOptions,
     context: &'a BlockContext,
@@ -67,7 +63,6 @@ struct BlockRenderer<'a> {
     prefixes: Vec<Prefix>,
     lists: Vec<Option<u64>>,
     link: Option<String>,
-    /// Start of the link's text.
     link_from: usize,
     code: Option<Fence>,
     table: Option<Table>,
@@ -315,7 +310,7 @@ impl<'a> BlockRenderer<'a> {
         }
     }
 
-    /// A blank line between blocks, but not inside lists.
+    /// Lists contain no blank lines.
     fn separate_block(&mut self) {
         self.flush_line();
         if !self.lines.is_empty() && self.lists.is_empty() {

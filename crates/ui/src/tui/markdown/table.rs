@@ -7,20 +7,19 @@ use crate::tui::cells::RenderOptions;
 use crate::tui::text::{width, wrap, wrap_with_prefixes};
 use crate::tui::theme::StyleRole;
 
-/// A table, or further rows of one.
+/// May contain only further rows of a table.
 #[derive(Default)]
 pub(super) struct Table {
     pub(super) alignments: Vec<Alignment>,
-    /// The header and the rows.
+    /// Includes the header.
     pub(super) rows: Vec<Vec<Vec<Span<'static>>>>,
-    /// The column widths, if not all rows are known.
+    /// Set if not all rows are known.
     pub(super) columns: Option<Vec<usize>>,
-    /// The header is already printed.
     pub(super) is_header_printed: bool,
 }
 
 impl Table {
-    /// Columns as wide as required, or as space permits; narrow screens get one line per field.
+    /// Columns are as wide as required, or as space permits; narrow screens get one line per field.
     pub(super) fn lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
         const BETWEEN: &str = " │ ";
         let mut widths = self.columns.clone().unwrap_or_else(|| self.required_widths());
@@ -91,7 +90,6 @@ impl Table {
         lines
     }
 
-    /// The required width of each column.
     pub(super) fn required_widths(&self) -> Vec<usize> {
         let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let of_cell = |cell: &Vec<Span<'static>>| cell.iter().map(|s| width(&s.content)).sum();

@@ -1,4 +1,4 @@
-//! Commands that change how the chat looks and how keys edit a message, until it ends.
+//! Commands that change the display of the chat and the editing keys, until the chat ends.
 
 use super::command::format_columns;
 use super::{Action, PagePlace, State};
@@ -67,7 +67,7 @@ impl State {
         vec![Action::Redraw]
     }
 
-    /// The items of the status line, with a mark at the chosen ones.
+    /// Marks the chosen items.
     fn status_items_text(&self) -> String {
         let chosen = &self.settings.status_line;
         let rows = STATUS_ITEMS.map(|(item, name, what)| {
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-/// `mode model`, `none`, `default`.
+/// For example `mode model`, `none`, `default`.
 fn parse_status_items(arguments: &str) -> Result<Vec<StatusItem>, String> {
     match arguments {
         "none" => Ok(Vec::new()),

@@ -18,9 +18,9 @@ use agent_protocol::model::Usage;
 use agent_protocol::provider::Effort;
 use agent_protocol::terminal_escape::escape_for_file;
 
-/// Limit of the first column of a page.
+/// Limit on the first column of a page.
 const WIDEST_NAME: usize = 32;
-/// Rows of the input field and the status line, with a blank one around a page.
+/// The input field, the status line, and a blank row around a page.
 const ROWS_BELOW_PAGE: usize = 5;
 
 impl State {
@@ -82,14 +82,14 @@ impl State {
         vec![Action::SendRequest(ChatRequest::Submit(message))]
     }
 
-    /// The full-screen conversation shows its end, and follows it.
+    /// The full-screen conversation follows its end.
     pub(super) fn show_end(&mut self) {
         if let Some(viewer) = self.viewer.as_mut().filter(|_| self.settings.full_screen) {
             viewer.follow_end(self.conversation.cells.len());
         }
     }
 
-    /// Starts a longer interruptible operation that is not a turn.
+    /// For a longer interruptible operation that is not a turn.
     fn begin_operation(&mut self, doing: TurnActivity) {
         self.is_working = true;
         self.conversation.turn = Some(RunningTurn {
@@ -148,8 +148,7 @@ impl State {
         Vec::new()
     }
 
-    /// Displays the output of a command. The viewer is not opened while a message is being written: its keys
-    /// would go to the viewer.
+    /// The viewer is not opened while the user writes a message: the keys would go to the viewer.
     pub(super) fn show_page(&mut self, title: &str, text: String, place: PagePlace) {
         let page = Cell::Page(Box::new(CommandPage { title: title.to_owned(), text }));
         let is_free = self.composer.is_empty() && self.focus == Focus::Composer;
@@ -173,7 +172,7 @@ impl State {
         let timing = action.timing(arguments);
         if let Some(who) = self.blocking_activity(timing) {
             let text = format!("/{name} {arguments}");
-            // It is kept, and can be sent when nothing runs any more.
+            // The command stays in the input field, and can be sent when nothing runs any more.
             self.return_to_composer(&text.trim_end().into(), true);
             let how = if self.has_screen {
                 let key = |action| self.settings.keymap.key_for(action);
@@ -277,7 +276,7 @@ impl State {
         Vec::new()
     }
 
-    /// What has to end before a command can run.
+    /// The activity that has to end before a command can run.
     fn blocking_activity(&self, timing: CommandTiming) -> Option<&'static str> {
         if timing == CommandTiming::Immediate {
             None
@@ -290,7 +289,7 @@ impl State {
         }
     }
 
-    /// Tokens and cost since the conversation was opened.
+    /// Counts since the conversation was opened.
     fn cost_in_words(&self) -> String {
         let spending = &self.conversation.spending;
         let Usage { input_tokens, output_tokens, cached_tokens, .. } = spending.usage;
@@ -345,7 +344,7 @@ impl State {
     }
 }
 
-/// Rows of two columns; a very long first cell does not widen the column.
+/// A very long first cell does not widen the column.
 pub(super) fn format_columns(rows: &[(String, String)]) -> String {
     let widths = rows.iter().map(|(name, _)| width(name.trim_end()));
     let column = widths.max().unwrap_or(0).min(WIDEST_NAME);

@@ -10,7 +10,7 @@ use crate::tui::viewer::{Viewer, ViewerOutcome};
 use agent_protocol::custom_command::MCP_PROMPT_PREFIX;
 use agent_protocol::directives::UserInput;
 
-/// The key that pastes an image in other programs.
+/// Other programs paste images with this key.
 const CTRL_V: Key = Key { code: KeyCode::Char('v'), ctrl: true, alt: false, shift: false };
 
 impl State {
@@ -20,8 +20,8 @@ impl State {
         let actions = self.dispatch_key(key, at);
         let is_said =
             |action: &Action| matches!(action, Action::SendRequest(ChatRequest::Submit(_)));
-        // The draft was deleted: keys now go to the waiting question, as if it had just appeared. Not after a
-        // message was sent, since the user may type another.
+        // The draft was deleted: keys now go to the waiting question, as if it had just appeared.
+        // Not after a message was sent, since the user may type another.
         if let Some(asked) = &mut self.pending_question
             && was_writing
             && !actions.iter().any(is_said)
@@ -85,13 +85,12 @@ impl State {
         actions.into_iter().chain(asked).collect()
     }
 
-    /// The full-screen conversation has the focus.
     pub(in crate::tui) fn is_browsing(&self) -> bool {
         self.page.is_some()
             || self.viewer.is_some() && (self.is_viewer_focused || !self.settings.full_screen)
     }
 
-    /// Handles a key in the full-screen conversation; `None` if it belongs to the input field.
+    /// `None` if the key belongs to the input field.
     pub(super) fn handle_viewer_key(&mut self, key: Key) -> Option<Vec<Action>> {
         let rows = self.size.1.saturating_sub(1);
         if let Some(page) = &mut self.page {
@@ -126,12 +125,10 @@ impl State {
         Some(Vec::new())
     }
 
-    /// The keys edit a text that belongs to the answer of a question.
     pub(in crate::tui) fn is_editing_answer(&self) -> bool {
         self.focus.is_answer()
     }
 
-    /// The text that keys edit.
     pub(super) fn active_composer(&mut self) -> &mut Composer {
         if self.is_editing_answer() { &mut self.answer_text } else { &mut self.composer }
     }
@@ -239,7 +236,7 @@ impl State {
 
     pub(super) fn handle_escape(&mut self) -> Vec<Action> {
         if self.is_editing_answer() {
-            // (What is written is there again when the same choice is made.)
+            // (The text returns when the user makes the same choice again.)
             self.focus = Focus::Question;
             return Vec::new();
         }
@@ -292,7 +289,7 @@ impl State {
         if self.is_working { self.interrupt() } else { Vec::new() }
     }
 
-    /// Takes the message from the input field and adds it to the history.
+    /// Adds the message to the history.
     fn take_message(&mut self) -> (UserInput, Vec<Action>) {
         let mut input = self.composer.to_user_input();
         input.trim_end();
@@ -311,17 +308,17 @@ impl State {
         (input, actions)
     }
 
-    /// The queued messages, without the one with which a turn is about to begin.
+    /// Without the message with which a turn is about to begin.
     pub(in crate::tui) fn visible_queue(&self) -> impl Iterator<Item = &UserInput> {
         self.queue.iter().skip(usize::from(self.conversation.turn.is_none()))
     }
 
-    /// A queued message can be taken back. (While the turn is being stopped, all are about to come back.)
+    /// (While the turn is being stopped, all queued messages are about to return.)
     pub(in crate::tui) fn has_queued_message(&self) -> bool {
         !self.is_stopping && self.visible_queue().count() + self.follow_ups.len() > 0
     }
 
-    /// Takes the latest queued message back for editing. The session may be delivering one of the turn.
+    /// The session may be delivering a message of the turn.
     fn withdraw_message(&mut self) -> Vec<Action> {
         let Some(message) = self.follow_ups.pop_back() else {
             return vec![Action::SendRequest(ChatRequest::WithdrawMessage)];
@@ -331,7 +328,7 @@ impl State {
         Vec::new()
     }
 
-    /// Puts a message back into the input field. A command stays one.
+    /// A command stays a command.
     pub(super) fn return_to_composer(&mut self, message: &UserInput, is_command: bool) {
         if is_command && self.composer.is_empty() {
             self.composer.set_folded(&AttributedText::from_message(&message.text));
@@ -340,7 +337,7 @@ impl State {
         }
     }
 
-    /// Keeps the message until the turn has ended.
+    /// The message is sent when the turn has ended.
     fn queue_follow_up(&mut self) -> Vec<Action> {
         if self.composer.text().trim().is_empty() {
             return Vec::new();
@@ -385,7 +382,7 @@ impl State {
         self.send_composer_text()
     }
 
-    /// Sends what is written, whatever its last character is.
+    /// The last character has no special meaning.
     pub(super) fn send_composer_text(&mut self) -> Vec<Action> {
         if self.composer.text().trim().is_empty() {
             return Vec::new();
@@ -396,12 +393,12 @@ impl State {
     }
 }
 
-/// The queued message is a command. (Other messages do not begin like one.)
+/// Other messages do not begin like a command.
 pub(super) fn is_command(message: &UserInput) -> bool {
     message.text.starts_with(['!', '/'])
 }
 
-/// The message in delivery is a command that the user typed. (Another one may begin with a path.)
+/// The user must have typed it. (Another message may begin with a path.)
 pub(super) fn is_delivered_command(message: &UserInput) -> bool {
     let name = message.text.strip_prefix('/').unwrap_or_default();
     message.prompt.is_some() || name.starts_with(MCP_PROMPT_PREFIX)

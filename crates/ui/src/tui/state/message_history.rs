@@ -4,11 +4,10 @@ use super::{Action, Focus, State};
 use crate::tui::composer::AttributedText;
 use crate::tui::keys::{Key, KeyAction};
 
-/// An earlier message in the input field.
 pub(super) struct RecalledMessage {
-    /// Its position in the earlier messages.
+    /// Position in the earlier messages.
     index: usize,
-    /// What was written before.
+    /// The text of the input field before the first recall.
     draft: AttributedText,
     /// The text of the input field.
     displayed_text: String,
@@ -44,14 +43,14 @@ impl State {
         }
     }
 
-    /// The input field contains an earlier message as it was recalled.
+    /// The message is unchanged.
     pub(super) fn is_showing_recalled_message(&self) -> bool {
         self.recalled_message
             .as_ref()
             .is_some_and(|recalled| recalled.displayed_text == self.composer.text())
     }
 
-    /// The messages that match a search, the latest first.
+    /// The latest first.
     pub(in crate::tui) fn history_matches(&self, query: &str) -> Vec<&String> {
         let query = query.to_lowercase();
         let mut seen = std::collections::HashSet::new();

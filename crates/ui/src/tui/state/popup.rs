@@ -12,14 +12,14 @@ use agent_protocol::pluralize;
 use agent_protocol::provider::Effort;
 
 impl State {
-    /// Updates the list for the current text.
     pub(super) fn update_popup(&mut self) -> Vec<Action> {
         self.close_list();
         self.popup_query = self.text_before_cursor().to_owned();
         if self.focus != Focus::Composer || self.is_showing_recalled_message() {
             return Vec::new();
         }
-        // In a shell line every character belongs to the shell: a name would become a part of the command.
+        // In a shell line every character belongs to the shell: a name would become a part of the
+        // command.
         if self.composer.is_shell() {
             return Vec::new();
         }
@@ -70,14 +70,14 @@ impl State {
                     for item in &mut items {
                         item.takes_more = true;
                     }
-                    // Any name can be used, also one that the list does not have.
+                    // Any name can be used, also one that is not in the list.
                     let is_name =
                         arguments.split_once('/').is_some_and(|(_, name)| !name.is_empty());
                     if is_name && !items.iter().any(|item| item.insert == arguments) {
                         items.insert(0, Item { insert: arguments.to_owned(), ..Item::default() });
                     }
                     self.show_popup(CompletionKind::Argument, from, items);
-                    // Meanwhile those known already are offered.
+                    // Meanwhile the known models are offered.
                     let ask = Action::SendRequest(ChatRequest::ListModels);
                     return is_first.then_some(ask).into_iter().collect();
                 }
@@ -106,7 +106,8 @@ impl State {
                     items
                 }
                 Some(CommandAction::Undo) => {
-                    // Enter takes an item of the list: not another turn than the one that is written.
+                    // Enter takes an item of the list: no other turn than the written one may be
+                    // chosen.
                     let items = self.turn_items(arguments, true);
                     let is_one = items.iter().any(|item| item.insert == arguments);
                     if arguments.is_empty() || is_one { items } else { Vec::new() }
@@ -136,19 +137,19 @@ impl State {
         self.update_file_popup()
     }
 
-    /// Writes the beginning of a command, whose list opens. Leaving the list removes what was written.
+    /// The beginning of a command opens its list. Leaving the list removes the text.
     pub(super) fn open_list(&mut self, text: &'static str) {
         self.composer.set_text(AttributedText::typed(text));
         self.opened_list_text = Some(text);
     }
 
-    /// Closes the list: the text was replaced.
+    /// Called when the text was replaced.
     pub(super) fn close_list(&mut self) {
         self.popup = None;
         self.mention_start = None;
     }
 
-    /// Updates the user's commands. The selection in the list is kept, and a closed list stays closed.
+    /// The selection in the list stays, and a closed list stays closed.
     pub(super) fn set_own_commands(&mut self, commands: Vec<CustomCommand>) {
         let query = self.composer.text().strip_prefix('/').unwrap_or_default();
         let nothing_fitted =
@@ -157,7 +158,7 @@ impl State {
         self.refresh_popup(CompletionKind::Command, nothing_fitted);
     }
 
-    /// Adds models that can be used now, in the same way.
+    /// The selection in the list stays, as for commands.
     pub(super) fn add_models(&mut self, models: Vec<String>) {
         let known = &mut self.settings.models;
         let query = self.composer.text().strip_prefix("/model ");
@@ -184,7 +185,6 @@ impl State {
         }
     }
 
-    /// Updates the list of files for a mention.
     fn update_file_popup(&mut self) -> Vec<Action> {
         if let Some((from, query)) = self.composer.mention() {
             let query = query.to_owned();
@@ -202,7 +202,6 @@ impl State {
         Vec::new()
     }
 
-    /// The efforts to choose from for this model.
     fn effort_items(&self, model: &str, query: &str) -> Vec<Item> {
         let current = self.conversation.effort.filter(|_| self.conversation.model == model);
         let efforts = Effort::all().iter().map(|effort| {
@@ -212,7 +211,7 @@ impl State {
         completion::matching_words(query, default.into_iter().chain(efforts))
     }
 
-    /// The turns to return to, the latest first; or only those that changed files.
+    /// The latest first; with `changed`, only turns that changed files.
     fn turn_items(&self, arguments: &str, changed: bool) -> Vec<Item> {
         let turns = self.conversation.turns.iter().rev();
         let turns: Vec<(String, String)> = turns
@@ -236,7 +235,6 @@ impl State {
         }
     }
 
-    /// What a rewind to before this turn can restore.
     fn rewind_items(&self, turn: &str, query: &str) -> Vec<Item> {
         let Ok(first) = turn.parse::<u32>() else { return Vec::new() };
         let undone = || self.conversation.turns.iter().filter(|turn| turn.number >= first);
@@ -267,13 +265,13 @@ impl State {
         let is_whole = items.len() == 1 && items.iter().all(is_written);
         let is_needless = items.is_empty() || is_whole && kind != CompletionKind::Command;
         if !is_needless {
-            // What is written exactly is selected.
+            // An exact match is selected.
             let selected = items.iter().position(is_written).unwrap_or(0);
             self.popup = Some(Popup { kind, from, items, selected });
         }
     }
 
-    /// Searches more files; all of them if an item is being chosen.
+    /// `to_the_end`: searches all files, since the user chooses an item.
     pub(super) fn continue_file_search(&mut self, to_the_end: bool) {
         let Some(from) = self.mention_start.filter(|_| self.finder.is_searching()) else { return };
         self.finder.search_next_files();
@@ -285,7 +283,7 @@ impl State {
         self.show_popup(CompletionKind::File, from, items);
     }
 
-    /// Handles a key while the list is open; `None` if the list does not use it.
+    /// `None` if the list does not use the key.
     pub(super) fn handle_popup_key(&mut self, action: Option<KeyAction>) -> Option<Vec<Action>> {
         if matches!(
             action,
@@ -364,13 +362,13 @@ impl State {
         self.composer.replace_with(popup.from, cursor, &insert);
     }
 
-    /// Width of the input field's text.
+    /// Columns of the input field's text.
     pub(in crate::tui) fn text_columns(&self) -> usize {
         self.size.0.saturating_sub(3).max(1)
     }
 }
 
-/// The words that can follow, for commands with several.
+/// Only for commands with several arguments.
 fn next_argument_items(action: CommandAction, before: &str, query: &str) -> Vec<Item> {
     if action == CommandAction::StatusLine {
         let is_new = |name: &str| !before.split_whitespace().any(|word| word == name);

@@ -1,4 +1,5 @@
-//! Questions: may a call be made, is a plan carried out, what the model asks; and their answers.
+//! Questions: the permission for a call, the approval of a plan, questions of the model; and their
+//! answers.
 
 use std::time::{Duration, Instant};
 
@@ -15,41 +16,37 @@ use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 const PLAN_ACCEPTED: Prompt = Prompt::named("plan/accepted.md");
 const PLAN_EDITED: Prompt = Prompt::named("plan/edited.md");
 
-/// A key this soon after a question appeared was not meant for it.
+/// A key this soon after a question appeared was not meant for the question.
 const ANSWER_GUARD: Duration = Duration::from_millis(500);
-/// A mode that was selected with a key is requested after this time without another such key: the modes in
-/// between must not settle the question.
+/// A mode that was selected with a key is requested after this time without another such key: the
+/// modes in between must not settle the question.
 const MODE_DELAY: Duration = Duration::from_millis(700);
-/// The place of the first further "yes" among the choices. The places before it have the same meaning at every
-/// question: yes, no, in your own words.
+/// The index of the first further "yes" among the choices. The choices before it are the same at
+/// every question: yes, no, in your own words.
 const FIRST_GRANT: usize = 3;
 /// A letter counts as an answer if no other follows within this time: otherwise it starts a word.
 const LETTER_DELAY: Duration = Duration::from_millis(150);
 
-/// What a question is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::tui) enum QuestionSubject {
-    /// May this call be made?
+    /// The permission for this call.
     Call(String),
-    /// Is this plan carried out? The session is idle.
+    /// The approval of this plan; the session is idle.
     Plan(String),
-    /// The model asks: the call, and the number of the question, from 0.
+    /// The id of the call, and the index of the question.
     Questionnaire(String, usize),
 }
 
-/// A waiting question.
 #[derive(Debug)]
 pub(in crate::tui) struct PendingQuestion {
     pub(in crate::tui) subject: QuestionSubject,
-    /// When keys began to go to it.
+    /// Keys go to the question since then.
     pub(super) shown_at: Option<Instant>,
-    /// It was displayed before, above a message that was being written.
+    /// The question was displayed before, above a message that the user was writing.
     pub(super) was_deferred: bool,
-    /// The selected choice.
     pub(in crate::tui) selected: usize,
-    /// The questions of the model.
     pub(super) questionnaire: Option<Questionnaire>,
-    /// A pressed letter that becomes an answer if no other follows.
+    /// The letter becomes an answer if no other follows.
     pending_letter: Option<PendingLetter>,
 }
 
@@ -65,12 +62,11 @@ impl PendingQuestion {
         }
     }
 
-    /// Takes back a letter that is no answer yet.
+    /// The letter is no answer yet.
     pub(super) fn take_letter(&mut self) -> Option<char> {
         self.pending_letter.take().map(|pressed| pressed.letter)
     }
 
-    /// The call that waits for the user.
     pub(in crate::tui) fn call(&self) -> Option<&str> {
         match &self.subject {
             QuestionSubject::Call(call) | QuestionSubject::Questionnaire(call, _) => Some(call),
@@ -79,35 +75,29 @@ impl PendingQuestion {
     }
 }
 
-/// A choice at a question.
 #[derive(Clone, Debug)]
 pub(in crate::tui) enum Choice {
     Answer(ApprovalDecision),
-    /// No, with a text for the model.
+    /// The rejection has a text for the model.
     RejectWithText,
-    /// The plan is carried out in this mode.
     ExecutePlan(PermissionMode),
-    /// The user edits the plan first.
     EditPlan,
-    /// The plan is not carried out.
     KeepPlanning,
     /// An answer that the model offers.
     Option {
-        /// Its number, from 0.
+        /// The index, from 0.
         n: usize,
-        /// The answer.
         label: String,
-        /// What it means; may be empty.
+        /// May be empty.
         description: String,
-        /// Whether it is chosen, if several can be.
+        /// `None` if only one option can be chosen.
         is_chosen: Option<bool>,
     },
-    /// An answer in the user's words.
     FreeText,
 }
 
 impl Choice {
-    /// The letter that selects it, if there is one.
+    /// The letter that selects the choice.
     pub(in crate::tui) fn letter(&self, n: usize) -> Option<char> {
         match self {
             Self::Answer(ApprovalDecision::AllowOnce | ApprovalDecision::AllowChanged(_)) => {
@@ -157,7 +147,7 @@ impl Choice {
         }
     }
 
-    /// What it means, in addition to its words; may be empty.
+    /// May be empty.
     pub(in crate::tui) fn details(&self) -> String {
         match self {
             Self::Option { description, .. } => escape_prose(description.trim()).replace('\n', " "),
@@ -166,17 +156,15 @@ impl Choice {
     }
 }
 
-/// A letter that was pressed at a question.
 #[derive(Clone, Copy, Debug)]
 struct PendingLetter {
     letter: char,
     pressed_at: Instant,
-    /// Why it does not count, if so.
+    /// The reason why the letter does not count.
     rejection: Option<&'static str>,
 }
 
 impl State {
-    /// The question is about a plan.
     pub(in crate::tui) fn is_asking_about_plan(&self) -> bool {
         self.pending_question.as_ref().is_some_and(|asked| asked.call().is_none())
     }
@@ -210,8 +198,8 @@ impl State {
         self.answer_text = Composer::default();
     }
 
-    /// Handles a key while a question waits. It is an answer only if the question was visible for a moment
-    /// when it was pressed, and no text is being typed.
+    /// A key is an answer only if the question was visible for a moment when the key was pressed,
+    /// and no text is being typed.
     pub(super) fn handle_question_key(
         &mut self,
         key: Key,
@@ -286,7 +274,6 @@ impl State {
         }
     }
 
-    /// Marks the option under the selection, or removes its mark.
     fn toggle_selected_option(&mut self, guard: Option<&'static str>) -> Vec<Action> {
         let selected = self.pending_question.as_ref().map_or(0, |asked| asked.selected);
         let takes_several = self.questionnaire().is_some_and(Questionnaire::allows_several);
@@ -299,7 +286,6 @@ impl State {
         Vec::new()
     }
 
-    /// Moves the selection, or answers with it.
     fn select_answer(
         &mut self,
         action: Option<KeyAction>,
@@ -329,7 +315,6 @@ impl State {
         Vec::new()
     }
 
-    /// The choices at the question.
     pub(in crate::tui) fn choices(&self) -> Vec<Choice> {
         if let Some(inquiry) = self.questionnaire() {
             return inquiry.choices();
@@ -358,7 +343,6 @@ impl State {
         choices
     }
 
-    /// The choice that a letter or a number selects.
     pub(in crate::tui) fn choice_for(&self, char: char) -> Option<Choice> {
         let char = char.to_ascii_lowercase();
         let number = char.to_digit(10).and_then(|number| usize::try_from(number).ok());
@@ -369,7 +353,7 @@ impl State {
         choices.into_iter().find(is_meant).map(|(_, choice)| choice)
     }
 
-    /// Selects the next mode. While a call waits, it is requested only when no further key follows.
+    /// While a call waits, the mode is requested only when no further key follows.
     pub(super) fn select_next_mode(&mut self) -> Vec<Action> {
         let mode = match self.conversation.mode {
             Some(PermissionMode::Ask) | None => PermissionMode::AutoEdit,
@@ -387,7 +371,7 @@ impl State {
         Vec::new()
     }
 
-    /// Requests the mode that was selected while a call waits: after a moment, or when the call is settled.
+    /// Called after a moment, or when the call is settled.
     pub(super) fn request_pending_mode(&mut self, moment: Instant) -> Vec<Action> {
         let waits = self.pending_question.as_ref().and_then(PendingQuestion::call).is_some();
         let is_settled = |(_, at): &mut (PermissionMode, Instant)| {
@@ -409,7 +393,7 @@ impl State {
         Some(at.saturating_duration_since(self.now))
     }
 
-    /// A letter that was not followed by another is an answer.
+    /// A letter that is not followed by another is an answer.
     pub(super) fn accept_pending_letter(&mut self, moment: Instant) -> Vec<Action> {
         let Some(asked) = &mut self.pending_question else { return Vec::new() };
         let is_alone = |pressed: &mut PendingLetter| {
@@ -475,8 +459,9 @@ impl State {
         vec![Action::SendRequest(ChatRequest::AnswerPermission(call.to_owned(), approval))]
     }
 
-    /// Rejects a call, optionally with what to do instead. That text is a message of the user, so that no
-    /// compaction summarises it; it is sent before the answer, so that no other call starts in between.
+    /// `words`: an instruction instead of the call. That text is a message of the user, so that no
+    /// compaction summarises it; it is sent before the answer, so that no other call starts in
+    /// between.
     pub(in crate::tui) fn reject_call(&mut self, call: &str, words: UserInput) -> Vec<Action> {
         let no = ApprovalDecision::Reject(Some(words.text.clone()));
         let mut actions =
@@ -485,13 +470,11 @@ impl State {
         actions
     }
 
-    /// The call of the question.
     pub(in crate::tui) fn question_call(&self) -> Option<&Call> {
         let call = self.pending_question.as_ref().and_then(PendingQuestion::call)?;
         self.conversation.find_call(call)
     }
 
-    /// Carries out a plan that the user has edited.
     pub(super) fn execute_edited_plan(&mut self, plan: &str) -> Vec<Action> {
         let plan = fill(self.settings.prompts.text(PLAN_EDITED), &[("plan", plan.trim())]);
         // The model wrote it: its sentences are no directives of the user.

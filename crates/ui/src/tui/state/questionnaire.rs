@@ -7,22 +7,20 @@ use super::{Action, ChatRequest, Focus, State};
 use crate::tui::composer::Composer;
 use agent_protocol::question::{Question, UserAnswer};
 
-/// The questions of a call, and the answers so far.
 #[derive(Debug)]
 pub(in crate::tui) struct Questionnaire {
     questions: Vec<Question>,
     answers: Vec<UserAnswer>,
-    /// The options of the current question that are chosen, if it takes several.
+    /// Chosen options of the current question, if several can be chosen.
     chosen: BTreeSet<usize>,
 }
 
 impl Questionnaire {
-    /// The current question.
     pub(in crate::tui) fn current_question(&self) -> Option<&Question> {
         self.questions.get(self.answers.len())
     }
 
-    /// The current question with its topic, and its number if there are several.
+    /// Contains the topic, and the number if there are several questions.
     pub(in crate::tui) fn in_words(&self) -> String {
         let Some(Question { question, header, .. }) = self.current_question() else {
             return String::new();
@@ -35,13 +33,11 @@ impl Questionnaire {
         format!("{}{}{number}", header.unwrap_or_default(), question.trim())
     }
 
-    /// Several options can be chosen.
     pub(in crate::tui) fn allows_several(&self) -> bool {
         self.current_question()
             .is_some_and(|question| question.multi_select && !question.options.is_empty())
     }
 
-    /// There is an earlier question to return to.
     pub(in crate::tui) fn has_previous_question(&self) -> bool {
         !self.answers.is_empty()
     }
@@ -58,7 +54,7 @@ impl Questionnaire {
         options.chain([Choice::FreeText]).collect()
     }
 
-    /// The answer of the chosen options, and of `n`.
+    /// `n`: an option besides the chosen ones.
     fn build_answer(&self, n: Option<usize>, text: Option<String>) -> UserAnswer {
         let Some(question) = self.current_question() else { return UserAnswer::default() };
         let mut chosen = self.chosen.clone();
@@ -70,7 +66,7 @@ impl Questionnaire {
 }
 
 impl State {
-    /// Asks the questions of this call, beginning with the first.
+    /// Begins with the first question.
     pub(super) fn open_questionnaire(&mut self, call: &str, questions: &[Question]) {
         let chosen = BTreeSet::new();
         let inquiry = Questionnaire { questions: questions.to_vec(), answers: Vec::new(), chosen };
@@ -80,12 +76,11 @@ impl State {
         }
     }
 
-    /// The questions that wait for the user.
     pub(in crate::tui) fn questionnaire(&self) -> Option<&Questionnaire> {
         self.pending_question.as_ref()?.questionnaire.as_ref()
     }
 
-    /// Selects an option of the current question: it is the answer, or is added to it or removed.
+    /// A question with one answer is answered; otherwise the option is added or removed.
     pub(in crate::tui) fn choose_option(&mut self, n: usize) -> Vec<Action> {
         let Some(asked) = &mut self.pending_question else { return Vec::new() };
         let Some(inquiry) = &mut asked.questionnaire else { return Vec::new() };
@@ -100,7 +95,7 @@ impl State {
         Vec::new()
     }
 
-    /// Answers with these options: what a line of the plain chat names.
+    /// A line of the plain chat contains the options.
     pub(in crate::tui) fn choose_options(&mut self, options: &[usize]) -> Vec<Action> {
         let inquiry = self.pending_question.as_mut().and_then(|asked| asked.questionnaire.as_mut());
         let Some(inquiry) = inquiry else { return Vec::new() };
@@ -109,7 +104,7 @@ impl State {
         self.record_answer(answer)
     }
 
-    /// Answers with the chosen options; if there are none, with the one under the mark.
+    /// Without chosen options, the one under the mark is the answer.
     pub(super) fn confirm_choice(&mut self, n: usize) -> Vec<Action> {
         let Some(inquiry) = self.questionnaire() else { return Vec::new() };
         let is_option =
@@ -122,7 +117,7 @@ impl State {
         self.record_answer(answer)
     }
 
-    /// Answers in the user's words, beside the chosen options.
+    /// The chosen options are part of the answer.
     pub(in crate::tui) fn answer_with_text(&mut self, words: &str) -> Vec<Action> {
         let words = words.trim();
         if words.is_empty() {
@@ -136,7 +131,7 @@ impl State {
         self.record_answer(answer)
     }
 
-    /// Takes the answer to the current question. After the last one all are sent.
+    /// After the last question all answers are sent.
     fn record_answer(&mut self, answer: UserAnswer) -> Vec<Action> {
         let Some(PendingQuestion {
             subject: QuestionSubject::Questionnaire(call, _),
@@ -157,7 +152,6 @@ impl State {
         Vec::new()
     }
 
-    /// Returns to the previous question.
     pub(super) fn return_to_previous_question(&mut self) {
         let Some(asked) = self.pending_question.take_if(|asked| {
             asked.questionnaire.as_ref().is_some_and(Questionnaire::has_previous_question)

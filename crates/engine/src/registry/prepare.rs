@@ -1,0 +1,181 @@
+//! Prepares a call: parses, validates and resolves it once, for permission, hooks, execution and its result.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::arguments::{self, ArgumentNotes};
+use super::repetition::{RepetitionKey, repetition_key};
+use super::{RegisteredTool, Registry, validator};
+use crate::tools::{CallTarget, ChangeDraft, ToolCx};
+use agent_host::workspace::{Snapshot, expand_home};
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::message::ToolCall;
+use agent_protocol::tool::Effect;
+use agent_protocol::{Object, most_similar};
+use tokio_util::sync::CancellationToken;
+
+/// A call that is judged, shown to the user and run as it is here. It is prepared again only if a hook or the user
+/// changes its arguments.
+pub(super) struct PreparedCall<'a> {
+    pub(super) entry: &'a RegisteredTool,
+    /// The arguments under the tool's own names.
+    pub(super) input: Object,
+    pub(super) notes: ArgumentNotes,
+    pub(super) target: CallTarget,
+    pub(super) key: RepetitionKey,
+    /// The optimistic lock of a file that is to be changed.
+    pub(super) snapshot: Option<Snapshot>,
+    /// The change that the user was asked about.
+    pub(super) draft: Option<Arc<ChangeDraft>>,
+}
+
+/// A call that cannot be made.
+pub(super) struct InvalidCall {
+    pub(super) failure: Failure,
+    /// The arguments, as far as they are valid JSON.
+    pub(super) input: Object,
+    pub(super) notes: ArgumentNotes,
+    /// The arguments fit the schema; what they name cannot be resolved.
+    pub(super) is_validated: bool,
+}
+
+impl Registry {
+    /// Prepares a call.
+    pub(super) fn prepare(&self, call: &ToolCall) -> Result<PreparedCall<'_>, InvalidCall> {
+        let invalid = |failure| InvalidCall {
+            failure,
+            input: arguments::envelope_input(call),
+            notes: ArgumentNotes::default(),
+            is_validated: false,
+        };
+        let entry = match self.find_tool(&call.name) {
+            Ok(entry) => entry,
+            Err(failure) => return Err(invalid(failure)),
+        };
+        let (input, notes) = match parse_input(entry, call) {
+            Ok(parsed) => parsed,
+            Err(failure) => return Err(invalid(failure)),
+        };
+        match self.resolve_target(entry, &call.name, &input) {
+            Ok((target, key)) => {
+                let (snapshot, draft) = (None, None);
+                Ok(PreparedCall { entry, input, notes, target, key, snapshot, draft })
+            }
+            Err(failure) => Err(InvalidCall { failure, input, notes, is_validated: true }),
+        }
+    }
+
+    /// Prepares a call of this tool in place of one that the model made.
+    pub(super) fn prepare_replacement(
+        &self,
+        tool: &str,
+        input: Object,
+    ) -> Result<PreparedCall<'_>, Failure> {
+        let entry = self.find_tool(tool)?;
+        entry.validator.check_input(&entry.tool.spec().schema, &input)?;
+        let (target, key) = self.resolve_target(entry, tool, &input)?;
+        let notes = ArgumentNotes::default();
+        Ok(PreparedCall { entry, input, notes, target, key, snapshot: None, draft: None })
+    }
+
+    fn resolve_target(
+        &self,
+        entry: &RegisteredTool,
+        tool: &str,
+        input: &Object,
+    ) -> Result<(CallTarget, RepetitionKey), Failure> {
+        let target = entry.tool.target(input, &self.cx)?;
+        let key = repetition_key(tool, entry.tool.canonical_input(input), &target.effect);
+        Ok((target, key))
+    }
+
+    /// The tool exists and takes these arguments.
+    pub fn check_call(&self, call: &ToolCall) -> Result<(), Failure> {
+        match self.prepare(call) {
+            Err(InvalidCall { failure, is_validated: false, .. }) => Err(failure),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The effect of this call, or why it cannot be made.
+    pub fn effect_of(&self, call: &ToolCall) -> Result<Effect, Failure> {
+        let prepared = self.prepare(call).map_err(|invalid| invalid.failure)?;
+        Ok(prepared.target.effect)
+    }
+
+    /// Takes the lock of the file that the call changes: the snapshot of its last read. Waits if the hash of a large
+    /// file is still being computed.
+    pub(super) async fn lock_file(&self, prepared: &mut PreparedCall<'_>) {
+        if let (Effect::Write { .. }, Some(checked_path)) =
+            (&prepared.target.effect, &prepared.target.checked_path)
+        {
+            let (workspace, path) = (self.cx.workspace.clone(), checked_path.path().clone());
+            let snapshot = tokio::task::spawn_blocking(move || workspace.snapshot(&path)).await;
+            prepared.snapshot = snapshot.ok().flatten();
+        }
+    }
+
+    /// What the tool can reach in this call.
+    pub(super) fn call_cx(
+        &self,
+        call_id: &str,
+        prepared: &PreparedCall<'_>,
+        cancel: CancellationToken,
+    ) -> ToolCx {
+        ToolCx {
+            cancel,
+            call_id: call_id.to_owned(),
+            checked_path: prepared.target.checked_path.clone(),
+            expected_snapshot: prepared.snapshot.clone(),
+            draft: prepared.draft.clone(),
+            read_restrictions: self.read_restrictions(),
+            takes_images: self.state().takes_images,
+            ..self.cx.clone()
+        }
+    }
+
+    pub(super) fn find_tool(&self, name: &str) -> Result<&RegisteredTool, Failure> {
+        self.entries.iter().find(|entry| entry.tool.spec().name == name).ok_or_else(|| {
+            let names = self.specs.iter().map(|spec| &*spec.name);
+            let hint = self.entries.iter().find_map(|entry| entry.tool.hint_for_unknown_name(name));
+            let hint = hint.unwrap_or_else(|| match most_similar(name, names.clone()) {
+                Some(similar) => format!("did you mean {similar}?"),
+                None => format!("the tools are {}", names.collect::<Vec<_>>().join(", ")),
+            });
+            Failure::new(ErrorCode::UnknownTool, format!("there is no tool named {name:?}"))
+                .with_hint(hint)
+        })
+    }
+}
+
+/// The validated arguments under the tool's own names.
+fn parse_input(
+    entry: &RegisteredTool,
+    call: &ToolCall,
+) -> Result<(Object, ArgumentNotes), Failure> {
+    let spec = entry.tool.spec();
+    let schema = &spec.schema;
+    if spec.is_foreign {
+        let (input, is_repaired) = validator::parse_json_object(&call.arguments)?;
+        let input = entry.validator.check_foreign(schema, input)?;
+        return Ok((input, ArgumentNotes { is_repaired, ..ArgumentNotes::default() }));
+    }
+    let (mut input, is_repaired) = arguments::parse_arguments(call)?;
+    let ignored = arguments::canonicalize_names(schema, &mut input)?;
+    let notes = ArgumentNotes { ignored, is_repaired };
+    // Tools, hooks and events see one path.
+    for name in ["path", "directory"] {
+        if let Some(serde_json::Value::String(path)) = input.get_mut(name)
+            && let Cow::Owned(full) = expand_home(path)
+        {
+            *path = full;
+        }
+    }
+    entry.validator.check_input(schema, &input).map_err(|mut failure| {
+        if let Some(note) = notes.in_words() {
+            failure.append_note(&note);
+        }
+        failure
+    })?;
+    Ok((input, notes))
+}
