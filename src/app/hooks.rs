@@ -4,11 +4,12 @@ mod hook_command;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use super::mcp_servers::host_exec;
@@ -156,12 +157,12 @@ impl HookSet {
     }
 
     fn add_entry(&self, entry: HookEntry) {
-        self.entries.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(entry));
+        self.entries.write().push(Arc::new(entry));
     }
 
     /// Each command once.
     fn matching_hooks(&self, event: HookEvent, names: Option<[&str; 3]>) -> Vec<Arc<HookEntry>> {
-        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.read();
         let mut matching: Vec<Arc<HookEntry>> = Vec::new();
         for entry in entries.iter().filter(|entry| entry.event == event) {
             let is_same = |other: &Arc<HookEntry>| match (&other.handler, &entry.handler) {
@@ -215,7 +216,7 @@ impl HookSet {
             }
             _ => return outcome,
         };
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.reported.lock();
         if reported.insert((event, name.to_owned(), problem)) {
             let shown =
                 format!("hook {} {:?}", event.as_str(), mask_and_shorten(masker, name, 100));
@@ -285,7 +286,7 @@ impl Drop for RunningHook<'_> {
 
 impl Hooks for HookSet {
     fn has_hook(&self, event: HookEvent) -> bool {
-        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.read();
         entries.iter().any(|entry| entry.event == event)
     }
 

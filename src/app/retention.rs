@@ -2,8 +2,8 @@
 //! never deleted.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::storage::{REMOVED_PREFIX, StoredLog};
@@ -12,6 +12,7 @@ use crate::config;
 use agent_protocol::disk;
 use agent_protocol::event::{EventBody, Sink, StampedEvent};
 use agent_record::Log;
+use parking_lot::Mutex;
 
 /// For the deletion at the end of the session. The next session continues it.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -50,7 +51,7 @@ impl Retention {
 
     /// Waits up to `FINISH_TIMEOUT`.
     pub(super) fn finish(&self) {
-        let running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.0.running.lock().take();
         if let Some(running) = running {
             _ = running.recv_timeout(FINISH_TIMEOUT);
         }
@@ -59,7 +60,7 @@ impl Retention {
 
 impl Sink for Retention {
     fn receive(&mut self, stamped: &StampedEvent) {
-        let mut running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.0.running.lock();
         if running.is_some() || !matches!(stamped.event.body, EventBody::ModelRequested(_)) {
             return;
         }

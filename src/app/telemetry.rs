@@ -4,9 +4,10 @@
 //! reported once.
 
 use std::sync::mpsc::{Receiver as Done, Sender as IsDone, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::mpsc::{Receiver as Queue, Sender, channel as queue};
 use tokio::time::{Instant, sleep_until};
@@ -143,7 +144,7 @@ impl TelemetryState {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 struct TelemetrySink(Arc<TelemetryState>);

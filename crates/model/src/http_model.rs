@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{self, BoxStream, Stream, TryStreamExt as _};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 use super::body_splitter::{BodyError, BodySplitter};
@@ -54,7 +54,7 @@ impl HttpModel {
     }
 
     fn lock_rejections(&self) -> MutexGuard<'_, Rejections> {
-        self.rejections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rejections.lock()
     }
 
     /// The next attempt leaves out what the server rejected. If the request had nothing of it, the

@@ -1,11 +1,12 @@
 //! Totals of a session and of each turn, computed from its events.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::live_events::parse_milliseconds;
 use agent_protocol::event::{Event, EventBody, SessionSummary, Sink, StampedEvent, TurnFinished};
 use agent_protocol::model::Purpose;
 use agent_protocol::spending::Spending;
+use parking_lot::Mutex;
 
 /// Computes a [`SessionSummary`] of the events. Clones share the summary.
 #[derive(Clone, Debug, Default)]
@@ -14,12 +15,12 @@ pub struct SummarySink(Arc<Mutex<SessionSummary>>);
 impl SummarySink {
     /// The totals of the session so far.
     pub fn summary(&self) -> SessionSummary {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     /// Applies an event.
     pub fn apply(&self, event: &Event) {
-        apply_event(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), event);
+        apply_event(&mut self.0.lock(), event);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Provides lessons to the kernel, reading the store on demand.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::worker::{Notices, notice_sender};
@@ -30,7 +30,7 @@ impl StoredLessons {
     pub(super) fn open(&self, file: PathBuf, notices: &Notices) {
         let store = SqliteStore::new(file, notice_sender(notices)).with_busy_timeout(READ_TIMEOUT);
         _ = store.weight("");
-        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
+        *self.store.lock() = Some(store);
         self.is_open.send_replace(true);
     }
 
@@ -40,7 +40,7 @@ impl StoredLessons {
     }
 
     fn query<T: Default>(&self, question: impl Fn(&SqliteStore) -> Result<T, StoreError>) -> T {
-        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = self.store.lock();
         store.as_ref().and_then(|store| question(store).ok()).unwrap_or_default()
     }
 }

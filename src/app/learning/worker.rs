@@ -1,10 +1,11 @@
 //! The writing thread: derives lessons from the session's events and stores them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
 
 use super::{LearningMessage, LearningState, MemorySettings};
@@ -23,7 +24,7 @@ pub(super) type Notices = Arc<Mutex<Vec<String>>>;
 
 pub(super) fn notice_sender(notices: &Notices) -> impl Fn(String) + Send + use<> {
     let notices = notices.clone();
-    move |notice| notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice)
+    move |notice| notices.lock().push(notice)
 }
 
 pub(super) struct LearningWorker {
@@ -164,13 +165,12 @@ impl LearningWorker {
     }
 
     fn add_notice(&self, notice: String) {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+        self.notices.lock().push(notice);
     }
 
     /// Each notice once.
     fn report_notices(&mut self) {
-        let notices =
-            std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
+        let notices = std::mem::take(&mut *self.notices.lock());
         for message in notices {
             if self.reported.contains(&message) {
                 continue;

@@ -1,12 +1,13 @@
 //! The scratch directory of a replay: the copy of the project, and the record of the replay.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::MAX_NAMED;
 use crate::app::{OpenError, Storage};
 use agent_host::workspace::FileHistory;
 use agent_protocol::disk;
+use parking_lot::Mutex;
 
 /// Removed on drop.
 pub(super) struct ReplayDirectory {
@@ -42,7 +43,7 @@ impl ReplayDirectory {
         let failed = |error| OpenError::Usage(format!("the scratch copy: {error}"));
         if history.has_first_manifest() {
             let placed = history.create_scratch_copy(&self.root).map_err(failed)?;
-            self.failed.lock().unwrap_or_else(PoisonError::into_inner).extend(placed.missing);
+            self.failed.lock().extend(placed.missing);
             return Ok(Vec::new());
         }
         let project = project.display();
@@ -54,7 +55,7 @@ impl ReplayDirectory {
 
     /// Describes paths that could not be created.
     pub(super) fn describe_missing(&self, missing: &mut Vec<String>) -> Vec<String> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = self.failed.lock();
         missing.extend(failed.iter().map(|(path, _)| path.clone()));
         let lines = failed.iter().take(MAX_NAMED).map(|(path, why)| format!("{path}: {why}"));
         let mut lines: Vec<String> = lines.collect();
@@ -65,7 +66,7 @@ impl ReplayDirectory {
     }
 
     pub(super) fn keep(&self) -> String {
-        let directory = self.directory.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let directory = self.directory.lock().take();
         directory.map_or_else(String::new, |it| it.keep().display().to_string())
     }
 }
@@ -73,7 +74,7 @@ impl ReplayDirectory {
 impl Drop for ReplayDirectory {
     fn drop(&mut self) {
         // Commands may have created directories that `TempDir` cannot remove.
-        let directory = self.directory.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let directory = self.directory.get_mut().take();
         if directory.is_some() {
             _ = disk::remove_folder(&self.path);
         }

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
@@ -13,6 +13,7 @@ use agent_client_protocol::v1::schema::{
     SessionUpdate, TextContent, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields, ToolKind, UsageUpdate,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use super::client_requests::{self, PendingClientRequest};
 use super::settings::SessionSettings;
@@ -112,11 +113,11 @@ impl SharedSessionState {
     }
 
     pub(super) fn settings(&self) -> MutexGuard<'_, SessionSettings> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.settings.lock()
     }
 
     pub(super) fn last_stop(&self) -> MutexGuard<'_, StopReason> {
-        self.last_stop.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last_stop.lock()
     }
 }
 

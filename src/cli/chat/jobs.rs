@@ -502,18 +502,18 @@ fn memory_arguments(arguments: &str) -> Result<String, String> {
 /// Sorted, without ignored files; then these resources of MCP servers.
 fn project_files(workspace: &Workspace, resources: Vec<String>) -> Arc<[String]> {
     let Ok(base) = workspace.resolve(".") else { return Arc::new([]) };
-    let files = std::sync::Mutex::new(Vec::new());
+    let files = parking_lot::Mutex::new(Vec::new());
     let walk = Walk { base, rules: WalkRules::default(), depth: None };
     workspace.walk(&walk, || {
         Box::new(|entry| {
-            let mut files = files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut files = files.lock();
             if entry.kind() == FileKind::File {
                 files.push(entry.to_project_path().relative().to_owned());
             }
             files.len() < MAX_FILES
         })
     });
-    let mut files = files.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut files = files.into_inner();
     files.sort_unstable();
     files.extend(resources);
     files.into()

@@ -1,10 +1,11 @@
 //! Messages of a running call to the client: its progress, and the question whether it may run.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction, ProgressNotificationParam,
@@ -51,7 +52,7 @@ impl CallEventSink {
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<String, UnboundedSender<CallEvent>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

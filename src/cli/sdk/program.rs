@@ -1,9 +1,10 @@
 //! The program at the other end, and the requests that it has not answered yet.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -178,6 +179,6 @@ impl Program {
     }
 
     fn lock_open(&self) -> MutexGuard<'_, OpenRequests> {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.open.lock()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::input::InputShare;
@@ -61,7 +62,7 @@ impl SessionStatus {
 }
 
 pub(super) fn lock_status(status: &Mutex<SessionStatus>) -> MutexGuard<'_, SessionStatus> {
-    status.lock().unwrap_or_else(PoisonError::into_inner)
+    status.lock()
 }
 
 pub(super) struct ProgramSink {

@@ -1,9 +1,10 @@
 //! MCP servers that run in the program: requests to the program carry their messages.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -23,13 +24,13 @@ pub(super) struct ServerSenders(Arc<Mutex<HashMap<String, UnboundedSender<Value>
 
 impl ServerSenders {
     fn insert(&self, server: &str, sender: &UnboundedSender<Value>) {
-        let mut senders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut senders = self.0.lock();
         senders.insert(server.to_owned(), sender.clone());
     }
 
     /// `false` if the server is not connected.
     pub(super) fn forward(&self, server: &str, message: Value) -> bool {
-        let senders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let senders = self.0.lock();
         senders.get(server).is_some_and(|sender| sender.send(message).is_ok())
     }
 }

@@ -1,9 +1,10 @@
 //! Requests to a model in the background: nothing waits for them, and the running turn pays for them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::consult::describe_request;
 use super::request::{PendingRequest, request_usage};
@@ -166,6 +167,6 @@ impl SpendLimit {
     }
 
     fn state(&self) -> MutexGuard<'_, SpendState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

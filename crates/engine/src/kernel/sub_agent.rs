@@ -1,7 +1,7 @@
 //! Kernels of sub-agents: what they share with the kernel of the session.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::turn::Turn;
 use super::{ConfiguredModel, Kernel, ModelCost, SpendLimit, completion};
@@ -11,6 +11,7 @@ use agent_protocol::event::{Event, EventBody, MAIN_AGENT, TurnFinished};
 use agent_protocol::format_thousands;
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::model::{Purpose, Reply};
+use parking_lot::Mutex;
 
 /// The facts about a sub-agent that its kernel needs.
 pub struct SubAgent {
@@ -31,13 +32,13 @@ pub struct SessionModels(Arc<Mutex<Option<(ConfiguredModel, ConfiguredModel)>>>)
 
 impl SessionModels {
     pub(super) fn set_current(&self, main: &ConfiguredModel, light: &ConfiguredModel) {
-        let mut speakers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut speakers = self.0.lock();
         *speakers = Some((main.clone(), light.clone()));
     }
 
     /// The main model and the light model; `None` before the first call.
     pub fn current(&self) -> Option<(ConfiguredModel, ConfiguredModel)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -54,13 +55,13 @@ impl Default for CallIds {
 
 impl CallIds {
     pub(super) fn register(&self, calls: &[ToolCall]) {
-        let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = self.0.lock();
         ids.extend(calls.iter().map(|call| call.id.clone()));
     }
 
     /// Ids are unique in the session: servers omit ids, or reuse them in every answer.
     pub(super) fn assign_ids(&self, prefix: &str, reply: &mut Reply) {
-        let mut ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = self.0.lock();
         for (n, call) in reply.calls.iter_mut().enumerate() {
             if call.id.is_empty() || ids.contains(&call.id) {
                 call.id = format!("{prefix}_{}", n + 1);

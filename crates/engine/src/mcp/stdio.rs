@@ -1,9 +1,10 @@
 //! The transport to a program: one JSON-RPC message per line.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -32,7 +33,7 @@ struct EndingFacts {
 
 impl ProcessEnding {
     fn facts(&self) -> MutexGuard<'_, EndingFacts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn set_reason(&self, why: String) {

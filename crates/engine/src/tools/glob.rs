@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use globset::GlobMatcher;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -265,7 +265,7 @@ impl GlobSearch<'_> {
             })
         });
         let mut found = GlobMatches::default();
-        for part in parts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        for part in parts.into_inner() {
             found.merge(part);
         }
         for paths in [&mut found.near_matches, &mut found.matching_folders] {

@@ -1,8 +1,8 @@
 //! LS: lists one directory.
 
 use std::cmp::Ordering;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -161,11 +161,11 @@ fn visible_entries(workspace: &Workspace, folder: &ProjectPath) -> Vec<WalkEntry
     let walk = Walk { base: folder.clone(), rules: WalkRules::default(), depth: Some(1) };
     workspace.walk(&walk, || {
         Box::new(|met| {
-            visible.lock().unwrap_or_else(PoisonError::into_inner).push(met.to_entry());
+            visible.lock().push(met.to_entry());
             true
         })
     });
-    visible.into_inner().unwrap_or_else(PoisonError::into_inner)
+    visible.into_inner()
 }
 
 /// Directories first, then by name without regard to case.

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::fs::Metadata;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use agent_host::workspace::{FileKind, ProjectPath, Workspace};
 use agent_permission::is_secret_file;
 use agent_protocol::redactor::Redactor;
+use parking_lot::Mutex;
 
 /// Limits of the search for files: directories, their depth, and the entries of one.
 const MAX_DIRECTORIES: usize = 100;
@@ -48,7 +49,7 @@ type FileVersion = (Option<SystemTime>, u64);
 impl Secrets {
     /// The current secret values.
     pub fn redactor(&self, workspace: &Workspace) -> Arc<Redactor> {
-        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.0.lock();
         let files = found.find_secret_files(workspace);
         let mut changed = false;
         let n_known = found.files.len();
@@ -81,7 +82,7 @@ impl Secrets {
 
     /// The files, which `sandbox.hide_secrets` hides from commands.
     pub fn files(&self, workspace: &Workspace) -> Vec<PathBuf> {
-        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.0.lock();
         found
             .find_secret_files(workspace)
             .iter()

@@ -4,9 +4,10 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -320,7 +321,7 @@ struct Memory(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -337,7 +338,7 @@ async fn long_output_is_truncated_in_memory_and_complete_in_its_file() {
     let mut command = command("echo oops >&2; sleep 0.02; seq 2500000", dir.path());
     command.whole_output = Some(Box::new(move || Ok((Box::new(file), "whole.txt".into()))));
     let outcome = Exec::new(&[]).run(command, &CancellationToken::new()).await.unwrap();
-    let whole = memory.0.lock().unwrap();
+    let whole = memory.0.lock();
     assert_eq!(outcome.stdout.total_bytes, whole.len() as u64 - 5);
     assert!(whole.len() > 18_000_000 && whole.starts_with(b"oops\n1\n2\n"));
     assert!(whole.ends_with(b"\n2499999\n2500000\n"));
@@ -441,11 +442,11 @@ async fn watcher_receives_live_output() {
     let seen = Arc::clone(&told);
     let line = "for n in 1 2 3; do echo line $n; sleep 0.3; done; echo last";
     let watched = Command {
-        watcher: Some(Box::new(move |text| seen.lock().unwrap().push(text.to_owned()))),
+        watcher: Some(Box::new(move |text| seen.lock().push(text.to_owned()))),
         ..command(line, dir.path())
     };
     Exec::new(&[]).run(watched, &CancellationToken::new()).await.unwrap();
-    let told = told.lock().unwrap();
+    let told = told.lock();
     assert!(told.contains(&"line 1\nline 2".to_owned()), "{told:?}");
     assert!(told.len() <= 12, "{told:?}");
 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use super::{ProjectPath, Workspace, io_failure};
 use agent_protocol::disk;
 use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::format_thousands;
 use agent_protocol::message::{Image, ImageSource};
+use parking_lot::Mutex;
 
 /// Size limit in bytes: providers accept no larger images.
 const MAX_BYTES: u64 = 5 * 1024 * 1024;
@@ -185,7 +185,7 @@ impl ImageStore {
                 }
             }
             ImageLocation::Memory(kept) => {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut kept = kept.lock();
                 kept.insert(image.hash.clone(), bytes);
             }
         }
@@ -203,7 +203,7 @@ impl ImageSource for ImageStore {
                 (blake3::hash(&bytes) == hash).then_some(bytes)
             }
             ImageLocation::Memory(kept) => {
-                let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let kept = kept.lock();
                 kept.get(&image.hash).cloned()
             }
         }

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 
 use super::Workspace;
@@ -56,7 +55,7 @@ impl Workspace {
 
     /// For a folder in which this process changes a file for the first time.
     pub(super) fn remove_leftovers_once(&self, folder: &Path) {
-        let mut swept = self.searched_folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut swept = self.searched_folders.lock();
         if swept.insert(folder.to_owned()) {
             // The remaining files may be the user's.
             self.remove_leftovers_in(folder, |_| false);

@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::walk::{Walk, WalkRules};
 use super::{ProjectPath, Workspace};
 use agent_protocol::envelope::{ErrorCode, Failure};
+use parking_lot::Mutex;
 
 const MAX_ENTRIES: usize = 20_000;
 const MAX_TIME: Duration = Duration::from_millis(150);
@@ -37,7 +37,7 @@ impl Workspace {
                 Box::new(|entry| {
                     let existing = entry.to_project_path();
                     let score = similarity(path.relative(), existing.relative());
-                    let mut best = best.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let mut best = best.lock();
                     best.push((Reverse(score), existing));
                     best.sort_by(|(score, path), (other_score, other)| {
                         let by_score = score.cmp(other_score);
@@ -55,7 +55,7 @@ impl Workspace {
             collect_names(parent, Some(1));
         }
         collect_names(root, None);
-        let best = best.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let best = best.into_inner();
         let existing_paths = best.into_iter().filter(|(_, path)| self.still_exists(path));
         existing_paths.map(|(_, path)| path.relative().to_owned()).collect()
     }

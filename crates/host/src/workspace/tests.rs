@@ -4,8 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use tempfile::{TempDir, tempdir};
 
@@ -39,12 +40,12 @@ fn walked(workspace: &Workspace, base: &str, rules: WalkRules) -> Vec<String> {
     workspace.walk(&walk, || {
         Box::new(|entry| {
             if entry.kind() == FileKind::File {
-                met.lock().unwrap().push(entry.to_project_path().relative().to_owned());
+                met.lock().push(entry.to_project_path().relative().to_owned());
             }
             true
         })
     });
-    let mut met = met.into_inner().unwrap();
+    let mut met = met.into_inner();
     met.sort();
     met
 }

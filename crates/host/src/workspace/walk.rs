@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
+use parking_lot::Mutex;
 
 use super::{ProjectPath, Workspace, io_failure};
 use agent_protocol::disk;
@@ -139,7 +140,7 @@ impl<'a, T: Default> ThreadResults<'a, T> {
 impl<T: Default> Drop for ThreadResults<'_, T> {
     fn drop(&mut self) {
         let own = std::mem::take(&mut self.own);
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(own);
+        self.all.lock().push(own);
     }
 }
 

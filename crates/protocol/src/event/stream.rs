@@ -1,9 +1,10 @@
 //! The event stream: stamps events, masks them, and passes them to the sinks.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::{Event, EventBody, EventHeader, FORMAT_VERSION, MAIN_AGENT, WorkPosition};
 use crate::mask::{MASK, Masker};
+use parking_lot::{Mutex, MutexGuard};
 
 /// An event as sinks receive it: masked, and serialised once for all of them.
 #[derive(Debug)]
@@ -109,12 +110,12 @@ impl EventStream {
 
     /// Sets the position of further events.
     pub fn set_position(&self, position: WorkPosition) {
-        *self.agent.position.lock().unwrap_or_else(PoisonError::into_inner) = position;
+        *self.agent.position.lock() = position;
     }
 
     /// The current position of this agent.
     pub fn position(&self) -> WorkPosition {
-        *self.agent.position.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.agent.position.lock()
     }
 
     /// Emits a fact; returns when every sink has taken it. Returns the event as they received it.
@@ -193,7 +194,7 @@ impl EventStream {
     }
 
     fn lock_stream(&self) -> MutexGuard<'_, StreamState> {
-        self.shared.stream.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.stream.lock()
     }
 }
 

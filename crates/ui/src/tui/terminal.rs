@@ -4,11 +4,11 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 
@@ -246,7 +246,7 @@ fn restore_on_panic(owner: ThreadId, restoring: String) {
             _ = crossterm::terminal::disable_raw_mode();
             before(panic);
         } else {
-            *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic.to_string());
+            *PANIC.lock() = Some(panic.to_string());
         }
     }));
 }
@@ -262,5 +262,5 @@ pub fn panic_if_requested(thread: &str) {
 }
 
 pub(super) fn last_panic() -> Option<String> {
-    PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
+    PANIC.lock().take()
 }

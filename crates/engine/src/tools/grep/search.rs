@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use globset::GlobMatcher;
 use grep_matcher::LineTerminator;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use parking_lot::Mutex;
 
 use super::OutputMode;
 use super::hit_collector::{Hit, HitCollector};
@@ -151,7 +151,7 @@ impl GrepSearch<'_> {
             })
         });
         let mut gathered = ThreadMatches::default();
-        for part in parts.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        for part in parts.into_inner() {
             gathered.merge(part, self);
         }
         let mut found = gathered.into_matches();

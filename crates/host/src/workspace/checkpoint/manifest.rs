@@ -8,11 +8,12 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{self, AtomicUsize};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ignore::{WalkBuilder, WalkState};
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, FileType};
 use serde::{Deserialize, Serialize};
 use sha1::{Digest as _, Sha1};
@@ -386,7 +387,7 @@ impl ManifestScanner {
         if n_met.into_inner() > self.limits.max_files {
             return Err(TooManyFiles);
         }
-        Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Ok(all.into_inner())
     }
 
     /// Unchanged metadata keep the state of the last manifest; other paths are read again.
@@ -758,6 +759,6 @@ fn read_stable(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     Err(std::io::Error::other("it was changing while it was read"))
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.lock()
 }

@@ -23,7 +23,7 @@ mod undo_plan;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -38,6 +38,7 @@ use manifest::{
 use outside_changes::KnownFiles;
 use overlap::OverlapDetector;
 use pack::ContentPack;
+use parking_lot::Mutex;
 
 pub use file_history::{FileHistory, OutsideChange, ScratchCopy};
 pub use restore::{

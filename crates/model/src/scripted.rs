@@ -9,10 +9,10 @@ mod template;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
+use parking_lot::Mutex;
 use regex::Regex;
 
 use self::fault::Fault;
@@ -96,7 +96,7 @@ impl ScriptedModel {
 
     /// The first turn for this purpose that is not used up and whose `when` matches.
     fn take_turn(&self, purpose: Purpose, sent: &str) -> Result<&ScriptTurn, String> {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         let queue = || (0..).zip(&self.script).filter(|(_, turn)| turn.purpose == purpose);
         let fits = |turn: &ScriptTurn| turn.when.iter().all(|when| when.is_match(sent));
         let is_left = |&(at, turn): &(usize, &ScriptTurn)| used[at] < turn.times;

@@ -25,9 +25,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -312,7 +313,7 @@ impl Exec {
         rights: CommandRights,
     ) -> Option<String> {
         let sandbox = self.sandbox_of(rights)?;
-        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = self.closed.lock();
         sandbox.explain_refusal(stderr, directory, rights, &closed)
     }
 
@@ -373,7 +374,7 @@ impl Exec {
         let closed = hidden.into_iter().chain(read_only);
         let closed =
             closed.map(|(path, reason)| ClosedPath { path: canonical_prefix(&path), reason });
-        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = closed.collect();
+        *self.closed.lock() = closed.collect();
     }
 
     /// Whether the background command, or a process that it left, is running.
@@ -435,7 +436,7 @@ impl Exec {
     }
 
     fn lock_remaining(&self) -> MutexGuard<'_, Vec<RemainingProcesses>> {
-        self.remaining.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remaining.lock()
     }
 
     async fn start_command(&self, command: Command<'_>) -> Result<StartedCommand, Error> {

@@ -17,7 +17,7 @@ mod script;
 mod script_reader;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use compare::{Comparison, ComparisonContext, RecordedResults, compare_results};
 use driver::ReplayDriver;
@@ -238,7 +238,7 @@ fn build_state(
     };
     let failed = scratch.failed.clone();
     let note = move |made: Vec<(String, String)>| {
-        failed.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
+        failed.lock().extend(made);
     };
     let (its_history, its_root, its_note) = (history.clone(), scratch.root.clone(), note.clone());
     let make_change = Box::new(move |number: usize| {

@@ -9,13 +9,14 @@ mod stored_lessons;
 mod worker;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 
 use super::OpenError;
@@ -84,7 +85,7 @@ impl LearningState {
     }
 
     fn events(&self) -> MutexGuard<'_, Option<EventStream>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock()
     }
 }
 
@@ -151,12 +152,12 @@ impl SessionLearning {
             sender: self.sender.clone(),
             shared: self.shared.clone(),
         });
-        *self.distillation.lock().unwrap_or_else(PoisonError::into_inner) = distillation;
+        *self.distillation.lock() = distillation;
     }
 
     /// The turn that just ended, while the future is polled.
     pub(super) fn distil(&self) -> Option<BoxFuture<'static, ()>> {
-        let distillation = self.distillation.lock().unwrap_or_else(PoisonError::into_inner);
+        let distillation = self.distillation.lock();
         distillation.clone().map(|distillation| distillation.run().boxed())
     }
 

@@ -20,9 +20,10 @@ mod tool;
 mod tool_names;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::tools::Tool;
@@ -127,7 +128,7 @@ struct ReportQueue {
 
 impl ServerThreadContext {
     fn report(&self, body: EventBody) {
-        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reports = self.reports.lock();
         match reports.events.clone() {
             Some(events) => {
                 drop(reports);
@@ -180,7 +181,7 @@ impl Servers {
 
     /// Starts the servers that are not started yet, in the background.
     pub fn start(&self) {
-        let mut thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.0.thread.lock();
         if thread.is_some() {
             return;
         }
@@ -203,7 +204,7 @@ impl Servers {
 
     /// Reports changes as events of this session, including those from before it began.
     pub fn attach_events(&self, events: &EventStream) {
-        let mut reports = self.0.shared.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reports = self.0.shared.reports.lock();
         reports.events = Some(events.clone());
         let waiting = std::mem::take(&mut reports.queued);
         drop(reports);
@@ -240,7 +241,7 @@ impl Servers {
     /// Ends the servers; returns when they have ended.
     pub async fn close(&self) {
         self.0.shared.cancel.cancel();
-        let thread = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.0.thread.lock().take();
         let Some(thread) = thread else { return };
         let joined = tokio::task::spawn_blocking(move || thread.join());
         _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, joined).await;

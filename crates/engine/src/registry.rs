@@ -19,11 +19,12 @@ mod validator;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 pub use circuit_breaker::BreakerConfig;
 use circuit_breaker::CircuitBreaker;
 pub use output_limits::OutputLimits;
+use parking_lot::{Mutex, MutexGuard};
 pub use result::ToolCallResult;
 
 pub use agent_host::workspace::ChangedFiles;
@@ -403,10 +404,10 @@ impl Registry {
     }
 
     fn permissions(&self) -> MutexGuard<'_, Permissions> {
-        self.shared.permissions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.permissions.lock()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

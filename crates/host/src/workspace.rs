@@ -29,7 +29,7 @@ use std::fs;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub use charset::Charset;
 pub use checkpoint::{
@@ -53,6 +53,7 @@ pub use walk::ThreadResults;
 pub use walk::{FileKind, SkippedCounts, Walk, WalkEntry, WalkRules, WalkedPath};
 
 use agent_protocol::envelope::{ErrorCode, Failure};
+use parking_lot::Mutex;
 use snapshot::Snapshots;
 
 /// The project's files and their snapshots.
@@ -102,7 +103,7 @@ impl Workspace {
     /// other; the checkpoints are shared.
     #[must_use]
     pub fn of_agent(&self) -> Self {
-        let swept = self.searched_folders.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let swept = self.searched_folders.lock().clone();
         Self {
             root: self.root.clone(),
             extra_folders: self.extra_folders.clone(),
