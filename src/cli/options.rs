@@ -51,7 +51,7 @@ pub(super) struct ToolOptions {
         conflicts_with = "permission_mode"
     )]
     pub(super) yolo: bool,
-    /// A call that is allowed without asking: `OpenEditor`, `Edit(src/**)`, `Bash(cargo test *)`
+    /// A call that is allowed without asking: `Edit`, `Edit(src/**)`, `Bash(cargo test *)`
     #[arg(long, value_name = "RULE")]
     pub(super) allow: Vec<String>,
     /// A call that is refused

@@ -14,7 +14,7 @@ use agent_protocol::envelope::{ErrorClass, ErrorCode};
 pub struct ExecutionTrace {
     /// `SESSION/TURN/N`, determined by the events.
     pub id: String,
-    /// The kind of call: `Bash cargo`, `OpenEditor`, `check`.
+    /// The kind of call: `Bash cargo`, `Edit`, `check`.
     pub skill_id: String,
     /// `SESSION/TURN`.
     pub task_id: String,

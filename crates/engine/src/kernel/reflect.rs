@@ -11,7 +11,7 @@ use agent_protocol::shorten;
 /// A decision and its reason in one sentence. `None`: no decision is left, and the turn ends.
 pub(super) type ReasonedDecision = (Option<ControlDecision>, String);
 
-/// Terminates: each `Retry` and `ReplanScope` uses a counter that only a success (or, once, a new plan) resets.
+/// Terminates: each `Retry` and `Replan` uses a counter that only a success (or, once, a new plan) resets.
 pub(super) fn reflect(state: &State) -> ReasonedDecision {
     let Some(failure) = state.last_failure.as_ref().filter(|_| !state.step_success) else {
         return (Some(ControlDecision::Continue), "nothing failed".to_owned());

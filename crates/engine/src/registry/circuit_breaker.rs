@@ -46,7 +46,7 @@ impl CircuitBreaker {
         Self { config, circuits: HashMap::new() }
     }
 
-    /// Registers a call. Each `InputClosed` is followed by one `record` or `leave`.
+    /// Registers a call. Each `Closed` is followed by one `record_outcome` or `release_call`.
     pub(super) fn admit_call(&mut self, tool: &str, now: Instant) -> CircuitState {
         let Some(circuit) = self.circuits.get_mut(tool) else { return CircuitState::Closed };
         let Some(opened) = circuit.opened_at else { return CircuitState::Closed };

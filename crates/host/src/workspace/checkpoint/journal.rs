@@ -17,7 +17,7 @@ pub(super) const FILE: &str = "operations.jsonl";
 pub(super) struct Operation {
     pub(super) id: u32,
     pub(super) turn: u32,
-    /// The name of the tool, or `undo`: `OpenEditor`, `Bash`.
+    /// The name of the tool, or `undo`: `Edit`, `Bash`.
     pub(super) what: String,
     /// The id of the call; empty for an undo, a redo, and a command whose process was killed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
