@@ -5,11 +5,11 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::cast_precision_loss, reason = "of small numbers")]
 
-#[path = "../tests/it/server.rs"]
+#[path = "../tests/it/support/server.rs"]
 #[expect(dead_code, reason = "the benchmark needs a part of it")]
 mod server;
 
-#[path = "../tests/it/chat/pty.rs"]
+#[path = "../tests/it/support/pty.rs"]
 #[expect(dead_code, reason = "the benchmark needs a part of it")]
 mod pty;
 

@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "it prints its table")]
 #![expect(clippy::disallowed_methods, reason = "it starts what it measures")]
 
-#[path = "../tests/it/server.rs"]
+#[path = "../tests/it/support/server.rs"]
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod server;
 

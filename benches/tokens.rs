@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "it starts what it measures")]
 #![expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 
-#[path = "../tests/it/server.rs"]
+#[path = "../tests/it/support/server.rs"]
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod server;
 

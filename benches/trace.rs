@@ -5,7 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 #![expect(clippy::disallowed_methods, reason = "it starts the binary and waits for it")]
 
-#[path = "../tests/it/browser.rs"]
+#[path = "../tests/it/support/browser.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
 mod browser;
 

@@ -7,10 +7,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::chat::Pty;
-use crate::run::{signal, wait_for};
-use crate::server::{Server, sse_calls, sse_text};
-use crate::support::{Test, running};
+use crate::support::server::{Server, sse_calls, sse_text};
+use crate::support::{Pty, Test, running, signal, wait_for};
 
 /// A Task call.
 fn task(role: &str, prompt: &str) -> String {

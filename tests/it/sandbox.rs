@@ -1,6 +1,12 @@
 //! The sandbox of commands, attacked through the built binary: as root and as another user, with
 //! namespaces and with Landlock alone. Anything this system lacks is reported as skipped.
 
+mod closed;
+mod git;
+mod host_programs;
+mod network;
+mod read_only;
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -12,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::batch::Batch;
+use crate::support::batch::Batch;
 use crate::support::{Done, Test, has, is_root, running, say};
 
 const NOBODY: u32 = 65534;
@@ -91,7 +97,7 @@ impl Place {
 
     /// Builds the program that makes raw system calls.
     fn with_attack(self) -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/attack.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/sandbox/attack.c");
         let to = self.test.root().join("attack");
         let built =
             Command::new("gcc").args(["-pthread", "-o"]).arg(to).arg(source).status().unwrap();
@@ -1271,7 +1277,7 @@ fn contents(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
 #[ignore = "slow"]
 fn sandbox_contains_what_the_command_judge_cannot_see() {
     const EVIL: &str = "#!/bin/sh\ntouch \"$OUT/pwned\"; echo x > \"$HOME/pwned\"\n";
-    let cases = crate::shell::corpus().into_iter().filter(|case| case.verdict == "sandbox");
+    let cases = crate::shell::judge::corpus().into_iter().filter(|case| case.verdict == "sandbox");
     let lines: Vec<String> = cases.map(|case| case.command).collect();
     assert!(lines.len() > 100, "{}", lines.len());
     for place in places() {

@@ -1,9 +1,18 @@
 //! Shared by the tests: a project in a temporary directory, the built binary, and its results.
 
+pub(crate) mod batch;
+pub(crate) mod browser;
+pub(crate) mod gnu_screen;
+mod pty;
+pub(crate) mod server;
+pub(crate) mod tmux;
+
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+pub(crate) use pty::Pty;
 use serde_json::Value;
 
 /// A project, a home, and the binary to run in them.
@@ -265,6 +274,20 @@ impl Test {
     }
 }
 
+impl Pty {
+    /// The chat with the test's script.
+    pub(crate) fn chat(test: &Test, args: &[&str]) -> Self {
+        let mut all = vec!["--model", "script:../script"];
+        all.extend(args);
+        Self::start(test, &all, 24, 80, "xterm-256color")
+    }
+
+    /// The program with these arguments in the test's project.
+    pub(crate) fn start(test: &Test, args: &[&str], rows: u16, cols: u16, term: &str) -> Self {
+        Self::spawn(&test.command(args), rows, cols, term)
+    }
+}
+
 /// Directory of a project's sessions in a state directory.
 pub(crate) fn sessions_in(state: &Path, project: &Path) -> PathBuf {
     let name = project.file_name().unwrap().to_str().unwrap();
@@ -333,6 +356,24 @@ pub(crate) fn running(text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Waits until this is so.
+pub(crate) fn wait_for(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_mins(1), "waited in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let status = std::process::Command::new("bash")
+        .args(["-c", &format!("kill -{name} {pid}")])
+        .status()
+        .unwrap();
+    assert!(status.success());
 }
 
 /// The events in a log; each line must be complete.

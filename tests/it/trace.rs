@@ -1,6 +1,9 @@
 //! `agent trace stats`: recorded sessions in numbers; and records that are not understood completely.
 
 mod diff;
+mod faults;
+mod page;
+mod telemetry;
 
 use std::path::PathBuf;
 

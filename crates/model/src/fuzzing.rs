@@ -1,5 +1,5 @@
 //! Feeds the decoders of the wire formats with damaged streams. `AGENT_FUZZ_SECONDS` and `AGENT_FUZZ_SEED` as in
-//! `tests/it/fuzz.rs`.
+//! `tests/it/files/fuzz.rs`.
 
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};

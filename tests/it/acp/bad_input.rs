@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ending::Raw;
-use crate::run::wait_for;
-use crate::support::Test;
+use crate::support::{Test, wait_for};
 
 fn code(response: &Value) -> i64 {
     response["error"]["code"].as_i64().unwrap_or_else(|| panic!("{response}"))

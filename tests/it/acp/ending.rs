@@ -5,8 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use serde_json::{Value, json};
 
 use super::editor::{Running, start};
-use crate::run::{signal, wait_for};
-use crate::support::{Test, running};
+use crate::support::{Test, running, signal, wait_for};
 
 /// A connection by raw lines.
 pub(super) struct Raw {

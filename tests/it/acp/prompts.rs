@@ -7,8 +7,8 @@ use agent_client_protocol::v1::schema::{
 use serde_json::json;
 
 use super::editor::{Editor, User, edit, text_block};
-use crate::server::{Server, sse_text};
 use crate::support::Test;
+use crate::support::server::{Server, sse_text};
 
 /// 3 x 2 pixels, red.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAEElEQVR4nGP4z8AAQQxwFgBB0gX7h/C5SAAAAABJRU5ErkJggg==";

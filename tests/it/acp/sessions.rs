@@ -8,9 +8,8 @@ use agent_client_protocol::v1::schema::{
 use serde_json::{Value, json};
 
 use super::editor::{Editor, User, edit};
-use crate::run::wait_for;
-use crate::server::{self, Server, sse_text};
-use crate::support::Test;
+use crate::support::server::{self, Server, sse_text};
+use crate::support::{Test, wait_for};
 
 #[test]
 fn loaded_session_shows_its_conversation_and_goes_on() {

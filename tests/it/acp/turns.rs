@@ -10,8 +10,8 @@ use agent_client_protocol::v1::schema::{
 use serde_json::{Value, json};
 
 use super::editor::{User, edit};
-use crate::server::{Server, sse_raw};
 use crate::support::Test;
+use crate::support::server::{Server, sse_raw};
 
 #[test]
 fn editor_sees_each_step_and_permits_a_change() {

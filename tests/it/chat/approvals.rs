@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Pty, Test};
 
 const EDIT: &str = "call: Read {\"path\": \"a.txt\"}\n---\n\
     call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n";

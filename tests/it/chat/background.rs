@@ -1,7 +1,6 @@
 //! Commands of the model that run in the background.
 
-use super::pty::Pty;
-use crate::support::{Test, running, say};
+use crate::support::{Pty, Test, running, say};
 
 #[test]
 fn background_commands_are_counted_listed_and_ended() {

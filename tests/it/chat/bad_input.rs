@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Pty, Test};
 
 const ESCAPES: &str = "\u{1b}[2J\u{1b}]0;evil\u{7}\u{1b}]52;c;ZXZpbA==\u{7}";
 const BIDI: &str = "if admin \u{202e}\u{2066}// no\u{2069}\u{200f} {";

@@ -1,7 +1,6 @@
 //! How finished items are displayed: counts of folded lines, and the user's own messages.
 
-use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Pty, Test};
 
 #[test]
 fn folded_output_says_how_many_lines_of_the_whole_output_are_hidden() {

@@ -1,8 +1,7 @@
 //! Slash commands.
 
-use super::pty::Pty;
-use crate::server::{self, Server};
-use crate::support::{Test, running};
+use crate::support::server::{self, Server};
+use crate::support::{Pty, Test, running};
 
 fn chat(script: &str) -> (Test, Pty) {
     let test = Test::new().file("a.txt", "one\n").script(script);
@@ -523,7 +522,7 @@ fn rewind_list_asks_what_to_restore_and_does_not_wrap() {
     let test = Test::new().script(
         "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\ntext: one\n---\ntext: two",
     );
-    let mut pty = super::pty::Pty::chat(&test, &["--yolo"]);
+    let mut pty = crate::support::Pty::chat(&test, &["--yolo"]);
     pty.wait_for("/help");
     pty.say("first");
     pty.wait_for("changed a.txt");

@@ -6,9 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::pty::Pty;
-use crate::run::wait_for;
-use crate::support::{Test, running};
+use crate::support::{Pty, Test, running, wait_for};
 
 /// The user's messages in the log.
 fn said(test: &Test) -> Vec<String> {

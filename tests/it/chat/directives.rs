@@ -1,9 +1,7 @@
 //! Directives in chat messages.
 
-use super::pty::Pty;
-use crate::run::wait_for;
-use crate::server::{self, Server};
-use crate::support::Test;
+use crate::support::server::{self, Server};
+use crate::support::{Pty, Test, wait_for};
 
 #[test]
 fn directives_are_recognised_in_typed_text_and_not_in_pastes() {

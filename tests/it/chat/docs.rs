@@ -6,8 +6,7 @@ use std::time::Duration;
 use agent_ui::tui::{COMMANDS, Keymap};
 use regex::Regex;
 
-use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Pty, Test};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/TUI.md");
 

@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Pty, Test};
 
 /// Each hides `payload` in a terminal, if it acts on it; with what is shown instead.
 fn hidden(payload: &str) -> Vec<(String, String)> {

@@ -3,9 +3,8 @@
 
 use rustix::process::{Signal, kill_process};
 
-use super::pty::Pty;
-use super::tmux::Tmux;
-use crate::support::{Test, running, say};
+use crate::support::tmux::Tmux;
+use crate::support::{Pty, Test, running, say};
 
 fn chat(test: &Test) -> Pty {
     let pty = Pty::chat(test, &[]);

@@ -1,7 +1,6 @@
 //! Long output: in the full-screen viewer, in lists as high as the screen, in files outside the project.
 
-use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Pty, Test};
 
 fn chat(rows: u16) -> (Test, Pty) {
     let test = Test::new().file("a.txt", "one\n").script(

@@ -1,7 +1,6 @@
 //! Mode plan: the model reads, the user accepts, edits or rejects its plan.
 
-use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Pty, Test};
 
 const WRITE: &str = "call: Write {\"path\": \"new.txt\", \"content\": \"x\\n\"}\n---\n";
 

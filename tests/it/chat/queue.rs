@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::pty::Pty;
-use crate::run::wait_for;
-use crate::server::{self, Server};
-use crate::support::{Test, running};
+use crate::support::server::{self, Server};
+use crate::support::{Pty, Test, running, wait_for};
 
 /// A call that lasts until the file `go` exists, and the answer after it.
 const WAITS: &str =

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::pty::Pty;
-use crate::run::wait_for;
-use crate::server::{self, Chunk, Reply, Server};
-use crate::support::Test;
+use crate::support::server::{self, Chunk, Reply, Server};
+use crate::support::{Pty, Test, wait_for};
 
 const LONG: Duration = Duration::from_mins(1);
 

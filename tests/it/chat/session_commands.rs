@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use super::pty::Pty;
-use crate::server::{self, Reply, Request, Server};
-use crate::support::{Test, events, running};
+use crate::support::server::{self, Reply, Request, Server};
+use crate::support::{Pty, Test, events, running};
 
 fn chat(test: &Test, args: &[&str]) -> Pty {
     let args = [&["--model", "script:../script"], args].concat();
@@ -342,7 +341,7 @@ fn session_of_another_process_is_continued_in_a_copy() {
     let (used, log) = (id(&test), test.log());
     let test = test.script("fault: hang");
     let mut child = test.spawn(&["run", "-c", "go on", "--model", "script:../script"]);
-    crate::run::wait_for(|| test.n_events("model.requested") == 2);
+    crate::support::wait_for(|| test.n_events("model.requested") == 2);
     let before = events(&log).len();
     let test = test.script("text: answered");
     let args = ["-c", "--model", "script:../script"];

@@ -1,7 +1,6 @@
 //! `/permissions add`, `/memory add`, `/vim` and `/statusline`.
 
-use super::pty::Pty;
-use crate::support::Test;
+use crate::support::{Pty, Test};
 
 fn chat(test: &Test, args: &[&str]) -> Pty {
     let args = [&["--model", "script:../script"], args].concat();

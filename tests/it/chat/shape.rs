@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::gnu_screen::GnuScreen;
-use super::pty::Pty;
-use super::tmux::Tmux;
-use crate::server::{Chunk, Reply, Server};
-use crate::support::Test;
+use crate::support::gnu_screen::GnuScreen;
+use crate::support::server::{Chunk, Reply, Server};
+use crate::support::tmux::Tmux;
+use crate::support::{Pty, Test};
 
 const PARAGRAPHS: usize = 300;
 const WORDS: &str = "some words 中文";

@@ -2,9 +2,8 @@
 
 use serde_json::json;
 
-use super::pty::Pty;
-use crate::server::{self, Chunk, Server};
-use crate::support::Test;
+use crate::support::server::{self, Chunk, Server};
+use crate::support::{Pty, Test};
 
 const PRICE: &str = "[models.\"test/m\"]\nprice_in = 1000.0\nprice_out = 1000.0\n";
 

@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::pty::Pty;
-use crate::run::wait_for;
-use crate::server::{self, Server};
-use crate::support::Test;
+use crate::support::server::{self, Server};
+use crate::support::{Pty, Test, wait_for};
 
 /// A model that reads a missing file twice and then follows the user's message; its reflection
 /// proposes this action once it is allowed to answer.

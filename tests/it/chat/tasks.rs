@@ -1,7 +1,6 @@
 //! `/init` and `/review`.
 
-use super::pty::Pty;
-use crate::support::{Test, has};
+use crate::support::{Pty, Test, has};
 
 fn chat(test: &Test, args: &[&str]) -> Pty {
     let args = [&["--model", "script:../script"], args].concat();

@@ -3,9 +3,8 @@
 use serde_json::json;
 
 use super::{answering, asked, code, ends, envelopes, hook, ruling, with};
-use crate::chat::Pty;
 use crate::mcp::{known, server};
-use crate::support::Test;
+use crate::support::{Pty, Test};
 
 const ECHO: &str = "call: Bash {\"command\":\"echo one\"}\n---\ntext: done";
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::time::Duration;
 
 use super::{asked, ends, hook, with};
-use crate::run::{signal, wait_for};
+use crate::support::{signal, wait_for};
 
 const LOG: &str = "cat >> \"$AGENT_PROJECT_DIR\"/../log";
 

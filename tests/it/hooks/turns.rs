@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{answering, asked, code, ends, envelopes, hook, notices, with};
-use crate::chat::Pty;
-use crate::server::{self, Server, sse_text};
-use crate::support::{Done, Test};
+use crate::support::server::{self, Server, sse_text};
+use crate::support::{Done, Pty, Test};
 
 /// A run with these answers of the model, and its requests.
 fn play(test: &Test, args: &[&str], answers: &[&str]) -> (Done, Vec<server::Request>) {

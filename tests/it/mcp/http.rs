@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::{code, envelopes};
-use crate::chat::Pty;
-use crate::server::{self, Chunk, Reply, Server};
-use crate::support::Test;
+use crate::support::server::{self, Chunk, Reply, Server};
+use crate::support::{Pty, Test};
 
 /// Answers like an MCP server without sessions; calls as a stream of events.
 fn answer(body: &Value) -> Reply {

@@ -6,9 +6,7 @@ use serde_json::Value;
 
 use super::results::PNG;
 use super::{server, with};
-use crate::chat::Pty;
-use crate::run::{signal, wait_for};
-use crate::support::{Done, Test};
+use crate::support::{Done, Pty, Test, signal, wait_for};
 
 fn offering() -> Test {
     Test::new()

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{code, envelopes, known, server, states, with};
-use crate::chat::Pty;
-use crate::support::{Done, Test, running};
+use crate::support::{Done, Pty, Test, running};
 
 const SEARCH: &str = "call: McpTool {\"search\":\"\"}\n---\ncall: McpTool {\"tool\":\"t.echo\",\"arguments\":{}}\n---\ntext: done";
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{code, envelopes, known, with};
-use crate::server::{self, Server};
+use crate::support::server::{self, Server};
 
 fn mode(mode: &str) -> String {
     super::server(mode)

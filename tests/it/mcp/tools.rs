@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{code, envelopes, known, server, states, with};
-use crate::chat::Pty;
-use crate::run::wait_for;
-use crate::support::Test;
+use crate::support::{Pty, Test, wait_for};
 
 /// Tokens of the tools in the first request, as estimated in the log.
 fn tool_tokens(test: &Test) -> u64 {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Program, user};
-use crate::server::{Chunk, Server};
 use crate::support::Test;
+use crate::support::server::{Chunk, Server};
 
 fn initialize() -> Value {
     json!({"subtype": "initialize", "hooks": null})
@@ -221,7 +221,7 @@ fn background_command_is_stopped_while_a_turn_runs() {
 #[test]
 fn change_of_the_model_is_interrupted() {
     let silent = Server::with(|_, _| {
-        crate::server::json(200, &json!({})).then(Chunk::Pause(Duration::from_mins(2)))
+        crate::support::server::json(200, &json!({})).then(Chunk::Pause(Duration::from_mins(2)))
     });
     let config = format!("[providers.silent]\nbase_url = \"{}\"\n", silent.url());
     let test = Test::new().script("text: still here").user_config(&config);

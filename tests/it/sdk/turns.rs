@@ -4,8 +4,8 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::{Program, kinds, user};
-use crate::server::{Chunk, Reply, Server, sse_calls, sse_text};
 use crate::support::Test;
+use crate::support::server::{Chunk, Reply, Server, sse_calls, sse_text};
 
 #[test]
 fn one_message_is_one_turn_and_the_end_of_input_ends_the_program() {

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{Program, STREAMS};
-use crate::run::{signal, wait_for};
-use crate::support::{Test, running};
+use crate::support::{Test, running, signal, wait_for};
 
 /// A program that does not read before it is told to; the model of this script answers with about 3 MB.
 fn unread(script: &str, args: &[&str]) -> (Test, Program, Sender<()>) {

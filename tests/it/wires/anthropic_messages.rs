@@ -6,7 +6,7 @@ use agent_model::Endpoint;
 use agent_protocol::provider::WireFormat;
 use serde_json::{Value, json};
 
-use crate::server::{Reply, Server, json as document, sse_raw};
+use crate::support::server::{Reply, Server, json as document, sse_raw};
 use crate::support::{Done, Test};
 
 /// A complete streamed text answer.

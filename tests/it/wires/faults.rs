@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{anthropic_messages, gemini, openai_chat, openai_responses};
-use crate::server::{self, Chunk, Reply, Server};
+use crate::support::server::{self, Chunk, Reply, Server};
 use crate::support::{Done, Test};
 
 /// The answers of a server with this wire format.

@@ -4,7 +4,7 @@ use agent_model::Endpoint;
 use agent_protocol::provider::WireFormat;
 use serde_json::{Value, json};
 
-use crate::server::{Reply, Request, Server, json as document, sse_raw};
+use crate::support::server::{Reply, Request, Server, json as document, sse_raw};
 use crate::support::{Done, Test};
 
 /// A complete streamed text answer.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::server::{self, Reply, Server, json as document, sse_raw};
+use crate::support::server::{self, Reply, Server, json as document, sse_raw};
 use crate::support::{Done, Test};
 
 /// A window of which the allowed share is a little more than 60 kB.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::server::{Reply, Server, json as document, sse_raw};
+use crate::support::server::{Reply, Server, json as document, sse_raw};
 use crate::support::{Done, Test};
 
 /// A complete streamed text answer.
@@ -252,7 +252,7 @@ fn errors_in_a_stream_are_retried() {
 #[test]
 fn stream_without_an_end_is_retried_and_its_calls_are_not_executed() {
     let mut broken = calls(&[("Write", json!({"path": "b.txt", "content": "two"}))]);
-    let crate::server::Chunk::Send(bytes) = &mut broken.body[0] else { panic!("no body") };
+    let crate::support::server::Chunk::Send(bytes) = &mut broken.body[0] else { panic!("no body") };
     let stream = String::from_utf8(std::mem::take(bytes)).unwrap();
     let end = stream.rfind("data: ").unwrap();
     *bytes = stream[..end].to_owned().into_bytes();

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{anthropic_messages, gemini, openai_chat, openai_responses};
-use crate::server::{Chunk, Reply, Server};
 use crate::support::Test;
+use crate::support::server::{Chunk, Reply, Server};
 
 /// What the provider of each wire format needs back, as it is in a request.
 const CARRIED: [(&str, &str); 3] = [

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::openai_chat::{cut_off, text};
-use crate::server::{Server, sse_raw};
+use crate::support::server::{Server, sse_raw};
 use crate::support::{Done, Test};
 
 const CALL: &str = "I read it.\n<tool_call>\n{\"name\": \"Read\", \"arguments\": {\"path\": \"a.txt\"}}\n</tool_call>";

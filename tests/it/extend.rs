@@ -1,0 +1,4 @@
+//! What users add: commands and skills.
+
+mod own_commands;
+mod skills;

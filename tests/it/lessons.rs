@@ -1,0 +1,8 @@
+//! Lessons: how they are learnt, stored and used.
+
+mod distil;
+mod learning;
+mod learning_traces;
+pub(crate) mod memory;
+mod memory_use;
+pub(crate) mod recall;

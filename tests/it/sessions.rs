@@ -1,0 +1,9 @@
+//! Recorded sessions: resumed, undone, kept, and played again.
+
+mod checkpoints;
+mod replay;
+mod resume;
+mod retention;
+mod session;
+mod undo;
+mod undo_properties;

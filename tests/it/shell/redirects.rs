@@ -1,0 +1,326 @@
+//! Redirects: a Bash line that is one simple read command is answered by a file tool, with the
+//! output that bash would print.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::Test;
+use crate::support::batch::{Project, says, text};
+use crate::support::server::{self, Server};
+
+fn project() -> Project {
+    let test = Test::new();
+    let numbered: String = (1..=40).map(|n| format!("line {n}\n")).collect();
+    for (path, text) in [
+        ("numbers.txt", numbered.as_str()),
+        ("two words.txt", "one\ntwo"),
+        ("src/a.rs", "fn main() {}\n// TODO: one\n"),
+        ("src/deep/b.rs", "// todo: two\n"),
+        ("src/notes.md", "TODO later\n"),
+        ("README.md", "# Title\n"),
+        (".hidden", "h\n"),
+        (".gitignore", "*.log\n"),
+        ("build.log", "TODO in a log\n"),
+        ("src/run.log", "TODO in a log\n"),
+        ("empty", ""),
+    ] {
+        test.write(path, text);
+    }
+    test.write("binary", b"\x00\x01\x02TODO\n");
+    test.write("crlf.txt", "one\r\ntwo\r\n");
+    test.write("wide.txt", format!("{}needle\n", "x".repeat(3000)));
+    test.write("links/real.rs", "fn f() {}\n");
+    std::os::unix::fs::symlink("real.rs", test.root().join("links/link.rs")).unwrap();
+    Project::of(test)
+}
+
+fn bash(project: &Project, line: &str) -> BTreeSet<String> {
+    let mut command = Command::new("bash");
+    let output = command.args(["-c", line]).current_dir(project.test.root()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// The answer as a set of lines in bash's format.
+fn printed(answer: &Value) -> BTreeSet<String> {
+    let data = &answer["data"];
+    let strings = |rows: &Value, line: &dyn Fn(&Value) -> String| {
+        rows.as_array().unwrap().iter().map(line).collect::<BTreeSet<_>>()
+    };
+    let string = |value: &Value| value.as_str().unwrap().to_owned();
+    match data["redirected_to"]["tool"].as_str() {
+        Some("Read") => {
+            let unnumbered = |line: &str| line.split_once(" | ").map(|(_, text)| text.to_owned());
+            data["content"].as_str().unwrap().lines().filter_map(unnumbered).collect()
+        }
+        Some("Grep") if !data["files"].is_null() => strings(&data["files"], &string),
+        Some("Grep") => strings(&data["matches"], &|row| {
+            format!("{}:{}:{}", string(&row["file"]), row["line"], string(&row["text"]))
+        }),
+        Some("Glob") => strings(&data["paths"], &string),
+        Some("LS") => strings(&data["entries"], &|row| {
+            let path = string(&row["path"]);
+            path.rsplit_once('/').map_or(path.clone(), |(_, name)| name.to_owned())
+        }),
+        other => panic!("redirected to {other:?}: {answer}"),
+    }
+}
+
+#[test]
+fn redirected_line_has_the_output_of_bash() {
+    let mut project = project();
+    for line in [
+        "cat numbers.txt",
+        "cat 'two words.txt'",
+        "cat \"src/a.rs\"",
+        "head numbers.txt",
+        "head -n 3 numbers.txt",
+        "head -5 numbers.txt",
+        "tail numbers.txt",
+        "tail -n 4 numbers.txt",
+        "tail -n +38 numbers.txt",
+        "sed -n 5,9p numbers.txt",
+        "sed -n '38,$p' numbers.txt",
+        "cat numbers.txt | head -n 2",
+        "cat numbers.txt | sed -n '4p'",
+        "grep -rn TODO src",
+        "grep -rin todo src",
+        "grep -rnF 'fn main()' src",
+        "grep -rn TODO src | head",
+        "grep -rl TODO src",
+        "find . -type f -name '*.md'",
+        "find src -name '*.rs' -type f",
+        "grep -rnE 'TODO|Title' src",
+        "grep -rn '^// TODO' src",
+        "ls",
+        "ls -A src",
+    ] {
+        let answer = project.call("Bash", &json!({"command": line}));
+        assert!(answer["error"].is_null(), "{line}: {answer}");
+        let mut expected = bash(&project, line);
+        if line.starts_with("find .") {
+            expected = expected.iter().map(|path| path.replacen("./", "", 1)).collect();
+        }
+        assert_eq!(printed(&answer), expected, "{line}: {answer}");
+        says(&answer, "/text", " tool instead of Bash for ");
+    }
+}
+
+#[test]
+fn other_lines_run_in_bash() {
+    let mut project = project();
+    for line in [
+        "cat numbers.txt src/a.rs",
+        "cat binary | wc -c",
+        "cat numbers.txt | grep 7",
+        "wc -l numbers.txt",
+        "ls -l",
+        "ls *.md",
+        "ls src README.md",
+        "head -c 3 numbers.txt",
+        "grep -c line numbers.txt",
+        "grep -rn 'line [0-9]' numbers.txt | head -n 2 | tail -n 1",
+        "find . -type d",
+        "cat $HOME/none 2>&1 | head -n 1",
+        "cd src && cat a.rs",
+        // Glob treats symlinks as files, and Grep truncates long lines.
+        "find links -type f -name '*.rs'",
+        "find . -name '*.md'",
+        "grep -n needle wide.txt",
+        "cat wide.txt",
+        // CRLF line ends, and patterns with another meaning in grep.
+        "grep -n 'one$' crlf.txt",
+        "grep -n 'one.' crlf.txt",
+        "grep -n 'a^b' src/a.rs || true",
+        "grep TODO src/a.rs -C 1 | head -n 1",
+        "grep TODO src 2>&1 || true",
+        "grep -Rn TODO src",
+        "grep -rn --include=*.rs TODO src/notes.md || true",
+        "rg TODO src || true",
+    ] {
+        let answer = project.call("Bash", &json!({"command": line}));
+        assert_eq!(answer["data"]["redirected_to"], Value::Null, "{line}: {answer}");
+        assert!(answer["data"]["stdout"].is_string(), "{line}: {answer}");
+    }
+    // Git's own files, by an absolute path.
+    std::fs::create_dir_all(project.at(".git")).unwrap();
+    project.test.write(".git/description", "a description of it\n");
+    let line = format!("grep -rn 'a description' {}", project.test.root().display());
+    let answer = project.ok("Bash", &json!({"command": line}));
+    says(&answer, "/data/stdout", ".git/description:1:");
+    // Errors are those of bash.
+    for (line, stderr) in [("cat none.txt", "No such file"), ("cat src", "Is a directory")] {
+        let answer = project.fails("Bash", &json!({"command": line}), "COMMAND_FAILED");
+        says(&answer, "/data/stderr", stderr);
+    }
+    // A directory with a binary file, and more lines than fit in one answer.
+    let answer = project.ok("Bash", &json!({"command": "grep -rn TODO ."}));
+    says(&answer, "/data/stdout", "build.log:1:TODO in a log");
+    let long: String = (0..5000).map(|n| format!("row {n}\n")).collect();
+    project.test.write("long.txt", &long);
+    let answer = project.call("Bash", &json!({"command": "cat long.txt"}));
+    assert_eq!(answer["data"]["redirected_to"], Value::Null);
+}
+
+#[test]
+fn permission_rules_apply_to_redirected_lines() {
+    let test = Test::new().file(".env", "KEY=abcdefgh12345678\n").file("secret/a.txt", "hidden\n");
+    let deny = ["tool", "batch", "--deny", "Read(secret/**)"];
+    let mut batch = crate::support::batch::Batch::start(&mut test.command(&deny));
+    for line in ["cat .env", "cat secret/a.txt"] {
+        let answer = batch.call("Bash", &json!({"command": line}));
+        assert_eq!(answer["data"]["redirected_to"], Value::Null, "{line}: {answer}");
+        let said = answer.to_string();
+        assert!(!said.contains("abcdefgh12345678") && !said.contains("hidden\\n"), "{said}");
+    }
+}
+
+/// One line costs one call, and the file counts as read.
+#[test]
+fn redirected_line_counts_as_a_read_without_an_extra_call() {
+    let server = Server::playing([
+        server::sse_calls(&[("Bash", json!({"command": "cat a.txt", "shell": "zsh"}))]),
+        server::sse_calls(&[(
+            "Edit",
+            json!({"path": "a.txt", "old_string": "one", "new_string": "two"}),
+        )]),
+        server::sse_text("done"),
+    ]);
+    let config = format!("model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n", server.url());
+    let test = Test::new().user_config(&config).file("a.txt", "one\n");
+    test.agent(&["run", "change it"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "two\n");
+    let requests = server.finish();
+    let read = requests[1].json();
+    let messages = read["messages"].as_array().unwrap();
+    let result = text(messages.last().unwrap(), "/content");
+    assert!(
+        result.contains("Use Read tool instead of Bash for reading files; answered by Read")
+            && result.contains("1 | one"),
+        "{result}"
+    );
+    // The tool that answered and the ignored argument are each mentioned once.
+    assert!(result.contains(" Ignored: shell.") && !result.contains("redirected_to"), "{result}");
+    // The call keeps the name and arguments that the model used.
+    let call = &messages[messages.len() - 2]["tool_calls"][0]["function"];
+    assert_eq!(
+        (&call["name"], &call["arguments"]),
+        (&json!("Bash"), &json!("{\"command\":\"cat a.txt\",\"shell\":\"zsh\"}"))
+    );
+}
+
+#[test]
+fn not_read_error_contains_the_file_and_the_edit_can_be_repeated() {
+    let edit = "call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}";
+    let script = format!("{edit}\n---\nwhen: 1 . one\n{edit}\n---\ntext: done");
+    let test = Test::new().file("a.txt", "one\n").script(&script);
+    test.run(&["change it"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "two\n");
+    let codes: Vec<Value> = test
+        .events_of("tool.finished")
+        .iter()
+        .map(|e| e["envelope"]["error"]["code"].clone())
+        .collect();
+    assert_eq!(codes, [json!("NOT_READ"), Value::Null]);
+}
+
+#[test]
+fn failed_change_does_not_reveal_unreadable_files() {
+    let test = Test::new()
+        .file(".env", "KEY=abcdefgh12345678\n")
+        .file("secret/a.txt", "hidden\n")
+        .file("asked/a.txt", "hidden\n");
+    let test = test.user_config("[permissions]\nask = [\"Read(asked/**)\"]\n");
+    let deny = ["tool", "batch", "--deny", "Read(secret/**)"];
+    let mut batch = crate::support::batch::Batch::start(&mut test.command(&deny));
+    for path in [".env", "secret/a.txt", "asked/a.txt"] {
+        let edit = json!({"path": path, "old_string": "a", "new_string": "b"});
+        let write = json!({"path": path, "content": "x"});
+        let edits = json!({"path": path, "edits": [{"old_string": "a", "new_string": "b"}]});
+        for (tool, input) in [("Edit", edit), ("Write", write), ("MultiEdit", edits)] {
+            let answer = batch.call(tool, &input);
+            assert_eq!(answer["error"]["code"], "NOT_READ", "{tool} {path}: {answer}");
+            let said = answer.to_string();
+            assert!(!said.contains("abcdefgh12345678") && !said.contains("hidden"), "{said}");
+        }
+    }
+    // A file that the session wrote and then another process changed.
+    batch.call("Write", &json!({"path": "sub/.env", "content": "A=1\n"}));
+    test.write("sub/.env", "KEY=abcdefgh12345678\n");
+    let edit = json!({"path": "sub/.env", "old_string": "A=1", "new_string": "A=2"});
+    let answer = batch.call("Edit", &edit);
+    assert_eq!(answer["error"]["code"], "CONFLICT", "{answer}");
+    assert!(!answer.to_string().contains("abcdefgh12345678"), "{answer}");
+}
+
+#[test]
+fn write_requires_that_the_whole_file_was_shown() {
+    let mut project = project();
+    let long: String = (1..=800).map(|n| format!("row {n}\n")).collect();
+    project.test.write("long.txt", &long);
+    let write = |path: &str| json!({"path": path, "content": "new\n"});
+    // Reading a part, or seeing it through a redirect, is not enough.
+    project.partial("Read", &json!({"path": "numbers.txt", "limit": 3}));
+    let answer = project.fails("Write", &write("numbers.txt"), "NOT_READ");
+    says(&answer, "/data/content", "40 | line 40");
+    project.ok("Write", &write("numbers.txt"));
+    project.call("Bash", &json!({"command": "head -3 long.txt"}));
+    let answer = project.fails("Write", &write("long.txt"), "NOT_READ");
+    says(&answer, "/data/content", "4 | row 4\n");
+    says(&answer, "/error/hint", "start_line 504");
+    project.ok("Read", &json!({"path": "long.txt", "start_line": 504}));
+    project.ok("Write", &write("long.txt"));
+    // An edit only needs the part.
+    project.test.write("long.txt", &long);
+    project.partial("Read", &json!({"path": "long.txt", "limit": 3}));
+    project.ok("Edit", &json!({"path": "long.txt", "old_string": "row 700\n", "new_string": ""}));
+    project.fails("Write", &write("long.txt"), "NOT_READ");
+}
+
+#[test]
+fn lines_cut_by_the_output_limit_do_not_count_as_shown() {
+    let line = "a line of about sixty characters, so that there is much of it\n";
+    let config = "[context]\ntool_output_max_bytes = 4096\n";
+    let test = Test::new().user_config(config).file("a.txt", line.repeat(300)).script(concat!(
+        "call: Read {\"path\": \"a.txt\", \"limit\": 2000}\n---\n",
+        "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\n",
+        "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\ntext: done"
+    ));
+    test.run(&["task"]).expect_code(0);
+    let finished = test.events_of("tool.finished");
+    let codes: Vec<&Value> = finished.iter().map(|e| &e["envelope"]["error"]["code"]).collect();
+    assert_eq!(codes, [&Value::Null, &json!("NOT_READ"), &json!("NOT_READ")]);
+    assert_eq!(test.read("a.txt"), line.repeat(300));
+}
+
+#[test]
+fn conflict_shows_the_first_changed_lines() {
+    let mut project = project();
+    let rows: Vec<String> = (1..=3000).map(|n| format!("row {n}\n")).collect();
+    project.test.write("long.txt", rows.concat());
+    project.partial("Read", &json!({"path": "long.txt", "start_line": 2000, "limit": 3}));
+    project.test.write("long.txt", rows.concat().replace("row 2001\n", "changed\n"));
+    let edit = json!({"path": "long.txt", "old_string": "row 2001", "new_string": "x"});
+    let answer = project.fails("Edit", &edit, "CONFLICT");
+    says(&answer, "/data/diff_preview", "-row 2001\n+changed");
+    says(&answer, "/data/content", "2001 | changed");
+    assert!(!text(&answer, "/data/content").starts_with("1 | "), "{answer}");
+}
+
+#[test]
+fn lines_shown_earlier_still_count_if_a_later_read_is_cut() {
+    let text = "a line of about sixty characters, so that there is much of it\n".repeat(100);
+    let config = "[context]\ntool_output_max_bytes = 4096\n";
+    let read = |from: u32, limit: u32| {
+        let input = json!({"path": "a.txt", "start_line": from, "limit": limit});
+        format!("call: Read {input}\n---\n")
+    };
+    let write = "call: Write {\"path\": \"a.txt\", \"content\": \"x\"}\n---\ntext: done";
+    let script = read(1, 50) + &read(51, 50) + &read(1, 100) + write;
+    let test = Test::new().user_config(config).file("a.txt", &text).script(&script);
+    test.run(&["task"]).expect_code(0);
+    let finished = test.events_of("tool.finished");
+    assert_eq!(finished[2]["envelope"]["status"], "partial", "the third reading was cut");
+    assert_eq!(test.read("a.txt"), "x");
+}

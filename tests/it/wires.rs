@@ -1,0 +1,13 @@
+//! The wire formats, through the built binary.
+
+pub(crate) mod anthropic_messages;
+mod fallback;
+mod faults;
+pub(crate) mod gemini;
+mod http;
+mod openai_chat;
+pub(crate) mod openai_responses;
+mod presets;
+mod record;
+mod switching;
+mod text_calls;
