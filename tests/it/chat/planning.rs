@@ -79,7 +79,8 @@ fn rejected_plan_changes_nothing_and_planning_goes_on() {
 fn shift_tab_selects_mode_plan_and_the_command_line_too() {
     let test = Test::new().script("text: a");
     let mut pty = Pty::chat(&test, &[]);
-    pty.wait_for("/help");
+    // The mode is known when the session is open; one that was selected before would be replaced.
+    pty.wait_for("ask · script:../script · /help");
     pty.send("\x1b[Z");
     pty.wait_for("auto-edit ·");
     pty.send("\x1b[Z");

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use crate::support::server::{self, Reply, Request, Server};
-use crate::support::{Pty, Test, events, running};
+use crate::support::{Pty, Test, events, running, wait_for};
 
 fn chat(test: &Test, args: &[&str]) -> Pty {
     let args = [&["--model", "script:../script"], args].concat();
@@ -251,11 +251,19 @@ fn configured_model_answers_if_that_of_the_session_cannot_be_used() {
     assert_eq!(done.expect_stdout("large at no effort\n").stderr.matches("cannot").count(), 0);
 }
 
+/// A command that no other run of the tests has.
+fn long_command(mark: u32) -> String {
+    format!("sleep 312.{mark}{}", std::process::id())
+}
+
 #[test]
 fn resume_says_which_background_commands_it_ended() {
-    let script = "when: begin\ncall: Bash {\"command\": \"sleep 312.63\", \"background\": true}\n---\n\
-                  times: any\ntext: begun";
-    let test = Test::new().script(script);
+    let sleep = long_command(63);
+    let script = format!(
+        "when: begin\ncall: Bash {{\"command\": \"{sleep}\", \"background\": true}}\n---\n\
+         times: any\ntext: begun"
+    );
+    let test = Test::new().script(&script);
     // Longer than the part of a resumed session that is printed again.
     test.run(&["first"]).expect_code(0);
     for turn in ["second", "third", "fourth", "fifth"] {
@@ -267,32 +275,40 @@ fn resume_says_which_background_commands_it_ended() {
     pty.wait_for("begun");
     pty.wait_for("/help");
     pty.say(&format!("/resume {id}"));
-    pty.wait_for("ended with the session: bg_1 (`sleep 312.63`), which ran in the background");
-    assert!(running("sleep 312.63").is_empty());
+    pty.wait_for(&format!("ended with the session: bg_1 (`{sleep}`), which ran in the background"));
+    assert!(running(&sleep).is_empty());
 }
 
 #[test]
 fn fork_add_dir_and_rewind_wait_for_background_commands_and_clear_says_what_it_ended() {
+    let sleep = long_command(62);
     // In mode read-only it needs no checkpoint.
-    let line = "call: Bash {\"command\": \"sleep 312.62\", \"background\": true}\n---\ntext: begun";
-    let test = Test::new().script(line);
+    let line =
+        format!("call: Bash {{\"command\": \"{sleep}\", \"background\": true}}\n---\ntext: begun");
+    let test = Test::new().script(&line);
     std::fs::create_dir(test.root().join("../other")).unwrap();
     let mut pty = chat(&test, &["--permission-mode", "read-only"]);
     pty.say("begin");
     pty.wait_for("begun");
     pty.wait_for("/help");
-    for command in ["/fork", "/add-dir ../other", "/rewind 1", "/rewind 99"] {
+    // The call returns before its process has become the command.
+    wait_for(|| !running(&sleep).is_empty());
+    let refusal =
+        format!("this would end bg_1 (`{sleep}`) in the background; `/tasks stop` ends it");
+    for (n, command) in (1..).zip(["/fork", "/add-dir ../other", "/rewind 1", "/rewind 99"]) {
         pty.say(command);
-        pty.wait_for("`/tasks stop` ends it");
-        assert!(pty.screen().contains("this would end bg_1 (`sleep 312.62`) in the background"));
-        assert!(!running("sleep 312.62").is_empty());
+        // The earlier ones are still on the screen.
+        pty.wait("the refusal", |screen| screen.matches(&refusal).count() == n);
+        assert!(!running(&sleep).is_empty());
         pty.say("/theme dark");
         pty.wait_for("/help");
     }
+    let first = test.log();
     pty.say("/clear");
-    pty.wait_for("ended with the session: bg_1 (`sleep 312.62`), which ran in the background");
-    assert!(running("sleep 312.62").is_empty());
+    pty.wait_for(&format!("ended with the session: bg_1 (`{sleep}`), which ran in the background"));
+    assert!(running(&sleep).is_empty());
     pty.say("again");
+    wait_for(|| test.log() != first && test.has_event("turn.finished"));
     pty.wait_for("begun");
     pty.wait_for("/help");
     pty.say("/quit");
@@ -341,7 +357,7 @@ fn session_of_another_process_is_continued_in_a_copy() {
     let (used, log) = (id(&test), test.log());
     let test = test.script("fault: hang");
     let mut child = test.spawn(&["run", "-c", "go on", "--model", "script:../script"]);
-    crate::support::wait_for(|| test.n_events("model.requested") == 2);
+    wait_for(|| test.n_events("model.requested") == 2);
     let before = events(&log).len();
     let test = test.script("text: answered");
     let args = ["-c", "--model", "script:../script"];
