@@ -359,6 +359,7 @@ pub(crate) fn running(text: &str) -> Vec<String> {
 }
 
 /// Waits until this is so.
+#[track_caller]
 pub(crate) fn wait_for(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {

@@ -1,8 +1,6 @@
 //! Input that no user means to give: control characters in diffs, huge lines and pastes, tiny terminals,
 //! keys during a resize.
 
-use std::time::Duration;
-
 use crate::support::{Pty, Test};
 
 const ESCAPES: &str = "\u{1b}[2J\u{1b}]0;evil\u{7}\u{1b}]52;c;ZXZpbA==\u{7}";
@@ -113,8 +111,7 @@ fn chat_works_in_a_tiny_terminal() {
     pty.wait_for("› go on");
     pty.send("\r");
     pty.wait_for("▸ 1 y");
-    pty.wait_for("Esc stops");
-    std::thread::sleep(Duration::from_millis(600));
+    pty.wait_until_it_accepts_keys("Esc stops");
     pty.send("y");
     pty.wait_for("changed");
     pty.wait("the input field", |screen| screen.contains("\n›\n"));
@@ -158,8 +155,7 @@ fn question_in_a_tiny_terminal_shows_the_command_and_every_answer() {
     pty.send("\x14");
     pty.wait_for("important-file\n");
     pty.send("q");
-    pty.wait_for("▸ 4 a");
-    std::thread::sleep(Duration::from_millis(600));
+    pty.wait_until_it_accepts_keys("▸ 4 a");
     pty.send("n");
     pty.wait("the input field", |screen| screen.contains("\n›\n"));
     assert_eq!(test.events_of("permission.decided")[0]["ruling"], "reject");

@@ -1,7 +1,7 @@
 //! Slash commands.
 
 use crate::support::server::{self, Server};
-use crate::support::{Pty, Test, running};
+use crate::support::{Pty, Test, running, wait_for};
 
 fn chat(script: &str) -> (Test, Pty) {
     let test = Test::new().file("a.txt", "one\n").script(script);
@@ -367,9 +367,7 @@ fn esc_ends_a_user_command() {
     let (_test, mut pty) = chat("text: x");
     pty.say(&format!("!echo begun; sleep {mark}"));
     pty.wait_for("your command runs · Esc stops");
-    while running(&format!("sleep {mark}")).is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(|| !running(&format!("sleep {mark}")).is_empty());
     pty.send("\x1b");
     pty.wait_for("    begun");
     pty.wait_for("/help");

@@ -1,8 +1,6 @@
 //! `docs/TUI.md` matches the program: its tables are generated from the program's own, and its
 //! screens by the program.
 
-use std::time::Duration;
-
 use agent_ui::tui::{COMMANDS, Keymap};
 use regex::Regex;
 
@@ -74,8 +72,6 @@ fn screens() -> Vec<(&'static str, String)> {
     let screen = pty.screen();
     let from = screen.rfind("› and thank you").unwrap();
     screens.push(("a list", screen[from..].to_owned()));
-    pty.send("\x15");
-    std::thread::sleep(Duration::from_millis(100));
     screens
 }
 

@@ -4,7 +4,7 @@
 use rustix::process::{Signal, kill_process};
 
 use crate::support::tmux::Tmux;
-use crate::support::{Pty, Test, running, say};
+use crate::support::{Pty, Test, running, say, wait_for};
 
 fn chat(test: &Test) -> Pty {
     let pty = Pty::chat(test, &[]);
@@ -72,9 +72,7 @@ fn hangup_during_a_turn_ends_processes_and_saves_the_session() {
     pty.wait_for("/help");
     pty.say("wait");
     pty.wait_for("◦ Bash");
-    while running(&format!("sleep {mark}")).is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(|| !running(&format!("sleep {mark}")).is_empty());
     kill_process(pty.process(), Signal::HUP).unwrap();
     assert_eq!(pty.end(), 129);
     assert_eq!(running(&format!("sleep {mark}")), [""; 0]);
@@ -282,8 +280,7 @@ fn question_fits_a_small_screen() {
     let mut pty = Pty::start(&test, &["--model", "script:../script"], 12, 40, "xterm");
     pty.wait_for("ask");
     pty.say("edit");
-    pty.wait_for("y  yes");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.wait_until_it_accepts_keys("y  yes");
     insta::with_settings!({filters => vec![(r"\d+ s", "N s"), (r"[0-9.]+k? tokens", "N tokens")]}, {
         insta::assert_snapshot!("question_on_a_small_screen", pty.screen());
     });

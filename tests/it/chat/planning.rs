@@ -16,8 +16,7 @@ fn planned(rest: &str) -> (Test, Pty) {
     pty.send("/plan make a file");
     pty.wait_for("make a file");
     pty.send("\r");
-    pty.wait_for("Carry out this plan?");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.wait_until_it_accepts_keys("Carry out this plan?");
     assert!(!test.root().join("new.txt").exists());
     (test, pty)
 }
@@ -49,8 +48,7 @@ fn edited_plan_is_sent_and_its_sentences_are_no_directives() {
     pty.wait_for("plan › 1. Create new.txt");
     // Esc goes back to the question; the edited text is kept.
     pty.send(" nonsense\x1b");
-    pty.wait_for("3 e  edit the plan");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.wait_until_it_accepts_keys("3 e  edit the plan");
     pty.send("e");
     pty.wait_for("plan › 1. Create new.txt nonsense");
     pty.send("\x17");
@@ -67,8 +65,7 @@ fn rejected_plan_changes_nothing_and_planning_goes_on() {
     // A letter that is no choice begins a message.
     pty.say("in two steps");
     pty.wait_for("1. Think 2. Create");
-    pty.wait_for("Carry out this plan?");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.wait_until_it_accepts_keys("Carry out this plan?");
     pty.send("\x1b");
     pty.wait_for("say what to change in the plan");
     assert!(!pty.screen().contains("Carry out this plan?"));
@@ -109,16 +106,14 @@ fn plan_question_stays_after_a_command_and_cannot_be_answered_by_a_paste() {
     pty.wait_for("▸ after this turn: /todos");
     test.write("go", "");
     pty.wait_for("there is no todo list");
-    pty.wait_for("Carry out this plan?");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.wait_until_it_accepts_keys("Carry out this plan?");
     pty.send("y\x1b[200~es, but not so\x1b[201~");
     pty.wait_for("› yes, but not so");
     std::thread::sleep(std::time::Duration::from_millis(400));
     assert_eq!(test.events_of("turn.started").len(), 1);
     // A letter that is taken back is no answer.
     pty.send("\x15");
-    pty.wait_for("2 n  no, keep planning");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.wait_until_it_accepts_keys("2 n  no, keep planning");
     pty.send("y\x7f");
     std::thread::sleep(std::time::Duration::from_millis(400));
     assert_eq!(test.events_of("turn.started").len(), 1);

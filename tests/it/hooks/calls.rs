@@ -114,8 +114,7 @@ fn hook_has_the_user_asked() {
     let mut chat = Pty::chat(&test, &[]);
     chat.wait_for("› ");
     chat.say("go");
-    chat.wait_for("look at it");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    chat.wait_until_it_accepts_keys("look at it");
     chat.send("y");
     chat.wait_for("done");
     chat.send("\x04");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{answering, asked, code, ends, envelopes, hook, notices, with};
 use crate::support::server::{self, Server, sse_text};
-use crate::support::{Done, Pty, Test};
+use crate::support::{Done, Pty, Test, wait_for};
 
 /// A run with these answers of the model, and its requests.
 fn play(test: &Test, args: &[&str], answers: &[&str]) -> (Done, Vec<server::Request>) {
@@ -174,9 +174,7 @@ fn message_to_a_running_turn_can_be_blocked() {
     chat.wait_for("› ");
     chat.say("begin");
     chat.wait_for("Bash");
-    while !test.root().join("../begun").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_for(|| test.root().join("../begun").exists());
     chat.say("topsecret");
     std::fs::write(test.root().join("../go"), "").unwrap();
     chat.wait_for("a hook blocked the message: no secrets");
@@ -254,9 +252,7 @@ fn compaction_asks_before_and_after() {
     chat.say("first");
     chat.wait_for("one");
     chat.say("/compact the numbers");
-    while !test.has_event("context.compacted") {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_for(|| test.has_event("context.compacted"));
     chat.say("second");
     chat.wait_for("two");
     chat.send("\x04");

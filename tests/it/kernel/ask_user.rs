@@ -1,7 +1,6 @@
 //! AskUser: questions of the model to the user.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -28,12 +27,6 @@ fn asked(test: &Test, rows: u16, columns: u16) -> Pty {
     pty
 }
 
-/// Waits until the question accepts keys.
-fn wait_for_question(pty: &Pty, text: &str) {
-    pty.wait_for(text);
-    std::thread::sleep(Duration::from_millis(600));
-}
-
 fn answers(test: &Test) -> Value {
     test.events_of("question.answered")[0]["answers"].clone()
 }
@@ -42,7 +35,7 @@ fn answers(test: &Test) -> Value {
 fn number_answers_a_question_with_options() {
     let test = asking(&json!([database()]), "Which database\\? → Postgres");
     let mut pty = asked(&test, 24, 80);
-    wait_for_question(&pty, "answer in your own words");
+    pty.wait_until_it_accepts_keys("answer in your own words");
     let screen = pty.screen();
     for part in [
         "? Storage: Which database?",
@@ -80,16 +73,16 @@ fn four_questions_follow_each_other_and_can_be_corrected() {
     let expected = "→ SQLite[\\s\\S]*→ 8080[\\s\\S]*→ logs, tests[\\s\\S]*→ the big one";
     let test = asking(&questions, expected);
     let mut pty = asked(&test, 24, 80);
-    wait_for_question(&pty, "Which database? (1/4)");
+    pty.wait_until_it_accepts_keys("Which database? (1/4)");
     // A wrong answer is taken back.
     pty.send("2");
-    wait_for_question(&pty, "Which port? (2/4)");
+    pty.wait_until_it_accepts_keys("Which port? (2/4)");
     pty.send("\x1b[D");
-    wait_for_question(&pty, "Which database? (1/4)");
+    pty.wait_until_it_accepts_keys("Which database? (1/4)");
     pty.send("\r");
-    wait_for_question(&pty, "Which port? (2/4)");
+    pty.wait_until_it_accepts_keys("Which port? (2/4)");
     pty.send("\x1b[B\r");
-    wait_for_question(&pty, "Which features? (3/4)");
+    pty.wait_until_it_accepts_keys("Which features? (3/4)");
     pty.wait_for(" · Space marks · Enter answers · Esc stops · Left back");
     pty.send(" ");
     pty.wait_for("[x] logs");
@@ -100,7 +93,7 @@ fn four_questions_follow_each_other_and_can_be_corrected() {
     pty.send("\x1b[B ");
     pty.wait_for("[x] tests");
     pty.send("\r");
-    wait_for_question(&pty, "Which name? (4/4)");
+    pty.wait_until_it_accepts_keys("Which name? (4/4)");
     pty.send("the big one");
     pty.wait_for("answer › the big one");
     pty.send("\r");
@@ -122,16 +115,16 @@ fn words_answer_any_question_also_beside_options() {
         "options": [{"label": "logs"}, {"label": "cache"}]}]);
     let test = asking(&questions, "→ 3 files, not a database\\n.*→ cache, and metrics");
     let mut pty = asked(&test, 24, 80);
-    wait_for_question(&pty, "(1/2)");
+    pty.wait_until_it_accepts_keys("(1/2)");
     pty.send("\x1b[A\r");
     pty.wait_for("answer ›");
     // Esc goes back to the options.
     pty.send("\x1b");
-    wait_for_question(&pty, "SQLite");
+    pty.wait_until_it_accepts_keys("SQLite");
     pty.send("3 files, not a database");
     pty.wait_for("answer › 3 files, not a database");
     pty.send("\r");
-    wait_for_question(&pty, "(2/2)");
+    pty.wait_until_it_accepts_keys("(2/2)");
     pty.send("2");
     pty.wait_for("[x] cache");
     pty.send("and metrics");
@@ -152,7 +145,7 @@ fn keys_that_were_not_meant_for_it_are_no_answer() {
     pty.wait_for("Tab answers it; your text is kept");
     assert!(test.events_of("question.answered").is_empty());
     pty.send("\x15");
-    wait_for_question(&pty, "answer in your own words");
+    pty.wait_until_it_accepts_keys("answer in your own words");
     pty.send("2");
     pty.wait_for("noted");
 }
@@ -161,7 +154,7 @@ fn keys_that_were_not_meant_for_it_are_no_answer() {
 fn esc_at_a_question_of_the_model_stops_the_turn() {
     let test = asking(&json!([database()]), "");
     let mut pty = asked(&test, 24, 80);
-    wait_for_question(&pty, "answer in your own words");
+    pty.wait_until_it_accepts_keys("answer in your own words");
     pty.send("\x1b");
     pty.wait_for("stopped by you");
     assert!(test.events_of("question.answered").is_empty());
@@ -177,14 +170,14 @@ fn question_is_answered_in_a_tiny_terminal_and_after_a_resize() {
         {"label": "SQLite"}, {"label": "Postgres"}, {"label": "MariaDB"}]}]);
     let test = asking(&questions, "→ MariaDB");
     let mut pty = asked(&test, 5, 20);
-    wait_for_question(&pty, "▸ 1    SQLite");
+    pty.wait_until_it_accepts_keys("▸ 1    SQLite");
     assert!(pty.screen().starts_with("Which of the"), "{}", pty.screen());
     // The rest of it can be read in the viewer.
     pty.send("\x14");
     pty.wait_for("it be?");
     pty.wait_for("MariaDB");
     pty.send("q");
-    wait_for_question(&pty, "▸ 1    SQLite");
+    pty.wait_until_it_accepts_keys("▸ 1    SQLite");
     pty.send("\x1b[B");
     pty.wait_for("▸ 2    Postgres");
     pty.resize(24, 100);
@@ -209,7 +202,7 @@ fn long_question_shows_its_end_and_line_breaks() {
     for (rows, n, hidden) in [(24, 14, None), (40, 30, None), (24, 40, Some("26 more lines"))] {
         let test = asking(&question(n), "→ No");
         let mut pty = asked(&test, rows, 80);
-        wait_for_question(&pty, "▸ 1    Yes");
+        pty.wait_until_it_accepts_keys("▸ 1    Yes");
         let screen = pty.screen();
         for line in ["? I found:\n  1. point\n", "  Shall I delete them?\n"] {
             assert!(screen.contains(line), "{line}\n{screen}");

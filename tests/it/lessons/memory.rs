@@ -16,7 +16,7 @@ use agent_protocol::envelope::ErrorCode;
 use agent_protocol::recall::LessonKind;
 use serde_json::{Value, json};
 
-use crate::support::{Test, say};
+use crate::support::{Test, say, wait_for};
 
 /// A time in 2026.
 const NOW: i64 = 1_795_000_000_000;
@@ -821,9 +821,7 @@ fn counts_gained_during_an_edit_are_kept() {
     let store = store(&test);
     let child = test.spawn(&["memory", "edit", &id]);
     let opened = test.root().join("opened");
-    while !opened.exists() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for(|| opened.exists());
     store.commit(&credit(&id, 1, 0)).unwrap();
     test.write("go", "");
     assert!(child.wait_with_output().unwrap().status.success());

@@ -10,6 +10,8 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 
 /// Longer than any wait takes on any machine.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A little longer than the program ignores keys for a question that has just appeared.
+const QUESTION_GUARD: Duration = Duration::from_millis(600);
 const PACE: Duration = Duration::from_millis(3);
 
 pub(crate) struct Pty {
@@ -131,11 +133,17 @@ impl Pty {
         }
     }
 
-    /// Waits until a question accepts keys: it must be on the screen for a moment.
+    /// Waits until the question for a permission accepts keys.
     #[track_caller]
     pub(crate) fn wait_for_question(&self) {
-        self.wait_for("no, and say what instead");
-        std::thread::sleep(Duration::from_millis(600));
+        self.wait_until_it_accepts_keys("no, and say what instead");
+    }
+
+    /// Waits until the question with this text accepts keys: it must have been on the screen for a moment.
+    #[track_caller]
+    pub(crate) fn wait_until_it_accepts_keys(&self, question: &str) {
+        self.wait_for(question);
+        std::thread::sleep(QUESTION_GUARD);
     }
 
     pub(crate) fn resize(&self, rows: u16, cols: u16) {

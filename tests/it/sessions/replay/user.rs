@@ -1,9 +1,7 @@
 //! Scenarios of the user: approvals, modes, messages, interrupts, undo and rewind.
 
-use std::time::Duration;
-
 use super::{Replay, codes, expect_equal_without_project};
-use crate::support::{Pty, Test, wait_for};
+use crate::support::{Pty, Test, running, wait_for};
 
 const WRITE: &str = "call: Write {\"path\": \"b.txt\", \"content\": \"x\\n\"}\n---\n";
 
@@ -100,12 +98,14 @@ fn message_during_a_turn_arrives_at_the_same_place() {
 
 #[test]
 fn interrupted_command_is_interrupted_again() {
-    let script = "call: Bash {\"command\": \"echo x > made; sleep 60\"}\n---\ncall: Read {\"path\": \"made\"}\n---\n\
-                  text: the end";
-    let (test, mut pty) = chat(script, &["--yolo"]);
+    let sleep = format!("sleep 60.{}", std::process::id());
+    let script = format!(
+        "call: Bash {{\"command\": \"echo x > made; {sleep}\"}}\n---\ncall: Read {{\"path\": \"made\"}}\n---\n\
+         text: the end"
+    );
+    let (test, mut pty) = chat(&script, &["--yolo"]);
     pty.say("run it");
-    wait_for(|| test.root().join("made").exists());
-    std::thread::sleep(Duration::from_millis(300));
+    wait_for(|| test.root().join("made").exists() && !running(&sleep).is_empty());
     pty.send("\u{3}");
     wait_for(|| test.has_event("turn.finished"));
     pty.say("and now");
