@@ -309,7 +309,8 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Prints to the output of the tests even if the test passes, so that skipped tests are visible.
+/// Prints to the output of the tests even if the test passes, so that skipped tests are visible. `.ci/run` fails on
+/// a line with `SKIPPED: ` that `.ci/skipped` does not list.
 pub(crate) fn say(text: &str) {
     // Not `eprintln`, which the test runner captures.
     _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{text}\n").as_bytes());

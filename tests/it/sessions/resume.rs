@@ -462,7 +462,7 @@ fn date_is_that_of_the_time_zone() {
     };
     assert!(date("<east>-14") > date("<west>12"));
     if !std::path::Path::new("/usr/share/zoneinfo/Pacific/Kiritimati").exists() {
-        say("skipped: the names of time zones need the package tzdata");
+        say("SKIPPED: the names of time zones need the package tzdata");
         return;
     }
     assert!(date("Pacific/Kiritimati") > date("Pacific/Pago_Pago"));
