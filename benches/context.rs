@@ -36,7 +36,7 @@ fn envelope(round: u32) -> Envelope {
 }
 
 fn round(history: &mut History, n: u32) {
-    history.set_place(WorkPosition { turn: 1, round: n, step: 0 });
+    history.place = WorkPosition { turn: 1, round: n, step: 0 };
     let call = ToolCall {
         id: format!("call_{n}"),
         name: "Read".into(),

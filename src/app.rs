@@ -49,8 +49,9 @@ pub use hooks::{Callback, HookSet};
 pub use host_programs::HostPrograms;
 use learning::SessionLearning;
 pub use mcp_servers::McpServers;
-pub use memory::{memory_file, open_memory, project_identity};
+pub use memory::{memory_file, project_identity};
 pub use models::{ModelFacts, model_facts, no_model_error, open_endpoint, read_script};
+use open::SessionParts;
 pub use place::git_branch;
 pub use replay::{ReplayOptions, ReplayReport, replay};
 pub use sandbox_facts::{StateDirs, WritableDirs};
@@ -80,7 +81,6 @@ use agent_record::SummarySink;
 const ANSWER_SCHEMA: &str = "answer_schema";
 const ADDED_DIRS: &str = "add_dirs";
 
-/// Why a session could not be opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Wrong usage or configuration: exit 2.
@@ -98,13 +98,11 @@ pub enum OpenError {
     /// Another process uses the session: exit 75.
     #[error("{0}")]
     InUse(String),
-    /// Interrupted before any work was done.
     #[error("interrupted")]
     Interrupted(Interrupt),
 }
 
 impl OpenError {
-    /// The process's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::NoModel(_) => 2,
@@ -121,7 +119,10 @@ impl From<ConfigError> for OpenError {
     }
 }
 
-/// Which session to open.
+fn parse_duration(text: &str) -> Result<Duration, OpenError> {
+    agent_protocol::settings::parse_duration(text).map_err(OpenError::Usage)
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionChoice {
     New,
@@ -132,7 +133,6 @@ pub enum SessionChoice {
     Fork(Option<String>),
 }
 
-/// Options of a session.
 #[derive(Clone)]
 pub struct Options {
     pub root: PathBuf,
@@ -141,7 +141,6 @@ pub struct Options {
     pub session: SessionChoice,
     /// `None`: with the sessions of this project.
     pub storage: Option<Storage>,
-    /// Records nothing.
     pub ephemeral: bool,
     pub append_system_prompt: Option<String>,
     pub answer_schema: Option<serde_json::Value>,
@@ -188,7 +187,6 @@ impl Options {
         }
     }
 
-    /// The storage of this project's sessions, for reading.
     pub fn session_storage(&self) -> Storage {
         self.storage.clone().unwrap_or_else(|| Storage::find(&self.root, self.dirs.as_ref()))
     }
@@ -219,7 +217,6 @@ pub struct Session {
     pub chosen_effort: Option<(String, Effort)>,
 }
 
-/// The time of the machine.
 pub struct SystemClock;
 
 impl Clock for SystemClock {
@@ -239,10 +236,9 @@ impl Session {
         control: SessionControl,
         faces: Vec<Box<dyn Sink>>,
     ) -> Result<Self, OpenError> {
-        Self::open_with(options, control, faces, None).await
+        Self::open_with(options, control, faces, SessionParts::default()).await
     }
 
-    /// The session's id.
     pub fn id(&self) -> &str {
         self.events.session_id()
     }
@@ -292,7 +288,6 @@ impl Session {
         };
     }
 
-    /// Background work while no turn runs: distillation.
     pub async fn run_idle_work(&mut self) -> Infallible {
         poll_background(&mut self.distilling).await
     }
@@ -304,19 +299,16 @@ impl Session {
         }
     }
 
-    /// The pins of the session, oldest first.
     pub fn pins(&self) -> &[Pin] {
         self.kernel.pins()
     }
 
-    /// The permission rules that the user has added in this session.
     pub fn session_rules(&self) -> Vec<SessionRule> {
-        self.kernel.session_rules()
+        self.kernel.registry().session_rules()
     }
 
-    /// Removes a session rule; false if there is none of this number.
     pub fn remove_rule(&self, id: u32) -> bool {
-        self.kernel.remove_rule(id)
+        self.kernel.registry().remove_rule(id)
     }
 
     /// Adds a pin; `None` if the text is empty or pinned already.
@@ -324,7 +316,6 @@ impl Session {
         self.kernel.pin(text)
     }
 
-    /// Removes a pin; false if there is none of this number.
     pub fn unpin(&mut self, id: u32) -> bool {
         self.kernel.unpin(id)
     }
@@ -334,7 +325,7 @@ impl Session {
         self.kernel.end_session().await;
         self.exec.shutdown_and_wait().await;
         self.mcp.close().await;
-        self.kernel.record_background_changes(true);
+        self.kernel.registry().record_background_changes(true);
         if let Some(learning) = &self.learning {
             learning.finish();
         }

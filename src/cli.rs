@@ -34,10 +34,11 @@ use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
 };
 
-use agent_protocol::control::PermissionMode;
+use crate::app::OpenError;
+use agent_protocol::control::{PermissionMode, SessionControl};
 use agent_protocol::disk;
 use agent_protocol::most_similar;
-use agent_ui::OutputFormat;
+use agent_ui::{CommandOutput, OutputFormat};
 use options::{InputFormat, RunArgs};
 
 /// A code agent for the terminal: every step diagnosable, every failure answered, everything recorded.
@@ -154,11 +155,16 @@ fn dispatch() -> u8 {
             let mut out = Vec::new();
             clap_complete::generate(shell, &mut build_command(), "agent", &mut out);
             let out = String::from_utf8_lossy(&out).into_owned();
-            agent_ui::print_output(&agent_ui::CommandOutput::Data(out));
+            agent_ui::print_output(&CommandOutput::Data(out));
             0
         }
-        Some(Command::Man { dir }) => write_man_pages(&dir),
-        None if cli.print || is_driven_by_program(&cli.run) => run::run(&cli.run),
+        Some(Command::Man { dir }) => print_answer(write_man_pages(&dir)),
+        None if cli.print
+            || cli.run.output_format != OutputFormat::Text
+            || cli.run.input_format != InputFormat::Text =>
+        {
+            run::run(&cli.run)
+        }
         None => match unknown_command_error(&cli.run).or_else(|| run_only_option_error(&matches)) {
             None => chat::run(&chat::ChatArgs::from(cli)),
             Some(reason) => {
@@ -197,10 +203,6 @@ fn build_command() -> clap::Command {
         })
 }
 
-fn is_driven_by_program(args: &RunArgs) -> bool {
-    args.output_format != OutputFormat::Text || args.input_format != InputFormat::Text
-}
-
 fn run_only_option_error(matches: &clap::ArgMatches) -> Option<String> {
     let command = build_command();
     let of_chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
@@ -237,29 +239,15 @@ fn unknown_command_error(args: &RunArgs) -> Option<String> {
     })
 }
 
-fn write_man_pages(dir: &std::path::Path) -> u8 {
+fn write_man_pages(dir: &std::path::Path) -> Result<CommandOutput, OpenError> {
     let mut all = build_command().disable_help_subcommand(true);
     all.build();
-    let path = match options::resolve_path(dir) {
-        Ok(path) => path,
-        Err(error) => {
-            agent_ui::print_notice(&error.to_string());
-            return error.exit_code();
-        }
-    };
-    match path.create_folder_all().and_then(|()| write_pages(&all, &path.path)) {
-        Ok(()) => {
-            agent_ui::print_text(&format!("man pages are in {}\n", dir.display()));
-            0
-        }
-        Err(error) => {
-            agent_ui::print_notice(&format!(
-                "{}: {error}; name a folder that can be written",
-                dir.display()
-            ));
-            2
-        }
-    }
+    let path = options::resolve_path(dir)?;
+    let dir = dir.display();
+    path.create_folder_all().and_then(|()| write_pages(&all, &path.path)).map_err(|error| {
+        OpenError::Usage(format!("{dir}: {error}; name a folder that can be written"))
+    })?;
+    Ok(format!("man pages are in {dir}\n").into())
 }
 
 /// Replaces a link in place of a page: a command may have created it.
@@ -275,10 +263,49 @@ fn write_pages(command: &clap::Command, dir: &std::path::Path) -> std::io::Resul
     disk::open_file(&path)?.set_permissions(Permissions::from_mode(0o644))
 }
 
-fn block_on(
-    work: impl Future<Output = u8>,
-    control: &agent_protocol::control::SessionControl,
+fn print_answer(done: Result<CommandOutput, OpenError>) -> u8 {
+    exit_code(done.map(|answer| {
+        agent_ui::print_output(&answer);
+        0
+    }))
+}
+
+/// Prints the error.
+fn exit_code(done: Result<u8, OpenError>) -> u8 {
+    done.unwrap_or_else(|error| {
+        agent_ui::print_notice(&error.to_string());
+        error.exit_code()
+    })
+}
+
+fn json_answer(value: &impl serde::Serialize) -> CommandOutput {
+    // Names, numbers and texts always serialise.
+    let json = serde_json::to_string_pretty(value).unwrap_or_default();
+    CommandOutput::Data(format!("{json}\n"))
+}
+
+fn text_or_data(text: String, is_json: bool) -> CommandOutput {
+    if is_json { CommandOutput::Data(text) } else { text.into() }
+}
+
+fn report_left_out(mut errors: impl Iterator<Item = impl std::fmt::Display>) {
+    if let Some(first) = errors.next() {
+        let others = match errors.count() {
+            0 => String::new(),
+            n => format!(" (and {n} more)"),
+        };
+        agent_ui::print_notice(&format!("left out: {first}{others}"));
+    }
+}
+
+fn block_on_result(
+    work: impl Future<Output = Result<u8, OpenError>>,
+    control: &SessionControl,
 ) -> u8 {
+    block_on(async { exit_code(work.await) }, control)
+}
+
+fn block_on(work: impl Future<Output = u8>, control: &SessionControl) -> u8 {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let code = runtime.block_on(signals::run_with_signals(work, control));

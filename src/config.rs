@@ -18,13 +18,11 @@ mod sensitive_settings;
 mod trust;
 mod types;
 
-pub use edit::{change_file, with_rule, with_server, without_server};
+pub use edit::{change_file, changeable_project_file, with_rule, with_server, without_server};
 pub use hook_scripts::HookScripts;
-pub use hooks::{Hook, HookTable, Matcher, describe_hooks, hooks_of_settings};
-pub use layers::{
-    ALLOWED_TOOLS, ConfigError, DISALLOWED_TOOLS, LoadedConfig, Origin, SETTINGS, Sources, Trust,
-    load, uses_foreign_syntax,
-};
+pub(crate) use hooks::DEFAULT_TIMEOUT;
+pub use hooks::{Hook, HookTable, Matcher, describe_hooks};
+pub use layers::{ConfigError, LoadedConfig, Origin, Setting, Sources, Trust, load};
 pub use mcp::{MCP_FILE, Mcp, McpConfigServers, McpServer, parse_servers};
 pub use model_types::{ModelTable, ProviderTable, Requests};
 pub use models::{is_file_model, model_choices, model_table};

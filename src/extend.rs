@@ -8,6 +8,7 @@ pub mod front_matter;
 pub mod roles;
 pub mod skills;
 
+use agent_protocol::one_line;
 use front_matter::FrontMatter;
 
 /// From the front matter, else the first line of the text.
@@ -18,7 +19,7 @@ fn one_line_description(matter: &FrontMatter, text: &str) -> String {
     };
     let description = matter.text("description").filter(|it| !it.trim().is_empty());
     let description = description.unwrap_or_else(first_line);
-    description.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(&description)
 }
 
 /// YAML reads `[file]` as a list.
@@ -28,7 +29,7 @@ fn argument_hint(matter: &FrontMatter) -> String {
         Some(format!("[{}]", words.join(", ")))
     };
     let hint = matter.text("argument-hint").or_else(listed).unwrap_or_default();
-    hint.split_whitespace().collect::<Vec<_>>().join(" ")
+    one_line(&hint)
 }
 
 /// Without blanks, which separate a command from its arguments.

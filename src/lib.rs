@@ -5,9 +5,11 @@
 //!
 //! * [`cli`] parses the command line and runs the chat, one task, an editor or another program as a front end;
 //! * [`config`] loads the settings, [`extend`] the files with which people extend the agent;
+//! * `compat` reads the options, rules and settings of Claude Code;
 //! * [`app`] composes a session from them.
 
 pub mod app;
 pub mod cli;
+mod compat;
 pub mod config;
 pub mod extend;

@@ -12,7 +12,7 @@ use agent_protocol::disk;
 pub fn resolve_added_dir(
     named: &str,
     places: &[PathBuf],
-    own: &StateDirs,
+    state_dirs: &StateDirs,
 ) -> Result<PathBuf, String> {
     if named.is_empty() {
         return Err("say which: /add-dir PATH".to_owned());
@@ -40,7 +40,7 @@ pub fn resolve_added_dir(
     if real.to_str().is_none() {
         return wrong("its path is not UTF-8");
     }
-    if let Some(why) = own.closed_reason(&real) {
+    if let Some(why) = state_dirs.closed_reason(&real) {
         return wrong(why);
     }
     match fs::read_dir(&real) {
@@ -53,7 +53,7 @@ pub fn resolve_added_dir(
 /// notice for each directory that cannot be used any more.
 pub fn resolve_recorded_session(
     options: &mut Options,
-    own: &StateDirs,
+    state_dirs: &StateDirs,
 ) -> Result<(Option<String>, Vec<String>), OpenError> {
     let (part, is_fork) = match &options.session {
         SessionChoice::New | SessionChoice::NewWithId(_) => return Ok((None, Vec::new())),
@@ -70,7 +70,7 @@ pub fn resolve_recorded_session(
         SessionChoice::Resume(id.clone())
     };
     let (directories, notices) =
-        with_recorded_dirs(&options.add_dirs, (&storage, &id), &options.root, own);
+        with_recorded_dirs(&options.add_dirs, (&storage, &id), &options.root, state_dirs);
     options.add_dirs = directories;
     Ok((Some(id), notices))
 }
@@ -81,13 +81,13 @@ pub(super) fn with_recorded_dirs(
     given: &[PathBuf],
     (storage, id): (&Storage, &str),
     root: &Path,
-    own: &StateDirs,
+    state_dirs: &StateDirs,
 ) -> (Vec<PathBuf>, Vec<String>) {
     let mut places = vec![root.to_owned()];
     let mut notices = Vec::new();
     // An unreadable log is reported when it is loaded.
     for path in agent_record::added_directories(&storage.log_path(id)).unwrap_or_default() {
-        match resolve_added_dir(&path, &places, own) {
+        match resolve_added_dir(&path, &places, state_dirs) {
             Ok(real) if Path::new(&path) == real => places.push(real),
             Ok(real) => notices.push(format!(
                 "{path} leads to {} by now and is not added; /add-dir adds it again",

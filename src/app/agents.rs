@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 pub(super) use roles::Roles;
 use roles::{Role, RoleKind};
 
-use super::{McpServers, OpenError, ToolChoice};
+use super::{McpServers, OpenError, ToolChoice, parse_duration};
 use crate::config::{self, Config};
 use agent_engine::context::{ContextBudget, Layers, Project, RulesFile};
 use agent_engine::kernel::{
@@ -30,7 +30,7 @@ use agent_protocol::subagent::{
     ModelChoice, RoleFacts, SubagentResult, SubagentRunner, SubagentTask,
 };
 
-pub(super) struct SubAgentRunner {
+pub(super) struct SessionAgents {
     roles: Roles,
     skill: Option<tools::SkillTool>,
     servers: Option<Servers>,
@@ -53,7 +53,7 @@ struct ParentSession {
     place: String,
     rules: Vec<RulesFile>,
     max_rules_bytes: usize,
-    speakers: SessionModels,
+    session_models: SessionModels,
     fallback: Vec<ConfiguredModel>,
     call_ids: CallIds,
     spend_limit: SpendLimit,
@@ -63,31 +63,25 @@ struct ParentSession {
     is_sandboxed: bool,
 }
 
-impl SubAgentRunner {
+impl SessionAgents {
     pub(super) fn new(
         config: &Config,
         roles: Roles,
         skill: Option<tools::SkillTool>,
         mcp: &McpServers,
-        choice: &ToolChoice,
+        tool_choice: &ToolChoice,
     ) -> Result<Self, OpenError> {
         let limits = config.agents.clone();
-        let timeout =
-            agent_protocol::settings::parse_duration(&limits.timeout).map_err(OpenError::Usage)?;
-        let places = Semaphore::new(limits.max_concurrent.min(Semaphore::MAX_PERMITS));
-        let compact_at = config.context.compact_at;
-        let (servers, session) = (mcp.servers.clone(), OnceLock::new());
-        let choice = choice.clone();
         Ok(Self {
             roles,
             skill,
-            servers,
-            tool_choice: choice,
+            servers: mcp.servers.clone(),
+            tool_choice: tool_choice.clone(),
+            timeout: parse_duration(&limits.timeout)?,
+            compact_at: config.context.compact_at,
+            permits: Semaphore::new(limits.max_concurrent.min(Semaphore::MAX_PERMITS)),
             limits,
-            timeout,
-            compact_at,
-            permits: places,
-            session,
+            session: OnceLock::new(),
         })
     }
 
@@ -95,14 +89,14 @@ impl SubAgentRunner {
         self.skill.clone().map(|skill| Box::new(skill) as Box<dyn Tool>)
     }
 
-    /// Called when the session is open. `l2`: the section *Place*, and the rules.
+    /// Called when the session is open. `place`: the section *Place*.
     pub(super) fn attach_session(
         &self,
         parts: &KernelParts,
-        l2: (String, Vec<RulesFile>),
+        place: String,
+        rules: Vec<RulesFile>,
         is_sandboxed: bool,
     ) {
-        let (place, rules) = l2;
         let session = ParentSession {
             registry: parts.registry.shared_state().clone(),
             cx: parts.registry.cx().clone(),
@@ -113,7 +107,7 @@ impl SubAgentRunner {
             place,
             rules,
             max_rules_bytes: parts.max_rules_bytes,
-            speakers: parts.session_models.clone(),
+            session_models: parts.session_models.clone(),
             fallback: parts.fallback.clone(),
             call_ids: parts.call_ids.clone(),
             spend_limit: parts.spend_limit.clone(),
@@ -143,23 +137,23 @@ impl SubAgentRunner {
         tools
     }
 
-    async fn run_agent(&self, order: SubagentTask) -> Result<SubagentResult, String> {
+    async fn run_agent(&self, task: SubagentTask) -> Result<SubagentResult, String> {
         let Some(session) = self.session.get() else {
             return Err("not begun: there is no session with a model".to_owned());
         };
         let cancel = session.control.cancellation_token();
-        let place = cancel.run_until_cancelled(self.permits.acquire()).await;
-        let Some(Ok(_place)) = place.filter(|_| !cancel.is_cancelled()) else {
+        let permit = cancel.run_until_cancelled(self.permits.acquire()).await;
+        let Some(Ok(_permit)) = permit.filter(|_| !cancel.is_cancelled()) else {
             return Err("not begun: the turn was interrupted".to_owned());
         };
-        let role = self.roles.get(&order.role).ok_or("not begun: there is no such role")?;
+        let role = self.roles.get(&task.role).ok_or("not begun: there is no such role")?;
         let control = session.control.for_subagent();
-        let mut kernel = self.build_kernel(session, role, &order, &control)?;
+        let mut kernel = self.build_kernel(session, role, &task, &control)?;
         // Another agent wrote it: its sentences are no directives of the user.
         let mut input = UserInput::default();
-        input.push_pasted(&order.prompt);
+        input.push_pasted(&task.prompt);
         let finished = self.run_with_timeout(&mut kernel, &input, &control).await;
-        kernel.end_background_commands().await;
+        kernel.registry().end_background_commands().await;
         Ok(SubagentResult { turn: finished, calls: kernel.calls_made().clone() })
     }
 
@@ -184,22 +178,23 @@ impl SubAgentRunner {
         &self,
         session: &ParentSession,
         role: &Role,
-        order: &SubagentTask,
+        task: &SubagentTask,
         control: &SessionControl,
     ) -> Result<Kernel, String> {
-        let (main, light) = session.speakers.current().ok_or("not begun: no model is in use")?;
-        let speaker = match (order.model, &role.speaker) {
-            (None, Some(speaker)) => speaker.clone(),
+        let (main, light) =
+            session.session_models.current().ok_or("not begun: no model is in use")?;
+        let configured_model = match (task.model, &role.configured_model) {
+            (None, Some(configured_model)) => configured_model.clone(),
             (choice, _) => match choice.unwrap_or(role.model) {
                 ModelChoice::Main => main,
                 ModelChoice::Light => light.clone(),
             },
         };
-        let (events, prompts) = (session.events.for_subagent(&order.call), &session.prompts);
+        let (events, prompts) = (session.events.for_subagent(&task.call), &session.prompts);
         let cx = ToolCx {
             workspace: Arc::new(session.cx.workspace.of_agent()),
             cancel: control.cancellation_token(),
-            takes_images: speaker.takes_images,
+            takes_images: configured_model.takes_images,
             ..session.cx.clone()
         };
         let reads_only = role.reads_only();
@@ -215,8 +210,11 @@ impl SubAgentRunner {
         let mut texts = vec![prompts.text(role.kind.prompt())];
         texts.extend(Some(role.text.as_str()).filter(|text| !text.is_empty()));
         texts.push(&session.place);
-        let budget =
-            ContextBudget::new(speaker.model.id(), speaker.context_window, self.compact_at);
+        let budget = ContextBudget::new(
+            configured_model.model.id(),
+            configured_model.context_window,
+            self.compact_at,
+        );
         let layers = Layers::for_agent(
             prompts,
             &texts,
@@ -225,7 +223,7 @@ impl SubAgentRunner {
             session.max_rules_bytes,
         );
         Ok(Kernel::new(KernelParts {
-            main: speaker,
+            main: configured_model,
             light,
             fallback: session.fallback.clone(),
             registry,
@@ -248,7 +246,7 @@ impl SubAgentRunner {
             call_ids: session.call_ids.clone(),
             sub_agent: Some(SubAgent {
                 role: role.name.clone(),
-                description: order.description.clone(),
+                description: task.description.clone(),
                 turn: session.events.position().turn,
                 max_tokens: self.limits.max_tokens,
                 payer: session.spend_limit.clone(),
@@ -259,18 +257,19 @@ impl SubAgentRunner {
     }
 }
 
-impl SubagentRunner for SubAgentRunner {
+impl SubagentRunner for SessionAgents {
     fn find_role(&self, name: &str) -> Result<RoleFacts, Vec<String>> {
-        let role = self.roles.get(name).ok_or_else(|| self.roles.names())?;
+        let names = || self.roles.all.iter().map(|role| role.name.clone()).collect::<Vec<_>>();
+        let role = self.roles.get(name).ok_or_else(names)?;
         Ok(RoleFacts { name: role.name.clone(), reads_only: role.reads_only() })
     }
 
     fn role_descriptions(&self) -> &str {
-        self.roles.descriptions()
+        &self.roles.descriptions
     }
 
-    fn run_subagent(&self, order: SubagentTask) -> BoxFuture<'_, Result<SubagentResult, String>> {
-        self.run_agent(order).boxed()
+    fn run_subagent(&self, task: SubagentTask) -> BoxFuture<'_, Result<SubagentResult, String>> {
+        self.run_agent(task).boxed()
     }
 }
 
@@ -278,9 +277,7 @@ impl RoleKind {
     fn allows_tool(self, tool: &str) -> bool {
         match self {
             Self::General => !["TodoWrite", "AskUser"].contains(&tool),
-            Self::Explore | Self::Plan | Self::Summary => {
-                ["LS", "Glob", "Grep", "Read", "Bash"].contains(&tool)
-            }
+            _ => ["LS", "Glob", "Grep", "Read", "Bash"].contains(&tool),
         }
     }
 }

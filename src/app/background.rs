@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::Storage;
 use super::checkpoints::FirstCheckpoint;
 use super::retention::Retention;
-use super::telemetry::{self, Telemetry};
+use super::telemetry::Telemetry;
 use crate::config::Config;
 use agent_host::workspace::{Checkpoints, Workspace};
 use agent_protocol::event::EventStream;
-use agent_record::LoadedSession;
+use agent_record::{LoadedSession, otel};
 
 /// The end of a session waits for it, within limits.
 pub(super) struct BackgroundWork {
@@ -19,27 +19,25 @@ pub(super) struct BackgroundWork {
 }
 
 impl BackgroundWork {
-    /// For a session that is recorded there and continues this one. Adds the sinks, and notices for the user.
+    /// Adds the sinks, and notices for the user.
     pub(super) fn start(
-        (events, config, recorded, resumed): (
-            &EventStream,
-            &Config,
-            Option<&Storage>,
-            Option<&LoadedSession>,
-        ),
+        events: &EventStream,
+        config: &Config,
+        storage: Option<&Storage>,
+        resumed: Option<&LoadedSession>,
         workspace: &Workspace,
         notices: &mut Vec<String>,
     ) -> Self {
         if let Some(checkpoints) = workspace.checkpoints() {
             events.add_sink(Box::new(FirstCheckpoint(checkpoints.clone())));
         }
-        let retention = recorded.and_then(|storage| {
+        let retention = storage.and_then(|storage| {
             Retention::from_config(&config.record, storage, events.session_id())
         });
         if let Some(retention) = &retention {
             events.add_sink(Box::new(retention.clone()));
         }
-        let (settings, warnings) = telemetry::telemetry_settings();
+        let (settings, warnings) = otel::read_settings(|name| std::env::var(name).ok());
         notices.extend(warnings);
         let earlier = resumed.map_or(&[][..], |resumed| &resumed.events);
         let telemetry = settings.and_then(|settings| Telemetry::start(events, settings, earlier));

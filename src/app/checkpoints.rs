@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{OpenError, Storage};
+use super::{OpenError, Storage, parse_duration};
 use crate::config::{self, Config};
 use agent_host::exec::git;
 use agent_host::workspace::{CheckpointLimits, CheckpointSettings, Checkpoints, Workspace};
@@ -20,27 +20,32 @@ pub fn with_checkpoints(
     if !config.enabled {
         return Ok(workspace);
     }
-    let limits = checkpoint_limits(config)?;
-    let workspace = workspace.with_checkpoints(CheckpointSettings {
-        store: storage.checkpoints_dir(),
-        session: storage.session_dir(id),
-        limits,
-        read_blobs: Arc::new(git::read_blobs),
-    });
+    let workspace = workspace.with_checkpoints(checkpoint_settings(config, storage, id)?);
     if let Some(checkpoints) = workspace.checkpoints() {
         checkpoints.recover_killed_operations();
     }
     Ok(workspace)
 }
 
-/// The limits from the configuration.
+pub(super) fn checkpoint_settings(
+    config: &config::Checkpoints,
+    storage: &Storage,
+    id: &str,
+) -> Result<CheckpointSettings, OpenError> {
+    Ok(CheckpointSettings {
+        store: storage.checkpoints_dir(),
+        session: storage.session_dir(id),
+        limits: checkpoint_limits(config)?,
+        read_blobs: Arc::new(git::read_blobs),
+    })
+}
+
 pub fn checkpoint_limits(config: &config::Checkpoints) -> Result<CheckpointLimits, OpenError> {
     Ok(CheckpointLimits {
         max_files: config.max_files,
         max_file_bytes: config.max_file_bytes,
         max_bytes: config.max_bytes,
-        expire_after: agent_protocol::settings::parse_duration(&config.expire_after)
-            .map_err(OpenError::Usage)?,
+        expire_after: parse_duration(&config.expire_after)?,
         is_build_output,
     })
 }

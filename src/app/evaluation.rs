@@ -4,7 +4,7 @@
 mod trial_directory;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -14,6 +14,7 @@ pub use trial_directory::fingerprint;
 
 use super::{
     OpenError, StateDirs, Storage, WritableDirs, build_masker, command_exec, open_sandbox,
+    parse_duration,
 };
 use crate::config::{LoadedConfig, UserDirs};
 use agent_host::exec::{Command, EndReason, Exec, SelfCommand};
@@ -31,7 +32,6 @@ const MAX_REASON: usize = 400;
 const MAX_LINE: usize = 200;
 const MAX_TAIL: usize = 2000;
 
-/// One run, before it is carried out.
 pub struct Trial<'a> {
     pub task: &'a Task,
     /// Copied for the run, if the task has one.
@@ -40,7 +40,6 @@ pub struct Trial<'a> {
     pub repetition: u32,
     /// `KEY=VALUE`, of the evaluation and of the variant.
     pub settings: &'a [String],
-    /// The answers come from the task's script.
     pub is_scripted: bool,
     pub results: &'a Path,
 }
@@ -56,13 +55,6 @@ impl From<OpenError> for TrialError {
     }
 }
 
-struct TrialJudgement {
-    outcome: RunOutcome,
-    reason: Option<String>,
-    checks: Vec<CheckResult>,
-    session: Option<SessionResult>,
-}
-
 impl Trial<'_> {
     /// Carries the run out; `None` if it was interrupted. `load` returns the configuration with these settings, without
     /// a project's own.
@@ -71,32 +63,36 @@ impl Trial<'_> {
         load: &dyn Fn(Vec<String>) -> Result<LoadedConfig, OpenError>,
         cancel: &CancellationToken,
     ) -> Option<RunResult> {
-        let judged = match Box::pin(self.judge(load, cancel)).await {
-            Ok(judged) => judged,
-            Err(TrialError::Interrupted) => return None,
-            Err(TrialError::Failed(why)) => TrialJudgement {
-                outcome: RunOutcome::Error,
-                reason: Some(why),
-                checks: Vec::new(),
-                session: None,
-            },
-        };
-        Some(RunResult {
+        match Box::pin(self.judge(load, cancel)).await {
+            Ok(result) => Some(result),
+            Err(TrialError::Interrupted) => None,
+            Err(TrialError::Failed(why)) => Some(self.result(RunOutcome::Error, Some(&why), None)),
+        }
+    }
+
+    /// Without checks.
+    fn result(
+        &self,
+        outcome: RunOutcome,
+        reason: Option<&str>,
+        session: Option<SessionResult>,
+    ) -> RunResult {
+        RunResult {
             task: self.task.name.clone(),
             variant: self.variant.to_owned(),
             repetition: self.repetition,
-            outcome: judged.outcome,
-            reason: judged.reason.map(|reason| shorten(reason.trim(), MAX_REASON)),
-            checks: judged.checks,
-            session: judged.session,
-        })
+            outcome,
+            reason: reason.map(|reason| shorten(reason.trim(), MAX_REASON)),
+            checks: Vec::new(),
+            session,
+        }
     }
 
     async fn judge(
         &self,
         load: &dyn Fn(Vec<String>) -> Result<LoadedConfig, OpenError>,
         cancel: &CancellationToken,
-    ) -> Result<TrialJudgement, TrialError> {
+    ) -> Result<RunResult, TrialError> {
         let scratch = TrialDirectory::new(self.task, self.directory)
             .map_err(|error| TrialError::Failed(format!("the copy of the project: {error}")))?;
         let settings = self.settings_in(&scratch);
@@ -114,23 +110,24 @@ impl Trial<'_> {
 
         let id = uuid::Uuid::now_v7().to_string();
         // The limit of the task, unless a setting changes it.
-        let limit =
-            loaded.config.limits.timeout.as_deref().map(agent_protocol::settings::parse_duration);
-        let limit = limit.transpose().map_err(TrialError::Failed)?.unwrap_or(self.task.timeout);
+        let limit = loaded.config.limits.timeout.as_deref().map(parse_duration).transpose()?;
+        let limit = limit.unwrap_or(self.task.timeout);
         let agent = self.agent_process(&scratch, &id, settings, limit + GRACE_PERIOD);
         let outcome =
             agent.run(cancel).await.map_err(|error| TrialError::Failed(error.to_string()))?;
         if cancel.is_cancelled() {
             return Err(TrialError::Interrupted);
         }
-        let log = self.log_path(&scratch.project, &id);
+        let state = self.results.join("state/agent");
+        let dirs = UserDirs { state, ..UserDirs::below_home(self.results) };
+        let log = Storage::find(&scratch.project, Some(&dirs)).log_path(&id);
         let events =
             agent_record::load_session(&log).map(|loaded| loaded.events).unwrap_or_default();
-        let session = self.session_result(&id, &log, &events);
         let finished = events.iter().rev().find_map(|event| match &event.body {
             EventBody::TurnFinished(finished) => Some(finished),
             _ => None,
         });
+        let session = self.session_result(&id, &log, &events, finished);
         let ended = match finished {
             Some(finished) => turn_outcome(finished),
             None if outcome.end_reason == EndReason::TimedOut => {
@@ -142,35 +139,26 @@ impl Trial<'_> {
             }
         };
         if let (Some(outcome), reason) = ended {
-            return Ok(TrialJudgement {
-                outcome,
-                reason: Some(reason),
-                checks: Vec::new(),
-                session,
-            });
+            return Ok(self.result(outcome, Some(&reason), session));
         }
 
-        let mut judged = TrialJudgement {
-            outcome: RunOutcome::Success,
-            reason: None,
-            checks: Vec::new(),
-            session,
-        };
+        let mut result = self.result(RunOutcome::Success, None, session);
         for line in &self.task.checks {
             let check = self
                 .run_check(&exec, &loaded, &scratch, line, CommandRights::default(), cancel)
                 .await?;
             if !check.passed {
-                judged.outcome = RunOutcome::Failure;
-                judged.reason = Some(format!("check `{}` {}", first_line(line), check.how));
+                let why = format!("check `{}` {}", first_line(line), check.how);
+                result.outcome = RunOutcome::Failure;
+                result.reason = Some(shorten(why.trim(), MAX_REASON));
             }
-            judged.checks.push(check);
-            if judged.outcome != RunOutcome::Success {
+            result.checks.push(check);
+            if result.outcome != RunOutcome::Success {
                 break;
             }
         }
         exec.shutdown_and_wait().await;
-        Ok(judged)
+        Ok(result)
     }
 
     /// The stronger ones last.
@@ -215,27 +203,23 @@ impl Trial<'_> {
         }
     }
 
-    fn log_path(&self, project: &Path, id: &str) -> PathBuf {
-        let state = self.results.join("state/agent");
-        let dirs = UserDirs { state, ..UserDirs::below_home(self.results) };
-        Storage::find(project, Some(&dirs)).log_path(id)
-    }
-
-    fn session_result(&self, id: &str, log: &Path, events: &[Event]) -> Option<SessionResult> {
+    fn session_result(
+        &self,
+        id: &str,
+        log: &Path,
+        events: &[Event],
+        finished: Option<&TurnFinished>,
+    ) -> Option<SessionResult> {
         let model = events.iter().find_map(|event| match &event.body {
             EventBody::SessionStarted(started) => Some(started.model.clone()),
             _ => None,
         })?;
-        let ending = events.iter().rev().find_map(|event| match &event.body {
-            EventBody::TurnFinished(finished) => Some(finished.ending.as_str().to_owned()),
-            _ => None,
-        });
         let summary = agent_record::summary(events);
         Some(SessionResult {
             session: id.to_owned(),
             log: log.strip_prefix(self.results).unwrap_or(log).display().to_string(),
             model: if self.is_scripted { "script".to_owned() } else { model },
-            ending,
+            ending: finished.map(|finished| finished.ending.as_str().to_owned()),
             steps: summary.rounds,
             input_tokens: summary.spending.usage.input_tokens,
             cached_tokens: summary.spending.usage.cached_tokens,
@@ -283,7 +267,7 @@ fn suite_exec(loaded: &LoadedConfig, scratch: &TrialDirectory) -> Result<Exec, O
     let writable = WritableDirs::from_config(&loaded.config, &scratch.project, &[]);
     let dirs = UserDirs::find().map(|dirs| UserDirs { cache: scratch.cache.join("agent"), ..dirs });
     let (sandbox, _) = open_sandbox(loaded, &writable, &StateDirs::new(dirs.as_ref()))?;
-    let exec = command_exec(&loaded.config, &writable);
+    let exec = command_exec(&loaded.config, &writable, &[]);
     Ok(match sandbox {
         Some(sandbox) => exec.with_sandbox(sandbox),
         None => exec,

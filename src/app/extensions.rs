@@ -2,15 +2,13 @@
 
 use std::iter;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::Options;
-use super::agents::SubAgentRunner;
 use super::project::enclosing_directories;
 use crate::config::{AGENT_DIR, UserDirs};
 use crate::extend::folders::{self, ExtensionFolder};
 use crate::extend::{commands, skills};
-use agent_engine::tools::{self, Tool};
+use agent_engine::tools::SkillTool;
 use agent_host::exec::sandbox::Sandbox;
 use agent_host::workspace::Workspace;
 use agent_protocol::custom_command::{CustomCommand, Skill};
@@ -22,12 +20,11 @@ const SHELL_LINES: Prompt = Prompt::named("commands/shell_lines.md");
 
 /// Limits of a skill's description in bytes, from the most generous: the first with which all fit applies.
 const DESCRIPTION_LIMITS: [usize; 4] = [1024, 300, 100, 0];
-/// In a list of skills, carefully estimated.
 const BYTES_PER_TOKEN: usize = 4;
 
 #[derive(Default)]
 pub(super) struct Skills {
-    tool: Option<tools::SkillTool>,
+    pub(super) tool: Option<SkillTool>,
     /// Folders outside the project.
     readable: Vec<PathBuf>,
 }
@@ -63,7 +60,7 @@ impl Skills {
         let (list, notice) = describe_skills(&for_model, max_tokens);
         about.extend(notice);
         notices.extend(about.iter().map(|notice| relative_to_project(notice, &options.root)));
-        let tool = (!for_model.is_empty()).then(|| tools::SkillTool::new(for_model, &list));
+        let tool = (!for_model.is_empty()).then(|| SkillTool::new(for_model, &list));
         Self { tool, readable }
     }
 
@@ -79,18 +76,6 @@ impl Skills {
         }
         (workspace, sandbox)
     }
-
-    pub(super) fn tool(&self) -> Option<&tools::SkillTool> {
-        self.tool.as_ref()
-    }
-}
-
-/// The fixed tools, and those that depend on the session.
-pub(super) fn session_tools(agents: &Arc<SubAgentRunner>) -> Vec<Box<dyn Tool>> {
-    let mut tools = tools::all_tools();
-    tools.push(Box::new(tools::TaskTool::new(agents.clone())));
-    tools.extend(agents.skill_tool());
-    tools
 }
 
 /// For the description of the tool; with a notice about what the list leaves out.

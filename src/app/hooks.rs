@@ -21,7 +21,7 @@ use agent_protocol::hook::{
     HookEvent, HookFinished, HookOutcome, HookRequest, HookRuling, HookStatus, Hooks,
 };
 use agent_protocol::mask::Masker;
-use agent_protocol::{pluralize, shorten};
+use agent_protocol::{one_line, pluralize, shorten};
 use hook_command::HookCommand;
 
 /// Of a text for the model, in bytes.
@@ -60,7 +60,6 @@ struct HookEntry {
 }
 
 impl HookEntry {
-    /// The folder whose programs are not those that the user trusted.
     async fn changed_folder(&self) -> Option<&'static str> {
         let scripts = self.scripts.clone()?;
         let changed = tokio::task::spawn_blocking(move || scripts.changed_folder()).await;
@@ -96,7 +95,7 @@ enum Handler {
 impl Handler {
     fn name(&self) -> &str {
         match self {
-            Self::Command(command) => command.line(),
+            Self::Command(command) => &command.line,
             Self::Callback { name, .. } => name,
         }
     }
@@ -131,12 +130,12 @@ pub(super) fn session_hooks(
     }
     let exec = Arc::new(host_exec(&options.config.config, writable));
     for config::Hook { event, matcher, command, timeout, scripts, .. } in configured {
-        let command = HookCommand::new(command.clone(), exec.clone(), writable.root());
+        let (line, exec, root) = (command.clone(), exec.clone(), writable.root().to_owned());
         hooks.add_entry(HookEntry {
             event: *event,
             matcher: matcher.clone(),
             timeout: *timeout,
-            handler: Handler::Command(command),
+            handler: Handler::Command(HookCommand { line, exec, root }),
             scripts: scripts.clone(),
         });
     }
@@ -144,7 +143,6 @@ pub(super) fn session_hooks(
 }
 
 impl HookSet {
-    /// Adds a hook in another program.
     pub fn add(
         &self,
         event: HookEvent,
@@ -166,8 +164,8 @@ impl HookSet {
         let mut matching: Vec<Arc<HookEntry>> = Vec::new();
         for entry in entries.iter().filter(|entry| entry.event == event) {
             let is_same = |other: &Arc<HookEntry>| match (&other.handler, &entry.handler) {
-                (Handler::Command(one), Handler::Command(other)) => one.line() == other.line(),
-                (Handler::Callback { .. }, _) | (_, Handler::Callback { .. }) => false,
+                (Handler::Command(one), Handler::Command(other)) => one.line == other.line,
+                _ => false,
             };
             if names.is_none_or(|names| entry.matcher.matches_any(&names))
                 && !matching.iter().any(is_same)
@@ -181,37 +179,38 @@ impl HookSet {
     async fn run(
         &self,
         entry: &HookEntry,
-        asked: &HookRequest<'_>,
+        request: &HookRequest<'_>,
         question: &Value,
     ) -> HookOutcome {
-        let (events, event) = (asked.events, entry.event);
-        let running = RunningHook { entry, asked, started: events.clock().now(), is_over: false };
+        let (events, event) = (request.events, entry.event);
+        let started = events.clock().now();
+        let mut running = RunningHook { entry, request, started, is_over: false };
         let changed = entry.changed_folder().await;
-        let HookResult { exit_code, answer, is_truncated: is_cut } = match changed {
+        let HookResult { exit_code, answer, is_truncated } = match changed {
             Some(folder) => HookResult::without_status(Err(format!(
                 "{folder} changed since the session began; review it, then start a new session"
             ))),
-            None => entry.ask(question, asked.limit).await,
+            None => entry.ask(question, request.limit).await,
         };
         let (masker, name) = (events.masker(), entry.handler.name());
-        let (outcome, text, message, end) = match answer {
+        let (outcome, text, message, status) = match answer {
             Ok(HookAnswer { outcome, message }) => {
                 let text = outcome_text(&outcome);
                 let outcome = limit_texts(outcome, masker);
-                let end = HookStatus::from_outcome(&outcome);
-                (outcome, text, message, end)
+                let status = HookStatus::from_outcome(&outcome);
+                (outcome, text, message, status)
             }
             Err(why) => (HookOutcome::default(), why, None, HookStatus::Failed),
         };
         let text = masker.mask(&text);
-        running.finish(end, exit_code, &text, message);
-        let (problem, what) = match (end, changed) {
+        running.finish(status, exit_code, &text, message);
+        let (problem, what) = match (status, changed) {
             (HookStatus::Failed, Some(_)) => (HookProblem::Changed, format!(" is not run: {text}")),
             (HookStatus::Failed, None) => {
-                let what = format!(" failed and has no effect: {}", one_line(&text));
-                (HookProblem::Failed(exit_code), what)
+                let line = shorten(&one_line(&text), MAX_EVENT_TEXT);
+                (HookProblem::Failed(exit_code), format!(" failed and has no effect: {line}"))
             }
-            _ if is_cut => {
+            _ if is_truncated => {
                 (HookProblem::Truncated, ": its output is too long and was cut".to_owned())
             }
             _ => return outcome,
@@ -232,41 +231,31 @@ impl HookSet {
     }
 }
 
-/// Ends when dropped: after an interrupt, or after the answer to the question of a notification, nothing waits for it.
-/// That is an event, too.
+/// Dropped without an end if nothing waits for it any more: after an interrupt, or after the answer to the question of
+/// a notification. That is an event, too.
 struct RunningHook<'a> {
     entry: &'a HookEntry,
-    asked: &'a HookRequest<'a>,
+    request: &'a HookRequest<'a>,
     started: Instant,
     is_over: bool,
 }
 
 impl RunningHook<'_> {
     fn finish(
-        mut self,
+        &mut self,
         outcome: HookStatus,
         exit_code: Option<i32>,
         text: &str,
         message: Option<String>,
     ) {
         self.is_over = true;
-        self.report(outcome, exit_code, text, message);
-    }
-
-    fn report(
-        &self,
-        outcome: HookStatus,
-        exit_code: Option<i32>,
-        text: &str,
-        message: Option<String>,
-    ) {
-        let events = self.asked.events;
+        let events = self.request.events;
         let masker = events.masker();
         let time_ms = events.clock().now().duration_since(self.started).as_millis();
         events.emit(EventBody::HookFinished(HookFinished {
             event: self.entry.event,
             hook: mask_and_shorten(masker, self.entry.handler.name(), MAX_EVENT_TEXT),
-            call: self.asked.payload.call().map(|call| call.id.to_owned()),
+            call: self.request.payload.call().map(|call| call.id.to_owned()),
             outcome,
             exit_code,
             text: mask_and_shorten(masker, text, MAX_EVENT_TEXT),
@@ -279,26 +268,25 @@ impl RunningHook<'_> {
 impl Drop for RunningHook<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.report(HookStatus::Failed, None, "it was ended before it answered", None);
+            self.finish(HookStatus::Failed, None, "it was ended before it answered", None);
         }
     }
 }
 
 impl Hooks for HookSet {
     fn has_hook(&self, event: HookEvent) -> bool {
-        let entries = self.entries.read();
-        entries.iter().any(|entry| entry.event == event)
+        self.entries.read().iter().any(|entry| entry.event == event)
     }
 
-    fn run_matching<'a>(&'a self, asked: HookRequest<'a>) -> BoxFuture<'a, HookOutcome> {
+    fn run_matching<'a>(&'a self, request: HookRequest<'a>) -> BoxFuture<'a, HookOutcome> {
         async move {
-            let matching =
-                self.matching_hooks(asked.payload.event(), asked.payload.matcher_names());
+            let payload = &request.payload;
+            let matching = self.matching_hooks(payload.event(), payload.matcher_names());
             if matching.is_empty() {
                 return HookOutcome::default();
             }
-            let question = json::encode_request(&asked, self.log.get().map(PathBuf::as_path));
-            let runs = matching.iter().map(|entry| self.run(entry, &asked, &question));
+            let question = json::encode_request(&request, self.log.get().map(PathBuf::as_path));
+            let runs = matching.iter().map(|entry| self.run(entry, &request, &question));
             let mut outcome = HookOutcome::default();
             for answer in join_all(runs).await {
                 outcome.merge(answer);
@@ -329,8 +317,4 @@ fn outcome_text(outcome: &HookOutcome) -> String {
     let texts = stop.iter().chain(block).chain(context).cloned();
     let texts = ruling.chain(texts).chain(input).filter(|text| !text.is_empty());
     texts.collect::<Vec<_>>().join("\n")
-}
-
-fn one_line(text: &str) -> String {
-    shorten(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_EVENT_TEXT)
 }

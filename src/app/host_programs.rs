@@ -72,7 +72,6 @@ fn projects_around(folder: &Path) -> Vec<PathBuf> {
     projects.map(Path::to_owned).collect()
 }
 
-/// The folder and environment of such programs.
 #[derive(Clone, Debug)]
 pub struct HostPrograms {
     /// Commands may write them.
@@ -98,7 +97,6 @@ impl HostPrograms {
         home.unwrap_or_else(|| PathBuf::from("/"))
     }
 
-    /// A folder for temporary files.
     pub fn temporary_folder(&self) -> PathBuf {
         disk::temporary_folder(&self.places)
     }
@@ -142,7 +140,6 @@ impl HostPrograms {
         self.environment().into_iter().filter_map(text).collect()
     }
 
-    /// Runs such programs.
     pub fn exec(&self) -> Exec {
         Exec::with_environment(self.environment(), &[])
     }

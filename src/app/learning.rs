@@ -1,8 +1,6 @@
-//! Connects a session to the memory: a thread writes the lessons of each turn; the kernel reads lessons
-//! itself.
+//! Connects a session to the memory: a thread writes the lessons of each turn; the kernel reads lessons itself.
 //!
-//! The loop never waits for the thread: events go into a bounded queue. Each problem of the store is reported
-//! once.
+//! The loop never waits for the thread: events go into a bounded queue.
 
 mod distillation;
 mod stored_lessons;
@@ -16,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use super::OpenError;
@@ -48,7 +46,6 @@ enum LearningMessage {
 
 #[derive(Clone)]
 struct MemorySettings {
-    /// The project's identity.
     project: String,
     /// The user trusts the folder: its lessons may also apply to other projects.
     is_trusted: bool,
@@ -68,7 +65,6 @@ pub(super) struct SessionLearning {
     distillation: Mutex<Option<Distillation>>,
 }
 
-/// Shared by the loop and the thread.
 #[derive(Default)]
 struct LearningState {
     /// An event did not fit into the queue: no lessons of this session are learned any more.
@@ -79,13 +75,9 @@ struct LearningState {
 
 impl LearningState {
     fn emit(&self, body: EventBody) {
-        if let Some(events) = &*self.events() {
+        if let Some(events) = &*self.events.lock() {
             events.emit(body);
         }
-    }
-
-    fn events(&self) -> MutexGuard<'_, Option<EventStream>> {
-        self.events.lock()
     }
 }
 
@@ -110,7 +102,7 @@ impl SessionLearning {
         };
         let lessons = Arc::new(StoredLessons::new(project));
         let shared = Arc::new(LearningState::default());
-        let (work, queue) = mpsc::channel(QUEUE_CAPACITY);
+        let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (its_lessons, its_shared) = (lessons.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("memory".to_owned());
         let spawned = thread.spawn(move || {
@@ -121,7 +113,7 @@ impl SessionLearning {
         // Without a thread the session continues without memory.
         Ok(spawned.ok().map(|_| Self {
             lessons,
-            sender: work,
+            sender,
             shared,
             max_tokens: learning.max_recalled_tokens,
             open_timeout: Duration::from_millis(learning.wait_ms),
@@ -145,7 +137,7 @@ impl SessionLearning {
         request: Option<BackgroundRequester>,
         prompts: &Arc<Prompts>,
     ) {
-        *self.shared.events() = Some(events.clone());
+        *self.shared.events.lock() = Some(events.clone());
         let distillation = request.filter(|_| self.distils).map(|model| Distillation {
             model: Arc::new(model),
             prompts: prompts.clone(),
@@ -155,13 +147,12 @@ impl SessionLearning {
         *self.distillation.lock() = distillation;
     }
 
-    /// The turn that just ended, while the future is polled.
+    /// Of the turn that just ended.
     pub(super) fn distil(&self) -> Option<BoxFuture<'static, ()>> {
-        let distillation = self.distillation.lock();
-        distillation.clone().map(|distillation| distillation.run().boxed())
+        let distillation = self.distillation.lock().clone()?;
+        Some(distillation.run().boxed())
     }
 
-    /// Up to `open_timeout`.
     pub(super) async fn wait_until_open(&self) {
         _ = tokio::time::timeout(self.open_timeout, self.lessons.wait_until_open()).await;
     }
@@ -171,7 +162,7 @@ impl SessionLearning {
         if self.sender.try_send(LearningMessage::End(done)).is_ok() {
             _ = all_done.recv_timeout(CLOSE_TIMEOUT);
         }
-        *self.shared.events() = None;
+        *self.shared.events.lock() = None;
     }
 }
 
@@ -180,7 +171,7 @@ impl Drop for SessionLearning {
         // The events hold the queue's sender, so the thread is ended by a message.
         let (done, _) = sync_channel(1);
         _ = self.sender.try_send(LearningMessage::End(done));
-        *self.shared.events() = None;
+        *self.shared.events.lock() = None;
     }
 }
 

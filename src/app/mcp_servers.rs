@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{HostPrograms, OpenError, Options, WritableDirs};
+use super::{HostPrograms, OpenError, Options, WritableDirs, parse_duration};
 use crate::config::{Config, LoadedConfig, McpServer, UserDirs};
 use agent_engine::mcp::{self, ServerState, Servers, ToolScope};
 use agent_engine::registry::Registry;
@@ -10,7 +10,6 @@ use agent_engine::tools::Tool;
 use agent_host::exec::{Exec, ServiceCommand};
 use agent_protocol::event::{EventStream, McpServerStatus};
 
-/// The MCP servers of a session.
 #[derive(Default)]
 pub struct McpServers {
     /// `None` if none is configured.
@@ -21,28 +20,28 @@ pub struct McpServers {
 }
 
 impl McpServers {
-    /// The configured servers. None is started.
+    /// The configured servers and further ones. None is started.
     pub fn from_config(
-        loaded: &LoadedConfig,
-        writable: &WritableDirs,
-        dirs: Option<&UserDirs>,
-    ) -> Result<Self, OpenError> {
-        Self::with_further(loaded, writable, dirs, &[])
-    }
-
-    fn with_further(
         loaded: &LoadedConfig,
         writable: &WritableDirs,
         dirs: Option<&UserDirs>,
         further: &[mcp::ServerSettings],
     ) -> Result<Self, OpenError> {
-        let mut notices = Vec::new();
-        let mut settings = enabled_settings(loaded, writable, &mut notices)?;
+        let config = &loaded.config;
+        let (mut settings, mut notices) = (Vec::new(), Vec::new());
+        for (name, server) in config.mcp.servers.iter().filter(|(_, server)| server.enabled) {
+            match server_settings(name, server, writable.root())? {
+                Ok(server) => settings.push(server),
+                Err(variable) => notices.push(format!(
+                    "MCP server {name} is not used: the environment variable {variable} is not set (`${{{variable}:-}}` \
+                     makes it optional)"
+                )),
+            }
+        }
         // A name stands for one server.
         settings.retain(|server| further.iter().all(|other| other.name != server.name));
         settings.extend_from_slice(further);
         let servers = (!settings.is_empty()).then(|| {
-            let config = &loaded.config;
             let cache = dirs.map(|dirs| dirs.cache.join("mcp"));
             let exec = host_exec(config, writable);
             Servers::new(settings, exec, cache, config.mcp.max_tool_tokens, &loaded.prompts)
@@ -50,18 +49,12 @@ impl McpServers {
         Ok(Self { servers, notices, scope: ToolScope::default() })
     }
 
-    /// Starts servers in the background; none in a session whose parts are replaced.
     pub(super) fn start_configured(
-        is_usual: bool,
         options: &Options,
         writable: &WritableDirs,
     ) -> Result<Self, OpenError> {
-        if !is_usual {
-            return Ok(Self::default());
-        }
-        let further = &options.host_servers;
-        let mut mcp =
-            Self::with_further(&options.config, writable, options.dirs.as_ref(), further)?;
+        let (dirs, further) = (options.dirs.as_ref(), &options.host_servers);
+        let mut mcp = Self::from_config(&options.config, writable, dirs, further)?;
         mcp.scope = options.tools.restrict_scope(ToolScope::default());
         if let Some(servers) = &mcp.servers {
             servers.start();
@@ -76,7 +69,6 @@ impl McpServers {
         }
     }
 
-    /// The current states of the servers.
     pub fn initial_states(&self) -> Vec<McpServerStatus> {
         let states = self.servers.iter().flat_map(Servers::states).map(|server| {
             let status = match server.state {
@@ -87,11 +79,6 @@ impl McpServers {
             McpServerStatus { name: server.name, status: status.to_owned() }
         });
         states.collect()
-    }
-
-    pub(super) fn add_to(&self, tools: &mut Vec<Box<dyn Tool>>, notices: &mut Vec<String>) {
-        tools.extend(self.tools());
-        notices.extend(self.notices.iter().cloned());
     }
 
     /// The current tools of the servers, in a fixed order.
@@ -110,32 +97,11 @@ impl McpServers {
         }
     }
 
-    /// Ends the servers that were started.
     pub async fn close(&self) {
         if let Some(servers) = &self.servers {
             servers.close().await;
         }
     }
-}
-
-fn enabled_settings(
-    loaded: &LoadedConfig,
-    writable: &WritableDirs,
-    notices: &mut Vec<String>,
-) -> Result<Vec<mcp::ServerSettings>, OpenError> {
-    let config = &loaded.config;
-    let enabled = config.mcp.servers.iter().filter(|(_, server)| server.enabled);
-    let mut settings = Vec::new();
-    for (name, server) in enabled {
-        match server_settings(name, server, writable.root())? {
-            Ok(server) => settings.push(server),
-            Err(variable) => notices.push(format!(
-                "MCP server {name} is not used: the environment variable {variable} is not set (`${{{variable}:-}}` \
-                 makes it optional)"
-            )),
-        }
-    }
-    Ok(settings)
 }
 
 /// As the user, without the sandbox and without keys.
@@ -155,10 +121,9 @@ fn server_settings(
         Ok(server) => server,
         Err(missing) => return Ok(Err(missing)),
     };
-    let timeout =
-        agent_protocol::settings::parse_duration(&server.timeout).map_err(OpenError::Usage)?;
+    let timeout = parse_duration(&server.timeout)?;
     let passed = server.pass_keys.iter().map(|name| Some((name.clone(), variable(name)?)));
-    let start = match (server.url, server.command) {
+    let endpoint = match (server.url, server.command) {
         (Some(url), _) => mcp::ServerEndpoint::Address {
             url,
             headers: server.headers.into_iter().collect(),
@@ -173,7 +138,7 @@ fn server_settings(
     };
     Ok(Ok(mcp::ServerSettings {
         name: name.to_owned(),
-        endpoint: start,
+        endpoint,
         timeout,
         enabled_tools: server.enabled_tools,
         disabled_tools: server.disabled_tools,

@@ -4,23 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::OpenError;
 use crate::config::{Config, UserDirs};
-use agent_learning::store::{FILE_NAME, SqliteStore};
+use agent_learning::store::FILE_NAME;
 use agent_protocol::disk::read_small_text;
 
-/// The user's memory; the file is not opened yet. `None` if learning is off. `tell` receives notices for the
-/// user, one line each.
-pub fn open_memory(
-    config: &Config,
-    dirs: Option<&UserDirs>,
-    tell: impl Fn(String) + Send + 'static,
-) -> Result<Option<SqliteStore>, OpenError> {
-    if !config.learning.enabled {
-        return Ok(None);
-    }
-    Ok(Some(SqliteStore::new(memory_file(config, dirs)?, tell)))
-}
-
-/// The file of the user's memory.
 pub fn memory_file(config: &Config, dirs: Option<&UserDirs>) -> Result<PathBuf, OpenError> {
     let wrong = |why: &str| OpenError::Usage(format!("learning.database: {why}"));
     let data = dirs.map(|dirs| dirs.data.as_path());
@@ -59,7 +45,6 @@ pub fn project_identity(root: &Path, is_trusted: bool) -> String {
     if below.as_os_str().is_empty() { name } else { format!("{name}/{}", below.display()) }
 }
 
-/// Of the repository whose top this is.
 fn git_folder(top: &Path) -> Option<PathBuf> {
     let git = top.join(".git");
     if git.is_dir() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::toolbox::build_masker;
-use super::{HostPrograms, OpenError};
+use super::{HostPrograms, OpenError, parse_duration};
 use crate::config::{self, Config, Requests};
 use agent_engine::context::DEFAULT_WINDOW;
 use agent_engine::kernel::{ConfiguredModel, Price};
@@ -21,7 +21,7 @@ const LOCAL_TIMEOUT: Duration = Duration::from_millis(500);
 const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct OpenModel {
-    pub(super) speaker: ConfiguredModel,
+    pub(super) configured_model: ConfiguredModel,
     /// `None`: a scripted model.
     pub(super) endpoint: Option<agent_model::Endpoint>,
 }
@@ -32,7 +32,7 @@ impl OpenModel {
     }
 
     pub(super) fn unsupported_settings(&self) -> Vec<String> {
-        let ConfiguredModel { effort, temperature, .. } = self.speaker;
+        let ConfiguredModel { effort, temperature, .. } = self.configured_model;
         self.endpoint.as_ref().map_or_else(Vec::new, |it| it.unsent_settings(effort, temperature))
     }
 
@@ -62,25 +62,24 @@ pub(super) struct Models {
     pub(super) fallback: Vec<ConfiguredModel>,
     pub(super) verifier: Option<ConfiguredModel>,
     pub(super) keys: Vec<String>,
-    /// About settings that are not sent to a model.
     pub(super) notices: Vec<String>,
 }
 
 pub(super) async fn open_models(
     config: &Config,
     prompts: &Prompts,
-    outside: &HostPrograms,
+    programs: &HostPrograms,
     control: &SessionControl,
 ) -> Result<Models, OpenError> {
-    let main = open_model(config, prompts, outside, control).await?;
+    let main = open_model(config, prompts, programs, control).await?;
     let mut keys: Vec<String> = main.key().into_iter().collect();
     let mut notices = main.unsupported_settings();
     let mut open = async |name: &String| {
         let config = Config { model: name.clone(), ..config.clone() };
-        let opened = open_model(&config, prompts, outside, control).await?;
+        let opened = open_model(&config, prompts, programs, control).await?;
         keys.extend(opened.key());
         notices.extend(opened.unsupported_settings());
-        Ok::<_, OpenError>(opened.speaker)
+        Ok::<_, OpenError>(opened.configured_model)
     };
     let mut others = [None, None];
     for (other, name) in others.iter_mut().zip([&config.light_model, &config.verify.model]) {
@@ -93,7 +92,7 @@ pub(super) async fn open_models(
         fallback.push(open(name).await?);
     }
     let [light, verifier] = others;
-    let main = main.speaker;
+    let main = main.configured_model;
     if config.limits.max_budget_usd.is_some() {
         [&main]
             .into_iter()
@@ -107,11 +106,11 @@ pub(super) async fn open_models(
 }
 
 /// A cost limit requires the model's price.
-pub(super) fn require_price(speaker: &ConfiguredModel) -> Result<(), OpenError> {
-    if speaker.price.is_some() {
+pub(super) fn require_price(configured_model: &ConfiguredModel) -> Result<(), OpenError> {
+    if configured_model.price.is_some() {
         return Ok(());
     }
-    let id = speaker.model.id();
+    let id = configured_model.model.id();
     Err(OpenError::Usage(format!(
         "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
          (US dollars per million tokens)"
@@ -121,12 +120,12 @@ pub(super) fn require_price(speaker: &ConfiguredModel) -> Result<(), OpenError> 
 pub(super) async fn open_model(
     config: &Config,
     prompts: &Prompts,
-    outside: &HostPrograms,
+    programs: &HostPrograms,
     control: &SessionControl,
 ) -> Result<OpenModel, OpenError> {
     if let Some(path) = config.model.strip_prefix("script:") {
-        let speaker = build_speaker(config, Arc::new(read_script(path)?));
-        return Ok(OpenModel { speaker, endpoint: None });
+        let configured_model = configure_model(config, Arc::new(read_script(path)?));
+        return Ok(OpenModel { configured_model, endpoint: None });
     }
     if let Some(folder) = config.model.strip_prefix("replay:") {
         let retries = retry_settings(&config.requests)?;
@@ -137,11 +136,11 @@ pub(super) async fn open_model(
         })?;
         // The window decides about compactions, so it is that of the recorded model.
         let recorded = model.recorded_model().to_owned();
-        let speaker = ConfiguredModel {
+        let configured_model = ConfiguredModel {
             context_window: model_facts(config, &recorded).context_window.unwrap_or(DEFAULT_WINDOW),
-            ..build_speaker(config, Arc::new(model))
+            ..configure_model(config, Arc::new(model))
         };
-        return Ok(OpenModel { speaker, endpoint: None });
+        return Ok(OpenModel { configured_model, endpoint: None });
     }
     let variable = |name: &str| std::env::var(name).ok();
     let resolved = match config::resolve_model(config, &variable)? {
@@ -149,16 +148,19 @@ pub(super) async fn open_model(
         None => find_server_model(config).await?,
     };
     let mut endpoint =
-        open_endpoint(&resolved, &config.requests, prompts, outside, control).await?;
+        open_endpoint(&resolved, &config.requests, prompts, programs, control).await?;
     endpoint.recorder = wire_recorder(config, endpoint.api_key.as_deref())?;
     let facts = model_facts(config, &resolved.id);
     (endpoint.max_output_tokens, endpoint.thinking) = (facts.max_output_tokens, facts.thinking);
     let model = agent_model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
-    Ok(OpenModel { speaker: build_speaker(config, Arc::from(model)), endpoint: Some(endpoint) })
+    Ok(OpenModel {
+        configured_model: configure_model(config, Arc::from(model)),
+        endpoint: Some(endpoint),
+    })
 }
 
-fn build_speaker(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
+fn configure_model(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
     let facts = model_facts(config, model.id());
     let table = config.models.get(model.id());
     let chosen = config.chosen_effort.as_ref().filter(|(id, _)| id == model.id());
@@ -177,7 +179,6 @@ fn build_speaker(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
     }
 }
 
-/// The scripted model in this file.
 pub fn read_script(path: &str) -> Result<agent_model::ScriptedModel, OpenError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         OpenError::Usage(format!(
@@ -193,13 +194,13 @@ pub async fn open_endpoint(
     resolved: &config::ResolvedModel,
     requests: &Requests,
     prompts: &Prompts,
-    outside: &HostPrograms,
+    programs: &HostPrograms,
     control: &SessionControl,
 ) -> Result<agent_model::Endpoint, OpenError> {
     let mut endpoint = endpoint_without_key(resolved, requests)?;
     prompts.text(agent_model::TOOLS_IN_TEXT).clone_into(&mut endpoint.tools_in_text);
     if let (None, Some(command)) = (&endpoint.api_key, &resolved.table.api_key_command) {
-        endpoint.api_key = Some(run_key_command(command, outside, control).await?);
+        endpoint.api_key = Some(run_key_command(command, programs, control).await?);
     }
     Ok(endpoint)
 }
@@ -220,12 +221,10 @@ fn endpoint_without_key(
     endpoint.ca_file = table.ca_file.as_ref().map(PathBuf::from);
     endpoint.proxy.clone_from(&table.proxy);
     let Requests { connect_timeout, first_data_timeout, idle_timeout, .. } = requests;
-    let duration =
-        |text: &String| agent_protocol::settings::parse_duration(text).map_err(OpenError::Usage);
     endpoint.timeouts = agent_model::Timeouts {
-        connect: duration(connect_timeout)?,
-        first_byte: first_data_timeout.as_ref().map(duration).transpose()?,
-        idle: idle_timeout.as_ref().map(duration).transpose()?,
+        connect: parse_duration(connect_timeout)?,
+        first_byte: first_data_timeout.as_deref().map(parse_duration).transpose()?,
+        idle: idle_timeout.as_deref().map(parse_duration).transpose()?,
     };
     endpoint.retries = retry_settings(requests)?;
     Ok(endpoint)
@@ -236,8 +235,7 @@ fn retry_settings(requests: &Requests) -> Result<RetrySettings, OpenError> {
     let mut retries = RetrySettings::default();
     retries.max_attempts = max_tries.unwrap_or(retries.max_attempts);
     if let Some(time) = retry_for {
-        retries.time_limit =
-            agent_protocol::settings::parse_duration(time).map_err(OpenError::Usage)?;
+        retries.time_limit = parse_duration(time)?;
     }
     Ok(retries)
 }
@@ -275,7 +273,6 @@ async fn find_server_model(config: &Config) -> Result<config::ResolvedModel, Ope
     Err(no_model_error())
 }
 
-/// The error if there is no model to use.
 pub fn no_model_error() -> OpenError {
     OpenError::NoModel(format!(
         "no model: set a key ({}), start a local server (ollama, llama.cpp, vLLM, LM Studio), or name \
@@ -303,7 +300,6 @@ impl ModelServer {
     }
 }
 
-/// Stands for the name of a model.
 const UNKNOWN: &str = "?";
 
 /// The configured ones, then those on this machine.
@@ -335,16 +331,16 @@ pub(super) fn model_servers(config: &Config) -> Result<Vec<ModelServer>, OpenErr
 
 async fn run_key_command(
     command: &str,
-    outside: &HostPrograms,
+    programs: &HostPrograms,
     control: &SessionControl,
 ) -> Result<String, OpenError> {
     // The user's own command may need the user's secrets. In the project's folder `python3 -m keyring` would
     // run a file that the agent's commands could have created.
     let line = Command {
-        environment: outside.utf8_environment(),
-        ..Command::new(command.to_owned(), outside.working_directory(), Duration::from_secs(30))
+        environment: programs.utf8_environment(),
+        ..Command::new(command.to_owned(), programs.working_directory(), Duration::from_secs(30))
     };
-    let outcome = outside
+    let outcome = programs
         .exec()
         .run(line, &control.cancellation_token())
         .await
@@ -357,7 +353,7 @@ async fn run_key_command(
         let how = outcome.describe_end();
         return Err(OpenError::Usage(format!(
             "api_key_command {how} and printed no key; run it by hand, in {} and without programs of this project or another one",
-            outside.working_directory().display()
+            programs.working_directory().display()
         )));
     }
     Ok(key)

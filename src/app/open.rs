@@ -5,20 +5,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::agents::{Roles, SubAgentRunner};
+use super::agents::{Roles, SessionAgents};
 use super::background::BackgroundWork;
-use super::extensions::{self, Skills};
+use super::extensions::Skills;
 use super::learning::SessionLearning;
 use super::models::Models;
 use super::project::{ProjectFiles, enclosing_rules, unused_settings_notices, user_rules};
 use super::resume::{remove_leftovers, resume_session};
 use super::resumed_model::open_recorded_models;
-use super::toolbox::{check_settings, command_exec_with, open_verifier};
+use super::toolbox::{command_exec, open_verifier};
 use super::{
     ADDED_DIRS, ANSWER_SCHEMA, HostPrograms, McpServers, OpenError, Options, Session,
     SessionChoice, StateDirs, Storage, SystemClock, ToolStorage, Toolbox, WritableDirs,
-    build_masker, changed_files, hooks, open_sandbox, open_toolbox, open_workspace, place,
-    project_identity, registry_settings, resolve_recorded_session, with_checkpoints,
+    build_masker, changed_files, hooks, open_sandbox, open_toolbox, open_workspace, parse_duration,
+    place, project_identity, registry_settings, resolve_recorded_session, with_checkpoints,
 };
 use crate::config::{self, Config, UserDirs};
 use agent_engine::context::{ContextBudget, Layers, MAX_RULES_BYTES, Project, RulesFile};
@@ -27,7 +27,7 @@ use agent_engine::kernel::{
     TurnLimits,
 };
 use agent_engine::registry::{self, Registry};
-use agent_engine::tools::Tool;
+use agent_engine::tools::{self, Tool};
 use agent_host::exec::sandbox::Sandbox;
 use agent_host::workspace::{SpillFolder, Workspace};
 use agent_permission::HiddenFiles;
@@ -42,22 +42,25 @@ use agent_record::{Log, SummarySink};
 /// A sixteenth of the model's window, for one rules file.
 const RULES_SHARE: u64 = 16;
 
-/// The replacement has the same name.
-pub(super) type ToolReplacement = Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>>;
+/// Replaces a tool by another one of the same name.
+pub(super) type ToolWrapper = Box<dyn Fn(Box<dyn Tool>) -> Box<dyn Tool>>;
 
-pub(super) struct SessionReplacements {
+/// The parts of a session that do not follow from its options.
+pub(super) struct SessionParts {
+    /// `None`: those of the options.
     pub(super) models: Option<Models>,
-    pub(super) replace_tool: ToolReplacement,
+    pub(super) wrap_tool: ToolWrapper,
+    /// `None`: the user's.
     pub(super) memory: Option<LessonMemory>,
     pub(super) clock: Arc<dyn Clock>,
-    /// The permission rules assume the sandbox.
-    pub(super) is_sandboxed: bool,
+    /// The permission rules assume a sandbox; `None`: if there is one.
+    pub(super) is_sandboxed: Option<bool>,
 }
 
-impl SessionReplacements {
-    fn default_parts(is_sandboxed: bool) -> Self {
-        let (stand_in, clock) = (Box::new(|tool| tool), Arc::new(SystemClock));
-        Self { models: None, replace_tool: stand_in, memory: None, clock, is_sandboxed }
+impl Default for SessionParts {
+    fn default() -> Self {
+        let (wrap_tool, clock) = (Box::new(|tool| tool), Arc::new(SystemClock));
+        Self { models: None, wrap_tool, memory: None, clock, is_sandboxed: None }
     }
 }
 
@@ -78,15 +81,13 @@ struct PreparedSession {
     is_sandboxed: bool,
     settings: registry::RegistrySettings,
     learning: Option<SessionLearning>,
-    memory: Option<LessonMemory>,
     mcp: McpServers,
     skills: Skills,
-    agents: Arc<SubAgentRunner>,
+    agents: Arc<SessionAgents>,
     models: Models,
     model_config: Config,
     masker: Arc<Masker>,
-    clock: Arc<dyn Clock>,
-    replace_tool: ToolReplacement,
+    parts: SessionParts,
     options: Options,
 }
 
@@ -103,57 +104,58 @@ impl Session {
         options: Options,
         control: SessionControl,
         faces: Vec<Box<dyn Sink>>,
-        stand_ins: Option<SessionReplacements>,
+        parts: SessionParts,
     ) -> Result<Self, OpenError> {
-        let mut checked = Box::pin(PreparedSession::prepare(options, stand_ins, &control)).await?;
-        let recording = checked.open_recording(faces)?;
-        checked.assemble(recording, control)
+        let mut prepared = Box::pin(PreparedSession::prepare(options, parts, &control)).await?;
+        let recording = prepared.open_recording(faces)?;
+        prepared.assemble(recording, control)
     }
 }
 
 impl PreparedSession {
     async fn prepare(
         mut options: Options,
-        stand_ins: Option<SessionReplacements>,
+        mut parts: SessionParts,
         control: &SessionControl,
     ) -> Result<Self, OpenError> {
-        let own = StateDirs::new(options.dirs.as_ref());
-        let (recorded, mut notices) = resolve_recorded_session(&mut options, &own)?;
+        let state_dirs = StateDirs::new(options.dirs.as_ref());
+        let (recorded, mut notices) = resolve_recorded_session(&mut options, &state_dirs)?;
         let config = &options.config.config;
         let mode = options.config.mode_or(options.default_mode);
-        let checks = check_settings(config)?;
-        let timeout =
-            config.limits.timeout.as_deref().map(agent_protocol::settings::parse_duration);
-        let timeout = timeout.transpose().map_err(OpenError::Usage)?;
-        let answer_schema = compile_answer_schema(&options)?;
-        let workspace = open_workspace(&options.root, &options.add_dirs, &own)?;
-        if stand_ins.is_none() {
-            notices.extend(unused_settings_notices(workspace.root()));
-        }
+        let config::Checks { commands, timeout } = config.checks.clone();
+        let checks = Checks { commands, timeout: parse_duration(&timeout)? };
+        let timeout = config.limits.timeout.as_deref().map(parse_duration).transpose()?;
+        let answer_schema = options.answer_schema.as_ref().map(AnswerSchema::new).transpose();
+        let answer_schema = answer_schema.map_err(|reason| {
+            OpenError::Usage(format!("--json-schema: not a JSON Schema: {reason}"))
+        })?;
+        let workspace = open_workspace(&options.root, &options.add_dirs, &state_dirs)?;
+        notices.extend(unused_settings_notices(workspace.root()));
         let writable = WritableDirs::from_workspace(config, &workspace)?;
         // Read in parallel with the rest of the start.
         let is_trusted = options.config.is_trusted;
         let project = project_identity(workspace.root(), is_trusted);
-        let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &own)?;
+        let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &state_dirs)?;
         let learning = SessionLearning::start(config, options.dirs.as_ref(), project, is_trusted)?;
-        let mcp = McpServers::start_configured(stand_ins.is_none(), &options, &writable)?;
-        let outside = HostPrograms::from_writable(&writable);
-        let SessionReplacements { models, replace_tool: stand_in, memory, clock, is_sandboxed } =
-            stand_ins.unwrap_or_else(|| SessionReplacements::default_parts(sandbox.is_some()));
-        let (mut models, used) =
-            open_session_models(models, &options, recorded.as_deref(), &outside, control).await?;
+        let mcp = McpServers::start_configured(&options, &writable)?;
+        let programs = HostPrograms::from_writable(&writable);
+        let is_sandboxed = parts.is_sandboxed.unwrap_or(sandbox.is_some());
+        let (mut models, model_config) = match parts.models.take() {
+            Some(models) => (models, config.clone()),
+            None => open_recorded_models(&options, recorded.as_deref(), &programs, control).await?,
+        };
         notices.append(&mut models.notices);
-        let mut agents = Roles::open(&options, &used, &mcp, &outside, control).await;
+        let mut agents = Roles::open(&options, &model_config, &mcp, &programs, control).await;
         notices.append(&mut agents.notices);
         let skills = Skills::open(&options, &mut notices);
         let settings =
             registry_settings(&options.config, &writable, mode, is_sandboxed, &workspace)?;
         let keys = models.keys.iter().chain(&agents.keys).map(String::as_str);
         let masker = build_masker(config, &keys.collect::<Vec<_>>())?;
-        let agents = Arc::new(SubAgentRunner::new(
+        let agents = Arc::new(SessionAgents::new(
             config,
             agents,
-            skills.tool().cloned(),
+            skills.tool.clone(),
             &mcp,
             &options.tools,
         )?);
@@ -165,22 +167,20 @@ impl PreparedSession {
             timeout,
             answer_schema,
             workspace,
-            state_dirs: own,
+            state_dirs,
             writable,
             sandbox,
             guarantees,
             is_sandboxed,
             settings,
             learning,
-            memory,
             mcp,
             skills,
             agents,
             models,
-            model_config: used,
+            model_config,
             masker,
-            clock,
-            replace_tool: stand_in,
+            parts,
             options,
         })
     }
@@ -198,7 +198,7 @@ impl PreparedSession {
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
         let summary = SummarySink::default();
         let sinks = build_sinks(log, &summary, self.learning.as_ref(), faces, loaded.as_ref());
-        let (clock, masker) = (self.clock.clone(), self.masker.clone());
+        let (clock, masker) = (self.parts.clock.clone(), self.masker.clone());
         let events = EventStream::new(id, seq, clock, masker, sinks);
         Ok(SessionRecording { storage, is_ephemeral, loaded, events, summary })
     }
@@ -215,25 +215,34 @@ impl PreparedSession {
         let log_path = (!is_ephemeral).then(|| storage.log_path(&id));
         let hooks = hooks::session_hooks(&options, &writable, log_path.as_deref());
         let settings = registry::RegistrySettings { hooks, ..self.settings };
-        let kept = tool_storage(log_path.as_deref(), &options.root, self.masker, &writable);
-        let workspace = self.workspace.with_readable(kept.spill.folder());
+        let tool_storage = match &log_path {
+            Some(log) => ToolStorage::beside_log(log, &options.root, self.masker),
+            None => ToolStorage::unrecorded(SpillFolder::temporary(writable.places())),
+        };
+        let workspace = self.workspace.with_readable(tool_storage.spill.folder());
         let (workspace, sandbox) = self.skills.make_readable(workspace, self.sandbox);
         let stored = (!is_ephemeral).then_some(&storage);
-        let workspace = with_stored_checkpoints(workspace, config, stored, &id)?;
-        let begin = (&events, config, stored, loaded.as_ref());
-        let background = BackgroundWork::start(begin, &workspace, &mut notices);
+        let workspace = Arc::new(match stored {
+            Some(storage) => with_checkpoints(workspace, config, storage, &id)?,
+            None => workspace,
+        });
+        let resumed = loaded.as_ref();
+        let background =
+            BackgroundWork::start(&events, config, stored, resumed, &workspace, &mut notices);
         let Models { main, light, fallback, verifier, .. } = models;
         let budget =
             ContextBudget::new(main.model.id(), main.context_window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = collect_rules(&project, &settings.policy.hidden_files(), options.dirs.as_ref());
-        let mut tools = extensions::session_tools(&self.agents);
+        let mut tools = tools::all_tools();
+        tools.push(Box::new(tools::TaskTool::new(self.agents.clone())));
+        tools.extend(self.agents.skill_tool());
         options.tools.apply(&mut tools);
-        mcp.add_to(&mut tools, &mut notices);
-        let tools = tools.into_iter().map(self.replace_tool).collect();
-        let (exec, files) =
-            (command_exec_with(config, &writable, &options.variables), (workspace.clone(), tools));
-        let toolbox = open_toolbox(exec, settings, sandbox, files, kept, events, &control);
+        tools.extend(mcp.tools());
+        notices.extend(mcp.notices.iter().cloned());
+        let files = (workspace.clone(), tools.into_iter().map(self.parts.wrap_tool).collect());
+        let exec = command_exec(config, &writable, &options.variables);
+        let toolbox = open_toolbox(exec, settings, sandbox, files, tool_storage, events, &control);
         let Toolbox { mut registry, events, exec } = toolbox;
         let prompts = options.config.prompts.clone();
         let model = main.model.id();
@@ -267,16 +276,19 @@ impl PreparedSession {
             answer_schema: self.answer_schema,
             events: events.clone(),
             control: control.clone(),
-            limits: task_limits(config),
+            limits: TurnLimits {
+                max_turns: config.limits.max_turns,
+                max_budget_usd: config.limits.max_budget_usd,
+            },
             recovery: config.recovery,
-            memory: self.memory.or_else(|| learning.as_ref().map(SessionLearning::memory)),
+            memory: self.parts.memory.or_else(|| learning.as_ref().map(SessionLearning::memory)),
             prompts: prompts.clone(),
             spend_limit: SpendLimit::default(),
             call_ids: CallIds::default(),
             sub_agent: None,
             session_models: SessionModels::default(),
         };
-        self.agents.attach_session(&parts, (place, rules), self.is_sandboxed);
+        self.agents.attach_session(&parts, place, rules, self.is_sandboxed);
         let mut kernel = Kernel::new(parts);
         if let Some(learning) = &learning {
             let request = log_path.is_some().then(|| kernel.background_requester());
@@ -315,54 +327,6 @@ impl PreparedSession {
     }
 }
 
-async fn open_session_models(
-    models: Option<Models>,
-    options: &Options,
-    recorded: Option<&str>,
-    outside: &HostPrograms,
-    control: &SessionControl,
-) -> Result<(Models, config::Config), OpenError> {
-    match models {
-        Some(models) => Ok((models, options.config.config.clone())),
-        None => open_recorded_models(options, recorded, outside, control).await,
-    }
-}
-
-/// With checkpoints if the session is stored.
-fn with_stored_checkpoints(
-    workspace: Workspace,
-    config: &Config,
-    stored: Option<&Storage>,
-    id: &str,
-) -> Result<Arc<Workspace>, OpenError> {
-    Ok(Arc::new(match stored {
-        Some(storage) => with_checkpoints(workspace, config, storage, id)?,
-        None => workspace,
-    }))
-}
-
-fn tool_storage(
-    log: Option<&Path>,
-    root: &Path,
-    masker: Arc<Masker>,
-    writable: &WritableDirs,
-) -> ToolStorage {
-    match log {
-        Some(log) => ToolStorage::beside_log(log, root, masker),
-        None => ToolStorage::unrecorded(SpillFolder::temporary(writable.places())),
-    }
-}
-
-fn task_limits(config: &Config) -> TurnLimits {
-    let config::Limits { max_turns, max_budget_usd, .. } = config.limits;
-    TurnLimits { max_turns, max_budget_usd }
-}
-
-fn compile_answer_schema(options: &Options) -> Result<Option<AnswerSchema>, OpenError> {
-    let schema = options.answer_schema.as_ref().map(AnswerSchema::new).transpose();
-    schema.map_err(|reason| OpenError::Usage(format!("--json-schema: not a JSON Schema: {reason}")))
-}
-
 /// Creates the state directory for a new session.
 fn session_storage(options: &Options, root: &Path) -> Storage {
     let is_new = matches!(options.session, SessionChoice::New | SessionChoice::NewWithId(_));
@@ -390,7 +354,6 @@ fn recorded_mode(
 
 type OpenLog = (Option<Log>, Option<agent_record::LoadedSession>, String);
 
-/// `recorded`: the session that is resumed or forked.
 fn open_log(
     options: &Options,
     recorded: Option<String>,
@@ -483,7 +446,6 @@ fn session_started(
     }
 }
 
-/// The user's text, and the schema of the answer.
 fn prompt_additions(options: &Options, prompts: &Prompts) -> Option<String> {
     const SCHEMA: Prompt = Prompt::named("answer_schema.md");
     let schema = options.answer_schema.as_ref();

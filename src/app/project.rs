@@ -66,8 +66,8 @@ pub(super) fn enclosing_rules(root: &Path, is_shown: impl Fn(&str) -> bool) -> V
 fn first_rules(texts_in: impl Fn(&str, &[&str]) -> Vec<RulesFile>) -> Vec<RulesFile> {
     let other: &[&str] = &[OTHER_RULES_FILE];
     let places = [("", &RULES_FILES[..]), ("", other), (OTHER_RULES_FOLDER, other)];
-    let mut met = places.iter().map(|(inside, names)| texts_in(inside, names));
-    met.find(|met| !met.is_empty()).unwrap_or_default()
+    let mut rules = places.iter().map(|(inside, names)| texts_in(inside, names));
+    rules.find(|rules| !rules.is_empty()).unwrap_or_default()
 }
 
 pub(super) fn user_rules(dirs: Option<&UserDirs>) -> Option<RulesFile> {

@@ -19,27 +19,25 @@ mod script_reader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use compare::{Comparison, ComparisonContext, RecordedResults, compare_results};
+use compare::{Comparison, ComparisonContext, compare_results};
 use driver::ReplayDriver;
 use moment_key::CallKey;
 use path_mapping::PathMapping;
 use replay_directory::ReplayDirectory;
-use replay_state::{ReplayResults, ReplayState};
+use replay_state::{RecordedChanges, ReplayState};
 pub use report::ReplayReport;
-use script::{CallResult, Script, ScriptStep};
+use script::{Script, ScriptStep};
 
-use super::{OpenError, Storage, checkpoint_limits};
+use super::checkpoints::checkpoint_settings;
+use super::{OpenError, Storage};
 use crate::config::{self, UserDirs};
-use agent_host::exec::git;
-use agent_host::workspace::{CheckpointSettings, FileHistory, OutsideChange};
-use agent_protocol::Object;
+use agent_host::workspace::FileHistory;
 use agent_protocol::control::{Interrupt, SessionControl};
-use agent_protocol::event::{Event, EventBody, SandboxStatus, SessionStarted};
+use agent_protocol::event::{EventBody, SessionStarted};
 use agent_record::trace::normalise::RunRoot;
 
 const MAX_NAMED: usize = 20;
 
-/// The options of a replay.
 pub struct ReplayOptions {
     pub storage: Storage,
     pub id: String,
@@ -48,7 +46,6 @@ pub struct ReplayOptions {
     pub keep: bool,
 }
 
-/// Replays a session.
 pub async fn replay(
     options: ReplayOptions,
     control: &SessionControl,
@@ -68,31 +65,48 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
     // What sub-agents did is part of the result of their call.
     loaded.events.retain(|event| event.header.is_main());
     let mut script = Script::from_events(&loaded.events);
-    let Some(started) = loaded.events.iter().find_map(session_start) else {
+    let started = loaded.events.iter().find_map(|event| match &event.body {
+        EventBody::SessionStarted(started) => Some(started),
+        _ => None,
+    });
+    let Some(started) = started else {
         return Err(nothing_to_replay(&id, "its log has no beginning"));
     };
-    if !script.steps.iter().any(|act| matches!(act, ScriptStep::Turn { .. })) {
+    if !script.steps.iter().any(|step| matches!(step, ScriptStep::Turn { .. })) {
         return Err(nothing_to_replay(&id, "it has no turn"));
     }
     let root = PathBuf::from(&started.cwd);
-    let history = FileHistory::read(&root, checkpoint_settings(&storage, &id, &started.settings)?);
-    let scratch = ReplayDirectory::create(&root)?;
-    let mut not_reproducible = scratch.restore_files(&history, &root)?;
+    let config = config::config_from_record(&started.settings).map_err(OpenError::Usage)?.config;
+    let settings = checkpoint_settings(&config.checkpoints, &storage, &id)?;
+    let history = FileHistory::read(&root, settings);
+    let mut scratch = ReplayDirectory::create(&root)?;
     let ignored = history.current_ignored_paths();
-    not_reproducible.extend(describe_ignored(&ignored));
-    let mut missing: Vec<String> = ignored;
+    let mut not_reproducible = describe_ignored(&ignored);
+    let mut missing = ignored;
     missing.extend(history.uncovered_paths().into_iter().map(|(path, _)| path));
-    not_reproducible.append(&mut scratch.describe_missing(&mut missing));
+    not_reproducible.append(&mut scratch.restore_files(&history, &root, &mut missing)?);
 
     let outside = history.outside_changes();
-    for change in add_outside_changes(&mut script, &outside) {
-        let changes = std::slice::from_ref(&outside[change]);
-        history.apply_changes(changes, &scratch.root);
+    for (number, change) in outside.iter().enumerate() {
+        if !script.add_change(number, change) {
+            history.apply_changes(std::slice::from_ref(change), &scratch.root);
+        }
     }
     let history = Arc::new(history);
-    let stage = build_state(&mut script, &history, outside, &scratch, (&storage, &id, &root));
-    let mut play = ReplayDriver {
-        state: stage.clone(),
+    let [recorded_session, replayed_session] =
+        [&storage, &scratch.storage].map(|storage| storage.session_dir(&id));
+    let text = |path: &Path| path.display().to_string();
+    let path_mapping = PathMapping {
+        directories: vec![
+            (text(&recorded_session), text(&replayed_session)),
+            (text(&root), text(&scratch.root)),
+        ],
+        outputs: replayed_session.join("tool-output"),
+    };
+    let changes = RecordedChanges { history: history.clone(), outside, root: scratch.root.clone() };
+    let state = ReplayState::new(&script, path_mapping, changes);
+    let mut driver = ReplayDriver {
+        state: state.clone(),
         history: history.clone(),
         scratch: &scratch,
         script: &script,
@@ -103,74 +117,46 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
         last_turn: 0,
         config: None,
         not_replayed: Vec::new(),
-        guarantees: None,
     };
-    Box::pin(play.run()).await?;
+    Box::pin(driver.run()).await?;
     not_reproducible.extend(script.not_replayed.iter().cloned());
-    not_reproducible.append(&mut play.not_replayed);
-    not_reproducible.extend(sandbox_difference(&started.sandbox, play.guarantees.as_ref()));
+    not_reproducible.append(&mut driver.not_replayed);
 
-    let played = stage.take_results();
+    let results = std::mem::take(&mut state.lock().results);
     let rows = {
-        let settings = checkpoint_settings(&scratch.storage, &id, &started.settings)?;
+        let settings = checkpoint_settings(&config.checkpoints, &scratch.storage, &id)?;
         let replayed = FileHistory::read(&scratch.root, settings);
         let files = |(turn, call): &CallKey| {
-            let recorded = history.states_after(*turn, call, &|text| stage.relocate(text))?;
+            let recorded = history.states_after(*turn, call, &|text| state.relocate(text))?;
             Some([recorded, replayed.states_after(*turn, call, &str::to_owned)?])
         };
-        let session = |storage: &Storage| storage.session_dir(&id).display().to_string();
-        let roots = |root: &Path, storage: &Storage| {
-            [RunRoot::session(session(storage)), RunRoot::project(root.display().to_string())]
+        let roots = |session: &Path, root: &Path| {
+            [RunRoot::session(text(session)), RunRoot::project(text(root))]
         };
-        let (recorded_roots, replayed_roots) =
-            (roots(&root, &storage), roots(&scratch.root, &scratch.storage));
-        let circumstances = ComparisonContext {
-            recorded_roots: &recorded_roots,
-            replayed_roots: &replayed_roots,
+        let context = ComparisonContext {
+            recorded_roots: &roots(&recorded_session, &root),
+            replayed_roots: &roots(&replayed_session, &scratch.root),
             command_excuse: command_excuse(started, &missing),
             missing_paths: &missing,
             files: &files,
         };
-        let Script { results, checks, endings, .. } = &script;
-        let recorded = RecordedResults { calls: results, checks, endings };
-        compare_results(&recorded, &played, &circumstances)
+        compare_results(&script.results, &results, &context)
     };
-    let ReplayResults { divergence, .. } = played;
     let is_excused =
         rows.iter().any(|row| matches!(row.result, Comparison::NotReproducible(_, Some(_))));
+    scratch.is_kept = keep;
     Ok(ReplayReport {
         session: id,
         rows,
-        divergence,
+        divergence: results.divergence,
         divergence_counts: !is_excused,
         not_reproducible,
-        kept_directory: keep.then(|| scratch.keep()),
+        kept_directory: keep.then(|| text(&scratch.path)),
     })
-}
-
-fn session_start(event: &Event) -> Option<&SessionStarted> {
-    match &event.body {
-        EventBody::SessionStarted(started) => Some(started),
-        _ => None,
-    }
 }
 
 fn nothing_to_replay(id: &str, why: &str) -> OpenError {
     OpenError::Usage(format!("session {id}: there is nothing to replay: {why}"))
-}
-
-fn checkpoint_settings(
-    storage: &Storage,
-    id: &str,
-    recorded: &Object,
-) -> Result<CheckpointSettings, OpenError> {
-    let config = config::config_from_record(recorded).map_err(OpenError::Usage)?.config;
-    Ok(CheckpointSettings {
-        store: storage.checkpoints_dir(),
-        session: storage.session_dir(id),
-        limits: checkpoint_limits(&config.checkpoints)?,
-        read_blobs: Arc::new(git::read_blobs),
-    })
 }
 
 fn describe_ignored(ignored: &[String]) -> Vec<String> {
@@ -185,25 +171,6 @@ fn describe_ignored(ignored: &[String]) -> Vec<String> {
     vec![format!("ignored files, which no checkpoint covers: {first}{more}")]
 }
 
-/// Each at its moment; returns the changes from before the first moment.
-fn add_outside_changes(script: &mut Script, outside: &[OutsideChange]) -> Vec<usize> {
-    let mut before = Vec::new();
-    for (number, change) in outside.iter().enumerate() {
-        let saw_before = |result: &CallResult| {
-            let is_read = result.envelope.context.path_resolved.as_ref() == Some(&change.path);
-            let mtime = result.envelope.stats.get("file_mtime_ms");
-            let mtime = mtime.and_then(serde_json::Value::as_i64);
-            (is_read && mtime.is_some() && mtime != change.mtime_ms)
-                || (!change.after_call.is_empty() && result.call == change.after_call)
-        };
-        let times = (change.at_ms, change.noticed_ms);
-        if !script.add_change(number, times, saw_before) {
-            before.push(number);
-        }
-    }
-    before
-}
-
 fn command_excuse(started: &SessionStarted, missing: &[String]) -> Option<String> {
     if matches!(started.sandbox.network.as_str(), "on" | "unenforced") {
         return Some("the command could use the network".to_owned());
@@ -215,38 +182,4 @@ fn command_excuse(started: &SessionStarted, missing: &[String]) -> Option<String
     }
     let first = missing.first()?;
     Some(format!("the command may depend on files that no checkpoint covers ({first})"))
-}
-
-fn sandbox_difference(recorded: &SandboxStatus, now: Option<&SandboxStatus>) -> Option<String> {
-    let now = now.filter(|now| now.backend != recorded.backend)?;
-    let (old, new) = (&recorded.backend, &now.backend);
-    Some(format!("the sandbox of commands was {old}, and is {new} in the replay"))
-}
-
-fn build_state(
-    script: &mut Script,
-    history: &Arc<FileHistory>,
-    outside: Vec<OutsideChange>,
-    scratch: &ReplayDirectory,
-    (storage, id, root): (&Storage, &str, &Path),
-) -> ReplayState {
-    let (from, to) = (storage.session_dir(id), scratch.storage.session_dir(id));
-    let text = |path: &Path| path.display().to_string();
-    let places = PathMapping {
-        directories: vec![(text(&from), text(&to)), (text(root), text(&scratch.root))],
-        outputs: to.join("tool-output"),
-    };
-    let failed = scratch.failed.clone();
-    let note = move |made: Vec<(String, String)>| {
-        failed.lock().extend(made);
-    };
-    let (its_history, its_root, its_note) = (history.clone(), scratch.root.clone(), note.clone());
-    let make_change = Box::new(move |number: usize| {
-        its_note(its_history.apply_changes(std::slice::from_ref(&outside[number]), &its_root));
-    });
-    let (its_history, its_root) = (history.clone(), scratch.root.clone());
-    let make_call = Box::new(move |(turn, call): &CallKey| {
-        note(its_history.apply_changes(&its_history.changes_of_call(*turn, call), &its_root));
-    });
-    ReplayState::new(script, places, (make_change, make_call))
 }

@@ -3,7 +3,7 @@
 use super::place;
 use agent_engine::kernel::Kernel;
 use agent_host::workspace::Workspace;
-use agent_protocol::event::{Event, EventBody, EventStream, SessionStarted, WorkPosition};
+use agent_protocol::event::{Event, EventBody, EventStream, SessionStarted};
 use agent_record::SummarySink;
 
 /// Adds results for calls without one.
@@ -23,8 +23,7 @@ pub(super) fn resume_session(
     for event in &live {
         kernel.apply(event);
     }
-    let place = loaded.events.last().map_or_else(WorkPosition::default, |event| event.header.place);
-    events.set_position(place);
+    events.set_position(loaded.events.last().map(|it| it.header.place).unwrap_or_default());
     let unanswered = agent_record::unanswered_calls(live.iter().copied());
     let uncertain = unanswered
         .iter()

@@ -10,20 +10,20 @@ use agent_protocol::control::SessionControl;
 pub(super) async fn open_recorded_models(
     options: &Options,
     recorded: Option<&str>,
-    outside: &HostPrograms,
+    programs: &HostPrograms,
     control: &SessionControl,
 ) -> Result<(Models, Config), OpenError> {
     let (config, prompts) = (&options.config.config, &options.config.prompts);
     let recorded = recorded.and_then(|id| recorded_config(options, id));
     let Some(recorded) = recorded else {
-        return Ok((open_models(config, prompts, outside, control).await?, config.clone()));
+        return Ok((open_models(config, prompts, programs, control).await?, config.clone()));
     };
-    let reason = match open_models(&recorded, prompts, outside, control).await {
+    let reason = match open_models(&recorded, prompts, programs, control).await {
         Ok(models) => return Ok((models, recorded)),
         Err(OpenError::Usage(reason)) => reason,
         Err(error) => return Err(error),
     };
-    let mut models = match open_models(config, prompts, outside, control).await {
+    let mut models = match open_models(config, prompts, programs, control).await {
         // What the session's own model lacks is nearer than any other model.
         Err(OpenError::NoModel(_)) => return Err(OpenError::Usage(reason)),
         opened => opened?,

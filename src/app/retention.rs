@@ -49,7 +49,6 @@ impl Retention {
         })))
     }
 
-    /// Waits up to `FINISH_TIMEOUT`.
     pub(super) fn finish(&self) {
         let running = self.0.running.lock().take();
         if let Some(running) = running {
@@ -108,14 +107,14 @@ impl Storage {
     /// cannot be deleted.
     pub fn unused_sessions(&self, age: Duration) -> (Vec<StoredLog>, Vec<OpenError>) {
         let now = SystemTime::now();
-        let (mut unused, mut kept) = (Vec::new(), Vec::new());
+        let (mut unused, mut errors) = (Vec::new(), Vec::new());
         for log in self.logs().into_iter().filter(|log| log.age(now) > age) {
             match Log::reserve(&self.log_path(&log.id)) {
                 Ok(_) => unused.push(log),
-                Err(error) => kept.push(self.log_error(error)),
+                Err(error) => errors.push(self.log_error(error)),
             }
         }
-        (unused, kept)
+        (unused, errors)
     }
 
     /// Deletes a session, unless a process uses it or has used it since it was listed.
@@ -134,7 +133,7 @@ impl Storage {
         Ok(())
     }
 
-    /// The size of a session: its log, and the files beside it.
+    /// Of its log and the files beside it.
     pub fn session_size(&self, id: &str) -> u64 {
         folder_size(&self.session_dir(id))
     }
@@ -150,7 +149,6 @@ impl Storage {
     }
 }
 
-/// Links are not followed.
 fn folder_size(folder: &Path) -> u64 {
     let mut bytes = 0;
     let mut folders = vec![folder.to_owned()];

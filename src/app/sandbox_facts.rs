@@ -47,12 +47,10 @@ impl WritableDirs {
         Self { places: std::iter::once(root.to_owned()).chain(real).collect() }
     }
 
-    /// The root of the project.
     pub fn root(&self) -> &Path {
         &self.places[0]
     }
 
-    /// All directories, canonical.
     pub fn places(&self) -> &[PathBuf] {
         &self.places
     }
@@ -71,7 +69,6 @@ fn extra_writable<'a>(
     })
 }
 
-/// The directories of the agent.
 #[derive(Clone, Debug, Default)]
 pub struct StateDirs {
     dirs: Option<UserDirs>,
@@ -84,7 +81,6 @@ pub struct StateDirs {
 }
 
 impl StateDirs {
-    /// The directories of a user.
     pub fn new(dirs: Option<&UserDirs>) -> Self {
         let homes = sandbox::home_directories();
         let mut all: Vec<UserDirs> = dirs.cloned().into_iter().collect();
@@ -94,12 +90,10 @@ impl StateDirs {
         Self { dirs: dirs.cloned(), homes, all_dirs: all, temporary }
     }
 
-    /// The directories of the user in the environment.
     pub fn find() -> Self {
         Self::new(UserDirs::find().as_ref())
     }
 
-    /// The directories of this session.
     pub fn dirs(&self) -> Option<&UserDirs> {
         self.dirs.as_ref()
     }
@@ -247,16 +241,12 @@ fn worktree_directories(link: &Path) -> Option<Vec<PathBuf>> {
 fn repository_around(place: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     let mut around = place.ancestors().skip(1);
     let top = around.find(|folder| folder.join(".git").symlink_metadata().is_ok())?;
-    let git = top.join(".git");
-    let metadata = git.symlink_metadata().ok().filter(|it| it.uid() == effective_user())?;
+    let (git, user) = (top.join(".git"), rustix::process::geteuid().as_raw());
+    let metadata = git.symlink_metadata().ok().filter(|it| it.uid() == user)?;
     if metadata.is_file() {
         return Some((top.to_owned(), worktree_directories(&git)?));
     }
     (metadata.is_dir() && is_git_directory(&git)).then(|| (top.to_owned(), vec![git]))
-}
-
-fn effective_user() -> u32 {
-    rustix::process::geteuid().as_raw()
 }
 
 fn is_git_directory(path: &Path) -> bool {
@@ -277,7 +267,6 @@ fn add_git_settings(git: &Path, settings: &mut Vec<PathBuf>) {
     }
 }
 
-/// A submodule's name may have several components.
 fn find_git_directories(folder: &Path, level: usize, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

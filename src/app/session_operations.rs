@@ -27,39 +27,33 @@ const MAX_SHARED: usize = 16 * 1024;
 const MAX_NAMED: usize = 60;
 
 impl Session {
-    /// The user's controls.
     pub fn control(&self) -> &SessionControl {
         &self.control
     }
 
-    /// The masker for everything that leaves the program.
     pub fn masker(&self) -> Arc<Masker> {
         self.events.masker().clone()
     }
 
-    /// The project's files.
     pub fn workspace(&self) -> &Arc<Workspace> {
         &self.workspace
     }
 
-    /// The directories that commands of the session may write.
     pub fn writable(&self) -> &WritableDirs {
         &self.writable
     }
 
-    /// Runs the session's commands, in the sandbox.
     pub fn exec(&self) -> &Arc<Exec> {
         &self.exec
     }
 
-    /// The MCP servers, if there are any.
     pub fn servers(&self) -> Option<&Servers> {
         self.mcp.servers.as_ref()
     }
 
     /// The permission mode, after applying a requested one.
     pub fn apply_requested_mode(&self) -> PermissionMode {
-        self.kernel.mode()
+        self.kernel.registry().mode()
     }
 
     /// Shares the output of a user's command with the model.
@@ -75,7 +69,6 @@ impl Session {
         compacted.map_err(|ending| format!("the summary could not be written: {}", ending.as_str()))
     }
 
-    /// Undoes changes of files, or redoes them.
     pub fn undo(&mut self, what: UndoTarget, options: UndoOptions) -> Result<(), String> {
         let report = self.undo_files(what, options)?;
         let turn = report.turns.0;
@@ -95,25 +88,23 @@ impl Session {
         Err(format!("HEAD, the index and refs are left as they are; {how}"))
     }
 
-    /// Undoes or redoes changes of files; returns what was done.
     pub fn undo_files(
         &mut self,
         what: UndoTarget,
         options: UndoOptions,
     ) -> Result<UndoReport, String> {
-        self.kernel.record_background_changes(false);
+        self.kernel.registry().record_background_changes(false);
         self.check_running(what, options)?;
         let report = self
             .workspace
             .undo(what, options)
             .map_err(|error| describe_undo_error(&error, what))?;
-        self.kernel.record_undo(undo_event(&report, what));
+        self.kernel.record(undo_event(&report, what));
         Ok(report)
     }
 
-    /// What an undo would do.
     pub fn undo_preview(&mut self, what: UndoTarget) -> Result<UndoReport, String> {
-        self.kernel.record_background_changes(false);
+        self.kernel.registry().record_background_changes(false);
         let options = UndoOptions::default();
         self.check_running(what, options)?;
         self.workspace
@@ -125,7 +116,7 @@ impl Session {
     fn check_running(&self, what: UndoTarget, options: UndoOptions) -> Result<(), String> {
         let first = self.workspace.turn_to_undo(what);
         if !options.force
-            && self.kernel.latest_background_turn() >= Some(first.unwrap_or_default())
+            && self.kernel.registry().latest_background_turn() >= Some(first.unwrap_or_default())
             && let Some(running) = self.describe_running()
         {
             return Err(format!(
@@ -145,8 +136,7 @@ impl Session {
         Ok(())
     }
 
-    /// Records a directory that the user adds: it is available when the session is opened again with these
-    /// options.
+    /// It is available when the session is opened again with these options.
     pub fn record_directory(&self, path: PathBuf, options: &Options) -> Result<(), OpenError> {
         let shown = path.display().to_string();
         check_memory_outside(&options.config.config, &[path], options.dirs.as_ref())?;
@@ -154,7 +144,6 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the user has sent a message.
     pub fn has_begun(&self) -> bool {
         self.kernel.has_begun()
     }
@@ -173,7 +162,9 @@ impl Session {
 
     /// Adds permission rules for this session that the user wrote; false if none is new.
     pub fn add_rules(&self, list: &str, rules: &[Rule]) -> bool {
-        let add = |rule: &Rule| self.kernel.add_rule(format!("{list} {}", rule.text()));
+        let add = |rule: &Rule| {
+            self.kernel.registry().add_written_rule(format!("{list} {}", rule.text()))
+        };
         let n_added = rules.iter().filter(|rule| add(rule)).count();
         n_added > 0
     }
@@ -195,9 +186,9 @@ impl Session {
         let chosen_effort = effort.map(|effort| (model.to_owned(), effort));
         let model_name = model.to_owned();
         let config = Config { model: model_name, chosen_effort, ..options.config.config.clone() };
-        let outside = HostPrograms::from_writable(&self.writable);
+        let programs = HostPrograms::from_writable(&self.writable);
         let prompts = &options.config.prompts;
-        let opened = models::open_model(&config, prompts, &outside, &self.control).await?;
+        let opened = models::open_model(&config, prompts, &programs, &self.control).await?;
         if let Some(key) = opened.key()
             && self.events.masker().mask(&key) == key
         {
@@ -208,7 +199,7 @@ impl Session {
         }
         let mut warnings = opened.unsupported_settings();
         warnings.extend(opened.check_listed().await?);
-        self.kernel.set_model(opened.speaker);
+        self.kernel.set_model(opened.configured_model);
         self.chosen_effort = config.chosen_effort;
         warnings.extend(self.kernel.hidden_images_note());
         if self.kernel.has_foreign_reasoning() {
@@ -225,22 +216,18 @@ impl Session {
         Ok(warnings)
     }
 
-    /// The reasoning effort in requests to the current model.
     pub fn effort(&self) -> Option<Effort> {
-        self.kernel.effort()
+        self.kernel.configured_model().effort
     }
 
-    /// The current model's context window in tokens.
     pub fn context_window(&self) -> u64 {
-        self.kernel.context_window()
+        self.kernel.configured_model().context_window
     }
 
-    /// Opens the connection to the model's server.
     pub fn connect(&self) -> impl Future<Output = ()> + use<> {
         self.kernel.connect()
     }
 
-    /// The current model.
     pub fn model(&self) -> &str {
         self.kernel.model()
     }

@@ -79,7 +79,6 @@ impl Storage {
         Self { directory, is_ephemeral: false, notice: None }
     }
 
-    /// The state directories of all projects, for reading.
     pub fn find_all(dirs: Option<&UserDirs>) -> Vec<Self> {
         let projects =
             readable_places(dirs).flat_map(|place| std::fs::read_dir(place.join("projects")));
@@ -87,8 +86,7 @@ impl Storage {
         directories.map(|directory| Self { directory, is_ephemeral: false, notice: None }).collect()
     }
 
-    /// The project, among all projects, that has a session with this id, beginning or end of an id, or name; with
-    /// that project's directory.
+    /// The project with a session of this id, beginning or end of an id, or name; and the project's directory.
     pub fn find_session(
         id: &str,
         dirs: Option<&UserDirs>,
@@ -101,38 +99,34 @@ impl Storage {
                 "{id} fits sessions of several projects; write more of the id, or name the project with -C DIR"
             )));
         }
-        let path = storage.directory.join(PATH_FILE);
-        let project = std::fs::read(&path)
-            .map_err(|error| OpenError::Usage(format!("{}: {error}", path.display())))?;
-        Ok(Some((storage, PathBuf::from(OsString::from_vec(project)))))
+        let project = storage.project_dir().map_err(|error| {
+            OpenError::Usage(format!("{}: {error}", storage.directory.join(PATH_FILE).display()))
+        })?;
+        Ok(Some((storage, project)))
     }
 
-    /// The project's directory; `None` if it is not recorded.
-    pub fn project_dir(&self) -> Option<PathBuf> {
-        let path = std::fs::read(self.directory.join(PATH_FILE)).ok()?;
-        Some(PathBuf::from(OsString::from_vec(path)))
+    pub fn project_dir(&self) -> io::Result<PathBuf> {
+        let path = std::fs::read(self.directory.join(PATH_FILE))?;
+        Ok(PathBuf::from(OsString::from_vec(path)))
     }
 
     pub(super) fn sessions_folder(&self) -> PathBuf {
         self.directory.join("sessions")
     }
 
-    /// The event log of a session.
     pub fn log_path(&self, id: &str) -> PathBuf {
-        self.sessions_folder().join(id).join(EVENTS)
+        self.session_dir(id).join(EVENTS)
     }
 
-    /// The directory of a session.
     pub fn session_dir(&self, id: &str) -> PathBuf {
         self.sessions_folder().join(id)
     }
 
-    /// The checkpoints of the project's files.
     pub fn checkpoints_dir(&self) -> PathBuf {
         self.directory.join("checkpoints")
     }
 
-    /// The ids of the recorded sessions, the latest last.
+    /// The latest last.
     pub fn session_ids(&self) -> Vec<String> {
         self.ids_with_part("")
     }
@@ -143,16 +137,10 @@ impl Storage {
             self.directory.parent().and_then(|projects| std::fs::read_dir(projects).ok());
         let sessions = projects.into_iter().flatten().flatten();
         let sessions = sessions.filter_map(|it| std::fs::read_dir(it.path().join("sessions")).ok());
-        ShortIds(
-            sessions
-                .flatten()
-                .flatten()
-                .filter_map(|it| it.file_name().into_string().ok())
-                .collect(),
-        )
+        let names = sessions.flatten().flatten().map(|it| it.file_name().into_string());
+        ShortIds(names.flatten().collect())
     }
 
-    /// One short id.
     pub fn short_id(&self, id: &str) -> String {
         self.short_ids().shorten(id)
     }
@@ -274,7 +262,7 @@ impl Storage {
                 let folder = folder.display();
                 Err(OpenError::Usage(format!("{folder}: {error}; remove it by hand")))
             }
-            Ok(()) | Err(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -283,9 +271,7 @@ impl Storage {
             LogError::InUse(id, holder) => {
                 OpenError::InUse(LogError::InUse(self.short_id(&id), holder).to_string())
             }
-            LogError::InvalidLine { .. }
-            | LogError::UnsupportedFormat { .. }
-            | LogError::Io { .. } => OpenError::Usage(error.to_string()),
+            _ => OpenError::Usage(error.to_string()),
         }
     }
 
@@ -314,11 +300,15 @@ impl Storage {
             [] => Err(OpenError::Usage(format!(
                 "no session {id} is recorded; `agent session list` shows the sessions of a project"
             ))),
-            several => Err(OpenError::Usage(format!(
-                "{id} fits {} sessions: {}; write more of it",
-                several.len(),
-                self.short_ids().shorten_all(several).join(", ")
-            ))),
+            several => {
+                let ids = self.short_ids();
+                let short: Vec<String> = several.iter().map(|id| ids.shorten(id)).collect();
+                Err(OpenError::Usage(format!(
+                    "{id} fits {} sessions: {}; write more of it",
+                    several.len(),
+                    short.join(", ")
+                )))
+            }
         }
     }
 }
@@ -326,7 +316,6 @@ impl Storage {
 /// The log of a session; ordered by the last change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoredLog {
-    /// Time of the last change.
     pub written: SystemTime,
     pub id: String,
     pub bytes: u64,
@@ -346,10 +335,6 @@ impl ShortIds {
         let is_unique =
             |end: &&str| !self.0.iter().any(|other| other != id && is_id_match(other, end));
         ends.find(is_unique).unwrap_or(id).to_owned()
-    }
-
-    fn shorten_all(&self, ids: &[String]) -> Vec<String> {
-        ids.iter().map(|id| self.shorten(id)).collect()
     }
 }
 
@@ -372,17 +357,15 @@ fn candidate_places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
 
 /// Without temporary places in which other users may have created sessions.
 fn readable_places(dirs: Option<&UserDirs>) -> impl Iterator<Item = PathBuf> {
-    candidate_places(dirs).into_iter().filter(|place| !is_temporary(place) || is_private(place))
+    candidate_places(dirs)
+        .into_iter()
+        .filter(|place| *place != temporary_place() || is_private(place))
 }
 
 /// Used if no home is writable.
 pub(super) fn temporary_place() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     canonical_prefix(&std::env::temp_dir()).join(format!("agent-{user}"))
-}
-
-fn is_temporary(place: &Path) -> bool {
-    *place == temporary_place()
 }
 
 /// Belongs to this user, and no other user can write it.
@@ -404,7 +387,7 @@ fn project_directory(place: &Path, root: &Path) -> PathBuf {
 
 fn create_directory(directory: &Path, root: &Path, place: &Path) -> io::Result<()> {
     let sessions = directory.join("sessions");
-    if is_temporary(place) {
+    if place == temporary_place() {
         // TMPDIR may be a directory in the project, where commands can write.
         if place.starts_with(root) {
             return Err(io::Error::other("it is in the project"));

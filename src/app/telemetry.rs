@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver as Done, Sender as IsDone, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc::{Receiver as Queue, Sender, channel as queue};
 use tokio::time::{Instant, sleep_until};
@@ -31,17 +31,12 @@ const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 
-pub(super) fn telemetry_settings() -> (Option<TelemetrySettings>, Vec<String>) {
-    otel::read_settings(|name| std::env::var(name).ok())
-}
-
 pub(super) struct Telemetry {
     shared: Arc<TelemetryState>,
     /// Closed when the thread ends.
     done: Mutex<Done<()>>,
 }
 
-/// Shared by the sink, the thread and the session.
 struct TelemetryState {
     fold: Mutex<TelemetryFold>,
     queue: Sender<TelemetryRecord>,
@@ -50,7 +45,6 @@ struct TelemetryState {
     closing: CancellationToken,
     /// The thread may try to send the rest until then.
     deadline: OnceLock<Instant>,
-    /// Everything was sent, or given up.
     is_done: CancellationToken,
 }
 
@@ -101,10 +95,10 @@ impl Telemetry {
 impl Drop for Telemetry {
     /// If the session was not closed, the user does not want to wait.
     fn drop(&mut self) {
-        let is_closed = lock(&self.shared.events).is_none();
+        let is_closed = self.shared.events.lock().is_none();
         if !is_closed {
             self.shared.close(DROP_TIMEOUT);
-            _ = lock(&self.done).recv_timeout(DROP_TIMEOUT);
+            _ = self.done.lock().recv_timeout(DROP_TIMEOUT);
             self.shared.forget_events();
         }
     }
@@ -112,7 +106,7 @@ impl Drop for Telemetry {
 
 impl TelemetryState {
     fn update_fold(&self, change: impl FnOnce(&mut TelemetryFold)) {
-        let mut fold = lock(&self.fold);
+        let mut fold = self.fold.lock();
         change(&mut fold);
         for record in fold.take_records() {
             // The loop does not wait for a receiver that is too slow.
@@ -127,7 +121,7 @@ impl TelemetryState {
     }
 
     fn forget_events(&self) {
-        *lock(&self.events) = None;
+        *self.events.lock() = None;
     }
 
     /// False if the session ends before.
@@ -141,10 +135,6 @@ impl TelemetryState {
         }
         is_in_time
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 struct TelemetrySink(Arc<TelemetryState>);
@@ -251,7 +241,7 @@ impl Exporter {
             && !std::mem::replace(&mut self.has_reported, true)
         {
             let what = format!("telemetry: {reason}; what was not sent is lost");
-            if let Some(events) = &*lock(&self.shared.events) {
+            if let Some(events) = &*self.shared.events.lock() {
                 events.emit(EventBody::error("telemetry", what));
             }
         }
@@ -265,7 +255,10 @@ impl Exporter {
         let Some(target) = target else { return Ok(()) };
         let receiver = match &mut self.receivers[signal as usize] {
             Some(receiver) => receiver,
-            none => none.insert(build_receiver(target)?),
+            none => {
+                let ExportTarget { url, headers, timeout, ca_file } = target;
+                none.insert(DocumentSender::new(url, headers, ca_file.as_deref(), *timeout)?)
+            }
         };
         let mut delay = FIRST_RETRY_DELAY;
         for n in 1.. {
@@ -275,21 +268,14 @@ impl Exporter {
             };
             let SendError { message, is_temporary, retry_after } = failure;
             let wait = retry_after.unwrap_or(delay);
-            if !is_temporary || n == MAX_TRIES || wait > MAX_RETRY_DELAY {
-                return Err(message);
-            }
-            if !self.shared.wait_until(Instant::now() + wait).await {
+            let is_final = !is_temporary || n == MAX_TRIES || wait > MAX_RETRY_DELAY;
+            if is_final || !self.shared.wait_until(Instant::now() + wait).await {
                 return Err(message);
             }
             delay *= 2;
         }
         Ok(())
     }
-}
-
-fn build_receiver(target: &ExportTarget) -> Result<DocumentSender, String> {
-    let ExportTarget { url, headers, timeout, ca_file } = target;
-    DocumentSender::new(url, headers, ca_file.as_deref(), *timeout)
 }
 
 /// A receiver may have rejected a part of a document.
@@ -305,7 +291,6 @@ fn check_accepted(answer: &str) -> Result<(), String> {
     Err(format!("the receiver rejected a part: {why}"))
 }
 
-/// Nanoseconds since 1970.
 fn now_ns() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or_default()
 }

@@ -13,15 +13,12 @@ pub struct ToolChoice {
 }
 
 impl ToolChoice {
-    /// Removes our own tools that the user did not choose.
     pub(super) fn apply(&self, tools: &mut Vec<Box<dyn Tool>>) {
-        tools.retain(|tool| self.allows(&tool.spec().name));
-    }
-
-    fn allows(&self, tool: &str) -> bool {
-        let is_it = |name: &String| name == tool;
-        self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
-            && !self.without.iter().any(is_it)
+        tools.retain(|tool| {
+            let is_it = |name: &String| *name == *tool.spec().name;
+            self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
+                && !self.without.iter().any(is_it)
+        });
     }
 
     pub(super) fn restrict_scope(&self, mut scope: ToolScope) -> ToolScope {

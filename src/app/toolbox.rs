@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::memory::memory_file;
 use super::sandbox_facts::{self, StateDirs, WritableDirs};
-use super::{OpenError, Options};
+use super::{OpenError, Options, parse_duration};
 use crate::config::{self, Config, LoadedConfig, SandboxBackend, UserDirs};
-use agent_engine::kernel::{Checks, ConfiguredModel, Verifier};
+use agent_engine::kernel::{ConfiguredModel, Verifier};
 use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
 use agent_engine::tools::WorkspaceFacts;
 use agent_engine::tools::{self, Tool, ToolCx};
@@ -37,7 +37,6 @@ pub struct Toolbox {
     pub exec: Arc<Exec>,
 }
 
-/// The places where tools store output and images.
 pub struct ToolStorage {
     /// For output that is too large to be shown.
     pub spill: SpillFolder,
@@ -48,10 +47,9 @@ impl ToolStorage {
     /// For a session with this log: its folders are beside the log. `root` is the project's root.
     pub fn beside_log(log: &Path, root: &Path, masker: Arc<Masker>) -> Self {
         let spill = SpillFolder::new(log.with_file_name("tool-output"), root, masker);
-        Self { spill, images: ImageStore::in_folder(log.with_file_name("images")) }
+        Self { spill, images: ImageStore::Folder(log.with_file_name("images")) }
     }
 
-    /// Without a recorded session: only the output has a folder.
     pub fn unrecorded(spill: SpillFolder) -> Self {
         Self { spill, images: ImageStore::in_memory() }
     }
@@ -62,10 +60,10 @@ impl ToolStorage {
 pub fn open_sandbox(
     loaded: &LoadedConfig,
     writable: &WritableDirs,
-    own: &StateDirs,
+    state_dirs: &StateDirs,
 ) -> Result<(Option<Sandbox>, Guarantees), OpenError> {
     let config = &loaded.config;
-    check_memory_outside(config, writable.places(), own.dirs())?;
+    check_memory_outside(config, writable.places(), state_dirs.dirs())?;
     if !config.sandbox.enabled {
         return Ok(no_sandbox("sandbox.enabled is false"));
     }
@@ -75,7 +73,7 @@ pub fn open_sandbox(
             SandboxBackend::Namespaces => Backend::Namespaces,
             SandboxBackend::Landlock => Backend::Landlock,
         },
-        facts: sandbox_facts::sandbox_facts(loaded, writable, own),
+        facts: sandbox_facts::sandbox_facts(loaded, writable, state_dirs),
         is_network_explicit: loaded.origins.contains_key("sandbox.network"),
     };
     match Sandbox::open(settings) {
@@ -88,7 +86,6 @@ pub fn open_sandbox(
     }
 }
 
-/// The result of [`open_sandbox`] without a sandbox, for this reason.
 pub fn no_sandbox(why: &str) -> (Option<Sandbox>, Guarantees) {
     (None, Guarantees { gaps: vec![why.to_owned()], ..Guarantees::none() })
 }
@@ -116,7 +113,6 @@ pub(super) fn check_memory_outside(
     }
 }
 
-/// The registry's settings from the configuration.
 pub fn registry_settings(
     loaded: &LoadedConfig,
     writable: &WritableDirs,
@@ -137,8 +133,7 @@ pub fn registry_settings(
         },
         breaker: BreakerConfig {
             threshold: config.breaker.threshold,
-            cooldown: agent_protocol::settings::parse_duration(&config.breaker.cooldown)
-                .map_err(OpenError::Usage)?,
+            cooldown: parse_duration(&config.breaker.cooldown)?,
         },
         hides_secrets: config.sandbox.hide_secrets,
         hooks: None,
@@ -146,11 +141,7 @@ pub fn registry_settings(
 }
 
 /// Runs commands: with a bash outside the writable directories, and without the keys in use.
-pub fn command_exec(config: &Config, writable: &WritableDirs) -> Exec {
-    command_exec_with(config, writable, &[])
-}
-
-pub(super) fn command_exec_with(
+pub fn command_exec(
     config: &Config,
     writable: &WritableDirs,
     further: &[(String, String)],
@@ -162,25 +153,24 @@ pub(super) fn command_exec_with(
     exec.with_excluded_folders(writable.places())
 }
 
-/// The registry of a session, with these tools.
 pub fn open_toolbox(
     exec: Exec,
     settings: RegistrySettings,
     sandbox: Option<Sandbox>,
     (workspace, tools): (Arc<Workspace>, Vec<Box<dyn Tool>>),
-    kept: ToolStorage,
+    storage: ToolStorage,
     events: EventStream,
     control: &SessionControl,
 ) -> Toolbox {
     let exec = Arc::new(match sandbox {
-        Some(sandbox) => exec.with_sandbox(sandbox.with_readable(kept.spill.folder())),
+        Some(sandbox) => exec.with_sandbox(sandbox.with_readable(storage.spill.folder())),
         None => exec,
     });
     let cx = ToolCx {
         workspace,
         exec: exec.clone(),
-        spill: Arc::new(kept.spill),
-        images: Arc::new(kept.images),
+        spill: Arc::new(storage.spill),
+        images: Arc::new(storage.images),
         takes_images: true,
         call_id: String::new(),
         cancel: control.cancellation_token(),
@@ -200,33 +190,32 @@ pub fn open_toolbox(
 /// Its registry has read-only tools: its reads do not count as reads of the model, its calls are not repetitions of
 /// the model's, it asks no user, and the kernel emits its events.
 pub(super) fn open_verifier(
-    speaker: Option<ConfiguredModel>,
-    (options, writable, own): (&Options, &WritableDirs, &StateDirs),
+    configured_model: Option<ConfiguredModel>,
+    (options, writable, state_dirs): (&Options, &WritableDirs, &StateDirs),
     registry: &Registry,
     events: &EventStream,
     prompts: &Prompts,
 ) -> Result<Option<Box<Verifier>>, OpenError> {
-    let Some(speaker) = speaker else { return Ok(None) };
-    let seen = registry.cx();
-    let root = seen.workspace.root();
-    let workspace = open_workspace(root, &options.add_dirs, own)?;
-    let workspace = workspace.with_readable(seen.spill.folder());
-    if workspace.roots() != seen.workspace.roots() {
+    let Some(configured_model) = configured_model else { return Ok(None) };
+    let session_cx = registry.cx();
+    let root = session_cx.workspace.root();
+    let workspace = open_workspace(root, &options.add_dirs, state_dirs)?;
+    let workspace = workspace.with_readable(session_cx.spill.folder());
+    if workspace.roots() != session_cx.workspace.roots() {
         let why = "--add-dir: a folder was replaced meanwhile: start again";
         return Err(OpenError::Usage(why.to_owned()));
     }
     let mode = PermissionMode::ReadOnly;
     let settings = registry_settings(&options.config, writable, mode, false, &workspace)?;
-    let cx = ToolCx { workspace: Arc::new(workspace), ..seen.clone() };
+    let cx = ToolCx { workspace: Arc::new(workspace), ..session_cx.clone() };
     let (clock, masker) = (events.clock().clone(), events.masker().clone());
     let silent = EventStream::new(events.session_id().to_owned(), 0, clock, masker, Vec::new());
-    let looking =
-        tools::all_tools().into_iter().filter(|tool| READ_ONLY_TOOLS.contains(&&*tool.spec().name));
-    let mut registry =
-        Registry::new(looking.collect(), cx, silent, SessionControl::default(), settings);
+    let mut tools = tools::all_tools();
+    tools.retain(|tool| READ_ONLY_TOOLS.contains(&&*tool.spec().name));
+    let mut registry = Registry::new(tools, cx, silent, SessionControl::default(), settings);
     registry.override_descriptions(prompts);
-    registry.set_takes_images(speaker.takes_images);
-    Ok(Some(Box::new(Verifier { configured_model: speaker, registry })))
+    registry.set_takes_images(configured_model.takes_images);
+    Ok(Some(Box::new(Verifier { configured_model, registry })))
 }
 
 /// The project's files. Secrets of the user's home, start-up files and the agent's files are protected, in
@@ -234,7 +223,7 @@ pub(super) fn open_verifier(
 pub fn open_workspace(
     root: &Path,
     add_dirs: &[PathBuf],
-    own: &StateDirs,
+    state_dirs: &StateDirs,
 ) -> Result<Workspace, OpenError> {
     let workspace = Workspace::open(root, add_dirs).map_err(|failure| {
         OpenError::Usage(format!("{}; name a folder that you can read", failure.message))
@@ -244,10 +233,9 @@ pub fn open_workspace(
         let root = root.display();
         return Err(OpenError::Usage(format!("{root} is another folder by now: begin again")));
     }
-    Ok(workspace.with_guarded_paths(own.guarded_paths()))
+    Ok(workspace.with_guarded_paths(state_dirs.guarded_paths()))
 }
 
-/// The masker of this process's environment and these keys.
 pub fn build_masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenError> {
     // Variables whose names or values are not UTF-8 do not contain keys.
     let environment: Vec<(String, String)> = std::env::vars_os()
@@ -277,13 +265,6 @@ pub fn build_masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenE
     Ok(Arc::new(masker))
 }
 
-pub(super) fn check_settings(config: &Config) -> Result<Checks, OpenError> {
-    let timeout = agent_protocol::settings::parse_duration(&config.checks.timeout)
-        .map_err(OpenError::Usage)?;
-    Ok(Checks { commands: config.checks.commands.clone(), timeout })
-}
-
-/// The names of our tools in rules.
 pub fn tool_names() -> impl Iterator<Item = &'static str> {
     tools::TOOL_NAMES.into_iter().chain([MCP, SKILL, TASK])
 }
@@ -321,7 +302,7 @@ fn build_policy(
         let origin = match origin {
             config::Origin::User(..) => RuleOrigin::UserFile,
             config::Origin::Project(..) => RuleOrigin::ProjectFile,
-            config::Origin::CommandLine(option) if config::uses_foreign_syntax(option) => {
+            config::Origin::CommandLine(option) if crate::compat::uses_foreign_syntax(option) => {
                 RuleOrigin::Compatible
             }
             config::Origin::Environment(_) | config::Origin::CommandLine(_) => {

@@ -9,19 +9,17 @@ use crate::config::Config;
 use agent_host::workspace::{
     UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, Workspace,
 };
-use agent_protocol::event::{Event, EventBody, EventStream, WorkPosition};
+use agent_protocol::event::{Event, EventBody, EventStream};
 use agent_record::Log;
 
 /// A recorded session that is to be changed, locked while this exists.
 pub struct RecordedSession {
-    /// As displayed.
     id: String,
     workspace: Workspace,
     record: Vec<Event>,
     events: EventStream,
 }
 
-/// The parts of a session that a rewind affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RewindScope {
     Conversation,
@@ -29,7 +27,6 @@ pub enum RewindScope {
     Both,
 }
 
-/// The result of a rewind.
 #[derive(Debug, Default)]
 pub struct RewindReport {
     /// Nothing was rewound: `files` are those that cannot be restored.
@@ -81,18 +78,14 @@ impl RecordedSession {
             masker,
             vec![Box::new(log)],
         );
-        events.set_position(
-            loaded.events.last().map_or_else(WorkPosition::default, |event| event.header.place),
-        );
+        events.set_position(loaded.events.last().map(|it| it.header.place).unwrap_or_default());
         Ok(Self { id: storage.short_id(id), workspace, record: loaded.events, events })
     }
 
-    /// Undoes operations, and records that.
     pub fn undo(&self, what: UndoTarget, options: UndoOptions) -> Result<UndoReport, OpenError> {
-        match self.undo_and_record(what, options)? {
-            Some(report) => Ok(report),
-            None => Err(self.nothing_error(what)),
-        }
+        self.undo_and_record(what, options)?.ok_or_else(|| {
+            OpenError::Usage(format!("session {}: {}", self.id, nothing_to_undo(what)))
+        })
     }
 
     /// Rewinds the session to before a turn. Without `force`, nothing is changed if a file cannot be restored.
@@ -180,9 +173,5 @@ impl RecordedSession {
                 Err(OpenError::NotUndone(format!("session {}: {error}", self.id)))
             }
         }
-    }
-
-    fn nothing_error(&self, what: UndoTarget) -> OpenError {
-        OpenError::Usage(format!("session {}: {}", self.id, nothing_to_undo(what)))
     }
 }

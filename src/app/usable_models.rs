@@ -6,7 +6,6 @@ use super::OpenError;
 use super::models::{ModelFacts, ModelServer, model_facts, model_servers};
 use crate::config::{self, Config};
 
-/// A model that can be used now.
 #[derive(Clone, Debug)]
 pub struct UsableModel {
     /// `provider/model`.

@@ -27,36 +27,18 @@ use clap::Args;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
-use super::options::{RunArgs, ToolOptions};
-use super::stdout::Output;
+use super::options::{LimitOptions, ModelOptions, RunArgs, ToolOptions};
+use super::stdout::{self, Output};
 use agent_protocol::control::SessionControl;
-use agent_protocol::provider::Effort;
 use client::{ClientConnection, ClientMessage};
 
 /// The options of `agent acp`: those of every session that the client opens.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct AcpArgs {
-    /// The model: provider/model, auto, script:FILE, or replay:DIR
-    #[arg(short, long, value_name = "MODEL")]
-    model: Option<String>,
-    /// How much the model reasons: none, minimal, low, medium, high, xhigh, max, as far as it has them
-    #[arg(long, value_name = "EFFORT", hide_possible_values = true)]
-    effort: Option<Effort>,
-    /// The base URL of the model's server; without a path, the version is added
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// The environment variable that contains the key
-    #[arg(long, value_name = "NAME")]
-    api_key_env: Option<String>,
-    /// A command that must exit 0 before a task counts as done
-    #[arg(long, value_name = "COMMAND")]
-    check: Vec<String>,
-    /// Limit of model calls per message
-    #[arg(long, value_name = "N")]
-    max_turns: Option<u32>,
-    /// Limit of cost per message in US dollars; needs the model's price
-    #[arg(long, value_name = "X")]
-    max_budget_usd: Option<f64>,
+    #[command(flatten)]
+    model: ModelOptions,
+    #[command(flatten)]
+    limits: LimitOptions,
     /// Do not record the sessions
     #[arg(long)]
     ephemeral: bool,
@@ -71,16 +53,10 @@ pub(super) struct AcpArgs {
 }
 
 impl AcpArgs {
-    /// The options of a run, which the configuration reads.
     fn to_run_args(&self, tools: ToolOptions) -> RunArgs {
         RunArgs {
             model: self.model.clone(),
-            effort: self.effort,
-            base_url: self.base_url.clone(),
-            api_key_env: self.api_key_env.clone(),
-            check: self.check.clone(),
-            max_turns: self.max_turns,
-            max_budget_usd: self.max_budget_usd,
+            limits: self.limits.clone(),
             no_memory: self.no_memory,
             tools,
             ..RunArgs::default()
@@ -95,13 +71,7 @@ pub(super) fn run(args: &AcpArgs) -> u8 {
         );
         return 2;
     }
-    let output = match Output::open() {
-        Ok(output) => output,
-        Err(error) => {
-            agent_ui::print_notice(&format!("no thread could be started: {error}"));
-            return 2;
-        }
-    };
+    let Some(output) = stdout::report_thread_error(Output::open()) else { return 2 };
     let control = SessionControl::default();
     super::block_on(Box::pin(serve(args, &control, output)), &control)
 }

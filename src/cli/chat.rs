@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::options;
-use super::session;
 use crate::app::{OpenError, Options, Session, SessionChoice, Storage, UndoOptions};
 use crate::config::{LoadedConfig, UserDirs};
 use agent_host::workspace::UndoTarget;
@@ -45,7 +44,7 @@ pub(super) fn run(args: &ChatArgs) -> u8 {
         return 2;
     }
     let control = SessionControl::default();
-    if !args.compatible.is_unattended(&args.tools) {
+    if !args.tools.is_unattended_with(&args.compatible) {
         control.enable_user_questions();
     }
     super::block_on(
@@ -235,7 +234,9 @@ fn session_options(
     config: LoadedConfig,
     dirs: Option<UserDirs>,
 ) -> Result<Options, OpenError> {
-    let of_session = args.tools.session_overrides(&args.compatible)?;
+    let session = args.continued.session_choice(SessionChoice::New)?;
+    let options = Options::new(root, config, session, dirs);
+    let options = args.tools.apply_to(options, &args.compatible)?;
     Ok(Options {
         storage,
         ephemeral: args.ephemeral,
@@ -243,7 +244,7 @@ fn session_options(
             .compatible
             .system_prompt_addition(args.append_system_prompt.as_ref())?,
         default_mode: PermissionMode::Ask,
-        ..of_session.apply_to(Options::new(root, config, args.session_choice()?, dirs))
+        ..options
     })
 }
 
@@ -320,7 +321,7 @@ async fn run_session_loop(
                     }
                     ChatRequest::Quit => quits = true,
                     ChatRequest::Interrupt => {
-                        jobs.cancel_commands();
+                        std::mem::take(&mut jobs.cancel).cancel();
                         let ended = WorkOutcome::Interrupted;
                         handle.send(ChatUpdate::SessionIdle { outcome: ended, undelivered: Vec::new() });
                     }
@@ -328,7 +329,7 @@ async fn run_session_loop(
                         control.request_mode(mode);
                         session.apply_requested_mode();
                     }
-                    ChatRequest::Connect => jobs.connect(session.connect()),
+                    ChatRequest::Connect => jobs.spawn(session.connect()),
                     ChatRequest::RunCommand(action, arguments) => match action.timing(&arguments) {
                         CommandTiming::Immediate => jobs.run_chat_command(action, &arguments),
                         CommandTiming::Idle => {
@@ -487,15 +488,4 @@ fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
         }
     }
     session.undo(what, options)
-}
-
-fn session_timeline(session_log: Option<&PathBuf>) -> Result<String, String> {
-    let path = session_log.ok_or("this session is not recorded")?;
-    let loaded = agent_record::load_session(path).map_err(|error| error.to_string())?;
-    Ok(agent_record::timeline(&loaded.events))
-}
-
-/// Short id and description, the latest first.
-fn list_sessions(options: &Options) -> Vec<(String, String)> {
-    session::session_descriptions(&options.session_storage())
 }

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use toml::Value;
 
 use super::options::{self, ToolOptions};
+use super::print_answer;
 use crate::app::{self, OpenError};
 use crate::config::{AGENT_DIR, LoadedConfig, UserDirs};
 
@@ -29,25 +30,11 @@ pub(super) fn run(command: &ConfigCommand) -> u8 {
         ConfigCommand::Path(options) => show_paths(options),
         ConfigCommand::Schema(NoArgs {}) => Ok(SCHEMA.to_owned()),
     };
-    match text {
-        Ok(text) => {
-            agent_ui::print_text(&text);
-            0
-        }
-        Err(error) => {
-            agent_ui::print_notice(&error.to_string());
-            error.exit_code()
-        }
-    }
+    print_answer(text.map(Into::into))
 }
 
 fn show_config(options: &ToolOptions) -> Result<String, OpenError> {
-    let root = options::project_root(options.cwd.as_deref())?;
-    let loaded = options::load_config(&root, UserDirs::find().as_ref(), options, None)?;
-    for warning in &loaded.warnings {
-        agent_ui::print_notice(warning);
-    }
-    describe_config(&loaded)
+    describe_config(&options::load_project_config(options)?.2)
 }
 
 pub(super) fn describe_config(loaded: &LoadedConfig) -> Result<String, OpenError> {

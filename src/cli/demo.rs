@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::chat;
-use super::options::{self, ToolOptions};
+use super::options::{self, LimitOptions, ModelOptions, ToolOptions};
 use crate::app::{OpenError, Options, Session, SessionChoice};
 use crate::config::UserDirs;
 use agent_protocol::control::{Interrupt, SessionControl};
@@ -33,16 +33,7 @@ pub(super) struct DemoArgs {
 
 pub(super) fn run(args: &DemoArgs) -> u8 {
     let control = SessionControl::default();
-    let work = async {
-        match Box::pin(run_demo(args, &control)).await {
-            Ok(code) => code,
-            Err(error) => {
-                agent_ui::print_notice(&error.to_string());
-                error.exit_code()
-            }
-        }
-    };
-    super::block_on(work, &control)
+    super::block_on_result(Box::pin(run_demo(args, &control)), &control)
 }
 
 async fn run_demo(args: &DemoArgs, control: &SessionControl) -> Result<u8, OpenError> {
@@ -54,11 +45,16 @@ async fn run_demo(args: &DemoArgs, control: &SessionControl) -> Result<u8, OpenE
          bash, the check.\n\n$ cd {}\n$ agent --check \"{CHECK}\" \"{TASK}\"\n\n",
         root.display()
     ));
-    let script =
-        write_script().map_err(|error| OpenError::Usage(format!("the demo's script: {error}")))?;
+    // In a separate file that the demo's tools do not see.
+    let script = tempfile::Builder::new().prefix("agent-demo-").suffix(".script").tempfile();
+    let script = script.and_then(|mut file| file.write_all(SCRIPT.as_bytes()).map(|()| file));
+    let script = script.map_err(|error| OpenError::Usage(format!("the demo's script: {error}")))?;
     let run = options::RunArgs {
-        model: Some(format!("script:{}", script.path().display())),
-        check: vec![CHECK.to_owned()],
+        model: ModelOptions {
+            model: Some(format!("script:{}", script.path().display())),
+            ..ModelOptions::default()
+        },
+        limits: LimitOptions { check: vec![CHECK.to_owned()], ..LimitOptions::default() },
         no_memory: true,
         tools: ToolOptions { allow: vec![format!("Bash({CHECK})")], ..ToolOptions::default() },
         ..options::RunArgs::default()
@@ -94,13 +90,6 @@ async fn run_demo(args: &DemoArgs, control: &SessionControl) -> Result<u8, OpenE
     ));
     shown.map_err(|error| OpenError::Usage(format!("the screen: {error}")))?;
     Ok(finished.ending.exit_code())
-}
-
-/// In a separate file that the demo's tools do not see.
-fn write_script() -> std::io::Result<tempfile::NamedTempFile> {
-    let mut file = tempfile::Builder::new().prefix("agent-demo-").suffix(".script").tempfile()?;
-    file.write_all(SCRIPT.as_bytes())?;
-    Ok(file)
 }
 
 fn create_project(path: Option<ResolvedPath>) -> std::io::Result<PathBuf> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::options::{self, RunArgs, ToolOptions};
+use super::options::{self, ModelOptions, RunArgs, ToolOptions};
 use super::sandbox_probe;
 use crate::app::{self, HostPrograms, McpServers, Options, StateDirs, Storage, WritableDirs};
 use crate::config::{self, Config, LoadedConfig, UserDirs};
@@ -81,13 +81,13 @@ async fn examine(args: &DoctorArgs, control: &SessionControl, report: &mut Docto
     };
     let add_dirs = args.options.add_dir.clone();
     let dirs = UserDirs::find();
-    let DoctorArgs { model, base_url, api_key_env, .. } = args;
-    let run = RunArgs {
-        model: model.clone(),
-        base_url: base_url.clone(),
-        api_key_env: api_key_env.clone(),
-        ..RunArgs::default()
+    let model = ModelOptions {
+        model: args.model.clone(),
+        base_url: args.base_url.clone(),
+        api_key_env: args.api_key_env.clone(),
+        effort: None,
     };
+    let run = RunArgs { model, ..RunArgs::default() };
     let loaded = options::load_config(&root, dirs.as_ref(), &args.options, Some(&run));
     let default = Config::default();
     let outside = HostPrograms::from_config(
@@ -197,7 +197,7 @@ impl DoctorSetup {
             return;
         }
         let writable = WritableDirs::from_config(&self.config.config, &self.root, &self.add_dirs);
-        let mcp = match McpServers::from_config(&self.config, &writable, self.dirs.as_ref()) {
+        let mcp = match McpServers::from_config(&self.config, &writable, self.dirs.as_ref(), &[]) {
             Ok(mcp) => mcp,
             Err(error) => return report.fail("mcp", &error.to_string()),
         };
@@ -337,7 +337,6 @@ async fn examine_server(
     }
 }
 
-/// Reads the whole file.
 fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut DoctorReport) {
     if !config.learning.enabled {
         return report.warn(

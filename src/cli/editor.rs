@@ -32,7 +32,6 @@ pub(super) async fn edit_text(
     disk::read_small_text_without_links(&path).map_err(failed)
 }
 
-/// Searches the path of the environment that editors get.
 fn has_vi(outside: &HostPrograms) -> bool {
     let variables = outside.environment();
     let path = variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path);

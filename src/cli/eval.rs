@@ -60,16 +60,7 @@ pub(super) struct EvalArgs {
 
 pub(super) fn run(args: &EvalArgs) -> u8 {
     let control = SessionControl::default();
-    let work = async {
-        match Box::pin(run_evaluation(args, &control)).await {
-            Ok(code) => code,
-            Err(error) => {
-                agent_ui::print_notice(&error.to_string());
-                error.exit_code()
-            }
-        }
-    };
-    super::block_on(work, &control)
+    super::block_on_result(Box::pin(run_evaluation(args, &control)), &control)
 }
 
 async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8, OpenError> {
@@ -91,30 +82,27 @@ async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8,
     };
     prepare::retain_tasks(&args.task, &mut suite, &mut directories)?;
     let output = args.output.clone().unwrap_or_else(|| {
-        PathBuf::from(format!(
-            "eval-{}-{}",
-            to_file_name(&suite.name),
-            config::now().strftime("%Y%m%d-%H%M%S")
-        ))
+        let name = suite.name.replace(|c: char| !c.is_alphanumeric() && !"-_.".contains(c), "-");
+        format!("eval-{name}-{}", config::now().strftime("%Y%m%d-%H%M%S")).into()
     });
     let mut results = EvaluationResults::open(&options::resolve_path(&output)?, &output, header)?;
     let runs = plan::plan_runs(suite.tasks.len(), prepared.len(), args.repeat);
     let trials = Trials { suite: &suite, directories: &directories, prepared: &prepared };
     let is_complete = trials.run_all(&runs, args, &mut results, control).await?;
 
-    let report = report::build_report(&suite, args.repeat, results.header(), results.recorded());
+    let report = report::build_report(&suite, args.repeat, &results.header, &results.recorded);
     results.write_report(&report)?;
-    agent_ui::print_text(&report.overview());
-    let directory = results.directory().display();
+    agent_ui::print_text(&report::variant_overview(&report));
+    let directory = results.directory.display();
     agent_ui::print_text(&format!("\nReport: {directory}/report.html, report.md, report.json\n"));
-    if let Some(interrupt) = control.interrupt_cause() {
-        print_continue_hint(&report, &output);
-        return Ok(interrupt.ending().exit_code());
-    }
-    if !is_complete {
+    let interrupted = control.interrupt_cause();
+    if interrupted.is_some() || !is_complete {
         print_continue_hint(&report, &output);
     }
-    Ok(exit_code(args, &report, is_complete))
+    Ok(match interrupted {
+        Some(interrupt) => interrupt.ending().exit_code(),
+        None => exit_code(args, &report, is_complete),
+    })
 }
 
 fn print_continue_hint(report: &EvaluationReport, output: &Path) {
@@ -163,7 +151,7 @@ impl Trials<'_> {
         };
         let is_done = |results: &EvaluationResults, run: &PlannedRun| {
             let (task, variant) = name_of(run);
-            results.recorded().is_done(task, variant, run.repetition)
+            results.recorded.is_done(task, variant, run.repetition)
         };
         let left: Vec<PlannedRun> =
             runs.iter().filter(|run| !is_done(results, run)).copied().collect();
@@ -173,7 +161,7 @@ impl Trials<'_> {
             .iter()
             .map(|it| results.settings_with_prompts(it))
             .collect::<Result<_, _>>()?;
-        let directory = results.directory().to_owned();
+        let directory = results.directory.clone();
         let cancel = control.cancellation_token();
         let progress = agent_ui::ProgressBar::new(runs.len());
         progress.draw(n_done, "");
@@ -233,10 +221,6 @@ fn progress_line(run: &RunResult) -> String {
             format!("{what}: not carried out: {}", why.as_deref().unwrap_or_default())
         }
     }
-}
-
-fn to_file_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect()
 }
 
 fn usage_error(why: impl Into<String>) -> OpenError {

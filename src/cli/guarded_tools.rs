@@ -8,7 +8,6 @@ use crate::app::{
     self, McpServers, OpenError, StateDirs, Storage, SystemClock, ToolStorage, Toolbox,
     WritableDirs,
 };
-use crate::config::UserDirs;
 use agent_engine::tools;
 use agent_host::workspace::SpillFolder;
 use agent_protocol::Object;
@@ -97,12 +96,7 @@ pub(super) fn open(
     runs_commands: bool,
     control: &SessionControl,
 ) -> Result<GuardedTools, OpenError> {
-    let root = options::project_root(options.cwd.as_deref())?;
-    let dirs = UserDirs::find();
-    let config = options::load_config(&root, dirs.as_ref(), options, None)?;
-    for warning in &config.warnings {
-        agent_ui::print_notice(warning);
-    }
+    let (root, dirs, config) = options::load_project_config(options)?;
     let masker = app::build_masker(&config.config, &[])?;
     let own = StateDirs::new(dirs.as_ref());
     let mut workspace = app::open_workspace(&root, &options.add_dir, &own)?;
@@ -114,7 +108,7 @@ pub(super) fn open(
     if let Some(notice) = storage.as_ref().and_then(|storage| storage.notice.as_ref()) {
         agent_ui::print_notice(notice);
     }
-    let kept = match storage {
+    let tool_storage = match storage {
         Some(storage) if !storage.is_ephemeral => {
             id = uuid::Uuid::now_v7().to_string();
             workspace = app::with_checkpoints(workspace, &config.config, &storage, &id)?;
@@ -130,7 +124,7 @@ pub(super) fn open(
             ToolStorage::unrecorded(SpillFolder::kept_for_a_day(masker.clone(), writable.places()))
         }
     };
-    let workspace = Arc::new(workspace.with_readable(kept.spill.folder()));
+    let workspace = Arc::new(workspace.with_readable(tool_storage.spill.folder()));
     let events = EventStream::new(id, 0, Arc::new(SystemClock), masker, Vec::new());
     let mode = config.mode_or(PermissionMode::AutoEdit);
     let (sandbox, guarantees) = if runs_commands || log.is_some() {
@@ -140,13 +134,13 @@ pub(super) fn open(
     };
     let settings = app::registry_settings(&config, &writable, mode, sandbox.is_some(), &workspace)?;
     let cwd = workspace.root().display().to_string();
-    let exec = app::command_exec(&config.config, &writable);
+    let exec = app::command_exec(&config.config, &writable, &[]);
     let mut mcp = McpServers::default();
     // Without a model there are no sub-agents.
     let mut offered = tools::all_tools();
     match tools {
         ToolSelection::All => {
-            mcp = McpServers::from_config(&config, &writable, dirs.as_ref())?;
+            mcp = McpServers::from_config(&config, &writable, dirs.as_ref(), &[])?;
             offered.extend(mcp.tools());
         }
         ToolSelection::Only(accepts) => offered.retain(|tool| accepts(&tool.spec().name)),
@@ -155,27 +149,28 @@ pub(super) fn open(
         agent_ui::print_notice(notice);
     }
     let parts = (workspace, offered);
-    let mut gate = app::open_toolbox(exec, settings, sandbox, parts, kept, events, control);
-    gate.registry.override_descriptions(&config.prompts);
-    mcp.announce(&gate.events);
+    let mut toolbox =
+        app::open_toolbox(exec, settings, sandbox, parts, tool_storage, events, control);
+    toolbox.registry.override_descriptions(&config.prompts);
+    mcp.announce(&toolbox.events);
     let record = log.map(|log| {
-        let start = session_started(cwd, mode, (&gate, &mcp), guarantees);
+        let start = session_started(cwd, mode, (&toolbox, &mcp), guarantees);
         SessionRecord { log, start, summary: SummarySink::default(), begin_result: OnceLock::new() }
     });
-    Ok(GuardedTools { toolbox: gate, prompts: config.prompts, mcp, record })
+    Ok(GuardedTools { toolbox, prompts: config.prompts, mcp, record })
 }
 
 fn session_started(
     cwd: String,
     mode: PermissionMode,
-    (gate, mcp): (&Toolbox, &McpServers),
+    (toolbox, mcp): (&Toolbox, &McpServers),
     guarantees: Guarantees,
 ) -> SessionStarted {
     SessionStarted {
         cwd,
         model: "none".to_owned(),
         permission_mode: mode,
-        tools: gate.registry.specs().iter().map(|spec| spec.name.to_string()).collect(),
+        tools: toolbox.registry.specs().iter().map(|spec| spec.name.to_string()).collect(),
         mcp_servers: mcp.initial_states(),
         sandbox: guarantees,
         program: env!("CARGO_PKG_VERSION").to_owned(),

@@ -10,8 +10,9 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 
 use super::options::{self, ToolOptions};
+use super::print_answer;
 use crate::app::{self, McpServers, OpenError, StateDirs, WritableDirs};
-use crate::config::{self, AGENT_DIR, McpServer, UserDirs};
+use crate::config::{self, McpServer, UserDirs};
 use agent_engine::mcp::{NO_SERVERS, ServerState};
 use agent_protocol::control::SessionControl;
 
@@ -71,33 +72,23 @@ pub(super) fn run(command: McpCommand) -> u8 {
     let done = match command {
         McpCommand::List { options } => list(&options),
         McpCommand::Add(args) => add(args),
-        McpCommand::Remove { name, project } => remove(&name, project),
+        McpCommand::Remove { name, project } => config_file(project).and_then(|file| {
+            config::change_file(&file, |text| config::without_server(&text, &name))
+                .map_err(OpenError::Usage)?;
+            Ok(format!("{name} is no longer in {}\n", file.display()))
+        }),
         McpCommand::Test { name, options } => return test_servers(name.as_deref(), &options),
         McpCommand::Serve(args) => return serve::serve(&args),
     };
-    match done {
-        Ok(text) => {
-            agent_ui::print_text(&text);
-            0
-        }
-        Err(error) => {
-            agent_ui::print_notice(&error.to_string());
-            error.exit_code()
-        }
-    }
+    print_answer(done.map(Into::into))
 }
 
 fn configured_servers(options: &ToolOptions) -> Result<McpServers, OpenError> {
-    let root = options::project_root(options.cwd.as_deref())?;
-    let dirs = UserDirs::find();
-    let loaded = options::load_config(&root, dirs.as_ref(), options, None)?;
-    for warning in &loaded.warnings {
-        agent_ui::print_notice(warning);
-    }
+    let (root, dirs, loaded) = options::load_project_config(options)?;
     let own = StateDirs::new(dirs.as_ref());
     let workspace = app::open_workspace(&root, &options.add_dir, &own)?;
     let writable = WritableDirs::from_workspace(&loaded.config, &workspace)?;
-    let mcp = McpServers::from_config(&loaded, &writable, dirs.as_ref())?;
+    let mcp = McpServers::from_config(&loaded, &writable, dirs.as_ref(), &[])?;
     for notice in &mcp.notices {
         agent_ui::print_notice(notice);
     }
@@ -105,12 +96,7 @@ fn configured_servers(options: &ToolOptions) -> Result<McpServers, OpenError> {
 }
 
 fn list(options: &ToolOptions) -> Result<String, OpenError> {
-    let root = options::project_root(options.cwd.as_deref())?;
-    let dirs = UserDirs::find();
-    let loaded = options::load_config(&root, dirs.as_ref(), options, None)?;
-    for warning in &loaded.warnings {
-        agent_ui::print_notice(warning);
-    }
+    let (.., loaded) = options::load_project_config(options)?;
     let masker = app::build_masker(&loaded.config, &[])?;
     let mut out = String::new();
     for (name, server) in &loaded.config.mcp.servers {
@@ -127,23 +113,13 @@ fn list(options: &ToolOptions) -> Result<String, OpenError> {
     Ok(if out.is_empty() { format!("{NO_SERVERS}\n") } else { out })
 }
 
-/// `project`: the project's file, else the user's.
 fn config_file(project: bool) -> Result<PathBuf, OpenError> {
-    let folder = if project {
-        let folder = options::project_root(None)?.join(AGENT_DIR);
-        let file = folder.join(config::FILE_NAME);
-        if folder.is_symlink() || file.is_symlink() {
-            let file = file.display();
-            return Err(OpenError::Usage(format!(
-                "{file}: a link is not changed; edit the file it leads to"
-            )));
-        }
-        folder
-    } else {
-        let no_home = || OpenError::Usage("there is no home folder: set HOME".to_owned());
-        UserDirs::find().ok_or_else(no_home)?.config
-    };
-    Ok(folder.join(config::FILE_NAME))
+    if project {
+        let root = options::project_root(None)?;
+        return config::changeable_project_file(&root).map_err(OpenError::Usage);
+    }
+    let no_home = || OpenError::Usage("there is no home folder: set HOME".to_owned());
+    Ok(UserDirs::find().ok_or_else(no_home)?.config.join(config::FILE_NAME))
 }
 
 fn add(args: McpAddArgs) -> Result<String, OpenError> {
@@ -178,32 +154,18 @@ fn add(args: McpAddArgs) -> Result<String, OpenError> {
     Ok(format!("{name} is in {}\n{then}try it: agent mcp test {name}\n", file.display()))
 }
 
-fn remove(name: &str, project: bool) -> Result<String, OpenError> {
-    let file = config_file(project)?;
-    config::change_file(&file, |text| config::without_server(&text, name))
-        .map_err(OpenError::Usage)?;
-    Ok(format!("{name} is no longer in {}\n", file.display()))
-}
-
 fn test_servers(name: Option<&str>, options: &ToolOptions) -> u8 {
     let control = SessionControl::default();
-    super::block_on(
-        async {
-            match control.cancellation_token().run_until_cancelled(try_servers(name, options)).await
-            {
-                Some(Ok((text, is_good))) => {
-                    agent_ui::print_text(&text);
-                    u8::from(!is_good)
-                }
-                Some(Err(error)) => {
-                    agent_ui::print_notice(&error.to_string());
-                    error.exit_code()
-                }
-                None => 130,
-            }
-        },
-        &control,
-    )
+    let work = async {
+        let cancel = control.cancellation_token();
+        let Some(done) = cancel.run_until_cancelled(try_servers(name, options)).await else {
+            return Ok(130);
+        };
+        let (text, is_good) = done?;
+        agent_ui::print_text(&text);
+        Ok(u8::from(!is_good))
+    };
+    super::block_on_result(work, &control)
 }
 
 async fn try_servers(
@@ -214,19 +176,19 @@ async fn try_servers(
     let Some(servers) = &mcp.servers else {
         return Ok((format!("{NO_SERVERS}\n"), name.is_none()));
     };
-    let is_wanted = |server: &str| name.is_none_or(|name| name == server);
-    if !servers.states().iter().any(|server| is_wanted(&server.name)) {
+    let is_selected = |server: &str| name.is_none_or(|name| name == server);
+    if !servers.states().iter().any(|server| is_selected(&server.name)) {
         let name = name.unwrap_or_default();
         return Err(OpenError::Usage(format!(
             "there is no MCP server {name} that can be used; `agent mcp list` shows them"
         )));
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     servers.start();
     servers.wait_until_ready(name).await;
-    let time = begun.elapsed().as_millis();
+    let time = start.elapsed().as_millis();
     let (mut text, mut is_good) = (String::new(), true);
-    for server in servers.states().iter().filter(|server| is_wanted(&server.name)) {
+    for server in servers.states().iter().filter(|server| is_selected(&server.name)) {
         let is_connected = matches!(server.state, ServerState::Connected(_));
         is_good &= is_connected;
         let mark = if is_connected { '✓' } else { '✗' };

@@ -10,11 +10,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::options::{self, ToolOptions};
+use super::print_answer;
 use crate::app::{self, OpenError, Storage};
 use crate::config::{Config, UserDirs};
 use agent_learning::lesson::{Lesson, Scope};
 use agent_learning::lesson_filter;
 use agent_learning::store::{SqliteStore, StoreError};
+use agent_protocol::one_line;
 use agent_protocol::recall::LessonKind;
 use agent_ui::CommandOutput;
 
@@ -113,16 +115,7 @@ pub(super) fn run(command: &MemoryCommand) -> u8 {
         MemoryCommand::Stats(args) => show::stats(args),
         MemoryCommand::Review(args) => review::run(args),
     };
-    match done {
-        Ok(answer) => {
-            agent_ui::print_output(&answer);
-            0
-        }
-        Err(error) => {
-            agent_ui::print_notice(&error.to_string());
-            error.exit_code()
-        }
-    }
+    print_answer(done)
 }
 
 impl From<StoreError> for OpenError {
@@ -143,7 +136,6 @@ struct ProjectMemory {
 }
 
 impl ProjectMemory {
-    /// Works even if learning is off.
     fn open(project_args: &MemoryProjectArgs) -> Result<Self, OpenError> {
         let root = options::project_root(project_args.cwd.as_deref())?;
         let tools = ToolOptions { trust: project_args.trust, ..ToolOptions::default() };
@@ -153,7 +145,6 @@ impl ProjectMemory {
         })
     }
 
-    /// `tell` receives notices for the user, one line each.
     fn with_config(
         root: PathBuf,
         config: Config,
@@ -184,7 +175,6 @@ impl ProjectMemory {
         }
     }
 
-    /// `id`: an id, or the beginning of exactly one.
     fn find_lesson(&self, id: &str) -> Result<Lesson, OpenError> {
         let found = if id.is_empty() { None } else { self.store.find_lesson(id)? };
         found.ok_or_else(|| {
@@ -197,7 +187,7 @@ impl ProjectMemory {
 
     fn check_text(&self, text: &str) -> Result<String, OpenError> {
         const MAX: usize = 1000;
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = one_line(text);
         let wrong = |why: &str| Err(OpenError::Usage(format!("this cannot be stored: {why}")));
         match text.len() {
             0 => return wrong("the text is empty"),

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::options::{self, ToolOptions};
+use super::{print_answer, text_or_data};
 use crate::app::{self, OpenError, UsableModel};
 use crate::config::UserDirs;
 use agent_protocol::control::SessionControl;
@@ -19,25 +20,9 @@ pub(super) struct ModelsArgs {
 
 pub(super) fn run(args: &ModelsArgs) -> u8 {
     let control = SessionControl::default();
-    super::block_on(
-        async {
-            match list_models(args).await {
-                Ok(text) => {
-                    agent_ui::print_output(&if args.json {
-                        agent_ui::CommandOutput::Data(text)
-                    } else {
-                        text.into()
-                    });
-                    0
-                }
-                Err(error) => {
-                    agent_ui::print_notice(&error.to_string());
-                    error.exit_code()
-                }
-            }
-        },
-        &control,
-    )
+    let work =
+        async { print_answer(list_models(args).await.map(|text| text_or_data(text, args.json))) };
+    super::block_on(work, &control)
 }
 
 async fn list_models(args: &ModelsArgs) -> Result<String, OpenError> {

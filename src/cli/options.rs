@@ -1,10 +1,5 @@
 //! Options of several commands, and the configuration that results from them.
 
-mod compatible;
-mod foreign;
-mod rules;
-mod settings;
-
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,23 +8,16 @@ use std::path::{Component, Path, PathBuf};
 use clap::Args;
 use toml::Value;
 
-use crate::app::{OpenError, Storage, WritableDirs};
-use crate::config::{self, AGENT_DIR, LoadedConfig, Sources, Trust, UserDirs};
+use crate::app::{OpenError, Options, SessionChoice, Storage, WritableDirs};
+use crate::compat::{self, CompatibleOptions, PermissionModeArg, RuleOptions};
+use crate::config::{self, AGENT_DIR, LoadedConfig, Setting, Sources, Trust, UserDirs};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk::{self, ResolvedPath};
 use agent_protocol::provider::Effort;
 use agent_ui::{OutputFormat, StreamJsonOptions};
-pub(super) use compatible::{
-    CompatibleOptions, SessionOverrides, read_json, system_prompt_overrides,
-};
-pub(super) use rules::PermissionModeArg;
 
-pub(super) const FORK_USAGE: &str = "--fork goes with -c (the latest session) or --resume ID";
 /// Begins a key of `--set` that names a prompt.
 pub(super) const PROMPT_KEY_PREFIX: &str = "prompts.";
-
-/// Key, value, and the option that sets it.
-type Setting = (String, Value, String);
 
 /// The folder and the permissions.
 #[derive(Clone, Debug, Default, Args)]
@@ -57,18 +45,36 @@ pub(super) struct ToolOptions {
     /// A call that is refused
     #[arg(long, value_name = "RULE")]
     pub(super) deny: Vec<String>,
-    /// Calls that are allowed, in the syntax of Claude Code
-    #[arg(long = "allowed-tools", alias = "allowedTools", value_name = "RULES", hide = true, num_args = 1..)]
-    pub(super) allowed_tools: Vec<String>,
-    /// Tools that are left out, and calls that are refused
-    #[arg(long = "disallowed-tools", alias = "disallowedTools", value_name = "RULES", hide = true, num_args = 1..)]
-    pub(super) disallowed_tools: Vec<String>,
+    #[command(flatten)]
+    pub(super) rules: RuleOptions,
     /// Trust the folder's configuration for this run
     #[arg(long)]
     pub(super) trust: bool,
     /// Set any key of the configuration: KEY=VALUE; a prompt: prompts.NAME=FILE
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
+}
+
+impl ToolOptions {
+    /// The user gets no questions, even at a terminal.
+    pub(super) fn is_unattended(&self) -> bool {
+        self.permission_mode.is_some_and(|given| !given.asks)
+    }
+
+    pub(super) fn is_unattended_with(&self, compatible: &CompatibleOptions) -> bool {
+        let is_mode_given = self.permission_mode.is_some() || self.yolo;
+        self.is_unattended() || compatible.is_unattended(is_mode_given)
+    }
+
+    pub(super) fn apply_to(
+        &self,
+        options: Options,
+        compatible: &CompatibleOptions,
+    ) -> Result<Options, OpenError> {
+        let mut options = compatible.apply_to(options, self.rules.denied_tools()?)?;
+        options.add_dirs.splice(0..0, self.add_dir.iter().cloned());
+        Ok(options)
+    }
 }
 
 /// The format of standard input.
@@ -81,13 +87,11 @@ pub(super) enum InputFormat {
     StreamJson,
 }
 
-/// The options of `agent run`.
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+// `run`, the chat and `acp` show their options in this order, so several structs have those in common.
+
+/// The model, and its server.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct RunArgs {
-    /// The task; `-` reads it from standard input, and piped input is appended to it
-    #[arg(value_name = "TASK")]
-    pub(super) task: Vec<String>,
+pub(super) struct ModelOptions {
     /// The model: provider/model, auto, script:FILE, or replay:DIR
     #[arg(short, long, value_name = "MODEL")]
     pub(super) model: Option<String>,
@@ -100,6 +104,75 @@ pub(super) struct RunArgs {
     /// The environment variable that contains the key
     #[arg(long, value_name = "NAME")]
     pub(super) api_key_env: Option<String>,
+}
+
+/// The checks and limits of each task.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct LimitOptions {
+    /// A command that must exit 0 before a task counts as done
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) check: Vec<String>,
+    /// Limit of model calls per message
+    #[arg(long, value_name = "N")]
+    pub(super) max_turns: Option<u32>,
+    /// Limit of cost per message in US dollars; needs the model's price
+    #[arg(long, value_name = "X")]
+    pub(super) max_budget_usd: Option<f64>,
+}
+
+/// Which recorded session is continued.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct ContinueOptions {
+    /// Continue the latest session of this project
+    #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
+    continue_latest: bool,
+    /// Continue the session with this id, or beginning or end of an id; without one, choose it from a list
+    #[arg(
+        short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
+        hide_default_value = true
+    )]
+    pub(super) resume: Option<String>,
+    /// With -c or --resume: continue a copy, and leave the session unchanged
+    #[arg(long, alias = "fork-session")]
+    pub(super) fork: bool,
+}
+
+impl ContinueOptions {
+    /// `new`: the choice without these options.
+    pub(super) fn session_choice(&self, new: SessionChoice) -> Result<SessionChoice, OpenError> {
+        Ok(match (self.continue_latest, &self.resume) {
+            (true, _) if self.fork => SessionChoice::Fork(None),
+            (true, _) => SessionChoice::Latest,
+            (false, Some(id)) if self.fork => SessionChoice::Fork(Some(id.clone())),
+            (false, Some(id)) => SessionChoice::Resume(id.clone()),
+            (false, None) if self.fork => {
+                let why = "--fork goes with -c (the latest session) or --resume ID";
+                return Err(OpenError::Usage(why.to_owned()));
+            }
+            (false, None) => new,
+        })
+    }
+}
+
+/// The options of `agent run`.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[derive(Clone, Debug, Default, Args)]
+#[command(
+    mut_arg("check", |arg| arg.help("A command that must exit 0 before the task counts as done")),
+    mut_arg("max_turns", |arg| arg.help("Limit of model calls")),
+    mut_arg("max_budget_usd", |arg| {
+        arg.help("Limit of cost in US dollars; needs the model's price")
+    }),
+    mut_arg("resume", |arg| {
+        arg.help("Continue the session with this id, or beginning or end of an id, of this or another project")
+    })
+)]
+pub(super) struct RunArgs {
+    /// The task; `-` reads it from standard input, and piped input is appended to it
+    #[arg(value_name = "TASK")]
+    pub(super) task: Vec<String>,
+    #[command(flatten)]
+    pub(super) model: ModelOptions,
     /// Record the requests to the model's server and its answers in this new directory
     #[arg(long, value_name = "DIR")]
     pub(super) record_wire: Option<String>,
@@ -123,32 +196,15 @@ pub(super) struct RunArgs {
     /// Also write the final answer to this file
     #[arg(short = 'o', long = "output-last-message", value_name = "FILE")]
     pub(super) output_file: Option<PathBuf>,
-    /// A command that must exit 0 before the task counts as done
-    #[arg(long, value_name = "COMMAND")]
-    pub(super) check: Vec<String>,
-    /// Limit of model calls
-    #[arg(long, value_name = "N")]
-    pub(super) max_turns: Option<u32>,
-    /// Limit of cost in US dollars; needs the model's price
-    #[arg(long, value_name = "X")]
-    pub(super) max_budget_usd: Option<f64>,
+    #[command(flatten)]
+    pub(super) limits: LimitOptions,
     /// Time limit: 90s, 10m
     #[arg(long, value_name = "DURATION")]
     pub(super) timeout: Option<String>,
-    /// Continue the latest session of this project
-    #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "session_id"])]
-    pub(super) continue_latest: bool,
-    /// Continue the session with this id, or beginning or end of an id, of this or another project
-    #[arg(
-        short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
-        hide_default_value = true, conflicts_with = "session_id"
-    )]
-    pub(super) resume: Option<String>,
-    /// With -c or --resume: continue a copy, and leave the session unchanged
-    #[arg(long, alias = "fork-session", conflicts_with = "session_id")]
-    pub(super) fork: bool,
+    #[command(flatten)]
+    pub(super) continued: ContinueOptions,
     /// The id of the new session, a UUID
-    #[arg(long, value_name = "UUID")]
+    #[arg(long, value_name = "UUID", conflicts_with_all = ["continue_latest", "resume", "fork"])]
     pub(super) session_id: Option<String>,
     /// Do not record this session
     #[arg(long, alias = "no-session-persistence", conflicts_with_all = ["continue_latest", "resume"])]
@@ -306,6 +362,16 @@ pub(super) fn resolve_path(path: &Path) -> Result<ResolvedPath, OpenError> {
     Ok(ResolvedPath::resolve(&here.join(path), writable.places()))
 }
 
+/// Prints the warnings. Returns the project's root as well.
+pub(super) fn load_project_config(
+    tools: &ToolOptions,
+) -> Result<(PathBuf, Option<UserDirs>, LoadedConfig), OpenError> {
+    let (root, dirs) = (project_root(tools.cwd.as_deref())?, UserDirs::find());
+    let loaded = load_config(&root, dirs.as_ref(), tools, None)?;
+    loaded.warnings.iter().for_each(|warning| agent_ui::print_notice(warning));
+    Ok((root, dirs, loaded))
+}
+
 pub(super) fn load_config(
     root: &Path,
     dirs: Option<&UserDirs>,
@@ -329,13 +395,14 @@ pub(super) fn load_config(
         prompts: prompt_overrides(tools, run)?,
     };
     let mut loaded = config::load(&sources)?;
-    let server = run.map(|run| server_settings(run, &loaded.config.model)).unwrap_or_default();
+    let server =
+        run.map(|run| server_settings(&run.model, &loaded.config.model)).unwrap_or_default();
     if !server.is_empty() {
         sources.command_line.extend(server);
         loaded = config::load(&sources)?;
     }
-    rules::apply_restrictions(&mut loaded);
-    if run.is_some_and(|run| run.effort.is_some()) {
+    compat::apply_restrictions(&mut loaded);
+    if run.is_some_and(|run| run.model.effort.is_some()) {
         // The command line outranks the configuration of single models.
         loaded.config.models.values_mut().for_each(|table| table.effort = None);
     }
@@ -343,7 +410,7 @@ pub(super) fn load_config(
     compatible.add_servers(&mut loaded)?;
     loaded.hooks.extend(meaning.hooks);
     loaded.warnings.extend(meaning.warnings);
-    loaded.warnings.extend(tools.unknown_tool_warnings()?);
+    loaded.warnings.extend(tools.rules.unknown_tool_warnings()?);
     if let Some(cwd) = &tools.cwd {
         let writable = WritableDirs::from_config(&loaded.config, root, &tools.add_dir);
         let others = writable.places().iter().filter(|place| *place != root);
@@ -357,7 +424,7 @@ pub(super) fn load_config(
     Ok(loaded)
 }
 
-fn environment_settings() -> Vec<(String, Value, String)> {
+fn environment_settings() -> Vec<Setting> {
     let names = [("AGENT_MODEL", "model"), ("OPENAI_BASE_URL", "providers.openai.base_url")];
     let set = names.iter().filter_map(|(name, key)| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
@@ -380,55 +447,51 @@ fn command_line_settings(
     for assignment in &tools.set {
         let (key, value) = parse_assignment(assignment)?;
         if !key.starts_with(PROMPT_KEY_PREFIX) {
-            values.push((key.to_owned(), toml_value(value), "--set".to_owned()));
+            let parsed = toml::from_str::<toml::Table>(&format!("value = {value}")).ok();
+            let parsed = parsed.and_then(|mut table| table.remove("value"));
+            let value = parsed.unwrap_or_else(|| value.into());
+            values.push((key.to_owned(), value, "--set".to_owned()));
         }
     }
-    let mut put = |key: &str, value: Value, option: &str| {
-        values.push((key.to_owned(), value, option.to_owned()));
-    };
-    let list = |items: &[String]| items.iter().cloned().map(Value::String).collect::<Vec<_>>();
-    if let Some(mode) = tools.permission_mode {
-        put("permissions.mode", mode.mode.as_str().into(), "--permission-mode");
-    }
-    if tools.yolo {
-        put("permissions.mode", PermissionMode::Full.as_str().into(), "--yolo");
-    }
-    if !tools.allow.is_empty() {
-        put("permissions.allow", list(&tools.allow).into(), "--allow");
-    }
-    if !tools.deny.is_empty() {
-        put("permissions.deny", list(&tools.deny).into(), "--deny");
-    }
-    values.extend(tools.rule_settings(run.is_none())?);
-    let mut put = |key: &str, value: Value, option: &str| {
-        values.push((key.to_owned(), value, option.to_owned()));
-    };
+    values.extend(set_options([
+        (
+            "permissions.mode",
+            tools.permission_mode.map(|it| it.mode.as_str().into()),
+            "--permission-mode",
+        ),
+        ("permissions.mode", tools.yolo.then(|| PermissionMode::Full.as_str().into()), "--yolo"),
+        ("permissions.allow", list(&tools.allow), "--allow"),
+        ("permissions.deny", list(&tools.deny), "--deny"),
+    ]));
+    values.extend(tools.rules.settings(run.is_none())?);
     let Some(run) = run else { return Ok(values) };
-    if let Some(model) = &run.model {
-        put("model", model.as_str().into(), "--model");
-    }
-    if let Some(effort) = run.effort {
-        put("effort", effort.as_str().into(), "--effort");
-    }
-    if !run.check.is_empty() {
-        put("checks.commands", list(&run.check).into(), "--check");
-    }
-    if let Some(max_turns) = run.max_turns {
-        put("limits.max_turns", i64::from(max_turns).into(), "--max-turns");
-    }
-    if let Some(folder) = &run.record_wire {
-        put("record.wire", folder.as_str().into(), "--record-wire");
-    }
-    if run.no_memory {
-        put("learning.enabled", false.into(), "--no-memory");
-    }
-    if let Some(budget) = run.max_budget_usd {
-        put("limits.max_budget_usd", budget.into(), "--max-budget-usd");
-    }
-    if let Some(timeout) = &run.timeout {
-        put("limits.timeout", timeout.as_str().into(), "--timeout");
-    }
+    let RunArgs { model, limits, .. } = run;
+    values.extend(set_options([
+        ("model", text(model.model.as_ref()), "--model"),
+        ("effort", model.effort.map(|effort| effort.as_str().into()), "--effort"),
+        ("checks.commands", list(&limits.check), "--check"),
+        ("limits.max_turns", limits.max_turns.map(|n| i64::from(n).into()), "--max-turns"),
+        ("record.wire", text(run.record_wire.as_ref()), "--record-wire"),
+        ("learning.enabled", run.no_memory.then(|| false.into()), "--no-memory"),
+        ("limits.max_budget_usd", limits.max_budget_usd.map(Into::into), "--max-budget-usd"),
+        ("limits.timeout", text(run.timeout.as_ref()), "--timeout"),
+    ]));
     Ok(values)
+}
+
+fn set_options<const N: usize>(options: [(&str, Option<Value>, &str); N]) -> Vec<Setting> {
+    let set = options.into_iter();
+    set.filter_map(|(key, value, option)| Some((key.to_owned(), value?, option.to_owned())))
+        .collect()
+}
+
+fn text(given: Option<&String>) -> Option<Value> {
+    given.map(|text| text.as_str().into())
+}
+
+fn list(items: &[String]) -> Option<Value> {
+    let values: Vec<Value> = items.iter().map(|item| item.as_str().into()).collect();
+    (!values.is_empty()).then(|| values.into())
 }
 
 fn parse_assignment(assignment: &str) -> Result<(&str, &str), OpenError> {
@@ -454,31 +517,22 @@ fn prompt_overrides(
     Ok(prompts)
 }
 
-fn server_settings(run: &RunArgs, model: &str) -> Vec<(String, Value, String)> {
+fn server_settings(options: &ModelOptions, model: &str) -> Vec<Setting> {
     // `auto`, or a plain name, with a server on the command line uses the `openai` provider.
     let provider = model.split_once('/').map_or("openai", |(provider, _)| provider);
     // `qwen3:8b` is a name, too.
-    let is_name = run.base_url.is_some()
+    let is_name = options.base_url.is_some()
         && model != "auto"
         && !model.contains('/')
         && !config::is_file_model(model);
-    let whole = is_name
-        .then(|| ("model".to_owned(), format!("{provider}/{model}").into(), "--model".to_owned()));
-    let url = run.base_url.as_deref().map(|url| ("base_url", url, "--base-url"));
-    let key = run.api_key_env.as_deref().map(|name| ("api_key_env", name, "--api-key-env"));
-    [url, key]
-        .into_iter()
-        .flatten()
-        .map(|(key, value, option)| {
-            (format!("providers.{provider}.{key}"), value.into(), option.to_owned())
-        })
-        .chain(whole)
-        .collect()
-}
-
-fn toml_value(text: &str) -> Value {
-    toml::from_str::<toml::Table>(&format!("value = {text}"))
-        .ok()
-        .and_then(|mut table| table.remove("value"))
-        .unwrap_or_else(|| Value::String(text.to_owned()))
+    let whole = is_name.then(|| format!("{provider}/{model}"));
+    set_options([
+        (&format!("providers.{provider}.base_url"), text(options.base_url.as_ref()), "--base-url"),
+        (
+            &format!("providers.{provider}.api_key_env"),
+            text(options.api_key_env.as_ref()),
+            "--api-key-env",
+        ),
+        ("model", text(whole.as_ref()), "--model"),
+    ])
 }

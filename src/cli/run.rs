@@ -13,6 +13,7 @@ use super::user_message::{MAX_TEXT, too_long_error};
 use crate::app::{
     self, OpenError, Options, Session, SessionChoice, StateDirs, Storage, WritableDirs,
 };
+use crate::compat;
 use crate::config::{AGENT_DIR, UserDirs};
 use agent_protocol::control::{PermissionMode, SessionControl};
 use agent_protocol::custom_command::{CustomCommand, MCP_PROMPT_PREFIX};
@@ -24,7 +25,6 @@ use agent_protocol::prompt::Prompts;
 use agent_ui::{OutputFormat, StreamJsonOptions, Verbosity, tui};
 
 const DISTILLATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Surrounds piped text that is added to a task.
 const BEFORE_PIPED: &str = "\n\n<stdin>\n";
 const AFTER_PIPED: &str = "\n</stdin>";
 /// Time until a silent pipe next to a task is reported, and until it is an error.
@@ -36,9 +36,9 @@ pub(super) fn run(args: &RunArgs) -> u8 {
         return sdk::run(args);
     }
     // A list of rules may have taken the task.
-    let checked = session_choice(args).and_then(|_| args.tools.check_rules());
+    let checked = session_choice(args).and_then(|_| args.tools.rules.unknown_tool_warnings());
     let input =
-        checked.map_err(|error| error.to_string()).and_then(|()| TaskInput::read(&args.task));
+        checked.map_err(|error| error.to_string()).and_then(|_| TaskInput::read(&args.task));
     let task = match input {
         Ok(task) => task,
         Err(reason) => {
@@ -71,7 +71,6 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     )
 }
 
-/// `default_mode`: see [`Options`].
 pub(super) fn session_options(
     args: &RunArgs,
     default_mode: PermissionMode,
@@ -80,19 +79,19 @@ pub(super) fn session_options(
     args.compatible.check_supported()?;
     let StreamJsonOptions { partial_messages, hook_events } = args.further_lines();
     let further = [(partial_messages, "partial-messages"), (hook_events, "hook-events")];
-    if let Some((_, name)) = further.iter().find(|(is_wanted, _)| *is_wanted)
+    if let Some((_, name)) = further.iter().find(|(is_set, _)| *is_set)
         && args.output_format != OutputFormat::StreamJson
     {
         let why = format!("--include-{name} needs --output-format stream-json");
         return Err(OpenError::Usage(why));
     }
     let (root, storage) =
-        options::root_for_session(args.tools.cwd.as_deref(), args.resume.as_deref())?;
+        options::root_for_session(args.tools.cwd.as_deref(), args.continued.resume.as_deref())?;
     let dirs = UserDirs::find();
     let config = options::load_config(&root, dirs.as_ref(), &args.tools, Some(args))?;
     // Without a user the warning may stay unread, and the exit code would say that the checks
     // passed.
-    if let (Some(why), true) = (&config.untrusted_checks, args.check.is_empty()) {
+    if let (Some(why), true) = (&config.untrusted_checks, args.limits.check.is_empty()) {
         return Err(OpenError::Usage(format!(
             "{AGENT_DIR}/config.toml wants checks to be run, and {why}, or give --check yourself"
         )));
@@ -100,7 +99,8 @@ pub(super) fn session_options(
     for warning in &config.warnings {
         agent_ui::print_notice(warning);
     }
-    let of_session = args.tools.session_overrides(&args.compatible)?;
+    let options = Options::new(root, config, session, dirs);
+    let options = args.tools.apply_to(options, &args.compatible)?;
     Ok(Options {
         storage,
         ephemeral: args.ephemeral,
@@ -109,7 +109,7 @@ pub(super) fn session_options(
             .system_prompt_addition(args.append_system_prompt.as_ref())?,
         answer_schema: answer_schema(args)?,
         default_mode,
-        ..of_session.apply_to(Options::new(root, config, session, dirs))
+        ..options
     })
 }
 
@@ -170,24 +170,18 @@ async fn run_task(
 
 fn answer_schema(args: &RunArgs) -> Result<Option<serde_json::Value>, OpenError> {
     let Some(given) = &args.json_schema else { return Ok(None) };
-    match options::read_json(given) {
+    match compat::read_json(given) {
         Ok((schema, _)) => Ok(Some(schema)),
         Err(why) => Err(OpenError::Usage(format!("--json-schema: {why}"))),
     }
 }
 
 fn session_choice(args: &RunArgs) -> Result<SessionChoice, OpenError> {
-    let which = match (args.continue_latest, &args.resume, &args.session_id) {
-        (true, ..) if args.fork => SessionChoice::Fork(None),
-        (true, ..) => SessionChoice::Latest,
-        (_, Some(id), _) if id.is_empty() => return Err(missing_session_id(args)),
-        (_, Some(id), _) if args.fork => SessionChoice::Fork(Some(id.clone())),
-        (_, Some(id), _) => SessionChoice::Resume(id.clone()),
-        _ if args.fork => return Err(OpenError::Usage(options::FORK_USAGE.to_owned())),
-        (_, _, Some(id)) => SessionChoice::NewWithId(id.clone()),
-        _ => SessionChoice::New,
-    };
-    Ok(which)
+    if args.continued.resume.as_deref() == Some("") {
+        return Err(missing_session_id(args));
+    }
+    let new = args.session_id.clone().map_or(SessionChoice::New, SessionChoice::NewWithId);
+    args.continued.session_choice(new)
 }
 
 fn missing_session_id(args: &RunArgs) -> OpenError {
@@ -273,8 +267,8 @@ pub(super) fn expand_own_command(
     if name.is_empty() || name.contains('/') {
         return Ok(task.into());
     }
-    let of_chat = |name: &str| tui::find_built_in(name).is_some();
-    let (commands, notices) = app::own_commands(root, dirs, prompts, of_chat);
+    let is_of_chat = |name: &str| tui::find_built_in(name).is_some();
+    let (commands, notices) = app::own_commands(root, dirs, prompts, is_of_chat);
     if let Some(command) = CustomCommand::find(&commands, name) {
         return Ok(command.expand_to_message(arguments.trim()));
     }
@@ -282,7 +276,7 @@ pub(super) fn expand_own_command(
     if name.starts_with(MCP_PROMPT_PREFIX) || Path::new("/").join(name).exists() {
         return Ok(task.into());
     }
-    let hint = if of_chat(name) {
+    let hint = if is_of_chat(name) {
         "it is a command of the chat".to_owned()
     } else {
         let names = commands.iter().map(|command| command.name.as_str());

@@ -21,11 +21,11 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::options::{self, RunArgs};
+use super::options::RunArgs;
 use super::run;
-use super::stdout::Output;
+use super::stdout::{self, Output};
 use crate::app::{self, OpenError, Options, Session};
-use crate::extend::roles;
+use crate::compat;
 use agent_engine::mcp::ToolScope;
 use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
 use agent_protocol::custom_command::CustomCommand;
@@ -35,7 +35,7 @@ use agent_ui::{OutputFormat, StreamJson};
 use inbox::Inbox;
 use input::{ControlRequest, ProgramInput, ProgramMessage};
 use program::Program;
-use program_sink::{ProgramSink, SharedStatus, UndeliveredMessage, lock_status};
+use program_sink::{ProgramSink, SharedStatus, UndeliveredMessage};
 use requests::{DeferredRequest, RequestHandler, perform_deferred, send_answer};
 use servers::ServerSenders;
 use state_reporter::StateReporter;
@@ -60,7 +60,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     }
     let control = SessionControl::default();
     control.accept_denials();
-    let is_unattended = args.compatible.is_unattended(&args.tools);
+    let is_unattended = args.tools.is_unattended_with(&args.compatible);
     if args.permission_prompt_tool.is_some() && !is_unattended {
         control.enable_user_questions();
     }
@@ -68,13 +68,7 @@ pub(super) fn run(args: &RunArgs) -> u8 {
         let program = Program::new(output.clone());
         Ok((output, input::spawn_reader(program.clone())?, program))
     });
-    let (output, input, program) = match threads {
-        Ok(threads) => threads,
-        Err(error) => {
-            agent_ui::print_notice(&format!("no thread could be started: {error}"));
-            return 2;
-        }
-    };
+    let Some((output, input, program)) = stdout::report_thread_error(threads) else { return 2 };
     output.pace_models(&control);
     let work = async {
         let code = Box::pin(serve_program(args, &control, (&program, input), &output)).await;
@@ -97,10 +91,10 @@ async fn serve_program(
     // The first input decides how the session is opened.
     let Some(first) = next_input(&mut input, program, control).await else { return 0 };
     let introduces = match &first {
-        ProgramInput::Request(ControlRequest { id, body: asked, .. })
-            if asked["subtype"] == "initialize" =>
+        ProgramInput::Request(ControlRequest { id, body, .. })
+            if body["subtype"] == "initialize" =>
         {
-            Some((id.clone(), asked.clone()))
+            Some((id.clone(), body.clone()))
         }
         _ => None,
     };
@@ -173,8 +167,8 @@ async fn open_session(
     options.host_servers = servers;
     options.hooks = hooks::program_hooks(introduction, program)?;
     let status = SharedStatus::default();
-    let begun = options.config.config.permissions.mode.unwrap_or(options.default_mode);
-    lock_status(&status).full_mode_refusal = args.compatible.full_mode_refusal(begun);
+    let initial_mode = options.config.config.permissions.mode.unwrap_or(options.default_mode);
+    status.lock().full_mode_refusal = args.compatible.full_mode_refusal(initial_mode);
     let tools = Arc::new(OnceLock::new());
     let lines = StreamJson::for_program(Box::new(output.clone()), Arc::clone(&tools));
     let sink = ProgramSink {
@@ -194,7 +188,7 @@ async fn open_session(
         never = program.expire_requests() => match never {},
     };
     // A resumed session begins in the mode in which it ended.
-    lock_status(&status).full_mode_refusal =
+    status.lock().full_mode_refusal =
         args.compatible.full_mode_refusal(session.apply_requested_mode());
     for notice in &session.notices {
         agent_ui::print_notice(notice);
@@ -218,7 +212,6 @@ async fn open_session(
         (program.clone(), Arc::clone(&status)),
         senders,
     );
-    let reporter = StateReporter::from_env(session.id());
     Ok(DrivenSession {
         inbox: Inbox {
             control: control.clone(),
@@ -228,9 +221,9 @@ async fn open_session(
             queued_input: VecDeque::new(),
             deferred: VecDeque::new(),
         },
+        state_reporter: StateReporter::from_env(session.id()),
         session,
         options,
-        state_reporter: reporter,
         last_ending: Ending::Completed,
     })
 }
@@ -245,17 +238,13 @@ fn apply_introduction(
     }
     if let Some(parts) = introduction["systemPrompt"].as_array() {
         let parts: Vec<&str> = parts.iter().filter_map(Value::as_str).collect();
-        let own = options::system_prompt_overrides(parts.join("\n\n"));
+        let own = compat::system_prompt_overrides(parts.join("\n\n"));
         let prompts = std::mem::take(&mut options.config.prompts);
         options.config.prompts = prompts.with_overrides(own).map_err(OpenError::Usage)?;
     }
     if introduction["agents"].is_object() {
-        let roles = roles::parse_roles(&introduction["agents"], "initialize");
-        let (roles, unused) = roles.map_err(|why| OpenError::Usage(format!("agents: {why}")))?;
+        let roles = compat::parse_roles(&introduction["agents"], "agents", "initialize")?;
         options.roles.extend(roles);
-        if !unused.is_empty() {
-            agent_ui::print_notice(&format!("agents: without effect: {}", unused.join(", ")));
-        }
     }
     let more = introduction["appendSystemPrompt"].as_str().filter(|it| !it.is_empty());
     let parts: Vec<&str> =
@@ -291,10 +280,7 @@ impl DrivenSession {
                 },
                 Some(ProgramInput::Refused { why, .. }) => {
                     let refused = agent_ui::refused_result(self.session.id(), &why);
-                    self.inbox
-                        .handler
-                        .program
-                        .send(&lock_status(&self.inbox.status).with_cost(refused));
+                    self.inbox.handler.program.send(&self.inbox.status.lock().with_cost(refused));
                 }
                 Some(ProgramInput::Request(request)) => {
                     let deferred = self.inbox.handler.handle(request, false);
@@ -341,7 +327,7 @@ impl DrivenSession {
         self.state_reporter.report(&program, "running");
         let done = self.run_deferred(DeferredRequest::Compact(focus), input).await;
         let id = self.session.id();
-        program.send(&lock_status(&self.inbox.status).with_cost(match done {
+        program.send(&self.inbox.status.lock().with_cost(match done {
             Ok(Value::Bool(false)) => {
                 agent_ui::command_result(id, "There is nothing to compact yet.")
             }
@@ -377,7 +363,14 @@ impl DrivenSession {
             if control.interrupt_cause() == Some(Interrupt::Terminate) || undelivered.is_empty() {
                 break;
             }
-            messages = undelivered.into_iter().map(ProgramMessage::redelivered).collect();
+            messages = undelivered
+                .into_iter()
+                .map(|input| ProgramMessage {
+                    input,
+                    is_redelivered: true,
+                    ..ProgramMessage::default()
+                })
+                .collect();
         }
         control.begin_turn();
         if !self.inbox.queued_input.iter().any(|next| matches!(next, ProgramInput::Message(_))) {
@@ -401,7 +394,6 @@ impl DrivenSession {
     }
 }
 
-/// `None` if the message is not the command `/compact`.
 fn compact_focus(message: &ProgramMessage) -> Option<&str> {
     let input = &message.input;
     let is_plain = input.pasted.is_empty() && input.images.is_empty() && !message.is_redelivered;
@@ -416,7 +408,7 @@ fn register_and_expand(
     message: ProgramMessage,
 ) -> UserInput {
     let ProgramMessage { input, uuid, content, share, .. } = message;
-    lock_status(status).undelivered.push_back(UndeliveredMessage { uuid, content, _share: share });
+    status.lock().undelivered.push_back(UndeliveredMessage { uuid, content, _share: share });
     let line = input.text.strip_prefix('/').filter(|_| input.pasted.is_empty());
     let Some(line) = line else { return input };
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

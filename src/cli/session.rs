@@ -8,13 +8,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{options, terminal_prompt};
+use super::{exit_code, json_answer, options, print_answer, terminal_prompt};
 use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
 
 pub(super) use show::{format_session_list, session_descriptions};
 
-/// `agent session list` shows all.
 const MAX_PICK: usize = 20;
 
 #[derive(Debug, Subcommand)]
@@ -76,10 +75,7 @@ pub(super) fn run(command: &SessionCommand) -> u8 {
         SessionCommand::Export(args) => {
             load_session(&args.one).map(|(.., loaded)| match args.format {
                 ExportFormat::Md => agent_record::markdown(&loaded.events).into(),
-                ExportFormat::Json => {
-                    let events = serde_json::to_string_pretty(&loaded.events).unwrap_or_default();
-                    agent_ui::CommandOutput::Data(format!("{events}\n"))
-                }
+                ExportFormat::Json => json_answer(&loaded.events),
             })
         }
         SessionCommand::Undo(args) => return exit_code(change::undo(args)),
@@ -88,20 +84,6 @@ pub(super) fn run(command: &SessionCommand) -> u8 {
         SessionCommand::Rm(args) => return exit_code(change::remove_sessions(args)),
     };
     print_answer(done)
-}
-
-pub(super) fn print_answer(done: Result<agent_ui::CommandOutput, OpenError>) -> u8 {
-    exit_code(done.map(|answer| {
-        agent_ui::print_output(&answer);
-        0
-    }))
-}
-
-pub(super) fn exit_code(done: Result<u8, OpenError>) -> u8 {
-    done.unwrap_or_else(|error| {
-        agent_ui::print_notice(&error.to_string());
-        error.exit_code()
-    })
 }
 
 /// The latest first. Without a terminal, the error names the sessions.

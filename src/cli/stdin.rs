@@ -1,6 +1,7 @@
 //! Standard input of a program that sends lines. It is read by a separate thread, since a blocking read cannot
 //! be interrupted but the work must be.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _};
 
 use tokio::sync::mpsc;
@@ -14,29 +15,63 @@ pub(super) enum InputLine {
     TooLong,
 }
 
-/// Each batch has the lines that arrived together.
-pub(super) fn read_lines(limit: usize) -> mpsc::Receiver<io::Result<Vec<InputLine>>> {
-    // A capacity of one slows the writer down to our speed.
-    let (sender, receiver) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        let mut stdin = io::stdin().lock();
-        let mut chunk = vec![0; 64 * 1024];
-        let mut lines = LineSplitter { limit, partial: Vec::new(), is_dropping: false };
-        loop {
-            let read = match stdin.read(&mut chunk) {
-                Ok(0) if lines.partial.is_empty() => return,
-                Ok(0) => Ok(vec![InputLine::Line(std::mem::take(&mut lines.partial))]),
-                Ok(n) => Ok(lines.split(&chunk[..n])),
+/// Lines that arrived together, without empty ones. Blocks.
+pub(super) fn batches(limit: usize) -> impl Iterator<Item = io::Result<Vec<InputLine>>> {
+    let mut chunk = vec![0; 64 * 1024];
+    let mut lines = LineSplitter { limit, partial: Vec::new(), is_dropping: false };
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        while !is_over {
+            let mut read = match io::stdin().read(&mut chunk) {
+                Ok(0) => {
+                    is_over = true;
+                    vec![InputLine::Line(std::mem::take(&mut lines.partial))]
+                }
+                Ok(n) => lines.split(&chunk[..n]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => Err(error),
+                Err(error) => {
+                    is_over = true;
+                    return Some(Err(error));
+                }
             };
-            let is_over = read.is_err();
-            if sender.blocking_send(read).is_err() || is_over {
-                return;
+            read.retain(
+                |line| !matches!(line, InputLine::Line(line) if line.trim_ascii().is_empty()),
+            );
+            if !read.is_empty() {
+                return Some(Ok(read));
             }
         }
-    });
-    receiver
+        None
+    })
+}
+
+/// The same lines, one by one.
+pub(super) struct LineReader {
+    batches: mpsc::Receiver<io::Result<Vec<InputLine>>>,
+    ready: VecDeque<InputLine>,
+}
+
+impl LineReader {
+    pub(super) fn spawn(limit: usize) -> Self {
+        // A capacity of one slows the writer down to our speed.
+        let (sender, receiver) = mpsc::channel(1);
+        std::thread::spawn(move || {
+            // Without a receiver nothing more is read.
+            batches(limit).try_for_each(|batch| sender.blocking_send(batch)).ok()
+        });
+        Self { batches: receiver, ready: VecDeque::new() }
+    }
+
+    /// Cancel safe. `None` at the end of the input.
+    pub(super) async fn next(&mut self) -> Option<io::Result<InputLine>> {
+        while self.ready.is_empty() {
+            match self.batches.recv().await? {
+                Ok(lines) => self.ready.extend(lines),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.ready.pop_front().map(Ok)
+    }
 }
 
 struct LineSplitter {

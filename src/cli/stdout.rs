@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use agent_protocol::control::SessionControl;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -19,13 +18,19 @@ const MAX_WAITING: usize = 64 << 20;
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 const CHUNK_SIZE: usize = 64 << 10;
 
-/// Copies share the queue.
+/// Prints the error; then there is no thread that reads or writes.
+pub(super) fn report_thread_error<T>(started: io::Result<T>) -> Option<T> {
+    let report = |error: &io::Error| {
+        agent_ui::print_notice(&format!("no thread could be started: {error}"));
+    };
+    started.inspect_err(report).ok()
+}
+
 #[derive(Clone)]
 pub(super) struct Output(Arc<OutputQueue>);
 
 struct OutputQueue {
     lines: Sender<Vec<u8>>,
-    /// Bytes that are not written yet.
     backlog: watch::Sender<usize>,
     lost: CancellationToken,
 }
@@ -33,8 +38,8 @@ struct OutputQueue {
 impl Output {
     pub(super) fn open() -> io::Result<Self> {
         let (lines, queue) = channel();
-        let (waiting, lost) = (watch::Sender::new(0), CancellationToken::new());
-        let (written, is_lost) = (waiting.clone(), lost.clone());
+        let (backlog, lost) = (watch::Sender::new(0), CancellationToken::new());
+        let (written, is_lost) = (backlog.clone(), lost.clone());
         let write = move || {
             write_queue(&queue, &written);
             is_lost.cancel();
@@ -47,14 +52,18 @@ impl Output {
         };
         std::thread::Builder::new().name("output".to_owned()).spawn(write)?;
         std::thread::Builder::new().name("lost".to_owned()).spawn(watch)?;
-        Ok(Self(Arc::new(OutputQueue { lines, backlog: waiting, lost })))
+        Ok(Self(Arc::new(OutputQueue { lines, backlog, lost })))
     }
 
-    /// `data` ends a line. Never waits; `false` if the program is gone.
-    pub(super) fn enqueue(&self, data: Vec<u8>) -> bool {
-        let OutputQueue { lines, backlog: waiting, lost } = &*self.0;
+    /// Never waits; `false` if the program is gone.
+    pub(super) fn enqueue_line(&self, line: String) -> bool {
+        self.enqueue((line + "\n").into_bytes())
+    }
+
+    fn enqueue(&self, data: Vec<u8>) -> bool {
+        let OutputQueue { lines, backlog, lost } = &*self.0;
         let mut is_too_much = false;
-        waiting.send_modify(|n| {
+        backlog.send_modify(|n| {
             *n += data.len();
             is_too_much = *n > MAX_WAITING.max(data.len());
         });
@@ -62,10 +71,6 @@ impl Output {
             lost.cancel();
         }
         !lost.is_cancelled() && lines.send(data).is_ok()
-    }
-
-    pub(super) fn enqueue_json(&self, value: &Value) -> bool {
-        self.enqueue(format!("{value}\n").into_bytes())
     }
 
     /// Cancelled when the program does not read any more.
@@ -101,15 +106,15 @@ impl Output {
 
     /// Ends when the program has read nothing for `STALL_TIMEOUT`.
     pub(super) async fn wait_until_stalled(&self) {
-        let mut waiting = self.0.backlog.subscribe();
+        let mut backlog = self.0.backlog.subscribe();
         // Each piece that is read is a change.
-        while matches!(tokio::time::timeout(STALL_TIMEOUT, waiting.changed()).await, Ok(Ok(()))) {}
+        while matches!(tokio::time::timeout(STALL_TIMEOUT, backlog.changed()).await, Ok(Ok(()))) {}
     }
 
     async fn wait_for_backlog(&self, limit: usize) {
-        let mut waiting = self.0.backlog.subscribe();
+        let mut backlog = self.0.backlog.subscribe();
         let falls = async {
-            _ = waiting.wait_for(|n| *n <= limit).await;
+            _ = backlog.wait_for(|n| *n <= limit).await;
         };
         tokio::select! {
             () = falls => {}
@@ -132,13 +137,13 @@ impl io::Write for Output {
     }
 }
 
-fn write_queue(queue: &Receiver<Vec<u8>>, waiting: &watch::Sender<usize>) {
+fn write_queue(queue: &Receiver<Vec<u8>>, backlog: &watch::Sender<usize>) {
     while let Ok(data) = queue.recv() {
         for piece in data.chunks(CHUNK_SIZE) {
             if !agent_ui::print_data(piece) {
                 return;
             }
-            waiting.send_modify(|n| *n -= piece.len());
+            backlog.send_modify(|n| *n -= piece.len());
         }
     }
 }

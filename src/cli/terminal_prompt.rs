@@ -16,7 +16,6 @@ pub(super) fn confirm(question: &str, about: &str) -> Result<bool, OpenError> {
     Ok(matches!(read_answer()?.as_str(), "y" | "Y" | "yes"))
 }
 
-/// Returns the index of the choice.
 pub(super) fn choose(question: &str, choices: &[String]) -> Result<usize, OpenError> {
     let lines = choices.iter().enumerate();
     let lines: String = lines.map(|(n, choice)| format!("{:>3}  {choice}\n", n + 1)).collect();

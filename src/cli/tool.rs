@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::guarded_tools::{self, GuardedTools, RecordingMode, ToolSelection};
 use super::options::ToolOptions;
-use super::stdin::{self, InputLine};
+use super::stdin::{InputLine, LineReader};
+use super::{print_answer, text_or_data};
 use crate::app::OpenError;
 use agent_engine::tools;
 use agent_protocol::Object;
@@ -78,30 +79,26 @@ fn list_tools(args: &ToolListArgs) -> u8 {
             out.push_str(&format!("{:<10} {}\n{:11}{first}\n", spec.name, fields.join(", "), ""));
         }
     }
-    agent_ui::print_output(&if args.json {
-        agent_ui::CommandOutput::Data(out)
-    } else {
-        out.into()
-    });
-    0
+    print_answer(Ok(text_or_data(out, args.json)))
 }
 
 fn call_tool(args: &CallArgs) -> u8 {
     match serde_json::from_str::<Value>(&args.input) {
         Ok(Value::Object(_)) => {}
         Ok(_) => {
-            return report_usage(
+            agent_ui::print_notice(
                 "the input is not a JSON object; write it like '{\"path\":\"README.md\"}'",
             );
+            return 2;
         }
-        Err(error) => return report_usage(&format!("the input is not valid JSON: {error}")),
+        Err(error) => {
+            agent_ui::print_notice(&format!("the input is not valid JSON: {error}"));
+            return 2;
+        }
     }
     let control = SessionControl::default();
     let work = async {
-        let tools = match open_tools(&args.options, args.record, args.name == "Bash", &control) {
-            Ok(tools) => tools,
-            Err(error) => return report_error(&error),
-        };
+        let tools = open_tools(&args.options, args.record, args.name == "Bash", &control)?;
         let call = ToolCall {
             id: "call_1".to_owned(),
             name: args.name.clone(),
@@ -113,9 +110,9 @@ fn call_tool(args: &CallArgs) -> u8 {
         agent_ui::print_output(&agent_ui::CommandOutput::Data(answer + "\n"));
         tools.close().await;
         let code = u8::from(envelope.error().is_some());
-        control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code())
+        Ok(control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code()))
     };
-    super::block_on(work, &control)
+    super::block_on_result(work, &control)
 }
 
 #[derive(Deserialize)]
@@ -135,55 +132,41 @@ struct BatchAnswer {
 fn run_batch(args: &BatchArgs) -> u8 {
     let control = SessionControl::default();
     let work = async {
-        let tools = match open_tools(&args.options, args.record, true, &control) {
-            Ok(tools) => tools,
-            Err(error) => return report_error(&error),
-        };
+        let tools = open_tools(&args.options, args.record, true, &control)?;
         let mut code = 0;
-        let mut bunches = stdin::read_lines(usize::MAX);
-        'all: while let Some(Some(bunch)) =
-            control.cancellation_token().run_until_cancelled(bunches.recv()).await
-        {
-            let lines = match bunch {
-                Ok(lines) => lines,
+        let mut lines = LineReader::spawn(usize::MAX);
+        let cancel = control.cancellation_token();
+        while let Some(Some(line)) = cancel.run_until_cancelled(lines.next()).await {
+            let line = match line {
+                Ok(InputLine::Line(line)) => line,
+                Ok(InputLine::TooLong) => continue,
                 Err(error) => {
                     agent_ui::print_notice(&format!("standard input: {error}"));
                     code = 2;
                     break;
                 }
             };
-            for line in &lines {
-                let InputLine::Line(line) = line else { continue };
-                if line.trim_ascii().is_empty() {
-                    continue;
+            let answer = match serde_json::from_slice::<BatchCall>(&line) {
+                Ok(BatchCall { id, name, input }) => {
+                    let arguments = Value::Object(input).to_string();
+                    let call = ToolCall { id: id.to_string(), name, arguments };
+                    let envelope = tools.toolbox.registry.run_call(&call).await.envelope;
+                    BatchAnswer { id, envelope }
                 }
-                if control.cancellation_token().is_cancelled() {
-                    break 'all;
+                Err(error) => {
+                    code = 2;
+                    BatchAnswer { id: Value::Null, envelope: invalid_call(&error) }
                 }
-                let answer = match serde_json::from_slice::<BatchCall>(line) {
-                    Ok(BatchCall { id, name, input }) => {
-                        let arguments = Value::Object(input).to_string();
-                        let call = ToolCall { id: id.to_string(), name, arguments };
-                        BatchAnswer {
-                            id,
-                            envelope: tools.toolbox.registry.run_call(&call).await.envelope,
-                        }
-                    }
-                    Err(error) => {
-                        code = 2;
-                        BatchAnswer { id: Value::Null, envelope: invalid_call(&error) }
-                    }
-                };
-                let answer = tools.toolbox.events.masker().to_masked_json(&answer) + "\n";
-                if !agent_ui::print_output(&agent_ui::CommandOutput::Data(answer)) {
-                    break 'all;
-                }
+            };
+            let answer = tools.toolbox.events.masker().to_masked_json(&answer) + "\n";
+            if !agent_ui::print_output(&agent_ui::CommandOutput::Data(answer)) {
+                break;
             }
         }
         tools.close().await;
-        control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code())
+        Ok(control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code()))
     };
-    super::block_on(work, &control)
+    super::block_on_result(work, &control)
 }
 
 fn open_tools(
@@ -205,14 +188,4 @@ fn invalid_call(error: &serde_json::Error) -> SealedEnvelope {
         "write {\"id\": 1, \"name\": \"Read\", \"input\": {\"path\": \"README.md\"}}".to_owned();
     let error = ToolError { code: ErrorCode::InvalidParam, message, hint: Some(hint) };
     Envelope::refusal(error, Object::new(), Object::new()).into()
-}
-
-fn report_usage(reason: &str) -> u8 {
-    agent_ui::print_notice(reason);
-    2
-}
-
-fn report_error(error: &OpenError) -> u8 {
-    agent_ui::print_notice(&error.to_string());
-    error.exit_code()
 }

@@ -7,7 +7,8 @@ mod stats;
 
 use clap::{Subcommand, ValueEnum};
 
-use super::session::{SessionArgs, exit_code, print_answer, session_storage};
+use super::session::{SessionArgs, find_session};
+use super::{exit_code, print_answer};
 use crate::app::{OpenError, Storage};
 
 #[derive(Debug, Subcommand)]
@@ -35,7 +36,9 @@ enum TraceFormat {
 pub(super) fn run(command: &TraceCommand) -> u8 {
     match command {
         TraceCommand::Show(one) => print_answer(
-            read_session(one).map(|session| agent_record::timeline(&session.record.events).into()),
+            find_session(one)
+                .and_then(|(storage, id)| ReadSession::read(&storage, id))
+                .map(|session| agent_record::timeline(&session.record.events).into()),
         ),
         TraceCommand::Html(args) => print_answer(html::write_html(args)),
         TraceCommand::Stats(args) => print_answer(stats::report_stats(args)),
@@ -47,12 +50,6 @@ pub(super) fn run(command: &TraceCommand) -> u8 {
 struct ReadSession {
     id: String,
     record: agent_record::PartialRecord,
-}
-
-fn read_session(one: &SessionArgs) -> Result<ReadSession, OpenError> {
-    let storage = session_storage(&one.project_args, one.id.as_deref())?;
-    let id = storage.resolve_session_id(one.id.as_deref())?;
-    ReadSession::read(&storage, id)
 }
 
 impl ReadSession {
@@ -70,10 +67,4 @@ impl ReadSession {
         }
         Ok(Self { id, record })
     }
-}
-
-fn json_answer(value: &impl serde::Serialize) -> agent_ui::CommandOutput {
-    // Names, numbers and texts always serialise.
-    let json = serde_json::to_string_pretty(value).unwrap_or_default();
-    agent_ui::CommandOutput::Data(format!("{json}\n"))
 }

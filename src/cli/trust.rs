@@ -7,6 +7,7 @@ use toml::Value;
 
 use super::config::collect_leaves;
 use super::options::{self, ToolOptions};
+use super::print_answer;
 use crate::app::{self, OpenError};
 use crate::config::{self, AGENT_DIR, LoadedConfig, MCP_FILE, Trust, UserDirs};
 
@@ -17,18 +18,8 @@ pub(super) struct TrustArgs {
 }
 
 pub(super) fn run(args: &TrustArgs) -> u8 {
-    let done =
-        options::project_root(args.dir.as_deref()).and_then(|root| trust_current_settings(&root));
-    match done {
-        Ok(text) => {
-            agent_ui::print_text(&text);
-            0
-        }
-        Err(error) => {
-            agent_ui::print_notice(&error.to_string());
-            error.exit_code()
-        }
-    }
+    let root = options::project_root(args.dir.as_deref());
+    print_answer(root.and_then(|root| trust_current_settings(&root)).map(Into::into))
 }
 
 fn trust_current_settings(root: &Path) -> Result<String, OpenError> {

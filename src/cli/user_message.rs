@@ -13,7 +13,6 @@ pub(super) fn too_long_error(what: &str) -> String {
     )
 }
 
-/// `None` if the base64 data is no image.
 pub(super) fn decode_image(data: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(data).ok()
 }

@@ -3,12 +3,13 @@
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::mcp::McpServer;
+use super::{AGENT_DIR, FILE_NAME};
 use agent_protocol::disk;
 
 /// Replaces the text of a configuration file, which may not exist yet.
@@ -34,6 +35,17 @@ pub fn change_file(
     copy.persist(&real).map(drop).map_err(|error| failed(error.error))
 }
 
+/// The project's configuration file, unless it is a link.
+pub fn changeable_project_file(root: &Path) -> Result<PathBuf, String> {
+    let folder = root.join(AGENT_DIR);
+    let file = folder.join(FILE_NAME);
+    if folder.is_symlink() || file.is_symlink() {
+        let file = file.display();
+        return Err(format!("{file}: a link is not changed; edit the file it leads to"));
+    }
+    Ok(file)
+}
+
 /// Adds an MCP server to the text of a configuration file.
 pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String, String> {
     let existing: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
@@ -49,8 +61,8 @@ pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String,
         own.iter().map(|(key, value)| format!("{key} = {}\n", inline_value(value))).collect();
     let new = format!("{}{header}\n{lines}", with_blank_line(text));
     let is_there = |table: &Table| find_server(table, name) == Some(&Value::Table(own.clone()));
-    let is_wanted = toml::from_str::<Table>(&new).is_ok_and(|table| is_there(&table));
-    if is_wanted { Ok(new) } else { Err(format!("add {header} yourself")) }
+    let is_expected = toml::from_str::<Table>(&new).is_ok_and(|table| is_there(&table));
+    if is_expected { Ok(new) } else { Err(format!("add {header} yourself")) }
 }
 
 /// Removes an MCP server from the text of a configuration file.
@@ -79,11 +91,11 @@ pub fn without_server(text: &str, name: &str) -> Result<String, String> {
         table.retain(|_, value| value.as_table().is_none_or(|table| !table.is_empty()));
     };
     empty(&mut expected);
-    let is_wanted = toml::from_str::<Table>(&new).is_ok_and(|mut table| {
+    let is_expected = toml::from_str::<Table>(&new).is_ok_and(|mut table| {
         empty(&mut table);
         table == expected
     });
-    if is_wanted { Ok(new) } else { Err(format!("remove [mcp.servers.{name}] yourself")) }
+    if is_expected { Ok(new) } else { Err(format!("remove [mcp.servers.{name}] yourself")) }
 }
 
 fn find_server<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
@@ -120,7 +132,7 @@ pub fn with_rule(text: &str, list: &str, rule: &str) -> Result<String, String> {
     let permissions = permissions.as_table_mut().ok_or("permissions is not a table")?;
     let rules = permissions.entry(list).or_insert_with(|| Value::Array(Vec::new()));
     let rules = rules.as_array_mut().ok_or_else(|| format!("permissions.{list} is not a list"))?;
-    if rules.iter().any(|known| known.as_str() == Some(rule)) {
+    if rules.iter().any(|other| other.as_str() == Some(rule)) {
         return Ok(text.to_owned());
     }
     rules.push(rule.into());
@@ -133,9 +145,9 @@ pub fn with_rule(text: &str, list: &str, rule: &str) -> Result<String, String> {
         Some(format!("permissions.{list} = [{rule}]\n{text}")),
         Some(format!("{}[permissions]\n{list} = [{rule}]\n", with_blank_line(text))),
     ];
-    let is_wanted =
+    let is_expected =
         |text: &String| toml::from_str::<Table>(text).is_ok_and(|table| table == expected);
-    let written = places.into_iter().flatten().find(is_wanted);
+    let written = places.into_iter().flatten().find(is_expected);
     written.ok_or_else(|| format!("add {rule} to permissions.{list} yourself"))
 }
 
@@ -153,7 +165,6 @@ fn append_to_list(text: &str, list: &str, rule: &Value) -> Option<String> {
     Some(format!("{}{comma}{rule}{}", text.get(..at)?, text.get(at..)?))
 }
 
-/// For a table that has no such list.
 fn insert_below_header(text: &str, list: &str, rule: &Value) -> Option<String> {
     let mut at = 0;
     let header = text.split_inclusive('\n').find(|line| {

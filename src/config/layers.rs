@@ -12,11 +12,12 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::hook_scripts::HookScripts;
-use super::hooks::{self, Hook, SettingsFile};
+use super::hooks::{self, Hook};
 use super::mcp::{self, MCP_FILE, McpFile};
 use super::sensitive_settings::{self, SensitiveSettings, SettingsDigest};
 use super::types::Config;
 use super::{AGENT_DIR, own_prompts};
+use crate::compat::{self, SettingsFile};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk::{self, read_small_text};
 use agent_protocol::prompt::Prompts;
@@ -32,16 +33,6 @@ pub enum Origin {
     /// The variable's name.
     Environment(String),
     CommandLine(String),
-}
-
-/// The option with settings of Claude Code.
-pub const SETTINGS: &str = "--settings";
-pub const ALLOWED_TOOLS: &str = "--allowedTools";
-pub const DISALLOWED_TOOLS: &str = "--disallowedTools";
-
-/// Whether the rules of this option are in the syntax of Claude Code.
-pub fn uses_foreign_syntax(option: &str) -> bool {
-    [SETTINGS, ALLOWED_TOOLS, DISALLOWED_TOOLS].contains(&option)
 }
 
 impl fmt::Display for Origin {
@@ -61,21 +52,20 @@ impl fmt::Display for Origin {
 #[error("{0}")]
 pub struct ConfigError(pub String);
 
+/// Key, value, and the variable or option that sets it.
+pub type Setting = (String, Value, String);
+
 /// The sources of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The file may not exist.
     pub user_file: Option<PathBuf>,
     /// The user's settings of Claude Code, of which only the hooks are used. The file may not
     /// exist.
     pub user_settings: Option<PathBuf>,
-    /// The file may not exist.
     pub project_file: Option<PathBuf>,
     pub trust: Trust,
-    /// Key, value, and the variable's name.
-    pub environment: Vec<(String, Value, String)>,
-    /// Key, value, and the option as typed.
-    pub command_line: Vec<(String, Value, String)>,
+    pub environment: Vec<Setting>,
+    pub command_line: Vec<Setting>,
     /// Text by name, from the command line.
     pub prompts: BTreeMap<String, String>,
 }
@@ -92,7 +82,7 @@ pub enum Trust {
 }
 
 /// The merged configuration, and the origin of each value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LoadedConfig {
     pub config: Config,
     /// By key; defaults have none.
@@ -115,7 +105,7 @@ pub struct LoadedConfig {
 
 /// Reads and merges every layer.
 pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
-    let mut loaded = LoadedConfig::from_config(Config::default());
+    let mut loaded = LoadedConfig::default();
     let mut merged = Table::new();
     if let Some(path) = &sources.user_file {
         let path_of = |line| Origin::User(path.clone(), line);
@@ -123,7 +113,7 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
             loaded.add_layer(&mut merged, table, &|key| path_of(key_line(&lines, key)))?;
         }
     }
-    let own = sources.user_settings.as_deref().and_then(hooks::read_user_settings);
+    let own = sources.user_settings.as_deref().and_then(compat::read_user_settings);
     let is_disabled = own.as_ref().is_some_and(|file| file.disables_all);
     if let (Some(file), Some(path)) = (&own, &sources.user_settings) {
         loaded.add_restrictions(file, &|line| Origin::User(path.clone(), line));
@@ -176,22 +166,6 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
 }
 
 impl LoadedConfig {
-    /// Without origins, rules and warnings.
-    pub(super) fn from_config(config: Config) -> Self {
-        Self {
-            config,
-            origins: BTreeMap::new(),
-            rules: Vec::new(),
-            foreign_rules: Vec::new(),
-            hooks: Vec::new(),
-            warnings: Vec::new(),
-            untrusted_checks: None,
-            is_trusted: false,
-            sensitive_settings: SensitiveSettings::default(),
-            prompts: Prompts::default(),
-        }
-    }
-
     fn add_layer(
         &mut self,
         merged: &mut Table,
@@ -268,22 +242,22 @@ impl LoadedConfig {
         for (name, text) in &own {
             self.sensitive_settings.add_prompt(name, text);
         }
-        let mcp_file = path.ancestors().nth(2).map(|root| root.join(MCP_FILE));
-        let servers = mcp_file.and_then(|path| Some((path.clone(), mcp::read_mcp_file(&path)?)));
+        let root = path.ancestors().nth(2).unwrap_or(path);
+        let mcp_file = root.join(MCP_FILE);
+        let mut servers = mcp::read_mcp_file(&mcp_file).map(|file| (mcp_file, file));
         if let Some(servers) = servers.as_ref().and_then(|(_, file)| file.table.get("mcp")) {
             self.sensitive_settings.add_file(MCP_FILE, servers["servers"].clone());
         }
-        let settings =
-            path.ancestors().nth(2).map(hooks::read_project_settings).unwrap_or_default();
+        let mut settings = compat::read_project_settings(root);
         for file in &settings {
-            let path = path.ancestors().nth(2).unwrap_or(path).join(&file.name);
+            let path = root.join(&file.name);
             self.add_restrictions(file, &|line| Origin::Project(path.clone(), line));
             if let Some(setting) = &file.setting {
                 self.sensitive_settings.add_file(&file.name, setting.clone());
             }
         }
-        let root = path.ancestors().nth(2).filter(|_| !matches!(trust, Trust::Never));
-        let scripts = root.filter(|_| self.sensitive_settings.has_hooks()).map(HookScripts::read);
+        let reads_scripts = !matches!(trust, Trust::Never) && self.sensitive_settings.has_hooks();
+        let scripts = reads_scripts.then(|| HookScripts::read(root));
         for (name, files) in scripts.iter().flat_map(HookScripts::hashes_by_folder) {
             self.sensitive_settings.add_file(name, files);
         }
@@ -297,7 +271,7 @@ impl LoadedConfig {
         let why = why.map(|why| format!("{why}, then run `agent trust`"));
         self.is_trusted = why.is_none();
 
-        let n_told = self.warnings.len();
+        let n_warnings = self.warnings.len();
         if let Some((table, _)) = &mut project
             && let Some(why) = config_is_redirectable.then(|| link_warning("file")).or(why.clone())
         {
@@ -313,8 +287,16 @@ impl LoadedConfig {
             }
             Some(_) => {}
         }
-        let servers = self.with_trusted_servers(servers, trust, why.as_deref());
-        let mut settings = self.with_trusted_hooks(settings, trust, why.as_deref());
+        match (trust, &why) {
+            (_, None) => {
+                self.warnings.extend(servers.iter().flat_map(|(_, file)| file.warnings.clone()));
+            }
+            (Trust::Never, Some(_)) => {
+                let why = "this folder is not trusted; read it, then run `agent trust`";
+                self.drop_untrusted(&mut servers, &mut settings, why);
+            }
+            (_, Some(why)) => self.drop_untrusted(&mut servers, &mut settings, why),
+        }
         // Scripts that cannot be read exactly cannot be trusted.
         if let Some(unknown) = scripts.as_ref().and_then(HookScripts::untrusted_reason) {
             self.warnings.push(format!("the hooks of this project are not used: {unknown}"));
@@ -325,63 +307,27 @@ impl LoadedConfig {
         }
         // The user who trusted the folder is notified, even if nothing is ignored.
         if let (Trust::WithSettings(_), Some(why)) = (trust, why)
-            && self.warnings.len() == n_told
+            && self.warnings.len() == n_warnings
         {
             self.warnings.push(why);
         }
         Ok(ProjectLayer { table: project, servers, settings, scripts: scripts.map(Arc::new) })
     }
 
-    /// Uses the hooks only with trust; warns if they are ignored.
-    fn with_trusted_hooks(
+    fn drop_untrusted(
         &mut self,
-        files: Vec<SettingsFile>,
-        trust: &Trust,
-        why: Option<&str>,
-    ) -> Vec<SettingsFile> {
-        let Some(why) = why else { return files };
-        for SettingsFile { name, .. } in files.iter().filter(|file| file.setting.is_some()) {
-            self.warnings.push(match trust {
-                Trust::Never => format!(
-                    "{name}: its hooks are ignored because this folder is not trusted; read it, then run `agent trust`"
-                ),
-                Trust::Once | Trust::WithSettings(_) => {
-                    format!("{name}: its hooks are ignored because {why}")
-                }
-            });
+        servers: &mut Option<(PathBuf, McpFile)>,
+        settings: &mut Vec<SettingsFile>,
+        why: &str,
+    ) {
+        if servers.take().is_some_and(|(_, file)| !file.table.is_empty()) {
+            self.warnings.push(format!("{MCP_FILE}: ignored because {why}"));
         }
-        Vec::new()
-    }
-
-    /// Uses the servers of `.mcp.json` only with trust; warns if they are ignored, and about
-    /// mistakes in the file.
-    fn with_trusted_servers(
-        &mut self,
-        servers: Option<(PathBuf, McpFile)>,
-        trust: &Trust,
-        why: Option<&str>,
-    ) -> Option<(PathBuf, McpFile)> {
-        let (path, file) = servers?;
-        match (why, trust) {
-            (None, _) => {
-                self.warnings.extend(file.warnings.iter().cloned());
-                Some((path, file))
-            }
-            (Some(_), _) if file.table.is_empty() => None,
-            (Some(_), Trust::Never) => {
-                self.warnings.push(format!(
-                    "{MCP_FILE}: ignored because this folder is not trusted; read it, then run `agent trust`"
-                ));
-                None
-            }
-            (Some(why), Trust::Once | Trust::WithSettings(_)) => {
-                self.warnings.push(format!("{MCP_FILE}: ignored because {why}"));
-                None
-            }
+        for file in settings.drain(..).filter(|file| file.setting.is_some()) {
+            self.warnings.push(format!("{}: its hooks are ignored because {why}", file.name));
         }
     }
 
-    /// Warns about what it removes from the project's file.
     fn remove_untrusted(&mut self, table: &mut Table, (path, why): (&Path, &str), user: &Table) {
         let beyond = SensitiveSettings::from_table(table).exceeding_user(user);
         let (checks, ignored): (Vec<&str>, Vec<&str>) =
@@ -549,7 +495,6 @@ struct ProjectLayer {
 
 type KeyLines = BTreeMap<String, usize>;
 
-/// `None` if there is no file.
 fn read_table(path: &Path) -> Result<Option<(Table, KeyLines)>, ConfigError> {
     let text = match read_small_text(path) {
         Ok(text) => text,

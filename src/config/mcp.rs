@@ -1,7 +1,6 @@
 //! MCP servers: their configuration, and the file `.mcp.json` that other agents use as well.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -9,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
+use crate::compat::{line_of, parse_file};
 use agent_protocol::disk::read_small_text_without_links;
 
 /// Relative to a project's root.
@@ -150,29 +150,17 @@ pub(super) struct McpFile {
 /// `None` if there is no file. Mistakes are warnings: the file was written for another program.
 pub(super) fn read_mcp_file(path: &Path) -> Option<McpFile> {
     let mut file = McpFile::default();
-    let text = match read_small_text_without_links(path) {
-        Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return None;
-        }
-        Err(error) => {
-            file.warnings.push(format!("{}: {error}; its servers are not used", path.display()));
-            return Some(file);
-        }
-    };
-    let shown = path.display();
-    let json: Json = match serde_json::from_str(&text) {
-        Ok(json) => json,
-        Err(error) => {
-            file.warnings
-                .push(format!("{shown}:{}: {error}; its servers are not used", error.line()));
+    let shown = path.display().to_string();
+    let (json, text) = match parse_file(&shown, read_small_text_without_links(path))? {
+        Ok(parsed) => parsed,
+        Err(why) => {
+            file.warnings.push(format!("{why}; its servers are not used"));
             return Some(file);
         }
     };
     let mut servers = Table::new();
     for (name, server) in json["mcpServers"].as_object().into_iter().flatten() {
-        let quoted = Json::from(name.as_str()).to_string();
-        let line = text.find(&quoted).map_or(1, |at| text[..at].matches('\n').count() + 1);
+        let line = line_of(&text, name);
         match server_table(server) {
             Ok(table) => {
                 file.lines.insert(format!("mcp.servers.{name}"), line);

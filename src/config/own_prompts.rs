@@ -10,7 +10,6 @@ pub(super) const PROMPTS_FOLDER: &str = "prompts";
 
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// By name; empty if there is no such folder.
 pub(super) fn read_prompts(folder: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
     let mut own = BTreeMap::new();
     if folder.is_dir() {

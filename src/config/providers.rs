@@ -78,10 +78,6 @@ pub fn presets() -> &'static [ProviderPreset] {
     &PRESETS
 }
 
-fn find_preset(name: &str) -> Option<&'static ProviderPreset> {
-    PRESETS.iter().find(|preset| preset.name == name)
-}
-
 /// The variables that `auto` reads for a key, as text for messages.
 pub fn key_variables() -> Vec<&'static str> {
     let with_model = PRESETS.iter().filter(|preset| preset.model.is_some());
@@ -166,7 +162,7 @@ fn resolve_id(
              with --base-url a plain name is enough"
         )));
     };
-    let preset = find_preset(name);
+    let preset = PRESETS.iter().find(|preset| preset.name == name);
     let table = config.providers.get(name).cloned().unwrap_or_default();
     let own_url = table.base_url.is_some();
     let Some(base_url) = table.base_url.clone().or(preset.and_then(|it| it.base_url.clone()))
@@ -178,7 +174,7 @@ fn resolve_id(
             None => unknown_provider(name, &config.providers),
         });
     };
-    let known = preset.filter(|preset| preset.applies_to(&base_url));
+    let matching = preset.filter(|preset| preset.applies_to(&base_url));
     let keys = preset.map_or(&[][..], |preset| &preset.keys);
     let found = find_key(keys, Some(&table), variable);
     let expected = table.api_key_env.clone().unwrap_or_else(|| keys.join(" or "));
@@ -201,8 +197,8 @@ fn resolve_id(
         base_url,
         api_key: found.map(|(_, key)| key),
         key_source,
-        wire: table.wire.or(known.map(|preset| preset.wire)).unwrap_or_default(),
-        dialect: table.dialect.or(known.map(|preset| preset.dialect).unwrap_or_default()),
+        wire: table.wire.or(matching.map(|preset| preset.wire)).unwrap_or_default(),
+        dialect: table.dialect.or(matching.map(|preset| preset.dialect).unwrap_or_default()),
         table,
     })
 }

@@ -67,5 +67,5 @@ pub fn config_from_record(settings: &Map<String, Value>) -> Result<LoadedConfig,
         };
         (list, rule, origin)
     });
-    Ok(LoadedConfig { rules: rules.collect(), ..LoadedConfig::from_config(config) })
+    Ok(LoadedConfig { config, rules: rules.collect(), ..LoadedConfig::default() })
 }

@@ -14,7 +14,7 @@ pub(super) const TRUSTED_FILE: &str = "trusted";
 
 /// The user's trust in this folder.
 pub fn folder_trust(dirs: Option<&UserDirs>, root: &Path) -> Trust {
-    let text = read_trusted(dirs);
+    let text = dirs.and_then(|dirs| fs::read(dirs.trusted_file()).ok()).unwrap_or_default();
     // The last entry counts: the user may have edited the file.
     let found = lines(&text).map(parse_line).filter(|(_, folder)| *folder == root).last();
     found.map_or(Trust::Never, |(seal, _)| Trust::WithSettings(SettingsDigest::parse(seal)))
@@ -48,10 +48,6 @@ fn replace_line(dirs: &UserDirs, folder: &Path, line: &[u8]) -> io::Result<()> {
     new.write_all(line)?;
     new.persist(&file)?;
     Ok(())
-}
-
-fn read_trusted(dirs: Option<&UserDirs>) -> Vec<u8> {
-    dirs.and_then(|dirs| fs::read(dirs.trusted_file()).ok()).unwrap_or_default()
 }
 
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {

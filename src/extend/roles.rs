@@ -3,10 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::front_matter;
 use agent_protocol::disk::read_small_text;
+use agent_protocol::one_line;
 
 /// Files of one folder.
 const MAX_FILES: usize = 200;
@@ -56,60 +55,7 @@ pub fn load_roles(
     (roles, notices)
 }
 
-const FIELDS: [&str; 5] = ["description", "prompt", "tools", "disallowedTools", "model"];
-/// An error, because a role without their effect would do something else.
-const UNSUPPORTED_FIELDS: [&str; 2] = ["hooks", "permissionMode"];
-
-/// The roles in a JSON object by name, as programs for Claude Code write them, and the names of
-/// unused fields. `source`: the origin for messages.
-pub fn parse_roles(
-    json: &Value,
-    source: &str,
-) -> Result<(Vec<RoleDefinition>, Vec<String>), String> {
-    let Value::Object(given) = json else {
-        return Err(
-            "write an object of roles: {\"name\": {\"description\": …, \"prompt\": …}}".to_owned()
-        );
-    };
-    let (mut roles, mut unused) = (Vec::new(), Vec::new());
-    for (name, given) in given {
-        let wrong = |why: &str| format!("the role {name}: {why}");
-        let Value::Object(fields) = given else {
-            return Err(wrong("write an object with description and prompt"));
-        };
-        if let Some(field) = UNSUPPORTED_FIELDS.iter().find(|field| fields.contains_key(**field)) {
-            return Err(wrong(&format!("{field} is not supported; leave it out")));
-        }
-        unused.extend(fields.keys().filter(|field| !FIELDS.contains(&field.as_str())).cloned());
-        let text = |field: &str| match &given[field] {
-            Value::Null => Ok(String::new()),
-            Value::String(text) => Ok(text.trim().to_owned()),
-            _ => Err(wrong(&format!("{field} is not text"))),
-        };
-        let list = |field: &str| match &given[field] {
-            Value::Null => Ok(None),
-            list => serde_json::from_value::<Vec<String>>(list.clone())
-                .map(Some)
-                .map_err(|_| wrong(&format!("{field} is no list of names"))),
-        };
-        let model = text("model")?;
-        roles.push(RoleDefinition {
-            name: check_name(name)?,
-            description: one_line(&text("description")?)
-                .ok_or_else(|| wrong("it has no description"))?,
-            tools: list("tools")?.filter(|tools| !tools.iter().any(|tool| tool == "*")),
-            denied_tools: list("disallowedTools")?.unwrap_or_default(),
-            model: (!model.is_empty()).then_some(model),
-            text: text("prompt")?,
-            path: PathBuf::from(source),
-        });
-    }
-    unused.sort();
-    unused.dedup();
-    Ok((roles, unused))
-}
-
-fn check_name(name: &str) -> Result<String, String> {
+pub(crate) fn check_name(name: &str) -> Result<String, String> {
     let name = name.trim();
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
         return Err(format!("its name is not one line of at most {MAX_NAME} characters"));
@@ -117,13 +63,10 @@ fn check_name(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// `None` if there are no words.
-fn one_line(text: &str) -> Option<String> {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    (!line.is_empty()).then_some(line)
+pub(crate) fn one_line_description(text: &str) -> Option<String> {
+    Some(one_line(text)).filter(|line| !line.is_empty())
 }
 
-/// Markdown files, sorted.
 fn role_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
@@ -144,7 +87,7 @@ fn read_role(path: &Path) -> Result<RoleDefinition, String> {
     let (matter, text) = front_matter::split(&text)?;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = check_name(&matter.text("name").or(stem).unwrap_or_default())?;
-    let description = one_line(&matter.text("description").unwrap_or_default())
+    let description = one_line_description(&matter.text("description").unwrap_or_default())
         .ok_or("its front matter has no description")?;
     let tools = matter.list("tools").or_else(|| matter.list("allowed-tools"));
     Ok(RoleDefinition {

@@ -42,7 +42,10 @@ pub fn load_skills(folders: &[ExtensionFolder]) -> (Vec<Skill>, Vec<String>) {
         seen.push(real.clone());
         match read_skill(&real) {
             Ok(skill) => match skills.iter().find(|(it, _)| it.name == skill.name) {
-                Some((it, _)) if is_copy(it, &skill) => {}
+                // Installers copy a skill for each agent.
+                Some((Skill { command, .. }, _))
+                    if command.text == skill.command.text
+                        && command.description == skill.command.description => {}
                 Some((_, at)) => {
                     let (name, at) = (&skill.name, at.display());
                     notices.push(format!("{shown}: not used, {at} defines the skill {name} too"));
@@ -57,13 +60,6 @@ pub fn load_skills(folders: &[ExtensionFolder]) -> (Vec<Skill>, Vec<String>) {
     (skills, notices)
 }
 
-/// Installers copy a skill for each agent.
-fn is_copy(one: &Skill, other: &Skill) -> bool {
-    let text = |skill: &Skill| (skill.command.text.clone(), skill.command.description.clone());
-    text(one) == text(other)
-}
-
-/// Sorted.
 fn skill_files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let files = entries.map(|entry| entry.path().join(SKILL_FILE));

@@ -79,7 +79,7 @@ impl Source {
 
     /// The text without unit tests, which are exempt, and without comments.
     fn code(&self) -> impl Iterator<Item = &str> {
-        let is_test = ["tests", "testing", "fuzzing"].iter().any(|name| self.place.ends_with(name));
+        let is_test = ["tests", "testing"].iter().any(|name| self.place.ends_with(name));
         let text =
             if is_test { "" } else { self.text.split("#[cfg(test)]").next().unwrap_or_default() };
         text.lines().filter(|line| !line.trim_start().starts_with("//"))

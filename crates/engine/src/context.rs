@@ -22,6 +22,7 @@ pub use compaction::{
     large_results, long_texts, long_user_messages, select_archived_range, shorten_large_text,
     stale_results, summary_tokens,
 };
+pub(crate) use history::result_part;
 pub use history::{History, HistoryMark};
 pub use images::without_images;
 pub use mentions::{MentionTarget, MentionTargetKind, Mentions, resource_mentions};
@@ -70,15 +71,10 @@ pub struct SentRequests {
     recorded_texts: BTreeSet<String>,
     last_request: Option<RequestPrefix>,
     /// Since the last request.
-    is_compacted: bool,
+    pub(crate) is_compacted: bool,
 }
 
 impl SentRequests {
-    /// The conversation was compacted: the next request has another prefix.
-    pub fn record_compaction(&mut self) {
-        self.is_compacted = true;
-    }
-
     /// Number of bytes that the next request must have in common with the previous one; `None` if none was
     /// sent in this process.
     pub fn expected_shared_bytes(&self) -> Option<usize> {

@@ -61,7 +61,7 @@ use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{Event, EventBody, EventStream, TurnFinished, WorkPosition};
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::model::{Purpose, Reply, StopReason};
-use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::plan::{Plan, Todo, TodoStatus};
 use agent_protocol::prompt::Prompts;
 use agent_protocol::tool::Effect;
 use agent_protocol::view::{call_line, render_for_model};
@@ -203,7 +203,8 @@ impl Kernel {
         let ending = loop {
             self.update_spend_limit(&mut turn);
             if let Some(ending) = self.limit_reached(&turn) {
-                turn.errors.extend(self.limit_in_words(&turn));
+                // If the ending does not say it.
+                turn.errors.extend(self.agent_limit_reached(&turn).and_then(|limit| limit.1));
                 break ending;
             }
             turn.round += 1;
@@ -240,7 +241,9 @@ impl Kernel {
             if let Some(ending) = ending.or_else(|| Self::take_hook_stop(&mut turn)) {
                 break ending;
             }
-            self.show_nested_rules(&mut turn);
+            for path in std::mem::take(&mut turn.touched_paths) {
+                self.add_nested_rules(&path);
+            }
             if let Some(feedback) = turn.feedback.take() {
                 self.add_feedback(&feedback);
             }
@@ -270,9 +273,12 @@ impl Kernel {
         self.recall_for_task(message.model_text());
         self.report_unread(&expanded.unread);
         self.report_unread(&unread);
-        let limits = self.parts.recovery;
+        self.new_turn(message.model_text(), mentions)
+    }
+
+    fn new_turn(&self, goal: &str, mentions: Mentions) -> Turn {
         let started = self.parts.events.clock().now();
-        Turn::new(started, State::new(limits), message.model_text(), mentions)
+        Turn::new(started, State::new(self.parts.recovery), goal, mentions)
     }
 
     fn update_spend_limit(&self, turn: &mut Turn) {
@@ -280,10 +286,7 @@ impl Kernel {
             return agent.charge_payer(turn);
         }
         let KernelParts { spend_limit, limits, .. } = &self.parts;
-        spend_limit.drain_into(&mut turn.spent);
-        let spent = turn.spent.cost_usd;
-        spend_limit
-            .set_remaining_budget(limits.max_budget_usd.map(|max| max - spent.unwrap_or(max)));
+        spend_limit.settle(&mut turn.spent, limits.max_budget_usd);
     }
 
     fn limit_reached(&self, turn: &Turn) -> Option<Ending> {
@@ -306,20 +309,18 @@ impl Kernel {
         self.parts.sub_agent.as_ref()?.limit_reached(&turn.spent)
     }
 
-    /// If the ending does not say it.
-    fn limit_in_words(&self, turn: &Turn) -> Option<String> {
-        self.agent_limit_reached(turn)?.1
-    }
-
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.results_byte_limit();
         let calls = reply.calls.as_slice();
         // Sub-agents may spend what this answer has left.
         self.update_spend_limit(turn);
-        self.parts.session_models.set_current(&self.parts.main, &self.parts.light);
+        *self.parts.session_models.0.lock() =
+            Some((self.parts.main.clone(), self.parts.light.clone()));
         let answers = self.parts.registry.run_calls(calls, room).await;
-        self.model_view.record_calls(calls.len());
-        self.count_calls(calls);
+        self.model_view.calls_since_recap += calls.len();
+        for call in calls {
+            *self.calls_made.entry(call.name.clone()).or_default() += 1;
+        }
         let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &*answer.envelope).collect();
         self.history.add_exchange(&reply.text, calls, &reply.opaque_items, &envelopes);
         turn.draft.text.clear();
@@ -335,19 +336,14 @@ impl Kernel {
         self.budget.bytes(self.budget.window() / RESULTS_WINDOW_DIVISOR)
     }
 
-    /// The part of `results_byte_limit` that this round has left.
-    fn remaining_results_bytes(&self) -> usize {
-        self.results_byte_limit().saturating_sub(self.history.last_results_bytes())
-    }
-
     fn record_results(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[ToolCallResult]) {
         for (call, answer) in calls.iter().zip(answers) {
             let envelope = &answer.envelope;
             let input = &envelope.context.params_input;
-            let outcome = envelope.error().map_or_else(
-                || envelope.status().to_owned(),
-                |error| format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
-            );
+            let outcome = match envelope.error() {
+                Some(error) => format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
+                None => envelope.status().to_owned(),
+            };
             turn.reflection_input
                 .add_attempt(PastAttempt { call: call_line(&call.name, input), outcome });
             if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
@@ -479,12 +475,7 @@ impl Kernel {
         // A methodology belongs to one plan, not to the next.
         let methodology = self.plan.methodology.clone().filter(|_| self.plan.recap().is_some());
         let plan = Plan { methodology, ..plan };
-        if let Some((_, old)) = self.plan.current_todo()
-            && plan
-                .todos
-                .iter()
-                .any(|todo| todo.content == old.content && todo.status == TodoStatus::Completed)
-        {
+        if self.plan.current_todo().is_some_and(|(_, old)| has_completed(&plan, &old.content)) {
             turn.state.complete_step();
         }
         self.plan = plan;
@@ -501,21 +492,17 @@ impl Kernel {
     fn set_place(&mut self, round: u32) {
         let place = WorkPosition { turn: self.turn, round, step: self.current_step() };
         self.parts.events.set_position(place);
-        self.history.set_place(place);
+        self.history.place = place;
     }
 }
 
 fn is_complete_reply(reply: &Reply) -> bool {
-    match reply.stop {
-        Some(StopReason::End | StopReason::ToolCalls) => true,
-        Some(
-            StopReason::Length
-            | StopReason::Refused
-            | StopReason::Interrupted
-            | StopReason::Other(_),
-        )
-        | None => false,
-    }
+    matches!(reply.stop, Some(StopReason::End | StopReason::ToolCalls))
+}
+
+fn has_completed(plan: &Plan, content: &str) -> bool {
+    let is_done = |todo: &Todo| todo.content == content && todo.status == TodoStatus::Completed;
+    plan.todos.iter().any(is_done)
 }
 
 /// Mostly the end of the text, which holds the result.

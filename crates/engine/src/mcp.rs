@@ -32,7 +32,6 @@ use agent_protocol::event::{EventBody, EventStream};
 use agent_protocol::pluralize;
 use agent_protocol::prompt::Prompts;
 
-use catalog::Catalog;
 pub use host::HostChannel;
 pub use http::HttpClient;
 pub use offers::{FetchedContent, OfferChanges};
@@ -140,8 +139,8 @@ impl ServerThreadContext {
 }
 
 impl Servers {
-    /// The servers with these settings; none is started. `cache`: the folder for their schemas. `max_tokens`: see
-    /// [`Catalog`].
+    /// The servers with these settings; none is started. `cache`: the folder for their schemas. `max_tokens`: of
+    /// their schemas or their index (`catalog`).
     pub fn new(
         settings: Vec<ServerSettings>,
         exec: Exec,
@@ -163,8 +162,7 @@ impl Servers {
 
     /// The current tools for an agent with this scope, in a fixed order.
     pub fn tools(&self, scope: ToolScope) -> Vec<Box<dyn Tool>> {
-        let Inner { servers, max_tokens, prompts, .. } = &*self.0;
-        Catalog::new(servers, scope, *max_tokens, prompts).tools(self)
+        catalog::offer_tools(self, scope)
     }
 
     /// Whether a name in the list of a role means a server, or a tool that one has or, without known tools, may have.
@@ -249,6 +247,10 @@ impl Servers {
 
     fn servers(&self) -> &[Arc<Server>] {
         &self.0.servers
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.servers().iter().map(|server| server.name()).collect()
     }
 
     /// From `git.log` or `mcp__git__log`.

@@ -8,31 +8,28 @@ mod arguments;
 mod call;
 mod checkpoint;
 mod circuit_breaker;
-mod deferred_tools;
 mod hooks;
 mod output_limits;
 mod prepare;
 mod redirect;
 mod repetition;
-mod result;
 mod validator;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use call::ToolCallResult;
 pub use circuit_breaker::BreakerConfig;
 use circuit_breaker::CircuitBreaker;
 pub use output_limits::OutputLimits;
 use parking_lot::{Mutex, MutexGuard};
-pub use result::ToolCallResult;
 
 pub use agent_host::workspace::ChangedFiles;
 use repetition::RepetitionTracker;
 use validator::Validator;
 
-use crate::tools::WorkspaceFacts;
-use crate::tools::{Tool, ToolCx};
+use crate::tools::{Tool, ToolCx, WorkspaceFacts};
 use agent_host::workspace::{OpenOperation, UndoError, UndoOptions, UndoTarget};
 use agent_permission::{HiddenFiles, Policy, Rule};
 use agent_protocol::control::{PermissionMode, Ruling, SessionControl};
@@ -52,8 +49,12 @@ pub struct Registry {
     reads_only: bool,
     shared: Arc<SharedState>,
     state: Mutex<State>,
-    deferred_tools: Option<deferred_tools::DeferredTools>,
+    /// The number of tools that are known from the beginning, and the others, which follow them.
+    deferred_tools: Option<(usize, ToolLoader)>,
 }
+
+/// Returns tools that are known better when the model is asked for the first time than when the session is opened.
+type ToolLoader = Box<dyn FnOnce() -> Vec<Box<dyn Tool>> + Send + Sync>;
 
 /// What the registries of all agents of a session share: permissions, and whose turn it is.
 pub struct SharedState {
@@ -73,9 +74,7 @@ pub struct SharedState {
 
 struct Permissions {
     policy: Policy,
-    /// The highest number of a session rule so far.
     last_rule_id: u32,
-    /// A restriction of the mode by a sentence of the user.
     restriction: Option<ModeRestriction>,
     /// The most permissive mode that the user selected in this process.
     most_permissive_mode: PermissionMode,
@@ -88,12 +87,16 @@ struct RegisteredTool {
     validator: Validator,
 }
 
+impl From<Box<dyn Tool>> for RegisteredTool {
+    fn from(tool: Box<dyn Tool>) -> Self {
+        Self { tool, validator: Validator::default() }
+    }
+}
+
 struct State {
     breaker: CircuitBreaker,
     repetition: RepetitionTracker,
-    /// The model accepts images.
     takes_images: bool,
-    /// A call of this turn could have changed the project.
     may_have_changed_project: bool,
     /// Background commands whose changes are not recorded yet.
     unrecorded_background: Vec<(String, OpenOperation)>,
@@ -131,12 +134,11 @@ impl Registry {
         control: SessionControl,
         settings: RegistrySettings,
     ) -> Self {
-        let freest_mode = settings.policy.initial_mode();
         let permissions = Permissions {
+            most_permissive_mode: settings.policy.initial_mode(),
             policy: settings.policy,
             last_rule_id: 0,
             restriction: None,
-            most_permissive_mode: freest_mode,
             is_gap_reported: false,
         };
         let session = SharedState {
@@ -162,11 +164,6 @@ impl Registry {
         control: SessionControl,
         reads_only: bool,
     ) -> Self {
-        let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
-        let entries = tools
-            .into_iter()
-            .map(|tool| RegisteredTool { tool, validator: Validator::default() })
-            .collect();
         let state = State {
             breaker: CircuitBreaker::new(session.breaker),
             repetition: RepetitionTracker::default(),
@@ -175,18 +172,35 @@ impl Registry {
             unrecorded_background: Vec::new(),
             background_ids: Vec::new(),
         };
-        let state = Mutex::new(state);
         Self {
-            entries,
-            specs,
+            specs: tools.iter().map(|tool| tool.spec().clone()).collect(),
+            entries: tools.into_iter().map(RegisteredTool::from).collect(),
             cx,
             events,
             control,
             reads_only,
             shared: session,
-            state,
+            state: Mutex::new(state),
             deferred_tools: None,
         }
+    }
+
+    /// The tools after the first `n_kept` are replaced by these before the first request.
+    pub fn defer_tools(&mut self, n_kept: usize, tools: ToolLoader) {
+        self.deferred_tools = Some((n_kept, tools));
+    }
+
+    /// Fixes the list of tools, before the first request; false if it is as before.
+    pub fn load_deferred_tools(&mut self) -> bool {
+        let Some((n_kept, tools)) = self.deferred_tools.take() else { return false };
+        let tools = tools();
+        let specs: Vec<ToolSpec> = tools.iter().map(|tool| tool.spec().clone()).collect();
+        if self.specs[n_kept..] == specs {
+            return false;
+        }
+        self.specs.splice(n_kept.., specs);
+        self.entries.splice(n_kept.., tools.into_iter().map(RegisteredTool::from));
+        true
     }
 
     /// What it shares with the registries of the session's other agents.
@@ -262,21 +276,6 @@ impl Registry {
         is_restricted.then(|| self.change_mode(mode, Some(words.to_owned())))
     }
 
-    /// Adds a permission rule for this session: `deny Edit(src/)`. `words`: the user's sentence, if it was
-    /// made from one. A known or invalid rule is not added.
-    pub fn add_rule(&self, rule: String, words: &str) {
-        self.add_session_rule(SessionRule {
-            rule,
-            words: words.to_owned(),
-            ..SessionRule::default()
-        });
-    }
-
-    /// Adds a permission rule for this session because of an answer about a call.
-    pub(super) fn grant_rule(&self, rule: String, directories: Vec<String>) {
-        self.add_session_rule(SessionRule { rule, directories, ..SessionRule::default() });
-    }
-
     /// Adds a permission rule that the user wrote; false if it is known or invalid.
     pub fn add_written_rule(&self, rule: String) -> bool {
         self.add_session_rule(SessionRule { rule, is_written: true, ..SessionRule::default() })
@@ -285,8 +284,8 @@ impl Registry {
     /// Adds a rule under the next number.
     fn add_session_rule(&self, rule: SessionRule) -> bool {
         let is_same = |known: &SessionRule| {
-            let of = |it: &SessionRule| (it.rule.clone(), it.is_written, it.directories.clone());
-            of(known) == of(&rule)
+            (&known.rule, known.is_written, &known.directories)
+                == (&rule.rule, rule.is_written, &rule.directories)
         };
         let is_new =
             !self.session_rules().iter().any(is_same) && Policy::is_session_rule(&rule.rule);
@@ -301,14 +300,16 @@ impl Registry {
     /// Adds a rule that denies changes of this path and everything in it, because of a sentence of the user.
     pub fn protect_path(&self, path: &str, is_folder: bool, words: &str) {
         let slash = if is_folder { "/" } else { "" };
-        self.add_rule(format!("deny Edit({}{slash})", Rule::path_pattern(path)), words);
+        let rule = format!("deny Edit({}{slash})", Rule::path_pattern(path));
+        let words = words.to_owned();
+        self.add_session_rule(SessionRule { rule, words, ..SessionRule::default() });
     }
 
     /// Removes a session rule; false if there is none of this number.
     pub fn remove_rule(&self, id: u32) -> bool {
         let rule = self.session_rules().into_iter().find(|rule| rule.id == id);
-        rule.map(|rule| self.apply(&self.shared.events.emit(EventBody::RuleRemoved { rule })))
-            .is_some()
+        let removed = rule.map(|rule| self.shared.events.emit(EventBody::RuleRemoved { rule }));
+        removed.inspect(|event| self.apply(event)).is_some()
     }
 
     /// The permission rules that the user has added in this session.
@@ -364,7 +365,7 @@ impl Registry {
     /// Results may differ now, or are no longer in the conversation: no call counts as repeated. The user may
     /// have changed anything before a message, and a compaction archives results.
     pub fn reset_repetitions(&self) {
-        self.state().repetition.advance_epoch();
+        self.state().repetition.epoch += 1;
     }
 
     /// Undoes the changes of this turn: returns each path with its result, and whether all changes were
@@ -381,17 +382,16 @@ impl Registry {
         }
     }
 
-    /// The ruling of the policy in the current mode.
     fn ruling(&self, tool: &str, effect: &Effect) -> Ruling {
-        let state = self.permissions();
+        let (state, facts) = (self.permissions(), WorkspaceFacts(&self.cx.workspace));
         // (Of servers it has only tools that are marked as reading. They ask as for the main agent.)
         let is_marked = matches!(effect, Effect::Mcp { reads_only: true, .. });
         if self.reads_only && !is_marked && !state.policy.mode().is_read_only() {
             let mut policy = state.policy.clone();
             policy.set_mode(PermissionMode::ReadOnly);
-            return policy.rule_on(tool, effect, &WorkspaceFacts(&self.cx.workspace));
+            return policy.rule_on(tool, effect, &facts);
         }
-        state.policy.rule_on(tool, effect, &WorkspaceFacts(&self.cx.workspace))
+        state.policy.rule_on(tool, effect, &facts)
     }
 
     /// Ends the background commands that its calls started: nobody could read their output any more.

@@ -6,7 +6,7 @@
 mod ask_user;
 mod bash;
 mod change;
-mod change_tool;
+mod current_text;
 mod edit;
 mod file_tool;
 mod files;
@@ -21,9 +21,9 @@ mod read;
 mod secrets;
 mod skill;
 mod task;
-#[cfg(test)]
-mod testing;
 mod todo_write;
+#[cfg(test)]
+mod tool_tests;
 mod write;
 
 use std::sync::Arc;
@@ -51,7 +51,6 @@ pub use task::TaskTool;
 
 /// A tool that the model can call.
 pub trait Tool: Send + Sync {
-    /// Its description for the model.
     fn spec(&self) -> &ToolSpec;
 
     /// The effect of a call with this input, which matches the schema. Accesses the file system only to
@@ -138,7 +137,6 @@ pub struct ToolCx {
 }
 
 impl ToolCx {
-    /// The path that the permission check used.
     fn checked_path(&self) -> Result<&CheckedPath, Failure> {
         let unjudged = || Failure::new(ErrorCode::InternalError, "the call's path was not judged");
         self.checked_path.as_ref().ok_or_else(unjudged)
@@ -172,12 +170,37 @@ pub fn all_tools() -> Vec<Box<dyn Tool>> {
         Box::new(write::tool()),
         Box::new(edit::tool()),
         Box::new(multi_edit::tool()),
-        Box::new(bash::Bash::default()),
+        Box::new(bash::tool()),
         Box::new(bash::background::JobTool::bash_output()),
         Box::new(bash::background::JobTool::bash_kill()),
-        Box::new(todo_write::TodoWrite::default()),
-        Box::new(ask_user::AskUser::default()),
+        Box::new(todo_write::tool()),
+        Box::new(ask_user::tool()),
     ]
+}
+
+fn project_root() -> String {
+    ".".to_owned()
+}
+
+/// An internal tool, whose calls all have the same effect.
+struct InternalTool {
+    spec: ToolSpec,
+    effect: Effect,
+    run: for<'a> fn(Object, &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>>,
+}
+
+impl Tool for InternalTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn target(&self, _: &Object, _: &ToolCx) -> Result<CallTarget, Failure> {
+        Ok(self.effect.clone().into())
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        (self.run)(input, cx)
+    }
 }
 
 /// A [`ToolSpec`] from the two prompt files of a tool.
@@ -193,11 +216,22 @@ pub(crate) fn parse_input<T: DeserializeOwned>(input: &Object) -> Result<T, Fail
     T::deserialize(input).map_err(|error| Failure::new(ErrorCode::InvalidParam, error.to_string()))
 }
 
-/// The input with the defaults of its type.
 pub(crate) fn fill_defaults<T: DeserializeOwned + Serialize>(input: &Object) -> Object {
     match parse_input::<T>(input).map(serde_json::to_value) {
         Ok(Ok(Value::Object(object))) => object,
         Ok(Ok(_) | Err(_)) | Err(_) => input.clone(),
+    }
+}
+
+fn cancelled_failure() -> Failure {
+    Failure::new(ErrorCode::Cancelled, "interrupted before it was done")
+}
+
+/// The object that `json!({…})` makes.
+fn json_object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        other => Object::from_iter([("value".to_owned(), other)]),
     }
 }
 

@@ -1,12 +1,8 @@
-//! The only module that starts processes: process groups, time limits, pipeline statuses.
-//!
-//! The module runs one line of bash, returns when the shell has exited, and ensures that no process of the line
-//! outlives the session. The caller has checked permissions.
+//! The only module that starts processes: one line of bash in a process group, with a time limit.
 
 mod background;
 mod capture;
 mod environment;
-mod foreground;
 pub mod git;
 mod live_output;
 mod port_forwards;
@@ -21,14 +17,14 @@ mod tests;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -48,7 +44,6 @@ use agent_protocol::tool::CommandRights;
 
 pub use background::{BackgroundCommand, BackgroundOutput, CommandEnd};
 pub use capture::{CapturedOutput, OutputFileOpener};
-pub use foreground::run_in_foreground;
 pub use live_output::OutputListener;
 pub use self_command::SelfCommand;
 pub use service::{Service, ServiceCommand};
@@ -111,8 +106,7 @@ pub struct CommandOutcome {
     pub signal: Option<String>,
     pub stdout: CapturedOutput,
     pub stderr: CapturedOutput,
-    /// The stage statuses of the last pipeline; empty if unknown. Before them, if requested, those of the
-    /// pipeline before each command.
+    /// Of the stages of the last pipeline, after those of earlier ones if requested; empty if unknown.
     pub statuses: Vec<Vec<i32>>,
     /// Processes that outlived the shell. They end with [`Exec::shutdown`].
     pub left_running: Vec<RemainingProcess>,
@@ -190,8 +184,8 @@ pub struct Exec {
     environment: Environment,
     bash: OnceLock<Option<PathBuf>>,
     sandbox: Option<Arc<Sandbox>>,
-    remaining: Arc<Mutex<Vec<RemainingProcesses>>>,
-    background: BackgroundJobs,
+    remaining: Mutex<Vec<RemainingProcesses>>,
+    background: Arc<BackgroundJobs>,
     forwards: PortForwards,
     closed: Mutex<Vec<ClosedPath>>,
 }
@@ -203,8 +197,7 @@ struct StartedCommand {
 }
 
 impl Exec {
-    /// Commands get the environment of this process without secrets and without these variables, which contain
-    /// the keys in use.
+    /// Commands get the environment of this process without secrets and without these variables, which contain keys.
     pub fn new(secret_names: &[String]) -> Self {
         Self::with_environment(std::env::vars_os(), secret_names)
     }
@@ -218,15 +211,14 @@ impl Exec {
             environment: Environment::new(variables, secret_names),
             bash: OnceLock::new(),
             sandbox: None,
-            remaining: Arc::default(),
-            background: BackgroundJobs::default(),
+            remaining: Mutex::default(),
+            background: Arc::default(),
             forwards: PortForwards::default(),
             closed: Mutex::default(),
         }
     }
 
-    /// Excludes these directories from the search for bash, even if PATH contains them: a command could have
-    /// created one there.
+    /// Does not search bash in these directories, even if PATH contains them: a command could have created one there.
     #[must_use]
     pub fn with_excluded_folders(mut self, places: &[PathBuf]) -> Self {
         // Only `/` contains everything.
@@ -241,12 +233,6 @@ impl Exec {
     pub fn with_sandbox(mut self, sandbox: Sandbox) -> Self {
         self.sandbox = Some(Arc::new(sandbox));
         self
-    }
-
-    /// Makes servers of background commands reachable on this machine's 127.0.0.1; `notify` receives each
-    /// address.
-    pub fn forward_listeners(&self, notify: impl Fn(String) + Send + Sync + 'static) {
-        self.forwards.forward_listeners(Arc::new(notify));
     }
 
     /// Whether commands run in a sandbox.
@@ -280,11 +266,11 @@ impl Exec {
         let left = running.drain_output(&mut capture).await;
         let mut outcome = outcome(ended, status, capture, begun);
         if let (Some(report), EndReason::Exited) = (report, ended) {
-            outcome.statuses = report.statuses(running.shell_pid());
+            outcome.statuses = report.statuses(running.shell_pid);
         }
         if !left.is_empty() {
-            let mut others = self.lock_remaining();
-            others.retain_mut(|other| !other.has_ended());
+            let mut others = self.remaining.lock();
+            others.retain_mut(|other| !other.running_processes().is_empty());
             others.extend(running.into_remaining());
             drop(others);
         }
@@ -312,59 +298,10 @@ impl Exec {
         directory: &Path,
         rights: CommandRights,
     ) -> Option<String> {
-        let sandbox = self.sandbox_of(rights)?;
-        let closed = self.closed.lock();
-        sandbox.explain_refusal(stderr, directory, rights, &closed)
+        self.sandbox_of(rights)?.explain_refusal(stderr, directory, rights, &self.closed.lock())
     }
 
-    /// Returns the id for [`Exec::read_output`] after the start. Without a `timeout` the running time is not
-    /// limited.
-    ///
-    /// Must be awaited on the main thread, like [`Exec::run`].
-    pub async fn start_background(
-        &self,
-        mut command: Command<'static>,
-        timeout: Option<Duration>,
-        cancel: &CancellationToken,
-    ) -> Result<String, Error> {
-        if self.background.is_full() {
-            return Err(Error::TooMany(background::MAX_JOBS));
-        }
-        let capture = OutputCapture::new_keeping_all(command.whole_output.take());
-        let place = (command.directory.clone(), command.rights);
-        let line = command.line.clone();
-        let started = cancel.run_until_cancelled(self.start_command(command)).await;
-        let StartedCommand { running, guard, .. } = started.ok_or(Error::Cancelled)??;
-        if let Some(sandbox) = &self.sandbox {
-            self.forwards.watch_listeners(sandbox);
-        }
-        let started = background::NewJob {
-            running,
-            capture,
-            timeout,
-            guard,
-            line,
-            directory_and_rights: place,
-        };
-        Ok(self.background.add(started))
-    }
-
-    /// The output of a background command since the last call; waits this long for output or the end. `None` if
-    /// there is no such command.
-    pub async fn read_output(&self, id: &str, wait: Duration) -> Option<BackgroundOutput> {
-        let (directory, rights) = self.background.directory_and_rights(id)?;
-        let mut piece = self.background.output(id, wait).await?;
-        piece.refusal = self.explain_refusal(&piece.stderr.text, &directory, rights);
-        Some(piece)
-    }
-
-    /// Ends a background command with all of its processes.
-    pub async fn kill_background(&self, id: &str) -> Option<BackgroundOutput> {
-        self.background.kill(id).await
-    }
-
-    /// Hides these paths from further commands, or makes them read-only, if they exist. Needs a sandbox. Each
-    /// path comes with the rule that denies it.
+    /// Hides paths from further commands, or makes them read-only; each comes with the rule that denies it.
     pub fn close_paths(&self, hidden: Vec<(PathBuf, String)>, read_only: Vec<(PathBuf, String)>) {
         let Some(sandbox) = &self.sandbox else { return };
         let paths = |all: &[(PathBuf, String)]| -> Vec<PathBuf> {
@@ -377,15 +314,10 @@ impl Exec {
         *self.closed.lock() = closed.collect();
     }
 
-    /// Whether the background command, or a process that it left, is running.
-    pub fn is_background_running(&self, id: &str) -> bool {
-        self.background.is_running(id)
-    }
-
     /// Background commands, the oldest first, and processes that other commands left.
     pub fn running_commands(&self) -> Vec<BackgroundCommand> {
         let mut running = self.background.running_commands();
-        let mut left = self.lock_remaining();
+        let mut left = self.remaining.lock();
         running.extend(left.iter_mut().flat_map(RemainingProcesses::running_processes).map(
             |process| BackgroundCommand {
                 id: process.pid.to_string(),
@@ -396,35 +328,23 @@ impl Exec {
         running
     }
 
-    /// Calls `notify` whenever a background command starts or ends.
-    pub fn watch_background(
-        &self,
-        notify: impl Fn(Vec<BackgroundCommand>) + Send + Sync + 'static,
-    ) {
-        self.background.watch(Box::new(notify));
-    }
-
     /// Ends an entry of [`Exec::running_commands`]; false if there is none with this id. The output of a background
     /// command stays readable. For a process that a command left, the other processes of the command end too.
     pub async fn stop(&self, id: &str) -> bool {
         let is_it = |process: &RemainingProcess| process.pid.to_string() == id;
         let of_command = self
-            .lock_remaining()
+            .remaining
+            .lock()
             .extract_if(.., |left| left.running_processes().iter().any(is_it))
             .next();
         of_command.is_some() || self.background.stop(id).await
-    }
-
-    /// The ids of the background commands, including ended ones.
-    pub fn background_ids(&self) -> Vec<String> {
-        self.background.ids()
     }
 
     /// Ends all remaining processes of commands, and all background commands.
     pub fn shutdown(&self) {
         self.forwards.shutdown();
         drop(self.background.shutdown());
-        let left = std::mem::take(&mut *self.lock_remaining());
+        let left = std::mem::take(&mut *self.remaining.lock());
         drop(left);
     }
 
@@ -433,10 +353,6 @@ impl Exec {
         let mut tasks = self.background.shutdown();
         while tasks.join_next().await.is_some() {}
         self.shutdown();
-    }
-
-    fn lock_remaining(&self) -> MutexGuard<'_, Vec<RemainingProcesses>> {
-        self.remaining.lock()
     }
 
     async fn start_command(&self, command: Command<'_>) -> Result<StartedCommand, Error> {
@@ -468,7 +384,8 @@ impl Exec {
         let additions = command.environment.iter();
         variables.extend(additions.map(|(name, value)| (name.into(), value.into())));
         if let Some(report) = &report {
-            variables.push(("BASH_ENV".into(), report.path().into()));
+            let path = format!("/dev/fd/{}", report.file.as_raw_fd());
+            variables.push(("BASH_ENV".into(), path.into()));
         }
         if let Some(sandbox) = sandbox {
             let run = sandbox::ProgramInvocation {
@@ -476,10 +393,9 @@ impl Exec {
                 words: words.map(str::to_owned).into(),
                 variables,
                 directory: directory.into(),
-                report: report.as_ref().map(StatusReport::descriptor_number),
+                report: report.as_ref().map(|report| report.file.as_raw_fd()),
             };
-            let descriptor = report.as_ref().map(StatusReport::descriptor);
-            let descriptor = descriptor.as_ref().map(|report| report.as_fd());
+            let descriptor = report.as_ref().map(|report| report.file.as_fd());
             let guard = (!command.rights.read_only).then(|| sandbox.capture_git_state());
             let started = sandbox.start(run, command.rights, descriptor).await;
             let (supervisor, stdout, stderr) = started.map_err(sandbox_error)?;
@@ -494,7 +410,8 @@ impl Exec {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        start_in_new_session(&mut process, folder, report.as_ref().map(StatusReport::descriptor));
+        let descriptor = report.as_ref().map(|report| Arc::clone(&report.file));
+        start_in_new_session(&mut process, folder, descriptor);
         let child = process.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
@@ -508,9 +425,23 @@ fn new_command(program: &Path) -> tokio::process::Command {
     tokio::process::Command::new(program)
 }
 
-/// The child changes its directory, starts a new session, sets a signal for the death of its parent and
-/// inherits the report's descriptor. A supervisor starts its own session, and watches its channel, which
-/// closes with this process, not with a thread.
+/// Runs a program (with options: `code --wait`) on the file, with the user's terminal and this environment.
+pub async fn run_in_foreground(
+    program: &str,
+    file: &Path,
+    directory: &Path,
+    environment: Vec<(OsString, OsString)>,
+) -> io::Result<ExitStatus> {
+    let line = format!("exec {program} \"$1\"");
+    let mut command = new_command(Path::new("/bin/sh"));
+    command.arg("-c").arg(line).arg("sh").arg(file).current_dir(directory);
+    command.env_clear().envs(environment);
+    command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    command.kill_on_drop(true).status().await
+}
+
+/// The signal for the death of its parent ends the child. A supervisor instead watches its channel, which closes with
+/// this process, not with a thread.
 fn start_in_new_session(
     command: &mut tokio::process::Command,
     folder: OwnedFd,
@@ -563,10 +494,10 @@ pub fn seconds(time: Duration) -> String {
 fn outcome(
     ended: EndReason,
     status: Option<ExitStatus>,
-    capture: OutputCapture<'_>,
+    mut capture: OutputCapture<'_>,
     begun: Instant,
 ) -> CommandOutcome {
-    let kept = capture.finish();
+    let kept = capture.take();
     let (exit_code, signal) = exit_code_and_signal(status);
     CommandOutcome {
         end_reason: ended,

@@ -1,8 +1,5 @@
-//! The only module that opens the user's files: path confinement, text, snapshots, replacement, directory
-//! walks.
-//!
-//! The module is independent of tools, models and permissions. Every path from outside passes [`Workspace::resolve`], and
-//! only a [`ProjectPath`] can be opened.
+//! The only module that opens the user's files. It is independent of tools, models and permissions: every path from
+//! outside passes [`Workspace::resolve`], and only a [`ProjectPath`] can be opened.
 
 mod charset;
 mod checkpoint;
@@ -49,8 +46,7 @@ pub use replace::WriteResult;
 pub use snapshot::{FileStat, Snapshot};
 pub use spill::{SpillFile, SpillFolder};
 pub use text::{LineEnding, Text, plain};
-pub use walk::ThreadResults;
-pub use walk::{FileKind, SkippedCounts, Walk, WalkEntry, WalkRules, WalkedPath};
+pub use walk::{FileKind, SkippedCounts, ThreadResults, Walk, WalkEntry, WalkRules, WalkedPath};
 
 use agent_protocol::envelope::{ErrorCode, Failure};
 use parking_lot::Mutex;
@@ -63,7 +59,6 @@ pub struct Workspace {
     root: PathBuf,
     /// Added folders outside the root that may be read and written (`--add-dir`). Canonical paths.
     extra_folders: Vec<PathBuf>,
-    extra_folders_as_named: Vec<PathBuf>,
     /// Folders that may only be read: the session's `tool-output/`.
     readable: Vec<PathBuf>,
     snapshots: Snapshots,
@@ -77,12 +72,10 @@ impl Workspace {
     /// Opens the project at `root`, with the folders that the user added.
     pub fn open(root: &Path, extra: &[PathBuf]) -> Result<Self, Failure> {
         let root = canonical_folder(root)?;
-        let named = extra.to_vec();
         let extra = extra.iter().map(|path| canonical_folder(path)).collect::<Result<_, _>>()?;
         Ok(Self {
             root,
             extra_folders: extra,
-            extra_folders_as_named: named,
             readable: Vec::new(),
             snapshots: Snapshots::default(),
             checkpoints: None,
@@ -99,15 +92,13 @@ impl Workspace {
         self
     }
 
-    /// A workspace with the same files for another agent of the session. Files that one agent read do not count as read by the
-    /// other; the checkpoints are shared.
+    /// A workspace with the same files and checkpoints for another agent of the session, which has not read any of them.
     #[must_use]
     pub fn of_agent(&self) -> Self {
         let swept = self.searched_folders.lock().clone();
         Self {
             root: self.root.clone(),
             extra_folders: self.extra_folders.clone(),
-            extra_folders_as_named: self.extra_folders_as_named.clone(),
             readable: self.readable.clone(),
             snapshots: Snapshots::default(),
             checkpoints: self.checkpoints.clone(),
@@ -146,19 +137,12 @@ impl Workspace {
         std::iter::once(&self.root).chain(&self.extra_folders).cloned().collect()
     }
 
-    /// Each added folder as the user named it, and canonical.
-    pub fn named_extra_folders(&self) -> impl Iterator<Item = (&Path, &Path)> {
-        let named = self.extra_folders_as_named.iter().map(PathBuf::as_path);
-        named.zip(self.extra_folders.iter().map(PathBuf::as_path))
-    }
-
     /// The canonical paths of the added folders.
     pub fn extra_folders(&self) -> &[PathBuf] {
         &self.extra_folders
     }
 
-    /// The snapshot of a file that was read or written in this session. Blocks: it may wait for the hash of a
-    /// large file.
+    /// The snapshot of a file that was read or written in this session. May wait for the hash of a large file.
     pub fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {
         self.snapshots.get(path.absolute())
     }
@@ -173,18 +157,12 @@ impl Workspace {
         self.snapshots.first_missing(path.absolute())
     }
 
-    /// Marks lines of a file as not shown, or all lines without a range: the file still counts as read.
-    /// Earlier reads of the same lines still count.
+    /// Marks lines of a file as not shown, or all lines without a range. Earlier reads of the same lines still count.
     pub fn mark_unshown(&self, path: &ProjectPath, lines: Option<Range<u64>>) {
         match lines {
             Some(lines) => self.snapshots.mark_hidden(path.absolute(), &lines),
             None => self.snapshots.set_shown(path.absolute(), false),
         }
-    }
-
-    /// Restores a snapshot on resume.
-    pub fn restore_snapshot(&self, path: &ProjectPath, snapshot: Snapshot) {
-        self.snapshots.record(path.absolute(), snapshot, None);
     }
 
     /// Path and text of the files in a folder with one of these names, ignoring case, sorted by name. Skips files
@@ -221,7 +199,6 @@ impl Workspace {
     }
 
     /// Relative, sorted paths of files whose bytes changed since they were read in this session, or that are gone.
-    /// Bytes are compared only if size or times changed.
     pub fn files_changed_since_read(&self) -> Vec<String> {
         let mut changed: Vec<String> = self
             .snapshots

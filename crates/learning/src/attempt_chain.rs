@@ -1,10 +1,6 @@
 //! Finds the later call of a turn that resolved a failure.
 //!
-//! The closest relation decides: the same call, the same target, the same program, a line that
-//! names the failed program or file, the same file in another directory, the same search, and last
-//! the command that directly follows with an operand of the failed one, or with an argument of a
-//! call of an unknown tool. Without a relation nothing is resolved: a wrong lesson is worse than
-//! none.
+//! The closest relation decides. Without one nothing is resolved: a wrong lesson is worse than none.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -16,7 +12,6 @@ use super::call_record::{CHECK, CallRecord};
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::tool::CHANGE_TOOLS;
 
-/// Number of calls within which a call about another target may resolve a failure.
 const RESOLUTION_WINDOW: usize = 8;
 
 /// A failure with its further attempts, as indexes of the turn's calls.
@@ -72,35 +67,34 @@ fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
     let find = |range: Range<usize>, fits: &dyn Fn(&CallRecord) -> bool| {
         // A call that only reads does not do what one that acts failed to do.
         let resolves =
-            |made: &CallRecord| has_succeeded(made) && (made.may_change || !failed.may_change);
+            |call: &CallRecord| has_succeeded(call) && (call.may_change || !failed.may_change);
         range.into_iter().find(|at| resolves(&calls[*at]) && fits(&calls[*at]))
     };
-    let is_same = |made: &CallRecord| made.tool == failed.tool && made.input == failed.input;
+    let is_same = |call: &CallRecord| call.tool == failed.tool && call.input == failed.input;
     if let Some(at) = find(later.clone(), &is_same) {
         return Some((at, true));
     }
     if failed.tool == CHECK {
         return None;
     }
-    let akin = find(later, &|made| is_same_target(failed, made))
-        .map(|at| last_of_run(calls, at, &|made| is_same_target(failed, made)))
+    let akin = find(later, &|call| is_same_target(failed, call))
+        .map(|at| last_of_run(calls, at, &|call| is_same_target(failed, call)))
         .or_else(|| {
-            let first = find(near.clone(), &|made| is_similar_call(failed, made))?;
-            Some(last_of_run(calls, first, &|made| is_similar_call(failed, made)))
+            let first = find(near.clone(), &|call| is_similar_call(failed, call))?;
+            Some(last_of_run(calls, first, &|call| is_similar_call(failed, call)))
         })
-        .or_else(|| find(near.clone(), &|made| names_target(failed, made)))
-        .or_else(|| find(near.clone(), &|made| is_same_search(failed, made)));
+        .or_else(|| find(near.clone(), &|call| names_target(failed, call)))
+        .or_else(|| find(near.clone(), &|call| is_same_search(failed, call)));
     let next = || {
-        let is_passed_over = |made: &CallRecord| {
-            matches!(made.tool.as_str(), CHECK | "TodoWrite" | "AskUser")
-                || failed.may_change && !made.may_change
+        let is_passed_over = |call: &CallRecord| {
+            matches!(call.tool.as_str(), CHECK | "TodoWrite" | "AskUser")
+                || failed.may_change && !call.may_change
         };
         let next = near.into_iter().find(|at| !is_passed_over(&calls[*at]))?;
         let next_call = &calls[next];
-        let is_alike = if is_known_tool(failed) {
-            shares_operand(failed, next_call)
-        } else {
-            shares_argument(failed, next_call)
+        let is_alike = match &failed.failure {
+            Some(it) if it.code == ErrorCode::UnknownTool => shares_argument(failed, next_call),
+            _ => shares_operand(failed, next_call),
         };
         (has_succeeded(next_call) && is_alike).then_some(next)
     };
@@ -113,8 +107,8 @@ fn last_of_run(calls: &[CallRecord], first: usize, fits: &dyn Fn(&CallRecord) ->
         return first;
     }
     let mut last = first;
-    for (at, made) in calls.iter().enumerate().skip(first + 1) {
-        match (has_succeeded(made) && fits(made), made.may_change) {
+    for (at, call) in calls.iter().enumerate().skip(first + 1) {
+        match (has_succeeded(call) && fits(call), call.may_change) {
             (true, _) => last = at,
             (false, true) => break,
             (false, false) => {}
@@ -123,69 +117,65 @@ fn last_of_run(calls: &[CallRecord], first: usize, fits: &dyn Fn(&CallRecord) ->
     last
 }
 
-fn has_succeeded(made: &CallRecord) -> bool {
-    made.failure.is_none() && !made.hides_failure
+fn has_succeeded(call: &CallRecord) -> bool {
+    call.failure.is_none() && !call.hides_failure
 }
 
-fn is_made_for(failed: &CallRecord, made: &CallRecord) -> bool {
-    made.parent_call.as_ref() == Some(&failed.id)
+fn is_made_for(failed: &CallRecord, call: &CallRecord) -> bool {
+    call.parent_call.as_ref() == Some(&failed.id)
 }
 
-fn is_known_tool(failed: &CallRecord) -> bool {
-    failed.failure.as_ref().is_none_or(|failed| failed.code != ErrorCode::UnknownTool)
-}
-
-fn is_same_target(failed: &CallRecord, made: &CallRecord) -> bool {
-    if !is_same_tool(failed, made) {
+fn is_same_target(failed: &CallRecord, call: &CallRecord) -> bool {
+    if !is_same_tool(failed, call) {
         return false;
     }
     if failed.command().is_some() {
         return failed
             .last_program()
-            .is_some_and(|program| made.programs.iter().any(|it| it == program));
+            .is_some_and(|program| call.programs.iter().any(|it| it == program));
     }
-    failed.path().is_some() && failed.target() == made.target()
+    failed.path().is_some() && failed.target() == call.target()
 }
 
-fn is_similar_call(failed: &CallRecord, made: &CallRecord) -> bool {
-    if failed.tool == CHECK || !is_same_tool(failed, made) {
-        return failed.tool == made.tool && failed.input == made.input;
+fn is_similar_call(failed: &CallRecord, call: &CallRecord) -> bool {
+    if failed.tool == CHECK || !is_same_tool(failed, call) {
+        return failed.tool == call.tool && failed.input == call.input;
     }
     if failed.command().is_some() {
         let name = program_name(failed.last_program());
         return name.is_some()
-            && new_programs(failed, made).any(|program| program_name(Some(program)) == name);
+            && new_programs(failed, call).any(|program| program_name(Some(program)) == name);
     }
-    is_same_target(failed, made)
+    is_same_target(failed, call)
 }
 
 fn new_programs<'a>(
     failed: &'a CallRecord,
-    made: &'a CallRecord,
+    call: &'a CallRecord,
 ) -> impl Iterator<Item = &'a String> {
     let before = failed.programs.split_last().map_or(&[][..], |(_, before)| before);
-    made.programs.iter().filter(|program| !before.contains(program))
+    call.programs.iter().filter(|program| !before.contains(program))
 }
 
 fn program_name(program: Option<&String>) -> Option<&str> {
     program?.split(' ').next()
 }
 
-fn is_same_tool(failed: &CallRecord, made: &CallRecord) -> bool {
-    let both_change = || [failed, made].iter().all(|it| CHANGE_TOOLS.contains(&it.tool.as_str()));
-    failed.tool == made.tool || both_change()
+fn is_same_tool(failed: &CallRecord, call: &CallRecord) -> bool {
+    let both_change = || [failed, call].iter().all(|it| CHANGE_TOOLS.contains(&it.tool.as_str()));
+    failed.tool == call.tool || both_change()
 }
 
 /// For example `python3 -m pytest` after `pytest`.
-fn names_target(failed: &CallRecord, made: &CallRecord) -> bool {
-    let Some(line) = made.command() else { return false };
+fn names_target(failed: &CallRecord, call: &CallRecord) -> bool {
+    let Some(line) = call.command() else { return false };
     let is_end = |c: char| c.is_whitespace() || "'\";|&()=".contains(c);
     let mut words = line.split(is_end).filter(|word| !word.is_empty());
     match failed.command() {
         Some(_) => {
             let name = program_name(failed.last_program());
             name.is_some()
-                && new_programs(failed, made).next().is_some()
+                && new_programs(failed, call).next().is_some()
                 && words.any(|word| Some(word.rsplit('/').next().unwrap_or(word)) == name)
         }
         None => failed.path().is_some_and(|path| words.any(|word| word == path)),
@@ -193,30 +183,30 @@ fn names_target(failed: &CallRecord, made: &CallRecord) -> bool {
 }
 
 /// A search with another pattern, or a file or folder of the same name in another directory.
-fn is_same_search(failed: &CallRecord, made: &CallRecord) -> bool {
-    if failed.tool != made.tool
+fn is_same_search(failed: &CallRecord, call: &CallRecord) -> bool {
+    if failed.tool != call.tool
         || failed.command().is_some()
         || CHANGE_TOOLS.contains(&failed.tool.as_str())
     {
         return false;
     }
-    let name = |made: &CallRecord| Path::new(made.path()?).file_name().map(OsStr::to_owned);
-    made.input.contains_key("pattern") || name(failed).is_some() && name(failed) == name(made)
+    let name = |call: &CallRecord| Path::new(call.path()?).file_name().map(OsStr::to_owned);
+    call.input.contains_key("pattern") || name(failed).is_some() && name(failed) == name(call)
 }
 
 /// For example `eng/build.sh release` after `make release`.
-fn shares_operand(failed: &CallRecord, made: &CallRecord) -> bool {
+fn shares_operand(failed: &CallRecord, call: &CallRecord) -> bool {
     fn operand(program: &str) -> Option<&str> {
         Some(program.split_once(' ')?.1)
     }
     let known = failed.last_program().and_then(|program| operand(program));
-    known.is_some() && made.programs.iter().any(|program| operand(program) == known)
+    known.is_some() && call.programs.iter().any(|program| operand(program) == known)
 }
 
 /// For example `Grep` of a text after an unknown `search` for it.
-fn shares_argument(failed: &CallRecord, made: &CallRecord) -> bool {
+fn shares_argument(failed: &CallRecord, call: &CallRecord) -> bool {
     let mut texts = failed.input.values().filter_map(Value::as_str).filter(|it| !it.is_empty());
-    texts.any(|text| made.input.values().any(|other| other == text))
+    texts.any(|text| call.input.values().any(|other| other == text))
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ pub const CHECK: &str = "check";
 const VALUE_BYTES: usize = 400;
 /// The end of an output stays.
 const OUTPUT_BYTES: usize = 1500;
-/// The part of an output in a lesson.
 const EXCERPT_BYTES: usize = 150;
 
 /// A call with its result.
@@ -41,8 +40,7 @@ pub struct CallRecord {
     /// The call for which the kernel made this one.
     pub parent_call: Option<String>,
     pub failure: Option<CallFailure>,
-    /// A program failed or may have failed although the call succeeded: `make | tail` hides the
-    /// failure of `make`.
+    /// A program may have failed although the call succeeded: `make | tail`.
     pub hides_failure: bool,
     pub result: String,
     pub may_change: bool,
@@ -80,19 +78,12 @@ impl CallRecord {
         call_target(&self.tool, &self.input, &self.programs)
     }
 
-    /// The names of the programs, without operands.
-    pub fn program_names(&self) -> impl Iterator<Item = &str> {
-        self.programs.iter().filter_map(|program| program.split(' ').next())
-    }
-
-    /// The last program, which relates a failed line to later ones. (Which of several that `&&`
-    /// joins has failed is not known; when the last one succeeds, all have succeeded.)
+    /// The last program: if it succeeds, all that `&&` joins have succeeded.
     pub fn last_program(&self) -> Option<&String> {
         self.programs.last()
     }
 
-    /// Whether a rule, a mode, a hook, the user or the system did not allow the call. A way around
-    /// that is no lesson.
+    /// Whether the call was not allowed: a way around that is no lesson.
     pub fn was_denied(&self) -> bool {
         let class = self.failure.as_ref().map(|failed| failed.code.class(&self.tool));
         class == Some(ErrorClass::Policy)
@@ -163,8 +154,7 @@ pub fn failure_from_envelope(input: &Object, envelope: &Envelope) -> Option<Call
     ))
 }
 
-/// Whether no program has certainly succeeded, or a stage of a pipeline failed. (A stage may end
-/// with SIGPIPE because a later one has read enough.)
+/// Whether no program has certainly succeeded, or a stage of a pipeline failed (also with SIGPIPE).
 pub fn hides_failure(effect: Option<&Effect>, envelope: &Envelope) -> bool {
     const SIGPIPE: i64 = 128 + 13;
     if !effect_programs(effect).is_empty() && proven_programs(effect).is_empty() {
@@ -192,8 +182,8 @@ pub fn build_failure(
     let error_text = &*render_output(error_text);
     let line = reason_line(error_text);
     let signature = mask_details(&shorten(line, EXCERPT_BYTES), input);
-    let telling = shorten(&output_excerpt(error_text, line), EXCERPT_BYTES);
-    CallFailure { code, excerpt: telling, signature, evidence: output_tail(evidence), exit_code }
+    let excerpt = shorten(&output_excerpt(error_text, line), EXCERPT_BYTES);
+    CallFailure { code, excerpt, signature, evidence: output_tail(evidence), exit_code }
 }
 
 /// The whole output if it is short, otherwise from this line on.
@@ -211,8 +201,7 @@ fn output_excerpt(output: &str, line: &str) -> String {
     joined(&rest[..rest.floor_char_boundary(4 * EXCERPT_BYTES)])
 }
 
-/// The first line that mentions an error; the last line of a Python traceback; otherwise the first
-/// line.
+/// The first line that mentions an error, the last of a Python traceback, otherwise the first.
 fn reason_line(output: &str) -> &str {
     const ERRORS: [&str; 6] = ["error", "fatal", "exception", "failed", "错误", "失败"];
     let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -227,8 +216,8 @@ fn reason_line(output: &str) -> &str {
 }
 
 /// Numbers, paths, hashes, and the words of the call itself differ between cases.
-fn mask_details(telling: &str, input: &Object) -> String {
-    let mut line = telling.to_owned();
+fn mask_details(text: &str, input: &Object) -> String {
+    let mut line = text.to_owned();
     for value in input.values().filter_map(Value::as_str) {
         let is_end = |c: char| c.is_whitespace() || "'\"`=,;:()".contains(c);
         let mut words: Vec<&str> = value.split(is_end).filter(|word| word.len() > 2).collect();
@@ -244,8 +233,7 @@ fn mask_details(telling: &str, input: &Object) -> String {
     signature::mask_message(&line)
 }
 
-/// The arguments without fields that the registry added, with long values cut; and whether a value
-/// was cut.
+/// The arguments without fields of the registry, with long values cut; and whether one was cut.
 pub fn stored_arguments(input: &Object) -> (Object, bool) {
     let is_ours = |name: &str| matches!(name, "file_mtime_ms" | "file_size_bytes");
     let mut is_cut = false;

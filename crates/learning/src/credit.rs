@@ -16,14 +16,9 @@ pub struct Credit {
     pub hurt: u32,
 }
 
-/// The credits of the lessons that a model saw in the turn; `known`: the stored lessons with these
-/// ids.
-///
-/// A lesson about a failure helped if its fix was used and worked. It did not help if its fix was
-/// used and the same failure occurred, or if the kernel applied it without success. It is
-/// contradicted if the call that had failed works now, or if its fix failed and a call of the same
-/// program without the fix's words worked. Lessons without a failure are only counted as seen.
-pub fn compute_credits(record: &TurnRecord, known: &[Lesson]) -> Vec<Credit> {
+/// The credits of the lessons that a model saw in the turn, by the table in `docs/LEARNING.md`;
+/// `stored`: the lessons with these ids.
+pub fn compute_credits(record: &TurnRecord, stored: &[Lesson]) -> Vec<Credit> {
     let mut credits: Vec<Credit> = Vec::new();
     // Applying a lesson is stronger evidence than showing it.
     let (applied_ones, others): (Vec<_>, Vec<_>) =
@@ -36,7 +31,7 @@ pub fn compute_credits(record: &TurnRecord, known: &[Lesson]) -> Vec<Credit> {
             if credits.iter().any(|credit| credit.id == item.id) {
                 continue;
             }
-            let Some(lesson) = known.iter().find(|lesson| lesson.id == item.id) else { continue };
+            let Some(lesson) = stored.iter().find(|lesson| lesson.id == item.id) else { continue };
             let later: Vec<&CallRecord> =
                 record.calls.iter().filter(|call| call.seq > *seq).collect();
             let (helped, hurt) = if recalled.applied {
@@ -51,64 +46,65 @@ pub fn compute_credits(record: &TurnRecord, known: &[Lesson]) -> Vec<Credit> {
 }
 
 /// The call of the kernel decides.
-fn credit_applied_lesson(later: &[&CallRecord], call: Option<&str>) -> (u32, u32) {
-    let own =
-        later.iter().find(|made| made.parent_call.is_some() && made.parent_call.as_deref() == call);
-    own.map_or((0, 0), |made| if made.failure.is_none() { (1, 0) } else { (0, 1) })
+fn credit_applied_lesson(later: &[&CallRecord], parent: Option<&str>) -> (u32, u32) {
+    let own = later
+        .iter()
+        .find(|call| call.parent_call.is_some() && call.parent_call.as_deref() == parent);
+    own.map_or((0, 0), |call| if call.failure.is_none() { (1, 0) } else { (0, 1) })
 }
 
 fn credit_shown_lesson(later: &[&CallRecord], lesson: &Lesson) -> (u32, u32) {
     let Some(failure) = &lesson.failure else { return (0, 0) };
     let key = failure.key();
-    let is_target = |made: &&CallRecord| {
-        made.tool == failure.tool && (made.target() == failure.target || follows_fix(made, failure))
+    let is_target = |call: &&CallRecord| {
+        call.tool == failure.tool && (call.target() == failure.target || follows_fix(call, failure))
     };
     let is_failed_call =
-        |made: &&CallRecord| made.tool == failure.tool && made.input == failure.input;
+        |call: &&CallRecord| call.tool == failure.tool && call.input == failure.input;
     let is_other_way = !failure.is_same_call;
     // If something prepared the success, it may have prepared this one too.
     let may_contradict = !failure.is_prepared;
-    if may_contradict && later.iter().any(|made| is_failed_call(made) && made.failure.is_none()) {
+    if may_contradict && later.iter().any(|call| is_failed_call(call) && call.failure.is_none()) {
         return (0, CONTRADICTION_WEIGHT);
     }
     let is_followed =
-        |made: &&CallRecord| is_other_way && is_target(made) && follows_fix(made, failure);
+        |call: &&CallRecord| is_other_way && is_target(call) && follows_fix(call, failure);
     let followed = || later.iter().copied().filter(is_followed);
-    if followed().any(|made| made.has_failure_key(&key)) {
+    if followed().any(|call| call.has_failure_key(&key)) {
         return (0, 1);
     }
-    if followed().any(|made| made.failure.is_none()) {
+    if followed().any(|call| call.failure.is_none()) {
         return (1, 0);
     }
-    let first_failed = later.iter().position(|made| is_followed(made) && made.failure.is_some());
+    let first_failed = later.iter().position(|call| is_followed(call) && call.failure.is_some());
     if let Some(at) = first_failed {
         let other = later[at + 1..]
             .iter()
-            .any(|made| made.failure.is_none() && is_target(made) && !follows_fix(made, failure));
+            .any(|call| call.failure.is_none() && is_target(call) && !follows_fix(call, failure));
         return (0, if other { CONTRADICTION_WEIGHT } else { 0 });
     }
     // A lesson about a preparation: its failure did not occur although its target was used.
-    let was_used = later.iter().any(|made| made.failure.is_none() && is_failed_call(made));
-    let came = later.iter().any(|made| made.has_failure_key(&key));
+    let was_used = later.iter().any(|call| call.failure.is_none() && is_failed_call(call));
+    let came = later.iter().any(|call| call.has_failure_key(&key));
     (u32::from(!is_other_way && was_used && !came), 0)
 }
 
 /// One word of the successful call is sufficient in a call about the same target, otherwise all are
 /// needed. Without new words the call has to be identical to the successful one.
-fn follows_fix(made: &CallRecord, failure: &FailurePattern) -> bool {
-    let has = |word: &String| match made.command() {
+fn follows_fix(call: &CallRecord, failure: &FailurePattern) -> bool {
+    let has = |word: &String| match call.command() {
         Some(command) => command.split_whitespace().any(|own| own == word),
         None => word.split_once('=').is_some_and(|(name, value)| {
-            made.input.get(name).map(ToString::to_string).as_deref() == Some(value)
+            call.input.get(name).map(ToString::to_string).as_deref() == Some(value)
         }),
     };
     let words = &failure.new_words;
-    let has_words = if made.target() == failure.target {
+    let has_words = if call.target() == failure.target {
         words.iter().any(has)
     } else {
         !words.is_empty() && words.iter().all(has)
     };
-    has_words || failure.fix.as_ref().is_some_and(|fix| *fix == made.input)
+    has_words || failure.fix.as_ref().is_some_and(|fix| *fix == call.input)
 }
 
 #[cfg(test)]

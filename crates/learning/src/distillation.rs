@@ -10,7 +10,7 @@ use super::pair::call_in_words;
 use super::trace_builder::TurnRecord;
 use agent_protocol::recall::LessonKind;
 use agent_protocol::reflection::{MemoryKind, Reflection};
-use agent_protocol::shorten;
+use agent_protocol::{one_line, shorten};
 
 const MAX_LESSONS: usize = 3;
 /// In bytes.
@@ -45,7 +45,7 @@ impl TurnContext {
             project: record.project.clone(),
             task: shorten(&record.task, 300),
             source: Source { session: record.session.clone(), events: record.events },
-            at_ms: record.calls.last().map_or(0, |made| made.time_ms.1),
+            at_ms: record.calls.last().map_or(0, |call| call.time_ms.1),
         }
     }
 
@@ -105,7 +105,7 @@ pub fn distillation_request(record: &TurnRecord) -> Option<DistillationRequest> 
             let failures = chain.failures.iter().map(|at| &calls[*at]);
             let tries: Vec<&CallRecord> =
                 failures.chain(chain.success.map(|at| &calls[at])).collect();
-            let rounds = || tries.iter().filter(|made| made.failure.is_some()).map(|it| it.round);
+            let rounds = || tries.iter().filter(|call| call.failure.is_some()).map(|it| it.round);
             let lasted = rounds().min() != rounds().max();
             let was_checked = tries[0].tool == CHECK && chain.success.is_some();
             (lasted || was_checked).then_some(tries)
@@ -118,46 +118,45 @@ pub fn distillation_request(record: &TurnRecord) -> Option<DistillationRequest> 
     for correction in &record.corrections {
         evidence.push_str(&format!("The user said: {correction}\n"));
     }
-    let mut printed = String::new();
+    let mut program_output = String::new();
     let shown: Vec<&CallRecord> = if chains.is_empty() {
         calls.iter().rev().take(20).rev().collect()
     } else {
         chains.into_iter().flatten().collect()
     };
-    for made in shown {
-        let how = match &made.failure {
+    for call in shown {
+        let how = match &call.failure {
             Some(failed) => {
-                printed.push_str(&failed.evidence);
-                printed.push('\n');
+                program_output.push_str(&failed.evidence);
+                program_output.push('\n');
                 // Output cannot close its own frame.
                 let output = failed.evidence.replace("</output", "</ output");
                 format!("failed\n<output>\n{output}\n</output>")
             }
             None => "worked".to_owned(),
         };
-        evidence.push_str(&format!("{} {how}\n", call_in_words(made)));
+        evidence.push_str(&format!("{} {how}\n", call_in_words(call)));
         if evidence.len() > MAX_EVIDENCE {
             evidence = shorten(&evidence, MAX_EVIDENCE);
             break;
         }
     }
     let user_text = format!("{}\n{}", record.task, record.corrections.join("\n"));
-    let known = calls_in_words(calls) + &user_text;
+    let known_text = calls_in_words(calls) + &user_text;
     Some(DistillationRequest {
         evidence,
-        known_text: known,
-        program_output: printed,
+        known_text,
+        program_output,
         turn: TurnContext::from_record(record),
     })
 }
 
 fn calls_in_words(calls: &[CallRecord]) -> String {
-    calls.iter().map(|made| call_in_words(made) + "\n").collect()
+    calls.iter().map(|call| call_in_words(call) + "\n").collect()
 }
 
 impl DistillationRequest {
-    /// The accepted lessons of an answer, and the rejected ones with the reason. An error if the
-    /// answer cannot be parsed.
+    /// The accepted lessons of an answer, and the rejected ones with the reason.
     pub fn parse_lessons(&self, answer: &str) -> Result<FilteredLessons, String> {
         let (Some(start), Some(end)) = (answer.find('{'), answer.rfind('}')) else {
             return Err("there is no JSON object in it".to_owned());
@@ -192,11 +191,10 @@ impl DistillationRequest {
     }
 }
 
-/// `action`: the instruction; `known`: the calls of the turn and the user's messages; `printed`:
-/// the output of programs.
-fn lesson_rejection(lesson: &Lesson, action: &str, known: &str, printed: &str) -> Option<String> {
-    let words = |text: &str| text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
-    if words(printed).contains(&words(action.trim().trim_end_matches('.'))) {
+/// `known`: the calls of the turn and the user's messages; `output`: that of programs.
+fn lesson_rejection(lesson: &Lesson, action: &str, known: &str, output: &str) -> Option<String> {
+    let words = |text: &str| one_line(&text.to_lowercase());
+    if words(output).contains(&words(action.trim().trim_end_matches('.'))) {
         return Some("it repeats what a program printed".to_owned());
     }
     if let Some(code) = lesson_filter::code_spans(action).find(|code| !known.contains(code)) {
@@ -210,8 +208,7 @@ fn lesson_rejection(lesson: &Lesson, action: &str, known: &str, printed: &str) -
 }
 
 fn lesson_text(distilled: &DistilledLesson) -> String {
-    let clean = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (when, action) = (clean(&distilled.when), clean(&distilled.action));
+    let (when, action) = (one_line(&distilled.when), one_line(&distilled.action));
     let action = action.trim_end_matches('.');
     if when.is_empty() {
         format!("{action}.")
@@ -220,21 +217,20 @@ fn lesson_text(distilled: &DistilledLesson) -> String {
     }
 }
 
-/// The lessons that reflections of the turn propose, if their failure was resolved later, and the
-/// rejected ones.
+/// The lessons that reflections on resolved failures of the turn propose, and the rejected ones.
 pub fn lessons_from_reflections(record: &TurnRecord) -> FilteredLessons {
     let (mut lessons, mut refused) = (Vec::new(), Vec::new());
-    let (known, turn) = (calls_in_words(&record.calls), TurnContext::from_record(record));
-    let failures = record.calls.iter().filter_map(|made| made.failure.as_ref());
-    let printed: Vec<&str> = failures.map(|failed| failed.evidence.as_str()).collect();
-    let printed = printed.join("\n");
+    let (known_text, turn) = (calls_in_words(&record.calls), TurnContext::from_record(record));
+    let failures = record.calls.iter().filter_map(|call| call.failure.as_ref());
+    let program_output: Vec<&str> = failures.map(|failed| failed.evidence.as_str()).collect();
+    let program_output = program_output.join("\n");
     for (about, Reflection { memory_to_write, .. }) in &record.reflections {
         let is_resolved = record.chains.iter().any(|chain| {
             let is_about = |at: &usize| about.as_ref() == Some(&record.calls[*at].id);
             chain.success.is_some() && chain.failures.iter().any(is_about)
         });
         for memory in memory_to_write {
-            let text = memory.text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = one_line(&memory.text);
             let kind = match memory.kind {
                 MemoryKind::Rule => LessonKind::Rule,
                 MemoryKind::Pattern => LessonKind::Pattern,
@@ -242,7 +238,7 @@ pub fn lessons_from_reflections(record: &TurnRecord) -> FilteredLessons {
             let scope = Scope::Project(record.project.clone());
             let lesson = turn.build_lesson(scope, kind, text, Origin::Reflection);
             let why = if is_resolved {
-                lesson_rejection(&lesson, &lesson.text, &known, &printed)
+                lesson_rejection(&lesson, &lesson.text, &known_text, &program_output)
             } else {
                 Some("the failure was not resolved".to_owned())
             };

@@ -36,19 +36,16 @@ pub struct Lesson {
     /// Latest last.
     #[serde(default)]
     pub sources: Vec<Source>,
-    /// How often the lesson was learnt.
     pub frequency: u32,
     /// How often a model has seen the lesson.
     #[serde(default)]
     pub recalled: u32,
-    /// Cases in which the lesson helped; older ones are weighted less
-    /// ([`Lesson::record_outcomes`]). The success that the lesson describes is the first case.
+    /// Cases in which the lesson helped, with that which it describes; see [`Lesson::record_outcomes`].
     pub helped: u32,
     /// Cases in which the lesson did not help, likewise.
     pub hurt: u32,
     /// In milliseconds since 1970.
     pub created_at_ms: i64,
-    /// In milliseconds since 1970.
     pub last_occurred_ms: i64,
 }
 
@@ -91,8 +88,7 @@ impl Lesson {
         (f64::from(self.helped) + 1.0) / (f64::from(self.helped) + f64::from(self.hurt) + 2.0)
     }
 
-    /// Counts the results of uses. Beyond [`MAX_CASES`] cases the earlier ones count half, so that
-    /// a lesson that no longer holds is detected after a few cases.
+    /// Counts the results of uses. Beyond [`MAX_CASES`] the earlier ones count half: a lesson may go stale.
     pub fn record_outcomes(&mut self, helped: u32, hurt: u32) {
         if helped == 0 && hurt == 0 {
             return;
@@ -136,7 +132,6 @@ impl Lesson {
 pub enum Scope {
     /// The identity: the address of the remote, or the path.
     Project(String),
-    /// All projects of the user.
     User,
 }
 

@@ -8,7 +8,6 @@ use regex::Regex;
 use agent_protocol::mask::{Masker, is_secret_name};
 use agent_protocol::reflection::find_widening_word;
 
-/// Size limit of a model's lesson, in bytes.
 const MAX_BYTES: usize = 300;
 
 static SECRET_FORMATS: LazyLock<Option<Masker>> = LazyLock::new(|| Masker::new([], &[]).ok());
@@ -20,8 +19,7 @@ static NAMED_VALUES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("{assigned}|{option}")).expect("a valid expression")
 });
 
-/// Whether the text contains a secret: a known format, or a value with a secret-like name. The text
-/// may be JSON.
+/// Whether the text, which may be JSON, has a secret: a known format, or a value with such a name.
 pub fn contains_secret(text: &str) -> bool {
     let has_shape = SECRET_FORMATS.as_ref().is_some_and(|masker| masker.mask(text) != text);
     let is_secret = |found: regex::Captures<'_>| {

@@ -11,14 +11,13 @@ use super::trace_builder::{TurnRecord, text_argument};
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::Caller;
 use agent_protocol::recall::LessonKind;
-use agent_protocol::{Object, shorten};
+use agent_protocol::{Object, one_line, shorten};
 
 const FAILED_BYTES: usize = 120;
 const SUCCESS_BYTES: usize = 180;
 const MAX_BETWEEN: usize = 3;
 const BETWEEN_BYTES: usize = 120;
 const TEXT_BYTES: usize = 80;
-/// The task's text that is indexed with a lesson.
 const CONTEXT_BYTES: usize = 300;
 
 /// The lessons from the resolved failures of a turn.
@@ -37,10 +36,10 @@ pub fn lessons_from_failures(record: &TurnRecord) -> Vec<Lesson> {
 fn lesson_from_chain(record: &TurnRecord, chain: &AttemptChain) -> Option<Lesson> {
     let calls = &record.calls;
     let (first, last) = (*chain.failures.first()?, *chain.failures.last()?);
-    let (made, success_at) = (&calls[first], chain.success?);
+    let (call, success_at) = (&calls[first], chain.success?);
     let success = &calls[success_at];
-    let is_of_use = |failed: &&CallFailure| is_worth_learning(failed) && !made.was_read_only;
-    let failed = made.failure.as_ref().filter(is_of_use)?;
+    let is_of_use = |failed: &&CallFailure| is_worth_learning(failed) && !call.was_read_only;
+    let failed = call.failure.as_ref().filter(is_of_use)?;
     // A fix of the kernel comes from a lesson that exists already.
     if success.parent_call.is_some() && success.caller == Caller::Kernel && success.tool != CHECK {
         return None;
@@ -53,18 +52,18 @@ fn lesson_from_chain(record: &TurnRecord, chain: &AttemptChain) -> Option<Lesson
     if chain.is_same_call && between.is_empty() {
         return None;
     }
-    let text = lesson_text(made, &failed.excerpt, success, &between, chain.is_same_call);
-    let new_words = if chain.is_same_call { Vec::new() } else { new_words(made, success) };
-    let is_single = first == last && last + 1 == success_at && made.tool == success.tool;
+    let text = lesson_text(call, &failed.excerpt, success, &between, chain.is_same_call);
+    let new_words = if chain.is_same_call { Vec::new() } else { new_words(call, success) };
+    let is_single = first == last && last + 1 == success_at && call.tool == success.tool;
     let pattern = FailurePattern {
-        skill: skill_id(made),
+        skill: skill_id(call),
         condition: failed.excerpt.clone(),
-        error_type: error_type(&made.tool, Some(failed.code), failed.exit_code).to_owned(),
-        tool: made.tool.clone(),
-        target: made.target(),
+        error_type: error_type(&call.tool, Some(failed.code), failed.exit_code).to_owned(),
+        tool: call.tool.clone(),
+        target: call.target(),
         code: failed.code,
         signature: failed.signature.clone(),
-        input: made.input.clone(),
+        input: call.input.clone(),
         is_same_call: chain.is_same_call,
         new_words: new_words.clone(),
         fix: (is_single && !success.is_truncated).then(|| success.input.clone()),
@@ -78,7 +77,7 @@ fn lesson_from_chain(record: &TurnRecord, chain: &AttemptChain) -> Option<Lesson
     let lesson = Lesson {
         id: Lesson::compute_id(&scope, LessonKind::FailurePattern, &key),
         context: shorten(&record.task, CONTEXT_BYTES),
-        sources: vec![Source { session: record.session.clone(), events: (made.seq, success.seq) }],
+        sources: vec![Source { session: record.session.clone(), events: (call.seq, success.seq) }],
         helped: 1,
         failure: Some(pattern),
         ..Lesson::new(scope, LessonKind::FailurePattern, text, Origin::Pair, success.time_ms.1)
@@ -89,67 +88,53 @@ fn lesson_from_chain(record: &TurnRecord, chain: &AttemptChain) -> Option<Lesson
 
 /// The failure does not depend on the state of this session, and is no denial.
 fn is_worth_learning(failed: &CallFailure) -> bool {
-    match failed.code {
+    matches!(
+        failed.code,
         ErrorCode::NotFound
-        | ErrorCode::InvalidParam
-        | ErrorCode::NoMatch
-        | ErrorCode::MultipleMatches
-        | ErrorCode::IsDirectory
-        | ErrorCode::NotADirectory
-        | ErrorCode::BinaryFile
-        | ErrorCode::Encoding
-        | ErrorCode::TooLarge
-        | ErrorCode::UnknownTool
-        | ErrorCode::CommandFailed
-        | ErrorCode::McpFailed
-        | ErrorCode::Timeout
-        | ErrorCode::ExecutionError => true,
-        ErrorCode::RepeatedCall
-        | ErrorCode::AskUserUnavailable
-        | ErrorCode::NotRead
-        | ErrorCode::Conflict
-        | ErrorCode::Cancelled
-        | ErrorCode::SubagentFailed
-        | ErrorCode::AccessDenied
-        | ErrorCode::PermissionDenied
-        | ErrorCode::CommandBlocked
-        | ErrorCode::ApprovalRequired
-        | ErrorCode::ApprovalRejected
-        | ErrorCode::CircuitOpen
-        | ErrorCode::InternalError
-        | ErrorCode::McpUnavailable
-        | ErrorCode::McpTimeout => false,
-    }
+            | ErrorCode::InvalidParam
+            | ErrorCode::NoMatch
+            | ErrorCode::MultipleMatches
+            | ErrorCode::IsDirectory
+            | ErrorCode::NotADirectory
+            | ErrorCode::BinaryFile
+            | ErrorCode::Encoding
+            | ErrorCode::TooLarge
+            | ErrorCode::UnknownTool
+            | ErrorCode::CommandFailed
+            | ErrorCode::McpFailed
+            | ErrorCode::Timeout
+            | ErrorCode::ExecutionError
+    )
 }
 
 fn lesson_text(
-    made: &CallRecord,
-    telling: &str,
+    call: &CallRecord,
+    excerpt: &str,
     success: &CallRecord,
     between: &[&CallRecord],
     is_same_call: bool,
 ) -> String {
-    let failed = shorten(&call_in_words(made), FAILED_BYTES);
-    let telling = telling.trim_end_matches('.');
+    let failed = shorten(&call_in_words(call), FAILED_BYTES);
+    let excerpt = excerpt.trim_end_matches('.');
     let shown = between.len().saturating_sub(MAX_BETWEEN);
     let done: Vec<String> =
         between[shown..].iter().map(|call| shorten(&call_in_words(call), BETWEEN_BYTES)).collect();
     let done = done.join(", ");
     if is_same_call {
-        return format!("{failed} failed: {telling}. It worked after {done}.");
+        return format!("{failed} failed: {excerpt}. It worked after {done}.");
     }
     let success = shorten(&call_in_words(success), SUCCESS_BYTES);
     let after = if done.is_empty() { String::new() } else { format!(" (after {done})") };
-    format!("{failed} failed: {telling}. {success} worked{after}.")
+    format!("{failed} failed: {excerpt}. {success} worked{after}.")
 }
 
 /// A call as a lesson quotes it: `` `cargo test` ``, `Read {"path":"a"}`, ``Edit a: `x` → `y` ``.
-pub fn call_in_words(made: &CallRecord) -> String {
-    let mut input = made.input.clone();
+pub fn call_in_words(call: &CallRecord) -> String {
+    let mut input = call.input.clone();
     input.remove("description");
     if let Some(Value::String(command)) = input.remove("command") {
         let command = one_line(&command);
-        let prefix = if made.tool == "Bash" { "" } else { &format!("{} ", made.tool) };
+        let prefix = if call.tool == "Bash" { "" } else { &format!("{} ", call.tool) };
         input.retain(|name, value| name != "directory" || value != ".");
         return format!("{prefix}`{command}`{}", remaining_arguments(input));
     }
@@ -157,13 +142,13 @@ pub fn call_in_words(made: &CallRecord) -> String {
     match (text_argument(&input, "old_string"), text_argument(&input, "content")) {
         (Some(old), _) => {
             let (old, new) = text_difference(old, text("new_string"));
-            let what = format!("{} {}: `{old}` → `{new}`", made.tool, text("path"));
+            let what = format!("{} {}: `{old}` → `{new}`", call.tool, text("path"));
             input.retain(|name, _| !["path", "old_string", "new_string"].contains(&name.as_str()));
             what + &remaining_arguments(input)
         }
         (None, Some(content)) => {
             let content = shorten(&one_line(content), 2 * TEXT_BYTES);
-            format!("{} {}: `{content}`", made.tool, text("path"))
+            format!("{} {}: `{content}`", call.tool, text("path"))
         }
         (None, None) => {
             for value in input.values_mut() {
@@ -171,17 +156,13 @@ pub fn call_in_words(made: &CallRecord) -> String {
                     *text = shorten(text, TEXT_BYTES);
                 }
             }
-            format!("{} {}", made.tool, Value::Object(input))
+            format!("{} {}", call.tool, Value::Object(input))
         }
     }
 }
 
 fn remaining_arguments(input: Object) -> String {
     if input.is_empty() { String::new() } else { format!(" {}", Value::Object(input)) }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Both texts start at the first different line; spaces and tabs are visible.

@@ -12,7 +12,6 @@ use agent_protocol::reflection::SuggestedAction;
 
 /// Limit on the latest lessons, and on lessons with common terms.
 const CANDIDATES: usize = 40;
-/// The constant of the reciprocal rank fusion.
 const RANK_OFFSET: u32 = 10;
 const MAX_SIMILAR: usize = 3;
 /// A lesson has at least this many bytes per token.
@@ -57,14 +56,13 @@ pub fn lessons_for_task(
     Ok(fitting.map(|(_, lesson)| lesson.to_recalled()).collect())
 }
 
-/// The lesson with the highest confidence about exactly this failure. The kernel may apply it if
-/// the call is identical to the earlier failed one.
+/// The surest lesson about exactly this failure; the kernel may apply it to an identical call.
 pub fn find_remedy(
     store: &SqliteStore,
     project: &str,
     failed: &FailedCall<'_>,
 ) -> Result<Option<Remedy>, StoreError> {
-    let Some((made, key)) = to_call_record(failed) else { return Ok(None) };
+    let Some((call, key)) = to_call_record(failed) else { return Ok(None) };
     let lessons = store.lessons_about(&Scope::Project(project.to_owned()), &key)?;
     let surest = lessons.into_iter().max_by(|one, other| {
         one.confidence()
@@ -73,14 +71,14 @@ pub fn find_remedy(
     });
     Ok(surest.map(|lesson| {
         let failure =
-            lesson.failure.as_ref().filter(|it| !made.is_truncated && it.input == made.input);
+            lesson.failure.as_ref().filter(|it| !call.is_truncated && it.input == call.input);
         let fix = failure
             .filter(|_| lesson.confidence() >= MIN_APPLY_CONFIDENCE)
             .and_then(|it| it.fix.clone());
         Remedy {
             item: lesson.to_recalled(),
             action: fix
-                .map(|input| SuggestedAction::Alternative { tool: made.tool.clone(), input }),
+                .map(|input| SuggestedAction::Alternative { tool: call.tool.clone(), input }),
         }
     }))
 }
@@ -91,12 +89,12 @@ pub fn similar_lessons(
     project: &str,
     failed: &FailedCall<'_>,
 ) -> Result<Vec<RecalledLesson>, StoreError> {
-    let Some((made, key)) = to_call_record(failed) else { return Ok(Vec::new()) };
+    let Some((call, key)) = to_call_record(failed) else { return Ok(Vec::new()) };
     let here = Scope::Project(project.to_owned());
     let mut lessons = store.lessons_about(&here, &key)?;
-    let telling = made.failure.as_ref().map_or("", |failed| &failed.excerpt);
-    let command = text_argument(&made.input, "command").unwrap_or_default();
-    let query = index_terms(&format!("{} {command} {telling}", made.target()));
+    let excerpt = call.failure.as_ref().map_or("", |failed| &failed.excerpt);
+    let command = text_argument(&call.input, "command").unwrap_or_default();
+    let query = index_terms(&format!("{} {command} {excerpt}", call.target()));
     for (_, lesson) in store.matching_lessons(&[here, Scope::User], &query, MAX_SIMILAR)? {
         if lessons.iter().all(|known| known.id != lesson.id) {
             lessons.push(lesson);
@@ -106,7 +104,6 @@ pub fn similar_lessons(
     Ok(lessons.iter().map(Lesson::to_recalled).collect())
 }
 
-/// Returns the failed call as in traces, and the key of the failure.
 fn to_call_record(failed: &FailedCall<'_>) -> Option<(CallRecord, String)> {
     let FailedCall { call: ToolCall { id, name, arguments }, effect, envelope } = failed;
     let mut input = envelope.context.params_input.clone();
@@ -115,7 +112,7 @@ fn to_call_record(failed: &FailedCall<'_>) -> Option<(CallRecord, String)> {
     }
     let failure = call_record::failure_from_envelope(&input, envelope)?;
     let (input, is_cut) = call_record::stored_arguments(&input);
-    let made = CallRecord {
+    let call = CallRecord {
         id: id.clone(),
         tool: name.clone(),
         input,
@@ -123,6 +120,6 @@ fn to_call_record(failed: &FailedCall<'_>) -> Option<(CallRecord, String)> {
         programs: call_record::effect_programs(*effect),
         ..CallRecord::default()
     };
-    let key = failure_key(name, &made.target(), failure.code, &failure.signature);
-    Some((CallRecord { failure: Some(failure), ..made }, key))
+    let key = failure_key(name, &call.target(), failure.code, &failure.signature);
+    Some((CallRecord { failure: Some(failure), ..call }, key))
 }

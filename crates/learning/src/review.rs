@@ -1,9 +1,7 @@
 //! Reviews: statistics about a period's traces and lessons, and the consequences.
 //!
-//! [`review`] only reads; [`apply_review`] sets weights and removes lessons that stopped helping. Both depend
-//! only on the store, so that a second run gives the same result and changes nothing more.
+//! They depend only on the store, so that a second run gives the same result and changes nothing more.
 
-mod render;
 mod report;
 mod statistics;
 mod suggestions;
@@ -16,8 +14,7 @@ use super::lesson::{Lesson, Origin, Scope};
 use super::store::{SqliteStore, StoreError};
 use super::trace::ExecutionTrace;
 
-pub use render::{render_html, render_markdown};
-pub use report::short_project_name;
+pub use report::{render_markdown, short_project_name};
 pub use statistics::{
     CallKindStats, ConsistentFailure, MethodologyUse, PeriodTotals, RecurringFailure,
     UnresolvedFailure,
@@ -27,9 +24,7 @@ pub use suggestions::Suggestion;
 /// The reviewed period and project.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReviewPeriod {
-    /// Start, in milliseconds since 1970.
     pub from_ms: i64,
-    /// End.
     pub to_ms: i64,
     /// The project's identity; `None`: all projects.
     pub project: Option<String>,
@@ -38,39 +33,23 @@ pub struct ReviewPeriod {
 /// The result of a review.
 #[derive(Clone, Debug, Serialize)]
 pub struct Review {
-    /// The reviewed period.
     pub period: ReviewPeriod,
-    /// Totals.
     pub totals: PeriodTotals,
     /// The previous period of the same length; `None` if nothing was recorded in it.
     pub before: Option<PeriodTotals>,
-    /// Unresolved failures, which the user should check first.
     pub needs_human: Vec<UnresolvedFailure>,
     /// Kinds of calls, those with the highest cost first.
     pub call_kinds: Vec<CallKindStats>,
     /// Failures, the most frequent first.
     pub failures: Vec<RecurringFailure>,
-    /// What always failed under one condition.
     pub always: Vec<ConsistentFailure>,
-    /// Methodologies.
     pub methodologies: Vec<MethodologyUse>,
     /// Lessons learnt in the period, the most helpful first, then the newest.
     pub learnt: Vec<Lesson>,
     /// Lessons that helped at least once after they were learnt, the best first.
     pub helping: Vec<Lesson>,
-    /// Lessons that do not help often enough: to be removed.
     pub retired: Vec<Lesson>,
-    /// Suggestions for the user.
     pub suggestions: Vec<Suggestion>,
-}
-
-/// The changes of a review.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AppliedChanges {
-    /// Number of changed weights.
-    pub weights: usize,
-    /// Number of removed lessons.
-    pub dropped: usize,
 }
 
 /// Reviews a period; `items`: all lessons in its scopes, also retired ones.
@@ -133,9 +112,10 @@ fn select_lessons(items: &[Lesson], fits: impl Fn(&Lesson) -> bool) -> Vec<Lesso
     items.iter().filter(|item| fits(item)).cloned().collect()
 }
 
-/// Sets the weights that follow from a review, and removes the lessons that stopped helping.
-pub fn apply_review(store: &SqliteStore, review: &Review) -> Result<AppliedChanges, StoreError> {
-    let mut changed = AppliedChanges::default();
+/// Sets the weights that follow from a review, and removes the lessons that stopped helping; returns the number
+/// of changed weights.
+pub fn apply_review(store: &SqliteStore, review: &Review) -> Result<usize, StoreError> {
+    let mut n_changed = 0;
     let kinds = review.call_kinds.iter().map(|m| (m.skill.clone(), m.weight_before, m.weight));
     let methodologies = review
         .methodologies
@@ -144,21 +124,19 @@ pub fn apply_review(store: &SqliteStore, review: &Review) -> Result<AppliedChang
     for (subject, before, now) in kinds.chain(methodologies) {
         if (before - now).abs() > 1e-9 {
             store.set_weight(&subject, now)?;
-            changed.weights += 1;
+            n_changed += 1;
         }
     }
     for item in &review.retired {
-        changed.dropped += usize::from(store.forget_lesson(&item.id)?);
+        store.forget_lesson(&item.id)?;
     }
-    Ok(changed)
+    Ok(n_changed)
 }
 
-/// Number of sessions in which a lesson was learnt.
 fn count_sessions(item: &Lesson) -> usize {
     item.sources.iter().map(|source| &source.session).collect::<BTreeSet<_>>().len()
 }
 
-/// The projects of lessons, with the number of lessons of each.
 fn count_by_project(items: &[Lesson]) -> BTreeMap<&str, usize> {
     let mut projects = BTreeMap::new();
     for item in items {

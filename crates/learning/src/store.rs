@@ -1,7 +1,4 @@
 //! Storage of traces, lessons and weights: one SQLite file, shared by all agents of a user.
-//!
-//! `terms`: how texts are indexed and searched; `sqlite`: the store; `database_file`: creation,
-//! opening, damage.
 
 mod database_file;
 mod sqlite;
@@ -18,13 +15,10 @@ use super::trace::ExecutionTrace;
 /// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process holds the lock for too long.
     #[error("the memory is locked by another process")]
     Locked,
-    /// The file cannot be read or written.
     #[error("the memory cannot be used: {0}")]
     Broken(String),
-    /// Several ids start with this text.
     #[error("{0} is the beginning of {1} ids; write more of it")]
     Ambiguous(String, usize),
 }
@@ -33,12 +27,10 @@ pub enum StoreError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnOutcome {
     New,
-    /// The count of the stored lesson was increased.
     Reinforced,
 }
 
-/// The data of one turn; stored completely or not at all. A long turn may store its traces in
-/// parts.
+/// The data of one turn, stored completely or not at all; of a long turn a part.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// A trace that is stored already is not changed.

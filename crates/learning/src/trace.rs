@@ -20,7 +20,6 @@ pub struct ExecutionTrace {
     pub task_id: String,
     pub session: String,
     pub project: String,
-    /// The number of the user's message.
     pub turn: u32,
     /// The todo in progress, from 1; 0 if there is none.
     pub step: u32,
@@ -40,10 +39,8 @@ pub struct ExecutionTrace {
 pub struct Attempt {
     /// From 1.
     pub index: u32,
-    /// The start, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// `tool`, `input`, `call` (its id), `mode`, `platform`, `cwd`, and `exit_code` if there is
-    /// one.
+    /// `tool`, `input`, `call` (its id), `mode`, `platform`, `cwd`, and the `exit_code`, if any.
     pub context: Object,
     pub activated_artifacts: Vec<String>,
     pub result: String,
@@ -84,30 +81,19 @@ impl FixSource {
 /// One use of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionRecord {
-    /// In milliseconds since 1970.
     pub timestamp_ms: i64,
     pub success: bool,
-    /// The line with the reason of the failure.
     pub error: Option<String>,
-    /// Hash of the context.
     pub context_hash: String,
     /// Tool, options, file kinds, mode, platform.
     pub context: String,
 }
 
 /// The kind of a call: `Bash cargo`.
-pub fn skill_id(made: &CallRecord) -> String {
-    match made.program_names().next() {
-        Some(program) if made.tool != CHECK => format!("{} {program}", made.tool),
-        _ => made.tool.clone(),
-    }
-}
-
-/// The programs and checks of a call.
-pub fn used_artifacts(made: &CallRecord) -> Vec<String> {
-    match made.command() {
-        Some(command) if made.tool == CHECK => vec![format!("check {command}")],
-        _ => made.programs.clone(),
+pub fn skill_id(call: &CallRecord) -> String {
+    match call.programs.first().and_then(|program| program.split(' ').next()) {
+        Some(name) if call.tool != CHECK => format!("{} {name}", call.tool),
+        _ => call.tool.clone(),
     }
 }
 
@@ -129,7 +115,10 @@ pub fn build_attempt(call: &CallRecord, index: u32, mode: &str, directory: &str)
         index,
         timestamp_ms: call.time_ms.0,
         context,
-        activated_artifacts: used_artifacts(call),
+        activated_artifacts: match call.command() {
+            Some(command) if call.tool == CHECK => vec![format!("check {command}")],
+            _ => call.programs.clone(),
+        },
         result: call.result.clone(),
         success: failed.is_none(),
         error: failed.map(|failed| failed.excerpt.clone()),
@@ -176,8 +165,7 @@ pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<Exec
     history
 }
 
-/// The context of an attempt: tool, options, the kinds of files that it names, directory, mode,
-/// platform.
+/// Tool, options, the kinds of files that it names, directory, mode and platform.
 pub fn describe_context(attempt: &Attempt) -> String {
     let text = |name: &str| attempt.context.get(name).and_then(Value::as_str).unwrap_or_default();
     let empty = Object::new();

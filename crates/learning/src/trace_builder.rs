@@ -31,8 +31,7 @@ pub struct TurnRecord {
     /// The numbers of the first and the last event.
     pub events: (u64, u64),
     pub task: String,
-    /// Messages of the user during the turn, texts of denials, and the task itself if the previous
-    /// turn was interrupted.
+    /// The user's messages during the turn, texts of denials, and the task if the previous turn was interrupted.
     pub corrections: Vec<String>,
     /// `None`: the turn was interrupted, or no model answered.
     pub succeeded: Option<bool>,
@@ -46,6 +45,7 @@ pub struct TurnRecord {
 }
 
 /// Collects the events of a session into turn records and traces.
+#[derive(Default)]
 pub struct TraceBuilder {
     mode: PermissionMode,
     cwd: String,
@@ -54,7 +54,6 @@ pub struct TraceBuilder {
     requested_arguments: HashMap<String, String>,
     started_calls: HashMap<String, (i64, Effect)>,
     evaluated_call: Option<String>,
-    /// Events with messages of the user.
     hint_events: Vec<u64>,
     n_traces: u32,
     is_running: bool,
@@ -62,48 +61,32 @@ pub struct TraceBuilder {
     record: TurnRecord,
 }
 
-/// The traces of a session's events.
-pub fn build_traces<'a>(
-    project: &str,
-    events: impl IntoIterator<Item = &'a Event>,
-) -> Vec<ExecutionTrace> {
-    build_turn_records(project, events).into_iter().flat_map(|harvest| harvest.traces).collect()
-}
-
 /// The record of each turn of a session.
 pub fn build_turn_records<'a>(
     project: &str,
     events: impl IntoIterator<Item = &'a Event>,
 ) -> Vec<TurnRecord> {
-    let mut fold = TraceBuilder::new(project);
-    let mut harvests: Vec<TurnRecord> =
-        events.into_iter().filter_map(|event| fold.apply(event)).collect();
-    harvests.extend(fold.finish_turn());
-    harvests
+    let mut builder = TraceBuilder::new(project);
+    let mut records: Vec<TurnRecord> =
+        events.into_iter().filter_map(|event| builder.apply(event)).collect();
+    records.extend(builder.finish_turn());
+    records
 }
 
 impl TraceBuilder {
     /// Creates a builder for a session of the project with this identity.
     pub fn new(project: &str) -> Self {
         Self {
-            mode: PermissionMode::default(),
-            cwd: String::new(),
-            methodology: None,
-            requested_arguments: HashMap::new(),
-            started_calls: HashMap::new(),
-            evaluated_call: None,
-            hint_events: Vec::new(),
-            n_traces: 0,
-            is_running: false,
-            was_interrupted: false,
             record: TurnRecord { project: project.to_owned(), ..TurnRecord::default() },
+            ..Self::default()
         }
     }
 
     /// Applies the next event; returns the record at the end of a turn.
     pub fn apply(&mut self, event: &Event) -> Option<TurnRecord> {
-        let (seq, at_ms) = (event.header.seq, timestamp_millis(&event.header.ts));
-        let place = event.header.place;
+        let (seq, place) = (event.header.seq, event.header.place);
+        let time = event.header.ts.parse::<jiff::Timestamp>();
+        let at_ms = time.map_or(0, |time| time.as_millisecond());
         if event.body.is_stored() {
             self.record.events.1 = seq;
         }
@@ -151,17 +134,12 @@ impl TraceBuilder {
             EventBody::TurnFinished(turn) => {
                 self.was_interrupted = turn.ending == Ending::Interrupted;
                 self.record.succeeded = match turn.ending {
-                    Ending::Completed | Ending::CompletedUnverified => Some(true),
-                    Ending::Failed
-                    | Ending::CheckFailed
-                    | Ending::PermissionDenied
-                    | Ending::MaxTurns
-                    | Ending::MaxBudget
-                    | Ending::Timeout => Some(false),
+                    ending if ending.has_answer() => Some(true),
                     Ending::ModelRefused
                     | Ending::ModelUnavailable
                     | Ending::Interrupted
                     | Ending::Terminated => None,
+                    _ => Some(false),
                 };
                 return self.finish_turn();
             }
@@ -184,7 +162,7 @@ impl TraceBuilder {
         else {
             return;
         };
-        let asked = self.requested_arguments.remove(call);
+        let arguments = self.requested_arguments.remove(call);
         let (began_ms, effect) = match self.started_calls.remove(call) {
             Some((began_ms, effect)) => (began_ms, Some(effect)),
             None => (at_ms, None),
@@ -195,7 +173,7 @@ impl TraceBuilder {
         }
         let mut input = envelope.context.params_input.clone();
         if input.is_empty() {
-            input = asked.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default();
+            input = arguments.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default();
         }
         let failed = call_record::failure_from_envelope(&input, envelope);
         let (input, is_cut) = call_record::stored_arguments(&input);
@@ -248,7 +226,7 @@ impl TraceBuilder {
         });
     }
 
-    fn push_call(&mut self, made: CallRecord) {
+    fn push_call(&mut self, call: CallRecord) {
         if !self.is_running {
             return;
         }
@@ -258,7 +236,7 @@ impl TraceBuilder {
             let (chains, others) = find_chains(&first);
             self.push_traces(&first, &chains, &others);
         }
-        self.record.calls.push(made);
+        self.record.calls.push(call);
     }
 
     fn begin_turn(
@@ -330,11 +308,11 @@ impl TraceBuilder {
         self.n_traces += 1;
         let TurnRecord { session, project, turn, succeeded: ended_well, .. } = &self.record;
         let mode = self.mode.as_str();
-        let attempts = tries.iter().enumerate().map(|(n, made)| {
+        let attempts = tries.iter().enumerate().map(|(n, call)| {
             let index = u32::try_from(n + 1).unwrap_or(u32::MAX);
-            let attempt = build_attempt(made, index, mode, &self.cwd);
+            let attempt = build_attempt(call, index, mode, &self.cwd);
             match n.checked_sub(1).map(|before| tries[before]) {
-                Some(before) => self.describe_retry(attempt, before, made),
+                Some(before) => self.describe_retry(attempt, before, call),
                 None => attempt,
             }
         });
@@ -360,16 +338,16 @@ impl TraceBuilder {
         self.record.traces.push(trace);
     }
 
-    fn describe_retry(&self, attempt: Attempt, before: &CallRecord, made: &CallRecord) -> Attempt {
-        let is_same = before.tool == made.tool && before.input == made.input;
-        let fix = if is_same { "tried again".to_owned() } else { call_in_words(made) };
-        let is_remedy = made.parent_call.is_some()
+    fn describe_retry(&self, attempt: Attempt, before: &CallRecord, call: &CallRecord) -> Attempt {
+        let is_same = before.tool == call.tool && before.input == call.input;
+        let fix = if is_same { "tried again".to_owned() } else { call_in_words(call) };
+        let is_remedy = call.parent_call.is_some()
             && self
                 .record
                 .recalled_lessons
                 .iter()
-                .any(|(_, it)| it.applied && it.call == made.parent_call);
-        let has_hint = self.hint_events.iter().any(|hint| (before.seq..made.seq).contains(hint));
+                .any(|(_, it)| it.applied && it.call == call.parent_call);
+        let has_hint = self.hint_events.iter().any(|hint| (before.seq..call.seq).contains(hint));
         let source = match (is_remedy, has_hint) {
             (true, _) => FixSource::FailurePattern,
             (false, true) => FixSource::UserHint,
@@ -377,11 +355,6 @@ impl TraceBuilder {
         };
         Attempt { fix_applied: Some(fix), fix_source: Some(source), ..attempt }
     }
-}
-
-/// Milliseconds since 1970.
-fn timestamp_millis(ts: &str) -> i64 {
-    ts.parse::<jiff::Timestamp>().map_or(0, |ts| ts.as_millisecond())
 }
 
 pub(super) fn text_argument<'a>(input: &'a Object, name: &str) -> Option<&'a str> {

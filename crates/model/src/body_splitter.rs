@@ -3,6 +3,7 @@
 
 use super::sse::{EventTooLong, SseParser};
 
+const MAX_EVENT_BYTES: usize = 16 << 20;
 const MAX_DOCUMENT_BYTES: usize = 16 << 20;
 
 pub(super) enum BodySplitter {
@@ -15,10 +16,7 @@ pub(super) enum BodySplitter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyError {
     HtmlPage,
-    TooLong {
-        /// In bytes.
-        limit: usize,
-    },
+    TooLong { limit: usize },
 }
 
 impl From<EventTooLong> for BodyError {
@@ -28,10 +26,6 @@ impl From<EventTooLong> for BodyError {
 }
 
 impl BodySplitter {
-    pub(super) fn new() -> Self {
-        Self::Unknown
-    }
-
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, BodyError> {
         match self {
             Self::Unknown => {
@@ -43,7 +37,7 @@ impl BodySplitter {
                     None => return Ok(Vec::new()),
                     Some(b'<') => return Err(BodyError::HtmlPage),
                     Some(b'{' | b'[') => Self::Document(Vec::new()),
-                    Some(_) => Self::Events(SseParser::new()),
+                    Some(_) => Self::Events(SseParser::with_limit(MAX_EVENT_BYTES)),
                 };
                 self.push(bytes)
             }
@@ -56,10 +50,6 @@ impl BodySplitter {
                 Ok(Vec::new())
             }
         }
-    }
-
-    pub(super) fn is_stream(&self) -> bool {
-        matches!(self, Self::Events(_))
     }
 
     pub(super) fn finish(&mut self) -> Vec<String> {
@@ -76,7 +66,7 @@ mod tests {
     use super::*;
 
     fn check(chunks: &[&str], expected: Result<&[&str], BodyError>) {
-        let mut body = BodySplitter::new();
+        let mut body = BodySplitter::Unknown;
         let mut texts = Vec::new();
         let outcome = chunks.iter().try_for_each(|chunk| {
             texts.extend(body.push(chunk.as_bytes())?);

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use hyper_util::client::proxy::matcher::Matcher;
-use reqwest::{Certificate, Client, Proxy, Url};
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
 
 use super::urls::is_loopback;
 
@@ -23,14 +24,8 @@ pub(super) struct ConnectionSettings<'a> {
 
 impl ConnectionSettings<'_> {
     pub(super) fn build_client(&self) -> Result<Client, String> {
-        // The provider is installed once per process; a second call fails without effect.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = Client::builder()
-            .user_agent(concat!("code-agent/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(self.timeout)
-            // A build may run for minutes between two requests.
-            .pool_idle_timeout(Duration::from_mins(10));
+        // A build may run for minutes between two requests.
+        let mut builder = client_builder(self.timeout).pool_idle_timeout(Duration::from_mins(10));
         match self.proxy {
             Some("none") => builder = builder.no_proxy(),
             Some(proxy) => {
@@ -81,6 +76,23 @@ impl ConnectionSettings<'_> {
             }
         }
     }
+}
+
+/// Redirects are not followed, since headers may contain keys.
+pub(super) fn client_builder(connect_timeout: Duration) -> ClientBuilder {
+    // The provider is installed once per process; a second call fails without effect.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .user_agent(concat!("code-agent/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(connect_timeout)
+}
+
+/// Its value is not shown; `None` if it is not valid.
+pub(super) fn secret_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
+    let mut value = HeaderValue::try_from(value).ok()?;
+    value.set_sensitive(true);
+    Some((HeaderName::try_from(name).ok()?, value))
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<Certificate>, Box<dyn Error>> {

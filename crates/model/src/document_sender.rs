@@ -3,16 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Client, Url};
 use tokio::time::timeout;
 
-use super::connection::{ConnectionSettings, root_cause};
+use super::connection::{ConnectionSettings, root_cause, secret_header};
 use super::transport::{read_refusal_body, retry_after};
 use super::urls::{display_url, strip_secrets};
-use agent_protocol::shorten;
+use agent_protocol::{one_line, shorten};
 
-/// Limit of a server's text in a message, in bytes.
 const MAX_QUOTED_BYTES: usize = 200;
 
 /// A server that receives documents at one URL.
@@ -57,12 +56,8 @@ impl DocumentSender {
         let mut all = HeaderMap::new();
         all.insert("content-type", HeaderValue::from_static("application/json"));
         for (name, value) in headers {
-            let header = HeaderName::try_from(name.as_str()).ok();
-            let value = HeaderValue::try_from(value.as_str()).ok();
-            let Some((header, mut value)) = header.zip(value) else {
-                return Err(format!("the header `{name}` is not valid"));
-            };
-            value.set_sensitive(true);
+            let (header, value) = secret_header(name, value)
+                .ok_or_else(|| format!("the header `{name}` is not valid"))?;
             all.insert(header, value);
         }
         Ok(Self { client, url, headers: all, limit })
@@ -83,10 +78,7 @@ impl DocumentSender {
             if status.is_success() {
                 return Ok(body);
             }
-            let words = shorten(
-                body.split_whitespace().collect::<Vec<_>>().join(" ").as_str(),
-                MAX_QUOTED_BYTES,
-            );
+            let words = shorten(&one_line(&body), MAX_QUOTED_BYTES);
             Err(SendError {
                 message: format!("{url} answered {} {words}", status.as_u16())
                     .trim_end()

@@ -15,7 +15,7 @@ use agent_protocol::provider::{Dialect, Effort, EffortField, WireFormat};
 pub const TOOLS_IN_TEXT: Prompt = Prompt::named("tools_in_text.md");
 
 /// The address and settings of a model. Its `Debug` shows neither the key nor any header.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Endpoint {
     /// `provider/model`, as in the configuration.
     pub id: String,
@@ -40,12 +40,10 @@ pub struct Endpoint {
     pub dialect: Dialect,
     /// Only Responses: reasoning that can be sent back is requested.
     pub returns_reasoning: bool,
-    /// The model accepts settings of its thinking, which show it. `None`: they are sent if an
-    /// effort is configured.
+    /// The model accepts settings of its thinking. `None`: they are sent if an effort is configured.
     pub thinking: Option<bool>,
     /// Limit of an answer, if known; for wire formats that require one.
     pub max_output_tokens: Option<u64>,
-    /// The text of [`TOOLS_IN_TEXT`].
     pub tools_in_text: String,
 }
 
@@ -74,25 +72,12 @@ impl Endpoint {
             id,
             model,
             base_url,
-            api_key: None,
-            key_source: String::new(),
-            headers: Vec::new(),
-            ca_file: None,
-            proxy: None,
-            timeouts: Timeouts::default(),
-            retries: RetrySettings::default(),
-            recorder: None,
-            wire: WireFormat::default(),
-            dialect: Dialect::default(),
             returns_reasoning: true,
-            thinking: None,
-            max_output_tokens: None,
             tools_in_text: Prompts::default().text(TOOLS_IN_TEXT).to_owned(),
+            ..Self::default()
         }
     }
-}
 
-impl Endpoint {
     pub(super) fn accepts_effort(&self, effort: Effort) -> bool {
         self.wire.has_effort(effort) && self.dialect.effort != Some(EffortField::Unsupported)
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::overflow;
 use agent_protocol::mask::mask_for_kind;
 use agent_protocol::model::{ModelError, ModelErrorKind};
-use agent_protocol::shorten;
+use agent_protocol::{one_line, shorten};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AttemptFailure {
@@ -176,13 +176,11 @@ impl EndpointFacts {
         }
     }
 
-    /// In one line, shortened and without the key.
     fn quote_server(&self, text: &str) -> String {
         if text.is_empty() {
             return String::new();
         }
-        let words: Vec<&str> = text.split_whitespace().collect();
-        format!(" (\"{}\")", shorten(&self.redact_key(&words.join(" ")), 300))
+        format!(" (\"{}\")", shorten(&self.redact_key(&one_line(text)), 300))
     }
 
     pub(super) fn redact_key(&self, text: &str) -> String {
@@ -202,7 +200,6 @@ struct ErrorBody {
     retry_after: Option<Duration>,
 }
 
-/// Parts of messages for requests that are longer than the model's window.
 const OVERFLOW_PHRASES: [&str; 19] = [
     "context_length_exceeded",
     "exceed_context_size",

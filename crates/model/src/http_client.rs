@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::{Client, Url};
 
+use super::connection::client_builder;
 use super::urls::is_loopback;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -11,18 +12,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// An HTTP client.
 pub type HttpClient = Client;
 
-/// A client for this URL. Redirects are not followed, since headers may contain keys.
+/// A client for this URL.
 pub fn http_client(url: &str) -> Result<HttpClient, String> {
     let url = Url::parse(url).map_err(|error| format!("{url:?} is not a URL: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("{url}: only http and https are supported"));
     }
-    // The provider is installed once per process; a second call fails without effect.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = Client::builder()
-        .user_agent(concat!("code-agent/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT);
+    let mut builder = client_builder(CONNECT_TIMEOUT);
     if is_loopback(&url) {
         // A proxy cannot reach servers on this machine.
         builder = builder.no_proxy();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{self, BoxStream, Stream, TryStreamExt as _};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::body_splitter::{BodyError, BodySplitter};
@@ -27,16 +27,14 @@ const USAGE_WAIT: Duration = Duration::from_secs(5);
 /// After `[DONE]`; reading the body to its end allows the connection to be reused.
 const BODY_END_WAIT: Duration = Duration::from_millis(250);
 
-/// Limit for keep-alive messages without a part of the answer: some servers send nothing else while
-/// the model reasons.
+/// Without a part of the answer: some servers send only keep-alive messages while the model reasons.
 const MAX_KEEP_ALIVE: Duration = Duration::from_mins(20);
 
 pub(super) struct HttpModel {
     endpoint: Endpoint,
     rejections: Mutex<Rejections>,
     transport: Transport,
-    /// Prefix of generated call ids if the server sends none; different in each process, because a session
-    /// may be resumed.
+    /// Of generated call ids; different in each process, because a session may be resumed.
     id_prefix: String,
     next_id: AtomicU64,
 }
@@ -53,12 +51,7 @@ impl HttpModel {
         })
     }
 
-    fn lock_rejections(&self) -> MutexGuard<'_, Rejections> {
-        self.rejections.lock()
-    }
-
-    /// The next attempt leaves out what the server rejected. If the request had nothing of it, the
-    /// reason is another one, and there is no next attempt.
+    /// The next attempt leaves out what the server rejected; if nothing can be left out, there is none.
     fn record_rejection(
         &self,
         mut failure: AttemptFailure,
@@ -68,7 +61,7 @@ impl HttpModel {
         let is_rejection =
             matches!(failure.retry, RetryAdvice::WithoutReasoning | RetryAdvice::WithoutThinking);
         if is_rejection
-            && !self.lock_rejections().record(failure.retry, used, request, &self.endpoint)
+            && !self.rejections.lock().record(failure.retry, used, request, &self.endpoint)
         {
             failure.retry = RetryAdvice::Never;
         }
@@ -89,7 +82,7 @@ impl Model for HttpModel {
         let ids = CallIds::new(&self.id_prefix, &self.next_id, request);
         retry_stream(self.endpoint.retries, move || {
             let AcceptedRequest { endpoint, messages, rejectable: used } =
-                self.lock_rejections().filter_request(request, &self.endpoint);
+                self.rejections.lock().filter_request(request, &self.endpoint);
             let messages = messages.as_deref().unwrap_or(request.messages);
             let EncodedRequest { path, body } =
                 encode(&Request { messages, ..*request }, &endpoint);
@@ -115,7 +108,6 @@ pub(super) struct Attempt<'a> {
     answer: Option<ResponseStream>,
     body: BodySplitter,
     decoder: Box<dyn AnswerDecoder + 'a>,
-    /// Decoded, but not taken yet.
     ready: VecDeque<Delta>,
     is_over: bool,
     last_data: Instant,
@@ -131,7 +123,7 @@ impl<'a> Attempt<'a> {
             endpoint_facts,
             open: Some(open),
             answer: None,
-            body: BodySplitter::new(),
+            body: BodySplitter::Unknown,
             decoder,
             ready: VecDeque::new(),
             is_over: false,
@@ -161,7 +153,7 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn is_streamed(&self) -> bool {
-        self.body.is_stream()
+        matches!(self.body, BodySplitter::Events(_))
     }
 
     async fn process_chunk(&mut self) -> Result<(), AttemptFailure> {

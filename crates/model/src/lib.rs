@@ -13,7 +13,7 @@ mod document_sender;
 mod endpoint;
 mod failure;
 #[cfg(test)]
-mod fuzzing;
+mod fuzz_tests;
 mod gemini;
 mod http_client;
 mod http_model;

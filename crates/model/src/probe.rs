@@ -50,24 +50,18 @@ pub async fn probe(
         let url = transport.endpoint_facts("").url;
         AttemptFailure::temporary(format!("{url}: no complete answer within {} s", limit.as_secs()))
     };
-    let answering = timeout(limit, run_probe(&transport, endpoint, &request));
-    answering.await.unwrap_or_else(|_| Err(late())).map_err(|failure| failure.error)
-}
-
-async fn run_probe(
-    transport: &Transport,
-    endpoint: &Endpoint,
-    request: &Request<'_>,
-) -> Result<ProbeResult, AttemptFailure> {
-    let EncodedRequest { path, body } = encode(request, endpoint);
-    let facts = transport.endpoint_facts(&path);
+    let EncodedRequest { path, body } = encode(&request, endpoint);
     let next_id = AtomicU64::new(1);
-    let decoder = new_decoder(endpoint, request, CallIds::new("call_", &next_id, request));
+    let decoder = new_decoder(endpoint, &request, CallIds::new("call_", &next_id, &request));
     let open = async { transport.post(&path, body, None).await };
-    let mut attempt = Attempt::new(facts, decoder, open.boxed());
-    let mut reply = Reply::default();
-    while let Some(delta) = attempt.next_delta().await {
-        reply.apply_delta(&delta?);
-    }
-    Ok(ProbeResult { streams: attempt.is_streamed(), calls_tools: !reply.calls.is_empty() })
+    let mut attempt = Attempt::new(transport.endpoint_facts(&path), decoder, open.boxed());
+    let answering = async {
+        let mut reply = Reply::default();
+        while let Some(delta) = attempt.next_delta().await {
+            reply.apply_delta(&delta?);
+        }
+        Ok(ProbeResult { streams: attempt.is_streamed(), calls_tools: !reply.calls.is_empty() })
+    };
+    let answer = timeout(limit, answering).await.unwrap_or_else(|_| Err(late()));
+    answer.map_err(|failure| failure.error)
 }

@@ -26,8 +26,7 @@ pub(super) struct AcceptedRequest {
     pub(super) rejectable: RejectableContent,
 }
 
-/// Content of a request that may be rejected. Several requests may be rejected at once: each is
-/// compared with its own content.
+/// Several requests may be rejected at once: each is compared with its own content.
 #[derive(Clone, Copy)]
 pub(super) struct RejectableContent {
     earlier_reasoning: bool,
@@ -46,10 +45,7 @@ impl Rejections {
         if self.thinking {
             endpoint.thinking = Some(false);
         }
-        let is_rejected = |part: &Part| match part {
-            Part::Carried(carried) => self.reasoning_hashes.contains(&hash_item(carried)),
-            Part::Text { .. } | Part::Image(_) | Part::Call(_) | Part::Result(_) => false,
-        };
+        let is_rejected = |part: &Part| matches!(part, Part::Carried(item) if self.reasoning_hashes.contains(&hash_item(item)));
         let messages = (!self.reasoning_hashes.is_empty()).then(|| {
             let mut messages = request.messages.to_vec();
             for message in &mut messages {
@@ -100,9 +96,7 @@ fn sent_reasoning<'a>(
     let parts = messages.iter().flat_map(|message| &message.parts);
     let carried = parts.filter_map(|part| match part {
         Part::Carried(carried) if carried.model == endpoint.id => Some(carried),
-        Part::Carried(_) | Part::Text { .. } | Part::Image(_) | Part::Call(_) | Part::Result(_) => {
-            None
-        }
+        _ => None,
     });
     // With Responses, the properties of a text are carried too.
     carried.filter(|carried| carried.data["type"] != "message")

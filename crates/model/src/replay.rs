@@ -17,8 +17,7 @@ use super::wire_format::{CallIds, new_decoder};
 use super::wire_record::{self, Exchange};
 use agent_protocol::model::{Delta, Model, ModelError, ModelErrorKind, Purpose, Request};
 
-/// Plays the answers of a record, in their order; the requests for each [`Purpose`] have an order of their
-/// own, because background requests are concurrent.
+/// Plays recorded answers in their order, for each [`Purpose`] alone: background requests are concurrent.
 pub struct ReplayModel {
     id: String,
     exchanges: Vec<RecordedExchange>,

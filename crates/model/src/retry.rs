@@ -10,8 +10,7 @@ use tokio::time::Instant;
 use super::failure::{AttemptFailure, RetryAdvice};
 use agent_protocol::model::{Delta, ModelError, RetryNotice};
 
-/// The longest delay between two attempts, unless the server asks for another one: at most this, and at most
-/// a quarter of the time limit.
+/// Longest delay of our own, besides a quarter of the time limit.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// A server may ask for a delay of this length, or of the time limit if that is longer.
 const MAX_SERVER_DELAY: Duration = Duration::from_mins(1);
@@ -22,8 +21,7 @@ pub struct RetrySettings {
     pub max_attempts: u32,
     /// The delay after the first failure; it doubles with each further one.
     pub base_delay: Duration,
-    /// The last attempt begins at most this time after the first failure; delays that the server asked for do
-    /// not count.
+    /// From the first failure to the last attempt, without delays that the server asked for.
     pub time_limit: Duration,
 }
 
@@ -38,8 +36,6 @@ impl Default for RetrySettings {
 }
 
 impl RetrySettings {
-    /// The delay before the next attempt; the error if there is none.
-    ///
     /// `attempt` failed, `spent` after the first failure; `jitter` is between 0 and 1.
     fn next_delay(
         &self,
@@ -63,8 +59,7 @@ impl RetrySettings {
             RetryAdvice::WithBackoff => {
                 let doubled = self.base_delay.saturating_mul(1 << (attempt - 1).min(16));
                 let doubled = doubled.min(MAX_DELAY).min(self.time_limit / 4);
-                // Between 3/4 and 5/4, so that many clients do not retry at the same time. The last attempt is
-                // at the end of the time, so that it outlasts a failure of nearly that length.
+                // Between 3/4 and 5/4, so that many clients do not retry at once; the last at the end of the time.
                 doubled.mul_f64(0.75 + jitter / 2.0).min(self.time_limit.saturating_sub(spent))
             }
         };
@@ -79,8 +74,7 @@ impl RetrySettings {
     }
 }
 
-/// Yields the items of all attempts, each a result of `start`, and a [`Delta::Retry`] before each
-/// but the first.
+/// The items of all attempts, with a [`Delta::Retry`] before each but the first.
 pub(super) fn retry_stream<'a, S>(
     retries: RetrySettings,
     start: impl FnMut() -> S + Send + 'a,

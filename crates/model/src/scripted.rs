@@ -1,7 +1,5 @@
 //! A model that reads its answers from a script: for tests, demonstrations and bug reports, without a key or
 //! network. `docs/SCRIPTED_MODEL.md` describes the format.
-//!
-//! The only state is how often each turn was used, while the process runs.
 
 mod fault;
 mod parse;
@@ -17,7 +15,7 @@ use regex::Regex;
 
 use self::fault::Fault;
 use self::template::{Template, TemplateValues};
-use agent_protocol::message::{Part, Role};
+use agent_protocol::message::{Message, Part, Role};
 use agent_protocol::model::{
     Delta, Model, ModelError, ModelErrorKind, Purpose, Request, RetryNotice, StopReason, Usage,
 };
@@ -31,7 +29,6 @@ pub struct ScriptedModel {
     id: String,
     source: String,
     script: Script,
-    /// Number of uses of each turn.
     used: Mutex<Vec<u32>>,
     next_id: AtomicU64,
 }
@@ -208,7 +205,6 @@ impl ScriptedModel {
                 let usage = turn.usage.unwrap_or_else(|| Usage {
                     input_tokens: estimate_tokens(sent.len()),
                     output_tokens: estimate_tokens(n_bytes),
-                    cached_tokens: 0,
                     ..Usage::default()
                 });
                 let stop = match fault {
@@ -321,26 +317,15 @@ impl AnswerStep {
             Self::Emit(Delta::Call { name, arguments, .. }) => {
                 name.as_ref().map_or(0, String::len) + arguments.len()
             }
-            Self::Emit(
-                Delta::Opaque { .. } | Delta::Usage(_) | Delta::Retry(_) | Delta::Done(_),
-            )
-            | Self::Pause(_)
-            | Self::Fail(_)
-            | Self::Hang => 0,
+            _ => 0,
         }
     }
 }
 
-/// The texts of the results since the model's last answer.
 fn last_results<'a>(request: &Request<'a>) -> Vec<&'a str> {
     let last_answer = request.messages.iter().rposition(|message| message.role == Role::Assistant);
     let since = &request.messages[last_answer.map_or(0, |at| at + 1)..];
-    let parts = since.iter().flat_map(|message| &message.parts);
-    let results = parts.filter_map(|part| match part {
-        Part::Result(result) => Some(result.text.as_str()),
-        Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
-    });
-    results.collect()
+    since.iter().flat_map(Message::results).map(|result| result.text.as_str()).collect()
 }
 
 /// `when` is matched against this text.

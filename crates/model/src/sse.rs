@@ -2,8 +2,6 @@
 //!
 //! Only the `data` of an event is kept: the supported wire formats repeat the event's name inside it.
 
-const MAX_EVENT_BYTES: usize = 16 << 20;
-
 pub(super) struct SseParser {
     /// Bytes of the incomplete line.
     line: Vec<u8>,
@@ -18,17 +16,12 @@ pub(super) struct SseParser {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EventTooLong {
-    /// In bytes.
     pub(super) limit: usize,
 }
 
 impl SseParser {
-    pub(super) fn new() -> Self {
-        Self::with_limit(MAX_EVENT_BYTES)
-    }
-
-    fn with_limit(longest: usize) -> Self {
-        Self { line: Vec::new(), data: None, after_cr: false, at_start: true, max_bytes: longest }
+    pub(super) fn with_limit(max_bytes: usize) -> Self {
+        Self { line: Vec::new(), data: None, after_cr: false, at_start: true, max_bytes }
     }
 
     /// Returns the data of every event that the bytes complete.
@@ -61,8 +54,7 @@ impl SseParser {
         Ok(())
     }
 
-    /// The data of an event that is ended by the end of the stream. The standard drops it, but some servers
-    /// omit the last empty line.
+    /// The standard drops an event without its last empty line, but some servers omit that line.
     pub(super) fn finish(&mut self) -> Option<String> {
         if !self.line.is_empty() {
             self.end_line();

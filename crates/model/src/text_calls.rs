@@ -29,8 +29,7 @@ use agent_protocol::tool::ToolSpec;
 /// Calls in the text have indexes from here on; those that the server understood are below.
 const FIRST_TEXT_CALL_INDEX: usize = 1 << 16;
 
-/// Calls in the text follow at the end of the answer: a server may report a call and also leave it
-/// in the text, in either order, and such a call is made once.
+/// Calls in the text follow at the end of the answer: a server may report a call and also leave it there.
 pub(super) struct TextCallDecoder<'a> {
     inner: Box<dyn AnswerDecoder + 'a>,
     reader: TextCallReader<'a>,

@@ -12,7 +12,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use tokio::time::timeout;
 
-use super::connection::{ConnectionSettings, error_causes, root_cause};
+use super::connection::{ConnectionSettings, error_causes, root_cause, secret_header};
 use super::endpoint::{Endpoint, Timeouts};
 use super::failure::{AttemptFailure, EndpointFacts, Refusal};
 use super::urls::{display_url, host_and_port, is_local, is_versioned, join_url, parse_base_url};
@@ -387,9 +387,7 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok().map(time_until)
 }
 
-/// Time until the exhausted limits are reset. Headers of `OpenAI` and others
-/// (`x-ratelimit-remaining-tokens: 0`), and of Anthropic (`anthropic-ratelimit-tokens-remaining:
-/// 0`).
+/// `x-ratelimit-remaining-tokens: 0`, or of Anthropic `anthropic-ratelimit-tokens-remaining: 0`.
 fn limit_reset(headers: &HeaderMap) -> Option<Duration> {
     let exhausted = headers.iter().filter(|(_, value)| value.as_bytes() == b"0");
     let resets = exhausted.filter_map(|(name, _)| {
@@ -434,12 +432,8 @@ fn request_headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
         headers.insert(HeaderName::from_static(name), value);
     }
     for (name, value) in &endpoint.headers {
-        let header = HeaderName::try_from(name.as_str()).ok();
-        let Some((header, mut value)) = header.zip(HeaderValue::try_from(value.as_str()).ok())
-        else {
-            return Err(wrong(format!("the header `{name}` of {} is not valid", endpoint.id)));
-        };
-        value.set_sensitive(true);
+        let (header, value) = secret_header(name, value)
+            .ok_or_else(|| wrong(format!("the header `{name}` of {} is not valid", endpoint.id)))?;
         headers.insert(header, value);
     }
     Ok(headers)

@@ -5,8 +5,7 @@ use reqwest::Url;
 use super::endpoint::Endpoint;
 use agent_protocol::model::{ModelError, ModelErrorKind};
 
-/// A URL without a path gets the version of its wire format; with some wire formats, also a URL
-/// without a version in its path.
+/// A URL without a path gets the version; in some wire formats also one without a version.
 pub(super) fn parse_base_url(endpoint: &Endpoint) -> Result<Url, ModelError> {
     let wrong = |why: &str| {
         let (id, given) = (&endpoint.id, strip_secrets(&endpoint.base_url));

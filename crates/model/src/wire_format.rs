@@ -16,7 +16,7 @@ use super::{anthropic_messages, gemini, openai_chat, openai_responses};
 use agent_protocol::Object;
 use agent_protocol::json_repair::repair_json;
 use agent_protocol::message::{Image, Part, ToolCall};
-use agent_protocol::model::{Delta, Request, StopReason};
+use agent_protocol::model::{Delta, Request, StopReason, Usage};
 use agent_protocol::provider::{TextCallMode, WireFormat};
 
 pub(super) struct EncodedRequest {
@@ -121,7 +121,7 @@ impl<'a> CallIds<'a> {
         let parts = request.messages.iter().flat_map(|message| &message.parts);
         let taken = parts.filter_map(|part| match part {
             Part::Call(call) => Some(call.id.clone()),
-            Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Result(_) => None,
+            _ => None,
         });
         Self { prefix, next, taken: taken.collect() }
     }
@@ -142,8 +142,7 @@ impl<'a> CallIds<'a> {
     }
 }
 
-/// Servers accept only such names. An invented name may contain any characters, and would make the
-/// whole conversation invalid.
+/// Servers accept only such names: an invented one would make the whole conversation invalid.
 pub(super) fn call_name(call: &ToolCall) -> Cow<'_, str> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
     if call.name.is_empty() {
@@ -164,8 +163,7 @@ pub(super) enum CallIdFormat {
     NineCharacters,
 }
 
-/// Converts an id that the server of another model may have chosen. A call and its result have the
-/// same id before and after it, also in later requests.
+/// An id that another model's server chose is always replaced by the same one.
 pub(super) fn call_id(id: &str, form: CallIdFormat) -> Cow<'_, str> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric();
     let fits = match form {
@@ -185,8 +183,7 @@ pub(super) fn call_id(id: &str, form: CallIdFormat) -> Cow<'_, str> {
     })
 }
 
-/// Several servers parse the arguments for their chat template, and reject text that is not a JSON
-/// object.
+/// Several servers reject arguments that are not a JSON object.
 pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
     if call.arguments.trim().is_empty() {
         Cow::Borrowed("{}")
@@ -210,6 +207,22 @@ pub(super) fn image_in_base64(image: &Image, request: &Request<'_>) -> Option<St
 pub(super) fn image_data_url(image: &Image, request: &Request<'_>) -> Option<String> {
     let content = image_in_base64(image, request)?;
     Some(format!("data:{};base64,{content}", image.media_type))
+}
+
+/// `None` without counts: servers that have none may send nulls.
+pub(super) fn usage_delta(
+    input: Option<u64>,
+    output: Option<u64>,
+    cached: Option<u64>,
+) -> Option<Delta> {
+    (input.is_some() || output.is_some()).then(|| {
+        Delta::Usage(Usage {
+            input_tokens: input.unwrap_or_default(),
+            output_tokens: output.unwrap_or_default(),
+            cached_tokens: cached.unwrap_or_default(),
+            ..Usage::default()
+        })
+    })
 }
 
 pub(super) fn non_empty_str(value: &Value) -> Option<&str> {

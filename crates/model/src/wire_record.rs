@@ -1,9 +1,7 @@
 //! Records the requests and answers of servers byte by byte, and reads them back: `--record-wire DIR` and
-//! `--model replay:DIR`.
+//! `--model replay:DIR`. Each request is a JSON file.
 //!
-//! A record is one JSON file per request, numbered in the order in which they were sent. Secrets
-//! are masked, and an answer with one is recorded in one piece; a secret whose characters arrive in
-//! several events is not found.
+//! Secrets are masked, except one whose characters arrive in several events.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,8 +1,7 @@
 //! Permission rules in the syntax of Claude Code, as rules of ours.
 //!
-//! A pattern that means the same in both stays. The differences: names of tools, paths from the
-//! project's root (`/src`) and from that of the file system (`//etc`), and commands without `*`,
-//! which match no further words when they are allowed.
+//! Tools have other names, `/src` is in the project and `//etc` in the file system, and commands without `*`
+//! match no further words when they are allowed.
 
 use super::RuleAction;
 use super::rule::{self, Rule};
@@ -81,8 +80,7 @@ impl ClaudeRule {
 
 const MAX_PATTERNS: usize = 16;
 
-/// In Claude Code `*` matches several words; in our rules it matches within a word, and alone any
-/// number of words.
+/// In Claude Code `*` matches several words; in our rules it does so only alone.
 fn expand_wildcards(pattern: &str) -> Vec<String> {
     let mut patterns = vec![String::new()];
     let words: Vec<&str> = pattern.split_whitespace().collect();
@@ -95,8 +93,7 @@ fn expand_wildcards(pattern: &str) -> Vec<String> {
             let before = if core.starts_with('*') { "* " } else { "" };
             let after = if core.ends_with('*') && !is_last { " *" } else { "" };
             ways = vec![format!("{before}{word}{after}")];
-            // The parts around `*` may be in different words. (More such words would be as many
-            // patterns as their combinations.)
+            // The parts around `*` may be in different words. (More of them would be too many combinations.)
             if let Some((begin, rest)) =
                 inner.split_once('*').filter(|_| patterns.len() < MAX_PATTERNS)
             {

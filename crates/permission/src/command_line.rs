@@ -34,7 +34,7 @@ impl CommandLine {
         LAST_LINE.with_borrow_mut(|last| match last {
             Some(line) if line.0.text == command => line.clone(),
             _ => {
-                let script = Script::parse(command, "");
+                let script = Script::parse(command);
                 let commands = Commands::from_script(&script);
                 let parts = ParsedLine { text: command.to_owned(), script, commands };
                 last.insert(Self(Arc::new(parts))).clone()
@@ -49,9 +49,8 @@ impl CommandLine {
             && self.commands().iter().all(|command| judge::only_reads(command, self.text()))
     }
 
-    /// The programs that the line runs and that are not known to only read, each with its first
-    /// operand; all programs if each only reads. Wrappers such as `timeout 60` and the directory of
-    /// a program are left out.
+    /// The programs that are not known to only read, each with its first operand; all if each only reads.
+    /// Wrappers such as `timeout 60` and the directory of a program are left out.
     pub fn programs(&self) -> Vec<String> {
         let run = self.commands().iter().filter(|command| !command.is_wrapper);
         let (reading, others): (Vec<_>, Vec<_>) =
@@ -71,8 +70,7 @@ impl CommandLine {
         (is_last && self.runs_as_written()).then_some(&*last.stages)
     }
 
-    /// The words of each stage, if the line is exactly one pipeline of simple commands with literal
-    /// words and without redirections, assignments and background.
+    /// The words of each stage, if the line is one pipeline of simple commands with literal words only.
     pub fn literal_stages(&self) -> Option<Vec<Vec<String>>> {
         let script = &self.0.script;
         let [pipeline] = script.pipelines.as_slice() else { return None };

@@ -50,7 +50,8 @@ impl Policy {
             network: grants(SandboxRight::Network),
             git_config: !is_read_only_mode
                 && (grants(SandboxRight::GitConfig)
-                    || is_at_root(effect) && line.only_runs_git(CONFIG_WRITING_COMMANDS)),
+                    // A command elsewhere could be in another repository.
+                    || directory == "." && line.only_runs_git(CONFIG_WRITING_COMMANDS)),
             unsandboxed: !is_read_only_mode && grants(SandboxRight::Outside),
         }
     }
@@ -62,26 +63,16 @@ impl Policy {
         findings: &[Finding],
     ) -> bool {
         if !line.is_fully_parsed() {
-            let counting = findings.iter().filter(|finding| self.needs_approval(finding));
-            let finding = counting.max_by_key(|finding| finding.class);
+            let finding = self.strictest_finding(findings.iter());
             let bare = super::Rule::is_bare;
-            return matches!(
-                self.rule_outcome(tool, bare, bare, finding, None),
-                RuleOutcome::Allow(_)
-            );
+            let outcome = self.rule_outcome(tool, bare, bare, finding, None);
+            return matches!(outcome, RuleOutcome::Allow(_));
         }
         (0..line.commands().len()).all(|at| {
-            match self.command_outcome(tool, (line, directory), findings, at) {
-                RuleOutcome::Allow(_) | RuleOutcome::ReadOnly => true,
-                RuleOutcome::Ask(_) | RuleOutcome::Undecided => false,
-            }
+            let outcome = self.command_outcome(tool, (line, directory), findings, at);
+            matches!(outcome, RuleOutcome::Allow(_) | RuleOutcome::ReadOnly)
         })
     }
-}
-
-/// A command elsewhere could be in another repository.
-fn is_at_root(effect: &Effect) -> bool {
-    matches!(effect, Effect::Command { directory, .. } if directory == ".")
 }
 
 impl CommandLine {

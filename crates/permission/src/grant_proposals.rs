@@ -51,8 +51,7 @@ fn rules_for_line(
         if judge::only_reads(command, line.text()) {
             continue;
         }
-        // The input is not part of a rule, and may be a program: `bash -s < FILE`. A rule holds
-        // where it was granted.
+        // The input may be a program (`bash -s < FILE`), and a rule holds where it was granted.
         let is_known = !command.has_input && line.directory_of(command).is_some();
         let rule = rule(command).filter(|_| is_known)?;
         if !rules.contains(&rule) {
@@ -62,8 +61,7 @@ fn rules_for_line(
     (!rules.is_empty()).then_some(rules)
 }
 
-/// `Edit(src/a.rs)`; `None` if the path would be read as another pattern. A directory ends with
-/// `/**`.
+/// `Edit(src/a.rs)`, `Edit(src/**)`; `None` if the path would be read as another pattern.
 pub(super) fn rule_for_file(tool: &str, path: &str) -> Option<String> {
     let literal = path.strip_suffix("/**").unwrap_or(path);
     let is_plain = !literal.contains(['*', '?', '[', '{', '\\', '(', ')', ' ', ',']);

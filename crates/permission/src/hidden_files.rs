@@ -31,8 +31,7 @@ impl HiddenFiles {
         self.is_secret(path).then_some(HiddenReason::Secret)
     }
 
-    /// Whether rules may restrict which files this tool shows. Otherwise their names alone decide
-    /// ([`is_secret_file`]).
+    /// Whether rules, and not only names ([`is_secret_file`]), may restrict which files this tool shows.
     pub fn has_rules(&self, tool: &str) -> bool {
         let is_about =
             |entry: &PolicyEntry| entry.rule.tool() == "Read" || entry.rule.tool() == tool;

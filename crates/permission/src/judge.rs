@@ -33,8 +33,7 @@ pub trait PathFacts {
         Vec::new()
     }
 
-    /// Whether something below a directory, selected by its name and whether it is a directory, is
-    /// neither covered by checkpoints nor build output.
+    /// Whether something selected below a directory is neither covered by checkpoints nor build output.
     fn has_uncovered(&self, directory: &str, is_selected: &dyn Fn(&str, bool) -> bool) -> bool {
         _ = is_selected;
         self.kind(directory) == PathKind::Uncovered
@@ -62,13 +61,11 @@ pub enum PathKind {
     HomeOrAbove,
     /// In the project, and covered by checkpoints.
     Covered,
-    /// The path exists in the project, and a part of it is neither covered by checkpoints nor build
-    /// output.
+    /// A part of the path is neither covered by checkpoints nor build output.
     Uncovered,
     /// Outside the project and writable.
     Outside,
-    /// In a shared temporary directory: commands may have a private one there, which is removed
-    /// with the session.
+    /// In a shared temporary directory; a command may have its own, which is removed with the session.
     Temporary,
     Elsewhere,
     Missing,
@@ -88,7 +85,6 @@ pub(super) struct JudgeContext<'a> {
     pub(super) text: &'a str,
     pub(super) directory: &'a str,
     pub(super) is_background: bool,
-    /// Functions that the line defines.
     pub(super) functions: &'a [String],
     pub(super) facts: &'a dyn PathFacts,
 }
@@ -181,8 +177,7 @@ pub fn is_build_output(path: &std::path::Path) -> bool {
     table().is_build_output(&path.to_string_lossy())
 }
 
-/// The table of `docs/PERMISSIONS.md`: commands that are never allowed, and those that need
-/// approval.
+/// The table of `docs/PERMISSIONS.md`.
 pub fn command_table_markdown() -> String {
     let mut text = String::new();
     let asks = |right| {

@@ -1,8 +1,6 @@
 //! The permission policy: takes the effect of a call and returns a ruling. Pure.
 //!
-//! A [`Policy`] is an ordered list of guards; the first that returns a ruling decides. A command
-//! line is decided by its simple commands. The judge only decides whether to ask: the sandbox is
-//! what protects.
+//! The first guard that returns a ruling decides. A command line is decided by its simple commands.
 
 mod claude_rule;
 mod command_line;
@@ -98,20 +96,18 @@ const GUARDS: &[fn(&Policy, &PolicyQuery<'_>) -> Option<Ruling>] = &[
 impl Policy {
     /// A policy without rules. Checkpoints are assumed in a sandboxed session.
     pub fn new(mode: PermissionMode, is_sandboxed: bool) -> Self {
-        let (entries, places, session_rules) = Default::default();
         Self {
             mode,
             initial_mode: mode,
             is_sandboxed,
             has_checkpoints: is_sandboxed,
-            entries,
-            roots: places,
-            session_rules,
+            entries: Arc::default(),
+            roots: Arc::default(),
+            session_rules: Vec::new(),
         }
     }
 
-    /// Sets whether changes of commands in the project can be undone. If not, destructive commands
-    /// ask.
+    /// Sets whether changes of commands in the project can be undone; if not, destructive commands ask.
     pub fn set_checkpoints(&mut self, has_checkpoints: bool) {
         self.has_checkpoints = has_checkpoints;
     }
@@ -170,9 +166,8 @@ impl Policy {
         HiddenFiles { entries: Arc::clone(&self.entries), roots: Arc::clone(&self.roots) }
     }
 
-    /// The literal paths that rules deny to read, and to change. File tools check the rules
-    /// themselves; the sandbox hides these paths from commands or makes them read-only. Patterns
-    /// are not included.
+    /// The literal paths that rules deny to read, and to change: the sandbox hides them from commands, or
+    /// makes them read-only.
     pub fn denied_paths(&self) -> (Vec<DeniedPath>, Vec<DeniedPath>) {
         let paths = |is_about: fn(&str) -> bool| {
             let denied = self.entries.iter().filter(|entry| entry.verb == RuleAction::Deny);
@@ -196,8 +191,7 @@ impl Policy {
         ruling.unwrap_or_else(|| self.decide_by_mode(&query))
     }
 
-    /// Whether the effect needs no approval under any rules and modes: a command that the judge
-    /// would neither refuse nor ask about, also without checkpoints.
+    /// Whether the judge would neither refuse nor ask about the effect, also without checkpoints.
     pub fn is_harmless(effect: &Effect, facts: &dyn PathFacts) -> bool {
         !matches!(effect, Effect::Mcp { .. } | Effect::Agent { .. })
             && findings_of(effect, facts).is_none_or(|(line, findings)| {
@@ -205,8 +199,7 @@ impl Policy {
             })
     }
 
-    /// Whether the effect is a command that deletes or replaces something, or that cannot be
-    /// undone.
+    /// Whether the effect is a command that deletes or replaces something, or cannot be undone.
     pub fn is_destructive(effect: &Effect, facts: &dyn PathFacts) -> bool {
         findings_of(effect, facts).is_some_and(|(_, findings)| {
             findings.iter().any(|finding| is_destructive(finding.class))
@@ -241,8 +234,7 @@ impl Policy {
         Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)))
     }
 
-    /// A file with a secret name needs a rule that names it; one that allows everything, or mode
-    /// full, is not sufficient.
+    /// Such a file needs a rule that names it; one that allows everything, or mode full, is not enough.
     fn refuse_secret_file(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
         let path = query.shown_path()?;
         if !self.hidden_files().is_secret(path) {
@@ -315,8 +307,7 @@ impl Policy {
         Reason { requires_user: true, ..self.reason_of(entry, "a rule asks before this") }
     }
 
-    /// A line is allowed if each of its commands is allowed or only reads, and one is allowed by a
-    /// rule.
+    /// A line is allowed if each of its commands is allowed or only reads, and a rule allows one.
     fn decide_line(
         &self,
         tool: &str,
@@ -324,8 +315,7 @@ impl Policy {
         findings: &[Finding],
     ) -> Option<Ruling> {
         if !line.is_fully_parsed() || line.commands().is_empty() {
-            let counting = findings.iter().filter(|finding| self.needs_approval(finding));
-            let finding = counting.max_by_key(|finding| finding.class);
+            let finding = self.strictest_finding(findings.iter());
             let asks = |rule: &Rule| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
             };
@@ -383,16 +373,20 @@ impl Policy {
             rule.is_bare() || !writes && (rule.fits_words(&own) || rule.fits_words(&outer))
         };
         let asks = |rule: &Rule| rule.fits_command(command);
-        let finding = findings
-            .iter()
-            .filter(|finding| finding.at == at && self.needs_approval(finding))
-            .max_by_key(|finding| finding.class);
+        let finding = self.strictest_finding(findings.iter().filter(|finding| finding.at == at));
         match self.rule_outcome(tool, allows, asks, finding, place.as_deref()) {
             RuleOutcome::Undecided if judge::only_reads(command, line.text()) => {
                 RuleOutcome::ReadOnly
             }
             outcome => outcome,
         }
+    }
+
+    fn strictest_finding<'f>(
+        &self,
+        findings: impl Iterator<Item = &'f Finding>,
+    ) -> Option<&'f Finding> {
+        findings.filter(|finding| self.needs_approval(finding)).max_by_key(|finding| finding.class)
     }
 
     fn needs_approval(&self, finding: &Finding) -> bool {
@@ -407,8 +401,7 @@ impl Policy {
         }
     }
 
-    /// The directories in which the commands of a line run that this rule matches: an answer
-    /// "always" holds in these. Empty: the rule is about something else.
+    /// The directories in which this rule matches commands of a line; empty if it matches none.
     pub fn matching_directories(&self, effect: &Effect, rule: &str) -> Vec<String> {
         let (Effect::Command { command, directory, .. }, Ok(rule)) = (effect, Rule::parse(rule))
         else {
@@ -421,8 +414,7 @@ impl Policy {
         places.collect::<BTreeSet<String>>().into_iter().collect()
     }
 
-    /// The directory in which a command of a line in `directory` runs; `None` if not known.
-    /// Relative to the root, which is `.`.
+    /// Relative to the root, which is `.`; `None` if not known.
     fn command_directory(
         &self,
         line: &CommandLine,
@@ -461,8 +453,7 @@ impl Policy {
             entry.verb == RuleAction::Allow && is_here(entry) && allows(&entry.rule)
         };
         let is_ask = |entry: &PolicyEntry| entry.verb == RuleAction::Ask && asks(&entry.rule);
-        // Except on the command line, a rule that allows everything does not apply to commands with
-        // findings.
+        // A rule that allows everything does not cover findings, except on the command line.
         let is_given = |entry: &PolicyEntry| entry.origin == RuleOrigin::Compatible;
         let is_enough =
             |entry: &PolicyEntry| finding.is_none() || !entry.rule.is_bare() || is_given(entry);
@@ -519,7 +510,8 @@ impl Policy {
     }
 
     fn decide_by_mode(&self, query: &PolicyQuery<'_>) -> Ruling {
-        let mode = format!("mode {}", self.mode.as_str());
+        let mode = &*format!("mode {}", self.mode.as_str());
+        let refuse = |text: &str| Ruling::Refuse(ErrorCode::AccessDenied, new_reason(mode, text));
         let only_reads = query.command.as_ref().is_some_and(|(line, _)| line.is_read_only());
         match (query.effect, self.mode) {
             (
@@ -536,17 +528,12 @@ impl Policy {
             | (Effect::Write { .. }, PermissionMode::AutoEdit) => {
                 Ruling::Allow(new_reason(mode, "the mode allows this"))
             }
-            (Effect::Write { .. }, PermissionMode::Plan) => Ruling::Refuse(
-                ErrorCode::AccessDenied,
-                new_reason(
-                    mode,
-                    "changes are made after the user accepts the plan, which is your final answer",
-                ),
+            (Effect::Write { .. }, PermissionMode::Plan) => refuse(
+                "changes are made after the user accepts the plan, which is your final answer",
             ),
-            (Effect::Write { .. }, PermissionMode::ReadOnly) => Ruling::Refuse(
-                ErrorCode::AccessDenied,
-                new_reason(mode, "this mode allows no changes; say what you would change"),
-            ),
+            (Effect::Write { .. }, PermissionMode::ReadOnly) => {
+                refuse("this mode allows no changes; say what you would change")
+            }
             (Effect::Write { path }, PermissionMode::Ask) => {
                 let text = format!(
                     "the user has to agree to this change, or allow it with {} or --permission-mode auto-edit",
@@ -562,22 +549,14 @@ impl Policy {
                 PermissionMode::Plan | PermissionMode::ReadOnly | PermissionMode::AutoEdit,
             ) if self.is_sandboxed => Ruling::Allow(new_reason(mode, "it runs in the sandbox")),
             (Effect::Command { .. }, PermissionMode::Plan | PermissionMode::ReadOnly) => {
-                Ruling::Refuse(
-                    ErrorCode::AccessDenied,
-                    Reason {
-                        hint: Some("use Read, Grep, Glob or LS".to_owned()),
-                        ..new_reason(
-                            mode,
-                            "without a sandbox only commands known to read run in this mode",
-                        )
-                    },
-                )
+                let text = "without a sandbox only commands known to read run in this mode";
+                let hint = Some("use Read, Grep, Glob or LS".to_owned());
+                Ruling::Refuse(ErrorCode::AccessDenied, Reason { hint, ..new_reason(mode, text) })
             }
             (Effect::Mcp { server, .. }, PermissionMode::Plan | PermissionMode::ReadOnly) => {
-                let text = format!(
+                refuse(&format!(
                     "the tools of the MCP server {server} may change something, which this mode does not allow"
-                );
-                Ruling::Refuse(ErrorCode::AccessDenied, new_reason(mode, text))
+                ))
             }
             (Effect::Mcp { server, tool, .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
                 let how = allow_hint(&[format!("mcp({server}.{tool})")]);

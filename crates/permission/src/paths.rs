@@ -31,7 +31,6 @@ const SECRET_FILES: &[&str] = &[
 const SAMPLE_FILES: &[&str] =
     &[".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults"];
 
-/// How a path is protected from file tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathProtection {
     Never,

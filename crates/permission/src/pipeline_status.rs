@@ -1,8 +1,5 @@
-//! Determines which pipelines of a line ran, and the status of each stage.
-//!
-//! Bash reports the statuses of the last pipeline before each command and at its end. Which
-//! pipeline that was follows from the operators between the pipelines and the result of the
-//! previous one. Without a consistent match there is no result.
+//! Determines which pipelines of a line ran, and the status of each stage, from bash's reports of the last
+//! pipeline before each command and at the end. Without a consistent match there is no result.
 
 use super::command_line::CommandLine;
 use super::judge::Command;
@@ -31,8 +28,7 @@ impl CommandLine {
             && self.run_conditions().is_some()
     }
 
-    /// The pipelines that ran, in order; `recorded` are bash's reports before each command and at
-    /// its end.
+    /// The pipelines that ran; `recorded`: bash's reports before each command and at its end.
     pub fn pipeline_runs(&self, recorded: &[Vec<i32>]) -> Option<Vec<PipelineRun>> {
         let after = self.run_conditions().filter(|_| self.runs_as_written())?;
         let end = recorded.len().checked_sub(1)?;
@@ -76,7 +72,6 @@ impl CommandLine {
     }
 
     /// The programs (of [`CommandLine::programs`]) that may fail although the line exits with 0.
-    /// Within a pipeline the statuses of its stages show it.
     pub fn unproven_programs(&self) -> Vec<String> {
         let mut programs = self.programs();
         let proven: Vec<String> = match self.proven_pipelines() {
@@ -91,8 +86,7 @@ impl CommandLine {
         programs
     }
 
-    /// `None` if not certain: with a `cd`, only if `&&` joins all commands, since each has
-    /// succeeded before the next runs.
+    /// `None` if not certain: with a `cd`, only if `&&` joins all commands.
     pub(super) fn directory_of<'a>(&self, command: &'a Command) -> Option<&'a str> {
         let changes = |it: &Command| matches!(it.name(), "cd" | "pushd" | "popd");
         let is_certain = !self.commands().iter().any(changes)

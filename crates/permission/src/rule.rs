@@ -15,7 +15,6 @@ use agent_protocol::{has_too_many_braces, unescape_path};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleAction {
     Allow,
-    /// The user decides.
     Ask,
     Deny,
 }
@@ -27,9 +26,7 @@ pub enum RuleOrigin {
     CommandLine,
     /// Options in the syntax of Claude Code, where a rule that asks outranks one that allows.
     Compatible,
-    /// The user's configuration.
     UserFile,
-    /// The project's configuration.
     ProjectFile,
     /// The user, during the session; the number of the session rule.
     Session(u32),
@@ -166,18 +163,13 @@ impl Rule {
         split_rules(text).into_iter().map(Self::parse).collect()
     }
 
-    /// Also matches the symlink's target, if the part of the pattern before the first `*` contains
-    /// symlinks.
+    /// Also matches the target of symlinks before the first `*` of the pattern.
     #[must_use]
     pub(super) fn with_link_targets(self, facts: &dyn PathFacts) -> Self {
         let behind_links = match &self.pattern {
             RulePattern::Path(paths) => resolve_links_in_glob(&paths.text, facts)
                 .and_then(|glob| RulePattern::from_glob(&glob).ok()),
-            RulePattern::Any
-            | RulePattern::Words(_)
-            | RulePattern::AllWords(_)
-            | RulePattern::Files
-            | RulePattern::Name(_) => None,
+            _ => None,
         };
         Self { link_target_pattern: behind_links, ..self }
     }
@@ -206,7 +198,6 @@ impl Rule {
         matches!(self.pattern, RulePattern::Any)
     }
 
-    /// True if the rule names no specific file.
     pub(super) fn matches_any_file(&self) -> bool {
         matches!(self.pattern, RulePattern::Any | RulePattern::Files)
     }
@@ -258,10 +249,7 @@ impl Rule {
         match &self.pattern {
             RulePattern::Any => true,
             RulePattern::Name(glob) => glob.is_match(name),
-            RulePattern::Words(_)
-            | RulePattern::AllWords(_)
-            | RulePattern::Files
-            | RulePattern::Path(_) => false,
+            _ => false,
         }
     }
 
@@ -365,8 +353,7 @@ fn starts_rule(text: &str) -> bool {
     after.is_empty() || is_name && after.starts_with(|char| char == '(' || is_between_rules(char))
 }
 
-/// `src/./a//b` is `src/a/b`, and `.` the project. Fails with the reason why the glob cannot match
-/// anything.
+/// `src/./a//b` is `src/a/b`, and `.` the project. The error: why the glob cannot match anything.
 fn normalize_glob(glob: &str) -> Result<String, String> {
     let quotes = ['"', '\'', '`'];
     if glob.starts_with(quotes) || glob.ends_with(quotes) {

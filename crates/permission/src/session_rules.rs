@@ -70,10 +70,10 @@ impl Policy {
 
     /// The reason is the user's sentence, if the rule was created from one.
     pub(super) fn reason_of(&self, entry: &PolicyEntry, otherwise: impl Into<String>) -> Reason {
-        let RuleOrigin::Session(id) = entry.origin else {
-            return new_reason(entry.describe(), otherwise);
+        let words = match entry.origin {
+            RuleOrigin::Session(id) => self.sentence_of_rule(id),
+            _ => "",
         };
-        let words = self.sentence_of_rule(id);
         if words.is_empty() {
             return new_reason(entry.describe(), otherwise);
         }

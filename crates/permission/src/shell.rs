@@ -73,9 +73,9 @@ pub(super) enum RedirectKind {
 }
 
 impl Script {
-    /// Parses a line that starts in `directory`. Never fails; takes time in proportion to the text.
-    pub(super) fn parse(text: &str, directory: &str) -> Self {
-        script_reader::parse_script(text, Some(directory.to_owned()), script_reader::max_depth())
+    /// Parses a line that starts in the root. Never fails; takes time in proportion to the text.
+    pub(super) fn parse(text: &str) -> Self {
+        Self::parse_nested(text, Some(String::new()), script_reader::MAX_DEPTH)
     }
 
     /// Parses a text that another command executes, nested up to `depth` levels.
@@ -127,12 +127,12 @@ mod tests {
             }
             if simple.reads_pipe { format!("|{text}") } else { text }
         };
-        Script::parse(line, "").commands.iter().map(simple).collect()
+        Script::parse(line).commands.iter().map(simple).collect()
     }
 
     fn check(line: &str, expected: &[&str]) {
         assert_eq!(shown(line), expected, "{line}");
-        assert!(Script::parse(line, "").is_fully_parsed, "{line}");
+        assert!(Script::parse(line).is_fully_parsed, "{line}");
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             "a |\\ b",
             "x=1 \\ ",
         ] {
-            assert!(!Script::parse(line, "").is_fully_parsed, "{line}: {:?}", shown(line));
+            assert!(!Script::parse(line).is_fully_parsed, "{line}: {:?}", shown(line));
         }
     }
 
@@ -247,7 +247,7 @@ mod tests {
             ("cd b | c; a", Some("")),
             ("cd b && c 2>&1 | d && a", Some("b")),
         ] {
-            let script = Script::parse(line, "");
+            let script = Script::parse(line);
             let last = script.commands.last().expect(line);
             assert_eq!(last.directory.as_deref(), expected, "{line}");
         }
@@ -275,7 +275,7 @@ mod tests {
         ] {
             for n in [3, 99, 10_000] {
                 let line = format!("{}a{}", open.repeat(n), close.repeat(n));
-                Script::parse(&line, "");
+                Script::parse(&line);
             }
         }
     }

@@ -10,8 +10,7 @@ use super::terminal_escape::escape_prose;
 /// Limit: the length of a line that is extended by moving the cursor.
 const MAX_COLUMNS: usize = 1000;
 
-/// Applies escape sequences, carriage returns and backspaces within each line: formatting and overwritten text
-/// disappear, the rest is shown.
+/// Applies escape sequences, carriage returns and backspaces within each line.
 pub fn render_output(output: &str) -> Cow<'_, str> {
     if !output.contains(['\r', '\u{8}', '\u{1b}', '\u{9b}']) {
         return escape_prose(output);
@@ -96,8 +95,7 @@ impl TerminalLine {
         }
     }
 
-    /// Sequences other than those that move the cursor within the line or erase text have no
-    /// effect.
+    /// Only sequences that move the cursor within the line or erase text have an effect.
     fn apply_escape_sequence(&mut self, sequence: &str) {
         let Some(control) = sequence.strip_prefix("\u{1b}[").or(sequence.strip_prefix('\u{9b}'))
         else {

@@ -1,9 +1,4 @@
 //! Control flow: rulings on calls, the kernel's decisions, how a turn ends, and the user's controls.
-//!
-//! Different decisions have different types: an [`Effect`](super::tool::Effect) gets a [`Ruling`],
-//! a call's outcome is its [`Verdict`](super::envelope::Verdict), a [`ControlDecision`] is what the
-//! kernel does next, and an [`Ending`] is why the turn ended. Through [`SessionControl`] the user
-//! interrupts, steers and answers questions.
 
 mod changed_input;
 mod user_control;
@@ -36,8 +31,7 @@ pub struct Reason {
     pub hint: Option<String>,
     /// Made from a sentence of the user.
     pub by_instruction: bool,
-    /// A hook cannot answer for the user: a rule asks first, or the call changes what the agent
-    /// itself runs or reads.
+    /// A hook cannot answer: a rule asks first, or the call changes what the agent itself runs or reads.
     pub requires_user: bool,
 }
 
@@ -181,18 +175,9 @@ pub enum FailureSignal {
 }
 
 impl FailureSignal {
-    /// Whether the failure concerns an answer, not a step of the plan: then no step can be
-    /// rewritten.
+    /// Whether the failure concerns an answer: then no step of the plan can be rewritten.
     pub fn concerns_answer(self) -> bool {
-        match self {
-            Self::BadAnswer => true,
-            Self::CheckFailed
-            | Self::ValidationFailed
-            | Self::ToolError
-            | Self::Loop
-            | Self::ConstraintViolated
-            | Self::UserRejected => false,
-        }
+        self == Self::BadAnswer
     }
 }
 

@@ -37,8 +37,7 @@ pub struct Skill {
 }
 
 impl CustomCommand {
-    /// Finds the command with this name, or the only one with this last part (`commit` for
-    /// `git:commit`).
+    /// The command with this name, or the only one with this last part: `commit` for `git:commit`.
     pub fn find<'a>(all: &'a [Self], name: &str) -> Option<&'a Self> {
         all.iter().find(|command| command.name == name).or_else(|| {
             let mut inner = all.iter().filter(|command| {
@@ -50,13 +49,15 @@ impl CustomCommand {
 
     /// The text with its placeholders replaced.
     pub fn expand(&self, arguments: &str) -> String {
-        let pieces = self.expand_pieces(arguments);
-        self.insert_folder(pieces.concat())
+        let text = self.expand_pieces(arguments).concat();
+        let Some(folder) = &self.folder else { return text };
+        let folder = folder.display().to_string();
+        let text = text.replace(SKILL_FOLDER, &folder);
+        format!("Base directory of this skill: {folder}\n\n{text}")
     }
 
-    /// The message for these arguments: its text is the line, of which only the arguments count as
-    /// the user's own words, and its prompt is the expanded text. Mentions with `@` in the text of
-    /// a command are read, those in the text of a skill are not.
+    /// The message for these arguments. Only the arguments in its text count as the user's own words.
+    /// Mentions with `@` in the text of a command are read, those in the text of a skill are not.
     pub fn expand_to_message(&self, arguments: &str) -> UserInput {
         let mut message = UserInput::default();
         message.push_pasted(&format!("/{} ", self.name));
@@ -68,17 +69,6 @@ impl CustomCommand {
         }
         message.prompt = Some(prompt);
         message
-    }
-
-    fn insert_folder(&self, text: String) -> String {
-        match &self.folder {
-            Some(folder) => {
-                let folder = folder.display().to_string();
-                let text = text.replace(SKILL_FOLDER, &folder);
-                format!("Base directory of this skill: {folder}\n\n{text}")
-            }
-            None => text,
-        }
     }
 
     fn expand_pieces(&self, arguments: &str) -> Vec<String> {

@@ -1,8 +1,6 @@
-//! Directives: sentences of the user that the program itself acts on, from a closed list (`data/directives.toml`).
+//! Directives: sentences of the user that the program itself acts on (`data/directives.toml`).
 //!
-//! A sentence counts only as a whole; code, quotations, citations (`> …`), pastes and piped input
-//! are never searched. The text of a message stays as it is: an unrecognised directive still
-//! reaches the model word for word.
+//! A sentence counts only as a whole; code, quotations, citations, pastes and piped input do not count.
 
 use std::ops::Range;
 use std::sync::LazyLock;

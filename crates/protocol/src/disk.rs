@@ -1,10 +1,5 @@
 //! Opens files in places that other processes can modify: no symlinks in the path, only regular files, no
-//! blocking, and a size limit.
-//!
-//! Files of a project may come from commands or from the authors of a repository. The agent's own
-//! files are opened without following links ([`open_without_links`], [`create_folder_all`],
-//! [`create_file`], [`open_for_append`]); files of a project are read with [`read_small`] before
-//! the user has trusted them.
+//! blocking, and a size limit. Before the user trusts a project, its files are read with [`read_small`].
 
 pub mod nofollow;
 pub mod repository;
@@ -67,9 +62,7 @@ pub fn create_folder_all(path: &Path, mode: u32) -> io::Result<OwnedFd> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         other => return other.map_err(|error| name_link(error, path)),
     }
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::NotFound.into());
-    };
+    let (parent, name) = split_name(path)?;
     let parent = create_folder_all(parent, mode)?;
     match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode)) {
         // (Another process may have created it.)
@@ -82,10 +75,12 @@ pub fn create_folder_all(path: &Path, mode: u32) -> io::Result<OwnedFd> {
 
 /// Creates a directory that does not exist.
 pub fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::NotFound.into());
-    };
+    let (parent, name) = split_name(path)?;
     Ok(rustix::fs::mkdirat(open_folder(parent)?, name, Mode::from_raw_mode(mode))?)
+}
+
+fn split_name(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    path.parent().zip(path.file_name()).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// A path to an open file, even if it was moved.
@@ -95,9 +90,7 @@ pub fn descriptor_path(opened: &OwnedFd) -> PathBuf {
 
 /// Removes a directory recursively, without following links.
 pub fn remove_folder(path: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::NotFound.into());
-    };
+    let (parent, name) = split_name(path)?;
     let parent = open_folder(parent)?;
     empty_folder(&open_with_permission(&parent, name)?, 0)?;
     Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
@@ -176,8 +169,7 @@ fn none_if_missing(opened: io::Result<OwnedFd>) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Opens a folder in another one, and gives its owner permission to read and empty it: some programs
-/// write-protect their files.
+/// Opens a folder in another one and makes it writable: some programs write-protect their files.
 fn open_with_permission(folder: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let itself = rustix::fs::openat(folder, name, flags, Mode::empty())?;
@@ -223,7 +215,6 @@ pub fn resolve_existing(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Names the first symlink of the path in the error.
 fn name_link(error: io::Error, path: &Path) -> io::Error {
     let is_link = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
     match path.ancestors().find(is_link) {
@@ -246,21 +237,23 @@ pub fn create_file(path: &Path, mode: u32) -> io::Result<File> {
 
 /// Opens a regular file for writing; creates it if it does not exist.
 pub fn open_or_create_file(path: &Path) -> io::Result<File> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
-    let file = open_without_links(path, flags, Mode::from_raw_mode(0o666))
-        .map_err(|error| name_link(error, path))?;
-    require_regular_file(file.into())
+    open_regular(path, OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o666))
+}
+
+fn open_regular(path: &Path, flags: OFlags, mode: Mode) -> io::Result<File> {
+    // NONBLOCK: does not wait for a FIFO.
+    let file = open_without_links(path, flags | OFlags::NONBLOCK, mode);
+    require_regular_file(file.map_err(|error| name_link(error, path))?.into())
 }
 
 /// Opens one of the agent's own files for appending and reading; `create` also creates it.
 pub fn open_for_append(path: &Path, create: bool) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NONBLOCK;
-    let file = if create {
-        open_without_links(path, flags | OFlags::CREATE, Mode::from_raw_mode(0o600))
+    let flags = OFlags::RDWR | OFlags::APPEND;
+    if create {
+        open_regular(path, flags | OFlags::CREATE, Mode::from_raw_mode(0o600))
     } else {
-        open_without_links(path, flags, Mode::empty())
-    };
-    require_regular_file(file.map_err(|error| name_link(error, path))?.into())
+        open_regular(path, flags, Mode::empty())
+    }
 }
 
 /// Opens one of the agent's own files for reading.
@@ -280,19 +273,13 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Replaces one of the agent's own files, or a link in its place.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::NotFound.into());
-    };
+    let (parent, name) = split_name(path)?;
     let folder = open_folder(parent)?;
-    match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => return Err(error.into()),
-    }
+    ignore_missing(rustix::fs::unlinkat(&folder, name, AtFlags::empty()))?;
     io::Write::write_all(&mut create_file_in(&folder, &name.to_string_lossy())?, bytes)
 }
 
-/// The bytes of a regular file of at most `limit` bytes, also through a link. FIFOs, devices and endless
-/// files are not read and not waited for.
+/// The bytes of a regular file of at most `limit` bytes, also through a link; never waits for a FIFO.
 pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_at_most(open_following_links(path)?, limit)
 }
@@ -394,14 +381,12 @@ impl ResolvedPath {
         Self { is_inside: is_inside(&end), path: end, up_from, links }
     }
 
-    /// Whether the path passes through one of the places: processes that can write there may
-    /// redirect it, wherever it ends now.
+    /// Whether processes that can write in one of the places may redirect the path.
     pub fn is_redirectable(&self) -> bool {
         self.is_inside || !self.up_from.is_empty()
     }
 
-    /// Opens the file for writing from its beginning; creates it if it does not exist. Inside a place it has
-    /// to be a regular file without links in its path.
+    /// Opens or creates the file for writing; inside a place it must be regular, without links in its path.
     pub fn open_for_write(&self) -> io::Result<File> {
         self.check_still_valid()?;
         if self.is_inside {
@@ -455,8 +440,7 @@ impl ResolvedPath {
     }
 }
 
-/// Whether the target is a path. In /proc it may be none (`pipe:[7]`), or a path where another file
-/// exists now.
+/// In /proc a target may be no path (`pipe:[7]`), or one where another file exists now.
 fn is_real_target(link: &Path, target: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let id = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
@@ -479,8 +463,7 @@ pub fn passes_through(path: &Path, places: &[PathBuf]) -> bool {
     ResolvedPath::resolve(path, places).is_redirectable()
 }
 
-/// The entries of a list of folders (`PATH`) that are absolute and outside these places; `None` if none is
-/// left.
+/// The entries of a `PATH` that are absolute and outside these places; `None` if none is left.
 pub fn filter_search_path(list: &OsStr, places: &[PathBuf]) -> Option<OsString> {
     let is_allowed = |folder: &PathBuf| folder.is_absolute() && !passes_through(folder, places);
     let allowed = std::env::join_paths(std::env::split_paths(list).filter(is_allowed));
@@ -496,8 +479,7 @@ pub fn temporary_folder(places: &[PathBuf]) -> PathBuf {
     usable.map_or_else(|| resolve_outside(&all[0], places), |candidate| candidate.path)
 }
 
-/// Resolves the links of many paths in the same directories, like [`canonical_prefix`]: each directory is
-/// resolved once.
+/// Like [`canonical_prefix`] for many paths: each directory is resolved once.
 #[derive(Debug, Default)]
 pub struct LinkResolver(HashMap<OsString, CachedResolution, FixedState>);
 

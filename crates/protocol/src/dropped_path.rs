@@ -1,8 +1,7 @@
 //! Paths as terminals paste them when the user drops a file.
 
-/// The absolute path that a paste consists of: plain, in quotes, with escaped blanks, or as a
-/// `file://` address. A path directly below `/` is not accepted: it looks like a command of the
-/// chat.
+/// The absolute path that a paste consists of: plain, in quotes, with escaped blanks, or `file://`.
+/// One directly below `/` is not accepted: it looks like a command of the chat.
 pub fn parse_dropped_path(paste: &str) -> Option<String> {
     let paste = paste.trim();
     let path = match paste.strip_prefix("file://") {

@@ -81,8 +81,7 @@ pub struct ResultContext {
 }
 
 impl Envelope {
-    /// What the sandbox refused to a command or changed, for the user: `data.notes`. The model
-    /// reads this in the text.
+    /// What the sandbox refused to a command or changed, for the user: `data.notes`.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         let notes = self.data.get("notes").and_then(serde_json::Value::as_array);
         notes.into_iter().flatten().filter_map(serde_json::Value::as_str)
@@ -130,8 +129,7 @@ impl Envelope {
     }
 }
 
-/// A finished envelope: shared, immutable and serialised at most once, because it may hold whole pages of
-/// files.
+/// A finished envelope: shared, immutable and serialised at most once, because it may be large.
 #[derive(Clone, Debug)]
 pub struct SealedEnvelope(Arc<SealedContent>);
 
@@ -353,8 +351,7 @@ pub enum ErrorClass {
 }
 
 impl ErrorCode {
-    /// The class of this code for the tool named `tool`: a time-out of Bash means that the command was slow,
-    /// of another tool that the tool is broken.
+    /// A time-out of Bash means that the command was slow, of another `tool` that the tool is broken.
     pub fn class(self, tool: &str) -> ErrorClass {
         match self {
             Self::NotFound

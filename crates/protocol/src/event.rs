@@ -1,8 +1,6 @@
 //! The event stream: every fact that happens in a session, and the interface for its consumers.
 //!
-//! A fact is emitted once, where it happens; [`EventStream`] stamps it, masks its secrets, and
-//! passes it to every [`Sink`] in order, in the emitter's thread. Screen, JSON output, trace,
-//! resume and learning read only this stream; `docs/EVENTS.md` describes each type.
+//! Screen, JSON output, trace, resume and learning read only this stream; see `docs/EVENTS.md`.
 
 mod stream;
 
@@ -685,7 +683,7 @@ pub struct SessionStarted {
     pub settings: Object,
 }
 
-fn default_true() -> bool {
+pub(super) fn default_true() -> bool {
     true
 }
 

@@ -1,7 +1,4 @@
 //! Hooks: commands and callbacks that run at fixed points of a session.
-//!
-//! [`json`] has the format of requests to hooks and of their answers; [`claude_names`] has the
-//! names of tools and arguments in it.
 
 pub mod claude_names;
 pub mod json;
@@ -23,8 +20,7 @@ pub trait Hooks: Send + Sync {
     /// Whether a hook exists for this event; otherwise no request is prepared.
     fn has_hook(&self, event: HookEvent) -> bool;
 
-    /// Runs all matching hooks at once, and merges their answers. A hook that fails has no effect;
-    /// the user sees a notice.
+    /// Runs all matching hooks at once and merges their answers. A hook that fails has no effect.
     fn run_matching<'a>(&'a self, request: HookRequest<'a>) -> BoxFuture<'a, HookOutcome>;
 }
 
@@ -136,7 +132,6 @@ pub enum HookPayload<'a> {
         error: &'a str,
         is_interrupt: bool,
     },
-    /// The agent gave its final answer.
     Stop {
         /// A hook rejected an earlier answer of this turn.
         is_active: bool,
@@ -147,19 +142,15 @@ pub enum HookPayload<'a> {
         error: &'a str,
         details: &'a str,
     },
-    /// A sub-agent gave its final answer.
     SubagentStop {
-        /// A hook rejected an earlier answer of this sub-agent.
         is_active: bool,
         answer: &'a str,
         role: &'a str,
     },
-    /// Before a summary replaces the older part of the conversation.
     PreCompact {
         is_manual: bool,
         focus: &'a str,
     },
-    /// A question about a permission waits for the user.
     Notification {
         message: &'a str,
     },
@@ -199,14 +190,7 @@ impl HookPayload<'_> {
             Self::PreToolUse(call)
             | Self::PostToolUse { call, .. }
             | Self::PostToolUseFailure { call, .. } => Some(*call),
-            Self::SessionStart { .. }
-            | Self::SessionEnd { .. }
-            | Self::UserPromptSubmit { .. }
-            | Self::Stop { .. }
-            | Self::StopFailure { .. }
-            | Self::SubagentStop { .. }
-            | Self::PreCompact { .. }
-            | Self::Notification { .. } => None,
+            _ => None,
         }
     }
 
@@ -273,8 +257,7 @@ impl HookOutcome {
 
     /// All texts for the model, joined; `None` if there are none.
     pub fn model_text(&self) -> Option<String> {
-        let texts = self.block.iter().chain(&self.context).map(String::as_str);
-        let texts: Vec<&str> = texts.collect();
+        let texts: Vec<&str> = self.block.iter().chain(&self.context).map(String::as_str).collect();
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 }

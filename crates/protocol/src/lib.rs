@@ -64,6 +64,11 @@ pub fn shorten(text: &str, max: usize) -> String {
     format!("{}…", &text[..end])
 }
 
+/// `text` in one line, with single spaces between its words.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A number with separators: `1,234,567`.
 pub fn format_thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -91,8 +96,7 @@ pub fn truncate_middle(text: &str, (head, tail): (usize, usize), note: &str) -> 
     format!("{}\n{note}\n{}", &text[..end], &text[start..])
 }
 
-/// Whether a glob has too many braces: they may be nested, and a recursive parser would exhaust its
-/// stack. Escaped braces count, too: `\}` and `[}]`.
+/// Whether a glob has so many braces that a recursive parser could exhaust its stack.
 pub fn has_too_many_braces(glob: &str) -> bool {
     const MOST: usize = 100;
     glob.bytes().filter(|byte| *byte == b'{').nth(MOST).is_some()
@@ -142,8 +146,7 @@ pub fn most_similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, other)| other)
 }
 
-/// Removes the tags of the program's messages to the model: a model may not write them, and users
-/// are not shown them.
+/// Removes the tags of the program's messages: a model may not write them, users are not shown them.
 pub fn strip_reminder_tags(text: &str) -> String {
     ["<system-reminder>", "</system-reminder>"]
         .iter()

@@ -8,10 +8,8 @@ use similar::{Change, DiffOp, group_diff_ops};
 /// Time limit: a comparison that takes longer is correct, but not minimal.
 const MAX_TIME: Duration = Duration::from_millis(300);
 
-/// Two texts, and the changes that turn the first into the second.
-///
-/// All comparisons share this one instance of the algorithm: `similar::TextDiff` would compile
-/// every algorithm of the crate for every type, which makes the executable 0.5 MB larger.
+/// Two texts, and the changes that turn the first into the second. The only use of the algorithm:
+/// `similar::TextDiff` would compile every one for every type, which is 0.5 MB more.
 pub struct LineDiff<'a> {
     old: Vec<&'a str>,
     new: Vec<&'a str>,

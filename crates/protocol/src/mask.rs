@@ -1,8 +1,5 @@
-//! Masks secrets in texts before any sink receives them.
-//!
-//! Three sources: the formats of well-known keys, values that are known to be secret (the program's keys, and
-//! environment variables with secret-like names), and the user's own expressions. A masked secret reads
-//! `[redacted:KIND]`.
+//! Masks secrets in texts before any sink receives them: well-known formats of keys, values that are known
+//! to be secret, and the user's own expressions. A masked secret reads `[redacted:KIND]`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -57,7 +54,6 @@ const SECRET_PATTERNS: &[(&str, &str)] = &[
     ("url-password", r"\b[a-z][a-z0-9+.-]*://[^\s/:@'\x22]*:([^\s/:@'\x22]{3,})@"),
 ];
 
-/// Parts of variable names whose value is a secret.
 const SECRET_WORDS: &[&str] = &[
     "TOKEN",
     "SECRET",
@@ -138,8 +134,7 @@ pub struct Masker {
 }
 
 impl Masker {
-    /// A masker for the well-known patterns, these expressions (`record.redact_extra`) and the secret values
-    /// among these environment variables.
+    /// For the well-known patterns, these expressions (`record.redact_extra`) and these variables.
     pub fn new(
         environment: impl IntoIterator<Item = (String, String)>,
         extra: &[String],
@@ -182,8 +177,7 @@ impl Masker {
         value.to_string()
     }
 
-    /// Masks the secrets in the texts of a result. Status and error code are not changed, whatever an
-    /// expression matches.
+    /// Masks the texts of a result; status and error code stay, whatever an expression matches.
     pub fn mask_envelope(&self, envelope: &mut Envelope) {
         let objects = [&mut envelope.data, &mut envelope.context.params_input];
         objects.into_iter().flat_map(|it| it.values_mut()).for_each(|it| self.mask_value(it));
@@ -224,12 +218,7 @@ impl Masker {
 
     /// Without the user's expressions, which may match anything.
     pub(super) fn mask_known_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        for (value, mask) in &self.values {
-            if text.contains(value.as_str()) {
-                text = Cow::Owned(text.replace(value.as_str(), mask));
-            }
-        }
+        let mut text = replace_values(text, &self.values);
         if ANY_PATTERN.is_match(&text) {
             for (kind, shape) in COMPILED_PATTERNS.iter() {
                 text = mask_pattern(kind, shape, text);
@@ -237,6 +226,12 @@ impl Masker {
         }
         text
     }
+}
+
+pub(super) fn replace_values<'a>(text: &'a str, values: &[(String, String)]) -> Cow<'a, str> {
+    values.iter().fold(Cow::Borrowed(text), |text, (value, mask)| {
+        if text.contains(value) { text.replace(value, mask).into() } else { text }
+    })
 }
 
 fn mask_pattern<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, str> {
@@ -253,7 +248,6 @@ fn mask_pattern<'a>(kind: &str, shape: &Regex, text: Cow<'a, str>) -> Cow<'a, st
     }
 }
 
-/// Pairs of kind and secret.
 pub(super) fn find_known_secrets(text: &str) -> Vec<(&'static str, &str)> {
     if !ANY_PATTERN.is_match(text) {
         return Vec::new();
@@ -279,8 +273,7 @@ pub fn is_secret_name(name: &str) -> bool {
         || name.split(['_', '-']).any(|part| SECRET_PARTS.contains(&part))
 }
 
-/// Whether a value has the format of a key or high entropy: masking words, paths and addresses
-/// would only make texts unreadable.
+/// Whether a value looks like a key: masking words, paths and addresses makes texts unreadable.
 pub fn looks_secret(value: &str) -> bool {
     let is_place = value.starts_with(['/', '~', '.']) || value.contains("://");
     // Such a value would be escaped in JSON, and not be found in it.

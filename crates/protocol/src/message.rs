@@ -34,6 +34,14 @@ impl Message {
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self { role, parts: vec![Part::Text { text: text.into() }] }
     }
+
+    /// The results of calls among the parts.
+    pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Result(result) => Some(result),
+            _ => None,
+        })
+    }
 }
 
 /// A part of a message.
@@ -61,7 +69,7 @@ impl Part {
         match self {
             Self::Image(_) => 1,
             Self::Result(result) => result.images.len(),
-            Self::Text { .. } | Self::Carried(_) | Self::Call(_) => 0,
+            _ => 0,
         }
     }
 
@@ -125,8 +133,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// The size of a text that costs about as many tokens as an image: providers count up to about 1,600
-    /// tokens for one.
+    /// Costs about as many tokens as an image: providers count up to about 1,600 for one.
     pub const BYTES_OF_TEXT: usize = 6_400;
 
     /// For display: `image/png, 12,345 bytes`.

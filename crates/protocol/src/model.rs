@@ -11,11 +11,9 @@ use super::message::{ImageSource, Message, OpaqueItem, ToolCall};
 use super::provider::Effort;
 use super::tool::ToolSpec;
 
-/// A model.
+/// A model. Every error is an item of its stream; dropping the stream cancels the request.
 ///
-/// [`Model::stream`] is not async: every error, including a failed connection, is an item of the stream.
-/// Dropping the stream cancels the request. A stream that ends without [`Delta::Done`] or an error is itself
-/// an error; see [`Reply::apply_delta`].
+/// A stream that ends without [`Delta::Done`] is an error; see [`Reply::apply_delta`].
 pub trait Model: Send + Sync {
     /// `provider/model`, as in the configuration.
     fn id(&self) -> &str;
@@ -62,8 +60,7 @@ impl Purpose {
         }
     }
 
-    /// Whether the request belongs to a conversation with tools, which grows from request to
-    /// request.
+    /// Whether the request belongs to a conversation with tools, which grows with each request.
     pub fn is_conversation(self) -> bool {
         matches!(self, Self::Main | Self::Agent)
     }
@@ -85,7 +82,6 @@ pub struct Request<'a> {
     pub max_output_tokens: Option<u64>,
     /// If the provider supports it.
     pub temperature: Option<f32>,
-    /// If the provider supports it.
     pub effort: Option<Effort>,
     /// JSON Schema of the answer, if the server enforces one.
     pub answer_schema: Option<&'a serde_json::Value>,
@@ -151,7 +147,6 @@ pub struct RetryNotice {
     /// Number of the failed attempt, from 1.
     pub attempt: u32,
     pub delay: Duration,
-    /// What happened, and what to do next.
     pub error: String,
     pub reason: Option<String>,
 }
@@ -276,7 +271,6 @@ pub struct Reply {
     pub usage: Option<Usage>,
     /// `None` until the answer ends.
     pub stop: Option<StopReason>,
-    /// The server's index of each call in `calls`.
     indexes: Vec<usize>,
 }
 

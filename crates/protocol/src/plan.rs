@@ -43,8 +43,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan in the result of a todo tool: `data.todos` of the result, `summary` of the input.
-    /// `None` if the call wrote no plan.
+    /// The plan in the result of a todo tool; `None` if the call wrote none.
     pub fn from_envelope(answer: &Envelope) -> Option<Self> {
         let todos = answer.data.get("todos").filter(|_| answer.error().is_none())?;
         let todos = Vec::deserialize(todos).ok()?;
@@ -65,8 +64,7 @@ impl Plan {
         Some((at + 1, &self.todos[at]))
     }
 
-    /// One line: `[2/5] In progress: …. Pending: …; ….`, completed of total, without cancelled ones. `None`
-    /// if nothing is open.
+    /// `[2/5] In progress: …. Pending: …; ….`, without cancelled todos; `None` if nothing is open.
     pub fn recap(&self) -> Option<String> {
         self.open_todos().next()?;
         let total = self.todos.iter().filter(|t| t.status != TodoStatus::Cancelled).count();

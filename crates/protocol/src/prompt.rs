@@ -153,9 +153,8 @@ prompts![
 pub struct Prompts(BTreeMap<String, String>);
 
 impl Prompts {
-    /// The embedded texts with these overrides. An unknown name is an error that names the most similar one;
-    /// so is a text without the required placeholders.
-    pub fn new(own: BTreeMap<String, String>) -> Result<Self, String> {
+    /// The embedded texts with these overrides, each of which needs a known name and all placeholders.
+    pub fn new(mut own: BTreeMap<String, String>) -> Result<Self, String> {
         for (name, text) in &own {
             let Some(embedded) = EMBEDDED.iter().find(|prompt| prompt.name == name) else {
                 let hint = most_similar(name, NAMES.iter().copied())
@@ -169,7 +168,6 @@ impl Prompts {
                 ));
             }
         }
-        let mut own = own;
         // A text that changes nothing is no override.
         own.retain(|name, text| {
             let is_same = |prompt: &&Prompt| prompt.name == name && prompt.text == text;

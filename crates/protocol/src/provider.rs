@@ -42,19 +42,12 @@ impl WireFormat {
 
     /// The version in the path of servers.
     pub fn api_version(self) -> &'static str {
-        match self {
-            Self::OpenaiChat | Self::OpenaiResponses | Self::AnthropicMessages => "v1",
-            Self::Gemini => "v1beta",
-        }
+        if self == Self::Gemini { "v1beta" } else { "v1" }
     }
 
-    /// Whether the version is added to a base URL without one: users write what the vendor's SDK
-    /// takes, which adds the version itself.
+    /// Whether the version is added to a base URL without one, as the vendor's SDK does.
     pub fn adds_version(self) -> bool {
-        match self {
-            Self::OpenaiChat | Self::OpenaiResponses => false,
-            Self::AnthropicMessages | Self::Gemini => true,
-        }
+        matches!(self, Self::AnthropicMessages | Self::Gemini)
     }
 
     /// The path of the list of models, with a query that requests all of them at once.

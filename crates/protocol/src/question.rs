@@ -57,7 +57,6 @@ impl UserAnswer {
 pub struct Inquirer {
     pub control: SessionControl,
     pub events: EventStream,
-    /// Id.
     pub call: String,
 }
 

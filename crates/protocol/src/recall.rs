@@ -1,8 +1,6 @@
 //! Lessons of earlier sessions: the interface between the kernel and its memory.
 //!
-//! The kernel asks at the start of a task, after a failed call, and before a reflection;
-//! `docs/LEARNING.md` describes where the lessons come from. A query never waits and never fails: a
-//! store that is slow, locked or damaged has no lessons.
+//! A query never waits and never fails: a store that is slow, locked or damaged has no lessons.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::mask::{find_known_secrets, is_secret_name, mask_for_kind};
+use super::mask::{find_known_secrets, is_secret_name, mask_for_kind, replace_values};
 
 /// Shorter values are too common to be secrets.
 const MIN_LENGTH: usize = 8;
@@ -14,8 +14,7 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// The secrets in the texts of these files: values of variables with secret-like names, and
-    /// keys in well-known formats.
+    /// The secrets in these texts: values with secret-like names, and keys in well-known formats.
     pub fn from_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut values: Vec<(String, String)> = Vec::new();
         for text in texts {
@@ -47,13 +46,7 @@ impl Redactor {
 
     /// The text without the values.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        for (value, mask) in &self.values {
-            if text.contains(value.as_str()) {
-                text = Cow::Owned(text.replace(value.as_str(), mask));
-            }
-        }
-        text
+        replace_values(text, &self.values)
     }
 
     /// Redacts a text in place.

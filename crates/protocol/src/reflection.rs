@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Object;
 use super::control::{CauseCategory, FailureSignal};
+use super::event::default_true;
 
 /// Confidence from which a reflection counts; below it the deterministic decision applies.
 pub const MIN_CONFIDENCE: f64 = 0.5;
@@ -85,10 +86,6 @@ pub struct RootCause {
     /// From 0 to 1.
     #[serde(default)]
     pub confidence: f64,
-}
-
-fn default_true() -> bool {
-    true
 }
 
 /// What kind of mistake it is.

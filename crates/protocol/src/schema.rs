@@ -5,12 +5,12 @@ use boon::{
 };
 use serde_json::Value;
 
+use crate::one_line;
+
 /// The base URL of relative references in a schema. No loader is registered for its scheme.
 const BASE: &str = "schema:///";
 
-/// A compiled JSON Schema of draft 4 to 2020-12.
-///
-/// References to files and to URLs other than those of the drafts are errors: nothing is read or fetched.
+/// A compiled JSON Schema of draft 4 to 2020-12. Nothing is read or fetched for its references.
 pub struct Schema {
     schemas: Schemas,
     index: SchemaIndex,
@@ -38,7 +38,7 @@ impl Schema {
             CompileError::LoadUrlError { url, .. } => {
                 format!("{url} is outside of the schema: put it into `$defs` and refer to it there")
             }
-            other => one_line(&other),
+            other => one_line(&other.to_string()),
         })?;
         Ok(Self { schemas, index })
     }
@@ -71,14 +71,10 @@ fn visit_mismatches(error: &ValidationError<'_, '_>, each: &mut impl FnMut(&Mism
             let alternatives: Vec<String> = error.causes.iter().map(mismatch_line).collect();
             format!("no alternative matches ({})", alternatives.join(" | "))
         }
-        _ => one_line(&error.kind),
+        // That about a regular expression has several lines.
+        _ => one_line(&error.kind.to_string()),
     };
     each(&Mismatch { pointer: error.instance_location.to_string(), kind: &error.kind, reason });
-}
-
-/// An error about a regular expression has several lines.
-fn one_line(error: &impl ToString) -> String {
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn mismatch_line(error: &ValidationError<'_, '_>) -> String {

@@ -7,11 +7,9 @@ use serde_json::Value;
 use super::envelope::{Envelope, ErrorClass, ErrorCode};
 use super::shorten;
 
-/// Number of lines at the end of an output that show why a command failed.
 const TAIL_LINES: usize = 20;
 
-/// The signature of a result with an error: tool, code and message; for a command that failed, the end of its
-/// output. `None` without an error.
+/// Tool, code and message of an error; for a command that failed, the end of its output.
 pub fn failure_signature(tool: &str, envelope: &Envelope) -> Option<String> {
     let error = envelope.error()?;
     let ran = matches!(error.code, ErrorCode::CommandFailed | ErrorCode::Timeout)
@@ -23,8 +21,7 @@ pub fn failure_signature(tool: &str, envelope: &Envelope) -> Option<String> {
     })
 }
 
-/// The end of a command's output, which shows the reason. Test runners print it on stdout, and little on
-/// stderr.
+/// The end of a command's output. Test runners print the reason on stdout, and little on stderr.
 pub fn output_tail(envelope: &Envelope) -> String {
     let tail = |name: &str| {
         let text = envelope.data.get(name).and_then(Value::as_str).unwrap_or_default();

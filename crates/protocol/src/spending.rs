@@ -26,15 +26,13 @@ impl Spending {
     /// Adds an answer.
     pub fn add_response(&mut self, answer: &ModelResponded) {
         let usage = answer.usage_or_estimate();
-        self.usage += usage;
-        let tokens = usage.total();
-        if answer.usage.is_none() {
-            self.estimated_tokens = self.estimated_tokens.saturating_add(tokens);
-        }
-        match answer.cost_usd {
-            Some(cost) => *self.cost_usd.get_or_insert(0.0) += cost,
-            None => self.unpriced_tokens = self.unpriced_tokens.saturating_add(tokens),
-        }
+        let tokens_unless = |is_known: bool| if is_known { 0 } else { usage.total() };
+        self.add_spending(&Self {
+            usage,
+            estimated_tokens: tokens_unless(answer.usage.is_some()),
+            cost_usd: answer.cost_usd,
+            unpriced_tokens: tokens_unless(answer.cost_usd.is_some()),
+        });
     }
 
     /// Adds other answers.

@@ -15,8 +15,7 @@ pub trait SubagentRunner: Send + Sync {
     /// Without the built-in roles; empty if there are no others.
     fn role_descriptions(&self) -> &str;
 
-    /// Runs the task until it is done or cannot be continued. The error says why it was not
-    /// started.
+    /// Runs the task until it is done or cannot be continued. The error says why it was not started.
     fn run_subagent(&self, task: SubagentTask) -> BoxFuture<'_, Result<SubagentResult, String>>;
 }
 
@@ -55,6 +54,5 @@ pub enum ModelChoice {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubagentResult {
     pub turn: TurnFinished,
-    /// Number of calls by tool.
     pub calls: BTreeMap<String, u32>,
 }

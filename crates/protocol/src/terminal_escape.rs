@@ -9,8 +9,7 @@ use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 
 const TAB: &str = "    ";
 
-/// Escapes text that is executed or names something: commands, paths, patterns, rules, names.
-/// Everything invisible is shown; line breaks are kept.
+/// Escapes commands, paths, patterns and names: everything invisible is shown; line breaks are kept.
 pub fn escape_literal(text: &str) -> Cow<'_, str> {
     escape_chars(text, is_invisible, false)
 }
@@ -29,8 +28,7 @@ pub fn escape_prose(text: &str) -> Cow<'_, str> {
     escape_chars(text, hides_text, true)
 }
 
-/// Escapes text for a file, which may be displayed later: keeps tabs and every mark that is not a
-/// control character.
+/// Escapes text for a file: keeps tabs and every mark that is not a control character.
 pub fn escape_for_file(text: &str) -> Cow<'_, str> {
     escape_chars(text, |char| char.is_control() && !matches!(char, '\n' | '\t'), true)
 }

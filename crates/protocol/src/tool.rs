@@ -22,9 +22,8 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
-    /// The schema as the model receives it. A schema of ours is sent without unlisted properties
-    /// and without the bounds that the error of a call names: they would cost tokens in every
-    /// request.
+    /// The schema as the model receives it: ours without unlisted properties and without bounds, which would
+    /// cost tokens in every request.
     pub fn parameters(&self) -> Value {
         let mut parameters = self.schema.clone();
         if !self.is_foreign {
@@ -141,17 +140,15 @@ impl Effect {
 
     /// It concerns only the session itself; the calls of a sub-agent have effects of their own.
     pub fn is_internal(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Job { .. }
-            | Self::Plan
-            | Self::Ask
-            | Self::Skill { .. }
-            | Self::Agent { .. }
-            | Self::Lookup => true,
-            Self::Read { .. } | Self::Write { .. } | Self::Command { .. } | Self::Mcp { .. } => {
-                false
-            }
-        }
+                | Self::Plan
+                | Self::Ask
+                | Self::Skill { .. }
+                | Self::Agent { .. }
+                | Self::Lookup
+        )
     }
 
     /// Whether the call has no side effects: such calls may run in parallel.
@@ -166,8 +163,7 @@ impl Effect {
     }
 }
 
-/// How the sandbox of one command differs from the session's profile. If all are false, the profile is used
-/// unchanged.
+/// How the sandbox of one command differs from the session's profile.
 #[expect(clippy::struct_excessive_bools, reason = "each is given or withheld by itself")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandRights {

@@ -115,18 +115,20 @@ fn format_large_field(name: &str, value: &Value) -> Option<String> {
         Value::Array(items) if !items.is_empty() => match name {
             "matches" => Some(format_matches(items)),
             "entries" => Some(items.iter().map(format_entry).collect()),
-            "counts" => Some(items.iter().map(format_count).collect()),
+            "counts" => {
+                let line = |item: &Value| {
+                    format!("{}: {}\n", item["file"].as_str().unwrap_or_default(), item["count"])
+                };
+                Some(items.iter().map(line).collect())
+            }
             "paths" | "files" => {
-                Some(items.iter().filter_map(Value::as_str).map(format_line).collect())
+                let paths = items.iter().filter_map(Value::as_str);
+                Some(paths.map(|path| format!("{path}\n")).collect())
             }
             _ => None,
         },
         _ => None,
     }
-}
-
-fn format_line(text: &str) -> String {
-    format!("{text}\n")
 }
 
 /// Each file with its matches as `line: text`, and context lines as `line- text`.
@@ -170,16 +172,10 @@ fn format_entry(item: &Value) -> String {
     }
 }
 
-fn format_count(item: &Value) -> String {
-    format!("{}: {}\n", item["file"].as_str().unwrap_or_default(), item["count"])
-}
-
-/// The input fields that describe a call best, in order.
 const SUBJECT_FIELDS: [&str; 8] =
     ["command", "pattern", "path", "summary", "id", "name", "description", "prompt"];
 
-/// What a call of an MCP server's tool does: `git.log {"n":3}` for `McpTool`, which calls any of
-/// them, the arguments for others; `None` for our own tools.
+/// The subject of an MCP call: `git.log {"n":3}` for `McpTool`, else the arguments; `None` for our own tools.
 pub fn mcp_subject(tool: &str, input: &Object) -> Option<String> {
     if tool != "McpTool" {
         return tool.starts_with("mcp__").then(|| Value::Object(input.clone()).to_string());

@@ -1,5 +1,4 @@
-//! Experiments: a suite of tasks, variants that change one thing, and a report of the results. The module reads
-//! no files and runs no commands.
+//! Experiments: a suite of tasks, variants that change one thing, and a report. Reads no files and runs no commands.
 
 pub mod plan;
 pub mod report;

@@ -52,8 +52,10 @@ pub fn fork_session(
     let text = disk::read_file(&log).map_err(io_error(&log))?;
     let lines = text.split_inclusive(|byte| *byte == b'\n').take(n);
     let mut copy: Vec<u8> = Vec::with_capacity(text.len());
+    let id = (format!("\"session\":\"{old}\""), format!("\"session\":\"{new}\""));
+    let paths = (format!("sessions/{old}/{OUTPUT}/"), format!("sessions/{new}/{OUTPUT}/"));
     for line in lines {
-        copy.extend(replace_session_id(line, &old, &new));
+        copy.extend(replace_bytes(&replace_bytes(line, &id, 1), &paths, usize::MAX));
     }
     let header = EventHeader {
         v: FORMAT_VERSION,
@@ -91,14 +93,6 @@ fn count_until_turn_end(events: &[Event], turn: u32) -> Option<usize> {
         .position(|event| is_of(event) && matches!(event.body, EventBody::TurnFinished(_)));
     let next = events[begin..].iter().position(|event| !is_of(event)).map(|n| begin + n);
     Some(finished.map_or_else(|| next.unwrap_or(events.len()), |at| at + 1))
-}
-
-/// In the header of a line, and in the paths of its output.
-fn replace_session_id(line: &[u8], old: &str, new: &str) -> Vec<u8> {
-    let header = (format!("\"session\":\"{old}\""), format!("\"session\":\"{new}\""));
-    let paths = (format!("sessions/{old}/{OUTPUT}/"), format!("sessions/{new}/{OUTPUT}/"));
-    let line = replace_bytes(line, &header, 1);
-    replace_bytes(&line, &paths, usize::MAX)
 }
 
 fn replace_bytes(line: &[u8], (old, new): &(String, String), most: usize) -> Vec<u8> {

@@ -1,10 +1,9 @@
-//! The event log: append, load, repair, fork, summarise, render.
-//!
-//! `events.jsonl` is the session: trace, transcript and recovery source. It is append-only; each line is
-//! passed to the operating system before the effect that it announces.
+//! The event log: append, load, repair, fork, summarise, render. `events.jsonl` is the session; it is append-only, and
+//! each line is passed to the operating system before the effect that it announces.
 
 pub mod eval;
 mod fork;
+mod html;
 mod live_events;
 mod log;
 pub mod otel;
@@ -33,8 +32,7 @@ use agent_protocol::message::ToolCall;
 use agent_protocol::model::{Purpose, StopReason};
 use agent_protocol::tool::Effect;
 
-/// Whether this is a valid session id: a UUID, whose characters are safe in a shell. Other names in a record or of
-/// folders are ignored.
+/// Whether this is a session id: a UUID, whose characters are safe in a shell. Other names are ignored.
 pub fn is_id(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     name.bytes().all(is_letter) && uuid::Uuid::parse_str(name).is_ok()

@@ -19,7 +19,10 @@ pub fn live_events_of_all_agents(events: &[Event]) -> Vec<&Event> {
     let mut live: Vec<&Event> = Vec::with_capacity(events.len());
     for event in events {
         if let EventBody::SessionRewound { from_turn } = event.body {
-            let begin = live.iter().position(|event| begins_turn_from(event, from_turn));
+            let begin = live.iter().position(|event| {
+                matches!(event.body, EventBody::TurnStarted { .. })
+                    && event.header.place.turn >= from_turn
+            });
             let taken_back = live.split_off(begin.unwrap_or(live.len()));
             live.extend(taken_back.into_iter().filter(|event| survives_rewind(event, from_turn)));
         }
@@ -28,12 +31,7 @@ pub fn live_events_of_all_agents(events: &[Event]) -> Vec<&Event> {
     live
 }
 
-fn begins_turn_from(event: &Event, turn: u32) -> bool {
-    matches!(event.body, EventBody::TurnStarted { .. }) && event.header.place.turn >= turn
-}
-
-/// True for an event that is not part of the removed conversation: an undo of an earlier turn still applies to the
-/// files, and a directory stays added.
+/// An undo of an earlier turn still applies to the files, and a directory stays added.
 fn survives_rewind(event: &Event, from_turn: u32) -> bool {
     match &event.body {
         EventBody::TurnUndone { undone, .. } => *undone < from_turn,
@@ -53,20 +51,11 @@ pub fn forked_from(events: &[Event]) -> Option<(&str, u32)> {
 /// The last access of the session to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastFileAccess {
-    Read {
-        /// Milliseconds since 1970.
-        mtime_ms: i64,
-        /// Bytes.
-        size: u64,
-    },
-    Written {
-        /// Milliseconds since 1970.
-        at_ms: i64,
-    },
+    Read { mtime_ms: i64, size: u64 },
+    Written { at_ms: i64 },
 }
 
-/// The files that a session has read or written, by path, to detect changes on resume. Reads of sub-agents do not
-/// count: the conversation does not contain them.
+/// The files that a session has read (without its sub-agents) or written, by path, to detect changes on resume.
 pub fn last_file_accesses<'a>(
     events: impl IntoIterator<Item = &'a Event>,
 ) -> BTreeMap<String, LastFileAccess> {

@@ -12,7 +12,6 @@ use agent_protocol::event::{Event, FORMAT_VERSION, Sink, StampedEvent};
 use agent_protocol::terminal_escape::escape_literal_line;
 
 pub const EVENTS: &str = "events.jsonl";
-/// File name of the process that uses the session.
 const HOLDER: &str = "holder.json";
 
 /// Why a session cannot be recorded or loaded.
@@ -93,7 +92,6 @@ pub struct LoadedSession {
     pub events: Vec<Event>,
     /// True if the last line was incomplete; `events` lacks it.
     pub is_torn: bool,
-    /// Size of the complete lines in bytes.
     complete_bytes: u64,
 }
 
@@ -140,7 +138,6 @@ pub(super) fn process_in_parts<T: Send>(text: &[u8], work: impl Fn(&[u8]) -> T +
 
 const MIN_PART_BYTES: usize = 1024 * 1024;
 
-/// Returns about `n` parts of complete lines.
 fn split_at_lines(mut text: &[u8], n: usize) -> Vec<&[u8]> {
     let size = text.len().div_ceil(n);
     let mut parts = Vec::with_capacity(n);
@@ -203,8 +200,7 @@ impl Log {
 
     /// Locks and reads the file of a session to resume, and drops an incomplete line.
     pub fn resume(path: &Path) -> Result<(Self, LoadedSession), LogError> {
-        let file = disk::open_for_append(path, false).map_err(LogError::io(path))?;
-        let log = Self::lock(file, path)?;
+        let log = Self::reserve(path)?;
         let loaded = load_session(path)?;
         if loaded.is_torn {
             log.file.set_len(loaded.complete_bytes).map_err(LogError::io(path))?;
@@ -221,8 +217,7 @@ impl Log {
     fn lock(file: File, path: &Path) -> Result<Self, LogError> {
         let mut lock = file.try_lock();
         let started = Instant::now();
-        // If a process is killed while it starts a command, the child holds a copy of its lock for a moment,
-        // until it executes its program.
+        // The child of a process that was killed while it started a command holds a copy of its lock for a moment.
         while matches!(lock, Err(TryLockError::WouldBlock))
             && LockHolder::read(path).is_gone()
             && started.elapsed() < PATIENCE

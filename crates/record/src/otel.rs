@@ -1,7 +1,4 @@
-//! OpenTelemetry: spans and measurements of the events of a session, and OTLP in JSON.
-//!
-//! The module follows the semantic conventions for generative AI (`docs/TELEMETRY.md`). It does not access files
-//! or the network.
+//! OpenTelemetry: spans and measurements of the events of a session, and OTLP in JSON (`docs/TELEMETRY.md`).
 
 mod content;
 mod encode;
@@ -18,48 +15,8 @@ pub use settings::{
 };
 pub use span::{ParentSpan, Span, TelemetryRecord};
 
-/// The value of an attribute.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AttributeValue {
-    Text(String),
-    Int(u64),
-    Double(f64),
-    Bool(bool),
-    Texts(Vec<String>),
-}
-
-impl From<&str> for AttributeValue {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for AttributeValue {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<u64> for AttributeValue {
-    fn from(number: u64) -> Self {
-        Self::Int(number)
-    }
-}
-
-impl From<f64> for AttributeValue {
-    fn from(number: f64) -> Self {
-        Self::Double(number)
-    }
-}
-
-impl From<bool> for AttributeValue {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
-}
-
-/// Attributes by name.
-pub type Attributes = Vec<(&'static str, AttributeValue)>;
+/// Attributes by name: texts, numbers, truth values and lists of texts.
+type Attributes = Vec<(&'static str, serde_json::Value)>;
 
 /// The provider's name in the conventions, and the model's name at the provider, from `provider/model`.
 fn provider_and_model(id: &str) -> (&str, &str) {

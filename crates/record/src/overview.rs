@@ -1,5 +1,6 @@
 //! Short descriptions of sessions, read from the beginning and end of their logs.
 
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -10,8 +11,9 @@ use super::is_id;
 use super::live_events::live_events;
 use super::log::{LogError, load_session, parse_event};
 use super::summary::summary;
+use super::trace::stats::session_start;
 use agent_protocol::disk;
-use agent_protocol::event::{Event, EventBody, ModelRequested, SessionStarted, SessionSummary};
+use agent_protocol::event::{Event, EventBody, ModelRequested, SessionSummary};
 use agent_protocol::model::Purpose;
 use agent_protocol::provider::Effort;
 use agent_protocol::spending::Spending;
@@ -34,12 +36,10 @@ pub struct SessionOverview {
     pub turns: u32,
     #[serde(flatten)]
     pub spending: Spending,
-    /// The session that this one was forked from.
     pub forked_from: Option<String>,
 }
 
-/// Reads the overview of a session. The log of a session that was not closed is read completely: it has no
-/// summary.
+/// Reads the overview of a session. The log of one that was not closed is read completely: it has no summary.
 pub fn read_overview(log: &Path) -> Result<SessionOverview, LogError> {
     let (head, tail) = read_ends(log).map_err(LogError::io(log))?;
     let closed = closing_summary(&tail);
@@ -48,12 +48,7 @@ pub fn read_overview(log: &Path) -> Result<SessionOverview, LogError> {
         None => load_session(log)?.events,
     };
     let (summary, ending) = closed.unwrap_or_else(|| (summary(&whole), last_turn_ending(&whole)));
-    let started = head.iter().find_map(|event| match &event.body {
-        EventBody::SessionStarted(SessionStarted { model, .. }) => Some((&event.header.ts, model)),
-        _ => None,
-    });
-    let (started, model) =
-        started.map(|(ts, model)| (ts.clone(), model.clone())).unwrap_or_default();
+    let (started, model) = session_start(&head);
     let forked_from =
         [&head, &tail, &whole].into_iter().flatten().find_map(|event| match &event.body {
             EventBody::SessionForked { from, .. } if is_id(from) => Some(from.clone()),
@@ -115,13 +110,10 @@ fn is_work(request: &ModelRequested) -> bool {
 /// The first events, up to the user's first message, and the last, from the end of the last turn.
 fn read_ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
     let mut file = disk::open_file(path)?;
-    let size = file.metadata()?.len();
     let first = BufReader::new(&mut file).split(b'\n').take(HEAD_EVENTS).map_while(Result::ok);
     let is_task = |event: &Event| matches!(event.body, EventBody::TurnStarted { .. });
     let head = events_until(first, is_task);
-    let mut tail = Vec::new();
-    file.seek(SeekFrom::Start(size.saturating_sub(TAIL_BYTES)))?;
-    file.read_to_end(&mut tail)?;
+    let tail = read_last_bytes(&mut file)?;
     let mut is_closed = false;
     let is_ending = |event: &Event| {
         is_closed |= matches!(event.body, EventBody::SessionSummary(_));
@@ -137,29 +129,20 @@ fn read_ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
     Ok((head, tail))
 }
 
-/// The directories that the user added to a session (`/add-dir`), in order. A log can be large: only their
-/// lines are parsed.
+/// The directories that the user added to a session (`/add-dir`), in order.
 pub fn added_directories(log: &Path) -> io::Result<Vec<String>> {
-    let text = disk::read_file(log)?;
-    let is_candidate = |line: &&[u8]| memmem::find(line, b"\"directory.added\"").is_some();
-    let lines = text.split(|byte| *byte == b'\n').filter(is_candidate);
-    let events = lines.filter_map(|line| parse_event(line).ok());
-    Ok(events
-        .filter_map(|event| match event.body {
-            EventBody::DirectoryAdded { path } => Some(path),
-            _ => None,
-        })
-        .collect())
+    let events = read_events_with(log, &[b"\"directory.added\""])?.into_iter();
+    let paths = events.filter_map(|event| match event.body {
+        EventBody::DirectoryAdded { path } => Some(path),
+        _ => None,
+    });
+    Ok(paths.collect())
 }
 
-/// The model and the requested effort of the last turn of a session; `None` before the first turn. A log can
-/// be large: only the relevant lines are parsed.
+/// The model and the requested effort of the last turn of a session; `None` before the first turn.
 pub fn last_main_model(log: &Path) -> io::Result<Option<(String, Option<Effort>)>> {
     const TYPES: [&[u8]; 3] = [b"\"turn.started\"", b"\"model.requested\"", b"\"session.rewound\""];
-    let text = disk::read_file(log)?;
-    let is_candidate = |line: &&[u8]| TYPES.iter().any(|name| memmem::find(line, name).is_some());
-    let lines = text.split(|byte| *byte == b'\n').filter(is_candidate);
-    let events: Vec<Event> = lines.filter_map(|line| parse_event(line).ok()).collect();
+    let events = read_events_with(log, &TYPES)?;
     let (mut last, mut is_begin) = (None, false);
     for event in live_events(&events) {
         match &event.body {
@@ -177,12 +160,24 @@ pub fn last_main_model(log: &Path) -> io::Result<Option<(String, Option<Effort>)
 
 /// The last events within the bytes that are read.
 pub fn read_tail(log: &Path) -> io::Result<Vec<Event>> {
-    let mut file = disk::open_file(log)?;
-    let size = file.metadata()?.len();
-    let mut tail = Vec::new();
-    file.seek(SeekFrom::Start(size.saturating_sub(TAIL_BYTES)))?;
-    file.read_to_end(&mut tail)?;
+    let tail = read_last_bytes(&mut disk::open_file(log)?)?;
     Ok(events_until(tail.split(|byte| *byte == b'\n'), |_| false))
+}
+
+fn read_last_bytes(file: &mut File) -> io::Result<Vec<u8>> {
+    let begin = file.metadata()?.len().saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    Ok(tail)
+}
+
+/// A log can be large: only the lines that contain one of these texts are parsed.
+fn read_events_with(log: &Path, texts: &[&[u8]]) -> io::Result<Vec<Event>> {
+    let log = disk::read_file(log)?;
+    let is_candidate = |line: &&[u8]| texts.iter().any(|text| memmem::find(line, text).is_some());
+    let lines = log.split(|byte| *byte == b'\n').filter(is_candidate);
+    Ok(lines.filter_map(|line| parse_event(line).ok()).collect())
 }
 
 /// Ends with the first event that `is_wanted` accepts.

@@ -1,6 +1,4 @@
-//! Reads a record of any version for views: counts unreadable parts, instead of refusing them.
-//!
-//! [`load_session`](super::load_session) reads a session that continues, and refuses unreadable parts.
+//! Reads a record of any version for views: counts unreadable parts, which [`load_session`](super::load_session) refuses.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,13 +11,11 @@ use agent_protocol::event::{Event, FORMAT_VERSION};
 use agent_protocol::{pluralize, shorten};
 
 const MAX_NAMED: usize = 3;
-/// Limit of a kind's name in bytes.
 const MAX_KIND: usize = 40;
 
 /// The understood part of a recorded session.
 #[derive(Debug, Default)]
 pub struct PartialRecord {
-    /// The understood events, oldest first.
     pub events: Vec<Event>,
     pub gaps: RecordGaps,
 }

@@ -6,16 +6,7 @@ use super::write_text;
 use agent_protocol::event::{Sink, StampedEvent};
 
 /// Prints each event unchanged, as a line of JSON.
-pub struct EventLines {
-    out: Box<dyn Write + Send>,
-}
-
-impl EventLines {
-    /// Creates a sink that writes lines to `out` and flushes each.
-    pub fn new(out: Box<dyn Write + Send>) -> Self {
-        Self { out }
-    }
-}
+pub(super) struct EventLines(pub(super) Box<dyn Write + Send>);
 
 impl Sink for EventLines {
     fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
@@ -24,7 +15,7 @@ impl Sink for EventLines {
 
     fn receive(&mut self, stamped: &StampedEvent) {
         if stamped.event.body.is_stored() {
-            write_text(self.out.as_mut(), &format!("{}\n", stamped.line));
+            write_text(self.0.as_mut(), format!("{}\n", stamped.line));
         }
     }
 }

@@ -22,14 +22,13 @@ use partial_messages::PartialMessages;
 use program_adapter::ProgramAdapter;
 
 /// `json`: one `result` object at the end.
-pub struct ResultObject {
+pub(super) struct ResultObject {
     out: Box<dyn Write + Send>,
     builder: ResultBuilder,
 }
 
 impl ResultObject {
-    /// Creates a sink that writes the object to `out`.
-    pub fn new(out: Box<dyn Write + Send>) -> Self {
+    pub(super) fn new(out: Box<dyn Write + Send>) -> Self {
         Self { out, builder: ResultBuilder::default() }
     }
 }
@@ -44,7 +43,7 @@ impl Sink for ResultObject {
         self.builder.record(event);
         if let EventBody::TurnFinished(finished) = &event.body {
             let result = self.builder.build(event, finished);
-            write_text(self.out.as_mut(), &format!("{result}\n"));
+            write_text(self.out.as_mut(), format!("{result}\n"));
         }
     }
 }
@@ -57,9 +56,7 @@ pub struct StreamJson {
     /// The keys are ids of sub-agents.
     models: HashMap<String, String>,
     has_turn: bool,
-    /// Set if a program drives the session.
     program: Option<ProgramAdapter>,
-    /// Set if the parts of answers are written.
     partial: Option<PartialMessages>,
     shows_hooks: bool,
 }
@@ -72,8 +69,7 @@ pub struct StreamJsonOptions {
 }
 
 impl StreamJson {
-    /// Creates a sink that writes lines to `out` and flushes each.
-    pub fn new(out: Box<dyn Write + Send>) -> Self {
+    pub(super) fn new(out: Box<dyn Write + Send>) -> Self {
         Self {
             out,
             builder: ResultBuilder::default(),
@@ -88,20 +84,22 @@ impl StreamJson {
 
     /// Adds further lines.
     #[must_use]
-    pub fn with_options(self, wanted: StreamJsonOptions) -> Self {
-        let StreamJsonOptions { partial_messages, hook_events: shows_hooks } = wanted;
+    pub fn with_options(self, options: StreamJsonOptions) -> Self {
+        let StreamJsonOptions { partial_messages, hook_events: shows_hooks } = options;
         Self { partial: partial_messages.then(PartialMessages::default), shows_hooks, ..self }
     }
 
-    /// Creates a sink for a program that drives the session, with the names that the program
-    /// expects. `tools`: further tools, set as soon as the session knows them.
+    /// Creates a sink for a program that drives the session. `tools`: further tools, set later.
     pub fn for_program(out: Box<dyn Write + Send>, tools: Arc<OnceLock<Vec<String>>>) -> Self {
         Self { program: Some(ProgramAdapter::new(tools)), ..Self::new(out) }
     }
 
-    /// The id of an event in its line.
+    /// The UUID of an event in its line: stable.
     pub fn event_id(event: &Event) -> String {
-        event_uuid(event)
+        let name = format!("{} {}", event.header.session, event.header.seq);
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&blake3::hash(name.as_bytes()).as_bytes()[..16]);
+        uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
     }
 
     fn model_for(&self, event: &Event) -> &str {
@@ -187,7 +185,7 @@ impl StreamJson {
                 })
             }
             // A synthetic result belongs to a call of an earlier stream. Scripts know only the
-            // calls of the model; the kernel's own calls are in the events.
+            // calls of the model.
             EventBody::ToolFinished {
                 call, envelope, synthetic: false, parent_call: None, ..
             } => {
@@ -216,7 +214,7 @@ impl StreamJson {
             _ => return None,
         };
         line["session_id"] = event.header.session.as_str().into();
-        line["uuid"] = event_uuid(event).into();
+        line["uuid"] = StreamJson::event_id(event).into();
         Some(line)
     }
 }
@@ -240,7 +238,7 @@ impl Sink for StreamJson {
             partial.finish_message(&event.header.agent);
         }
         for line in before.into_iter().chain(further).chain(line) {
-            write_text(self.out.as_mut(), &format!("{line}\n"));
+            write_text(self.out.as_mut(), format!("{line}\n"));
         }
     }
 }
@@ -250,7 +248,7 @@ fn hook_lines(event: &Event, finished: &HookFinished) -> Vec<Value> {
         json!({
             "type": "system",
             "subtype": subtype,
-            "hook_id": event_uuid(event),
+            "hook_id": StreamJson::event_id(event),
             "hook_name": finished.hook,
             "hook_event": finished.event.as_str(),
             "session_id": event.header.session,
@@ -312,10 +310,11 @@ impl ModelUsage {
             }
             EventBody::ModelResponded(answer) => {
                 let Some((model, window)) = self.last_requests.get(agent) else { return };
-                let (usage, cost_usd, known) = self.models.entry(model.clone()).or_default();
+                let (usage, cost_usd, context_window) =
+                    self.models.entry(model.clone()).or_default();
                 *usage += answer.usage_or_estimate();
                 *cost_usd += answer.cost_usd.unwrap_or_default();
-                *known = window.unwrap_or_default();
+                *context_window = window.unwrap_or_default();
             }
             _ => {}
         }
@@ -397,7 +396,7 @@ impl ResultBuilder {
             "open_todos": finished.open_todos,
             "checks": self.checks,
             "verified": finished.verified,
-            "uuid": event_uuid(event),
+            "uuid": StreamJson::event_id(event),
         });
         if finished.ignored_files_changed > 0 {
             result["ignored_files_changed"] = finished.ignored_files_changed.into();
@@ -432,14 +431,7 @@ fn result_subtype(ending: Ending) -> &'static str {
         Ending::MaxTurns => "error_max_turns",
         Ending::MaxBudget => "error_max_budget_usd",
         Ending::Timeout => "error_timeout",
-        Ending::CompletedUnverified
-        | Ending::Failed
-        | Ending::CheckFailed
-        | Ending::ModelRefused
-        | Ending::ModelUnavailable
-        | Ending::PermissionDenied
-        | Ending::Interrupted
-        | Ending::Terminated => "error_during_execution",
+        _ => "error_during_execution",
     }
 }
 
@@ -463,12 +455,4 @@ fn usage_json(usage: Usage) -> Value {
         "cache_read_input_tokens": usage.cached_tokens,
         "cache_creation_input_tokens": usage.cache_write_tokens,
     })
-}
-
-/// The UUID of an event is stable.
-fn event_uuid(event: &Event) -> String {
-    let hash = blake3::hash(format!("{} {}", event.header.session, event.header.seq).as_bytes());
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&hash.as_bytes()[..16]);
-    uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
 }

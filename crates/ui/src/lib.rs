@@ -10,10 +10,9 @@ pub mod tui;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use events::EventLines;
-pub use json::{ResultObject, StreamJson, StreamJsonOptions, failed_result};
+pub use json::{StreamJson, StreamJsonOptions, failed_result};
 pub use progress_bar::ProgressBar;
-pub use text::{TextOutput, Verbosity};
+pub use text::Verbosity;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -21,6 +20,9 @@ use serde_json::Value;
 
 use agent_protocol::event::Sink;
 use agent_protocol::terminal_escape::{escape_for_file, escape_prose};
+use events::EventLines;
+use json::ResultObject;
+use text::TextOutput;
 
 /// The output format of `run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -49,19 +51,15 @@ pub fn sink_for_format(
         }
         OutputFormat::Json => Box::new(ResultObject::new(stdout)),
         OutputFormat::StreamJson => Box::new(StreamJson::new(stdout).with_options(further)),
-        OutputFormat::Events => Box::new(EventLines::new(stdout)),
+        OutputFormat::Events => Box::new(EventLines(stdout)),
     }
 }
 
 /// Writes text and flushes it; false on failure. A closed pipe is not an error; the first other
 /// error is reported to the user.
-pub fn write_text(out: &mut dyn Write, text: &str) -> bool {
-    write_bytes(out, text.as_bytes())
-}
-
-fn write_bytes(out: &mut dyn Write, bytes: &[u8]) -> bool {
+fn write_text(out: &mut dyn Write, text: impl AsRef<[u8]>) -> bool {
     static ERROR_REPORTED: AtomicBool = AtomicBool::new(false);
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
         Ok(()) => true,
         Err(error) => {
             if error.kind() != io::ErrorKind::BrokenPipe
@@ -103,12 +101,12 @@ pub fn print_output(answer: &CommandOutput) -> bool {
         CommandOutput::Text(text) => escape_for_file(text),
         CommandOutput::Data(text) => text.into(),
     };
-    write_text(&mut io::stdout(), &text)
+    write_text(&mut io::stdout(), &*text)
 }
 
 /// Writes data for programs; false if the reader is gone.
 pub fn print_data(bytes: &[u8]) -> bool {
-    write_bytes(&mut io::stdout(), bytes)
+    write_text(&mut io::stdout(), bytes)
 }
 
 /// Waits until standard output has no reader any more; never returns if standard output is no pipe.
@@ -138,7 +136,7 @@ pub fn is_terminal() -> bool {
 
 /// Prints a message to standard error.
 pub fn print_notice(text: &str) {
-    write_text(&mut io::stderr(), &format!("agent: {}\n", escape_prose(text)));
+    write_text(&mut io::stderr(), format!("agent: {}\n", escape_prose(text)));
 }
 
 /// The `result` object for a command that began no turn.
@@ -162,10 +160,7 @@ pub fn refused_result(session: &str, why: &str) -> Value {
 
 /// Prints the `result` object of a run that did not start, for formats that end with one.
 pub fn print_failure(format: OutputFormat, message: &str, code: u8) {
-    match format {
-        OutputFormat::Json | OutputFormat::StreamJson => {
-            print_output(&CommandOutput::Data(format!("{}\n", failed_result(message, code))));
-        }
-        OutputFormat::Text | OutputFormat::Events => {}
+    if matches!(format, OutputFormat::Json | OutputFormat::StreamJson) {
+        print_output(&CommandOutput::Data(format!("{}\n", failed_result(message, code))));
     }
 }

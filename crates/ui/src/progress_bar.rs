@@ -31,7 +31,7 @@ impl ProgressBar {
             self.clear();
             write_text(
                 &mut io::stderr(),
-                &format!("{count} {}\n", escape_prose(line).replace('\n', " ")),
+                format!("{count} {}\n", escape_prose(line).replace('\n', " ")),
             );
         }
         self.draw(n_done, line);
@@ -44,7 +44,7 @@ impl ProgressBar {
             let bar = format!("{}{}", "█".repeat(full), "░".repeat(WIDTH.saturating_sub(full)));
             let text = shorten(&escape_prose(text).replace('\n', " "), MAX_TEXT);
             let line = format!("\r\x1b[2K{bar} {n_done}/{} {text}", self.total);
-            write_text(&mut io::stderr(), &line);
+            write_text(&mut io::stderr(), line);
         }
     }
 

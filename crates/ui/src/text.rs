@@ -38,7 +38,7 @@ pub enum Verbosity {
 }
 
 /// The interface of `agent run` for users.
-pub struct TextOutput {
+pub(super) struct TextOutput {
     out: Box<dyn Write + Send>,
     /// On a terminal control characters of the answer are escaped.
     is_terminal: bool,
@@ -54,17 +54,16 @@ pub struct TextOutput {
 }
 
 impl TextOutput {
-    /// Creates a sink that writes the answer to `out`, everything else to `err`.
-    pub fn new(
+    pub(super) fn new(
         out: Box<dyn Write + Send>,
         is_terminal: bool,
-        err: Box<dyn Write + Send>,
+        progress_out: Box<dyn Write + Send>,
         verbosity: Verbosity,
     ) -> Self {
         Self {
             out,
             is_terminal,
-            progress_out: err,
+            progress_out,
             verbosity,
             category: None,
             is_cut_off: false,
@@ -94,18 +93,15 @@ impl TextOutput {
 
     /// Escapes control characters, whether or not the output is a terminal.
     fn print_line(&mut self, line: &str) {
-        write_text(self.progress_out.as_mut(), &format!("{}\n", escape_prose(line)));
+        write_text(self.progress_out.as_mut(), format!("{}\n", escape_prose(line)));
     }
 
     /// A failed server is reported at every verbosity.
     fn print_server_state(&mut self, server: &str, state: McpServerState, detail: &str) {
-        match state {
-            McpServerState::Failed => {
-                self.print_line(&format!("agent: MCP server {server}: {detail}"));
-            }
-            McpServerState::Connected | McpServerState::Changed | McpServerState::Lost => {
-                self.print_verbose(&format!("  mcp {server}: {}", state.as_str()));
-            }
+        if state == McpServerState::Failed {
+            self.print_line(&format!("agent: MCP server {server}: {detail}"));
+        } else {
+            self.print_verbose(&format!("  mcp {server}: {}", state.as_str()));
         }
     }
 
@@ -131,11 +127,11 @@ impl TextOutput {
             n => format!(", {} changed", pluralize(n, "ignored file")),
         };
         let spending = finished.spending();
-        let about = spending.estimate_mark();
+        let tilde = spending.estimate_mark();
         let cost = spending.formatted_cost().filter(|_| spending.cost_usd > Some(0.0));
         let cost = cost.map_or_else(String::new, |cost| format!(", {cost}"));
         self.print_progress(&format!(
-            "{} {} · {}, {about}{} tokens in, {about}{} out{cost}{files}{ignored} · {:.1} s",
+            "{} {} · {}, {tilde}{} tokens in, {tilde}{} out{cost}{files}{ignored} · {:.1} s",
             if finished.ending.is_success() { "✓" } else { "✗" },
             finished.ending.as_str().replace('_', " "),
             pluralize(finished.rounds.into(), "model answer"),
@@ -151,7 +147,7 @@ impl TextOutput {
             let answer = finished.result.as_str();
             let answer = if self.is_terminal { escape_prose(answer) } else { answer.into() };
             let end = if answer.ends_with('\n') { "" } else { "\n" };
-            write_text(self.out.as_mut(), &format!("{answer}{end}"));
+            write_text(self.out.as_mut(), format!("{answer}{end}"));
             for error in &finished.errors {
                 self.print_line(&format!("agent: {error}"));
             }
@@ -159,47 +155,31 @@ impl TextOutput {
             // One line; with progress output the whole report is printed.
             let report = finished.result.trim_end();
             let first = report.lines().next().unwrap_or_default();
-            let told = if self.verbosity >= Verbosity::Progress { report } else { first };
-            self.print_line(&format!("agent: {told}"));
+            let shown = if self.verbosity >= Verbosity::Progress { report } else { first };
+            self.print_line(&format!("agent: {shown}"));
         }
     }
+}
 
-    /// A mode, rule or pin of the user, or rules files.
-    fn print_instruction(&mut self, body: &EventBody) {
-        match body {
-            EventBody::ModeChanged { mode, from, words } => {
-                self.print_progress(&format!(
-                    "  {}",
-                    describe_mode_change(*mode, *from, words.as_deref())
-                ));
-            }
-            EventBody::RuleAdded { rule } => {
-                self.print_progress(&format!(
-                    "  rule {}: {}",
-                    rule.id,
-                    escape_literal_line(&rule.rule)
-                ));
-            }
-            EventBody::RuleRemoved { rule } => {
-                self.print_progress(&format!(
-                    "  rule {} removed: {}",
-                    rule.id,
-                    escape_literal_line(&rule.rule)
-                ));
-            }
-            EventBody::PinAdded { pin } => {
-                let words = shorten(&pin.text.replace('\n', " "), 120);
-                self.print_progress(&format!("  ⚲ pin {}: “{words}”", pin.id));
-            }
-            EventBody::PinRemoved { pin } => {
-                self.print_progress(&format!("  ⚲ pin {} removed", pin.id));
-            }
-            EventBody::RulesFound { path, .. } => {
-                self.print_progress(&format!("  § rules found: {path}"));
-            }
-            _ => {}
+fn instruction_text(body: &EventBody) -> Option<String> {
+    Some(match body {
+        EventBody::ModeChanged { mode, from, words } => {
+            describe_mode_change(*mode, *from, words.as_deref())
         }
-    }
+        EventBody::RuleAdded { rule } => {
+            format!("rule {}: {}", rule.id, escape_literal_line(&rule.rule))
+        }
+        EventBody::RuleRemoved { rule } => {
+            format!("rule {} removed: {}", rule.id, escape_literal_line(&rule.rule))
+        }
+        EventBody::PinAdded { pin } => {
+            let words = shorten(&pin.text.replace('\n', " "), 120);
+            format!("⚲ pin {}: “{words}”", pin.id)
+        }
+        EventBody::PinRemoved { pin } => format!("⚲ pin {} removed", pin.id),
+        EventBody::RulesFound { path, .. } => format!("§ rules found: {path}"),
+        _ => return None,
+    })
 }
 
 impl Sink for TextOutput {
@@ -220,33 +200,30 @@ impl Sink for TextOutput {
             self.agents.insert(event.header.agent.clone(), format!("{role} {n}"));
         }
         let agent = self.agents.get(&event.header.agent).cloned().unwrap_or_default();
-        match &event.body {
+        let line = match &event.body {
             EventBody::AgentStarted { description, prompt, .. } => {
                 let what = if description.is_empty() { prompt } else { description };
-                let what = shorten(&what.replace('\n', " "), 120);
-                self.print_progress(&format!("    [{agent}] {what}"));
+                shorten(&what.replace('\n', " "), 120)
             }
             EventBody::ToolFinished { tool, envelope, by, .. } => {
-                let line = call_and_outcome(tool, envelope, *by, 0);
-                self.print_progress(&format!("    [{agent}] {}", line.trim()));
+                call_and_outcome(tool, envelope, *by, 0).trim().to_owned()
             }
             EventBody::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
                 let attempt = attempt.unwrap_or_default();
-                self.print_progress(&format!(
-                    "    [{agent}] ! try {attempt}: {message}; again in {delay} ms"
-                ));
+                format!("! try {attempt}: {message}; again in {delay} ms")
             }
-            _ => {}
-        }
+            _ => return,
+        };
+        self.print_progress(&format!("    [{agent}] {line}"));
     }
 
     fn receive(&mut self, stamped: &StampedEvent) {
         if let EventBody::ToolFinished { call, .. } = &stamped.event.body {
             self.running.remove(call);
         }
-        match &stamped.event.body {
+        let line = match &stamped.event.body {
             EventBody::SessionStarted(started) => {
-                self.print_verbose(&format!(
+                return self.print_verbose(&format!(
                     "{} · {} · sandbox {}",
                     started.model,
                     started.permission_mode.as_str(),
@@ -255,13 +232,11 @@ impl Sink for TextOutput {
             }
             EventBody::SessionResumed { .. } => {
                 let after = describe_resume_point(stamped.event.header.place.turn, self.is_cut_off);
-                self.print_progress(&format!("↺ resumed {after}"));
+                return self.print_progress(&format!("↺ resumed {after}"));
             }
             EventBody::ModelRequested(request) => {
-                self.print_verbose(&format!(
-                    "→ {} messages, {} bytes",
-                    request.messages, request.bytes
-                ));
+                let (messages, bytes) = (request.messages, request.bytes);
+                return self.print_verbose(&format!("→ {messages} messages, {bytes} bytes"));
             }
             EventBody::ModelResponded(answer) => {
                 let is_shown = answer.purpose == Purpose::Main && !answer.calls.is_empty();
@@ -271,30 +246,30 @@ impl Sink for TextOutput {
                 let tokens = answer.usage.map_or_else(String::new, |usage| {
                     format!(", {} in, {} out", usage.input_tokens, usage.output_tokens)
                 });
-                self.print_verbose(&format!(
-                    "← {} calls in {} ms{tokens}",
-                    answer.calls.len(),
-                    answer.time_ms
-                ));
+                let (n_calls, time_ms) = (answer.calls.len(), answer.time_ms);
+                return self.print_verbose(&format!("← {n_calls} calls in {time_ms} ms{tokens}"));
             }
             EventBody::ToolStarted { call, tool, input, .. } => {
-                let line = format!("  {} · running", call_line(tool, input));
+                let line = format!("{} · running", call_line(tool, input));
                 self.running.insert(call.clone(), (Instant::now(), line));
+                return;
             }
             EventBody::ToolOutput { call, .. }
                 if self.running.get(call).is_some_and(|(at, _)| at.elapsed() >= LONG_COMMAND) =>
             {
-                if let Some((_, line)) = self.running.remove(call) {
-                    self.print_progress(&line);
-                }
+                let Some((_, line)) = self.running.remove(call) else { return };
+                line
             }
             // Changes of the plan are printed with the plan.
             EventBody::ToolFinished { tool, envelope, .. }
-                if tool == "TodoWrite" && envelope.error().is_none() => {}
+                if tool == "TodoWrite" && envelope.error().is_none() =>
+            {
+                return;
+            }
             EventBody::ToolFinished { tool, envelope, synthetic: true, .. } => {
                 let call = call_line(tool, &envelope.context.params_input);
                 let message = envelope.error().map_or("", |error| &error.message);
-                self.print_progress(&format!("  ! {call}: {message}"));
+                format!("! {call}: {message}")
             }
             EventBody::ToolFinished { tool, envelope, by, .. } => {
                 let step = stamped.event.header.place.step;
@@ -302,17 +277,19 @@ impl Sink for TextOutput {
                 for note in envelope.notes() {
                     self.print_progress(&format!("    ! {}", note.replace('\n', " ")));
                 }
+                return;
             }
             EventBody::Evaluation { failure, .. } => {
                 self.category = failure.as_ref().map(|failure| failure.category);
+                return;
             }
-            EventBody::Reflected { reflection: Some(said), .. } => {
-                let text = shorten(&said.root_cause.text.replace('\n', " "), 160);
-                self.print_progress(&format!("  ⟲ reflection: {text}"));
+            EventBody::Reflected { reflection: Some(reflection), .. } => {
+                let text = shorten(&reflection.root_cause.text.replace('\n', " "), 160);
+                format!("⟲ reflection: {text}")
             }
             EventBody::Verified(verification) => {
                 let words = shorten(&verification.in_words().replace('\n', " "), 200);
-                self.print_progress(&format!("  ⊙ verifier: {words}"));
+                format!("⊙ verifier: {words}")
             }
             EventBody::ControlDecided { decision, reason, after, .. }
                 if *decision != ControlDecision::Continue =>
@@ -320,17 +297,13 @@ impl Sink for TextOutput {
                 let count = after.count_of(*decision);
                 let category = self.category.map_or("", CauseCategory::as_str);
                 let words = decision.label();
-                self.print_progress(&format!(
-                    "  ↻ {words} {}/{} · {category} · {reason}",
-                    count.n, count.max
-                ));
+                format!("↻ {words} {}/{} · {category} · {reason}", count.n, count.max)
             }
-            EventBody::MemoryRecalled(recalled) => self.print_recalled_lessons(recalled),
-            EventBody::MemoryWritten(written) => self.print_lessons("learnt", &written.new),
+            EventBody::MemoryRecalled(recalled) => return self.print_recalled_lessons(recalled),
+            EventBody::MemoryWritten(written) => return self.print_lessons("learnt", &written.new),
             EventBody::PlanUpdated { plan, .. } => {
-                if let Some(recap) = plan.recap() {
-                    self.print_progress(&format!("  ☰ {recap}"));
-                }
+                let Some(recap) = plan.recap() else { return };
+                format!("☰ {recap}")
             }
             EventBody::CheckFinished { command, passed, exit_code, .. } => {
                 let how = match (passed, exit_code) {
@@ -338,29 +311,34 @@ impl Sink for TextOutput {
                     (false, Some(code)) => format!("failed (exit {code})"),
                     (false, None) => "failed (did not exit by itself)".to_owned(),
                 };
-                self.print_progress(&format!("  check {}: {how}", escape_literal_line(command)));
+                format!("check {}: {how}", escape_literal_line(command))
             }
             EventBody::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
                 let attempt = attempt.unwrap_or_default();
-                self.print_progress(&format!("  ! try {attempt}: {message}; again in {delay} ms"));
+                format!("! try {attempt}: {message}; again in {delay} ms")
             }
             EventBody::ModelFallback { to, reason, .. } => {
-                self.print_line(&format!("agent: {reason}; {to} answers for the rest of the turn"));
+                let line = format!("agent: {reason}; {to} answers for the rest of the turn");
+                return self.print_line(&line);
             }
             EventBody::Error { source, message, .. }
                 if REPORTED_SOURCES.contains(&source.as_str()) =>
             {
-                self.print_line(&format!("agent: {message}"));
+                return self.print_line(&format!("agent: {message}"));
             }
             EventBody::McpServer { server, state, detail, .. } => {
-                self.print_server_state(server, *state, detail);
+                return self.print_server_state(server, *state, detail);
             }
             EventBody::HookFinished(HookFinished { message: Some(message), .. }) => {
-                self.print_line(&format!("agent: hook: {message}"));
+                return self.print_line(&format!("agent: hook: {message}"));
             }
-            EventBody::TurnFinished(finished) => self.print_turn_end(finished),
-            other => self.print_instruction(other),
-        }
+            EventBody::TurnFinished(finished) => return self.print_turn_end(finished),
+            body => match instruction_text(body) {
+                Some(text) => text,
+                None => return,
+            },
+        };
+        self.print_progress(&format!("  {line}"));
     }
 }
 

@@ -30,6 +30,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use commands::{
@@ -187,7 +188,7 @@ fn run_on_screen(
     let has_title = settings.title;
     let first_message = settings.first_message.clone();
     let offers_sessions = settings.offers_sessions;
-    let mut face = ChatScreen {
+    let mut chat = ChatScreen {
         state: State::new(settings, size, Instant::now()),
         terminal: Terminal::acquire(sender, has_title)?,
         screen: Screen::inline(size.0, reflows),
@@ -199,20 +200,21 @@ fn run_on_screen(
         resumed_at: None,
         is_finished: false,
     };
-    let offered = if offers_sessions { face.state.offer_sessions() } else { Vec::new() };
-    for action in offered {
-        face.perform(action)?;
-    }
-    if let Some(words) = first_message {
-        for action in face.state.send_message(AttributedText::from_user(&words), Instant::now()) {
-            face.perform(action)?;
+    if offers_sessions {
+        for action in chat.state.offer_sessions() {
+            chat.perform(action)?;
         }
     }
-    face.draw()?;
+    if let Some(words) = first_message {
+        for action in chat.state.send_message(AttributedText::from_user(&words), Instant::now()) {
+            chat.perform(action)?;
+        }
+    }
+    chat.draw()?;
     let mut drawn = Instant::now();
     let mut is_stale = false;
-    while !face.is_finished {
-        let tick = face.state.next_tick();
+    while !chat.is_finished {
+        let tick = chat.state.next_tick();
         let patience =
             if is_stale { Some(FRAME_INTERVAL.saturating_sub(drawn.elapsed())) } else { tick };
         let first = match patience {
@@ -225,23 +227,23 @@ fn run_on_screen(
                 let more = std::iter::from_fn(|| messages.try_recv().ok());
                 for message in std::iter::once(first).chain(more.take(MAX_BATCH)) {
                     is_urgent |= !matches!(message, ThreadMessage::Update(_));
-                    face.handle_message(message)?;
+                    chat.handle_message(message)?;
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                face.update(Input::Tick)?;
+                chat.update(Input::Tick)?;
                 is_urgent = true;
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
         is_stale = true;
         if is_urgent || drawn.elapsed() >= FRAME_INTERVAL {
-            face.draw()?;
+            chat.draw()?;
             drawn = Instant::now();
             is_stale = false;
         }
     }
-    face.finish()
+    chat.finish()
 }
 
 impl ChatScreen<'_> {
@@ -292,9 +294,9 @@ impl ChatScreen<'_> {
                 self.is_finished |= self.requests.send(request).is_err();
                 Ok(())
             }
-            Action::Copy(text) => {
-                self.terminal.write(format!("\x1b]52;c;{}\x07", base64(text.as_bytes())).as_bytes())
-            }
+            Action::Copy(text) => self
+                .terminal
+                .write(format!("\x1b]52;c;{}\x07", BASE64_STANDARD.encode(text)).as_bytes()),
             Action::Notify(text) => {
                 let text = escape_literal_line(&text).replace(';', ",");
                 self.terminal.write(format!("\x1b]9;{text}\x07\x07").as_bytes())
@@ -360,10 +362,9 @@ impl ChatScreen<'_> {
             if self.alternate_screen.take().is_some() {
                 self.terminal.set_alternate_screen(false)?;
             }
-            let look = self.state.render_options();
-            let history = self.state.conversation.take_finished(look);
-            let live = self.state.live_area();
-            let bytes = self.screen.render_frame(&history, &live);
+            let options = self.state.render_options();
+            let history = self.state.conversation.take_finished(options);
+            let bytes = self.screen.render_frame(&history, &self.state.live_area());
             self.terminal.write(&bytes)?;
         }
         let title = self.state.window_title();
@@ -371,10 +372,11 @@ impl ChatScreen<'_> {
             self.terminal.set_title(&title)?;
             self.title = title;
         }
-        if let Some(about) = self.state.pending_question.as_ref().map(|asked| asked.subject.clone())
+        if let Some(subject) =
+            self.state.pending_question.as_ref().map(|question| question.subject.clone())
             && !self.state.is_browsing()
         {
-            self.update(Input::QuestionShown(about))?;
+            self.update(Input::QuestionShown(subject))?;
         }
         Ok(())
     }
@@ -383,8 +385,8 @@ impl ChatScreen<'_> {
     fn finish(mut self) -> io::Result<()> {
         if !self.is_editor_open {
             self.terminal.set_alternate_screen(false)?;
-            let look = self.state.render_options();
-            let history = self.state.conversation.take_finished(look);
+            let options = self.state.render_options();
+            let history = self.state.conversation.take_finished(options);
             let bytes = self.screen.render_frame(&history, &screen::LiveArea::default());
             self.terminal.write(&bytes)?;
             let clear = self.screen.erase_live_area();
@@ -392,34 +394,5 @@ impl ChatScreen<'_> {
         }
         self.terminal.release();
         Ok(())
-    }
-}
-
-/// The terminal's clipboard requires this encoding.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for part in bytes.chunks(3) {
-        let at = |n: usize| u32::from(part.get(n).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for n in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * n) & 63) as usize];
-            out.push(if n <= part.len() { char::from(letter) } else { '=' });
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn copied_text_is_base64() {
-        for (text, expected) in
-            [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("é中", "w6nkuK0=")]
-        {
-            assert_eq!(base64(text.as_bytes()), expected);
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! The roles of sub-agents in a session: the built-in ones and those in files.
 
+use std::collections::HashSet;
 use std::iter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::super::models::{open_model, require_price};
 use super::super::project::enclosing_directories;
@@ -63,7 +64,7 @@ pub(super) struct Role {
     tools: Option<Vec<String>>,
     denied_tools: Vec<String>,
     pub(super) model: ModelChoice,
-    pub(super) speaker: Option<ConfiguredModel>,
+    pub(super) configured_model: Option<ConfiguredModel>,
     /// Added to the prompt of the kind.
     pub(super) text: String,
     description: String,
@@ -77,7 +78,7 @@ impl Role {
             tools: None,
             denied_tools: Vec::new(),
             model: ModelChoice::Main,
-            speaker: None,
+            configured_model: None,
             text: String::new(),
             description: String::new(),
         }
@@ -95,7 +96,8 @@ impl Role {
     /// What a tool of a server that the role's list names does is unknown.
     pub(super) fn reads_only(&self) -> bool {
         let changes = ["Write", "Edit", "MultiEdit", "Bash"];
-        let names_servers = || self.tools.iter().flatten().any(|name| is_server_tool(name));
+        let is_of_server = |name: &String| name == mcp::MCP_TOOL_NAME || name.starts_with("mcp__");
+        let names_servers = || self.tools.iter().flatten().any(is_of_server);
         self.kind != RoleKind::General
             || !changes.iter().any(|tool| self.allows(tool)) && !names_servers()
     }
@@ -109,8 +111,8 @@ impl Role {
 }
 
 pub(in crate::app) struct Roles {
-    all: Vec<Role>,
-    descriptions: String,
+    pub(super) all: Vec<Role>,
+    pub(super) descriptions: String,
     pub(in crate::app) notices: Vec<String>,
     pub(in crate::app) keys: Vec<String>,
 }
@@ -122,7 +124,7 @@ impl Roles {
         options: &Options,
         config: &Config,
         mcp: &McpServers,
-        outside: &HostPrograms,
+        programs: &HostPrograms,
         control: &SessionControl,
     ) -> Self {
         let built_in = |name: &str| role_kind(name).is_some();
@@ -139,7 +141,7 @@ impl Roles {
         let all = RoleKind::ALL.into_iter().map(Role::built_in).collect();
         let mut opened = Self { all, descriptions: String::new(), notices, keys: Vec::new() };
         for file in files {
-            let role = opened.build_role(file, options, config, mcp, outside, control).await;
+            let role = opened.build_role(file, options, config, mcp, programs, control).await;
             opened.all.push(role);
         }
         opened.write_descriptions();
@@ -152,10 +154,10 @@ impl Roles {
         options: &Options,
         config: &Config,
         mcp: &McpServers,
-        outside: &HostPrograms,
+        programs: &HostPrograms,
         control: &SessionControl,
     ) -> Role {
-        let File { name, description, tools, denied_tools: without, model, text, path: _ } = file;
+        let File { name, description, tools, denied_tools, model, text, path: _ } = file;
         let mut unknown = Vec::new();
         let tools = tools.map(|tools| known_tool_names(tools, mcp, &mut unknown));
         if !unknown.is_empty() {
@@ -167,20 +169,20 @@ impl Roles {
         let mut role = Role {
             tools,
             // An unknown name may be that of a tool which a server adds later.
-            denied_tools: without.iter().map(|name| native_tool_name(name).to_owned()).collect(),
+            denied_tools: denied_tools.iter().map(|it| native_tool_name(it).to_owned()).collect(),
             text,
             description,
             name,
             ..Role::built_in(RoleKind::General)
         };
         let Some(model) = model else { return role };
-        if let Some(choice) = model_choice(&model) {
+        if let Ok(choice) = serde_json::from_value(model.trim().to_lowercase().into()) {
             role.model = choice;
             return role;
         }
-        match open_role_model(&model, options, config, outside, control).await {
-            Ok((speaker, key)) => {
-                role.speaker = Some(speaker);
+        match open_role_model(&model, options, config, programs, control).await {
+            Ok((configured_model, key)) => {
+                role.configured_model = Some(configured_model);
                 self.keys.extend(key);
             }
             Err(why) => self.notices.push(format!(
@@ -200,15 +202,6 @@ impl Roles {
         })
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
-        self.all.iter().map(|role| role.name.clone()).collect()
-    }
-
-    pub(super) fn descriptions(&self) -> &str {
-        &self.descriptions
-    }
-
-    /// If there is no room, only names.
     fn write_descriptions(&mut self) {
         let (mut lines, mut names) = (Vec::new(), Vec::new());
         let mut room = ROLES_BYTES;
@@ -234,7 +227,6 @@ impl Roles {
     }
 }
 
-/// As this program or other agents call it.
 fn role_kind(name: &str) -> Option<RoleKind> {
     let name = name.to_lowercase();
     let name = if name == "general-purpose" { "general" } else { name.as_str() };
@@ -252,22 +244,13 @@ fn role_folders(options: &Options) -> Vec<PathBuf> {
         folders.extend(of_place.into_iter().filter(is_inside));
     }
     folders.extend(options.dirs.as_ref().map(|dirs| dirs.config.join("agents")));
-    folders.extend(std::env::home_dir().map(|home| home.join(Path::new(".claude/agents"))));
+    folders.extend(std::env::home_dir().map(|home| home.join(".claude/agents")));
     // The home may be the project.
-    let mut added = Vec::new();
-    folders.retain(|folder| {
-        let is_new = !added.contains(folder);
-        added.push(folder.clone());
-        is_new
-    });
+    let mut added = HashSet::new();
+    folders.retain(|folder| added.insert(folder.clone()));
     folders
 }
 
-fn is_server_tool(name: &str) -> bool {
-    name == mcp::MCP_TOOL_NAME || name.starts_with("mcp__")
-}
-
-/// The tools of the session; the other names are unknown.
 fn known_tool_names(
     names: Vec<String>,
     mcp: &McpServers,
@@ -293,16 +276,12 @@ fn known_tool_names(
     own
 }
 
-fn model_choice(model: &str) -> Option<ModelChoice> {
-    serde_json::from_value(model.trim().to_lowercase().into()).ok()
-}
-
 /// `provider/model` of a role, and its key; the error says why it cannot be used.
 async fn open_role_model(
     model: &str,
     options: &Options,
     config: &Config,
-    outside: &HostPrograms,
+    programs: &HostPrograms,
     control: &SessionControl,
 ) -> Result<(ConfiguredModel, Option<String>), String> {
     // A script or a record is not a model: it would execute what the file's author wrote into it.
@@ -310,11 +289,11 @@ async fn open_role_model(
         return Err("it is no name like provider/model".to_owned());
     }
     let config = Config { model: model.to_owned(), ..config.clone() };
-    let opened = open_model(&config, &options.config.prompts, outside, control);
+    let opened = open_model(&config, &options.config.prompts, programs, control);
     let opened = opened.await.map_err(|error| error.to_string())?;
     let key = opened.key();
     if config.limits.max_budget_usd.is_some() {
-        require_price(&opened.speaker).map_err(|error| error.to_string())?;
+        require_price(&opened.configured_model).map_err(|error| error.to_string())?;
     }
-    Ok((opened.speaker, key))
+    Ok((opened.configured_model, key))
 }

@@ -1,6 +1,6 @@
 //! Hooks that are commands: run as the user, outside the sandbox and without keys.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -17,20 +17,12 @@ const MAX_OUTPUT: usize = 1024 * 1024;
 const ROOT_VARIABLES: [&str; 2] = ["CLAUDE_PROJECT_DIR", "AGENT_PROJECT_DIR"];
 
 pub(super) struct HookCommand {
-    line: String,
-    exec: Arc<Exec>,
-    root: PathBuf,
+    pub(super) line: String,
+    pub(super) exec: Arc<Exec>,
+    pub(super) root: PathBuf,
 }
 
 impl HookCommand {
-    pub(super) fn new(line: String, exec: Arc<Exec>, root: &Path) -> Self {
-        Self { line, exec, root: root.to_owned() }
-    }
-
-    pub(super) fn line(&self) -> &str {
-        &self.line
-    }
-
     /// When the future is dropped, all processes end.
     pub(super) async fn ask(&self, event: HookEvent, question: &Value) -> HookResult {
         let root = self.root.to_string_lossy();
@@ -74,8 +66,8 @@ impl HookCommand {
 /// Keeps the beginning; true: the output is longer.
 async fn read_output(output: Option<impl AsyncRead + Unpin>) -> (String, bool) {
     let Some(mut output) = output else { return (String::new(), false) };
-    let mut kept = Vec::new();
-    _ = (&mut output).take(MAX_OUTPUT as u64).read_to_end(&mut kept).await;
+    let mut beginning = Vec::new();
+    _ = (&mut output).take(MAX_OUTPUT as u64).read_to_end(&mut beginning).await;
     let more = tokio::io::copy(&mut output, &mut tokio::io::sink()).await.unwrap_or_default();
-    (String::from_utf8_lossy(&kept).into_owned(), more > 0)
+    (String::from_utf8_lossy(&beginning).into_owned(), more > 0)
 }

@@ -56,7 +56,6 @@ impl LearningWorker {
         }
     }
 
-    /// Returns after the last message.
     pub(super) fn run(mut self, mut queue: Receiver<LearningMessage>) {
         while let Some(work) = queue.blocking_recv() {
             match work {
@@ -147,7 +146,6 @@ impl LearningWorker {
         }
     }
 
-    /// Once per session.
     fn prune(&mut self) {
         if std::mem::replace(&mut self.is_pruned, true) {
             return;
@@ -168,7 +166,6 @@ impl LearningWorker {
         self.notices.lock().push(notice);
     }
 
-    /// Each notice once.
     fn report_notices(&mut self) {
         let notices = std::mem::take(&mut *self.notices.lock());
         for message in notices {

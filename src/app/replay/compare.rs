@@ -1,11 +1,10 @@
 //! Compares the results of a replay with the recorded ones.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::moment_key::CallKey;
-use super::parts::is_background_job;
 use super::replay_state::ReplayResults;
-use super::script::{CallResult, RecordedCheck, error_code};
+use super::script::{CallResult, RecordedCheck, SessionResults, error_code};
 use agent_host::workspace::{Diff, DiffSize};
 use agent_protocol::control::Ending;
 use agent_protocol::envelope::{Envelope, ErrorCode};
@@ -47,85 +46,63 @@ pub(super) struct ComparisonContext<'a> {
     pub(super) files: &'a dyn Fn(&CallKey) -> Option<[FileStates; 2]>,
 }
 
-pub(super) struct RecordedResults<'a> {
-    pub(super) calls: &'a [CallResult],
-    pub(super) checks: &'a [RecordedCheck],
-    pub(super) endings: &'a [(u32, Ending)],
-}
-
 /// Rows are in the order of the record.
 pub(super) fn compare_results(
-    recorded: &RecordedResults<'_>,
-    played: &ReplayResults,
-    circumstances: &ComparisonContext<'_>,
+    recorded: &SessionResults,
+    replayed: &ReplayResults,
+    context: &ComparisonContext<'_>,
 ) -> Vec<ComparisonRow> {
     let mut rows = Vec::new();
-    let results: HashMap<CallKey, &CallResult> =
-        played.results.iter().map(|result| (result.key(), result)).collect();
-    let ended = played.divergence.is_some();
     // A result that is not reproducible and differs changes what follows.
     let mut deviation = None;
-    let mut turns: Vec<u32> = recorded.calls.iter().map(|it| it.turn).collect();
-    turns.extend(recorded.checks.iter().map(|it| it.turn));
-    turns.extend(recorded.endings.iter().map(|(turn, _)| *turn));
-    turns.sort_unstable();
-    turns.dedup();
-    for turn in turns {
+    let mut add_row = |turn, round, call: &str, what, result| {
+        let result = excuse_after(&mut deviation, result);
+        rows.push(ComparisonRow { turn, round, call: call.to_owned(), what, result });
+    };
+    let results: HashMap<CallKey, &CallResult> =
+        replayed.session.calls.iter().map(|result| (result.key(), result)).collect();
+    let absent = |why: &str| match replayed.divergence {
+        Some(_) => Comparison::NotReached,
+        None => Comparison::Different(why.to_owned()),
+    };
+    let turns = recorded.calls.iter().map(|it| it.turn);
+    let turns = turns.chain(recorded.checks.iter().map(|it| it.turn));
+    let turns = turns.chain(recorded.endings.iter().map(|(turn, _)| *turn));
+    for turn in turns.collect::<BTreeSet<u32>>() {
         for call in recorded.calls.iter().filter(|it| it.turn == turn) {
             let result = match results.get(&call.key()) {
-                Some(result) => circumstances.compare_call(call, result, played),
-                None if ended => Comparison::NotReached,
-                None => Comparison::Different("the replay did not make this call".to_owned()),
+                Some(result) => context.compare_call(call, result, replayed),
+                None => absent("the replay did not make this call"),
             };
             let what = call_line(&call.tool, &call.envelope.context.params_input);
-            let (round, call) = (call.round, call.call.clone());
-            rows.push(ComparisonRow {
-                turn,
-                round,
-                call,
-                what,
-                result: excuse_after(&mut deviation, result),
-            });
+            add_row(turn, call.round, &call.call, what, result);
         }
-        let replayed: Vec<&RecordedCheck> =
-            played.checks.iter().filter(|it| it.turn == turn).collect();
-        for (n, check) in recorded.checks.iter().filter(|it| it.turn == turn).enumerate() {
-            let result = match replayed.get(n) {
-                Some(replayed) => circumstances.compare_check(check, replayed),
-                None if ended => Comparison::NotReached,
-                None => Comparison::Different("the replay did not run this check".to_owned()),
+        let mut checks = replayed.session.checks.iter().filter(|it| it.turn == turn);
+        for check in recorded.checks.iter().filter(|it| it.turn == turn) {
+            let result = match checks.next() {
+                Some(replayed) => context.compare_check(check, replayed),
+                None => absent("the replay did not run this check"),
             };
-            let what = format!("check `{}`", check.command);
-            let result = excuse_after(&mut deviation, result);
-            rows.push(ComparisonRow { turn, round: 0, call: String::new(), what, result });
+            add_row(turn, 0, "", format!("check `{}`", check.command), result);
         }
         for (_, ending) in recorded.endings.iter().filter(|(of, _)| *of == turn) {
-            let replayed = played.endings.iter().find(|(of, _)| *of == turn);
-            let result = match replayed {
-                Some((_, replayed)) if replayed == ending || is_limit(*ending) => Comparison::Equal,
-                _ if ended => Comparison::NotReached,
-                Some((_, replayed)) => Comparison::Different(format!(
-                    "the turn ended: {} → {}",
-                    ending.as_str(),
-                    replayed.as_str()
-                )),
-                None => Comparison::Different("the turn did not end".to_owned()),
+            // The replay does not have these reasons: money, time.
+            let is_limit = matches!(ending, Ending::MaxBudget | Ending::Timeout);
+            let result = match replayed.session.endings.iter().find(|(of, _)| *of == turn) {
+                Some((_, replayed)) if replayed == ending || is_limit => Comparison::Equal,
+                Some((_, replayed)) => {
+                    absent(&format!("the turn ended: {} → {}", ending.as_str(), replayed.as_str()))
+                }
+                None => absent("the turn did not end"),
             };
-            let what = format!("end of turn {turn}: {}", ending.as_str());
-            let result = excuse_after(&mut deviation, result);
-            rows.push(ComparisonRow { turn, round: 0, call: String::new(), what, result });
+            add_row(turn, 0, "", format!("end of turn {turn}: {}", ending.as_str()), result);
         }
     }
     let is_recorded = |call: CallKey| recorded.calls.iter().any(|it| it.key() == call);
-    for extra in played.results.iter().filter(|it| !is_recorded(it.key())) {
+    for extra in replayed.session.calls.iter().filter(|it| !is_recorded(it.key())) {
         let result = Comparison::Different("the record does not have this call".to_owned());
-        rows.push(ComparisonRow {
-            turn: extra.turn,
-            round: extra.round,
-            call: extra.call.clone(),
-            what: call_line(&extra.tool, &extra.envelope.context.params_input),
-            result: excuse_after(&mut deviation, result),
-        });
+        let what = call_line(&extra.tool, &extra.envelope.context.params_input);
+        add_row(extra.turn, extra.round, &extra.call, what, result);
     }
     rows
 }
@@ -145,9 +122,27 @@ fn excuse_after(deviation: &mut Option<String>, result: Comparison) -> Compariso
     }
 }
 
-/// A reason that the replay does not have: money, time.
-fn is_limit(ending: Ending) -> bool {
-    matches!(ending, Ending::MaxBudget | Ending::Timeout)
+/// One difference per line; a different text as its diff.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn add(&mut self, what: &str, old: &str, new: &str) {
+        if old != new {
+            self.0.push(format!("{what}: {old} → {new}"));
+        }
+    }
+
+    fn add_text(&mut self, old: &str, new: &str) {
+        if old != new {
+            let diff = Diff::after_lines(0, old, new, ("recorded", "replayed"), DiffSize::Preview);
+            self.0.push(diff.text.trim_end().to_owned());
+        }
+    }
+
+    fn into_text(self) -> Option<String> {
+        (!self.0.is_empty()).then(|| self.0.join("\n"))
+    }
 }
 
 impl ComparisonContext<'_> {
@@ -155,14 +150,15 @@ impl ComparisonContext<'_> {
         &self,
         recorded: &CallResult,
         replayed: &CallResult,
-        played: &ReplayResults,
+        results: &ReplayResults,
     ) -> Comparison {
-        let difference = self.find_difference(recorded, replayed);
-        if let Some(why) = played.skipped.get(&recorded.key()) {
+        if let Some(why) = results.skipped.get(&recorded.key()) {
             // Its recorded result was used.
             return Comparison::NotReproducible(why.clone(), None);
         }
-        let Some(difference) = difference else { return Comparison::Equal };
+        let Some(difference) = self.find_difference(recorded, replayed) else {
+            return Comparison::Equal;
+        };
         match self.excuse(recorded, replayed, &difference) {
             Some(why) => Comparison::NotReproducible(why, Some(difference)),
             None => Comparison::Different(difference),
@@ -179,7 +175,7 @@ impl ComparisonContext<'_> {
         if is_cancelled(recorded) {
             return Some("it was interrupted".to_owned());
         }
-        if is_background_job(recorded.effect.as_ref()) {
+        if matches!(recorded.effect, Some(Effect::Job { .. })) {
             return Some("the output of a background command depends on time".to_owned());
         }
         if error_code(&replayed.envelope) == Some(ErrorCode::Timeout) {
@@ -205,64 +201,40 @@ impl ComparisonContext<'_> {
 
     fn find_difference(&self, recorded: &CallResult, replayed: &CallResult) -> Option<String> {
         let (old, new) = (&recorded.envelope, &replayed.envelope);
-        let mut lines = Vec::new();
-        let mut differ = |what: &str, old: String, new: String| {
-            if old != new {
-                lines.push(format!("{what}: {old} → {new}"));
-            }
+        let mut found = Differences::default();
+        found.add("status", old.status(), new.status());
+        let code = |envelope: &Envelope| error_code(envelope).map_or("none", ErrorCode::as_str);
+        found.add("error code", code(old), code(new));
+        let exit = |envelope: &Envelope| {
+            envelope.data.get("exit_code").map(ToString::to_string).unwrap_or_default()
         };
-        differ("status", old.status().to_owned(), new.status().to_owned());
-        let code =
-            |envelope: &Envelope| error_code(envelope).map_or("none", ErrorCode::as_str).to_owned();
-        differ("error code", code(old), code(new));
-        let exit = |envelope: &Envelope| envelope.data.get("exit_code").map(ToString::to_string);
-        differ("exit code", exit(old).unwrap_or_default(), exit(new).unwrap_or_default());
+        found.add("exit code", &exit(old), &exit(new));
         if let Some([old, new]) = (self.files)(&recorded.key()) {
             for path in old.keys().chain(new.keys().filter(|path| !old.contains_key(*path))) {
-                let state = |states: &FileStates| {
-                    states.get(path).cloned().unwrap_or_else(|| "unchanged".to_owned())
-                };
-                differ(path, state(&old), state(&new));
+                let [old, new] = [&old, &new].map(|it| it.get(path).map_or("unchanged", |it| it));
+                found.add(path, old, new);
             }
         }
-        let (old, new) = (self.normalised_text(old, true), self.normalised_text(new, false));
-        if old != new {
-            let diff =
-                Diff::after_lines(0, &old, &new, ("recorded", "replayed"), DiffSize::Preview);
-            lines.push(diff.text.trim_end().to_owned());
-        }
-        (!lines.is_empty()).then(|| lines.join("\n"))
-    }
-
-    fn normalised_text(&self, envelope: &Envelope, is_recorded: bool) -> String {
-        let roots = if is_recorded { self.recorded_roots } else { self.replayed_roots };
-        normalise(&render_for_model(envelope), roots)
+        let text = |envelope: &Envelope, roots| normalise(&render_for_model(envelope), roots);
+        found.add_text(&text(old, self.recorded_roots), &text(new, self.replayed_roots));
+        found.into_text()
     }
 
     fn compare_check(&self, recorded: &RecordedCheck, replayed: &RecordedCheck) -> Comparison {
-        let mut lines = Vec::new();
-        let mut differ = |what: &str, old: String, new: String| {
-            if old != new {
-                lines.push(format!("{what}: {old} → {new}"));
-            }
-        };
-        let passed =
-            |check: &RecordedCheck| if check.passed { "passed" } else { "failed" }.to_owned();
-        differ("result", passed(recorded), passed(replayed));
+        let mut found = Differences::default();
+        let passed = |check: &RecordedCheck| if check.passed { "passed" } else { "failed" };
+        found.add("result", passed(recorded), passed(replayed));
         let exit =
             |check: &RecordedCheck| check.exit_code.map_or("none".to_owned(), |it| it.to_string());
-        differ("exit code", exit(recorded), exit(replayed));
-        let old = normalise(&recorded.tail, self.recorded_roots);
-        let new = normalise(&replayed.tail, self.replayed_roots);
-        if old != new {
-            let diff =
-                Diff::after_lines(0, &old, &new, ("recorded", "replayed"), DiffSize::Preview);
-            lines.push(diff.text.trim_end().to_owned());
-        }
-        match (lines.is_empty(), &self.command_excuse) {
-            (true, _) => Comparison::Equal,
-            (false, Some(why)) => Comparison::NotReproducible(why.clone(), Some(lines.join("\n"))),
-            (false, None) => Comparison::Different(lines.join("\n")),
+        found.add("exit code", &exit(recorded), &exit(replayed));
+        found.add_text(
+            &normalise(&recorded.tail, self.recorded_roots),
+            &normalise(&replayed.tail, self.replayed_roots),
+        );
+        match (found.into_text(), &self.command_excuse) {
+            (None, _) => Comparison::Equal,
+            (Some(how), Some(why)) => Comparison::NotReproducible(why.clone(), Some(how)),
+            (Some(how), None) => Comparison::Different(how),
         }
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::parts;
+use super::parts::{RecordedModel, ReplayTool};
 use super::replay_directory::ReplayDirectory;
-use super::replay_state::{RecordedClock, RecordedLessons, ReplayState, ScriptSink};
+use super::replay_state::ReplayState;
 use super::script::{self, CallResult, Script, ScriptStep};
 use crate::app::models::Models;
-use crate::app::open::SessionReplacements;
+use crate::app::open::SessionParts;
 use crate::app::{
     ANSWER_SCHEMA, OpenError, Options, RecordedSession, RewindScope, Session, SessionChoice,
     StateDirs,
@@ -22,7 +22,7 @@ use agent_host::workspace::{FileHistory, UndoOptions, UndoTarget};
 use agent_protocol::Object;
 use agent_protocol::control::SessionControl;
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{SandboxStatus, SessionStarted};
+use agent_protocol::event::SessionStarted;
 use agent_protocol::tool::Effect;
 
 pub(super) struct ReplayDriver<'a> {
@@ -37,18 +37,13 @@ pub(super) struct ReplayDriver<'a> {
     pub(super) last_turn: u32,
     pub(super) config: Option<config::Config>,
     pub(super) not_replayed: Vec<String>,
-    pub(super) guarantees: Option<SandboxStatus>,
 }
 
 impl ReplayDriver<'_> {
     pub(super) async fn run(&mut self) -> Result<(), OpenError> {
-        for act in &self.script.steps {
-            if let ScriptStep::Turn { number, message, is_killed } = act {
-                self.run_turn(*number, message, *is_killed).await;
-            } else {
-                Box::pin(self.run_step(act)).await?;
-            }
-            if self.state.has_diverged() {
+        for step in &self.script.steps {
+            Box::pin(self.run_step(step)).await?;
+            if self.state.lock().results.divergence.is_some() {
                 break;
             }
         }
@@ -100,9 +95,12 @@ impl ReplayDriver<'_> {
         self.state.end_turn(number, is_killed);
     }
 
-    async fn run_step(&mut self, act: &ScriptStep) -> Result<(), OpenError> {
-        match act {
+    async fn run_step(&mut self, step: &ScriptStep) -> Result<(), OpenError> {
+        match step {
             ScriptStep::Begin(now) => Box::pin(self.open_session(now)).await?,
+            ScriptStep::Turn { number, message, is_killed } => {
+                self.run_turn(*number, message, *is_killed).await;
+            }
             ScriptStep::End => self.close_session().await,
             ScriptStep::Undo { turn, is_redo, is_rewind, git, force } => {
                 let what = match (is_redo, is_rewind) {
@@ -129,21 +127,14 @@ impl ReplayDriver<'_> {
                     self.state.diverge(format!("the rewind to turn {turn}: {why}"));
                 }
             }
-            ScriptStep::Turn { .. } => {}
-            ScriptStep::ShareCommand { .. }
-            | ScriptStep::SetMode(_)
-            | ScriptStep::AddRule(_)
-            | ScriptStep::RemoveRule(_)
-            | ScriptStep::Pin(_)
-            | ScriptStep::Unpin(_)
-            | ScriptStep::Compact(_) => self.run_session_step(act).await,
+            _ => self.run_session_step(step).await,
         }
         Ok(())
     }
 
-    async fn run_session_step(&mut self, act: &ScriptStep) {
+    async fn run_session_step(&mut self, step: &ScriptStep) {
         let Some(session) = &mut self.session else { return };
-        match act {
+        match step {
             ScriptStep::ShareCommand { command, output, exit_code } => {
                 session.share_command(command, output, *exit_code);
             }
@@ -151,16 +142,14 @@ impl ReplayDriver<'_> {
                 session.control().request_mode(*mode);
                 session.apply_requested_mode();
             }
-            ScriptStep::AddRule(rule) => drop(session.kernel.add_rule(self.state.relocate(rule))),
-            ScriptStep::RemoveRule(id) => drop(session.remove_rule(*id)),
+            ScriptStep::AddRule(rule) => {
+                session.kernel.registry().add_written_rule(self.state.relocate(rule));
+            }
+            ScriptStep::RemoveRule(id) => _ = session.remove_rule(*id),
             ScriptStep::Pin(text) => drop(session.pin(text)),
-            ScriptStep::Unpin(id) => drop(session.unpin(*id)),
+            ScriptStep::Unpin(id) => _ = session.unpin(*id),
             ScriptStep::Compact(focus) => drop(session.compact(focus.as_deref()).await),
-            ScriptStep::Begin(_)
-            | ScriptStep::End
-            | ScriptStep::Turn { .. }
-            | ScriptStep::Undo { .. }
-            | ScriptStep::Rewind(_) => {}
+            _ => {}
         }
     }
 
@@ -206,7 +195,7 @@ impl ReplayDriver<'_> {
         }
         if config.checks.commands.is_empty() {
             // An older record has no settings.
-            for check in &self.script.checks {
+            for check in &self.script.results.checks {
                 if !config.checks.commands.contains(&check.command) {
                     config.checks.commands.push(check.command.clone());
                 }
@@ -231,10 +220,10 @@ impl ReplayDriver<'_> {
         if self.script.is_attended {
             control.enable_user_questions();
         }
-        self.state.set_control(&control);
-        let stand_ins = self.session_replacements(now);
-        let hand = Box::new(ScriptSink(self.state.clone()));
-        let session = Session::open_with(options, control, vec![hand], Some(stand_ins)).await?;
+        self.state.lock().control = control.clone();
+        let parts = self.session_parts(now);
+        let face = Box::new(self.state.clone());
+        let session = Session::open_with(options, control, vec![face], parts).await?;
         if !session.exec().is_sandboxed() && self.runs_commands() {
             return Err(OpenError::Usage(
                 "the session ran commands, and a replay runs them only in the sandbox, which is not available here; \
@@ -248,12 +237,13 @@ impl ReplayDriver<'_> {
 
     fn runs_commands(&self) -> bool {
         let is_command = |it: &CallResult| matches!(it.effect, Some(Effect::Command { .. }));
-        !self.script.checks.is_empty() || self.script.results.iter().any(is_command)
+        let results = &self.script.results;
+        !results.checks.is_empty() || results.calls.iter().any(is_command)
     }
 
-    fn session_replacements(&self, now: &SessionStarted) -> SessionReplacements {
-        let speaker = |id: &str| ConfiguredModel {
-            model: parts::recorded_model(id, &self.state),
+    fn session_parts(&self, now: &SessionStarted) -> SessionParts {
+        let configured_model = |id: &str| ConfiguredModel {
+            model: Arc::new(RecordedModel { id: id.to_owned(), state: self.state.clone() }),
             price: None,
             context_window: self.script.windows.get(id).copied().unwrap_or(DEFAULT_WINDOW),
             max_output_tokens: None,
@@ -262,20 +252,21 @@ impl ReplayDriver<'_> {
             takes_images: true,
         };
         let models = Models {
-            main: speaker(&now.model),
-            light: speaker(&now.model),
-            fallback: self.script.fallback.iter().map(|id| speaker(id)).collect(),
-            verifier: self.script.verifier.as_deref().map(speaker),
+            main: configured_model(&now.model),
+            light: configured_model(&now.model),
+            fallback: self.script.fallback.iter().map(|id| configured_model(id)).collect(),
+            verifier: self.script.verifier.as_deref().map(configured_model),
             keys: Vec::new(),
             notices: Vec::new(),
         };
-        let recall = Arc::new(RecordedLessons(self.state.clone()));
-        SessionReplacements {
+        let state = self.state.clone();
+        let recall = Arc::new(self.state.clone());
+        SessionParts {
             models: Some(models),
-            replace_tool: parts::replay_tool(&self.state),
+            wrap_tool: Box::new(move |tool| Box::new(ReplayTool { tool, state: state.clone() })),
             memory: Some(LessonMemory { recall, max_tokens: u64::MAX }),
-            clock: Arc::new(RecordedClock(self.state.clone())),
-            is_sandboxed: now.sandbox.backend != "none",
+            clock: Arc::new(self.state.clone()),
+            is_sandboxed: Some(now.sandbox.backend != "none"),
         }
     }
 }

@@ -1,20 +1,17 @@
 //! The parts of a session that a replay replaces: the model and the tools.
 
-use std::sync::Arc;
-
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 
 use super::replay_state::ReplayState;
 use super::script::ModelOutcome;
-use crate::app::open::ToolReplacement;
 use agent_engine::tools::{CallTarget, Tool, ToolCx};
 use agent_protocol::Object;
 use agent_protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
 use agent_protocol::event::ModelResponded;
 use agent_protocol::model::{Delta, Model, ModelError, Request};
-use agent_protocol::tool::{Effect, ToolSpec};
+use agent_protocol::tool::ToolSpec;
 
 pub(super) struct RecordedModel {
     pub(super) id: String,
@@ -47,14 +44,14 @@ impl RecordedModel {
             }
             ModelOutcome::Failed(error) => stream::once(async { Err(error) }).boxed(),
             ModelOutcome::NoAnswer(text, by) => {
-                let said = (!text.is_empty()).then_some(Ok(Delta::Text(text)));
+                let text = (!text.is_empty()).then_some(Ok(Delta::Text(text)));
                 let silence = stream::once(async move {
                     if let Some(by) = by {
-                        self.state.interrupt(by);
+                        self.state.lock().control.interrupt(by);
                     }
                     std::future::pending().await
                 });
-                stream::iter(said).chain(silence).boxed()
+                stream::iter(text).chain(silence).boxed()
             }
         }
     }
@@ -79,15 +76,10 @@ impl RecordedModel {
     }
 }
 
-/// A tool that must not run again gives its recorded result.
-pub(super) fn replay_tool(stage: &ReplayState) -> ToolReplacement {
-    let stage = stage.clone();
-    Box::new(move |tool| Box::new(ReplayTool { tool, state: stage.clone() }))
-}
-
-struct ReplayTool {
-    tool: Box<dyn Tool>,
-    state: ReplayState,
+/// Gives the recorded result if the call must not run again.
+pub(super) struct ReplayTool {
+    pub(super) tool: Box<dyn Tool>,
+    pub(super) state: ReplayState,
 }
 
 impl Tool for ReplayTool {
@@ -138,13 +130,4 @@ fn tool_result(envelope: &Envelope) -> Result<Report, Failure> {
             Err(Failure { code, message, hint, data, text, stats, path })
         }
     }
-}
-
-/// The result of a background command depends on time.
-pub(super) fn is_background_job(effect: Option<&Effect>) -> bool {
-    matches!(effect, Some(Effect::Job { .. }))
-}
-
-pub(super) fn recorded_model(id: &str, stage: &ReplayState) -> Arc<dyn Model> {
-    Arc::new(RecordedModel { id: id.to_owned(), state: stage.clone() })
 }

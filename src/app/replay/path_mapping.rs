@@ -35,7 +35,6 @@ impl PathMapping {
     }
 }
 
-/// Not text that only begins or ends like the path.
 fn replace_path(text: &str, from: &str, to: &str) -> String {
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let (mut new, mut done) = (String::new(), 0);

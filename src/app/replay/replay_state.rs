@@ -2,6 +2,7 @@
 //! and the world at the recorded moments.
 
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::moment_key::{CallKey, MomentKey, MomentKeyCounter};
 use super::path_mapping::PathMapping;
-use super::script::{CallResult, ModelOutcome, RecordedCheck, Script, ScriptAction, SkippedCall};
+use super::script::{ModelOutcome, Script, ScriptAction, SessionResults, SkippedCall};
 use crate::app::SystemClock;
+use agent_host::workspace::{FileHistory, OutsideChange};
 use agent_protocol::control::{Ending, Interrupt, SessionControl};
 use agent_protocol::envelope::SealedEnvelope;
-use agent_protocol::event::{Clock, Event, EventBody, Sink, StampedEvent};
+use agent_protocol::event::{Clock, EventBody, Sink, StampedEvent};
 use agent_protocol::model::Purpose;
 use agent_protocol::recall::{
     FailedCall, LessonSource, MemoryRecalled, RecallMoment, RecalledLesson, Remedy,
@@ -25,77 +27,60 @@ use agent_protocol::tool::Effect;
 /// For an answer, to keep the pace of the record.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// Receives the number of a change from outside.
-pub(super) type ApplyChange = Box<dyn Fn(usize) + Send>;
-/// For a call that is not run.
-pub(super) type ApplyCallChanges = Box<dyn Fn(&CallKey) + Send>;
+/// Changes of files that nothing in the replay makes, for the copy of the project at `root`.
+pub(super) struct RecordedChanges {
+    pub(super) history: Arc<FileHistory>,
+    pub(super) outside: Vec<OutsideChange>,
+    pub(super) root: PathBuf,
+}
 
+/// Acts as a sink at the recorded moments; also the clock, and the lessons that the record says were used.
 #[derive(Clone)]
 pub(super) struct ReplayState(Arc<Mutex<State>>);
 
-struct State {
-    actions: HashMap<MomentKey, Vec<ScriptAction>>,
-    answers: HashMap<(u32, Purpose), VecDeque<ModelOutcome>>,
-    skipped: HashMap<CallKey, SkippedCall>,
-    recorded: HashMap<CallKey, SealedEnvelope>,
-    recorded_endings: HashMap<u32, Ending>,
-    recalled: VecDeque<(u32, MemoryRecalled)>,
-    remedies: Vec<(String, Remedy)>,
+pub(super) struct State {
+    /// Without the actions and answers that were used.
+    script: Script,
     /// In milliseconds since 1970.
     times: HashMap<MomentKey, i64>,
     keeps_pace: bool,
     path_mapping: PathMapping,
-    apply_change: ApplyChange,
-    apply_call_changes: ApplyCallChanges,
+    changes: RecordedChanges,
     keys: MomentKeyCounter,
     turn: u32,
     started_call: Option<CallKey>,
-    effects: HashMap<CallKey, Effect>,
-    control: SessionControl,
+    pub(super) control: SessionControl,
     killed: CancellationToken,
     interrupts: UnboundedSender<(Interrupt, Duration)>,
     /// The recorded time of the last moment, and when it was reached; and the first of them.
     last_moment: Option<(i64, Instant)>,
     first_moment: Option<(i64, Instant)>,
-    results: ReplayResults,
+    pub(super) results: ReplayResults,
 }
 
 #[derive(Default)]
 pub(super) struct ReplayResults {
-    pub(super) results: Vec<CallResult>,
-    pub(super) checks: Vec<RecordedCheck>,
-    pub(super) endings: Vec<(u32, Ending)>,
+    pub(super) session: SessionResults,
     /// Calls that were not run, with the reason.
     pub(super) skipped: HashMap<CallKey, String>,
-    /// Why the replay ended before the end of the record.
     pub(super) divergence: Option<String>,
 }
 
 impl ReplayState {
     pub(super) fn new(
-        script: &mut Script,
-        places: PathMapping,
-        (make_change, make_call): (ApplyChange, ApplyCallChanges),
+        script: &Script,
+        path_mapping: PathMapping,
+        changes: RecordedChanges,
     ) -> Self {
-        let results = script.results.iter();
-        let recorded = results.map(|it| (it.key(), it.envelope.clone())).collect();
         Self(Arc::new(Mutex::new(State {
-            actions: std::mem::take(&mut script.actions),
-            answers: std::mem::take(&mut script.answers),
-            skipped: script.skipped.clone(),
-            recorded,
-            recorded_endings: script.endings.iter().copied().collect(),
-            recalled: std::mem::take(&mut script.recalled).into(),
-            remedies: std::mem::take(&mut script.remedies),
+            script: script.clone(),
             times: script.moments.iter().cloned().collect(),
             keeps_pace: false,
-            path_mapping: places,
-            apply_change: make_change,
-            apply_call_changes: make_call,
+            path_mapping,
+            changes,
             keys: MomentKeyCounter::default(),
             turn: 0,
             started_call: None,
-            effects: HashMap::new(),
             control: SessionControl::default(),
             killed: CancellationToken::new(),
             interrupts: unbounded_channel().0,
@@ -103,10 +88,6 @@ impl ReplayState {
             first_moment: None,
             results: ReplayResults::default(),
         })))
-    }
-
-    pub(super) fn set_control(&self, control: &SessionControl) {
-        self.lock().control = control.clone();
     }
 
     /// Returns a token for the end of the process, and the interrupts, each with its delay.
@@ -124,18 +105,19 @@ impl ReplayState {
     pub(super) fn next_answer(&self, purpose: Purpose) -> Option<(ModelOutcome, Duration)> {
         let mut state = self.lock();
         let turn = state.turn;
-        if let Some(outcome) = state.answers.get_mut(&(turn, purpose)).and_then(VecDeque::pop_front)
-        {
+        let queue = state.script.answers.get_mut(&(turn, purpose));
+        if let Some(outcome) = queue.and_then(VecDeque::pop_front) {
             let delay = state.answer_delay(&outcome);
             return Some((outcome, delay));
         }
+        let ending = state.script.results.endings.iter().rfind(|(of, _)| *of == turn);
         // These endings come from outside of the answers.
-        let is_cut = matches!(
-            state.recorded_endings.get(&turn),
-            None | Some(
+        let is_cut = ending.is_none_or(|(_, ending)| {
+            matches!(
+                ending,
                 Ending::MaxBudget | Ending::Timeout | Ending::Interrupted | Ending::Terminated
             )
-        );
+        });
         if !is_cut {
             state.set_divergence(format!(
                 "turn {turn}: the model is asked for one more answer ({}) than the record has",
@@ -146,20 +128,16 @@ impl ReplayState {
         None
     }
 
-    pub(super) fn interrupt(&self, by: Interrupt) {
-        self.lock().control.clone().interrupt(by);
-    }
-
     pub(super) fn relocate(&self, text: &str) -> String {
-        let places = self.lock().path_mapping.clone();
-        places.relocate(text)
+        let path_mapping = self.lock().path_mapping.clone();
+        path_mapping.relocate(text)
     }
 
     /// The call that a tool is about to run; with `SkippedCall` it is not run.
     pub(super) fn take_started_call(&self) -> Option<(CallKey, Option<SkippedCall>)> {
         let mut state = self.lock();
         let call = state.started_call.take()?;
-        let skip = state.skipped.get(&call).cloned();
+        let skip = state.script.skipped.get(&call).cloned();
         Some((call, skip))
     }
 
@@ -167,22 +145,21 @@ impl ReplayState {
     pub(super) fn skip_call(&self, call: &CallKey, why: &str) -> Option<SealedEnvelope> {
         let mut state = self.lock();
         state.results.skipped.insert(call.clone(), why.to_owned());
-        (state.apply_call_changes)(call);
-        state.recorded.get(call).cloned()
+        let RecordedChanges { history, root, .. } = &state.changes;
+        history.apply_changes(&history.changes_of_call(call.0, &call.1), root);
+        let recorded = state.script.results.calls.iter().rfind(|result| result.key() == *call)?;
+        Some(recorded.envelope.clone())
     }
 
     pub(super) fn diverge(&self, why: String) {
         self.lock().set_divergence(why);
     }
 
-    pub(super) fn has_diverged(&self) -> bool {
-        self.lock().results.divergence.is_some()
-    }
-
     /// Answers that were not requested are a divergence.
     pub(super) fn end_turn(&self, turn: u32, is_killed: bool) {
         let mut state = self.lock();
         let left: usize = state
+            .script
             .answers
             .iter()
             .filter(|((of, purpose), _)| *of == turn && *purpose == Purpose::Main)
@@ -195,11 +172,7 @@ impl ReplayState {
         }
     }
 
-    pub(super) fn take_results(&self) -> ReplayResults {
-        std::mem::take(&mut self.lock().results)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock()
     }
 }
@@ -221,141 +194,99 @@ impl State {
         }
     }
 
-    fn record_moment(&mut self, key: &MomentKey) {
-        let Some(ms) = self.times.get(key).copied() else { return };
-        let now = Instant::now();
-        self.first_moment.get_or_insert((ms, now));
-        self.last_moment = Some((ms, now));
-    }
-
     /// The recorded time since the first moment.
     fn now(&self) -> Instant {
-        let (Some((first, begun)), Some((last, reached))) = (self.first_moment, self.last_moment)
+        let (Some((first, start)), Some((last, reached))) = (self.first_moment, self.last_moment)
         else {
             return Instant::now();
         };
         let recorded = Duration::from_millis(u64::try_from(last - first).unwrap_or(0));
         // What the replay took longer counts as well: time does not go back.
-        begun + recorded.max(reached - begun) + reached.elapsed()
+        start + recorded.max(reached - start) + reached.elapsed()
     }
 
-    fn record_event(&mut self, event: &Event) {
-        let place = event.header.place;
-        match &event.body {
-            EventBody::ToolStarted { call, effect, .. } => {
-                self.keeps_pace |= matches!(effect, Effect::Command { background: true, .. });
-                self.started_call = Some((place.turn, call.clone()));
-                self.effects.insert((place.turn, call.clone()), effect.clone());
-            }
-            EventBody::ToolFinished { call, tool, envelope, synthetic: false, .. } => {
-                self.results.results.push(CallResult {
-                    call: call.clone(),
-                    tool: tool.clone(),
-                    turn: place.turn,
-                    round: place.round,
-                    effect: self.effects.remove(&(place.turn, call.clone())),
-                    envelope: envelope.clone(),
-                });
-            }
-            EventBody::CheckFinished { command, exit_code, passed, tail, .. } => {
-                self.results.checks.push(RecordedCheck {
-                    turn: place.turn,
-                    command: command.clone(),
-                    exit_code: *exit_code,
-                    passed: *passed,
-                    tail: tail.clone(),
-                });
-            }
-            EventBody::TurnFinished(finished) => {
-                self.results.endings.push((place.turn, finished.ending));
-            }
-            _ => {}
-        }
-    }
-
-    fn perform(&mut self, deed: ScriptAction) {
-        match deed {
+    fn perform(&mut self, action: ScriptAction) {
+        match action {
             ScriptAction::Steer(message) => self.control.queue_message(message),
             ScriptAction::SetMode(mode) => self.control.request_mode(mode),
             ScriptAction::Answer(call, approval) => self.control.answer_approval(&call, approval),
             ScriptAction::Interrupt(by, Duration::ZERO) => self.control.interrupt(by),
             // The turn may have ended.
             ScriptAction::Interrupt(by, after) => _ = self.interrupts.send((by, after)),
-            ScriptAction::Change(number) => (self.apply_change)(number),
+            ScriptAction::Change(number) => {
+                let RecordedChanges { history, outside, root } = &self.changes;
+                history.apply_changes(&outside[number..=number], root);
+            }
             ScriptAction::Kill => self.killed.cancel(),
         }
     }
 }
 
-/// Acts at the recorded moments.
-pub(super) struct ScriptSink(pub(super) ReplayState);
-
-impl Sink for ScriptSink {
+impl Sink for ReplayState {
     fn receive(&mut self, stamped: &StampedEvent) {
-        let mut state = self.0.lock();
+        let mut state = self.lock();
         let event = &stamped.event;
-        state.turn = event.header.place.turn;
-        state.record_event(event);
+        let turn = event.header.place.turn;
+        state.turn = turn;
+        if let EventBody::ToolStarted { call, effect, .. } = &event.body {
+            state.keeps_pace |= matches!(effect, Effect::Command { background: true, .. });
+            state.started_call = Some((turn, call.clone()));
+        }
+        state.results.session.apply(event);
         let Some(key) = state.keys.key_of(event) else { return };
-        state.record_moment(&key);
-        for deed in state.actions.remove(&key).unwrap_or_default() {
-            state.perform(deed);
+        if let Some(ms) = state.times.get(&key).copied() {
+            let moment = (ms, Instant::now());
+            state.first_moment.get_or_insert(moment);
+            state.last_moment = Some(moment);
+        }
+        for action in state.script.actions.remove(&key).unwrap_or_default() {
+            state.perform(action);
         }
     }
 }
 
-pub(super) struct RecordedClock(pub(super) ReplayState);
-
-impl Clock for RecordedClock {
+impl Clock for ReplayState {
     fn timestamp(&self) -> String {
         SystemClock.timestamp()
     }
 
     fn now(&self) -> Instant {
-        self.0.lock().now()
+        self.lock().now()
     }
 }
 
-/// The lessons that the record says were used.
-pub(super) struct RecordedLessons(pub(super) ReplayState);
-
-impl RecordedLessons {
-    fn take_recalled(&self, moment: RecallMoment, call: Option<&str>) -> Option<MemoryRecalled> {
-        let mut state = self.0.lock();
+impl ReplayState {
+    fn take_recalled(&self, moment: RecallMoment, call: Option<&str>) -> Vec<RecalledLesson> {
+        let mut state = self.lock();
         let turn = state.turn;
         let is_match = |(of, recalled): &(u32, MemoryRecalled)| {
             *of == turn && recalled.moment == moment && recalled.call.as_deref() == call
         };
-        let at = state.recalled.iter().position(is_match)?;
-        state.recalled.remove(at).map(|(_, recalled)| recalled)
+        let at = state.script.recalled.iter().position(is_match);
+        at.map(|at| state.script.recalled.remove(at).1.items).unwrap_or_default()
     }
 }
 
-impl LessonSource for RecordedLessons {
+impl LessonSource for ReplayState {
     fn lessons_for_task(&self, _task: &str, _max_tokens: u64) -> Vec<RecalledLesson> {
         self.take_recalled(RecallMoment::Task, None)
-            .map(|recalled| recalled.items)
-            .unwrap_or_default()
     }
 
     fn find_remedy(&self, failed: &FailedCall<'_>) -> Option<Remedy> {
         let message = failed.envelope.error().map(|error| error.message.clone());
-        let message = message.map(|message| self.0.relocate(&message));
-        let mut state = self.0.lock();
+        let message = message.map(|message| self.relocate(&message));
+        let mut state = self.lock();
         let fits = |(of, _): &(String, Remedy)| Some(of) == message.as_ref();
-        if let Some(at) = state.remedies.iter().position(fits) {
-            return Some(state.remedies.remove(at).1);
+        if let Some(at) = state.script.remedies.iter().position(fits) {
+            return Some(state.script.remedies.remove(at).1);
         }
         drop(state);
-        let recalled = self.take_recalled(RecallMoment::Failure, Some(&failed.call.id))?;
-        let item = recalled.items.into_iter().next()?;
-        Some(Remedy { item, action: None })
+        let recalled = self.take_recalled(RecallMoment::Failure, Some(&failed.call.id));
+        Some(Remedy { item: recalled.into_iter().next()?, action: None })
     }
 
     fn similar_lessons(&self, _failed: &FailedCall<'_>) -> Vec<RecalledLesson> {
         self.take_recalled(RecallMoment::Reflection, None)
-            .map(|recalled| recalled.items)
-            .unwrap_or_default()
     }
 
     fn methodology_weight(&self, _methodology: &str) -> f64 {

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::compare::{Comparison, ComparisonRow};
 
-/// The result of a replay.
 pub struct ReplayReport {
     pub(super) session: String,
     pub(super) rows: Vec<ComparisonRow>,
@@ -18,28 +17,26 @@ pub struct ReplayReport {
 }
 
 impl ReplayReport {
-    /// Whether every reproducible result is equal.
     pub fn is_equal(&self) -> bool {
-        let is_different = |row: &ComparisonRow| matches!(row.result, Comparison::Different(_));
+        let [_, different, ..] = self.counts();
         let diverged = self.divergence.is_some() && self.divergence_counts;
-        !diverged && !self.rows.iter().any(is_different)
-    }
-
-    fn count(&self, fits: impl Fn(&Comparison) -> bool) -> usize {
-        self.rows.iter().filter(|row| fits(&row.result)).count()
+        !diverged && different == 0
     }
 
     /// Equal, different, not reproducible, not reached.
     fn counts(&self) -> [usize; 4] {
-        [
-            self.count(|it| *it == Comparison::Equal),
-            self.count(|it| matches!(it, Comparison::Different(_))),
-            self.count(|it| matches!(it, Comparison::NotReproducible(..))),
-            self.count(|it| *it == Comparison::NotReached),
-        ]
+        let mut counts = [0; 4];
+        for row in &self.rows {
+            counts[match row.result {
+                Comparison::Equal => 0,
+                Comparison::Different(_) => 1,
+                Comparison::NotReproducible(..) => 2,
+                Comparison::NotReached => 3,
+            }] += 1;
+        }
+        counts
     }
 
-    /// The report as text: one line per result, the first difference, and the counts.
     pub fn to_text(&self) -> String {
         let mut page = String::new();
         for row in &self.rows {
@@ -57,7 +54,7 @@ impl ReplayReport {
         }
         let first = self.rows.iter().find_map(|row| match &row.result {
             Comparison::Different(how) => Some((row, how)),
-            Comparison::Equal | Comparison::NotReproducible(..) | Comparison::NotReached => None,
+            _ => None,
         });
         if let Some((row, how)) = first {
             page.push_str(&format!(
@@ -88,7 +85,6 @@ impl ReplayReport {
         page
     }
 
-    /// The report as JSON.
     pub fn to_json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
             let mut value = json!({"turn": row.turn, "round": row.round, "what": row.what});
@@ -104,11 +100,10 @@ impl ReplayReport {
                 Comparison::NotReached => ("not_reached", None, None),
             };
             value["result"] = result.into();
-            if let Some(why) = why {
-                value["reason"] = why.clone().into();
-            }
-            if let Some(how) = how {
-                value["difference"] = how.clone().into();
+            for (name, text) in [("reason", why), ("difference", how)] {
+                if let Some(text) = text {
+                    value[name] = text.clone().into();
+                }
             }
             value
         });

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use super::blocked_actions::BlockedActions;
 use super::moment_key::{CallKey, MomentKey};
+use agent_host::workspace::OutsideChange;
 use agent_protocol::control::{ApprovalDecision, Ending, Interrupt, PermissionMode};
 use agent_protocol::directives::UserInput;
 use agent_protocol::envelope::{Envelope, ErrorCode, SealedEnvelope};
-use agent_protocol::event::{ModelResponded, SessionStarted};
+use agent_protocol::event::{Event, EventBody, ModelResponded, SessionStarted, WorkPosition};
 use agent_protocol::model::{ModelError, Purpose};
 use agent_protocol::recall::{MemoryRecalled, Remedy};
 use agent_protocol::tool::Effect;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Script {
     /// Turns, and what happens between them, in order.
     pub(super) steps: Vec<ScriptStep>,
@@ -21,9 +22,7 @@ pub(super) struct Script {
     pub(super) answers: HashMap<(u32, Purpose), VecDeque<ModelOutcome>>,
     /// With the time in milliseconds since 1970, in order.
     pub(super) moments: Vec<(MomentKey, i64)>,
-    pub(super) results: Vec<CallResult>,
-    pub(super) checks: Vec<RecordedCheck>,
-    pub(super) endings: Vec<(u32, Ending)>,
+    pub(super) results: SessionResults,
     pub(super) skipped: HashMap<CallKey, SkippedCall>,
     pub(super) recalled: Vec<(u32, MemoryRecalled)>,
     /// With the message of the failure.
@@ -32,12 +31,12 @@ pub(super) struct Script {
     /// Models that answered when the main one was not available, in order.
     pub(super) fallback: Vec<String>,
     pub(super) verifier: Option<String>,
-    /// The user answered questions.
     pub(super) is_attended: bool,
     pub(super) blocked: BlockedActions,
     pub(super) not_replayed: Vec<String>,
 }
 
+#[derive(Clone)]
 pub(super) enum ScriptStep {
     /// A process begins or continues the session.
     Begin(Box<SessionStarted>),
@@ -88,6 +87,41 @@ pub(super) enum ModelOutcome {
     Failed(ModelError),
 }
 
+/// The results of a session's calls, checks and turns, in the record or in the replay.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SessionResults {
+    pub(super) calls: Vec<CallResult>,
+    pub(super) checks: Vec<RecordedCheck>,
+    pub(super) endings: Vec<(u32, Ending)>,
+    /// Calls without a result yet.
+    pub(super) running: HashMap<CallKey, Effect>,
+}
+
+impl SessionResults {
+    pub(super) fn apply(&mut self, event: &Event) {
+        let WorkPosition { turn, round, .. } = event.header.place;
+        match &event.body {
+            EventBody::ToolStarted { call, effect, .. } => {
+                self.running.insert((turn, call.clone()), effect.clone());
+            }
+            EventBody::ToolFinished { call, tool, envelope, synthetic, .. } => {
+                let effect = self.running.remove(&(turn, call.clone()));
+                if !synthetic {
+                    let (call, tool, envelope) = (call.clone(), tool.clone(), envelope.clone());
+                    self.calls.push(CallResult { call, tool, turn, round, effect, envelope });
+                }
+            }
+            EventBody::CheckFinished { command, exit_code, passed, tail, .. } => {
+                let (command, tail) = (command.clone(), tail.clone());
+                let (exit_code, passed) = (*exit_code, *passed);
+                self.checks.push(RecordedCheck { turn, command, exit_code, passed, tail });
+            }
+            EventBody::TurnFinished(finished) => self.endings.push((turn, finished.ending)),
+            _ => {}
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct CallResult {
     pub(super) call: String,
@@ -123,24 +157,26 @@ pub(super) struct SkippedCall {
 
 impl Script {
     /// Adds a change from outside at its time: `at_ms` is that of the file system, whose clock is up to `TICK`
-    /// late. `is_after` says whether the session saw the state before the change in this result.
-    pub(super) fn add_change(
-        &mut self,
-        number: usize,
-        (at_ms, noticed_ms): (i64, i64),
-        is_after: impl Fn(&CallResult) -> bool,
-    ) -> bool {
+    /// late. False: it comes before the first moment.
+    pub(super) fn add_change(&mut self, number: usize, change: &OutsideChange) -> bool {
         const TICK: i64 = 30;
+        let saw_before = |result: &CallResult| {
+            let is_read = result.envelope.context.path_resolved.as_ref() == Some(&change.path);
+            let mtime = result.envelope.stats.get("file_mtime_ms");
+            let mtime = mtime.and_then(serde_json::Value::as_i64);
+            (is_read && mtime.is_some() && mtime != change.mtime_ms)
+                || (!change.after_call.is_empty() && result.call == change.after_call)
+        };
         let results: HashMap<CallKey, &CallResult> =
-            self.results.iter().map(|result| (result.key(), result)).collect();
-        let mut at = self.moments.iter().rposition(|(_, ms)| *ms <= at_ms);
+            self.results.calls.iter().map(|result| (result.key(), result)).collect();
+        let mut at = self.moments.iter().rposition(|(_, ms)| *ms <= change.at_ms);
         let from = at.map_or(0, |at| at + 1);
         for (n, (key, ms)) in self.moments.iter().enumerate().skip(from) {
-            if *ms > (at_ms + TICK).min(noticed_ms) {
+            if *ms > (change.at_ms + TICK).min(change.noticed_ms) {
                 break;
             }
             if let MomentKey::CallFinished(call) = key
-                && results.get(call).is_some_and(|result| is_after(result))
+                && results.get(call).is_some_and(|result| saw_before(result))
             {
                 at = Some(n);
             }
@@ -148,9 +184,10 @@ impl Script {
         let Some(at) = at else { return false };
         let key = self.moments[at].0.clone();
         // First the world, then the user.
-        let deeds = self.actions.entry(key).or_default();
-        let place = deeds.iter().take_while(|deed| matches!(deed, ScriptAction::Change(_))).count();
-        deeds.insert(place, ScriptAction::Change(number));
+        let actions = self.actions.entry(key).or_default();
+        let is_change = |action: &&ScriptAction| matches!(action, ScriptAction::Change(_));
+        let place = actions.iter().take_while(is_change).count();
+        actions.insert(place, ScriptAction::Change(number));
         true
     }
 }

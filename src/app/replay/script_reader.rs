@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::moment_key::{CallKey, MomentKey, MomentKeyCounter};
 use super::script::{
-    CallResult, ModelOutcome, RecordedCheck, Script, ScriptAction, ScriptStep, SkippedCall,
-    error_code, without_directives,
+    ModelOutcome, Script, ScriptAction, ScriptStep, SkippedCall, error_code, without_directives,
 };
 use crate::app::ADDED_DIRS;
 use agent_protocol::control::{ApprovalDecision, Ending, Grant, Interrupt, PermissionMode};
@@ -20,7 +19,6 @@ use agent_protocol::tool::Effect;
 /// Who decided about an approval, in the record.
 const THE_USER: &str = "the user";
 
-/// The state while the events are read.
 #[derive(Default)]
 struct ScriptReader {
     keys: MomentKeyCounter,
@@ -28,12 +26,10 @@ struct ScriptReader {
     last_key: Option<MomentKey>,
     turn: Option<OpenTurn>,
     has_begun: bool,
-    started: HashMap<CallKey, Effect>,
     /// The calls of the models, by id, with their arguments.
     arguments: HashMap<String, String>,
     /// The places of the requests without an answer: turn, purpose, number.
     pending_requests: Vec<(u32, Purpose, usize)>,
-    /// The question that waits, and the modes that the user chose meanwhile.
     open_question: Option<OpenQuestion>,
     /// The key before the first call that was put off for a message of the user.
     postponed_key: Option<MomentKey>,
@@ -67,13 +63,13 @@ fn skip_reason(effect: &Effect) -> Option<&'static str> {
 }
 
 impl Script {
-    /// The script of these events.
     pub(super) fn from_events(events: &[Event]) -> Self {
         let mut script = Self::default();
         let mut reading = ScriptReader::default();
         for (at, event) in events.iter().enumerate() {
             script.blocked.apply(&event.body);
             script.read_event(&mut reading, event, &events[at + 1..]);
+            script.results.apply(event);
         }
         script.end_process(&mut reading);
         script
@@ -117,13 +113,8 @@ impl Script {
             EventBody::TurnSteered { input, shown, command, mentions, .. } => {
                 let moment = reading.postponed_key.take().or(before);
                 // (Its directives follow.)
-                let deed = ScriptAction::Steer(recorded_input(
-                    input,
-                    shown.as_deref(),
-                    *command,
-                    mentions,
-                ));
-                self.add_action(moment, deed);
+                let message = recorded_input(input, shown.as_deref(), *command, mentions);
+                self.add_action(moment, ScriptAction::Steer(message));
             }
             EventBody::UserCommand { command, output, exit_code } => {
                 let (command, output, exit_code) = (command.clone(), output.clone(), *exit_code);
@@ -202,7 +193,7 @@ impl Script {
         }
     }
 
-    /// Rules, pins, lessons and checks.
+    /// Rules, pins and lessons.
     fn read_other_event(
         &mut self,
         reading: &mut ScriptReader,
@@ -224,16 +215,10 @@ impl Script {
                     self.remedies.push((failure.message.clone(), (**remedy).clone()));
                 }
             }
-            EventBody::CheckFinished { command, exit_code, passed, tail, .. } => {
-                let (command, tail) = (command.clone(), tail.clone());
-                let (exit_code, passed) = (*exit_code, *passed);
-                self.checks.push(RecordedCheck { turn, command, exit_code, passed, tail });
-            }
             _ => self.read_call_event(reading, event, before),
         }
     }
 
-    /// Events of calls.
     fn read_call_event(
         &mut self,
         reading: &mut ScriptReader,
@@ -276,7 +261,6 @@ impl Script {
                 }
             }
             EventBody::ToolStarted { call, input, effect, .. } => {
-                reading.started.insert((turn, call.clone()), effect.clone());
                 let sent = reading.arguments.get(call).cloned();
                 let sent = sent.unwrap_or_else(|| serde_json::to_string(input).unwrap_or_default());
                 let why = if sent.contains(MASK) {
@@ -293,37 +277,25 @@ impl Script {
                     None
                 };
                 if let Some(why) = why {
-                    self.skipped.insert((turn, call.clone()), SkippedCall { why, envelope: None });
+                    self.skip((turn, call.clone()), why);
                 }
             }
-            EventBody::ToolFinished { call, tool, envelope, synthetic, .. } => {
-                let effect = reading.started.remove(&(turn, call.clone()));
-                if *synthetic {
-                    return;
-                }
-                if effect.is_none()
+            EventBody::ToolFinished { call, envelope, synthetic: false, .. } => {
+                let was_started = self.results.running.contains_key(&(turn, call.clone()));
+                if !was_started
                     && error_code(envelope) == Some(ErrorCode::Cancelled)
                     && reading.postponed_key.is_none()
                 {
                     reading.postponed_key = before;
                 }
-                if error_code(envelope) == Some(ErrorCode::Timeout) && effect.is_some() {
-                    let why = "it ran into its time limit".to_owned();
-                    self.skipped.insert((turn, call.clone()), SkippedCall { why, envelope: None });
+                if error_code(envelope) == Some(ErrorCode::Timeout) && was_started {
+                    self.skip((turn, call.clone()), "it ran into its time limit".to_owned());
                 }
                 if let Some(skip) = self.skipped.get_mut(&(turn, call.clone())) {
                     skip.envelope = Some(envelope.clone());
                     let job = envelope.data.get("background_id").and_then(|id| id.as_str());
                     reading.skipped_jobs.extend(job.map(str::to_owned));
                 }
-                self.results.push(CallResult {
-                    call: call.clone(),
-                    tool: tool.clone(),
-                    turn,
-                    round: event.header.place.round,
-                    effect,
-                    envelope: envelope.clone(),
-                });
             }
             _ => {}
         }
@@ -339,10 +311,9 @@ impl Script {
         // After a failure only an overflow is followed by another request for the same summary.
         if purpose == Purpose::Summary
             && let Some((turn, at)) = reading.summary_failed.take()
-            && let Some(queue) = self.answers.get_mut(&(turn, Purpose::Summary))
         {
             let failed = ModelError::new(ModelErrorKind::Overflow, "it is too long");
-            queue[at] = ModelOutcome::Failed(failed);
+            self.set_outcome((turn, Purpose::Summary, at), ModelOutcome::Failed(failed));
         }
         let queue = self.answers.entry((turn, purpose)).or_default();
         reading.pending_requests.push((turn, purpose, queue.len()));
@@ -376,11 +347,7 @@ impl Script {
         let place =
             reading.pending_requests.iter().rposition(|(_, purpose, _)| *purpose == answer.purpose);
         let Some(place) = place else { return };
-        let (turn, purpose, at) = reading.pending_requests[place];
-        if let Some(waiting) = self.answers.get_mut(&(turn, purpose)).and_then(|it| it.get_mut(at))
-        {
-            *waiting = outcome;
-        }
+        self.set_outcome(reading.pending_requests[place], outcome);
         // What was interrupted waits for the end of the turn.
         if !is_silent {
             reading.pending_requests.remove(place);
@@ -396,10 +363,12 @@ impl Script {
     ) {
         let of_purpose = |place: &(u32, Purpose, usize)| purpose.is_none_or(|it| it == place.1);
         let Some(place) = reading.pending_requests.iter().rposition(of_purpose) else { return };
-        let (turn, purpose, at) = reading.pending_requests.remove(place);
-        if let Some(waiting) = self.answers.get_mut(&(turn, purpose)).and_then(|it| it.get_mut(at))
-        {
-            *waiting = ModelOutcome::Failed(error);
+        self.set_outcome(reading.pending_requests.remove(place), ModelOutcome::Failed(error));
+    }
+
+    fn set_outcome(&mut self, (turn, purpose, at): (u32, Purpose, usize), outcome: ModelOutcome) {
+        if let Some(queue) = self.answers.get_mut(&(turn, purpose)) {
+            queue[at] = outcome;
         }
     }
 
@@ -413,7 +382,6 @@ impl Script {
         if let Some(mut open) = reading.turn.take() {
             self.resolve_directives(&mut open);
         }
-        self.endings.push((turn, ending));
         let question = reading.open_question.take();
         let waiting = std::mem::take(&mut reading.pending_requests).pop();
         let by = match ending {
@@ -429,7 +397,7 @@ impl Script {
             *interrupt = Some(by);
             return;
         }
-        let cut_off = self.results.iter().rev().take_while(|it| it.turn == turn).find(|it| {
+        let cut_off = self.results.calls.iter().rev().take_while(|it| it.turn == turn).find(|it| {
             it.effect.is_some() && error_code(&it.envelope) == Some(ErrorCode::Cancelled)
         });
         let (moment, after) = match (cut_off, question) {
@@ -448,30 +416,32 @@ impl Script {
 
     /// The log ends, or the session goes on in another process.
     fn end_process(&mut self, reading: &mut ScriptReader) {
+        let running = std::mem::take(&mut self.results.running);
         if let Some(open) = reading.turn.take() {
             if let Some(ScriptStep::Turn { is_killed, .. }) = self.steps.get_mut(open.step) {
                 *is_killed = true;
             }
-            let why = "the program was killed meanwhile";
-            for call in reading.started.keys() {
-                let skip = SkippedCall { why: why.to_owned(), envelope: None };
-                self.skipped.insert(call.clone(), skip);
+            for call in running.into_keys() {
+                self.skip(call, "the program was killed meanwhile".to_owned());
             }
             self.add_action(reading.last_key.clone(), ScriptAction::Kill);
         }
         if std::mem::take(&mut reading.has_begun) {
             self.steps.push(ScriptStep::End);
         }
-        reading.started.clear();
         reading.pending_requests.clear();
         reading.skipped_jobs.clear();
         (reading.open_question, reading.postponed_key, reading.last_key) = (None, None, None);
     }
 
-    fn add_action(&mut self, moment: Option<MomentKey>, deed: ScriptAction) {
+    fn skip(&mut self, call: CallKey, why: String) {
+        self.skipped.insert(call, SkippedCall { why, envelope: None });
+    }
+
+    fn add_action(&mut self, moment: Option<MomentKey>, action: ScriptAction) {
         match moment {
-            Some(moment) => self.actions.entry(moment).or_default().push(deed),
-            None => self.not_replayed.push(format!("an event without a place: {deed:?}")),
+            Some(moment) => self.actions.entry(moment).or_default().push(action),
+            None => self.not_replayed.push(format!("an event without a place: {action:?}")),
         }
     }
 }

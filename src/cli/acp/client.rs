@@ -66,7 +66,7 @@ impl<'a> ClientConnection<'a> {
     /// the program is ended, turns end at once.
     pub(super) async fn serve(
         mut self,
-        mut demands: UnboundedReceiver<ClientMessage>,
+        mut messages: UnboundedReceiver<ClientMessage>,
         control: &SessionControl,
     ) {
         let shared = self.shared.clone();
@@ -75,8 +75,8 @@ impl<'a> ClientConnection<'a> {
         loop {
             tokio::select! {
                 biased;
-                demand = demands.recv() => match demand {
-                    Some(demand) => self.handle_message(demand),
+                message = messages.recv() => match message {
+                    Some(message) => self.handle_message(message),
                     None => break,
                 },
                 Some(()) = self.sessions.next() => {}
@@ -101,16 +101,16 @@ impl<'a> ClientConnection<'a> {
         }
     }
 
-    fn handle_message(&mut self, demand: ClientMessage) {
-        match demand {
+    fn handle_message(&mut self, message: ClientMessage) {
+        match message {
             ClientMessage::Request(request) => {
                 let (request, responder) = *request;
                 self.handle_request(request, responder);
             }
             ClientMessage::Cancel(id) => {
-                if let Some(orders) = self.shared.open_sessions.borrow().get(&id) {
+                if let Some(requests) = self.shared.open_sessions.borrow().get(&id) {
                     // The session may be closing.
-                    _ = orders.send(SessionRequest::Cancel);
+                    _ = requests.send(SessionRequest::Cancel);
                 }
             }
         }
@@ -133,34 +133,21 @@ impl<'a> ClientConnection<'a> {
                 respond(responder, Err(Error::invalid_params().data(why)));
             }
             ClientRequest::NewSessionRequest(request) => {
-                let place = SessionParams {
-                    cwd: request.cwd,
-                    add_dirs: request.additional_directories,
-                    servers: request.mcp_servers,
-                };
-                self.open_session(place, SessionOpening::New(responder.cast()));
+                let (cwd, add_dirs) = (request.cwd, request.additional_directories);
+                let params = SessionParams { cwd, add_dirs, servers: request.mcp_servers };
+                self.open_session(params, SessionOpening::New(responder.cast()));
             }
             ClientRequest::LoadSessionRequest(request) => {
-                let place = SessionParams {
-                    cwd: request.cwd,
-                    add_dirs: request.additional_directories,
-                    servers: request.mcp_servers,
-                };
-                self.open_session(
-                    place,
-                    SessionOpening::Load(request.session_id, responder.cast()),
-                );
+                let (cwd, add_dirs) = (request.cwd, request.additional_directories);
+                let params = SessionParams { cwd, add_dirs, servers: request.mcp_servers };
+                let opening = SessionOpening::Load(request.session_id, responder.cast());
+                self.open_session(params, opening);
             }
             ClientRequest::ResumeSessionRequest(request) => {
-                let place = SessionParams {
-                    cwd: request.cwd,
-                    add_dirs: request.additional_directories,
-                    servers: request.mcp_servers,
-                };
-                self.open_session(
-                    place,
-                    SessionOpening::Resume(request.session_id, responder.cast()),
-                );
+                let (cwd, add_dirs) = (request.cwd, request.additional_directories);
+                let params = SessionParams { cwd, add_dirs, servers: request.mcp_servers };
+                let opening = SessionOpening::Resume(request.session_id, responder.cast());
+                self.open_session(params, opening);
             }
             ClientRequest::ListSessionsRequest(request) => {
                 respond(responder.cast(), session_list::list_sessions(&request));
@@ -170,44 +157,42 @@ impl<'a> ClientConnection<'a> {
             }
             ClientRequest::PromptRequest(request) => {
                 let prompt = request.prompt;
-                let order = |responder| SessionRequest::Prompt(prompt, responder);
-                self.send_to_session(&request.session_id, responder.cast(), order);
+                let to_request = |responder| SessionRequest::Prompt(prompt, responder);
+                self.send_to_session(&request.session_id, responder.cast(), to_request);
             }
             ClientRequest::SetSessionModeRequest(request) => {
                 let mode = request.mode_id;
-                let order = |responder| SessionRequest::SetMode(mode, responder);
-                self.send_to_session(&request.session_id, responder.cast(), order);
+                let to_request = |responder| SessionRequest::SetMode(mode, responder);
+                self.send_to_session(&request.session_id, responder.cast(), to_request);
             }
             ClientRequest::SetSessionConfigOptionRequest(request) => {
                 let (setting, value) = (request.config_id, request.value);
-                let order = |responder| SessionRequest::SetOption(setting, value, responder);
-                self.send_to_session(&request.session_id, responder.cast(), order);
+                let to_request = |responder| SessionRequest::SetOption(setting, value, responder);
+                self.send_to_session(&request.session_id, responder.cast(), to_request);
             }
             _ => respond(responder, Err(Error::method_not_found())),
         }
     }
 
-    fn open_session(&mut self, place: SessionParams, opening: SessionOpening) {
-        self.sessions.push(Box::pin(session::serve(self.shared.clone(), place, opening)));
+    fn open_session(&mut self, params: SessionParams, opening: SessionOpening) {
+        self.sessions.push(Box::pin(session::serve(self.shared.clone(), params, opening)));
     }
 
     fn send_to_session<T: agent_client_protocol::JsonRpcResponse>(
         &self,
         id: &SessionId,
         responder: Responder<T>,
-        order: impl FnOnce(Responder<T>) -> SessionRequest,
+        to_request: impl FnOnce(Responder<T>) -> SessionRequest,
     ) {
         match self.shared.open_sessions.borrow().get(id) {
             // If the session ends meanwhile, the dropped responder answers.
-            Some(orders) => _ = orders.send(order(responder)),
-            None => respond(responder, Err(not_open_error(id))),
+            Some(requests) => _ = requests.send(to_request(responder)),
+            None => {
+                let why = format!("session {id} is not open in this connection: load or resume it");
+                respond(responder, Err(Error::new(ErrorCode::RESOURCE_NOT_FOUND, why)));
+            }
         }
     }
-}
-
-fn not_open_error(id: &SessionId) -> Error {
-    let why = format!("session {id} is not open in this connection: load or resume it");
-    Error::new(ErrorCode::RESOURCE_NOT_FOUND, why)
 }
 
 /// A client that is gone gets no answer.

@@ -67,7 +67,7 @@ pub(super) fn request_permission(
     let (control, id) = (control.clone(), call.to_owned());
     let sent = peer.connection.send_request(request);
     let handle = sent.cancellation_handle();
-    let asked = sent.on_receiving_result(async move |answer| {
+    let registered = sent.on_receiving_result(async move |answer| {
         let approval = match answer.map(|answer| answer.outcome) {
             Ok(RequestPermissionOutcome::Selected(selected)) => {
                 let mut answers = answers.into_iter();
@@ -93,7 +93,7 @@ pub(super) fn request_permission(
         control.answer_approval(&id, approval);
         Ok(())
     });
-    asked.ok().map(|()| PendingClientRequest { call: call.to_owned(), request: handle })
+    registered.ok().map(|()| PendingClientRequest { call: call.to_owned(), request: handle })
 }
 
 pub(super) fn ask_questions(
@@ -112,7 +112,7 @@ pub(super) fn ask_questions(
     let (control, id) = (control.clone(), call.to_owned());
     let sent = peer.connection.send_request(request);
     let handle = sent.cancellation_handle();
-    let asked = sent.on_receiving_result(async move |answer| {
+    let registered = sent.on_receiving_result(async move |answer| {
         let values = match answer.map(|answer| answer.action) {
             Ok(ElicitationAction::Accept(accepted)) => accepted.content.unwrap_or_default(),
             // Declined: no question is answered.
@@ -128,7 +128,7 @@ pub(super) fn ask_questions(
         control.answer_questions(&id, answers_from_form(&questions, &values));
         Ok(())
     });
-    asked.ok().map(|()| PendingClientRequest { call: call.to_owned(), request: handle })
+    registered.ok().map(|()| PendingClientRequest { call: call.to_owned(), request: handle })
 }
 
 /// Fields of a question: for a choice, and for an answer in words.

@@ -44,7 +44,6 @@ fn to_available_command(name: &str, about: &str, hint: &str) -> AvailableCommand
     AvailableCommand::new(name, about).input(input)
 }
 
-/// The error says why the prompt cannot be carried out.
 pub(super) async fn prompt_action(
     read: ParsedPrompt,
     session: &Session,

@@ -12,7 +12,8 @@ use agent_client_protocol::{Error, ErrorCode};
 use super::AcpArgs;
 use super::client::respond;
 use crate::app::{OpenError, Options, SessionChoice, Storage};
-use crate::cli::options::{self, CompatibleOptions};
+use crate::cli::options;
+use crate::compat::CompatibleOptions;
 use crate::config::{McpServer, UserDirs};
 use agent_protocol::control::PermissionMode;
 
@@ -36,10 +37,6 @@ impl SessionOpening {
             Self::New(_) => None,
             Self::Load(id, _) | Self::Resume(id, _) => Some(&id.0),
         }
-    }
-
-    pub(super) fn replays_conversation(&self) -> bool {
-        matches!(self, Self::Load(..))
     }
 
     pub(super) fn fail(self, error: Error) {
@@ -75,18 +72,18 @@ impl SessionOpening {
 
 pub(super) fn session_options(
     args: &AcpArgs,
-    place: SessionParams,
+    params: SessionParams,
     opening: &SessionOpening,
 ) -> Result<Options, OpenError> {
-    if !place.cwd.is_absolute() {
+    if !params.cwd.is_absolute() {
         return Err(OpenError::Usage(format!(
             "cwd {:?}: write an absolute path",
-            place.cwd.display().to_string()
+            params.cwd.display().to_string()
         )));
     }
     let mut tools = args.tools.clone();
-    tools.add_dir.extend(place.add_dirs);
-    tools.cwd = Some(place.cwd);
+    tools.add_dir.extend(params.add_dirs);
+    tools.cwd = Some(params.cwd);
     let root = options::project_root(tools.cwd.as_deref())?;
     let (session, storage) = match opening.recorded_id() {
         None => (SessionChoice::New, None),
@@ -99,17 +96,17 @@ pub(super) fn session_options(
     for warning in &config.warnings {
         agent_ui::print_notice(warning);
     }
-    for server in place.servers {
+    for server in params.servers {
         let (name, server) = to_mcp_server(server)?;
         config.config.mcp.servers.insert(name, server);
     }
-    let of_session = tools.session_overrides(&CompatibleOptions::default())?;
+    let options = Options::new(root, config, session, dirs);
     Ok(Options {
         storage,
         ephemeral: args.ephemeral,
         append_system_prompt: args.append_system_prompt.clone(),
         default_mode: PermissionMode::Ask,
-        ..of_session.apply_to(Options::new(root, config, session, dirs))
+        ..tools.apply_to(options, &CompatibleOptions::default())?
     })
 }
 
@@ -120,7 +117,7 @@ fn find_storage(root: &std::path::Path, id: &str) -> Result<Storage, OpenError> 
         return Err(none());
     }
     let (storage, _) = options::find_session_storage(root, id)?;
-    if storage.find_ids(id).iter().any(|known| known == id) { Ok(storage) } else { Err(none()) }
+    if storage.find_ids(id).iter().any(|found| found == id) { Ok(storage) } else { Err(none()) }
 }
 
 fn to_mcp_server(server: GivenServer) -> Result<(String, McpServer), OpenError> {
@@ -154,11 +151,7 @@ fn to_mcp_server(server: GivenServer) -> Result<(String, McpServer), OpenError> 
 pub(super) fn wire_error(error: &OpenError) -> Error {
     let code = match error {
         OpenError::Usage(_) => ErrorCode::INVALID_PARAMS,
-        OpenError::NoModel(_)
-        | OpenError::NotUndone(_)
-        | OpenError::NotConfirmed(_)
-        | OpenError::InUse(_)
-        | OpenError::Interrupted(_) => ErrorCode::INTERNAL_ERROR,
+        _ => ErrorCode::INTERNAL_ERROR,
     };
     Error::new(code, error.to_string())
 }

@@ -6,9 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::user_message::{self, MAX_TEXT};
-use agent_client_protocol::v1::schema::{
-    ContentBlock, EmbeddedResourceResource, ImageContent, ResourceLink,
-};
+use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ImageContent};
 use agent_protocol::directives::UserInput;
 
 #[derive(Debug, Default)]
@@ -19,14 +17,16 @@ pub(super) struct ParsedPrompt {
     embedded: Vec<(String, String)>,
 }
 
-/// The error says why the prompt cannot be sent.
 pub(super) fn parse_prompt(blocks: Vec<ContentBlock>, root: &Path) -> Result<ParsedPrompt, String> {
     let mut read = ParsedPrompt::default();
     for (at, block) in blocks.into_iter().enumerate() {
         match block {
             ContentBlock::Text(text) if at == 0 => read.first_text = text.text,
             ContentBlock::Text(text) => read.rest.text.push_str(&text.text),
-            ContentBlock::ResourceLink(link) => read.add_link(&link, root),
+            ContentBlock::ResourceLink(link) => match file_location(&link.uri, root) {
+                Some(place) => read.add_reference(&mention(&place)),
+                None => read.add_reference(&format!("{} ({})", link.name, link.uri)),
+            },
             ContentBlock::Image(image) => read.add_image(&image, root)?,
             ContentBlock::Resource(resource) => match resource.resource {
                 EmbeddedResourceResource::TextResourceContents(contents) => {
@@ -87,13 +87,6 @@ impl ParsedPrompt {
             return first;
         }
         UserInput::join(vec![first, rest], "")
-    }
-
-    fn add_link(&mut self, link: &ResourceLink, root: &Path) {
-        match file_location(&link.uri, root) {
-            Some(place) => self.add_reference(&mention(&place)),
-            None => self.add_reference(&format!("{} ({})", link.name, link.uri)),
-        }
     }
 
     fn add_image(&mut self, image: &ImageContent, root: &Path) -> Result<(), String> {

@@ -41,10 +41,10 @@ type QueuedPrompt = (Vec<ContentBlock>, Responder<PromptResponse>);
 /// Ends when the client closes the session or is gone.
 pub(super) async fn serve(
     shared: Rc<ConnectionState<'_>>,
-    place: SessionParams,
+    params: SessionParams,
     opening: SessionOpening,
 ) {
-    let options = match open::session_options(shared.args, place, &opening) {
+    let options = match open::session_options(shared.args, params, &opening) {
         Ok(options) => options,
         Err(error) => return opening.fail(wire_error(&error)),
     };
@@ -53,7 +53,7 @@ pub(super) async fn serve(
     control.accept_denials();
     shared.output.pace_models(&control);
     let peer = Peer::new(shared.connection.clone(), &shared.client_capabilities.borrow());
-    match (shared.args.tools.is_unattended(), peer.features.questions) {
+    match (shared.args.tools.is_unattended(), peer.asks_questions) {
         (true, _) => {}
         (false, true) => control.enable_user_questions(),
         (false, false) => control.enable_approvals(),
@@ -61,7 +61,7 @@ pub(super) async fn serve(
     // The client does not know a new session before the answer.
     let common = SharedSessionState::new(
         SessionSettings::from_config(&options.config.config),
-        opening.replays_conversation(),
+        matches!(opening, SessionOpening::Load(..)),
     );
     let (root, shown) = (options.root.clone(), common.clone());
     let updates = UpdateSink::new(peer.clone(), control.clone(), root, shown);
@@ -75,7 +75,7 @@ pub(super) async fn serve(
         shared.open_sessions.borrow_mut().insert(id.clone(), sender);
     }
     let (modes, choices) = {
-        let mut settings = common.settings();
+        let mut settings = common.settings.lock();
         settings.mode = session.apply_requested_mode();
         session.model().clone_into(&mut settings.model);
         (settings.modes(), settings.options())
@@ -87,10 +87,8 @@ pub(super) async fn serve(
     for notice in &session.notices {
         peer.send_notice(&id, notice);
     }
-    let (told, to) = (peer.clone(), id.clone());
-    session.exec().forward_listeners(move |text| told.send_notice(&to, &text));
-    let ended = shared.shutdown.clone();
-    let waiting = VecDeque::new();
+    let (listener, to) = (peer.clone(), id.clone());
+    session.exec().forward_listeners(move |text| listener.send_notice(&to, &text));
     let mut served = ServedSession {
         session,
         context: SessionContext {
@@ -101,8 +99,8 @@ pub(super) async fn serve(
             shared: common,
             requests: orders,
             offers,
-            queued_prompts: waiting,
-            shutdown: ended,
+            queued_prompts: VecDeque::new(),
+            shutdown: shared.shutdown.clone(),
         },
     };
     let closing = served.handle_requests().await;
@@ -144,7 +142,6 @@ struct SessionContext {
     peer: Peer,
     shared: SharedSessionState,
     requests: UnboundedReceiver<SessionRequest>,
-    /// Reports changed prompts of MCP servers.
     offers: OfferChanges,
     queued_prompts: VecDeque<QueuedPrompt>,
     /// Every turn ends at once.
@@ -244,7 +241,7 @@ impl ServedSession {
         // An interrupt of this turn does not affect later ones.
         control.begin_turn();
         let stopped = match done {
-            PromptOutcome::Turn(finished) => stop_reason(&finished, &rest.shared.last_stop()),
+            PromptOutcome::Turn(finished) => stop_reason(&finished, &rest.shared.last_stop.lock()),
             PromptOutcome::Compaction(_) if interrupted.is_some() => Ok(Stopped::Cancelled),
             PromptOutcome::Compaction(Ok(true)) => Ok(Stopped::EndTurn),
             PromptOutcome::Compaction(Ok(false)) => {
@@ -275,7 +272,7 @@ impl ServedSession {
                 rest.control.begin_turn();
                 let answering = Box::pin(session.change_model(&rest.options, &value, None));
                 let warnings = answering.await.map_err(|error| wire_error(&error))?;
-                let mut settings = rest.shared.settings();
+                let mut settings = rest.shared.settings.lock();
                 session.model().clone_into(&mut settings.model);
                 drop(settings);
                 for warning in warnings {
@@ -284,12 +281,11 @@ impl ServedSession {
             }
             other => return Err(unknown_setting(other)),
         }
-        Ok(SetSessionConfigOptionResponse::new(rest.shared.settings().options()))
+        Ok(SetSessionConfigOptionResponse::new(rest.shared.settings.lock().options()))
     }
 }
 
 impl SessionContext {
-    /// Returns who waits for the session to be closed.
     fn handle_during_turn(
         &mut self,
         order: SessionRequest,
@@ -321,7 +317,7 @@ impl SessionContext {
                     other => Err(unknown_setting(other)),
                 });
                 let options =
-                    || SetSessionConfigOptionResponse::new(self.shared.settings().options());
+                    || SetSessionConfigOptionResponse::new(self.shared.settings.lock().options());
                 respond(responder, set.map(|()| options()));
             }
             SessionRequest::Close(responder) => {
@@ -332,13 +328,12 @@ impl SessionContext {
         None
     }
 
-    /// Applies from the next call on.
     fn set_mode(&self, name: &str) -> Result<SetSessionModeResponse, Error> {
         let mode = PermissionMode::from_name(name).ok_or_else(|| {
             Error::new(ErrorCode::INVALID_PARAMS, format!("there is no mode {name:?}"))
         })?;
         self.control.request_mode(mode);
-        self.shared.settings().mode = mode;
+        self.shared.settings.lock().mode = mode;
         Ok(SetSessionModeResponse::new())
     }
 }

@@ -33,7 +33,8 @@ pub(super) fn list_sessions(request: &ListSessionsRequest) -> Result<ListSession
         // A session of a folder that is gone could not be opened.
         None => {
             let all = Storage::find_all(dirs.as_ref()).into_iter();
-            let all = all.filter_map(|storage| storage.project_dir().map(|root| (storage, root)));
+            let all =
+                all.filter_map(|storage| storage.project_dir().ok().map(|root| (storage, root)));
             all.filter(|(_, root)| root.is_dir()).collect()
         }
     };

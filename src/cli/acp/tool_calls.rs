@@ -36,12 +36,6 @@ pub(super) fn locations(effect: &Effect, input: &Object, root: &Path) -> Vec<Too
     }
 }
 
-/// `None` for a change, which is shown by its diff.
-pub(super) fn raw_input(effect: &Effect, input: &Object) -> Option<Value> {
-    let is_change = matches!(effect, Effect::Write { .. });
-    (!is_change).then(|| Value::Object(input.clone()))
-}
-
 /// The diff of a change, else the text that the model receives.
 pub(super) fn result_content(
     envelope: &Envelope,
@@ -59,12 +53,12 @@ pub(super) fn result_content(
         return shown;
     }
     let shown = render_for_model(envelope);
-    vec![text_content(&match effect {
+    vec![match effect {
         Some(Effect::Command { .. } | Effect::Job { .. } | Effect::Read { .. }) => {
-            wrap_in_code_fence(&shown)
+            fenced_content(&shown)
         }
-        _ => shown,
-    })]
+        _ => text_content(&shown),
+    }]
 }
 
 pub(super) fn text_content(text: &str) -> ToolCallContent {
@@ -72,7 +66,11 @@ pub(super) fn text_content(text: &str) -> ToolCallContent {
 }
 
 /// For text that is no Markdown.
-pub(super) fn wrap_in_code_fence(text: &str) -> String {
+pub(super) fn fenced_content(text: &str) -> ToolCallContent {
+    text_content(&wrap_in_code_fence(text))
+}
+
+fn wrap_in_code_fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let end = if text.ends_with('\n') { "" } else { "\n" };

@@ -13,7 +13,8 @@ use agent_client_protocol::v1::schema::{
     SessionUpdate, TextContent, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields, ToolKind, UsageUpdate,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use serde_json::Value;
 
 use super::client_requests::{self, PendingClientRequest};
 use super::settings::SessionSettings;
@@ -37,16 +38,11 @@ use agent_protocol::view::{call_line, full_call};
 const NOTIFIED_SOURCES: [&str; 7] =
     ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook"];
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClientFeatures {
-    pub(super) questions: bool,
-    notices: bool,
-}
-
 #[derive(Clone)]
 pub(super) struct Peer {
     pub(super) connection: ConnectionTo<agent_client_protocol::Client>,
-    pub(super) features: ClientFeatures,
+    pub(super) asks_questions: bool,
+    shows_notices: bool,
 }
 
 impl Peer {
@@ -54,9 +50,9 @@ impl Peer {
         connection: ConnectionTo<agent_client_protocol::Client>,
         can: &ClientCapabilities,
     ) -> Self {
-        let questions = can.elicitation.as_ref().is_some_and(|it| it.form.is_some());
-        let notices = can.session.as_ref().is_some_and(|it| it.notices.is_some());
-        Self { connection, features: ClientFeatures { questions, notices } }
+        let asks_questions = can.elicitation.as_ref().is_some_and(|it| it.form.is_some());
+        let shows_notices = can.session.as_ref().is_some_and(|it| it.notices.is_some());
+        Self { connection, asks_questions, shows_notices }
     }
 
     /// If the client is gone, the connection ends by itself.
@@ -72,7 +68,7 @@ impl Peer {
     pub(super) fn send_notice(&self, session: &SessionId, text: &str) {
         self.send_update(
             session,
-            if self.features.notices {
+            if self.shows_notices {
                 SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text))
             } else {
                 SessionUpdate::AgentThoughtChunk(text_chunk(&format!("{text}\n")))
@@ -97,32 +93,26 @@ fn text_chunk(text: &str) -> ContentChunk {
 
 #[derive(Clone)]
 pub(super) struct SharedSessionState {
-    settings: Arc<Mutex<SessionSettings>>,
+    pub(super) settings: Arc<Mutex<SessionSettings>>,
     /// The client has the id of the session.
     pub(super) is_announced: Arc<AtomicBool>,
-    last_stop: Arc<Mutex<StopReason>>,
+    pub(super) last_stop: Arc<Mutex<StopReason>>,
 }
 
 impl SharedSessionState {
-    pub(super) fn new(settings: SessionSettings, is_known: bool) -> Self {
+    pub(super) fn new(settings: SessionSettings, is_announced: bool) -> Self {
         Self {
             settings: Arc::new(Mutex::new(settings)),
-            is_announced: Arc::new(AtomicBool::new(is_known)),
+            is_announced: Arc::new(AtomicBool::new(is_announced)),
             last_stop: Arc::new(Mutex::new(StopReason::End)),
         }
-    }
-
-    pub(super) fn settings(&self) -> MutexGuard<'_, SessionSettings> {
-        self.settings.lock()
-    }
-
-    pub(super) fn last_stop(&self) -> MutexGuard<'_, StopReason> {
-        self.last_stop.lock()
     }
 }
 
 pub(super) struct UpdateSink {
     peer: Peer,
+    /// Of the event that is received.
+    session: SessionId,
     control: SessionControl,
     root: PathBuf,
     shared: SharedSessionState,
@@ -148,6 +138,7 @@ impl UpdateSink {
     ) -> Self {
         Self {
             peer,
+            session: SessionId::new(""),
             control,
             root,
             shared: common,
@@ -161,9 +152,9 @@ impl UpdateSink {
         }
     }
 
-    fn send(&self, session: &SessionId, update: SessionUpdate) {
+    fn send(&self, update: SessionUpdate) {
         if self.shared.is_announced.load(Ordering::SeqCst) {
-            self.peer.send_update(session, update);
+            self.peer.send_update(&self.session, update);
         }
     }
 
@@ -172,7 +163,7 @@ impl UpdateSink {
     }
 
     /// The same for live and recorded events of every agent.
-    fn show_agent_event(&mut self, session: &SessionId, event: &Event) {
+    fn show_agent_event(&mut self, event: &Event) {
         match &event.body {
             EventBody::AgentStarted { role, .. } => {
                 self.roles.insert(event.header.agent.clone(), role.clone());
@@ -184,40 +175,39 @@ impl UpdateSink {
                 self.hidden_calls.insert(call.clone());
             }
             EventBody::ToolStarted { call, tool, input, effect, .. } => {
-                self.show_call_started(session, event, (call, tool, input, effect));
+                self.show_call_started(event, (call, tool, input, effect));
             }
             EventBody::ToolOutput { call, text } => {
-                let shown = vec![tool_calls::text_content(&tool_calls::wrap_in_code_fence(text))];
+                let shown = vec![tool_calls::fenced_content(text)];
                 let fields = ToolCallUpdateFields::new().content(shown);
                 let update = ToolCallUpdate::new(call.clone(), fields);
-                self.send(session, SessionUpdate::ToolCallUpdate(update));
+                self.send(SessionUpdate::ToolCallUpdate(update));
             }
             EventBody::ToolFinished { call, tool, envelope, .. } => {
                 PendingClientRequest::cancel_for_call(&mut self.pending_request, call);
                 if !self.hidden_calls.remove(call) {
-                    self.show_call_finished(session, event, (call, tool, envelope));
+                    self.show_call_finished(event, (call, tool, envelope));
                 }
             }
-            EventBody::ModelResponded(answer) => self.show_usage(session, answer),
+            EventBody::ModelResponded(answer) => self.show_usage(answer),
             _ => {}
         }
     }
 
     fn show_call_started(
         &mut self,
-        session: &SessionId,
         event: &Event,
         (call, tool, input, effect): (&String, &str, &Object, &Effect),
     ) {
         if self.running_calls.contains_key(call) {
             let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
             let update = ToolCallUpdate::new(call.clone(), fields);
-            return self.send(session, SessionUpdate::ToolCallUpdate(update));
+            return self.send(SessionUpdate::ToolCallUpdate(update));
         }
         self.running_calls.insert(call.clone(), effect.clone());
         let shown =
             self.to_tool_call(event, (call, tool, input, effect), ToolCallStatus::InProgress);
-        self.send(session, SessionUpdate::ToolCall(shown));
+        self.send(SessionUpdate::ToolCall(shown));
     }
 
     fn to_tool_call(
@@ -231,10 +221,12 @@ impl UpdateSink {
             .kind(tool_calls::tool_kind(tool, effect))
             .status(status)
             .locations(tool_calls::locations(effect, input, &self.root))
-            .raw_input(tool_calls::raw_input(effect, input))
+            // A change is shown by its diff.
+            .raw_input(
+                (!matches!(effect, Effect::Write { .. })).then(|| Value::Object(input.clone())),
+            )
     }
 
-    /// In one line; a call of a sub-agent with its role.
     fn call_title(&self, event: &Event, tool: &str, input: &Object) -> String {
         let line = call_line(tool, input);
         match self.roles.get(&event.header.agent) {
@@ -245,7 +237,6 @@ impl UpdateSink {
 
     fn show_call_finished(
         &mut self,
-        session: &SessionId,
         event: &Event,
         (call, tool, envelope): (&String, &str, &Envelope),
     ) {
@@ -255,21 +246,18 @@ impl UpdateSink {
             Some(_) => ToolCallStatus::Failed,
         };
         let content = tool_calls::result_content(envelope, effect.as_ref(), &self.root);
-        self.send(
-            session,
-            if effect.is_some() {
-                let fields = ToolCallUpdateFields::new().status(status).content(content);
-                SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(call.clone(), fields))
-            } else {
-                // The call was refused before it could begin.
-                let title = self.call_title(event, tool, &envelope.context.params_input);
-                let shown = ToolCall::new(call.clone(), title).name(tool.to_owned());
-                SessionUpdate::ToolCall(shown.status(status).content(content))
-            },
-        );
+        self.send(if effect.is_some() {
+            let fields = ToolCallUpdateFields::new().status(status).content(content);
+            SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(call.clone(), fields))
+        } else {
+            // The call was refused before it could begin.
+            let title = self.call_title(event, tool, &envelope.context.params_input);
+            let shown = ToolCall::new(call.clone(), title).name(tool.to_owned());
+            SessionUpdate::ToolCall(shown.status(status).content(content))
+        });
     }
 
-    fn show_usage(&mut self, session: &SessionId, answer: &ModelResponded) {
+    fn show_usage(&mut self, answer: &ModelResponded) {
         self.cost_usd += answer.cost_usd.unwrap_or_default();
         let Some(usage) = answer.usage.filter(|_| answer.purpose.is_conversation()) else {
             return;
@@ -279,16 +267,16 @@ impl UpdateSink {
             if self.cost_usd > 0.0 {
                 update = update.cost(Cost::new(self.cost_usd, "USD"));
             }
-            self.send(session, SessionUpdate::UsageUpdate(update));
+            self.send(SessionUpdate::UsageUpdate(update));
         }
     }
 
     /// The same for live and recorded events of the main agent.
-    fn show_main_event(&mut self, session: &SessionId, event: &Event) {
-        self.show_agent_event(session, event);
+    fn show_main_event(&mut self, event: &Event) {
+        self.show_agent_event(event);
         match &event.body {
             EventBody::SessionStarted(now) | EventBody::SessionResumed { now, .. } => {
-                let mut settings = self.shared.settings();
+                let mut settings = self.shared.settings.lock();
                 settings.mode = now.permission_mode;
                 settings.model.clone_from(&now.model);
             }
@@ -297,7 +285,7 @@ impl UpdateSink {
                 self.window = request.window.unwrap_or_default();
             }
             EventBody::PlanUpdated { plan, .. } => {
-                self.send(session, SessionUpdate::Plan(to_acp_plan(plan)));
+                self.send(SessionUpdate::Plan(to_acp_plan(plan)));
             }
             EventBody::CheckFinished { command, passed, tail, .. } => {
                 let status =
@@ -306,25 +294,25 @@ impl UpdateSink {
                 let shown = ToolCall::new(id, format!("check {}", escape_literal_line(command)))
                     .kind(ToolKind::Execute)
                     .status(status)
-                    .content(vec![tool_calls::text_content(&tool_calls::wrap_in_code_fence(tail))]);
-                self.send(session, SessionUpdate::ToolCall(shown));
+                    .content(vec![tool_calls::fenced_content(tail)]);
+                self.send(SessionUpdate::ToolCall(shown));
             }
             EventBody::SessionRenamed { name } => {
                 let info = SessionInfoUpdate::new().title(escape_prose(name).into_owned());
-                self.send(session, SessionUpdate::SessionInfoUpdate(info));
+                self.send(SessionUpdate::SessionInfoUpdate(info));
             }
-            EventBody::TurnFinished(finished) => self.show_turn_finished(session, finished),
+            EventBody::TurnFinished(finished) => self.show_turn_finished(finished),
             _ => {}
         }
     }
 
     /// Sends a result that is not the model's answer, because no part of it was sent.
-    fn show_turn_finished(&mut self, session: &SessionId, finished: &TurnFinished) {
+    fn show_turn_finished(&mut self, finished: &TurnFinished) {
         self.running_calls.clear();
         match finished.ending {
             Ending::Completed | Ending::CompletedUnverified => {
                 for error in &finished.errors {
-                    self.send_notice(session, error);
+                    self.send_notice(error);
                 }
             }
             Ending::Failed
@@ -334,7 +322,7 @@ impl UpdateSink {
             | Ending::MaxBudget
             | Ending::Timeout => {
                 let text = format!("\n\n{}", finished.result.trim());
-                self.send(session, SessionUpdate::AgentMessageChunk(text_chunk(&text)));
+                self.send(SessionUpdate::AgentMessageChunk(text_chunk(&text)));
             }
             // The user caused it, or gets it as the error of the request.
             Ending::PermissionDenied
@@ -344,25 +332,25 @@ impl UpdateSink {
         }
     }
 
-    fn send_notice(&self, session: &SessionId, text: &str) {
+    fn send_notice(&self, text: &str) {
         if self.shared.is_announced.load(Ordering::SeqCst) {
-            self.peer.send_notice(session, text);
+            self.peer.send_notice(&self.session, text);
         }
     }
 
-    fn show_mode(&self, session: &SessionId, mode: PermissionMode) {
+    fn show_mode(&self, mode: PermissionMode) {
         let options = {
-            let mut settings = self.shared.settings();
+            let mut settings = self.shared.settings.lock();
             settings.mode = mode;
             settings.options()
         };
         let update = CurrentModeUpdate::new(mode.as_str());
-        self.send(session, SessionUpdate::CurrentModeUpdate(update));
+        self.send(SessionUpdate::CurrentModeUpdate(update));
         let update = ConfigOptionUpdate::new(options);
-        self.send(session, SessionUpdate::ConfigOptionUpdate(update));
+        self.send(SessionUpdate::ConfigOptionUpdate(update));
     }
 
-    fn send_user_request(&mut self, session: &SessionId, event: &Event) {
+    fn send_user_request(&mut self, event: &Event) {
         match &event.body {
             EventBody::PermissionRequested {
                 call,
@@ -376,9 +364,7 @@ impl UpdateSink {
             } => {
                 let parts = (call, tool.as_str(), input, effect);
                 // The title is shortened.
-                let whole = tool_calls::text_content(&tool_calls::wrap_in_code_fence(&full_call(
-                    tool, input,
-                )));
+                let whole = tool_calls::fenced_content(&full_call(tool, input));
                 let mut content: Vec<ToolCallContent> =
                     vec![whole, tool_calls::text_content(reason)];
                 if let (Some(diff), Effect::Write { path }) = (diff, effect) {
@@ -387,17 +373,17 @@ impl UpdateSink {
                 let shown =
                     self.to_tool_call(event, parts, ToolCallStatus::Pending).content(content);
                 if self.running_calls.insert(call.clone(), effect.clone()).is_none() {
-                    self.send(session, SessionUpdate::ToolCall(shown.clone()));
+                    self.send(SessionUpdate::ToolCall(shown.clone()));
                 }
                 let (peer, control) = (&self.peer, &self.control);
-                let ids = (session, call.as_str());
+                let ids = (&self.session, call.as_str());
                 let update = ToolCallUpdate::from(shown);
                 self.pending_request =
                     client_requests::request_permission(peer, control, ids, update, grants.clone());
             }
             EventBody::QuestionAsked { call, questions } => {
                 let (peer, control) = (&self.peer, &self.control);
-                let ids = (session, call.as_str());
+                let ids = (&self.session, call.as_str());
                 self.pending_request =
                     client_requests::ask_questions(peer, control, ids, questions.clone());
             }
@@ -413,43 +399,40 @@ impl UpdateSink {
 impl Sink for UpdateSink {
     fn receive(&mut self, stamped: &StampedEvent) {
         let event = &stamped.event;
-        let session = SessionId::new(event.header.session.as_str());
-        self.send_user_request(&session, event);
-        self.show_main_event(&session, event);
+        self.session = SessionId::new(event.header.session.as_str());
+        self.send_user_request(event);
+        self.show_main_event(event);
         match &event.body {
             EventBody::ModelDelta { text, reasoning: false } => {
-                self.send(&session, SessionUpdate::AgentMessageChunk(self.answer_chunk(text)));
+                self.send(SessionUpdate::AgentMessageChunk(self.answer_chunk(text)));
             }
             EventBody::ModelDelta { text, reasoning: true } => {
-                self.send(&session, SessionUpdate::AgentThoughtChunk(self.answer_chunk(text)));
+                self.send(SessionUpdate::AgentThoughtChunk(self.answer_chunk(text)));
             }
             EventBody::ModelResponded(answer) if answer.purpose.is_conversation() => {
-                *self.shared.last_stop() = answer.stop.clone();
+                *self.shared.last_stop.lock() = answer.stop.clone();
             }
-            EventBody::ModeChanged { mode, .. } => self.show_mode(&session, *mode),
+            EventBody::ModeChanged { mode, .. } => self.show_mode(*mode),
             EventBody::ModelFallback { to, reason, .. } => {
-                self.send_notice(
-                    &session,
-                    &format!("{reason}; {to} answers for the rest of the turn"),
-                );
+                self.send_notice(&format!("{reason}; {to} answers for the rest of the turn"));
             }
             EventBody::Error { message, retry_in_ms: Some(_), .. } => {
-                self.send_notice(&session, message);
+                self.send_notice(message);
             }
             EventBody::Error { source, message, .. }
                 if NOTIFIED_SOURCES.contains(&source.as_str()) =>
             {
-                self.send_notice(&session, message);
+                self.send_notice(message);
             }
             EventBody::McpServer { server, state: McpServerState::Failed, detail, .. } => {
-                self.send_notice(&session, &format!("MCP server {server}: {detail}"));
+                self.send_notice(&format!("MCP server {server}: {detail}"));
             }
             EventBody::HookFinished(HookFinished { message: Some(message), .. }) => {
-                self.send_notice(&session, &format!("hook: {message}"));
+                self.send_notice(&format!("hook: {message}"));
             }
             EventBody::ContextCompacted(compacted) if !compacted.summary.is_empty() => {
                 let (before, after) = (compacted.tokens_before, compacted.tokens_after);
-                self.send_notice(&session, &format!(
+                self.send_notice(&format!(
                     "the older part of the conversation was replaced by a summary: {before} tokens → {after}"
                 ));
             }
@@ -458,27 +441,27 @@ impl Sink for UpdateSink {
     }
 
     fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
-        let session = SessionId::new(stamped.event.header.session.as_str());
-        self.send_user_request(&session, &stamped.event);
-        self.show_agent_event(&session, &stamped.event);
+        self.session = SessionId::new(stamped.event.header.session.as_str());
+        self.send_user_request(&stamped.event);
+        self.show_agent_event(&stamped.event);
     }
 
     fn receive_recorded(&mut self, events: &[&Event]) {
         for event in events {
-            let session = SessionId::new(event.header.session.as_str());
-            self.show_main_event(&session, event);
+            self.session = SessionId::new(event.header.session.as_str());
+            self.show_main_event(event);
             match &event.body {
                 EventBody::TurnStarted { input, .. } | EventBody::TurnSteered { input, .. } => {
-                    self.send(&session, SessionUpdate::UserMessageChunk(text_chunk(input)));
+                    self.send(SessionUpdate::UserMessageChunk(text_chunk(input)));
                 }
                 EventBody::ModelResponded(answer) if answer.purpose.is_conversation() => {
                     if !answer.reasoning.is_empty() {
                         let part = self.answer_chunk(&answer.reasoning);
-                        self.send(&session, SessionUpdate::AgentThoughtChunk(part));
+                        self.send(SessionUpdate::AgentThoughtChunk(part));
                     }
                     if !answer.text.is_empty() {
                         let part = self.answer_chunk(&answer.text);
-                        self.send(&session, SessionUpdate::AgentMessageChunk(part));
+                        self.send(SessionUpdate::AgentMessageChunk(part));
                     }
                 }
                 _ => {}
@@ -487,7 +470,6 @@ impl Sink for UpdateSink {
     }
 }
 
-/// Without cancelled items.
 fn to_acp_plan(plan: &Plan) -> ShownPlan {
     let entries = plan.todos.iter().filter_map(|todo| {
         let status = match todo.status {

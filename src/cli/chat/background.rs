@@ -1,7 +1,5 @@
 //! `/tasks`: the commands of the model that run in the background.
 
-use futures_util::FutureExt as _;
-
 use super::jobs::Jobs;
 use agent_host::exec::{BackgroundCommand, seconds};
 use agent_ui::tui::{ChatUpdate, PagePlace};
@@ -40,9 +38,8 @@ impl Jobs<'_> {
                             format!("no command {id} runs in the background; /tasks lists them"),
                         )
                     });
-                    None
                 };
-                self.running.push(stopping.boxed_local());
+                self.spawn(stopping);
             }
             _ => handle.send(ChatUpdate::Note(false, "/tasks [stop ID]".to_owned())),
         }

@@ -13,7 +13,6 @@ use agent_ui::tui::find_built_in;
 /// Offered messages, and the file size in bytes at which the file is truncated to them.
 const MAX_MESSAGES: usize = 1000;
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
-/// Bytes of a stored message.
 const MAX_MESSAGE: usize = 64 * 1024;
 
 pub(super) struct ChatFiles {
@@ -41,7 +40,6 @@ impl ChatFiles {
         messages
     }
 
-    /// Ignores errors, and a message that is too large.
     pub(super) fn append_history(&self, message: &str) {
         let Some(path) = self.history.as_ref().filter(|_| message.len() <= MAX_MESSAGE) else {
             return;
@@ -55,22 +53,20 @@ impl ChatFiles {
         let Ok(mut file) = file else { return };
         _ = file.write_all(line.as_bytes());
         if file.metadata().is_ok_and(|data| data.len() > MAX_BYTES) {
-            let kept: String = self
+            let text: String = self
                 .history()
                 .iter()
                 .map(|message| format!("{}\n", serde_json::Value::from(message.as_str())))
                 .collect();
-            _ = disk::replace_file(path, kept.as_bytes());
+            _ = disk::replace_file(path, text.as_bytes());
         }
     }
 
-    /// The commands and skills of user and project, and notices about files that cannot be used.
     pub(super) fn commands(&self, prompts: &Prompts) -> (Vec<CustomCommand>, Vec<String>) {
         let is_built_in = |name: &str| find_built_in(name).is_some();
         app::own_commands(&self.root, self.dirs.as_ref(), prompts, is_built_in)
     }
 
-    /// `None` outside of a repository.
     pub(super) fn branch(&self) -> Option<String> {
         app::git_branch(&self.root)
     }

@@ -3,8 +3,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-
 use super::jobs::Jobs;
 use crate::cli::editor::PrivateFolder;
 use agent_host::exec::Command;
@@ -56,9 +54,8 @@ impl Jobs<'_> {
                 _ => no_image_note("there is no image in the clipboard"),
             });
             drop(folder);
-            None
         };
-        self.running.push(pasting.boxed_local());
+        self.spawn(pasting);
     }
 
     fn report_no_image(&self, why: &str) {

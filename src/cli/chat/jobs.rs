@@ -15,12 +15,14 @@ use tokio_util::sync::CancellationToken;
 use super::chat_files::ChatFiles;
 use crate::app::{self, HostPrograms, Options, Session, WritableDirs};
 use crate::cli::editor::{PrivateFolder, edit_text};
+use crate::cli::session::session_descriptions;
 use crate::cli::{config, doctor, memory};
 use agent_engine::mcp::{self, Servers};
 use agent_host::exec::{Command, Exec, OutputListener};
 use agent_host::workspace::{FileKind, Walk, WalkRules, Workspace};
 use agent_protocol::control::{Interrupt, SessionControl};
 use agent_protocol::disk::{self, ResolvedPath, canonical_prefix};
+use agent_protocol::event::Event;
 use agent_protocol::mask::Masker;
 use agent_protocol::terminal_escape::escape_for_file;
 use agent_ui::tui::{ChatHandle, ChatRequest, ChatUpdate, CommandAction, PagePlace};
@@ -36,7 +38,7 @@ pub(super) struct FinishedUserCommand {
 }
 
 pub(super) struct Jobs<'a> {
-    pub(super) running: FuturesUnordered<LocalBoxFuture<'a, Option<FinishedUserCommand>>>,
+    running: FuturesUnordered<LocalBoxFuture<'a, Option<FinishedUserCommand>>>,
     pub(super) options: &'a Options,
     chat_files: &'a ChatFiles,
     pub(super) handle: ChatHandle,
@@ -51,7 +53,7 @@ pub(super) struct Jobs<'a> {
     pub(super) commands: Arc<Exec>,
     /// Their folder, and their number.
     pub(super) pasted_images: Option<(Rc<PrivateFolder>, u32)>,
-    cancel: CancellationToken,
+    pub(super) cancel: CancellationToken,
     servers: Option<Servers>,
     log: Option<PathBuf>,
     session: String,
@@ -94,13 +96,8 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    pub(super) fn cancel_commands(&mut self) {
-        std::mem::take(&mut self.cancel).cancel();
-    }
-
-    /// `opening` opens the connection to the model's server.
-    pub(super) fn connect(&mut self, opening: impl Future<Output = ()> + 'a) {
-        self.running.push(opening.map(|()| None).boxed_local());
+    pub(super) fn spawn(&mut self, work: impl Future<Output = ()> + 'a) {
+        self.running.push(work.map(|()| None).boxed_local());
     }
 
     /// For a request that does not need the session.
@@ -120,30 +117,22 @@ impl<'a> Jobs<'a> {
             ChatRequest::OpenEditor(text) => self.edit_message(text),
             ChatRequest::PasteImage => self.paste_image(),
             ChatRequest::RunCommand(action, arguments) => self.run_chat_command(action, &arguments),
-            // The session's loop handles these.
-            ChatRequest::Submit(_)
-            | ChatRequest::WithdrawMessage
-            | ChatRequest::Connect
-            | ChatRequest::Interrupt
-            | ChatRequest::AnswerPermission(..)
-            | ChatRequest::AnswerQuestions(..)
-            | ChatRequest::SetMode(_)
-            | ChatRequest::Quit => {}
+            // The session's loop handles the others.
+            _ => {}
         }
     }
 
-    /// For a command that does not need the session.
     pub(super) fn run_chat_command(&mut self, action: CommandAction, arguments: &str) {
         match action {
             CommandAction::Sessions if arguments == "list" => {
-                let mut sessions = super::list_sessions(self.options);
+                let mut sessions = session_descriptions(&self.options.session_storage());
                 // The current session is not offered.
                 let own = self.short_id();
                 sessions.retain(|(id, _)| *id != own);
                 self.handle.send(ChatUpdate::Sessions(sessions));
             }
             CommandAction::Sessions => {
-                let sessions = super::list_sessions(self.options);
+                let sessions = session_descriptions(&self.options.session_storage());
                 let own = self.short_id();
                 let text = sessions.iter().map(|(id, what)| {
                     let this = if *id == own { "  ← this one" } else { "" };
@@ -153,7 +142,7 @@ impl<'a> Jobs<'a> {
                 self.show_page(title, Ok(text.collect()), PagePlace::Conversation);
             }
             CommandAction::Trace => {
-                let trace = super::session_timeline(self.log.as_ref());
+                let trace = self.recorded_events().map(|events| agent_record::timeline(&events));
                 self.show_page("What happened", trace, PagePlace::ViewerAtEnd);
             }
             CommandAction::Export => {
@@ -220,17 +209,13 @@ impl<'a> Jobs<'a> {
         let tell = move |line| notices.send(ChatUpdate::Note(false, line));
         let adding =
             tokio::task::spawn_blocking(move || memory::add_rule(root, loaded, &text, tell));
-        self.running.push(
-            async move {
-                handle.send(match adding.await {
-                    Ok(Ok(text)) => ChatUpdate::Note(true, format!("lesson {}", text.trim_end())),
-                    Ok(Err(error)) => ChatUpdate::Note(false, error.to_string()),
-                    Err(error) => ChatUpdate::Note(false, error.to_string()),
-                });
-                None
-            }
-            .boxed_local(),
-        );
+        self.spawn(async move {
+            handle.send(match adding.await {
+                Ok(Ok(text)) => ChatUpdate::Note(true, format!("lesson {}", text.trim_end())),
+                Ok(Err(error)) => ChatUpdate::Note(false, error.to_string()),
+                Err(error) => ChatUpdate::Note(false, error.to_string()),
+            });
+        });
     }
 
     pub(super) fn show_page(&self, title: &str, text: Result<String, String>, place: PagePlace) {
@@ -243,20 +228,26 @@ impl<'a> Jobs<'a> {
         });
     }
 
-    fn export(&self, file: &str) -> Result<PathBuf, String> {
+    fn recorded_events(&self) -> Result<Vec<Event>, String> {
         let log = self.log.as_ref().ok_or("this session is not recorded")?;
         let loaded = agent_record::load_session(log).map_err(|error| error.to_string())?;
-        let (path, made) = if file.is_empty() {
+        Ok(loaded.events)
+    }
+
+    fn export(&self, file: &str) -> Result<PathBuf, String> {
+        let events = self.recorded_events()?;
+        let (path, created) = if file.is_empty() {
             self.create_export_file()?
         } else {
             let of_home = file.strip_prefix("~/").zip(std::env::home_dir());
             let named = of_home.map_or_else(|| file.into(), |(below, home)| home.join(below));
             let path = self.options.root.join(named);
-            let made = ResolvedPath::resolve(&path, self.writable.places()).create_file();
-            (path, made)
+            let created = ResolvedPath::resolve(&path, self.writable.places()).create_file();
+            (path, created)
         };
-        let text = agent_record::markdown(&loaded.events);
-        let written = made.and_then(|mut file| file.write_all(escape_for_file(&text).as_bytes()));
+        let text = agent_record::markdown(&events);
+        let written =
+            created.and_then(|mut file| file.write_all(escape_for_file(&text).as_bytes()));
         written.map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => "its directory does not exist".to_owned(),
@@ -267,13 +258,12 @@ impl<'a> Jobs<'a> {
         Ok(path)
     }
 
-    /// In the user's data directory.
     fn create_export_file(&self) -> Result<(PathBuf, io::Result<File>), String> {
         let dirs = self.options.dirs.as_ref();
         let dirs = dirs.ok_or("there is no home directory: name a file, /export FILE")?;
         let folder = canonical_prefix(&dirs.data).join("exports");
-        let made = disk::create_folder_all(&folder, 0o700);
-        made.map_err(|error| {
+        let created = disk::create_folder_all(&folder, 0o700);
+        created.map_err(|error| {
             let why = disk::in_words(&error);
             format!("{}: {why}; name a file: /export FILE", folder.display())
         })?;
@@ -285,12 +275,11 @@ impl<'a> Jobs<'a> {
             let path = folder.join(format!("{name}{number}.md"));
             match disk::create_file(&path, 0o600) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => n += 1,
-                made => return Ok((path, made)),
+                created => return Ok((path, created)),
             }
         }
     }
 
-    /// Runs this program with other arguments.
     fn show_own_output(&mut self, title: &'static str, arguments: &str) {
         // The path of this executable may have changed.
         let program = format!("/proc/{}/exe", std::process::id());
@@ -301,7 +290,6 @@ impl<'a> Jobs<'a> {
         self.show_output(title, run, "no output");
     }
 
-    /// For a program that is not a command of the user.
     pub(super) fn run_host_program(
         &self,
         command: Command<'static>,
@@ -316,25 +304,21 @@ impl<'a> Jobs<'a> {
         nothing: &'static str,
     ) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
-        self.running.push(
-            async move {
-                let CommandOutput { output, exit_code, .. } = run.await;
-                let output = output.trim_end();
-                // The chat does not need the program's name at the beginning.
-                let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
-                let output = output.into_owned();
-                handle.send(match (output.is_empty(), exit_code) {
-                    (true, Some(0)) => ChatUpdate::Note(true, nothing.to_owned()),
-                    (false, _) => {
-                        let title = title.to_owned();
-                        ChatUpdate::Page { title, text: output, place: PagePlace::Conversation }
-                    }
-                    (true, _) => ChatUpdate::Note(false, "it failed without output".to_owned()),
-                });
-                None
-            }
-            .boxed_local(),
-        );
+        self.spawn(async move {
+            let CommandOutput { output, exit_code, .. } = run.await;
+            let output = output.trim_end();
+            // The chat does not need the program's name at the beginning.
+            let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
+            let output = output.into_owned();
+            handle.send(match (output.is_empty(), exit_code) {
+                (true, Some(0)) => ChatUpdate::Note(true, nothing.to_owned()),
+                (false, _) => {
+                    let title = title.to_owned();
+                    ChatUpdate::Page { title, text: output, place: PagePlace::Conversation }
+                }
+                (true, _) => ChatUpdate::Note(false, "it failed without output".to_owned()),
+            });
+        });
     }
 
     fn run_shell(&mut self, id: u32, command: String) {
@@ -349,11 +333,11 @@ impl<'a> Jobs<'a> {
             async move {
                 let CommandOutput { output, omitted_lines: left_out, exit_code } = run.await;
                 let output = masker.mask(&output).into_owned();
-                let (shown, wrote) = (command.clone(), output.clone());
+                let (shown_command, shown_output) = (command.clone(), output.clone());
                 handle.send(ChatUpdate::ShellFinished {
                     id,
-                    command: shown,
-                    output: wrote,
+                    command: shown_command,
+                    output: shown_output,
                     n_omitted: left_out,
                     exit_code,
                 });
@@ -378,26 +362,21 @@ impl<'a> Jobs<'a> {
         );
         let examined = control.clone();
         let examining = tokio::task::spawn_blocking(move || setup.report(&examined));
-        self.running.push(
-            async move {
-                let title = "What works here".to_owned();
-                match stop.run_until_cancelled(examining).await {
-                    None => control.interrupt(Interrupt::User),
-                    Some(Ok(Ok(text))) => {
-                        let text = masker.mask(&text).into_owned();
-                        let place = PagePlace::Conversation;
-                        handle.send(ChatUpdate::Page { title, text, place });
-                    }
-                    Some(Ok(Err(error))) => handle.send(ChatUpdate::Note(false, error.to_string())),
-                    Some(Err(error)) => handle.send(ChatUpdate::Note(false, error.to_string())),
+        self.spawn(async move {
+            let title = "What works here".to_owned();
+            match stop.run_until_cancelled(examining).await {
+                None => control.interrupt(Interrupt::User),
+                Some(Ok(Ok(text))) => {
+                    let text = masker.mask(&text).into_owned();
+                    let place = PagePlace::Conversation;
+                    handle.send(ChatUpdate::Page { title, text, place });
                 }
-                None
+                Some(Ok(Err(error))) => handle.send(ChatUpdate::Note(false, error.to_string())),
+                Some(Err(error)) => handle.send(ChatUpdate::Note(false, error.to_string())),
             }
-            .boxed_local(),
-        );
+        });
     }
 
-    /// With the user's environment.
     fn run_user_command(
         &self,
         line: String,
@@ -413,44 +392,30 @@ impl<'a> Jobs<'a> {
     fn edit_message(&mut self, text: String) {
         let (handle, outside) = (self.handle.clone(), self.host_programs.clone());
         let dirs = self.options.dirs.clone();
-        self.running.push(
-            async move {
-                handle.send(ChatUpdate::EditorClosed(
-                    edit_text(&text, &outside, dirs.as_ref()).await,
-                ));
-                None
-            }
-            .boxed_local(),
-        );
+        self.spawn(async move {
+            handle.send(ChatUpdate::EditorClosed(edit_text(&text, &outside, dirs.as_ref()).await));
+        });
     }
 
     fn find_models(&mut self) {
         let (config, handle) = (&self.options.config.config, self.handle.clone());
-        self.running.push(
-            async move {
-                if let Ok((models, _)) = app::usable_models(config).await {
-                    let ids = models.into_iter().map(|model| model.id).collect();
-                    handle.send(ChatUpdate::Models(ids));
-                }
-                None
+        self.spawn(async move {
+            if let Ok((models, _)) = app::usable_models(config).await {
+                let ids = models.into_iter().map(|model| model.id).collect();
+                handle.send(ChatUpdate::Models(ids));
             }
-            .boxed_local(),
-        );
+        });
     }
 
     fn find_files(&mut self) {
         let (workspace, handle) = (self.workspace.clone(), self.handle.clone());
         let resources = self.servers.as_ref().map(Servers::resources).unwrap_or_default();
         let found = tokio::task::spawn_blocking(move || project_files(&workspace, resources));
-        self.running.push(
-            async move {
-                if let Ok(files) = found.await {
-                    handle.send(ChatUpdate::Files(files));
-                }
-                None
+        self.spawn(async move {
+            if let Ok(files) = found.await {
+                handle.send(ChatUpdate::Files(files));
             }
-            .boxed_local(),
-        );
+        });
     }
 }
 

@@ -42,7 +42,6 @@ pub(super) fn ended_commands_news(running: &str) -> ChatUpdate {
     )
 }
 
-/// The error says why no session can be opened.
 pub(super) fn next_step(
     session: &Session,
     options: &Options,
@@ -111,7 +110,6 @@ fn choose_session(options: &Options, id: &str) -> Result<String, String> {
     options.session_storage().resolve_session_id(Some(id)).map_err(|error| error.to_string())
 }
 
-/// The error says why the session cannot be closed and opened again at once.
 fn reopenable_id(session: &Session) -> Result<String, String> {
     if session.log_path.is_none() {
         return Err("this session is not recorded, so it cannot be opened again".to_owned());

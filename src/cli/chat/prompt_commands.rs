@@ -13,7 +13,6 @@ const REVIEW: Prompt = Prompt::named("commands/review.md");
 /// For a project that has none.
 const NEW_RULES_FILE: &str = "AGENTS.md";
 
-/// The error says why the message cannot be sent.
 pub(in crate::cli) async fn command_message(
     session: &Session,
     options: &Options,

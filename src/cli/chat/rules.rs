@@ -1,13 +1,12 @@
 //! `/permissions`: lists, adds and removes permission rules.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::app::{self, OpenError, Options, Session};
 use crate::cli::options::{self, ToolOptions};
 use crate::config::{
-    self, AGENT_DIR, LoadedConfig, Origin, SensitiveSettings, Trust, UserDirs, change_file,
-    with_rule,
+    self, LoadedConfig, Origin, SensitiveSettings, Trust, UserDirs, change_file, with_rule,
 };
 use agent_permission::Rule;
 use agent_protocol::event::SessionRule;
@@ -68,7 +67,9 @@ fn add_rule(
     // Only what permits something needs trust in the folder.
     let needs_trust = scope == RuleScope::Project && list == "allow";
     let trusted = trusted_needs(options).filter(|_| needs_trust);
-    store_rules(&file, list, &rules)?;
+    let add =
+        |old: String| rules.iter().try_fold(old, |text, rule| with_rule(&text, list, rule.text()));
+    change_file(&file, add).map_err(|reason| format!("{reason}; the rule is not stored"))?;
     // A stored rule applies to this session, too.
     session.add_rules(list, &rules);
     let is_still_trusted = trusted.is_some();
@@ -82,8 +83,8 @@ fn add_rule(
     let is_this = |(its_list, text): (&str, &str)| {
         its_list == list && rules.iter().any(|rule| rule.text() == text)
     };
-    let is_known = options.config.rules.iter().chain(&*stored).any(|it| is_this((&it.0, &it.1)));
-    stored.extend(loaded.into_iter().filter(|it| !is_known && is_this((&it.0, &it.1))));
+    let is_listed = options.config.rules.iter().chain(&*stored).any(|it| is_this((&it.0, &it.1)));
+    stored.extend(loaded.into_iter().filter(|it| !is_listed && is_this((&it.0, &it.1))));
     let then = match (needs_trust, is_still_trusted) {
         (false, _) => "",
         (true, true) => "; the folder is still trusted",
@@ -133,7 +134,6 @@ fn reload_config(options: &Options) -> Result<LoadedConfig, OpenError> {
     options::load_config(&options.root, options.dirs.as_ref(), &ToolOptions::default(), None)
 }
 
-/// The scope is the last word, if that is one.
 fn split_scope(text: &str) -> (&str, RuleScope) {
     let (rule, word) = text.rsplit_once(char::is_whitespace).unwrap_or((text, ""));
     match word {
@@ -145,29 +145,15 @@ fn split_scope(text: &str) -> (&str, RuleScope) {
 }
 
 fn scope_file(options: &Options, scope: RuleScope) -> Result<Option<PathBuf>, String> {
-    let folder = match scope {
-        RuleScope::Session => return Ok(None),
-        RuleScope::Project => options.root.join(AGENT_DIR),
+    Ok(match scope {
+        RuleScope::Session => None,
+        RuleScope::Project => Some(config::changeable_project_file(&options.root)?),
         RuleScope::User => {
             let dirs = options.dirs.as_ref();
-            dirs.ok_or("there is no home folder for your configuration: set HOME")?.config.clone()
+            let dirs = dirs.ok_or("there is no home folder for your configuration: set HOME")?;
+            Some(dirs.config.join(config::FILE_NAME))
         }
-    };
-    let file = folder.join(config::FILE_NAME);
-    if scope == RuleScope::Project && (folder.is_symlink() || file.is_symlink()) {
-        return Err(format!(
-            "{}: a link is not changed; edit the file it leads to",
-            file.display()
-        ));
-    }
-    Ok(Some(file))
-}
-
-/// Keeps everything else in the file.
-fn store_rules(file: &Path, list: &str, rules: &[Rule]) -> Result<(), String> {
-    let add =
-        |old: String| rules.iter().try_fold(old, |text, rule| with_rule(&text, list, rule.text()));
-    change_file(file, add).map_err(|reason| format!("{reason}; the rule is not stored"))
+    })
 }
 
 fn describe_rules(session: &Session, options: &Options) -> String {

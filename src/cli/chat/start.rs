@@ -3,19 +3,20 @@
 use clap::Args;
 
 use super::chat_files::ChatFiles;
-use crate::app::{OpenError, SessionChoice, Storage};
+use crate::app::{OpenError, Storage};
 use crate::cli::Cli;
-use crate::cli::options::{self, CompatibleOptions, RunArgs, ToolOptions};
+use crate::cli::options::{
+    self, ContinueOptions, LimitOptions, ModelOptions, RunArgs, ToolOptions,
+};
 use crate::cli::session::pick_session;
+use crate::compat::CompatibleOptions;
 use crate::config::{self, AGENT_DIR, LoadedConfig, UiEditing, UiScreen, UiTheme, UserDirs};
 use agent_protocol::control::{Interrupt, PermissionMode, SessionControl};
-use agent_protocol::provider::Effort;
 use agent_ui::tui::{Background, ColorDepth, Keymap, Settings, StatusItem, Theme};
 
 const KEYS_PER_LINE: usize = 3;
 
 /// The options of `agent chat`.
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Clone, Debug, Default, Args)]
 pub(in crate::cli) struct ChatArgs {
     /// The first message, which is sent; never a command of the chat
@@ -24,42 +25,15 @@ pub(in crate::cli) struct ChatArgs {
     /// Plain lines, for screen readers and simple terminals
     #[arg(long)]
     pub(super) plain: bool,
-    /// The model: provider/model, auto, script:FILE, or replay:DIR
-    #[arg(short, long, value_name = "MODEL")]
-    model: Option<String>,
-    /// How much the model reasons: none, minimal, low, medium, high, xhigh, max, as far as it has them
-    #[arg(long, value_name = "EFFORT", hide_possible_values = true)]
-    effort: Option<Effort>,
-    /// The base URL of the model's server; without a path, the version is added
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// The environment variable that contains the key
-    #[arg(long, value_name = "NAME")]
-    api_key_env: Option<String>,
+    #[command(flatten)]
+    model: ModelOptions,
     /// Record the requests to the model's server and its answers in this new directory
     #[arg(long, value_name = "DIR")]
     record_wire: Option<String>,
-    /// A command that must exit 0 before a task counts as done
-    #[arg(long, value_name = "COMMAND")]
-    check: Vec<String>,
-    /// Limit of model calls per message
-    #[arg(long, value_name = "N")]
-    max_turns: Option<u32>,
-    /// Limit of cost per message in US dollars; needs the model's price
-    #[arg(long, value_name = "X")]
-    max_budget_usd: Option<f64>,
-    /// Continue the latest session of this project
-    #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
-    continue_latest: bool,
-    /// Continue the session with this id, or beginning or end of an id; without one, choose it from a list
-    #[arg(
-        short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
-        hide_default_value = true
-    )]
-    resume: Option<String>,
-    /// With -c or --resume: continue a copy, and leave the session unchanged
-    #[arg(long, alias = "fork-session")]
-    fork: bool,
+    #[command(flatten)]
+    limits: LimitOptions,
+    #[command(flatten)]
+    pub(super) continued: ContinueOptions,
     /// Do not record this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
     pub(super) ephemeral: bool,
@@ -82,16 +56,9 @@ impl From<Cli> for ChatArgs {
             message: run.task,
             plain,
             model: run.model,
-            effort: run.effort,
-            base_url: run.base_url,
-            api_key_env: run.api_key_env,
             record_wire: run.record_wire,
-            check: run.check,
-            max_turns: run.max_turns,
-            max_budget_usd: run.max_budget_usd,
-            continue_latest: run.continue_latest,
-            resume: run.resume,
-            fork: run.fork,
+            limits: run.limits,
+            continued: run.continued,
             ephemeral: run.ephemeral,
             no_memory: run.no_memory,
             append_system_prompt: run.append_system_prompt,
@@ -102,17 +69,11 @@ impl From<Cli> for ChatArgs {
 }
 
 impl ChatArgs {
-    /// The options of a run, which the configuration reads.
     pub(super) fn to_run_args(&self) -> RunArgs {
         RunArgs {
             model: self.model.clone(),
-            effort: self.effort,
-            base_url: self.base_url.clone(),
-            api_key_env: self.api_key_env.clone(),
             record_wire: self.record_wire.clone(),
-            check: self.check.clone(),
-            max_turns: self.max_turns,
-            max_budget_usd: self.max_budget_usd,
+            limits: self.limits.clone(),
             no_memory: self.no_memory,
             compatible: self.compatible.clone(),
             tools: self.tools.clone(),
@@ -145,8 +106,9 @@ impl ChatArgs {
             let storage = Storage::find(&root, UserDirs::find().as_ref());
             let mut ids = storage.session_ids();
             ids.reverse();
-            offers = may_offer && !ids.is_empty() && self.message.is_empty() && !self.fork;
-            args.resume = match ids.as_slice() {
+            offers =
+                may_offer && !ids.is_empty() && self.message.is_empty() && !self.continued.fork;
+            args.continued.resume = match ids.as_slice() {
                 [] => Some(storage.resolve_session_id(None)?),
                 _ if offers => None,
                 ids => Some(pick_session(&storage, ids, "these sessions can be resumed")?),
@@ -157,20 +119,7 @@ impl ChatArgs {
 
     /// An id, or the beginning of one. Empty: the user chooses.
     pub(super) fn resume_id(&self) -> Option<&str> {
-        self.resume.as_deref()
-    }
-
-    pub(super) fn session_choice(&self) -> Result<SessionChoice, OpenError> {
-        Ok(match (self.continue_latest, &self.resume) {
-            (true, _) if self.fork => SessionChoice::Fork(None),
-            (true, _) => SessionChoice::Latest,
-            (false, Some(id)) if self.fork => SessionChoice::Fork(Some(id.clone())),
-            (false, Some(id)) => SessionChoice::Resume(id.clone()),
-            (false, None) if self.fork => {
-                return Err(OpenError::Usage(options::FORK_USAGE.to_owned()));
-            }
-            (false, None) => SessionChoice::New,
-        })
+        self.continued.resume.as_deref()
     }
 }
 

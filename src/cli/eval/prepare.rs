@@ -26,7 +26,6 @@ pub(super) struct PreparedVariant {
     pub(super) prompts: Vec<(String, String)>,
 }
 
-/// `path` may name the bundled suite.
 pub(super) fn read_suite(path: &Path) -> Result<Suite, OpenError> {
     if path == Path::new(BASICS) {
         return suite::parse_suite(BASICS, BASICS, BASICS_SUITE).map_err(usage_error);
@@ -63,7 +62,6 @@ pub(super) fn task_directories(
     suite.tasks.iter().map(of).collect()
 }
 
-/// Checks everything before a run begins.
 pub(super) async fn prepare_variants(
     args: &EvalArgs,
     suite: &Suite,
@@ -172,14 +170,13 @@ fn with_absolute_path(setting: String, here: &Path) -> String {
     }
 }
 
-/// Keeps all tasks if there are no names.
 pub(super) fn retain_tasks(
     names: &[String],
     suite: &mut Suite,
     directories: &mut Vec<Option<PathBuf>>,
 ) -> Result<(), OpenError> {
-    let is_known = |name: &&String| suite.tasks.iter().any(|task| task.name == **name);
-    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+    let exists = |name: &&String| suite.tasks.iter().any(|task| task.name == **name);
+    if let Some(unknown) = names.iter().find(|name| !exists(name)) {
         let task_names: Vec<&str> = suite.tasks.iter().map(|task| task.name.as_str()).collect();
         return Err(usage_error(format!(
             "--task {unknown:?}: the suite has no such task; it has: {}",
@@ -187,13 +184,12 @@ pub(super) fn retain_tasks(
         )));
     }
     let is_kept = |task: &Task| names.is_empty() || names.contains(&task.name);
-    let mut kept = suite.tasks.iter().map(is_kept);
-    directories.retain(|_| kept.next() == Some(true));
+    let mut keeps = suite.tasks.iter().map(is_kept);
+    directories.retain(|_| keeps.next() == Some(true));
     suite.tasks.retain(is_kept);
     Ok(())
 }
 
-/// Covers the tasks, and the files that they begin with.
 pub(super) fn suite_hash(
     suite: &Suite,
     directories: &[Option<PathBuf>],

@@ -16,10 +16,10 @@ const RESULTS_FILE: &str = "results.jsonl";
 
 /// One process writes the results at a time.
 pub(super) struct EvaluationResults {
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     file: File,
-    header: ResultsHeader,
-    recorded: ResultsFile,
+    pub(super) header: ResultsHeader,
+    pub(super) recorded: ResultsFile,
 }
 
 impl EvaluationResults {
@@ -71,18 +71,6 @@ impl EvaluationResults {
         Ok(Self { directory, file, header, recorded })
     }
 
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    pub(super) fn header(&self) -> &ResultsHeader {
-        &self.header
-    }
-
-    pub(super) fn recorded(&self) -> &ResultsFile {
-        &self.recorded
-    }
-
     pub(super) fn add(&mut self, run: RunResult) -> Result<(), OpenError> {
         let line = serde_json::to_string(&run).unwrap_or_default();
         // One call: a line is written completely, or cut off at the end.
@@ -101,8 +89,9 @@ impl EvaluationResults {
         let folder = self.directory.join("prompts").join(&prepared.variant.variant.name);
         for (name, text) in &prepared.prompts {
             let file = folder.join(name);
-            let made = disk::create_folder_all(file.parent().unwrap_or(&folder), 0o755);
-            made.and_then(|_| disk::replace_file(&file, text.as_bytes()))
+            let created = disk::create_folder_all(file.parent().unwrap_or(&folder), 0o755);
+            created
+                .and_then(|_| disk::replace_file(&file, text.as_bytes()))
                 .map_err(|error| self.write_error("prompts", &error))?;
             let key = format!("{PROMPT_KEY_PREFIX}{name}=");
             for setting in settings.iter_mut().filter(|setting| setting.starts_with(&key)) {

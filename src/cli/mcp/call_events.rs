@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitationAction, ProgressNotificationParam,
@@ -47,12 +47,8 @@ pub(super) struct ApprovalQuestion {
 impl CallEventSink {
     pub(super) fn subscribe(&self, call: &str) -> CallEventStream {
         let (sender, events) = unbounded_channel();
-        self.calls().insert(call.to_owned(), sender);
+        self.0.lock().insert(call.to_owned(), sender);
         CallEventStream { sink: self.clone(), call: call.to_owned(), events }
-    }
-
-    fn calls(&self) -> MutexGuard<'_, HashMap<String, UnboundedSender<CallEvent>>> {
-        self.0.lock()
     }
 }
 
@@ -69,7 +65,7 @@ impl CallEventStream {
 
 impl Drop for CallEventStream {
     fn drop(&mut self) {
-        self.sink.calls().remove(&self.call);
+        self.sink.0.lock().remove(&self.call);
     }
 }
 
@@ -87,7 +83,7 @@ impl Sink for CallEventSink {
             }
             _ => return,
         };
-        if let Some(sender) = self.calls().get(call) {
+        if let Some(sender) = self.0.lock().get(call) {
             // A call that has just ended has no receiver.
             _ = sender.send(event);
         }

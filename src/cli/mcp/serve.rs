@@ -20,9 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::call_events::{self, CallEvent, CallEventSink};
 use super::stdio::StdioTransport;
+use crate::app::OpenError;
 use crate::cli::guarded_tools::{self, GuardedTools, RecordingMode, ToolSelection};
 use crate::cli::options::ToolOptions;
-use crate::cli::stdout::Output;
+use crate::cli::stdout::{self, Output};
 use agent_protocol::control::{ApprovalDecision, SessionControl};
 use agent_protocol::message::{ImageSource as _, ToolCall};
 use agent_protocol::prompt::{Prompt, fill};
@@ -69,27 +70,19 @@ fn find_hints(tool: &str) -> Option<&'static ToolHints> {
 }
 
 pub(super) fn serve(args: &ServeArgs) -> u8 {
-    let output = match Output::open() {
-        Ok(output) => output,
-        Err(error) => {
-            agent_ui::print_notice(&format!("no thread could be started: {error}"));
-            return 2;
-        }
-    };
+    let Some(output) = stdout::report_thread_error(Output::open()) else { return 2 };
     let control = SessionControl::default();
-    crate::cli::block_on(serve_connection(args, &control, output), &control)
+    crate::cli::block_on_result(serve_connection(args, &control, output), &control)
 }
 
-async fn serve_connection(args: &ServeArgs, control: &SessionControl, output: Output) -> u8 {
+async fn serve_connection(
+    args: &ServeArgs,
+    control: &SessionControl,
+    output: Output,
+) -> Result<u8, OpenError> {
     let recording = if args.ephemeral { RecordingMode::Off } else { RecordingMode::IfPossible };
     let tools = ToolSelection::Only(|name| find_hints(name).is_some());
-    let guarded = match guarded_tools::open(&args.options, tools, recording, true, control) {
-        Ok(guarded) => guarded,
-        Err(error) => {
-            agent_ui::print_notice(&error.to_string());
-            return error.exit_code();
-        }
-    };
+    let guarded = guarded_tools::open(&args.options, tools, recording, true, control)?;
     if agent_ui::is_terminal() {
         agent_ui::print_notice(
             "this speaks MCP over standard input and output; another agent starts it, \
@@ -119,7 +112,7 @@ async fn serve_connection(args: &ServeArgs, control: &SessionControl, output: Ou
     };
     session.guarded.close().await;
     output.finish().await;
-    control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code())
+    Ok(control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code()))
 }
 
 /// Interrupts calls that still run at the end.
@@ -269,7 +262,7 @@ impl ServerHandler for McpToolServer {
         let mut watched = self.call_events.subscribe(&call.id);
         let work = self.run_call(&call, cancel.clone());
         tokio::pin!(work);
-        let mut n_told = 0;
+        let mut n_sent = 0;
         loop {
             tokio::select! {
                 result = &mut work => return Ok(result.into()),
@@ -277,8 +270,8 @@ impl ServerHandler for McpToolServer {
                     // The next output says more.
                     CallEvent::Output(_) if self.output.is_behind() => {}
                     CallEvent::Output(text) => if let Some(token) = context.meta.get_progress_token() {
-                        n_told += 1;
-                        call_events::send_progress(&context.peer, token, n_told, &text).await;
+                        n_sent += 1;
+                        call_events::send_progress(&context.peer, token, n_sent, &text).await;
                     },
                     CallEvent::Question(question) => {
                         let approval = tokio::select! {

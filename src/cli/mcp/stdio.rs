@@ -1,6 +1,5 @@
 //! The connection to the client of `agent mcp serve`: one JSON-RPC message per line of standard input and output.
 
-use std::collections::VecDeque;
 use std::io;
 
 use rmcp::RoleServer;
@@ -9,16 +8,14 @@ use rmcp::model::{
 };
 use rmcp::transport::Transport;
 use serde::Deserialize;
-use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::stdin::{self, InputLine, MAX_LINE};
+use crate::cli::stdin::{InputLine, LineReader, MAX_LINE};
 use crate::cli::stdout::Output;
 
 /// `output` takes the errors of messages that rmcp does not understand.
 pub(super) struct StdioTransport {
-    input: Receiver<io::Result<Vec<InputLine>>>,
-    pending_input: VecDeque<InputLine>,
+    input: LineReader,
     output: Output,
     has_begun: bool,
     /// Cancelled when the client closes our input.
@@ -31,38 +28,14 @@ struct MessageHeader {
 }
 
 impl StdioTransport {
-    /// `ended` is cancelled when the client closes our input.
     pub(super) fn open(output: Output, ended: CancellationToken) -> Self {
-        let input = stdin::read_lines(MAX_LINE);
-        Self {
-            input,
-            pending_input: VecDeque::new(),
-            output,
-            has_begun: false,
-            input_closed: ended,
-        }
-    }
-
-    /// Cancel safe.
-    async fn next_input(&mut self) -> Option<InputLine> {
-        loop {
-            if let Some(input) = self.pending_input.pop_front() {
-                return Some(input);
-            }
-            match self.input.recv().await? {
-                Ok(lines) => self.pending_input.extend(lines),
-                Err(error) => {
-                    agent_ui::print_notice(&format!("standard input: {error}"));
-                    return None;
-                }
-            }
-        }
+        let input = LineReader::spawn(MAX_LINE);
+        Self { input, output, has_begun: false, input_closed: ended }
     }
 
     fn write_message(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        let mut line = serde_json::to_vec(message)?;
-        line.push(b'\n');
-        if self.output.enqueue(line) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+        let line = serde_json::to_string(message)?;
+        if self.output.enqueue_line(line) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
     fn respond_error(&self, error: ErrorData, id: Option<RequestId>) {
@@ -73,9 +46,6 @@ impl StdioTransport {
     /// `None` if the line was answered or is ignored.
     fn parse_line(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
         let line = line.trim_ascii();
-        if line.is_empty() {
-            return None;
-        }
         let message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
             Ok(message) => message,
             Err(error) => {
@@ -131,14 +101,18 @@ impl Transport<RoleServer> for StdioTransport {
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        while let Some(input) = self.next_input().await {
+        while let Some(input) = self.input.next().await {
             match input {
-                InputLine::Line(line) => {
+                Ok(InputLine::Line(line)) => {
                     if let Some(message) = self.parse_line(&line) {
                         return Some(message);
                     }
                 }
-                InputLine::TooLong => {
+                Err(error) => {
+                    agent_ui::print_notice(&format!("standard input: {error}"));
+                    break;
+                }
+                Ok(InputLine::TooLong) => {
                     let words = format!("a message of more than {} MB is not read", MAX_LINE >> 20);
                     agent_ui::print_notice(&words);
                     self.respond_error(ErrorData::invalid_request(words, None), None);

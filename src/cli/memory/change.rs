@@ -83,14 +83,11 @@ pub(in crate::cli) fn add_rule(
 
 pub(super) fn add(args: &LessonAddArgs) -> Result<String, OpenError> {
     let memory = ProjectMemory::open(&args.project_args)?;
-    let kind = match args.kind {
-        LessonKindArg::Rule => LessonKind::Rule,
-        LessonKindArg::Pattern => LessonKind::Pattern,
-        LessonKindArg::Failure => {
-            let why = "failures are learnt from sessions; add a rule or a pattern";
-            return Err(OpenError::Usage(why.to_owned()));
-        }
-    };
+    let kind = LessonKind::from(args.kind);
+    if kind == LessonKind::FailurePattern {
+        let why = "failures are learnt from sessions; add a rule or a pattern";
+        return Err(OpenError::Usage(why.to_owned()));
+    }
     let text = memory.check_text(&args.text.join(" "))?;
     let scope = if args.user { Scope::User } else { memory.scope() };
     store_lesson(&memory, scope, kind, text)

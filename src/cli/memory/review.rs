@@ -6,8 +6,9 @@ use clap::{Args, ValueEnum};
 
 use super::{MemoryProjectArgs, ProjectMemory, now_ms};
 use crate::app::OpenError;
+use crate::cli::json_answer;
 use agent_learning::lesson::Scope;
-use agent_learning::review::{ReviewPeriod, apply_review, render_html, render_markdown, review};
+use agent_learning::review::{ReviewPeriod, apply_review, render_markdown, review};
 use agent_ui::CommandOutput;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -16,8 +17,6 @@ enum ReviewFormat {
     Md,
     /// All statistics
     Json,
-    /// One self-contained HTML page
-    Html,
 }
 
 #[derive(Debug, Args)]
@@ -61,10 +60,6 @@ pub(super) fn run(args: &ReviewArgs) -> Result<CommandOutput, OpenError> {
     }
     Ok(match args.format {
         ReviewFormat::Md => render_markdown(&review).into(),
-        ReviewFormat::Html => render_html(&review).into(),
-        ReviewFormat::Json => {
-            let json = serde_json::to_string_pretty(&review).unwrap_or_default();
-            CommandOutput::Data(format!("{json}\n"))
-        }
+        ReviewFormat::Json => json_answer(&review),
     })
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{LessonKindArg, MemoryProjectArgs, ProjectMemory, ScopeArgs, format_day, kind_name};
 use crate::app::OpenError;
+use crate::cli::json_answer;
 use agent_learning::lesson::{FailurePattern, Lesson, MIN_APPLY_CONFIDENCE, Origin, Scope};
 use agent_learning::review::short_project_name;
 use agent_learning::store::index_terms;
@@ -76,7 +77,7 @@ pub(super) fn list(args: &LessonListArgs) -> Result<CommandOutput, OpenError> {
         (args.retired || item.is_in_use()) && args.kind.is_none_or(|kind| item.kind == kind.into())
     });
     if args.json {
-        return Ok(json_answer(&items.iter().map(to_json).collect()));
+        return Ok(json_answer(&items.iter().map(to_json).collect::<Vec<_>>()));
     }
     if items.is_empty() {
         agent_ui::print_notice(
@@ -144,8 +145,8 @@ pub(super) fn search(args: &SearchArgs) -> Result<CommandOutput, OpenError> {
     found.truncate(args.limit);
     if args.json {
         let found = found.iter();
-        let as_json = |(score, lesson)| json!({"score": score, "lesson": to_json(lesson)});
-        return Ok(json_answer(&found.map(|(score, lesson)| as_json((score, lesson))).collect()));
+        let found = found.map(|(score, lesson)| json!({"score": score, "lesson": to_json(lesson)}));
+        return Ok(json_answer(&found.collect::<Vec<_>>()));
     }
     if found.is_empty() {
         agent_ui::print_notice("no lesson contains any of these words");
@@ -245,7 +246,6 @@ fn scope_name(item: &Lesson, with_project: bool) -> &str {
     }
 }
 
-/// `width` is that of the project column.
 fn lesson_line(item: &Lesson, width: Option<usize>) -> String {
     let scope = scope_name(item, width.is_some());
     let width = width.unwrap_or("project".len());
@@ -283,7 +283,6 @@ fn describe_use(item: &Lesson) -> &'static str {
     }
 }
 
-/// With its task, if the session is recorded in this project.
 fn describe_session(memory: &ProjectMemory, session: &str) -> String {
     match agent_record::read_overview(&memory.storage.log_path(session)) {
         Ok(overview) => {
@@ -304,11 +303,6 @@ fn to_json(item: &Lesson) -> Value {
     value
 }
 
-fn json_answer(value: &Value) -> CommandOutput {
-    CommandOutput::Data(format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()))
-}
-
-/// Lines of a name and a value.
 #[derive(Default)]
 struct LessonPage(String);
 

@@ -111,7 +111,6 @@ fn check_imported(memory: &ProjectMemory, lesson: &mut Lesson) -> Result<(), Str
     Ok(())
 }
 
-/// Includes names.
 fn collect_strings(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.push(text.clone()),

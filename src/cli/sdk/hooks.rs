@@ -16,10 +16,8 @@ use agent_protocol::hook::HookEvent;
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 /// The request ends before the limit of the hook, which is longer by this.
 const EXTRA_TIME: Duration = Duration::from_secs(5);
-/// Reaction to a failed hook.
 const BLOCKS: &str = "block";
 
-/// `None` if `initialize` has none.
 pub(super) fn program_hooks(
     introduction: Option<&Value>,
     program: &Program,

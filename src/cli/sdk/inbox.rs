@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::input::{ControlRequest, ProgramInput};
-use super::program_sink::{SharedStatus, lock_status};
+use super::program_sink::SharedStatus;
 use super::requests::{DeferredRequest, RequestHandler};
 use super::{compact_focus, register_and_expand};
 use agent_protocol::control::{Interrupt, SessionControl};
@@ -41,7 +41,7 @@ impl Inbox {
                     Some(next) => self.handle_input(next, is_turn),
                     None => is_closed = true,
                 },
-                () = self.handler.wait_until_lost() => {
+                () = self.handler.program.lost().cancelled() => {
                     self.control.interrupt(Interrupt::Terminate);
                     return work.await;
                 }
@@ -81,7 +81,7 @@ impl Inbox {
         let queued = self.queued_ids();
         let answer = if request.body["cancel_queued"] == true {
             self.control.discard_messages();
-            lock_status(&self.status).undelivered.clear();
+            self.status.lock().undelivered.clear();
             self.queued_input.retain(|it| !matches!(it, ProgramInput::Message(_)));
             json!({"still_queued": [], "cancelled": queued})
         } else {
@@ -92,7 +92,7 @@ impl Inbox {
 
     /// Messages that no turn has taken yet; those without an id are left out.
     fn queued_ids(&self) -> Vec<String> {
-        let status = lock_status(&self.status);
+        let status = self.status.lock();
         let sent = status.undelivered.iter().filter_map(|sent| sent.uuid.clone());
         let later = self.queued_input.iter().filter_map(|input| match input {
             ProgramInput::Message(message) => message.uuid.clone(),

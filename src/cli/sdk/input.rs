@@ -61,13 +61,6 @@ pub(super) struct ProgramMessage {
     pub(super) share: InputShare,
 }
 
-impl ProgramMessage {
-    /// For a message that the last turn did not take.
-    pub(super) fn redelivered(input: UserInput) -> Self {
-        Self { input, is_redelivered: true, ..Self::default() }
-    }
-}
-
 pub(super) struct ControlRequest {
     pub(super) id: String,
     pub(super) body: Value,
@@ -89,11 +82,8 @@ pub(super) fn spawn_reader(program: Program) -> std::io::Result<UnboundedReceive
     let (sender, receiver) = unbounded_channel();
     let read = move || {
         let reader = InputReader { program, sender, budget: InputBudget::default() };
-        let mut batches = stdin::read_lines(MAX_LINE);
-        while let Some(Ok(batch)) = batches.blocking_recv() {
-            for line in batch {
-                reader.handle_line(line);
-            }
+        for line in stdin::batches(MAX_LINE).flatten().flatten() {
+            reader.handle_line(line);
         }
         reader.program.close();
     };
@@ -115,9 +105,6 @@ impl InputReader {
             return;
         };
         let line = line.trim_ascii();
-        if line.is_empty() {
-            return;
-        }
         let message: Value = match serde_json::from_slice(line) {
             Ok(message @ Value::Object(_)) => message,
             Ok(_) | Err(_) => {
@@ -179,7 +166,6 @@ fn overflow_message() -> String {
     format!("more than {} MB of input wait for the session", MAX_WAITING >> 20)
 }
 
-/// The content is a text, or blocks of text and images.
 fn parse_user_message(given: &Value) -> Result<ProgramMessage, String> {
     let content = &given["message"]["content"];
     let (mut texts, mut images) = (Vec::new(), Vec::new());

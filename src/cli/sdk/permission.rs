@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::program_sink::{SharedStatus, lock_status};
+use super::program_sink::SharedStatus;
 use crate::app;
 use agent_permission::{ClaudeRule, RuleAction};
 use agent_protocol::Object;
@@ -49,9 +49,8 @@ fn suggestions(grant: &Grant) -> Vec<Value> {
             "destination": "session",
         })],
         Grant::Mode(mode) => {
-            vec![
-                json!({"type": "setMode", "mode": claude_mode_name(*mode), "destination": "session"}),
-            ]
+            let mode = claude_mode_name(*mode);
+            vec![json!({"type": "setMode", "mode": mode, "destination": "session"})]
         }
     }
 }
@@ -83,23 +82,22 @@ impl ShownCall {
         let shown = input.iter().flat_map(|(name, value)| {
             let alone = Object::from_iter([(name.clone(), value.clone())]);
             let shown = claude_tool_input(tool, &alone, root).into_iter();
-            shown.map(|(its_name, value)| (name.clone(), its_name, value))
+            shown.map(|(sent_name, value)| (name.clone(), sent_name, value))
         });
         Self { call: call.clone(), input: shown.collect() }
     }
 
-    /// `None` if the program changed nothing.
     fn changed_input(&self, mut updated: Object) -> Option<ChangedInput> {
         let mut changed = ChangedInput::default();
-        for (name, its_name, shown) in &self.input {
-            match updated.get(its_name) {
+        for (name, sent_name, shown) in &self.input {
+            match updated.get(sent_name) {
                 Some(value) if value == shown => changed.unchanged.push(name.clone()),
                 Some(value) if ChangedInput::is_masked(shown) => {
                     changed.edited.push((name.clone(), shown.clone(), value.clone()));
                 }
                 _ => continue,
             }
-            updated.remove(its_name);
+            updated.remove(sent_name);
         }
         let is_same = updated.is_empty() && changed.unchanged.len() == self.input.len();
         changed.others = updated;
@@ -113,9 +111,10 @@ impl ShownCall {
         answer: Result<Value, String>,
     ) {
         let call = &self.call;
+        let reject = |why| control.answer_approval(call, ApprovalDecision::Reject(Some(why)));
         let answer = match answer {
             Ok(answer) => answer,
-            Err(why) => return control.answer_approval(call, ApprovalDecision::Reject(Some(why))),
+            Err(why) => return reject(why),
         };
         let message = answer["message"].as_str().unwrap_or_default().to_owned();
         match answer["behavior"].as_str() {
@@ -123,14 +122,8 @@ impl ShownCall {
             Some("deny") if answer["interrupt"] == true => {
                 return control.answer_approval(call, ApprovalDecision::RejectAndStop(message));
             }
-            Some("deny") => {
-                return control.answer_approval(call, ApprovalDecision::Reject(Some(message)));
-            }
-            _ => {
-                let why = "the program's answer is neither allow nor deny";
-                return control
-                    .answer_approval(call, ApprovalDecision::Reject(Some(why.to_owned())));
-            }
+            Some("deny") => return reject(message),
+            _ => return reject("the program's answer is neither allow nor deny".to_owned()),
         }
         let (rules, mode) = parse_grants(&answer["updatedPermissions"], status);
         let changed =
@@ -174,7 +167,7 @@ fn parse_grants(updates: &Value, status: &SharedStatus) -> (Vec<String>, Option<
             }
             Some("setMode") => {
                 let name = update["mode"].as_str().unwrap_or_default();
-                match lock_status(status).parse_mode(name) {
+                match status.lock().parse_mode(name) {
                     Ok(granted) => mode = Some(granted),
                     Err(why) => {
                         agent_ui::print_notice(&format!("a permission update is ignored: {why}"));
@@ -192,7 +185,6 @@ fn parse_grants(updates: &Value, status: &SharedStatus) -> (Vec<String>, Option<
     (rules, mode)
 }
 
-/// From the syntax of Claude Code to ours.
 fn translate_rule(rule: &Value) -> Result<Vec<String>, String> {
     let tool = rule["toolName"].as_str().ok_or("a rule without toolName")?;
     let text = match rule["ruleContent"].as_str() {

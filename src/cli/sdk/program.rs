@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -16,7 +16,6 @@ use agent_host::exec::seconds;
 /// Receives the answer, or why there is none. Called once, in any thread.
 type AnswerCallback = Box<dyn FnOnce(Result<Value, String>) + Send>;
 
-/// Copies share the state.
 #[derive(Clone)]
 pub(super) struct Program(Arc<Inner>);
 
@@ -29,7 +28,7 @@ struct Inner {
 #[derive(Default)]
 struct OpenRequests {
     n_sent: u64,
-    waiting: HashMap<String, PendingRequest>,
+    pending: HashMap<String, PendingRequest>,
     is_closed: bool,
 }
 
@@ -50,7 +49,7 @@ impl Program {
 
     pub(super) fn send(&self, message: &Value) {
         // If the program is gone, the session ends.
-        _ = self.0.output.enqueue_json(message);
+        _ = self.0.output.enqueue_line(message.to_string());
     }
 
     pub(super) fn lost(&self) -> &CancellationToken {
@@ -76,7 +75,7 @@ impl Program {
         then: impl FnOnce(Result<Value, String>) + Send + 'static,
     ) -> String {
         let id = {
-            let mut open = self.lock_open();
+            let mut open = self.0.open.lock();
             if open.is_closed {
                 drop(open);
                 then(Err("the program has closed its end".to_owned()));
@@ -85,7 +84,7 @@ impl Program {
             open.n_sent += 1;
             let id = format!("agent_{}", open.n_sent);
             let until = (Instant::now() + limit, limit);
-            open.waiting.insert(
+            open.pending.insert(
                 id.clone(),
                 PendingRequest { on_answer: Box::new(then), deadline: until, forwarded: about },
             );
@@ -99,8 +98,8 @@ impl Program {
     /// Takes a `control_response`. An answer to a request that is not open is ignored.
     pub(super) fn handle_response(&self, response: &Value) {
         let id = response["request_id"].as_str().unwrap_or_default();
-        let Some(waiting) = self.remove_pending(id) else { return };
-        (waiting.on_answer)(match response["subtype"].as_str() {
+        let Some(pending) = self.remove_pending(id) else { return };
+        (pending.on_answer)(match response["subtype"].as_str() {
             Some("success") => Ok(response["response"].clone()),
             _ => Err(response["error"].as_str().unwrap_or("the program failed").to_owned()),
         });
@@ -113,11 +112,10 @@ impl Program {
         }
     }
 
-    /// Withdraws the request that forwards this one.
     pub(super) fn withdraw_forwarded(&self, about: &ForwardedRequest) {
         let id = {
-            let open = self.lock_open();
-            let mut passed_on = open.waiting.iter();
+            let open = self.0.open.lock();
+            let mut passed_on = open.pending.iter();
             passed_on.find(|(_, it)| it.forwarded.as_ref() == Some(about)).map(|(id, _)| id.clone())
         };
         if let Some(id) = id {
@@ -127,22 +125,21 @@ impl Program {
 
     /// The program sends nothing more, so no request will be answered.
     pub(super) fn close(&self) {
-        let waiting = {
-            let mut open = self.lock_open();
+        let pending = {
+            let mut open = self.0.open.lock();
             open.is_closed = true;
-            std::mem::take(&mut open.waiting)
+            std::mem::take(&mut open.pending)
         };
-        for waiting in waiting.into_values() {
-            (waiting.on_answer)(Err("the program has closed its end".to_owned()));
+        for pending in pending.into_values() {
+            (pending.on_answer)(Err("the program has closed its end".to_owned()));
         }
     }
 
-    /// Never returns.
     pub(super) async fn expire_requests(&self) -> std::convert::Infallible {
         loop {
             let next = {
-                let open = self.lock_open();
-                open.waiting.values().map(|it| it.deadline.0).min()
+                let open = self.0.open.lock();
+                open.pending.values().map(|it| it.deadline.0).min()
             };
             let has_new = self.0.has_new.notified();
             match next {
@@ -158,27 +155,23 @@ impl Program {
     fn end_late_requests(&self) {
         let now = Instant::now();
         let late: Vec<(String, Duration)> = {
-            let open = self.lock_open();
-            let late = open.waiting.iter().filter_map(|(id, waiting)| {
-                let (at, limit) = waiting.deadline;
+            let open = self.0.open.lock();
+            let late = open.pending.iter().filter_map(|(id, pending)| {
+                let (at, limit) = pending.deadline;
                 (at <= now).then(|| (id.clone(), limit))
             });
             late.collect()
         };
         for (id, limit) in late {
-            if let Some(waiting) = self.remove_pending(&id) {
+            if let Some(pending) = self.remove_pending(&id) {
                 self.send(&json!({"type": "control_cancel_request", "request_id": id}));
                 let limit = seconds(limit);
-                (waiting.on_answer)(Err(format!("the program did not answer within {limit}")));
+                (pending.on_answer)(Err(format!("the program did not answer within {limit}")));
             }
         }
     }
 
     fn remove_pending(&self, id: &str) -> Option<PendingRequest> {
-        self.lock_open().waiting.remove(id)
-    }
-
-    fn lock_open(&self) -> MutexGuard<'_, OpenRequests> {
-        self.0.open.lock()
+        self.0.open.lock().pending.remove(id)
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::input::InputShare;
@@ -40,7 +40,6 @@ pub(super) struct UndeliveredMessage {
     pub(super) _share: InputShare,
 }
 
-/// Copies share the status.
 pub(super) type SharedStatus = Arc<Mutex<SessionStatus>>;
 
 impl SessionStatus {
@@ -61,10 +60,6 @@ impl SessionStatus {
     }
 }
 
-pub(super) fn lock_status(status: &Mutex<SessionStatus>) -> MutexGuard<'_, SessionStatus> {
-    status.lock()
-}
-
 pub(super) struct ProgramSink {
     pub(super) lines: StreamJson,
     pub(super) program: Program,
@@ -83,16 +78,16 @@ impl Sink for ProgramSink {
         let event = &stamped.event;
         match &event.body {
             EventBody::TurnStarted { .. } => {
-                let n_sent = lock_status(&self.status).undelivered.len();
+                let n_sent = self.status.lock().undelivered.len();
                 self.record_delivered(event, n_sent);
             }
             EventBody::TurnSteered { .. } => self.record_delivered(event, 1),
             EventBody::ModelRequested(request) if request.purpose.is_conversation() => {
-                let mut status = lock_status(&self.status);
+                let mut status = self.status.lock();
                 status.last_request = Some(request.clone());
             }
             EventBody::ModelResponded(answer) => {
-                let mut status = lock_status(&self.status);
+                let mut status = self.status.lock();
                 status.spending.add_response(answer);
                 if answer.purpose.is_conversation() {
                     status.last_response = Some(answer.clone());
@@ -105,22 +100,22 @@ impl Sink for ProgramSink {
     fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
         self.lines.receive_from_subagent(stamped);
         if let EventBody::ModelResponded(answer) = &stamped.event.body {
-            lock_status(&self.status).spending.add_response(answer);
+            self.status.lock().spending.add_response(answer);
         }
         self.track_user_requests(&stamped.event);
     }
 
     fn receive_recorded(&mut self, events: &[&Event]) {
-        let mut status = lock_status(&self.status);
-        let begun = events.iter().filter(|it| matches!(it.body, EventBody::TurnStarted { .. }));
-        let turns = begun.map(|event| (StreamJson::event_id(event), event.header.place.turn));
+        let mut status = self.status.lock();
+        let started = events.iter().filter(|it| matches!(it.body, EventBody::TurnStarted { .. }));
+        let turns = started.map(|event| (StreamJson::event_id(event), event.header.place.turn));
         status.message_turns = turns.collect();
     }
 }
 
 impl ProgramSink {
     fn record_delivered(&self, event: &Event, n: usize) {
-        let mut status = lock_status(&self.status);
+        let mut status = self.status.lock();
         for _ in 0..n {
             let Some(UndeliveredMessage { uuid, content, .. }) = status.undelivered.pop_front()
             else {
@@ -148,10 +143,10 @@ impl ProgramSink {
                 let (control, shown) =
                     (self.control.clone(), ShownCall::from_event(event, &self.root));
                 let status = Arc::clone(&self.status);
-                let asked = self.program.ask(&request, self.answer_timeout, move |answer| {
+                let request_id = self.program.ask(&request, self.answer_timeout, move |answer| {
                     shown.handle_answer(&control, &status, answer);
                 });
-                self.open_requests.insert(call.clone(), asked);
+                self.open_requests.insert(call.clone(), request_id);
             }
             EventBody::QuestionAsked { call, questions } => {
                 let request = json!({
@@ -163,17 +158,17 @@ impl ProgramSink {
                 });
                 let (control, id, questions) =
                     (self.control.clone(), call.clone(), questions.clone());
-                let asked = self.program.ask(&request, self.answer_timeout, move |answer| {
+                let request_id = self.program.ask(&request, self.answer_timeout, move |answer| {
                     control.answer_questions(&id, parse_answers(&questions, answer));
                 });
-                self.open_requests.insert(call.clone(), asked);
+                self.open_requests.insert(call.clone(), request_id);
             }
             // The call is settled, so no answer is needed.
             EventBody::PermissionDecided { call, .. }
             | EventBody::QuestionAnswered { call, .. }
             | EventBody::ToolFinished { call, .. } => {
-                if let Some(asked) = self.open_requests.remove(call) {
-                    self.program.withdraw(&asked);
+                if let Some(request_id) = self.open_requests.remove(call) {
+                    self.program.withdraw(&request_id);
                 }
             }
             _ => {}

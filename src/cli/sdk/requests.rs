@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::input::ControlRequest;
 use super::program::Program;
-use super::program_sink::{SharedStatus, lock_status};
+use super::program_sink::SharedStatus;
 use super::servers::ServerSenders;
 use crate::app::{Options, Session, UndoOptions};
 use crate::config;
@@ -86,10 +86,6 @@ impl RequestHandler {
                 never = self.program.expire_requests() => match never {},
             }
         }
-    }
-
-    pub(super) async fn wait_until_lost(&self) {
-        self.program.lost().cancelled().await;
     }
 
     pub(super) async fn finish_stops(&self) {
@@ -166,7 +162,7 @@ impl RequestHandler {
     }
 
     fn set_mode(&self, name: &str) -> Result<Value, Refusal> {
-        let mode = lock_status(&self.status).parse_mode(name)?;
+        let mode = self.status.lock().parse_mode(name)?;
         self.control.request_mode(mode);
         Ok(json!({ "mode": claude_mode_name(mode) }))
     }
@@ -192,7 +188,7 @@ impl RequestHandler {
 
     /// As the last request was sent.
     fn context_usage(&self) -> Value {
-        let status = lock_status(&self.status);
+        let status = self.status.lock();
         let request = status.last_request.as_ref();
         let window = request.and_then(|it| it.window).unwrap_or(self.window);
         let tokens = |layer: &str| {
@@ -258,11 +254,8 @@ pub(super) async fn perform_deferred(
             session.compact(focus).await.map(Value::from)
         }
         DeferredRequest::Rewind(message, is_dry) => {
-            let turn = lock_status(status)
-                .message_turns
-                .iter()
-                .find(|(id, _)| *id == message)
-                .map(|it| it.1);
+            let turn =
+                status.lock().message_turns.iter().find(|(id, _)| *id == message).map(|it| it.1);
             let turn = turn.ok_or_else(|| format!("there is no user message {message}"))?;
             rewind_files(session, turn, is_dry)
         }

@@ -11,7 +11,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::program::Program;
 use agent_engine::mcp;
 
-/// A JSON-RPC error code.
 const INTERNAL_ERROR: i32 = -32603;
 /// Added to the time limit of a call, so that the call's own limit expires first.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
@@ -23,11 +22,6 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct ServerSenders(Arc<Mutex<HashMap<String, UnboundedSender<Value>>>>);
 
 impl ServerSenders {
-    fn insert(&self, server: &str, sender: &UnboundedSender<Value>) {
-        let mut senders = self.0.lock();
-        senders.insert(server.to_owned(), sender.clone());
-    }
-
     /// `false` if the server is not connected.
     pub(super) fn forward(&self, server: &str, message: Value) -> bool {
         let senders = self.0.lock();
@@ -76,7 +70,7 @@ fn program_host(
 ) -> mcp::HostChannel {
     let (server, program, senders) = (server.to_owned(), program.clone(), senders.clone());
     mcp::HostChannel::new(move |message, sender| {
-        senders.insert(&server, sender);
+        senders.0.lock().insert(server.clone(), sender.clone());
         let id = message.get("id").cloned();
         // The session no longer waits.
         if message["method"] == "notifications/cancelled" {

@@ -9,7 +9,7 @@ const READS_STATES: &str = "CLAUDE_CODE_SDK_READS_SESSION_STATE";
 const SHOWS_STATES: &str = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS";
 
 pub(super) struct StateReporter {
-    is_wanted: bool,
+    is_requested: bool,
     /// Only the program itself reads them, not those who read its messages.
     is_internal: bool,
     session: String,
@@ -21,12 +21,12 @@ impl StateReporter {
             std::env::var(name).is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
         };
         let is_internal = !is_set(SHOWS_STATES);
-        let is_wanted = !is_internal || is_set(READS_STATES);
-        Self { is_wanted, is_internal, session: session.to_owned() }
+        let is_requested = !is_internal || is_set(READS_STATES);
+        Self { is_requested, is_internal, session: session.to_owned() }
     }
 
     pub(super) fn report(&self, program: &Program, state: &str) {
-        if !self.is_wanted {
+        if !self.is_requested {
             return;
         }
         let mut line = json!({

@@ -175,8 +175,8 @@ pub(super) fn remove_sessions(args: &RmArgs) -> Result<u8, OpenError> {
 }
 
 fn remove_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8, OpenError> {
-    let (unused, kept) = storage.unused_sessions(age);
-    for why in kept {
+    let (unused, skipped) = storage.unused_sessions(age);
+    for why in skipped {
         agent_ui::print_notice(&format!("{why}; it is kept"));
     }
     let sizes: Vec<u64> = unused.iter().map(|log| storage.session_size(&log.id)).collect();
@@ -276,7 +276,6 @@ impl FilesArgs {
     }
 }
 
-/// Returns 1 if a file was left as it is, for scripts.
 fn print_report(report: &UndoReport) -> u8 {
     let (first, last) = report.turns;
     let mut out = if first == last {

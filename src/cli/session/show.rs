@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ProjectArgs, session_storage};
 use crate::app::{OpenError, Storage};
+use crate::cli::{json_answer, report_left_out};
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::shorten;
 use agent_protocol::view::call_line;
@@ -29,7 +30,7 @@ enum ListFormat {
 
 pub(super) fn list(args: &SessionListArgs) -> Result<agent_ui::CommandOutput, OpenError> {
     let storage = session_storage(&args.project_args, None)?;
-    report_unreadable(&storage);
+    report_left_out(overviews(&storage).filter_map(|(_, overview)| overview.err()));
     match args.format {
         ListFormat::Text => {
             let list = format_session_list(&storage);
@@ -39,15 +40,12 @@ pub(super) fn list(args: &SessionListArgs) -> Result<agent_ui::CommandOutput, Op
             Ok(list.into())
         }
         ListFormat::Json => {
-            let list: Vec<Value> =
-                readable_sessions(&storage).map(|(id, overview)| to_json(&id, &overview)).collect();
-            let list = serde_json::to_string_pretty(&list).unwrap_or_default();
-            Ok(agent_ui::CommandOutput::Data(format!("{list}\n")))
+            let list = readable_sessions(&storage).map(|(id, overview)| to_json(&id, &overview));
+            Ok(json_answer(&list.collect::<Vec<_>>()))
         }
     }
 }
 
-/// One line per session, the latest first.
 pub(in crate::cli) fn format_session_list(storage: &Storage) -> String {
     let short = storage.short_ids();
     readable_sessions(storage)
@@ -98,17 +96,6 @@ fn overviews(
 
 fn readable_sessions(storage: &Storage) -> impl Iterator<Item = (String, SessionOverview)> {
     overviews(storage).filter_map(|(id, overview)| Some((id, overview.ok()?)))
-}
-
-fn report_unreadable(storage: &Storage) {
-    let mut errors = overviews(storage).filter_map(|(_, overview)| overview.err());
-    if let Some(first) = errors.next() {
-        let others = match errors.count() {
-            0 => String::new(),
-            n => format!(" (and {n} more)"),
-        };
-        agent_ui::print_notice(&format!("left out: {first}{others}"));
-    }
 }
 
 fn session_line(id: &str, overview: &SessionOverview) -> String {

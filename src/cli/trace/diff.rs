@@ -2,10 +2,11 @@
 
 use clap::Args;
 
-use super::{ReadSession, TraceFormat, json_answer};
+use super::{ReadSession, TraceFormat};
 use crate::app::OpenError;
+use crate::cli::json_answer;
 use crate::cli::session::{ProjectArgs, session_storage};
-use agent_record::trace::diff::{RecordedRun, compare};
+use agent_record::trace::diff::{RecordedRun, compare, render_text};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DiffArgs {
@@ -24,7 +25,7 @@ pub(super) fn diff_sessions(args: &DiffArgs) -> Result<u8, OpenError> {
     let (a, b) = (DiffSide::read(args, &args.a)?, DiffSide::read(args, &args.b)?);
     let comparison = compare(&a.run(), &b.run());
     agent_ui::print_output(&match args.format {
-        TraceFormat::Text => comparison.text().into(),
+        TraceFormat::Text => render_text(&comparison).into(),
         TraceFormat::Json => json_answer(&comparison),
     });
     Ok(u8::from(!comparison.equal))

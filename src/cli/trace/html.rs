@@ -62,7 +62,7 @@ fn write_page(path: &ResolvedPath, page: &str) -> io::Result<()> {
             file.set_len(0)?;
             file
         }
-        made => made?,
+        created => created?,
     };
     file.write_all(page.as_bytes())
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{TraceFormat, json_answer};
+use super::TraceFormat;
+use crate::cli::json_answer;
 
 use crate::app::{self, OpenError, ReplayOptions};
-use crate::cli::{block_on, options};
+use crate::cli::{block_on_result, options};
 use crate::config::UserDirs;
 use agent_protocol::control::SessionControl;
 
@@ -28,13 +29,7 @@ pub(in crate::cli) struct ReplayArgs {
 
 pub(super) fn run(args: &ReplayArgs) -> u8 {
     let control = SessionControl::default();
-    let work = async {
-        run_replay(args, &control).await.unwrap_or_else(|error| {
-            agent_ui::print_notice(&error.to_string());
-            error.exit_code()
-        })
-    };
-    block_on(work, &control)
+    block_on_result(run_replay(args, &control), &control)
 }
 
 async fn run_replay(args: &ReplayArgs, control: &SessionControl) -> Result<u8, OpenError> {

@@ -4,12 +4,13 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
-use super::{ReadSession, TraceFormat, json_answer};
+use super::{ReadSession, TraceFormat};
 use crate::app::{OpenError, Storage};
 use crate::cli::session::{ProjectArgs, session_storage};
+use crate::cli::{json_answer, report_left_out};
 use crate::config::{UserDirs, time_zone};
 use agent_protocol::settings::parse_duration;
-use agent_record::trace::stats::StatsReport;
+use agent_record::trace::stats::{StatsReport, render_text};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TraceStatsArgs {
@@ -28,7 +29,6 @@ pub(in crate::cli) struct TraceStatsArgs {
     project_args: ProjectArgs,
 }
 
-/// A duration before now, or a local date, with or without a time.
 fn parse_since(text: &str) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
@@ -66,20 +66,14 @@ pub(super) fn report_stats(args: &TraceStatsArgs) -> Result<agent_ui::CommandOut
             }
         }
     }
-    if let [first, more @ ..] = errors.as_slice() {
-        let more = match more.len() {
-            0 => String::new(),
-            n => format!(" (and {n} more)"),
-        };
-        agent_ui::print_notice(&format!("left out: {first}{more}"));
-    }
+    report_left_out(errors.into_iter());
     if report.sessions.is_empty() {
         agent_ui::print_notice("nothing is recorded in this time");
     }
     report.sessions.sort_by(|a, b| a.started.cmp(&b.started));
     Ok(match args.format {
         TraceFormat::Text if report.sessions.is_empty() => String::new().into(),
-        TraceFormat::Text => report.text().into(),
+        TraceFormat::Text => render_text(&report).into(),
         TraceFormat::Json => json_answer(&report),
     })
 }

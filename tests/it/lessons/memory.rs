@@ -553,7 +553,7 @@ fn review_weights_are_equal_for_every_project_filter() {
         let project = project.map(str::to_owned);
         let period = ReviewPeriod { from_ms: 0, to_ms: 10, project };
         let review = review(&store, &period, &[]).unwrap();
-        let changed = review::apply_review(&store, &review).unwrap().weights;
+        let changed = review::apply_review(&store, &review).unwrap();
         (review.totals.traces, changed, store.weight("LS").unwrap())
     };
     let first = carry_out(Some("one"));

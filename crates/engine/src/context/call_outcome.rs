@@ -52,7 +52,7 @@ impl CallOutcome {
         let command = envelope.context.params_input.get("command").and_then(Value::as_str);
         let applied = data.get("applied").and_then(Value::as_bool).unwrap_or_default();
         let error = envelope.error().map(|error| error.code);
-        let what = match (path, line("start_line"), line("end_line"), command) {
+        let action = match (path, line("start_line"), line("end_line"), command) {
             (_, _, _, Some(command)) => CallAction::RunCommand {
                 command: shorten(&command.replace('\n', " "), 100),
                 exit_code: data.get("exit_code").and_then(Value::as_i64),
@@ -75,16 +75,10 @@ impl CallOutcome {
             (path, ..) => CallAction::Other { path },
         };
         // The text repeats the question before each answer.
-        let answers = (tool == "AskUser" && error.is_none()).then(|| envelope.text.clone());
+        let user_answers = (tool == "AskUser" && error.is_none()).then(|| envelope.text.clone());
         let changed = data.get("files_changed").and_then(Value::as_array).into_iter().flatten();
-        let changed = changed.filter_map(Value::as_str).map(str::to_owned).collect();
-        Self {
-            tool: tool.to_owned(),
-            action: what,
-            error,
-            changed_files: changed,
-            user_answers: answers,
-        }
+        let changed_files = changed.filter_map(Value::as_str).map(str::to_owned).collect();
+        Self { tool: tool.to_owned(), action, error, changed_files, user_answers }
     }
 
     /// Whether a later read shows everything that this one shows.

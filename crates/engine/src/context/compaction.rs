@@ -9,8 +9,8 @@ use super::budget::{ContextBudget, fraction_of};
 use super::call_outcome::{CallAction, CallOutcome};
 use super::history::{History, MessageKind, MessageMetadata, first_text, running_turn_messages};
 use agent_protocol::event::WorkPosition;
-use agent_protocol::message::{Message, Part};
-use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::message::Part;
+use agent_protocol::prompt::{Prompt, Prompts, fill};
 use agent_protocol::truncate_middle;
 
 const STALE: Prompt = Prompt::named("summary/stale.md");
@@ -100,7 +100,7 @@ fn target_bytes(budget: &ContextBudget) -> usize {
 
 /// Size limit of the summaries and all user messages after a compaction, in bytes.
 pub fn front_bytes(history: &History, budget: &ContextBudget, new_summary: usize) -> usize {
-    let summaries: usize = history.summaries().iter().map(String::len).sum();
+    let summaries: usize = history.summaries.iter().map(String::len).sum();
     let room = budget.bytes(fraction_of(budget.window(), SUMMARIES_SHARE));
     let (sizes, excess) = user_message_sizes(history, budget);
     (summaries + new_summary).min(room) + sizes.iter().sum::<usize>().saturating_sub(excess)
@@ -111,7 +111,7 @@ fn user_messages(history: &History) -> impl Iterator<Item = &str> {
     let (messages, notes) = history.body();
     let tasks =
         messages.iter().zip(notes).filter(|(_, note)| note.kind == MessageKind::UserMessage);
-    let archived = history.user_messages().iter().map(|message| message.text.as_str());
+    let archived = history.user_messages.iter().map(|message| message.text.as_str());
     archived.chain(tasks.map(|(message, _)| first_text(message)))
 }
 
@@ -169,12 +169,9 @@ pub fn stale_results(history: &History, range: &ArchivedRange) -> BTreeMap<Strin
     for (at, (call, text, outcome)) in results.iter().enumerate() {
         let later = results[at + 1..].iter().any(|(_, _, later)| outcome.is_superseded_by(later));
         if let (true, CallAction::ReadLines { path, lines, .. }) = (later, &outcome.action) {
-            let note = history
-                .prompts()
-                .text(STALE)
-                .replace("{{path}}", path)
-                .replace("{{first}}", &lines.start().to_string())
-                .replace("{{last}}", &lines.end().to_string());
+            let (first, last) = (lines.start().to_string(), lines.end().to_string());
+            let values = [("path", path.as_str()), ("first", &first), ("last", &last)];
+            let note = fill(history.prompts.text(STALE), &values);
             let note = note.trim_end();
             if note.len() < text.len() {
                 stale.insert((*call).to_owned(), note.to_owned());
@@ -243,8 +240,8 @@ pub fn long_texts<'a>(
 
 /// The replacement of a large result: its beginning and end, and the path of the whole.
 pub fn shorten_large_text(prompts: &Prompts, large: &LargeText<'_>, path: &str) -> String {
-    let note = prompts.text(CUT).replace("{{bytes}}", &large.text.len().to_string());
-    let note = note.replace("{{path}}", path);
+    let values = [("bytes", &*large.text.len().to_string()), ("path", path)];
+    let note = fill(prompts.text(CUT), &values);
     let room = large.room.saturating_sub(note.len()).max(MIN_CUT_BYTES / 4);
     cut_middle(large.text, room, note.trim_end())
 }
@@ -260,14 +257,14 @@ pub(super) fn cut_middle(text: &str, room: usize, note: &str) -> String {
 pub fn count_forgotten_summaries(history: &History, budget: &ContextBudget, new: usize) -> usize {
     let room = budget.bytes(fraction_of(budget.window(), SUMMARIES_SHARE));
     let mut used = new;
-    let sizes = history.summaries().iter().map(String::len).rev();
+    let sizes = history.summaries.iter().map(String::len).rev();
     let kept = sizes
         .take_while(|size| {
             used += size;
             used <= room
         })
         .count();
-    history.summaries().len() - kept
+    history.summaries.len() - kept
 }
 
 /// The results from a message on: the call's id, the text, and the outcome.
@@ -276,28 +273,17 @@ fn results_from(
     from: usize,
 ) -> impl Iterator<Item = (&str, &str, &CallOutcome)> {
     let (messages, notes) = history.body();
-    messages[from..]
-        .iter()
-        .zip(&notes[from..])
-        .flat_map(|(message, note)| results_of_message(message, note))
-}
-
-fn results_of_message<'a>(
-    message: &'a Message,
-    note: &'a MessageMetadata,
-) -> impl Iterator<Item = (&'a str, &'a str, &'a CallOutcome)> {
-    let outcomes: &[CallOutcome] = match &note.kind {
-        MessageKind::Results(outcomes) => outcomes,
-        MessageKind::Front
-        | MessageKind::UserMessage
-        | MessageKind::ProgramMessage
-        | MessageKind::Answer => &[],
-    };
-    let results = message.parts.iter().filter_map(|part| match part {
-        Part::Result(result) => Some((result.call.as_str(), result.text.as_str())),
-        Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
-    });
-    results.zip(outcomes).map(|((call, text), outcome)| (call, text, outcome))
+    messages[from..].iter().zip(&notes[from..]).flat_map(|(message, note)| {
+        let outcomes: &[CallOutcome] = match &note.kind {
+            MessageKind::Results(outcomes) => outcomes,
+            _ => &[],
+        };
+        let results = message.parts.iter().filter_map(|part| match part {
+            Part::Result(result) => Some((result.call.as_str(), result.text.as_str())),
+            _ => None,
+        });
+        results.zip(outcomes).map(|((call, text), outcome)| (call, text, outcome))
+    })
 }
 
 #[cfg(test)]
@@ -308,7 +294,7 @@ mod tests {
     fn messages_of_the_current_turn_are_truncated_except_the_newest() {
         let budget = ContextBudget::new("m", 32_768, 0.8);
         let mut history = History::default();
-        history.set_place(WorkPosition { turn: 1, round: 0, step: 0 });
+        history.place = WorkPosition { turn: 1, round: 0, step: 0 };
         (0..8).for_each(|_| history.add_user_message(&"x".repeat(14_000), &[]));
         let long = long_user_messages(&history, &budget);
         assert_eq!((long.cut.len(), long.left_out.len()), (7, 0), "{long:?}");

@@ -28,19 +28,19 @@ const USER_MESSAGES: Prompt = Prompt::named("summary/user_messages.md");
 /// The conversation.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    prompts: Arc<Prompts>,
+    pub(super) prompts: Arc<Prompts>,
     messages: Vec<Message>,
     /// In the order of `messages`.
     metadata: Vec<MessageMetadata>,
     bytes: usize,
     /// Of the next message.
-    place: WorkPosition,
+    pub place: WorkPosition,
     /// Messages at the front that replace older ones.
     front_length: usize,
     /// Including those that were replaced by one line.
-    summaries: Vec<String>,
+    pub(super) summaries: Vec<String>,
     /// Of archived turns, oldest first; they precede the summaries.
-    user_messages: Vec<UserMessage>,
+    pub(super) user_messages: Vec<UserMessage>,
     /// While events are replayed: an answer with calls that have no result yet.
     pending_exchange: Option<PendingExchange>,
     /// Call id and text to append: the call has no result yet.
@@ -60,7 +60,6 @@ pub(super) struct MessageMetadata {
 pub(super) enum MessageKind {
     /// Replaces older messages.
     Front,
-    /// The task of a turn.
     UserMessage,
     ProgramMessage,
     /// A round begins.
@@ -99,10 +98,6 @@ impl History {
         Self { prompts, ..Self::default() }
     }
 
-    pub(super) fn prompts(&self) -> &Prompts {
-        &self.prompts
-    }
-
     /// The messages, oldest first. Every call in them has exactly one result.
     pub fn messages(&self) -> &[Message] {
         &self.messages
@@ -116,11 +111,6 @@ impl History {
     /// Number of images.
     pub fn n_images(&self) -> usize {
         self.messages.iter().flat_map(|message| &message.parts).map(Part::images).sum()
-    }
-
-    /// Sets the position of further messages.
-    pub fn set_place(&mut self, place: WorkPosition) {
-        self.place = place;
     }
 
     /// The current state of the conversation.
@@ -174,14 +164,10 @@ impl History {
     ) {
         let parts = answer_parts(text, calls, carried);
         self.push(Message { role: Role::Assistant, parts }, MessageKind::Answer);
-        let results = calls.iter().zip(envelopes).map(|(call, envelope)| {
-            Part::Result(ToolResult {
-                call: call.id.clone(),
-                text: render_for_model(envelope),
-                is_error: envelope.error().is_some(),
-                images: envelope.images(),
-            })
-        });
+        let results = calls
+            .iter()
+            .zip(envelopes)
+            .map(|(call, envelope)| result_part(&call.id, envelope, render_for_model(envelope)));
         let message = Message { role: Role::Tool, parts: results.collect() };
         let outcomes =
             calls.iter().zip(envelopes).map(|(call, e)| CallOutcome::from_envelope(&call.name, e));
@@ -205,10 +191,8 @@ impl History {
     /// The result was not sent to the model yet.
     fn append_to_result(&mut self, parent: &str, text: &str, outcome: Option<&CallOutcome>) {
         let is_parent = |message: &Message| {
-            message.parts.iter().any(|part| match part {
-                Part::Result(result) => result.call == parent,
-                Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => false,
-            })
+            let is_its = |part: &Part| matches!(part, Part::Result(it) if it.call == parent);
+            message.parts.iter().any(is_its)
         };
         let Some(at) = self.messages.iter().rposition(is_parent) else {
             self.pending_texts.push((parent.to_owned(), text.to_owned()));
@@ -254,10 +238,10 @@ impl History {
                 self.add_program_message(text);
             }
             EventBody::PinAdded { pin } => {
-                self.add_program_message(&pins::pin_added_message(&self.prompts, pin));
+                self.add_program_message(&pins::pin_message(&self.prompts, pin, true));
             }
             EventBody::PinRemoved { pin } => {
-                self.add_program_message(&pins::pin_removed_message(&self.prompts, pin));
+                self.add_program_message(&pins::pin_message(&self.prompts, pin, false));
             }
             EventBody::RulesFound { path, text } => {
                 self.add_program_message(&rules::found_rules_message(&self.prompts, path, text));
@@ -301,43 +285,7 @@ impl History {
             }
             EventBody::ToolFinished { call, envelope, .. } => self.record_result(call, envelope),
             EventBody::ContextCompacted(compacted) => self.compact(compacted),
-            EventBody::ModelResponded(_)
-            | EventBody::SessionStarted(_)
-            | EventBody::SessionResumed { .. }
-            | EventBody::SessionForked { .. }
-            | EventBody::ContextOverflowed { .. }
-            | EventBody::SessionRewound { .. }
-            | EventBody::SessionRenamed { .. }
-            | EventBody::ModelFallback { .. }
-            | EventBody::ModelRequested(_)
-            | EventBody::ModelDelta { .. }
-            | EventBody::ModelProgress { .. }
-            | EventBody::ModelPartial { .. }
-            | EventBody::ToolOutput { .. }
-            | EventBody::ToolStarted { .. }
-            | EventBody::RuleAdded { .. }
-            | EventBody::RuleRemoved { .. }
-            | EventBody::ModeChanged { .. }
-            | EventBody::PermissionRequested { .. }
-            | EventBody::PermissionDecided { .. }
-            | EventBody::QuestionAsked { .. }
-            | EventBody::QuestionAnswered { .. }
-            | EventBody::Evaluation { .. }
-            | EventBody::Reflected { .. }
-            | EventBody::ControlDecided { .. }
-            | EventBody::PlanUpdated { .. }
-            | EventBody::CheckFinished { .. }
-            | EventBody::Verified(_)
-            | EventBody::MemoryWritten(_)
-            | EventBody::McpServer { .. }
-            | EventBody::HookFinished(_)
-            | EventBody::TurnStarted { blocked: true, .. }
-            | EventBody::TurnSteered { blocked: true, .. }
-            | EventBody::Error { .. }
-            | EventBody::AgentStarted { .. }
-            | EventBody::AgentFinished(_)
-            | EventBody::TurnFinished(_)
-            | EventBody::SessionSummary(_) => {}
+            _ => {}
         }
     }
 
@@ -345,9 +293,7 @@ impl History {
     pub fn compact(&mut self, compacted: &Compaction) {
         for ShortenedText { message, text } in &compacted.shortened {
             let message = self.messages.get_mut(self.front_length + message);
-            if let Some([Part::Text { text: longer }, ..]) =
-                message.map(|message| message.parts.as_mut_slice())
-            {
+            if let Some(longer) = message.and_then(leading_text_mut) {
                 longer.clone_from(text);
             }
         }
@@ -428,23 +374,12 @@ impl History {
         let archived = self.user_messages.iter_mut().map(|message| &mut message.text);
         let body = self.messages.iter_mut().zip(&self.metadata).skip(self.front_length);
         let tasks = body.filter(|(_, note)| note.kind == MessageKind::UserMessage);
-        let tasks = tasks.filter_map(|(message, _)| match message.parts.as_mut_slice() {
-            [Part::Text { text }, ..] => Some(text),
-            _ => None,
-        });
+        let tasks = tasks.filter_map(|(message, _)| leading_text_mut(message));
         for (at, text) in archived.chain(tasks).enumerate() {
             if let Some(shorter) = shortened.iter().find(|shorter| shorter.message == at) {
                 text.clone_from(&shorter.text);
             }
         }
-    }
-
-    pub(super) fn user_messages(&self) -> &[UserMessage] {
-        &self.user_messages
-    }
-
-    pub(super) fn summaries(&self) -> &[String] {
-        &self.summaries
     }
 
     /// Size of the last results, in bytes.
@@ -491,12 +426,24 @@ impl History {
     }
 }
 
+pub(crate) fn result_part(call: &str, envelope: &Envelope, text: String) -> Part {
+    let (is_error, images) = (envelope.error().is_some(), envelope.images());
+    Part::Result(ToolResult { call: call.to_owned(), text, is_error, images })
+}
+
 pub(super) fn first_text(message: &Message) -> &str {
     let text = message.parts.iter().find_map(|part| match part {
         Part::Text { text } => Some(text.as_str()),
-        Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
+        _ => None,
     });
     text.unwrap_or_default()
+}
+
+fn leading_text_mut(message: &mut Message) -> Option<&mut String> {
+    match message.parts.first_mut()? {
+        Part::Text { text } => Some(text),
+        _ => None,
+    }
 }
 
 /// Indexes of the running turn's user messages before `kept_from`: a compaction keeps them.

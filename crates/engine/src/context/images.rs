@@ -50,7 +50,7 @@ mod tests {
     fn history() -> History {
         let mut history = History::default();
         for turn in 1..=2 {
-            history.set_place(WorkPosition { turn, round: 0, step: 0 });
+            history.place = WorkPosition { turn, round: 0, step: 0 };
             history.add_user_message("look", &[image("of the user")]);
             let data = json!({"type": "image", "hash": "h", "media_type": "image/png", "bytes": 1});
             let data: Object = data.as_object().cloned().expect("an object");

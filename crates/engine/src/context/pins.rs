@@ -58,12 +58,9 @@ impl Pins {
     }
 }
 
-pub(super) fn pin_added_message(prompts: &Prompts, pin: &Pin) -> String {
-    fill_template(prompts, PIN_NOTE, std::slice::from_ref(pin))
-}
-
-pub(super) fn pin_removed_message(prompts: &Prompts, pin: &Pin) -> String {
-    fill_template(prompts, UNPIN_NOTE, std::slice::from_ref(pin))
+pub(super) fn pin_message(prompts: &Prompts, pin: &Pin, is_added: bool) -> String {
+    let template = if is_added { PIN_NOTE } else { UNPIN_NOTE };
+    fill_template(prompts, template, std::slice::from_ref(pin))
 }
 
 fn fill_template(prompts: &Prompts, template: Prompt, pins: &[Pin]) -> String {

@@ -54,14 +54,13 @@ impl NestedRules {
         if is_folder && path != "." {
             folders.push(path);
         }
-        let new =
-            folders.into_iter().filter(|folder| self.searched_folders.insert((*folder).to_owned()));
-        new.map(str::to_owned).collect()
+        folders.retain(|folder| self.searched_folders.insert((*folder).to_owned()));
+        folders.into_iter().map(str::to_owned).collect()
     }
 
     /// Whether the file was found before, or has the same content as another one: a link or a copy.
     pub fn contains(&self, path: &str, shown: &str) -> bool {
-        self.rules.iter().any(|met| met.path == path || met.text == shown)
+        self.rules.iter().any(|rules| rules.path == path || rules.text == shown)
     }
 
     /// Applies an event of the session.

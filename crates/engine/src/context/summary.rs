@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use super::call_outcome::CallAction;
 use super::compaction::{ArchivedRange, cut_middle};
-use super::history::{History, MessageKind};
+use super::history::{History, MessageKind, first_text};
 use agent_protocol::event::WorkPosition;
 use agent_protocol::message::{Part, Role};
 use agent_protocol::plan::{Plan, TodoStatus};
@@ -52,7 +52,7 @@ pub fn summary_request<'a>(
     });
     let focus = focus.map_or_else(String::new, |focus| format!("Say most about: {focus}"));
     let values = [("focus", focus.as_str()), ("stretch", &text)];
-    (history.prompts().text(SYSTEM), fill(history.prompts().text(TASK), &values))
+    (history.prompts.text(SYSTEM), fill(history.prompts.text(TASK), &values))
 }
 
 /// The sections of a model's answer. `None`: no heading has text below it.
@@ -103,7 +103,10 @@ pub fn compose_summary(history: &History, parts: &SummaryParts<'_>) -> String {
         _ = writeln!(out, "{heading}");
         let text = written.and_then(|sections| sections[at].clone());
         let text = text.unwrap_or_else(|| match at {
-            0 => facts.status(parts.plan),
+            0 => parts
+                .plan
+                .recap()
+                .unwrap_or_else(|| format!("{} calls were made in this stretch", facts.calls)),
             1 => facts.technical(),
             2 => facts.milestones(parts.plan),
             _ => facts.insights(),
@@ -113,7 +116,7 @@ pub fn compose_summary(history: &History, parts: &SummaryParts<'_>) -> String {
     }
     _ = writeln!(out, "{FILES}\n{files}");
     let record = parts.record.unwrap_or("nothing: no record of this session is kept");
-    out.push_str(history.prompts().text(ARCHIVED).replace("{{record}}", record).trim_end());
+    out.push_str(history.prompts.text(ARCHIVED).replace("{{record}}", record).trim_end());
     out
 }
 
@@ -168,14 +171,13 @@ impl SummaryFacts {
         let (messages, notes) = history.body();
         let mut facts = Self::default();
         for (message, note) in messages.iter().zip(notes).take(range.n_messages) {
-            let words = message.parts.iter().find_map(|part| match part {
-                Part::Text { text } => Some(text),
-                Part::Image(_) | Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
-            });
-            match (&note.kind, words) {
-                (MessageKind::Answer, Some(text)) => facts.last_answer = Some(text.clone()),
+            match &note.kind {
+                MessageKind::Answer => {
+                    let text = Some(first_text(message)).filter(|text| !text.is_empty());
+                    facts.last_answer = text.map(str::to_owned).or(facts.last_answer);
+                }
                 // Including the calls that the kernel made.
-                (MessageKind::Results(outcomes), _) => {
+                MessageKind::Results(outcomes) => {
                     for outcome in outcomes {
                         facts.calls += 1;
                         if let Some(code) = outcome.error {
@@ -191,13 +193,7 @@ impl SummaryFacts {
                         }
                     }
                 }
-                (
-                    MessageKind::Front
-                    | MessageKind::ProgramMessage
-                    | MessageKind::UserMessage
-                    | MessageKind::Answer,
-                    _,
-                ) => {}
+                _ => {}
             }
         }
         facts
@@ -207,13 +203,12 @@ impl SummaryFacts {
         match what {
             CallAction::ReadLines { path, lines, total, is_cut, mtime_ms } => {
                 let file = self.files.entry(path.clone()).or_default();
+                let (first, last) = (lines.start(), lines.end());
                 file.read = Some(match total {
-                    Some(total) if *is_cut => {
-                        format!("parts of lines {}-{} of {total}", lines.start(), lines.end())
-                    }
+                    Some(total) if *is_cut => format!("parts of lines {first}-{last} of {total}"),
                     Some(total) if *lines == (1..=*total) => format!("whole, {total} lines"),
-                    Some(total) => format!("lines {}-{} of {total}", lines.start(), lines.end()),
-                    None => format!("lines {}-{}", lines.start(), lines.end()),
+                    Some(total) => format!("lines {first}-{last} of {total}"),
+                    None => format!("lines {first}-{last}"),
                 });
                 file.mtime_ms = *mtime_ms;
             }
@@ -246,10 +241,6 @@ impl SummaryFacts {
             out.push_str(&line);
         }
         if out.is_empty() { "no file was read or changed\n".to_owned() } else { out }
-    }
-
-    fn status(&self, plan: &Plan) -> String {
-        plan.recap().unwrap_or_else(|| format!("{} calls were made in this stretch", self.calls))
     }
 
     fn technical(&self) -> String {

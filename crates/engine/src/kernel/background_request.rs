@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::consult::describe_request;
 use super::request::{PendingRequest, request_usage};
 use super::spend::{ConfiguredModel, ModelCost};
+use super::{Kernel, KernelParts};
 use crate::context::ContextBudget;
 use agent_protocol::control::SessionControl;
 use agent_protocol::event::EventStream;
@@ -40,19 +41,22 @@ pub enum BackgroundRequestError {
     NotScripted,
 }
 
-impl BackgroundRequester {
-    /// Requests to this model, recorded in `events` and limited by `spend_limit`.
-    pub fn new(
-        speaker: ConfiguredModel,
-        events: EventStream,
-        control: SessionControl,
-        spend_limit: SpendLimit,
-    ) -> Self {
-        // The window is not used here; token counts are estimates until a provider has counted.
-        let budget = ContextBudget::new(speaker.model.id(), speaker.context_window, 1.0);
-        Self { configured_model: speaker, events, control, spend_limit, budget }
+impl Kernel {
+    /// Sends requests to the light model in the background.
+    pub fn background_requester(&self) -> BackgroundRequester {
+        let KernelParts { light, events, control, spend_limit, .. } = &self.parts;
+        BackgroundRequester {
+            // The window is not used here; token counts are estimates until a provider has counted.
+            budget: ContextBudget::new(light.model.id(), light.context_window, 1.0),
+            configured_model: light.clone(),
+            events: events.clone(),
+            control: control.clone(),
+            spend_limit: spend_limit.clone(),
+        }
     }
+}
 
+impl BackgroundRequester {
     /// Sends one request of this purpose, without retries. `is_useful` says whether the answer is usable.
     pub async fn send_request(
         &self,
@@ -125,48 +129,36 @@ impl BackgroundRequester {
 #[derive(Clone, Default)]
 pub struct SpendLimit(Arc<Mutex<SpendState>>);
 
+#[derive(Default)]
 struct SpendState {
     spent: ModelCost,
+    /// `None`: no limit.
     left_usd: Option<f64>,
 }
 
-impl Default for SpendState {
-    fn default() -> Self {
-        Self { spent: ModelCost::zero(), left_usd: None }
-    }
-}
-
 impl SpendLimit {
-    pub(super) fn drain_into(&self, spent: &mut ModelCost) {
-        let background = std::mem::replace(&mut self.state().spent, ModelCost::zero());
-        spent.add(background);
-    }
-
-    /// `None`: no limit.
-    pub(super) fn set_remaining_budget(&self, left_usd: Option<f64>) {
-        self.state().left_usd = left_usd;
+    /// Moves the cost so far to the turn, and sets what the turn has left of `budget_usd`.
+    pub(super) fn settle(&self, spent: &mut ModelCost, budget_usd: Option<f64>) {
+        let mut state = self.0.lock();
+        spent.add(std::mem::take(&mut state.spent));
+        state.left_usd = budget_usd.map(|max| max - spent.cost_usd.unwrap_or(max));
     }
 
     /// As far as costs are known.
     pub(super) fn is_used_up(&self) -> bool {
-        let contents = self.state();
-        let spent = contents.spent.cost_usd;
-        contents.left_usd.zip(spent).is_some_and(|(left, spent)| spent >= left)
+        let state = self.0.lock();
+        state.left_usd.zip(state.spent.cost_usd).is_some_and(|(left, spent)| spent >= left)
     }
 
     fn can_afford(&self, cost_usd: Option<f64>) -> bool {
-        let contents = self.state();
-        let Some(left) = contents.left_usd else { return true };
-        let background = contents.spent.cost_usd;
+        let state = self.0.lock();
+        let Some(left) = state.left_usd else { return true };
+        let background = state.spent.cost_usd;
         cost_usd.zip(background).is_some_and(|(cost, background)| cost + background < left)
     }
 
     pub(super) fn charge(&self, spent: ModelCost) {
         // The loop did not wait for it.
-        self.state().spent.add(ModelCost { model_time: Duration::ZERO, ..spent });
-    }
-
-    fn state(&self) -> MutexGuard<'_, SpendState> {
-        self.0.lock()
+        self.0.lock().spent.add(ModelCost { model_time: Duration::ZERO, ..spent });
     }
 }

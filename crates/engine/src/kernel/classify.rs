@@ -1,6 +1,7 @@
 //! Classifies the error of an envelope: its signal, category, and chain of failures.
 
-use super::state::{FailedCommand, State};
+use super::loop_detector::FailedCommand;
+use super::state::State;
 use agent_protocol::control::{CauseCategory, FailureSignal, LastFailure};
 use agent_protocol::envelope::{Envelope, ErrorClass, ErrorCode, ToolError};
 use agent_protocol::message::ToolCall;
@@ -60,8 +61,7 @@ pub(super) fn classify_failure(
                 signature: signature.clone(),
                 n_edits: state.n_edits,
             };
-            let before = state.failed_commands.insert(chain.clone(), now);
-            let again = before.filter(|before| before.signature == signature);
+            let again = state.loop_detector.record_failed_command(chain.clone(), now);
             // A failing test run is an observation. If it fails in the same way after an edit, the edit did
             // not help; without an edit, the same run was pointless.
             match (missing, again) {
@@ -80,25 +80,7 @@ pub(super) fn classify_failure(
         | ErrorCode::MultipleMatches
         | ErrorCode::Conflict
         | ErrorCode::NotRead => (FailureSignal::ToolError, CauseCategory::ParameterError),
-        ErrorCode::AccessDenied
-        | ErrorCode::PermissionDenied
-        | ErrorCode::IsDirectory
-        | ErrorCode::NotADirectory
-        | ErrorCode::BinaryFile
-        | ErrorCode::Encoding
-        | ErrorCode::TooLarge
-        | ErrorCode::Timeout
-        | ErrorCode::ExecutionError
-        | ErrorCode::CommandFailed
-        | ErrorCode::CommandBlocked
-        | ErrorCode::ApprovalRequired
-        | ErrorCode::CircuitOpen
-        | ErrorCode::AskUserUnavailable
-        | ErrorCode::McpUnavailable
-        | ErrorCode::McpTimeout
-        | ErrorCode::McpFailed
-        | ErrorCode::SubagentFailed
-        | ErrorCode::InternalError => {
+        _ => {
             let category = match class {
                 ErrorClass::Tool => CauseCategory::ToolError,
                 ErrorClass::Policy => CauseCategory::PermissionError,
@@ -120,12 +102,8 @@ pub(super) fn failure_from_observation(
     if class != ErrorClass::State || error.code == ErrorCode::Cancelled {
         return None;
     }
-    Some(failure_from_error(
-        chain,
-        class,
-        error,
-        &signature::failure_signature(&call.name, envelope)?,
-    ))
+    let signature = signature::failure_signature(&call.name, envelope)?;
+    Some(failure_from_error(chain, class, error, &signature))
 }
 
 /// No category, no reflection, no remedy.

@@ -10,12 +10,12 @@ use super::spend::ModelCost;
 use crate::context::{self, ArchivedRange, LongUserMessages, SummaryParts, summary_tokens};
 use agent_protocol::control::Ending;
 use agent_protocol::event::{Compaction, CompactionCause, EventBody, ShortenedText, SummaryAuthor};
+use agent_protocol::hook::HookPayload;
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
 /// Of the window, or of the compaction threshold.
 pub(super) const NEARLY_FULL_PERCENT: u64 = 90;
-/// Requests for one summary.
 const MAX_TRIES: u32 = 2;
 /// Including its reasoning.
 const MAX_ANSWER_TOKENS: u64 = 4000;
@@ -24,7 +24,7 @@ impl Kernel {
     /// Compacts on request of the user, optionally with a focus for the summary. `false`: there is nothing to
     /// compact.
     pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, Ending> {
-        let mut spent = ModelCost::zero();
+        let mut spent = ModelCost::default();
         self.compact_for_cause(&mut spent, CompactionCause::Manual, focus, 0).await
     }
 
@@ -73,7 +73,9 @@ impl Kernel {
         let (summary, by) = if range.n_messages == 0 {
             (String::new(), SummaryAuthor::Program)
         } else {
-            self.ask_compaction_hooks(cause == CompactionCause::Manual, focus).await;
+            let is_manual = cause == CompactionCause::Manual;
+            let payload = HookPayload::PreCompact { is_manual, focus: focus.unwrap_or_default() };
+            _ = self.parts.registry.ask_hooks(payload).await;
             let may_ask = cause != CompactionCause::Threshold || !self.recompaction_is_pointless();
             self.write_summary(spent, &range, focus, may_ask).await?
         };
@@ -108,8 +110,8 @@ impl Kernel {
         };
         self.history.compact(&compacted);
         self.update_l2();
-        self.sent_requests.record_compaction();
-        self.model_view.forget_plan();
+        self.sent_requests.is_compacted = true;
+        self.model_view.plan = None;
         self.parts.registry.reset_repetitions();
         self.budget.reset_count();
         compacted.tokens_after = self.budget.request_tokens(self.request_bytes(pending));
@@ -159,22 +161,22 @@ impl Kernel {
         range: &ArchivedRange,
         focus: Option<&str>,
     ) -> Result<Option<context::SummarySections>, Ending> {
-        let speaker = self.parts.light.clone();
+        let configured = self.parts.light.clone();
         // After an overflow the request has to be shorter.
-        let mut room = self.budget.bytes(speaker.context_window.min(self.budget.window()) / 2);
+        let mut room = self.budget.bytes(configured.context_window.min(self.budget.window()) / 2);
         for _ in 0..MAX_TRIES {
             let (system, text) = context::summary_request(&self.history, range, focus, room);
             let messages = [Message::text(Role::User, text)];
-            let limit = MAX_ANSWER_TOKENS.min(speaker.context_window / 4);
+            let limit = MAX_ANSWER_TOKENS.min(configured.context_window / 4);
             let request = Request {
-                max_output_tokens: Some(speaker.output_token_limit(limit)),
-                temperature: speaker.temperature,
-                effort: speaker.effort,
+                max_output_tokens: Some(configured.output_token_limit(limit)),
+                temperature: configured.temperature,
+                effort: configured.effort,
                 ..Request::new(Purpose::Summary, system, &messages)
             };
             let read = |reply: &Reply| context::parse_sections(&reply.text);
             let answer =
-                self.consult(spent, &speaker, &request, |reply| read(reply).is_some()).await?;
+                self.consult(spent, &configured, &request, |reply| read(reply).is_some()).await?;
             match answer {
                 Ok(reply) => {
                     if let Some(sections) = read(&reply) {
@@ -184,11 +186,7 @@ impl Kernel {
                 Err(error) => match error.kind {
                     ModelErrorKind::Overflow => room /= 2,
                     // The transport already retried, or a retry does not help.
-                    ModelErrorKind::Unavailable
-                    | ModelErrorKind::Refused
-                    | ModelErrorKind::Quota
-                    | ModelErrorKind::Configuration
-                    | ModelErrorKind::Script => return Ok(None),
+                    _ => return Ok(None),
                 },
             }
         }

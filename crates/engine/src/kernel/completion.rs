@@ -78,21 +78,12 @@ impl Completion {
     }
 
     pub(super) fn record_result(&mut self, answer: &ToolCallResult) {
-        let ToolCallResult {
-            envelope,
-            effect,
-            is_denied: denied,
-            violates_instruction: _,
-            changed,
-            stop_reason: _,
-        } = answer;
-        self.is_denied |= denied;
+        let ToolCallResult { envelope, effect, is_denied, changed, .. } = answer;
+        self.is_denied |= is_denied;
         self.add_changes(&changed.files, &changed.ignored);
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
-                if !self.files_changed.contains(path) {
-                    self.files_changed.push(path.clone());
-                }
+                self.add_changes(std::slice::from_ref(path), &[]);
                 self.is_denied = false;
             }
             Some(Effect::Command { .. } | Effect::Mcp { .. })
@@ -146,18 +137,16 @@ impl Completion {
         };
         match why {
             CheckFailure::CouldNotRun(why) => {
-                let why = format!(
+                return CompletionDecision::Unverifiable(format!(
                     "the check `{command}` could not run: {why}; correct it (--check, or [checks] in the \
                      configuration), then continue with -c"
-                );
-                return CompletionDecision::Unverifiable(why);
+                ));
             }
             CheckFailure::ReadOnly => {
-                let why = format!(
+                return CompletionDecision::Unverifiable(format!(
                     "the check `{command}` {how} in read-only mode, where it may not write and nothing can be \
                      fixed; run it in another mode"
-                );
-                return CompletionDecision::Unverifiable(why);
+                ));
             }
             CheckFailure::TimedOut => {
                 let before = timed_out_before.filter(|(before, _)| *before == command);
@@ -183,6 +172,14 @@ impl Completion {
         Some(format!(
             "the check `{check}` timed out {n} times in a row; raise checks.timeout if it needs more time"
         ))
+    }
+
+    /// For a prompt.
+    pub(super) fn list_changed_files(&self) -> String {
+        match &self.files_changed[..] {
+            [] => "none".to_owned(),
+            files => files.join(", "),
+        }
     }
 
     /// Treated as a failed check.
@@ -269,7 +266,6 @@ pub(super) fn check_chain_key(command: &str) -> String {
 fn next_steps(ending: Ending, state: &State) -> Vec<String> {
     let failure = state.last_failure.as_ref();
     let category = failure.map(|failure| failure.category);
-    let mut next = Vec::new();
     let advice = match (ending, category) {
         (Ending::CheckFailed, _) => "run the check by hand to see whether it can pass at all",
         (Ending::PermissionDenied, _) => {
@@ -284,11 +280,9 @@ fn next_steps(ending: Ending, state: &State) -> Vec<String> {
         (Ending::Failed, _) => {
             "describe the task in more detail or split it, then continue with -c"
         }
-        _ => return next,
+        _ => return Vec::new(),
     };
-    next.push(advice.to_owned());
-    next.push("`agent trace show` shows every step".to_owned());
-    next
+    vec![advice.to_owned(), "`agent trace show` shows every step".to_owned()]
 }
 
 pub(super) fn report_in_words(report: &FailureReport, last_output: &str) -> String {
@@ -348,11 +342,6 @@ pub(super) fn describe_ending(ending: Ending, limits: &TurnLimits) -> String {
         Ending::PermissionDenied => "a permission that the task needed was not given".to_owned(),
         Ending::Interrupted => "interrupted; continue with -c".to_owned(),
         Ending::Terminated => "terminated by a signal; continue with -c".to_owned(),
-        Ending::Completed
-        | Ending::CompletedUnverified
-        | Ending::Failed
-        | Ending::CheckFailed
-        | Ending::ModelRefused
-        | Ending::ModelUnavailable => ending.as_str().replace('_', " "),
+        _ => ending.as_str().replace('_', " "),
     }
 }

@@ -19,8 +19,6 @@ use agent_protocol::message::{Message, Part, Role};
 use agent_protocol::model::{ModelError, Purpose, Reply, Request, StopReason};
 use agent_protocol::prompt::Prompt;
 
-const FIX_JSON: Prompt = Prompt::named("recovery/fix_json.md");
-
 /// The second attempt receives the error of the first.
 const MAX_TRIES: u32 = 2;
 /// For a reflection or a plan.
@@ -42,13 +40,16 @@ impl Kernel {
     pub(super) async fn consult(
         &self,
         spent: &mut ModelCost,
-        speaker: &ConfiguredModel,
+        configured: &ConfiguredModel,
         request: &Request<'_>,
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
-        let pending =
-            PendingRequest::new(events, speaker, describe_request(speaker, request, &self.budget));
+        let pending = PendingRequest::new(
+            events,
+            configured,
+            describe_request(configured, request, &self.budget),
+        );
         let answer = stream_reply(&pending, &self.budget, request, &self.parts.control).await;
         let reply = match answer.map_err(|interrupted| interrupted.ending)? {
             Ok(reply) => reply,
@@ -67,18 +68,18 @@ impl Kernel {
     pub(super) async fn consult_with_deadline(
         &self,
         spent: &mut ModelCost,
-        speaker: &ConfiguredModel,
+        configured: &ConfiguredModel,
         request: &Request<'_>,
         deadline: tokio::time::Instant,
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Option<Reply>, Ending> {
-        let asking = self.consult(spent, speaker, request, is_useful);
+        let asking = self.consult(spent, configured, request, is_useful);
         if let Ok(answer) = tokio::time::timeout_at(deadline, asking).await {
             return Ok(answer?.ok());
         }
         // The request was sent, so it is paid for; the length of the answer is not known.
-        let bytes = describe_request(speaker, request, &self.budget).bytes;
-        spent.add(speaker.estimated_cost(request_usage(&self.budget, bytes)));
+        let bytes = describe_request(configured, request, &self.budget).bytes;
+        spent.add(configured.estimated_cost(request_usage(&self.budget, bytes)));
         self.parts.events.emit(EventBody::error(
             "model",
             format!("no {} in time", expected_answer(request.purpose)),
@@ -90,7 +91,7 @@ impl Kernel {
     pub(super) async fn consult_for_json<T: DeserializeOwned + JsonSchema>(
         &self,
         spent: &mut ModelCost,
-        speaker: &ConfiguredModel,
+        configured: &ConfiguredModel,
         question: &ConsultPrompt,
     ) -> Result<Option<T>, Ending> {
         let mut messages = vec![Message::text(Role::User, question.text.clone())];
@@ -100,15 +101,16 @@ impl Kernel {
         let deadline = tokio::time::Instant::now() + CONSULT_TIMEOUT;
         for _ in 0..MAX_TRIES {
             let request = Request {
-                max_output_tokens: Some(speaker.output_token_limit(limit)),
-                temperature: question.temperature.or(speaker.temperature),
-                effort: speaker.effort,
+                max_output_tokens: Some(configured.output_token_limit(limit)),
+                temperature: question.temperature.or(configured.temperature),
+                effort: configured.effort,
                 answer_schema: Some(&schema),
                 ..Request::new(question.purpose, &question.system, &messages)
             };
             let read = |reply: &Reply| parse_object::<T>(&reply.text);
             let is_useful = |reply: &Reply| read(reply).is_ok();
-            let asking = self.consult_with_deadline(spent, speaker, &request, deadline, is_useful);
+            let asking =
+                self.consult_with_deadline(spent, configured, &request, deadline, is_useful);
             let Some(reply) = asking.await? else { return Ok(None) };
             match read(&reply) {
                 Ok(value) => return Ok(Some(value)),
@@ -119,39 +121,43 @@ impl Kernel {
                     limit *= RETRY_LIMIT_FACTOR;
                 }
                 Err(error) => {
-                    let fix = self.parts.prompts.text(FIX_JSON).replace("{{error}}", &error);
-                    let answer =
-                        if reply.text.trim().is_empty() { "(nothing)" } else { &reply.text };
-                    messages.push(Message::text(Role::Assistant, answer));
-                    messages.push(Message::text(Role::User, fix.trim_end()));
+                    messages.extend(self.correction_request(&reply, &error));
                 }
             }
         }
         Ok(None)
     }
+
+    /// The answer and its error.
+    pub(super) fn correction_request(&self, reply: &Reply, error: &str) -> [Message; 2] {
+        const FIX_JSON: Prompt = Prompt::named("recovery/fix_json.md");
+        let fix = self.parts.prompts.text(FIX_JSON).replace("{{error}}", error);
+        let answer = if reply.text.trim().is_empty() { "(nothing)" } else { &reply.text };
+        [Message::text(Role::Assistant, answer), Message::text(Role::User, fix.trim_end())]
+    }
 }
 
 pub(super) fn describe_request(
-    speaker: &ConfiguredModel,
+    configured: &ConfiguredModel,
     request: &Request<'_>,
     budget: &ContextBudget,
 ) -> ModelRequested {
-    let asked: usize =
+    let message_bytes: usize =
         request.messages.iter().flat_map(|message| &message.parts).map(Part::bytes).sum();
     let layer = |bytes| RequestLayer { hash: String::new(), bytes, tokens: budget.tokens(bytes) };
-    let bytes = request.system.len() + asked;
+    let bytes = request.system.len() + message_bytes;
     ModelRequested {
         purpose: request.purpose,
-        model: speaker.model.id().to_owned(),
+        model: configured.model.id().to_owned(),
         effort: request.effort,
         messages: request.messages.len(),
         bytes,
         estimated_tokens: budget.tokens(bytes),
-        window: Some(speaker.context_window),
+        window: Some(configured.context_window),
         shared_bytes: 0,
         layers: BTreeMap::from([
             ("l1".to_owned(), layer(request.system.len())),
-            ("l3".to_owned(), layer(asked)),
+            ("l3".to_owned(), layer(message_bytes)),
         ]),
         texts: BTreeMap::new(),
         question: match request.purpose {

@@ -3,7 +3,7 @@
 use super::Kernel;
 use crate::context::MentionTargetKind;
 use agent_protocol::directives::{Directive, UserInput};
-use agent_protocol::event::{EventBody, Pin, SessionRule};
+use agent_protocol::event::{EventBody, Pin};
 
 impl Kernel {
     pub(super) fn apply_directives(&mut self, message: &UserInput) {
@@ -36,32 +36,18 @@ impl Kernel {
 
     /// Adds a pin; `None` if the text is empty or pinned already.
     pub fn pin(&mut self, text: &str) -> Option<Pin> {
-        self.emit_and_apply(self.pins.add(text)?);
+        self.record(self.pins.add(text)?);
         self.pins.current().last().cloned()
     }
 
     /// Removes a pin; false if there is none of this number.
     pub fn unpin(&mut self, id: u32) -> bool {
         let removed = self.pins.remove(id);
-        removed.map(|body| self.emit_and_apply(body)).is_some()
+        removed.map(|body| self.record(body)).is_some()
     }
 
-    /// The permission rules that the user has added in this session.
-    pub fn session_rules(&self) -> Vec<SessionRule> {
-        self.parts.registry.session_rules()
-    }
-
-    /// Adds a rule that the user wrote; false if it exists already or is invalid.
-    pub fn add_rule(&self, rule: String) -> bool {
-        self.parts.registry.add_written_rule(rule)
-    }
-
-    /// Removes a rule of the session; false if there is none of this number.
-    pub fn remove_rule(&self, id: u32) -> bool {
-        self.parts.registry.remove_rule(id)
-    }
-
-    fn emit_and_apply(&mut self, body: EventBody) {
+    /// Emits an event and applies it to the conversation and the session.
+    pub fn record(&mut self, body: EventBody) {
         let event = self.parts.events.emit(body);
         self.history.apply(&event);
         self.apply_session_event(&event);

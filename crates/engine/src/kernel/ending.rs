@@ -22,31 +22,18 @@ impl Kernel {
         const CONTINUE: Prompt = Prompt::named("feedback/continue.md");
 
         let prompts = self.parts.prompts.clone();
-        let bad = |why| RoundOutcome::RejectedAnswer {
-            signal: FailureSignal::BadAnswer,
-            reason_key: "",
-            why,
-            output: "",
+        let unusable = if !reply.calls.is_empty() {
+            // It may hold an incomplete call, which is never executed.
+            Some((CUT_OFF, "an answer with calls was cut off"))
+        } else if reply.stop == Some(StopReason::Refused) {
+            Some((REFUSED, "the provider withheld the answer"))
+        } else {
+            reply.text.trim().is_empty().then_some((EMPTY, "the answer was empty"))
         };
-        if !reply.calls.is_empty() {
-            // A cut-off answer may hold an incomplete call: it is never executed.
-            self.reject_answer(
-                turn,
-                prompts.text(CUT_OFF),
-                &bad("an answer with calls was cut off"),
-            );
-            return None;
-        }
-        if reply.stop == Some(StopReason::Refused) {
-            self.reject_answer(
-                turn,
-                prompts.text(REFUSED),
-                &bad("the provider withheld the answer"),
-            );
-            return None;
-        }
-        if reply.text.trim().is_empty() {
-            self.reject_answer(turn, prompts.text(EMPTY), &bad("the answer was empty"));
+        if let Some((feedback, why)) = unusable {
+            let (signal, reason_key, output) = (FailureSignal::BadAnswer, "", "");
+            let round = RoundOutcome::RejectedAnswer { signal, reason_key, why, output };
+            self.reject_answer(turn, prompts.text(feedback), &round);
             return None;
         }
         self.history.add_answer(&reply.text, &reply.opaque_items);
@@ -71,21 +58,14 @@ impl Kernel {
                 return (Vec::new(), None);
             }
             // A check may format the files of the turn.
-            let checkpoint = if may_write {
-                registry.checkpoint_before_user_programs("", cancel.clone()).await
-            } else {
-                None
-            };
-            let done = self.parts.checks.run(&self.parts.events, registry, &cancel).await;
-            if let Some(checkpoint) = checkpoint {
-                registry.checkpoint_after_user_programs(checkpoint).await;
-            }
-            done
+            let running = self.parts.checks.run(&self.parts.events, registry, &cancel);
+            registry.run_user_programs("", may_write, &cancel, running).await.0
         };
         let schema = self.parts.answer_schema.as_ref();
         let read_only = self.parts.registry.is_read_only();
         let answer = turn.draft.text.as_str();
-        let gate = turn.completion.check_answer(&prompts, answer, schema, checks, read_only).await;
+        let check = turn.completion.check_answer(&prompts, answer, schema, checks, read_only);
+        let gate = Box::pin(check).await;
         for check in &turn.completion.passed_checks {
             turn.state.close_chain(&check_chain_key(&check.command));
         }
@@ -104,15 +84,11 @@ impl Kernel {
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
                 Some(Ending::CompletedUnverified)
             }
-            CompletionDecision::Rejected { signal, reason_key: about, why, output, feedback } => {
+            CompletionDecision::Rejected { signal, reason_key, why, output, feedback } => {
                 // The candidate is used if no better answer follows.
                 turn.completion.candidate = std::mem::take(&mut turn.draft.text);
-                let round = RoundOutcome::RejectedAnswer {
-                    signal,
-                    reason_key: &about,
-                    why: &why,
-                    output: &output,
-                };
+                let (reason_key, why, output) = (&*reason_key, &*why, &*output);
+                let round = RoundOutcome::RejectedAnswer { signal, reason_key, why, output };
                 self.reject_answer(turn, &feedback, &round);
                 let why = turn.completion.timeouts_used_up()?;
                 turn.errors.push(why);
@@ -155,7 +131,10 @@ impl Kernel {
         } else {
             turn.completion.final_ending(ending)
         };
-        self.restore_main_model();
+        // The next turn tries the main model again.
+        if let Some(replaced) = self.replaced_model.take() {
+            self.set_model(replaced.configured_model);
+        }
         self.parts.registry.record_background_changes(false);
         let mut result = std::mem::take(&mut turn.draft.text);
         if result.trim().is_empty() {
@@ -175,15 +154,10 @@ impl Kernel {
             if self.parts.recovery.undo_on_failure
                 && matches!(ending, Ending::Failed | Ending::CheckFailed)
             {
-                let (files, is_complete) = self.parts.registry.undo_turn(self.turn);
+                let (undone, is_redo) = (self.turn, false);
+                let (files, is_complete) = self.parts.registry.undo_turn(undone);
                 failed.files_undone.clone_from(&files);
-                let undone = self.turn;
-                self.record_undo(EventBody::TurnUndone {
-                    undone,
-                    files,
-                    is_complete,
-                    is_redo: false,
-                });
+                self.record(EventBody::TurnUndone { undone, files, is_complete, is_redo });
             }
             result = match &self.parts.sub_agent {
                 Some(_) => completion::agent_report(&failed, &result),
@@ -213,7 +187,10 @@ impl Kernel {
             time_ms: millis(elapsed),
             model_ms: millis(turn.spent.model_time),
         };
-        self.parts.events.emit(self.finished_event(finished.clone()));
+        self.parts.events.emit(match &self.parts.sub_agent {
+            Some(_) => EventBody::AgentFinished(finished.clone()),
+            None => EventBody::TurnFinished(finished.clone()),
+        });
         finished
     }
 }

@@ -108,7 +108,7 @@ fn evaluate_calls(state: &mut State, calls: &[ToolCall], answers: &[ToolCallResu
         state.last_failure = None;
         state.failing_chains.clear();
         state.unvaried_failures = 0;
-        state.last_failing_round.clear();
+        state.loop_detector.record_failing_round(String::new());
         return;
     }
     let mut round = String::new();
@@ -118,9 +118,10 @@ fn evaluate_calls(state: &mut State, calls: &[ToolCall], answers: &[ToolCallResu
         round = calls.chain(failures.iter().map(|failure| failure.signature.clone())).collect();
     }
     record_failures(state, failures, round);
-    let speaks = state.last_failure.as_ref().map(|failure| failure.chain.as_str());
-    let speaker = failed_calls.into_iter().find(|(chain, _)| Some(chain.as_str()) == speaks);
-    state.failed_call = speaker.map(|(_, call)| call);
+    let represents = state.last_failure.as_ref().map(|failure| failure.chain.as_str());
+    let representative =
+        failed_calls.into_iter().find(|(chain, _)| Some(chain.as_str()) == represents);
+    state.failed_call = representative.map(|(_, call)| call);
 }
 
 fn failed_call(call: &ToolCall, parent: &ToolCall, answer: &ToolCallResult) -> FailedCall {
@@ -212,8 +213,8 @@ pub(crate) fn attach_remedy(
         let retries = state.chains.get(chain).map_or(0, |chain| chain.retries);
         retries < state.limits.max_step_retries
     };
-    let speaks = state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id);
-    if let Some(failure) = state.last_failure.as_ref().filter(|_| speaks) {
+    let represents = state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id);
+    if let Some(failure) = state.last_failure.as_ref().filter(|_| represents) {
         if !is_left(state, &failure.chain) || state.counters().unvaried_failures.is_exhausted() {
             return false;
         }
@@ -253,15 +254,9 @@ fn failure_without_call(signal: FailureSignal, chain: &str, message: String) -> 
 fn record_failures(state: &mut State, failures: Vec<LastFailure>, round: String) {
     for failure in &failures {
         let chain = state.chains.entry(failure.chain.clone()).or_insert_with(|| FailureChain {
-            retries: 0,
             signature: failure.signature.clone(),
-            message: failure.message.clone(),
             is_open: true,
-            failures: 0,
-            step: state.current_step,
-            same_call_retried: false,
-            repairs: 0,
-            remedies: 0,
+            ..FailureChain::default()
         });
         // A resolved chain restarts, unless it fails in the same way again.
         if !chain.is_open && chain.signature != failure.signature {
@@ -273,12 +268,12 @@ fn record_failures(state: &mut State, failures: Vec<LastFailure>, round: String)
         chain.message.clone_from(&failure.message);
         chain.is_open = true;
     }
-    state.unvaried_failures = match (round.is_empty(), round == state.last_failing_round) {
-        (true, _) => 0,
-        (false, true) => state.unvaried_failures + 1,
-        (false, false) => 1,
+    let is_varied = round.is_empty();
+    state.unvaried_failures = match state.loop_detector.record_failing_round(round) {
+        _ if is_varied => 0,
+        true => state.unvaried_failures + 1,
+        false => 1,
     };
-    state.last_failing_round = round;
     state.failing_chains = failures.iter().map(|failure| failure.chain.clone()).collect();
     // Several calls of one round count as one attempt.
     state.failing_chains.sort_unstable();
@@ -286,12 +281,12 @@ fn record_failures(state: &mut State, failures: Vec<LastFailure>, round: String)
     state.step_success = false;
     // The chain with the most attempts represents the round; a denied call only if nothing else failed, since
     // it has no remedy.
-    let speaks = |failure: &LastFailure| {
+    let represents = |failure: &LastFailure| {
         let retries = state.chains.get(&failure.chain).map_or(0, |chain| chain.retries);
         (failure.category != CauseCategory::PermissionError, retries)
     };
-    let most = failures.iter().map(speaks).max();
-    state.last_failure = failures.into_iter().find(|failure| Some(speaks(failure)) == most);
+    let most = failures.iter().map(represents).max();
+    state.last_failure = failures.into_iter().find(|failure| Some(represents(failure)) == most);
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use agent_protocol::model::{ModelError, ModelErrorKind};
 
 /// The main model, while another one replaces it.
 pub(super) struct ReplacedModel {
-    configured_model: ConfiguredModel,
+    pub(super) configured_model: ConfiguredModel,
     fallbacks_tried: usize,
 }
 
@@ -25,21 +25,14 @@ impl Kernel {
             reason: error.message.clone(),
         });
         let replaced = self.replaced_model.take();
-        let speaker =
+        let main =
             replaced.map_or_else(|| self.parts.main.clone(), |replaced| replaced.configured_model);
         self.set_model(next);
         if let Some(sentence) = self.hidden_images_note() {
             self.parts.events.emit(EventBody::error("images", sentence));
         }
         self.replaced_model =
-            Some(ReplacedModel { configured_model: speaker, fallbacks_tried: tried + 1 });
+            Some(ReplacedModel { configured_model: main, fallbacks_tried: tried + 1 });
         true
-    }
-
-    /// At the end of a turn: the next one tries the main model again.
-    pub(super) fn restore_main_model(&mut self) {
-        if let Some(replaced) = self.replaced_model.take() {
-            self.set_model(replaced.configured_model);
-        }
     }
 }

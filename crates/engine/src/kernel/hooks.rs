@@ -20,7 +20,6 @@ impl Kernel {
         self.has_asked_start_hooks = self.parts.control.interrupt_cause().is_none();
     }
 
-    /// Adds the texts of the hooks to the conversation.
     pub(super) async fn ask_session_start_hooks(&mut self, source: &str) {
         if self.parts.registry.hooks_for(HookEvent::SessionStart).is_none() {
             return;
@@ -94,18 +93,12 @@ impl Kernel {
             None => HookPayload::Stop { is_active, answer },
         };
         // Changes of the hooks to the files of the turn (a formatter) are undone with it.
-        let checkpoint = if turn.completion.files_changed.is_empty() {
-            None
-        } else {
-            registry
-                .checkpoint_before_user_programs("", self.parts.control.cancellation_token())
-                .await
-        };
-        let HookOutcome { block, stop, .. } = registry.ask_hooks(occasion).await;
-        if let Some(checkpoint) = checkpoint {
-            let changed = registry.checkpoint_after_user_programs(checkpoint).await;
-            turn.completion.add_changes(&changed.files, &changed.ignored);
-        }
+        let may_write = !turn.completion.files_changed.is_empty();
+        let cancel = self.parts.control.cancellation_token();
+        let asking = registry.ask_hooks(occasion);
+        let (outcome, changed) = registry.run_user_programs("", may_write, &cancel, asking).await;
+        turn.completion.add_changes(&changed.files, &changed.ignored);
+        let HookOutcome { block, stop, .. } = outcome;
         let Some(why) = block.filter(|_| stop.is_none()) else { return Some(ending) };
         if turn.hook_rejections >= MAX_SENT_BACK {
             let text = format!(
@@ -131,7 +124,6 @@ impl Kernel {
         Some(Ending::PermissionDenied)
     }
 
-    /// After a turn without success.
     pub(super) async fn ask_failure_hooks(&self, finished: &TurnFinished) {
         let is_failed = !finished.ending.has_answer() && self.parts.sub_agent.is_none();
         if is_failed && self.parts.registry.hooks_for(HookEvent::StopFailure).is_some() {
@@ -139,11 +131,6 @@ impl Kernel {
             let occasion = HookPayload::StopFailure { error, details: &details };
             _ = self.parts.registry.ask_hooks(occasion).await;
         }
-    }
-
-    pub(super) async fn ask_compaction_hooks(&self, is_manual: bool, focus: Option<&str>) {
-        let focus = focus.unwrap_or_default();
-        _ = self.parts.registry.ask_hooks(HookPayload::PreCompact { is_manual, focus }).await;
     }
 
     pub(super) fn add_hook_texts(&mut self, texts: &[String]) {

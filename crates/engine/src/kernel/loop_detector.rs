@@ -1,7 +1,10 @@
-//! Detects loops in successful work: two or three calls alternating with the same results, reads that return
-//! to the same place, an edit undone and redone, a plan rewritten repeatedly.
+//! Detects repetition after a round: in successful work (two or three calls alternating with the same results, an edit
+//! undone and redone, a plan rewritten repeatedly), and in failures (a command or a round failing like the last one).
+//!
+//! The registry's detector is another one: it refuses an equal call before it runs, also where there is no kernel, by
+//! resolved paths and defaults. This one compares the arguments as the model wrote them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
@@ -23,6 +26,18 @@ pub(crate) struct LoopDetector {
     edits: VecDeque<(String, String, String)>,
     /// Without another call in between.
     consecutive_plan_updates: usize,
+    /// The last failure of each chain of commands.
+    failed_commands: BTreeMap<String, FailedCommand>,
+    /// Its calls and their failures; empty if one succeeded.
+    last_failing_round: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailedCommand {
+    pub(crate) arguments: String,
+    pub(crate) signature: String,
+    /// Before the failure.
+    pub(crate) n_edits: u32,
 }
 
 impl LoopDetector {
@@ -61,6 +76,21 @@ impl LoopDetector {
         })
     }
 
+    /// Returns the failure before it, if that was the same.
+    pub(crate) fn record_failed_command(
+        &mut self,
+        chain: String,
+        failed: FailedCommand,
+    ) -> Option<FailedCommand> {
+        let signature = failed.signature.clone();
+        let before = self.failed_commands.insert(chain, failed);
+        before.filter(|before| before.signature == signature)
+    }
+
+    pub(crate) fn record_failing_round(&mut self, round: String) -> bool {
+        std::mem::replace(&mut self.last_failing_round, round) == self.last_failing_round
+    }
+
     fn is_loop(&self, length: usize) -> bool {
         let last: Vec<u64> =
             self.calls.iter().rev().take(length * LOOP_REPETITIONS).copied().collect();
@@ -73,12 +103,12 @@ impl LoopDetector {
     }
 
     fn record_edit(&mut self, call: &ToolCall, envelope: &Envelope) -> Option<String> {
-        let input = &envelope.context.params_input;
-        let text =
-            |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         if call.name != "Edit" {
             return None;
         }
+        let input = &envelope.context.params_input;
+        let text =
+            |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let path = envelope.context.path_resolved.clone().unwrap_or_else(|| text("path"));
         let edit = (path, text("old_string"), text("new_string"));
         let undone = (edit.0.clone(), edit.2.clone(), edit.1.clone());

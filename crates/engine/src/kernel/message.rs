@@ -6,8 +6,6 @@ use std::pin::pin;
 use futures_util::future::{BoxFuture, Either, select};
 
 use super::Kernel;
-use super::state::State;
-use super::turn::Turn;
 use crate::context::{self, LargeText, Mentions};
 use agent_protocol::control::Ending;
 use agent_protocol::directives::UserInput;
@@ -81,9 +79,7 @@ impl Kernel {
             images: Vec::new(),
             blocked: true,
         });
-        let started = self.parts.events.clock().now();
-        let state = State::new(self.parts.recovery);
-        let mut turn = Turn::new(started, state, &message.text, Mentions::default());
+        let mut turn = self.new_turn(&message.text, Mentions::default());
         turn.errors.push(why.to_owned());
         self.finish_turn(turn, ending)
     }

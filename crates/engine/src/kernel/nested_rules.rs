@@ -48,14 +48,8 @@ impl Kernel {
         parts.join("\n\n")
     }
 
-    /// Appends the rules files of the folders where tools worked to the results.
-    pub(super) fn show_nested_rules(&mut self, turn: &mut Turn) {
-        for path in std::mem::take(&mut turn.touched_paths) {
-            self.add_nested_rules(&path);
-        }
-    }
-
-    fn add_nested_rules(&mut self, path: &str) {
+    /// Appends the rules files of the folders of this path, where a tool worked, to the results.
+    pub(super) fn add_nested_rules(&mut self, path: &str) {
         let project = self.parts.project.clone();
         // By the current rules: a pin may have been added since the session began.
         let withheld = self.parts.registry.read_restrictions();
@@ -75,16 +69,13 @@ impl Kernel {
                     continue;
                 }
                 let path = path.clone();
-                let found = self.parts.events.emit(EventBody::RulesFound { path, text });
-                self.history.apply(&found);
-                self.apply_session_event(&found);
+                self.record(EventBody::RulesFound { path, text });
             }
         }
     }
 }
 
 impl Turn {
-    /// The folders of these paths may have rules.
     pub(super) fn record_touched_paths(&mut self, answers: &[ToolCallResult]) {
         for answer in answers {
             let Some(Effect::Read { path } | Effect::Write { path }) = &answer.effect else {

@@ -71,7 +71,8 @@ impl Kernel {
         let text = memory_reminder(&self.parts.prompts, &items);
         let in_rules = !self.sent_requests.has_requests();
         let (moment, call, applied) = (RecallMoment::Task, None, false);
-        self.record_recall(MemoryRecalled { moment, items, call, applied, text, in_rules });
+        let recalled = MemoryRecalled { moment, items, call, applied, text, in_rules };
+        self.record(EventBody::MemoryRecalled(recalled));
     }
 
     /// A lesson that the kernel may apply becomes part of the evidence; the others are returned.
@@ -122,12 +123,7 @@ impl Kernel {
         }
     }
 
-    /// One a line.
-    pub(super) fn lessons_for_evidence(&self, turn: &Turn) -> String {
-        list_lessons(&self.similar_lessons(turn))
-    }
-
-    fn similar_lessons(&self, turn: &Turn) -> Vec<RecalledLesson> {
+    pub(super) fn similar_lessons(&self, turn: &Turn) -> Vec<RecalledLesson> {
         let (Some(memory), Some(failed)) = (&self.parts.memory, &turn.lessons.last_failed_call)
         else {
             return Vec::new();
@@ -208,7 +204,11 @@ impl Kernel {
                 let sent = serde_json::from_str(&failed.arguments);
                 let mut arguments: Object = sent.unwrap_or_default();
                 // Correct names replace wrong ones.
-                arguments.retain(|name, _| self.tool_has_argument(&failed.name, name));
+                let mut specs = self.parts.registry.specs().iter();
+                let spec = specs.find(|spec| spec.name == failed.name);
+                arguments.retain(|name, _| {
+                    spec.is_some_and(|spec| spec.schema["properties"].get(name).is_some())
+                });
                 arguments.extend(input.clone());
                 (failed.name.clone(), arguments)
             }
@@ -221,22 +221,18 @@ impl Kernel {
         let text = self.parts.prompts.text(words).trim_end().replace("{{text}}", &item.text);
         let (call, in_rules) = (Some(call.to_owned()), false);
         let (moment, items) = (RecallMoment::Failure, vec![item]);
-        self.record_recall(MemoryRecalled { moment, items, call, applied, text, in_rules });
-    }
-
-    fn record_recall(&mut self, recalled: MemoryRecalled) {
-        let event = self.parts.events.emit(EventBody::MemoryRecalled(recalled));
-        self.history.apply(&event);
-        self.apply_session_event(&event);
+        let recalled = MemoryRecalled { moment, items, call, applied, text, in_rules };
+        self.record(EventBody::MemoryRecalled(recalled));
     }
 }
 
-fn list_lessons(lessons: &[RecalledLesson]) -> String {
+/// One a line.
+pub(super) fn list_lessons(lessons: &[RecalledLesson]) -> String {
     let lines: String = lessons.iter().map(|item| format!("\n- {}", item.text)).collect();
     if lines.is_empty() { "none".to_owned() } else { lines }
 }
 
-fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
+pub(super) fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
     let read = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
     one.name == other.name && read(one) == read(other)
 }

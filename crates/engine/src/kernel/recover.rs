@@ -3,13 +3,13 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::consult::ConsultPrompt;
 use super::evaluate::RoundOutcome;
+use super::recall::{is_same_call, list_lessons};
 use super::reflect::reflect;
 use super::turn::{PastAttempt, Turn};
-use super::{Kernel, shorten_evidence};
+use super::{Kernel, has_completed, shorten_evidence};
 use crate::registry::ToolCallResult;
 use agent_protocol::control::{ControlDecision, Ending, FailureSignal, ReplanScope, RetryStrategy};
 use agent_protocol::event::EventBody;
@@ -139,8 +139,8 @@ impl Kernel {
             max_output_tokens: REFLECTION_TOKENS,
             temperature: Some(REFLECTION_TEMPERATURE),
         };
-        let speaker = self.parts.light.clone();
-        let answer = self.consult_for_json(&mut turn.spent, &speaker, &question).await?;
+        let configured = self.parts.light.clone();
+        let answer = self.consult_for_json(&mut turn.spent, &configured, &question).await?;
         let mut refused = Vec::new();
         let reflection = answer
             .map(|reflection| Box::new(self.sanitize_reflection(turn, reflection, &mut refused)));
@@ -169,8 +169,10 @@ impl Kernel {
         if reflection.patch_prompt.len() > PATCH_BYTES {
             reflection.patch_prompt = shorten(&reflection.patch_prompt, PATCH_BYTES);
         }
-        if let Some(why) = patch_refusal(&reflection.patch_prompt) {
-            refused.push(format!("patch: {why}"));
+        // Rules that would widen a permission are not used.
+        let patch = reflection.patch_prompt.to_lowercase();
+        if let Some(word) = extract_proposals(&patch).into_iter().find_map(find_widening_word) {
+            refused.push(format!("patch: It mentions {word:?}; only the user widens permissions."));
             reflection.patch_prompt = String::new();
         }
         if let Some(action) = &reflection.suggested_action
@@ -190,8 +192,7 @@ impl Kernel {
             id: self.next_kernel_call_id(turn),
             ..self.call_with_action(&failed.call, action)
         };
-        let input = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
-        let is_call = |other: &ToolCall| call.name == other.name && input(other) == input(&call);
+        let is_call = |other: &ToolCall| is_same_call(other, &call);
         if is_call(&failed.call) || is_call(&failed.parent) {
             return Err("it is the call that failed".to_owned());
         }
@@ -200,11 +201,6 @@ impl Kernel {
         }
         self.parts.registry.check_call(&call).map_err(|failure| failure.message)?;
         Ok(call)
-    }
-
-    pub(super) fn tool_has_argument(&self, tool: &str, argument: &str) -> bool {
-        let spec = self.parts.registry.specs().iter().find(|spec| spec.name == tool);
-        spec.is_some_and(|spec| spec.schema["properties"].get(argument).is_some())
     }
 
     /// The result is appended to that of the failed call, and is evaluated.
@@ -239,7 +235,7 @@ impl Kernel {
         parent: &str,
     ) -> ToolCallResult {
         turn.kernel_calls.n += 1;
-        let room = self.remaining_results_bytes();
+        let room = self.results_byte_limit().saturating_sub(self.history.last_results_bytes());
         let mut answer = self.parts.registry.run_kernel_call(call, parent, room).await;
         if answer.is_denied {
             // The task did not need it, and nothing was run.
@@ -281,9 +277,9 @@ impl Kernel {
             max_output_tokens: PLAN_TOKENS,
             temperature: None,
         };
-        let speaker = self.parts.main.clone();
+        let configured = self.parts.main.clone();
         let planned: Option<PlannerReply> =
-            self.consult_for_json(&mut turn.spent, &speaker, &question).await?;
+            self.consult_for_json(&mut turn.spent, &configured, &question).await?;
         let (todos, methodology) = planned.map_or_else(Default::default, |planned| {
             let methodology = planned.methodology.as_deref().and_then(methodology::find_by_name);
             (planned.todos, methodology.filter(|_| replan == ReplanScope::Task))
@@ -297,11 +293,10 @@ impl Kernel {
         if let Some(methodology) = methodology {
             plan.methodology = Some(methodology.name.to_owned());
         }
-        let files = turn.completion.files_changed.join(", ");
-        let files = if files.is_empty() { "none" } else { files.as_str() };
+        let files = turn.completion.list_changed_files();
         // Without an answer of the planner the model has to rewrite the plan itself.
         let reminder = prompts.text(if was_planned { replanned } else { alone });
-        let values = [("times", &*times.to_string()), ("files", files), ("failure", &failure)];
+        let values = [("times", &*times.to_string()), ("files", &files), ("failure", &failure)];
         turn.pending_messages.reminders.push(fill(reminder.trim_end(), &values));
         let prompt =
             methodology.map(|methodology| prompts.text(methodology.prompt).trim_end().to_owned());
@@ -347,16 +342,10 @@ impl Kernel {
 
     /// Todos stated to be completed count only if the old plan had them completed.
     fn new_plan(&self, todos: Vec<PlannedTodo>) -> Plan {
-        let was_completed = |content: &str| {
-            self.plan
-                .todos
-                .iter()
-                .any(|todo| todo.content == content && todo.status == TodoStatus::Completed)
-        };
         let mut plan = Plan { summary: self.plan.summary.clone(), ..Plan::default() };
         for PlannedTodo { content, status } in todos.into_iter().take(8) {
             let content = content.trim().to_owned();
-            let done = status == Some(TodoStatus::Completed) && was_completed(&content);
+            let done = status == Some(TodoStatus::Completed) && has_completed(&self.plan, &content);
             let status = if done { TodoStatus::Completed } else { TodoStatus::Pending };
             if !content.is_empty() {
                 plan.todos.push(Todo { content, status });
@@ -391,7 +380,7 @@ impl Kernel {
             ("evidence", evidence),
             ("attempts", &attempts.join("\n")),
             ("tools", &tools.join(", ")),
-            ("lessons", &self.lessons_for_evidence(turn)),
+            ("lessons", &list_lessons(&self.similar_lessons(turn))),
         ];
         fill(self.parts.prompts.text(EVIDENCE), &values)
     }
@@ -410,8 +399,7 @@ impl Kernel {
         if self.plan.todos.is_empty() {
             text.push_str("none\n");
         }
-        let files = turn.completion.files_changed.join(", ");
-        let files = if files.is_empty() { "none" } else { files.as_str() };
+        let files = turn.completion.list_changed_files();
         text.push_str(&format!("Files changed so far: {files}\n"));
         if let Some(reflection) = turn.state.reflection() {
             text.push_str(&format!(
@@ -421,11 +409,4 @@ impl Kernel {
         }
         text
     }
-}
-
-/// Rules that would widen a permission are not used.
-fn patch_refusal(patch: &str) -> Option<String> {
-    let patch = patch.to_lowercase();
-    let word = extract_proposals(&patch).into_iter().find_map(find_widening_word)?;
-    Some(format!("It mentions {word:?}; only the user widens permissions."))
 }

@@ -29,7 +29,7 @@ pub(super) struct PendingRequest<'a> {
 impl<'a> PendingRequest<'a> {
     pub(super) fn new(
         events: &'a EventStream,
-        speaker: &'a ConfiguredModel,
+        configured_model: &'a ConfiguredModel,
         requested: ModelRequested,
     ) -> Self {
         let ModelRequested { purpose, bytes, estimated_tokens, shared_bytes, .. } = requested;
@@ -45,7 +45,7 @@ impl<'a> PendingRequest<'a> {
         events.emit(EventBody::ModelRequested(requested));
         Self {
             events,
-            configured_model: speaker,
+            configured_model,
             purpose,
             estimated_usage: estimated,
             sent_at: events.clock().now(),
@@ -62,7 +62,6 @@ impl<'a> PendingRequest<'a> {
         }
     }
 
-    /// Returns the cost of the answer.
     pub(super) fn record_reply(
         self,
         budget: &ContextBudget,
@@ -146,11 +145,7 @@ impl ReplyProgress<'_> {
             Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => return,
         };
         let PendingRequest {
-            events,
-            configured_model: speaker,
-            purpose,
-            estimated_usage: estimated,
-            ..
+            events, configured_model, purpose, estimated_usage: estimated, ..
         } = *self.request;
         let now = events.clock().now();
         let is_due = self.reported.is_none_or(|(bytes, at)| {
@@ -159,13 +154,11 @@ impl ReplyProgress<'_> {
         if is_due {
             self.reported = Some((self.bytes, now));
             let usage = Usage { output_tokens: self.budget.tokens(self.bytes), ..estimated };
-            let cost_usd = speaker.cost(usage);
+            let cost_usd = configured_model.cost(usage);
             events.emit(EventBody::ModelProgress { purpose, usage, cost_usd });
         }
     }
-}
 
-impl ReplyProgress<'_> {
     pub(super) fn record_partial_text(&mut self, text: &str) {
         let (bytes, at) = self.recorded;
         let is_longer = text.len() > bytes + bytes / PARTIAL_GROWTH;

@@ -70,16 +70,14 @@ pub(super) struct ModelCost {
     pub(super) model_time: Duration,
 }
 
-impl ModelCost {
-    pub(super) fn zero() -> Self {
-        Self {
-            usage: Usage::default(),
-            estimated_tokens: 0,
-            cost_usd: Some(0.0),
-            model_time: Duration::ZERO,
-        }
+impl Default for ModelCost {
+    fn default() -> Self {
+        let (usage, model_time) = (Usage::default(), Duration::ZERO);
+        Self { usage, estimated_tokens: 0, cost_usd: Some(0.0), model_time }
     }
+}
 
+impl ModelCost {
     pub(super) fn since(self, before: Self) -> Self {
         let cost = self.cost_usd.zip(before.cost_usd).map(|(now, before)| now - before);
         // The cost of an unknown price was reported when it became unknown.

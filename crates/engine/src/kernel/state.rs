@@ -15,7 +15,7 @@ use agent_protocol::reflection::Reflection;
 use agent_protocol::tool::Effect;
 
 /// Of one tool with one target. The step is not part of the key: advancing in the plan does not reset counters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailureChain {
     pub(crate) retries: u32,
     pub(crate) signature: String,
@@ -24,13 +24,11 @@ pub(crate) struct FailureChain {
     pub(crate) is_open: bool,
     /// In this task, for the report.
     pub(crate) failures: u32,
-    /// The step of the plan in which the chain failed last.
     pub(crate) step: u32,
     /// By the kernel.
     pub(crate) same_call_retried: bool,
     /// Rewrites of a step because of this chain; completing a step does not reset the number.
     pub(crate) repairs: u32,
-    /// Retries of the kernel with a known remedy.
     pub(crate) remedies: u32,
 }
 
@@ -42,14 +40,6 @@ impl FailureChain {
         self.remedies = 0;
         self.same_call_retried = false;
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FailedCommand {
-    pub(crate) arguments: String,
-    pub(crate) signature: String,
-    /// Before the failure.
-    pub(crate) n_edits: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,11 +55,6 @@ pub(crate) struct FailedCall {
 }
 
 impl FailedCall {
-    /// Reads change nothing, and may be repeated.
-    pub(crate) fn is_read(&self) -> bool {
-        matches!(self.effect, Some(Effect::Read { .. }))
-    }
-
     /// A failed read is resolved by any success; a write or a command by one of its kind, by the same tool, or, if its
     /// tool does not exist, by any success.
     pub(crate) fn is_resolved_by(&self, call: &ToolCall, effect: Option<&Effect>) -> bool {
@@ -102,13 +87,10 @@ pub struct State {
     pub(crate) chains: BTreeMap<String, FailureChain>,
     /// In the last round.
     pub(crate) failing_chains: Vec<String>,
-    /// Calls and their failures.
-    pub(crate) last_failing_round: String,
     /// Since the step was begun.
     pub(crate) step_had_success: bool,
     /// File changes so far.
     pub(crate) n_edits: u32,
-    pub(crate) failed_commands: BTreeMap<String, FailedCommand>,
     pub(crate) failed_call: Option<FailedCall>,
     pub(crate) reflections: u32,
     /// The todo in progress, from 1; 0 if there is none.
@@ -130,10 +112,8 @@ impl State {
             limits,
             chains: BTreeMap::new(),
             failing_chains: Vec::new(),
-            last_failing_round: String::new(),
             step_had_success: false,
             n_edits: 0,
-            failed_commands: BTreeMap::new(),
             failed_call: None,
             reflections: 0,
             current_step: 0,
@@ -188,8 +168,7 @@ impl State {
 
     /// Of this step, or of the step in which the failure occurred before.
     pub(crate) fn repairs_used_up(&self) -> bool {
-        let chain = self.last_failure.as_ref().and_then(|failure| self.chains.get(&failure.chain));
-        let repairs = chain.map_or(0, |chain| chain.repairs);
+        let repairs = self.chain_of_failure().map_or(0, |chain| chain.repairs);
         self.single_step_repair_count.max(repairs) >= self.limits.max_single_step_repairs
     }
 
@@ -211,33 +190,31 @@ impl State {
 
     /// An unsuccessful remedy does not reduce the regular retries.
     pub(crate) fn retries_without_remedies(&self) -> u32 {
-        let chain = self.last_failure.as_ref().and_then(|failure| self.chains.get(&failure.chain));
-        chain.map_or(0, |chain| chain.retries - chain.remedies.min(chain.retries))
+        self.chain_of_failure().map_or(0, |chain| chain.retries.saturating_sub(chain.remedies))
     }
 
     /// A fault of a tool that reads may be transient; the call is repeated once.
     pub(crate) fn may_repeat_call(&self) -> bool {
         let Some(failure) = &self.last_failure else { return false };
-        let retried = self.chains.get(&failure.chain).is_some_and(|chain| chain.same_call_retried);
+        let effect = self.failed_call.as_ref().and_then(|failed| failed.effect.as_ref());
         failure.class == Some(ErrorClass::Tool)
-            && self.failed_call.as_ref().is_some_and(FailedCall::is_read)
-            && !retried
+            && matches!(effect, Some(Effect::Read { .. }))
+            && !self.chain_of_failure().is_some_and(|chain| chain.same_call_retried)
     }
 
-    /// Of the last failure's chain.
     pub(crate) fn retry_count(&self) -> Count {
         let Some(failure) = &self.last_failure else {
             return Count::with_limit(self.limits.max_step_retries);
         };
         let max = match failure.signal {
             FailureSignal::BadAnswer | FailureSignal::CheckFailed => self.limits.max_answer_retries,
-            FailureSignal::ValidationFailed
-            | FailureSignal::ToolError
-            | FailureSignal::Loop
-            | FailureSignal::ConstraintViolated
-            | FailureSignal::UserRejected => self.limits.max_step_retries,
+            _ => self.limits.max_step_retries,
         };
-        Count { n: self.chains.get(&failure.chain).map_or(0, |chain| chain.retries), max }
+        Count { n: self.chain_of_failure().map_or(0, |chain| chain.retries), max }
+    }
+
+    fn chain_of_failure(&self) -> Option<&FailureChain> {
+        self.chains.get(&self.last_failure.as_ref()?.chain)
     }
 
     pub(crate) fn apply_decision(&mut self, decision: ControlDecision) {
@@ -246,21 +223,15 @@ impl State {
         match decision {
             ControlDecision::Continue => {}
             ControlDecision::Retry(retry) => {
-                for key in &self.failing_chains {
-                    if let Some(chain) = self.chains.get_mut(key) {
-                        chain.retries += 1;
-                        chain.same_call_retried |= retry == RetryStrategy::Same;
-                        chain.remedies += u32::from(is_remedy);
-                    }
+                for chain in self.failing_chains_mut() {
+                    chain.retries += 1;
+                    chain.same_call_retried |= retry == RetryStrategy::Same;
+                    chain.remedies += u32::from(is_remedy);
                 }
             }
             ControlDecision::Replan(ReplanScope::Step) => {
                 self.single_step_repair_count += 1;
-                for key in &self.failing_chains {
-                    if let Some(chain) = self.chains.get_mut(key) {
-                        chain.repairs += 1;
-                    }
-                }
+                self.failing_chains_mut().for_each(|chain| chain.repairs += 1);
             }
             ControlDecision::Replan(ReplanScope::Task) => {
                 self.task_replan_count += 1;
@@ -270,6 +241,11 @@ impl State {
                 self.chains.values_mut().for_each(FailureChain::reset_retries);
             }
         }
+    }
+
+    fn failing_chains_mut(&mut self) -> impl Iterator<Item = &mut FailureChain> {
+        let failing = &self.failing_chains;
+        self.chains.iter_mut().filter(|(key, _)| failing.contains(key)).map(|(_, chain)| chain)
     }
 
     /// The repairs are counted anew only if a call succeeded during the step.

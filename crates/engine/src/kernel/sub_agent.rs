@@ -7,10 +7,10 @@ use super::turn::Turn;
 use super::{ConfiguredModel, Kernel, ModelCost, SpendLimit, completion};
 use agent_protocol::control::Ending;
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{Event, EventBody, MAIN_AGENT, TurnFinished};
+use agent_protocol::event::{Event, EventBody, MAIN_AGENT};
 use agent_protocol::format_thousands;
 use agent_protocol::message::{Image, ToolCall};
-use agent_protocol::model::{Purpose, Reply};
+use agent_protocol::model::Reply;
 use parking_lot::Mutex;
 
 /// The facts about a sub-agent that its kernel needs.
@@ -28,14 +28,9 @@ pub struct SubAgent {
 
 /// The models of a session while its calls run. Clones share them.
 #[derive(Clone, Default)]
-pub struct SessionModels(Arc<Mutex<Option<(ConfiguredModel, ConfiguredModel)>>>);
+pub struct SessionModels(pub(super) Arc<Mutex<Option<(ConfiguredModel, ConfiguredModel)>>>);
 
 impl SessionModels {
-    pub(super) fn set_current(&self, main: &ConfiguredModel, light: &ConfiguredModel) {
-        let mut speakers = self.0.lock();
-        *speakers = Some((main.clone(), light.clone()));
-    }
-
     /// The main model and the light model; `None` before the first call.
     pub fn current(&self) -> Option<(ConfiguredModel, ConfiguredModel)> {
         self.0.lock().clone()
@@ -84,23 +79,6 @@ impl Kernel {
         }
     }
 
-    pub(super) fn count_calls(&mut self, calls: &[ToolCall]) {
-        for call in calls {
-            *self.calls_made.entry(call.name.clone()).or_default() += 1;
-        }
-    }
-
-    pub(super) fn purpose(&self) -> Purpose {
-        if self.parts.sub_agent.is_some() { Purpose::Agent } else { Purpose::Main }
-    }
-
-    pub(super) fn call_prefix(&self, round: u32) -> String {
-        match &self.parts.sub_agent {
-            Some(_) => format!("agent_{}_{round}", self.parts.events.agent_id()),
-            None => format!("call_{}_{round}", self.turn),
-        }
-    }
-
     /// For an ending that has no other text.
     pub(super) fn describe_ending(&self, ending: Ending) -> String {
         let limits = &self.parts.limits;
@@ -143,17 +121,9 @@ impl Kernel {
             },
         }
     }
-
-    pub(super) fn finished_event(&self, finished: TurnFinished) -> EventBody {
-        match &self.parts.sub_agent {
-            Some(_) => EventBody::AgentFinished(finished),
-            None => EventBody::TurnFinished(finished),
-        }
-    }
 }
 
 impl SubAgent {
-    /// Charges what was spent since the last charge.
     pub(super) fn charge_payer(&self, turn: &mut Turn) {
         self.payer.charge(turn.spent.since(turn.charged));
         turn.charged = turn.spent;
@@ -164,13 +134,10 @@ impl SubAgent {
         if self.payer.is_used_up() {
             return Some((Ending::MaxBudget, None));
         }
-        let is_over = spent.usage.total() >= self.max_tokens;
-        is_over.then(|| {
+        (spent.usage.total() >= self.max_tokens).then(|| {
             let limit = format_thousands(self.max_tokens);
-            (
-                Ending::MaxBudget,
-                Some(format!("the limit of {limit} tokens was reached (agents.max_tokens)")),
-            )
+            let why = format!("the limit of {limit} tokens was reached (agents.max_tokens)");
+            (Ending::MaxBudget, Some(why))
         })
     }
 }

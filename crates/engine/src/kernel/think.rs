@@ -7,7 +7,7 @@ use super::request::PendingRequest;
 use super::turn::Turn;
 use super::{Kernel, millis};
 use crate::context::{self, ContextBudget};
-use agent_protocol::control::{Ending, PermissionMode, SessionControl};
+use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
 use agent_protocol::event::{CompactionCause, Event, EventBody};
 use agent_protocol::model::{
     Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason,
@@ -18,7 +18,6 @@ use agent_protocol::prompt::{Prompt, Prompts};
 /// Repeated requests for one answer.
 const MAX_OVERFLOWS: u32 = 3;
 
-/// The recap of an open plan is shown again after so many calls.
 const CALLS_PER_RECAP: usize = 10;
 
 /// The mode and the plan as the model last saw them.
@@ -28,8 +27,8 @@ pub(super) struct ModelView {
     mode_at_start: PermissionMode,
     mode: PermissionMode,
     /// `None`: the plan has to be shown again.
-    plan: Option<Plan>,
-    calls_since_recap: usize,
+    pub(super) plan: Option<Plan>,
+    pub(super) calls_since_recap: usize,
 }
 
 impl ModelView {
@@ -50,15 +49,6 @@ impl ModelView {
     pub(super) fn record_plan_shown(&mut self, plan: &Plan) {
         self.plan = Some(plan.clone());
         self.calls_since_recap = 0;
-    }
-
-    pub(super) fn record_calls(&mut self, n: usize) {
-        self.calls_since_recap += n;
-    }
-
-    /// After a compaction the plan has to be shown again.
-    pub(super) fn forget_plan(&mut self) {
-        self.plan = None;
     }
 
     fn recap_is_due(&self, plan: &Plan) -> bool {
@@ -183,7 +173,10 @@ impl Kernel {
         &mut self,
         turn: &mut Turn,
     ) -> Result<Result<Reply, ModelError>, Ending> {
-        let (purpose, prefix) = (self.purpose(), self.call_prefix(turn.round));
+        let (purpose, prefix) = match &self.parts.sub_agent {
+            Some(_) => (Purpose::Agent, format!("agent_{}", self.parts.events.agent_id())),
+            None => (Purpose::Main, format!("call_{}", self.turn)),
+        };
         let Self { parts, history, sent_requests: sent, budget, .. } = self;
         let parts = &*parts;
         let mut request = parts.layers.request(parts.registry.specs(), history);
@@ -225,7 +218,7 @@ impl Kernel {
         if let Some(usage) = reply.usage {
             budget.record_count(bytes, usage.input_tokens);
         }
-        parts.call_ids.assign_ids(&prefix, &mut reply);
+        parts.call_ids.assign_ids(&format!("{prefix}_{}", turn.round), &mut reply);
         let is_cut_off = reply.stop == Some(StopReason::Length) && !reply.calls.is_empty();
         let is_empty = reply.calls.is_empty() && reply.text.trim().is_empty();
         let discarded = is_cut_off || is_empty || reply.stop == Some(StopReason::Refused);
@@ -238,11 +231,8 @@ impl Kernel {
         turn.errors.push(error.message);
         match error.kind {
             ModelErrorKind::Unavailable => Ending::ModelUnavailable,
-            ModelErrorKind::Refused
-            | ModelErrorKind::Quota
-            | ModelErrorKind::Overflow
-            | ModelErrorKind::Configuration => Ending::ModelRefused,
             ModelErrorKind::Script => Ending::Failed,
+            _ => Ending::ModelRefused,
         }
     }
 }
@@ -283,12 +273,7 @@ pub(super) async fn stream_reply(
                         attempt: Some(retry.attempt),
                     });
                 }
-                Delta::Text(_)
-                | Delta::Reasoning(_)
-                | Delta::Call { .. }
-                | Delta::Opaque { .. }
-                | Delta::Usage(_)
-                | Delta::Done(_) => {}
+                _ => {}
             }
             progress.count_delta(&delta);
             reply.apply_delta(&delta);
@@ -307,9 +292,10 @@ pub(super) async fn stream_reply(
     };
     match control.cancellation_token().run_until_cancelled(answer).await {
         Some(answer) => Ok(answer.map(|()| reply)),
-        None => {
-            let ending = control.interrupt_cause().map_or(Ending::Interrupted, |by| by.ending());
-            Err(InterruptedReply { ending, reply })
-        }
+        None => Err(InterruptedReply { ending: interrupt_ending(control), reply }),
     }
+}
+
+pub(super) fn interrupt_ending(control: &SessionControl) -> Ending {
+    control.interrupt_cause().map_or(Ending::Interrupted, Interrupt::ending)
 }

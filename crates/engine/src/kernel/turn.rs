@@ -38,6 +38,7 @@ pub(super) struct Turn {
     pub(super) hook_stop_reason: Option<String>,
 }
 
+#[derive(Default)]
 pub(super) struct ReflectionInput {
     /// In the user's words.
     pub(super) goal: String,
@@ -78,6 +79,7 @@ pub(super) struct AnswerDraft {
 }
 
 /// Each is sent once, before the next request.
+#[derive(Default)]
 pub(super) struct PendingMessages {
     pub(super) reminders: Vec<String>,
     pub(super) mentions: Mentions,
@@ -91,22 +93,20 @@ impl Turn {
             started,
             round: 0,
             n_replies: 0,
-            spent: ModelCost::zero(),
-            charged: ModelCost::zero(),
+            spent: ModelCost::default(),
+            charged: ModelCost::default(),
             errors: Vec::new(),
             state,
             reflection_input: ReflectionInput {
                 goal: input.to_owned(),
-                evidence: String::new(),
-                seq: 0,
-                attempts: VecDeque::new(),
+                ..ReflectionInput::default()
             },
             kernel_calls: KernelCalls::default(),
             lessons: TurnLessons::default(),
             completion: Completion::default(),
             draft: AnswerDraft::default(),
             was_verified: false,
-            pending_messages: PendingMessages { reminders: Vec::new(), mentions, patch: None },
+            pending_messages: PendingMessages { mentions, ..PendingMessages::default() },
             feedback: None,
             touched_paths: Vec::new(),
             hook_rejections: 0,

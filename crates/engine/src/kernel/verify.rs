@@ -13,19 +13,20 @@ use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::completion::Completion;
 use super::consult::parse_object;
 use super::spend::ConfiguredModel;
+use super::think::interrupt_ending;
 use super::turn::Turn;
 use super::{Kernel, RESULTS_WINDOW_DIVISOR, is_complete_reply};
+use crate::context;
 use crate::registry::Registry;
 use agent_protocol::control::{Ending, PermissionMode};
 use agent_protocol::event::{EventBody, Quote, Verification};
-use agent_protocol::message::{Message, Part, Role, ToolResult, answer_parts};
+use agent_protocol::message::{Message, Role, answer_parts};
 use agent_protocol::model::{Purpose, Reply, Request};
 use agent_protocol::prompt::{Prompt, fill};
-use agent_protocol::shorten;
 use agent_protocol::view::{call_line, render_for_model};
+use agent_protocol::{one_line, shorten};
 
 /// The last answer must be the verdict.
 const MAX_ANSWERS: u32 = 6;
@@ -84,8 +85,11 @@ impl Kernel {
             Ok(VerifierVerdict { confirmed: true, .. }) => (Some(true), None, None),
             Ok(verdict) => match valid_evidence(&verdict, &inspection.shown_text) {
                 Ok(evidence) => {
-                    let why = self.dismissal_reason(turn).map(str::to_owned);
-                    (Some(false), Some((verdict.objection, evidence)), why)
+                    let why = match self.parts.recovery.max_answer_retries {
+                        0 => Some("answers are not sent back: recovery.max_answer_retries is 0"),
+                        _ => self.stop_reason(turn),
+                    };
+                    (Some(false), Some((verdict.objection, evidence)), why.map(str::to_owned))
                 }
                 Err(why) => (Some(false), Some((verdict.objection, Vec::new())), Some(why)),
             },
@@ -110,13 +114,6 @@ impl Kernel {
         Ok(found)
     }
 
-    fn dismissal_reason(&self, turn: &Turn) -> Option<&'static str> {
-        if self.parts.recovery.max_answer_retries == 0 {
-            return Some("answers are not sent back: recovery.max_answer_retries is 0");
-        }
-        self.stop_reason(turn)
-    }
-
     fn stop_reason(&self, turn: &Turn) -> Option<&'static str> {
         if self.parts.control.has_queued_messages() {
             return Some("the user sent another message");
@@ -133,9 +130,8 @@ impl Kernel {
     ) -> Result<Result<VerifierVerdict, String>, Ending> {
         const VERIFY: Prompt = Prompt::named("recovery/verify.md");
         const NOW: Prompt = Prompt::named("recovery/verify_now.md");
-        const FIX_JSON: Prompt = Prompt::named("recovery/fix_json.md");
         let prompts = &self.parts.prompts;
-        let speaker = &verifier.configured_model;
+        let configured = &verifier.configured_model;
         let deadline = tokio::time::Instant::now() + VERIFY_TIMEOUT;
         for n in 1..=MAX_ANSWERS {
             if let Some(why) = self.stop_reason(turn) {
@@ -148,15 +144,15 @@ impl Kernel {
             }
             let request = Request {
                 tools: verifier.registry.specs(),
-                max_output_tokens: Some(speaker.output_token_limit(ANSWER_TOKENS)),
-                temperature: speaker.temperature,
-                effort: speaker.effort,
+                max_output_tokens: Some(configured.output_token_limit(ANSWER_TOKENS)),
+                temperature: configured.temperature,
+                effort: configured.effort,
                 images: Some(&*verifier.registry.cx().images),
                 ..Request::new(Purpose::Task, system, &inspection.messages)
             };
             let is_useful = |reply: &Reply| !reply.calls.is_empty() || !reply.text.is_empty();
             let reply = self
-                .consult_with_deadline(&mut turn.spent, speaker, &request, deadline, is_useful)
+                .consult_with_deadline(&mut turn.spent, configured, &request, deadline, is_useful)
                 .await?;
             let Some(mut reply) = reply else { return Ok(Err("it did not answer".to_owned())) };
             if !reply.calls.is_empty() && !is_last {
@@ -174,11 +170,7 @@ impl Kernel {
                 Ok(verdict) => return Ok(Ok(verdict)),
                 Err(why) if is_last => return Ok(Err(format!("it gave no verdict: {why}"))),
                 Err(why) => {
-                    let fix = prompts.text(FIX_JSON).replace("{{error}}", &why);
-                    let answer =
-                        if reply.text.trim().is_empty() { "(nothing)" } else { &reply.text };
-                    inspection.messages.push(Message::text(Role::Assistant, answer));
-                    inspection.messages.push(Message::text(Role::User, fix.trim_end()));
+                    inspection.messages.extend(self.correction_request(&reply, &why));
                 }
             }
         }
@@ -196,14 +188,8 @@ impl Kernel {
         let room =
             self.budget.bytes(verifier.configured_model.context_window / RESULTS_WINDOW_DIVISOR);
         let carried_out = verifier.registry.run_calls(&calls, room);
-        let answers =
-            control.cancellation_token().run_until_cancelled(carried_out).await.ok_or_else(
-                || {
-                    control
-                        .interrupt_cause()
-                        .map_or(Ending::Interrupted, |interrupt| interrupt.ending())
-                },
-            )?;
+        let answers = control.cancellation_token().run_until_cancelled(carried_out).await;
+        let answers = answers.ok_or_else(|| interrupt_ending(control))?;
         let mut results = Vec::with_capacity(calls.len());
         for (call, answer) in calls.iter().zip(&answers) {
             let envelope = &answer.envelope;
@@ -218,13 +204,7 @@ impl Kernel {
                 inspection.shown_text.push_str(&text);
                 inspection.shown_text.push('\n');
             }
-            let is_error = envelope.error().is_some();
-            results.push(Part::Result(ToolResult {
-                call: call.id.clone(),
-                text,
-                is_error,
-                images: envelope.images(),
-            }));
+            results.push(context::result_part(&call.id, envelope, text));
         }
         let parts = answer_parts(&text, &calls, &carried);
         inspection.messages.push(Message { role: Role::Assistant, parts });
@@ -235,10 +215,8 @@ impl Kernel {
     /// The first message has the task, the claim, and the results of the checks.
     fn begin_inspection(&self, turn: &Turn) -> Inspection {
         const CLAIM: Prompt = Prompt::named("recovery/verify_claim.md");
-        let Completion { files_changed, passed_checks: passed, .. } = &turn.completion;
-        let files = if files_changed.is_empty() { "none".into() } else { files_changed.join(", ") };
         let (mut checks, mut shown) = (String::new(), String::new());
-        for check in passed {
+        for check in &turn.completion.passed_checks {
             _ = write!(checks, "\n`{}` passed:\n{}", check.command, check.tail.trim_end());
             shown.push_str(&check.tail);
             shown.push('\n');
@@ -246,7 +224,7 @@ impl Kernel {
         let checks = if checks.is_empty() { "none".to_owned() } else { checks };
         let values = [
             ("goal", shorten(&turn.reflection_input.goal, 4000)),
-            ("files", files),
+            ("files", turn.completion.list_changed_files()),
             ("checks", checks),
             ("claim", shorten(turn.draft.text.trim(), 4000)),
         ];
@@ -265,15 +243,15 @@ fn valid_evidence(verdict: &VerifierVerdict, shown: &str) -> Result<Vec<Quote>, 
     if verdict.objection.trim().is_empty() {
         return Err("it does not say what is wrong".to_owned());
     }
-    let whole: HashSet<String> = shown.lines().map(collapse_whitespace).collect();
-    let shown = collapse_whitespace(shown);
+    let whole: HashSet<String> = shown.lines().map(one_line).collect();
+    let shown = one_line(shown);
     let is_whole = |line: &String| {
         let numbered =
             |shown: &String| LINE_NUMBER.find(shown).is_some_and(|n| shown[n.end()..] == *line);
         line.len() >= MIN_LINE_QUOTE_BYTES && (whole.contains(line) || whole.iter().any(numbered))
     };
     let stands_there = |quote: &&Quote| {
-        let lines = quote.quote.lines().map(collapse_whitespace).filter(|line| !line.is_empty());
+        let lines = quote.quote.lines().map(one_line).filter(|line| !line.is_empty());
         let lines: Vec<String> = lines.collect();
         lines.iter().all(|line| shown.contains(line))
             && lines.iter().any(|line| line.len() >= MIN_QUOTE_BYTES || is_whole(line))
@@ -288,10 +266,6 @@ fn valid_evidence(verdict: &VerifierVerdict, shown: &str) -> Result<Vec<Quote>, 
 /// Of Read and Grep.
 static LINE_NUMBER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:\d+ \||.*?[:-]\d+[:-]) ").expect("a fixed expression"));
-
-fn collapse_whitespace(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
 
 #[cfg(test)]
 mod tests {

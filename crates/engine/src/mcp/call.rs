@@ -1,6 +1,5 @@
 //! One call of a tool on its server: time limit, cancellation, and what went wrong.
 
-use std::fmt::Display;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -9,7 +8,7 @@ use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError}
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::result::{self, report_answer};
+use super::result::report_answer;
 use super::search::describe_tool;
 use super::server::{Server, ServerConnection, ServerState, ToolInfo};
 use super::{MCP_TOOL_NAME, http};
@@ -18,9 +17,9 @@ use agent_host::exec::seconds;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::most_similar;
 use agent_protocol::schema::Schema;
-use agent_protocol::{Object, shorten};
+use agent_protocol::{Object, one_line, shorten};
 
-pub(super) const LOSS_REASON_TIMEOUT: Duration = Duration::from_millis(500);
+const LOSS_REASON_TIMEOUT: Duration = Duration::from_millis(500);
 /// Of a server's error message.
 const MAX_MESSAGE_BYTES: usize = 1000;
 
@@ -98,17 +97,16 @@ impl Drop for PendingCall {
     }
 }
 
-async fn wait_for_connection(server: &Server) -> Result<ServerConnection, Failure> {
-    match server.wait_until_settled().await {
-        ServerState::Connected(connected) => Ok(connected),
-        ServerState::Failed(why) => Err(unavailable_failure(server, &why)),
-        ServerState::Idle | ServerState::Connecting => {
-            Err(unavailable_failure(server, &"it was ended"))
-        }
-    }
+pub(super) async fn wait_for_connection(server: &Server) -> Result<ServerConnection, Failure> {
+    let why = match server.wait_until_settled().await {
+        ServerState::Connected(connected) => return Ok(connected),
+        ServerState::Failed(why) => why,
+        ServerState::Idle | ServerState::Connecting => "it was ended".into(),
+    };
+    Err(unavailable_failure(server, &why))
 }
 
-fn unavailable_failure(server: &Server, why: &dyn Display) -> Failure {
+fn unavailable_failure(server: &Server, why: &str) -> Failure {
     let message = format!("the MCP server {} is not available: {why}", server.name());
     Failure::new(ErrorCode::McpUnavailable, message)
         .with_hint("continue without it, or say in the final answer what the user has to do")
@@ -151,6 +149,14 @@ fn with_changed_tool(mut failure: Failure, server: &Server, changed: Option<&Too
     failure
 }
 
+/// `: why`, if that is known.
+pub(super) async fn loss_reason(server: &Server, connected: &ServerConnection) -> String {
+    match timeout(LOSS_REASON_TIMEOUT, server.wait_until_lost(connected)).await {
+        Ok(ServerState::Failed(why)) => format!(": {why}"),
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
 async fn failure_from_error(
     server: &Server,
     connected: &ServerConnection,
@@ -160,7 +166,7 @@ async fn failure_from_error(
     match error {
         ServiceError::McpError(error) => {
             server.record_reachability(Ok(()));
-            let message = shorten(&result::one_line(&error.message), MAX_MESSAGE_BYTES);
+            let message = shorten(&one_line(&error.message), MAX_MESSAGE_BYTES);
             let failure = Failure::new(ErrorCode::McpFailed, message);
             let failure = if error.code == RpcCode::INVALID_PARAMS {
                 failure.with_hint("check the arguments against the schema")
@@ -170,11 +176,7 @@ async fn failure_from_error(
             with_changed_tool(failure, server, changed)
         }
         ServiceError::TransportClosed => {
-            let state = timeout(LOSS_REASON_TIMEOUT, server.wait_until_lost(connected)).await;
-            let why = match state {
-                Ok(ServerState::Failed(why)) => format!(": {why}"),
-                Ok(_) | Err(_) => String::new(),
-            };
+            let why = loss_reason(server, connected).await;
             let message = format!(
                 "the MCP server {} ended during the call, which may have had its effect{why}",
                 server.name()
@@ -188,7 +190,7 @@ async fn failure_from_error(
                 unavailable_failure(server, &why)
             }
             None => {
-                let why = result::one_line(&shorten(&http::root_cause(&error), MAX_MESSAGE_BYTES));
+                let why = one_line(&shorten(&http::root_cause(&error), MAX_MESSAGE_BYTES));
                 if matches!(error, ServiceError::TransportSend(_)) {
                     server.record_reachability(Err(&why));
                 }

@@ -11,7 +11,7 @@ use super::tool_names::ToolNames;
 use super::{MCP_TOOL_NAME, Servers};
 use crate::tools::Tool;
 use agent_protocol::embedded;
-use agent_protocol::prompt::{Prompt, Prompts, fill};
+use agent_protocol::prompt::{Prompt, fill};
 use agent_protocol::tool::ToolSpec;
 
 const DESCRIPTION: Prompt = Prompt::named("mcp/tool.md");
@@ -23,13 +23,6 @@ const INDEX_BYTES_PER_TOKEN: usize = 3;
 /// Of a description, in the index.
 const MAX_FIRST_WORDS_BYTES: usize = 40;
 
-pub(super) struct Catalog {
-    scope: ToolScope,
-    names: Arc<ToolNames>,
-    direct: Vec<DirectTool>,
-    spec: Option<ToolSpec>,
-}
-
 /// The model calls it under its own name.
 struct DirectTool {
     server: Arc<Server>,
@@ -37,105 +30,82 @@ struct DirectTool {
     tool: ToolInfo,
 }
 
-impl Catalog {
-    /// Offers the smallest servers directly, as long as they and an index of the others take at most `max_tokens`.
-    pub(super) fn new(
-        servers: &[Arc<Server>],
-        scope: ToolScope,
-        max_tokens: u64,
-        prompts: &Prompts,
-    ) -> Self {
-        let room = usize::try_from(max_tokens).unwrap_or(usize::MAX);
-        let mut names = ToolNames::default();
-        let mut known: Vec<(usize, Vec<DirectTool>)> = Vec::new();
-        let mut all: Vec<IndexedServer> = Vec::new();
-        for server in servers {
-            let tools = server.tools();
-            let offered = tools.iter().flat_map(|tools| tools.iter()).map(|tool| DirectTool {
-                server: Arc::clone(server),
-                name: names.assign_name(server.name(), &tool.name),
-                tool: tool.clone(),
-            });
-            let offered: Vec<DirectTool> = offered.collect();
-            let offered: Vec<DirectTool> = offered
-                .into_iter()
-                .filter(|DirectTool { tool, .. }| {
-                    let hashed = names.hashed_name(server.name(), &tool.name);
-                    scope.allows(server.name(), &tool.name, hashed, tool.reads_only)
-                })
-                .collect();
-            let is_used = match tools {
-                Some(_) => !offered.is_empty() || scope.allows_all(),
-                None => scope.may_allow_server(server.name()),
-            };
-            if is_used {
-                let in_scope = offered.iter().map(|direct| direct.tool.clone()).collect();
-                all.push((server.name().to_owned(), tools.map(|_| in_scope)));
-            }
-            let tokens =
-                offered.iter().map(|tool| tool.size_in_bytes() / BYTES_PER_TOKEN + 1).sum();
-            known.push((tokens, offered));
-        }
-        known.sort_by_key(|(tokens, _)| *tokens);
-        let (mut direct, mut taken) = (Vec::new(), 0);
-        let mut is_indexed: Vec<&IndexedServer> = all.iter().collect();
-        // The servers that are not offered directly should at least have their names in the index.
-        let fits = index_tokens(&format_index(&is_indexed, IndexDetail::Names)) <= room;
-        let least = if fits { IndexDetail::Names } else { IndexDetail::Counts };
-        for (tokens, tools) in known {
-            let Some(first) = tools.first() else { continue };
-            let others = is_indexed.iter().copied().filter(|(name, _)| name != first.server.name());
-            let others: Vec<&IndexedServer> = others.collect();
-            let index = index_tokens(&format_index(&others, least));
-            if taken + tokens + index > room {
-                break;
-            }
-            taken += tokens;
-            direct.extend(tools);
-            is_indexed = others;
-        }
-        direct.sort_by(|a, b| a.server.name().cmp(b.server.name()));
-        let index = [IndexDetail::Words, IndexDetail::Names, IndexDetail::Counts]
-            .map(|detail| format_index(&is_indexed, detail))
-            .into_iter()
-            .find(|index| taken + index_tokens(index) <= room)
-            .unwrap_or_else(|| format_index(&is_indexed, IndexDetail::Counts));
-        let spec = (!all.is_empty()).then(|| {
-            let text = prompts.text(DESCRIPTION).trim_end();
-            ToolSpec {
-                name: MCP_TOOL_NAME.into(),
-                description: fill(text, &[("index", &index)]).into(),
-                schema: serde_json::from_str(SCHEMA).unwrap_or_default(),
-                is_foreign: false,
-            }
+/// The tools for an agent with this scope, in a fixed order. The smallest servers are offered directly, as long as they
+/// and an index of the others take at most `max_tokens`.
+pub(super) fn offer_tools(servers: &Servers, scope: ToolScope) -> Vec<Box<dyn Tool>> {
+    let room = usize::try_from(servers.0.max_tokens).unwrap_or(usize::MAX);
+    let mut names = ToolNames::default();
+    let mut known: Vec<(usize, Vec<DirectTool>)> = Vec::new();
+    let mut all: Vec<IndexedServer> = Vec::new();
+    for server in servers.servers() {
+        let tools = server.tools();
+        let offered = tools.iter().flat_map(|tools| tools.iter()).map(|tool| DirectTool {
+            server: Arc::clone(server),
+            name: names.assign_name(server.name(), &tool.name),
+            tool: tool.clone(),
         });
-        Self { scope, names: Arc::new(names), direct, spec }
-    }
-
-    /// In a fixed order.
-    pub(super) fn tools(&self, servers: &Servers) -> Vec<Box<dyn Tool>> {
-        let direct = self.direct.iter().map(|direct| {
-            let DirectTool { server, name, tool } = direct;
-            Box::new(ServerTool::new(servers.clone(), Arc::clone(server), name, tool))
-                as Box<dyn Tool>
+        let mut offered: Vec<DirectTool> = offered.collect();
+        offered.retain(|DirectTool { tool, .. }| {
+            let hashed = names.hashed_name(server.name(), &tool.name);
+            scope.allows(server.name(), &tool.name, hashed, tool.reads_only)
         });
-        let mut tools: Vec<Box<dyn Tool>> = direct.collect();
-        if let Some(spec) = &self.spec {
-            let (scope, names) = (self.scope.clone(), Arc::clone(&self.names));
-            tools.push(Box::new(McpTool::new(servers.clone(), scope, names, spec.clone())));
+        let is_used = match tools {
+            Some(_) => !offered.is_empty() || scope.allows_all(),
+            None => scope.may_allow_server(server.name()),
+        };
+        if is_used {
+            let in_scope = offered.iter().map(|direct| direct.tool.clone()).collect();
+            all.push((server.name().to_owned(), tools.map(|_| in_scope)));
         }
-        tools
+        let tokens = offered.iter().map(|DirectTool { name, tool, .. }| {
+            let bytes = name.len() + tool.description.len() + tool.schema.to_string().len();
+            bytes / BYTES_PER_TOKEN + 1
+        });
+        known.push((tokens.sum(), offered));
     }
+    known.sort_by_key(|(tokens, _)| *tokens);
+    let (mut direct, mut taken) = (Vec::new(), 0);
+    let mut is_indexed: Vec<&IndexedServer> = all.iter().collect();
+    // The servers that are not offered directly should at least have their names in the index.
+    let fits = index_tokens(&format_index(&is_indexed, IndexDetail::Names)) <= room;
+    let least = if fits { IndexDetail::Names } else { IndexDetail::Counts };
+    for (tokens, tools) in known {
+        let Some(first) = tools.first() else { continue };
+        let others = is_indexed.iter().copied().filter(|(name, _)| name != first.server.name());
+        let others: Vec<&IndexedServer> = others.collect();
+        let index = index_tokens(&format_index(&others, least));
+        if taken + tokens + index > room {
+            break;
+        }
+        taken += tokens;
+        direct.extend(tools);
+        is_indexed = others;
+    }
+    direct.sort_by(|a, b| a.server.name().cmp(b.server.name()));
+    let index = [IndexDetail::Words, IndexDetail::Names, IndexDetail::Counts]
+        .map(|detail| format_index(&is_indexed, detail))
+        .into_iter()
+        .find(|index| taken + index_tokens(index) <= room)
+        .unwrap_or_else(|| format_index(&is_indexed, IndexDetail::Counts));
+    let mut tools: Vec<Box<dyn Tool>> = Vec::new();
+    for DirectTool { server, name, tool } in direct {
+        tools.push(Box::new(ServerTool::new(servers.clone(), server, &name, &tool)));
+    }
+    if !all.is_empty() {
+        let text = servers.0.prompts.text(DESCRIPTION).trim_end();
+        let spec = ToolSpec {
+            name: MCP_TOOL_NAME.into(),
+            description: fill(text, &[("index", &index)]).into(),
+            schema: serde_json::from_str(SCHEMA).unwrap_or_default(),
+            is_foreign: false,
+        };
+        tools.push(Box::new(McpTool { servers: servers.clone(), scope, names, spec }));
+    }
+    tools
 }
 
 /// A server's name, and those of its tools that are in the scope; `None` if they are unknown.
 type IndexedServer = (String, Option<Vec<ToolInfo>>);
-
-impl DirectTool {
-    fn size_in_bytes(&self) -> usize {
-        self.name.len() + self.tool.description.len() + self.tool.schema.to_string().len()
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IndexDetail {

@@ -138,7 +138,7 @@ async fn run_connection(
                 () = &mut listening => following.await,
             };
             match end {
-                ConnectionEnd::Cancelled => ConnectionEnd::Cancelled,
+                ConnectionEnd::Cancelled => end,
                 ConnectionEnd::NotConnected(why) => {
                     ConnectionEnd::NotConnected(ending.describe(&why))
                 }
@@ -251,9 +251,8 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ToolInfo>, String> {
                 list.next_cursor
             }
             ServerResult::CustomResult(custom) if custom.0["tools"].is_array() => {
-                all.extend(
-                    custom.0["tools"].as_array().into_iter().flatten().filter_map(tool_from_json),
-                );
+                let tools = custom.0["tools"].as_array().into_iter().flatten();
+                all.extend(tools.filter_map(tool_from_json));
                 custom.0["nextCursor"].as_str().map(str::to_owned)
             }
             _ => return Err("its list of tools is no list of tools".to_owned()),

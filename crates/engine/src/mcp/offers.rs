@@ -15,15 +15,15 @@ use rmcp::service::{Peer, RoleClient, ServiceError};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::call::LOSS_REASON_TIMEOUT;
-use super::result::{decoded_size, one_line, text_of};
+use super::call::{loss_reason, wait_for_connection};
+use super::result::{decoded_size, text_of};
 use super::scope::server_prefix;
-use super::server::{Server, ServerConnection, ServerState};
+use super::server::{Server, ServerConnection};
 use super::{NO_SERVERS, Servers, http};
 use agent_host::exec::seconds;
 use agent_protocol::custom_command::{CustomCommand, split_words};
 use agent_protocol::tool::sanitize_name;
-use agent_protocol::{Object, most_similar, shorten};
+use agent_protocol::{Object, most_similar, one_line, shorten};
 
 /// Limits: pages of a list, prompts or resources of a server, and bytes of a sentence of a server.
 const MAX_PAGES: usize = 20;
@@ -123,18 +123,17 @@ impl Servers {
         let named = self.servers().iter().filter_map(of_server);
         // The name of a server may begin with that of another one.
         let Some((server, name)) = named.max_by_key(|(server, _)| server.name().len()) else {
-            let servers: Vec<&str> = self.servers().iter().map(|it| it.name()).collect();
-            let servers = servers.join(", ");
             return Err(format!(
-                "/{command} names no MCP server: it would be /mcp__SERVER__PROMPT; the servers are {servers}"
+                "/{command} names no MCP server: it would be /mcp__SERVER__PROMPT; the servers are {}",
+                self.names().join(", ")
             ));
         };
         with_time_limit(&server, async {
-            let connected = wait_for_connection(&server).await?;
+            let connected = connect(&server).await?;
             let offers = server.wait_for_offers().await;
-            let prompt = offers
-                .find_prompt(name)
-                .ok_or_else(|| offers.unknown_prompt_message(&server, name))?;
+            let is_it = |it: &&ServerPrompt| it.name == name || sanitize_name(&it.name) == name;
+            let prompt = offers.prompts.iter().find(is_it);
+            let prompt = prompt.ok_or_else(|| offers.unknown_prompt_message(&server, name))?;
             let arguments = prompt.parse_arguments(arguments).map_err(|why| {
                 format!("{why}: /{} {}", prompt.command_name(&server), prompt.argument_hint())
             })?;
@@ -177,7 +176,7 @@ impl Servers {
     pub async fn fetch_resource(&self, server: &str, uri: &str) -> Result<FetchedContent, String> {
         let server = self.servers().iter().find(|it| it.name() == server).ok_or(NO_SERVERS)?;
         with_time_limit(server, async {
-            let connected = wait_for_connection(server).await?;
+            let connected = connect(server).await?;
             let params = ReadResourceRequestParams::new(uri);
             let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
             match connected.peer.send_request(request).await {
@@ -222,12 +221,6 @@ impl FetchedContent {
 }
 
 impl ServerOffers {
-    fn find_prompt(&self, name: &str) -> Option<&ServerPrompt> {
-        let is_it =
-            |prompt: &&ServerPrompt| prompt.name == name || sanitize_name(&prompt.name) == name;
-        self.prompts.iter().find(is_it)
-    }
-
     fn unknown_prompt_message(&self, server: &Server, name: &str) -> String {
         let names: Vec<String> = self.prompts.iter().map(|it| it.command_name(server)).collect();
         let hint = match most_similar(name, self.prompts.iter().map(|it| it.name.as_str())) {
@@ -283,13 +276,8 @@ async fn with_time_limit(
     })
 }
 
-async fn wait_for_connection(server: &Server) -> Result<ServerConnection, String> {
-    let why = match server.wait_until_settled().await {
-        ServerState::Connected(connected) => return Ok(connected),
-        ServerState::Failed(why) => why,
-        ServerState::Idle | ServerState::Connecting => "it was ended".into(),
-    };
-    Err(format!("the MCP server {} is not available: {why}", server.name()))
+async fn connect(server: &Server) -> Result<ServerConnection, String> {
+    wait_for_connection(server).await.map_err(|failure| failure.message)
 }
 
 fn protocol_error_message(server: &Server) -> String {
@@ -304,16 +292,11 @@ async fn request_error_message(
     let name = server.name();
     match error {
         ServiceError::McpError(error) => {
-            format!(
-                "the MCP server {name}: {}",
-                shorten(&one_line(&error.message), MAX_MESSAGE_BYTES)
-            )
+            let message = shorten(&one_line(&error.message), MAX_MESSAGE_BYTES);
+            format!("the MCP server {name}: {message}")
         }
         ServiceError::TransportClosed => {
-            let why = match timeout(LOSS_REASON_TIMEOUT, server.wait_until_lost(connected)).await {
-                Ok(ServerState::Failed(why)) => format!(": {why}"),
-                Ok(_) | Err(_) => String::new(),
-            };
+            let why = loss_reason(server, connected).await;
             format!("the MCP server {name} ended before it answered{why}")
         }
         error => {

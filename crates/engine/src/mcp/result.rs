@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::tools::ToolCx;
 use agent_host::workspace::ImageData;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::{Object, format_thousands, shorten};
+use agent_protocol::{Object, format_thousands, one_line, shorten};
 
 /// Of a failure; the whole text is below it.
 const MAX_MESSAGE_BYTES: usize = 300;
@@ -139,8 +139,4 @@ fn not_shown_note(what: &str, kind: &str, base64: &str) -> String {
 
 pub(super) fn decoded_size(base64: &str) -> String {
     format_thousands(base64.len() as u64 / 4 * 3)
-}
-
-pub(super) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

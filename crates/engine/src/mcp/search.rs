@@ -1,9 +1,8 @@
 //! Finds tools of servers by words.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
-use super::server::{Server, ServerState, ToolInfo};
+use super::server::{ServerState, ToolInfo};
 use super::tool_names::ToolNames;
 use super::{Servers, ToolScope};
 use agent_protocol::envelope::Report;
@@ -17,12 +16,6 @@ const MAX_LISTED_TOOLS: usize = 40;
 /// A word in a name counts more than one in a description.
 const NAME_WEIGHT: usize = 3;
 
-struct ToolMatch {
-    score: usize,
-    server: Arc<Server>,
-    tool: ToolInfo,
-}
-
 pub(super) fn search_tools(
     servers: &Servers,
     scope: &ToolScope,
@@ -34,25 +27,21 @@ pub(super) fn search_tools(
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect();
-    let mut matches: Vec<ToolMatch> = Vec::new();
+    let mut matches: Vec<(usize, &str, ToolInfo)> = Vec::new();
     for server in servers.servers() {
         for tool in server.tools().iter().flat_map(|tools| tools.iter()) {
             let points = score(server.name(), tool, &words);
             let hashed = names.hashed_name(server.name(), &tool.name);
             if points > 0 && scope.allows(server.name(), &tool.name, hashed, tool.reads_only) {
-                matches.push(ToolMatch {
-                    score: points,
-                    server: Arc::clone(server),
-                    tool: tool.clone(),
-                });
+                matches.push((points, server.name(), tool.clone()));
             }
         }
     }
-    matches.sort_by_key(|found| Reverse(found.score));
+    matches.sort_by_key(|(points, ..)| Reverse(*points));
     let mut content = String::new();
     let mut n_whole = 0;
-    for found in matches.iter().take(MAX_DETAILED_TOOLS) {
-        let text = describe_tool(found.server.name(), &found.tool);
+    for (_, server, tool) in matches.iter().take(MAX_DETAILED_TOOLS) {
+        let text = describe_tool(server, tool);
         if n_whole > 0 && content.len() + text.len() > MAX_BYTES {
             break;
         }
@@ -62,16 +51,13 @@ pub(super) fn search_tools(
     let rest = &matches[n_whole..];
     if !rest.is_empty() {
         let names = rest.iter().take(MAX_LISTED_TOOLS);
-        let names = names.map(|it| format!("{}.{}", it.server.name(), it.tool.name));
+        let names = names.map(|(_, server, tool)| format!("{server}.{}", tool.name));
         let names = names.collect::<Vec<_>>().join(" ");
         content.push_str(&format!("also: {names}\n"));
     }
     let mut text = format!("{} found.", pluralize(matches.len() as u64, "tool"));
-    if rest.len() > MAX_LISTED_TOOLS {
-        text.push_str(&format!(
-            " {} are not named: use more words.",
-            rest.len() - MAX_LISTED_TOOLS
-        ));
+    if let more @ 1.. = rest.len().saturating_sub(MAX_LISTED_TOOLS) {
+        text.push_str(&format!(" {more} are not named: use more words."));
     }
     if matches.is_empty() {
         text.push_str(&format!(" The servers are {}.", describe_states(servers)));

@@ -78,20 +78,19 @@ pub(super) struct Server {
     /// Prompts and resources; `None` until they are listed.
     offers: watch::Sender<Option<Arc<ServerOffers>>>,
     /// From an earlier session; `None` if unknown.
-    pub(super) cached_tools: Option<Vec<ToolInfo>>,
+    cached_tools: Option<Arc<Vec<ToolInfo>>>,
 }
 
 impl Server {
     pub(super) fn new(settings: ServerSettings, cache: Option<&Path>) -> Self {
-        let cached = cache.and_then(|folder| cache::read(folder, &settings));
-        let cached = cached.map(|tools| filter_enabled(&settings, tools));
+        let cached_tools = cache.and_then(|folder| cache::read(folder, &settings));
         Self {
+            cached_tools: cached_tools.map(|tools| Arc::new(filter_enabled(&settings, tools))),
             settings,
             state: watch::Sender::new(ServerState::Idle),
             unreachable: watch::Sender::new(None),
             is_listing: watch::Sender::new(false),
             offers: watch::Sender::new(None),
-            cached_tools: cached,
         }
     }
 
@@ -159,30 +158,30 @@ impl Server {
 
     /// The state is connected or failed.
     pub(super) async fn wait_until_settled(&self) -> ServerState {
-        let mut states = self.state.subscribe();
-        let is_settled = |state: &ServerState| match state {
-            ServerState::Connected(_) | ServerState::Failed(_) => true,
-            ServerState::Idle | ServerState::Connecting => false,
+        let is_settled = |state: &ServerState| {
+            matches!(state, ServerState::Connected(_) | ServerState::Failed(_))
         };
-        states.wait_for(is_settled).await.map_or(ServerState::Idle, |state| state.clone())
+        self.wait_for_state(is_settled).await
     }
 
     pub(super) async fn wait_until_lost(&self, connected: &ServerConnection) -> ServerState {
-        let mut states = self.state.subscribe();
-        let is_other = |state: &ServerState| match state {
-            ServerState::Connected(now) => !Arc::ptr_eq(&now.tools, &connected.tools),
-            ServerState::Idle | ServerState::Connecting | ServerState::Failed(_) => true,
+        let is_same = |state: &ServerState| match state {
+            ServerState::Connected(now) => Arc::ptr_eq(&now.tools, &connected.tools),
+            _ => false,
         };
-        states.wait_for(is_other).await.map_or(ServerState::Idle, |state| state.clone())
+        self.wait_for_state(|state| !is_same(state)).await
+    }
+
+    async fn wait_for_state(&self, is_it: impl Fn(&ServerState) -> bool) -> ServerState {
+        let mut states = self.state.subscribe();
+        states.wait_for(|state| is_it(state)).await.map_or(ServerState::Idle, |it| it.clone())
     }
 
     /// Those of the connection, otherwise those of last time.
     pub(super) fn tools(&self) -> Option<Arc<Vec<ToolInfo>>> {
         match &*self.state.borrow() {
             ServerState::Connected(connected) => Some(Arc::clone(&connected.tools)),
-            ServerState::Idle | ServerState::Connecting | ServerState::Failed(_) => {
-                self.cached_tools.clone().map(Arc::new)
-            }
+            _ => self.cached_tools.clone(),
         }
     }
 }

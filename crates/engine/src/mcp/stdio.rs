@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -32,22 +32,18 @@ struct EndingFacts {
 }
 
 impl ProcessEnding {
-    fn facts(&self) -> MutexGuard<'_, EndingFacts> {
-        self.0.lock()
-    }
-
     fn set_reason(&self, why: String) {
-        self.facts().reason.get_or_insert(why);
+        self.0.lock().reason.get_or_insert(why);
     }
 
     /// With the last lines of the error output.
     pub(super) fn describe(&self, otherwise: &str) -> String {
-        let facts = self.facts();
+        let facts = self.0.lock();
         let mut words = facts.reason.clone().unwrap_or_else(|| otherwise.to_owned());
         let tail = String::from_utf8_lossy(&facts.tail);
-        let lines: Vec<&str> = tail.lines().rev().filter(|line| !line.trim().is_empty()).collect();
-        let last: Vec<&str> = lines.into_iter().take(3).collect();
-        let last: Vec<&str> = last.into_iter().rev().map(str::trim).collect();
+        let lines = tail.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+        let mut last: Vec<&str> = lines.take(3).collect();
+        last.reverse();
         if !last.is_empty() {
             words.push_str(&format!("; its last output: {}", shorten(&last.join(" / "), 400)));
         }
@@ -58,7 +54,7 @@ impl ProcessEnding {
     pub(super) async fn collect_stderr(&self, mut stderr: ChildStderr) {
         let mut chunk = vec![0; 16 * 1024];
         while let Ok(n @ 1..) = stderr.read(&mut chunk).await {
-            let mut facts = self.facts();
+            let mut facts = self.0.lock();
             facts.tail.extend_from_slice(&chunk[..n]);
             let excess = facts.tail.len().saturating_sub(MAX_STDERR_TAIL_BYTES);
             facts.tail.drain(..excess);
@@ -121,14 +117,10 @@ impl StdioTransport {
         if self.garbage_lines <= MAX_GARBAGE_LINES && self.garbage_bytes <= MAX_GARBAGE_BYTES {
             return true;
         }
-        self.ending
-            .set_reason(format!("it writes something else than messages: {}", quote_line(line)));
+        let line = shorten(String::from_utf8_lossy(line).trim(), 80);
+        self.ending.set_reason(format!("it writes something else than messages: {line:?}"));
         false
     }
-}
-
-fn quote_line(line: &[u8]) -> String {
-    format!("{:?}", shorten(String::from_utf8_lossy(line).trim(), 80))
 }
 
 impl Transport<RoleClient> for StdioTransport {
@@ -163,7 +155,7 @@ impl Transport<RoleClient> for StdioTransport {
                 Err(_) if self.may_ignore(&line) => {
                     // If nothing else comes, the line explains why.
                     if self.garbage_lines == 1 {
-                        self.ending.facts().tail.extend_from_slice(
+                        self.ending.0.lock().tail.extend_from_slice(
                             &[b"stdout: ", &line[..line.len().min(200)]].concat(),
                         );
                     }

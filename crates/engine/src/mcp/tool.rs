@@ -57,22 +57,13 @@ impl Tool for ServerTool {
 
 /// Searches and calls the tools of all servers in its scope.
 pub(super) struct McpTool {
-    servers: Servers,
-    scope: ToolScope,
-    names: Arc<ToolNames>,
-    spec: ToolSpec,
+    pub(super) servers: Servers,
+    pub(super) scope: ToolScope,
+    pub(super) names: ToolNames,
+    pub(super) spec: ToolSpec,
 }
 
 impl McpTool {
-    pub(super) fn new(
-        servers: Servers,
-        scope: ToolScope,
-        names: Arc<ToolNames>,
-        spec: ToolSpec,
-    ) -> Self {
-        Self { servers, scope, names, spec }
-    }
-
     fn find_tool<'a>(&'a self, input: &'a Object) -> Result<Option<NamedTool<'a>>, Failure> {
         let text = |name: &str| input.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
         let Some(tool) = text("tool") else {
@@ -83,29 +74,21 @@ impl McpTool {
             let hint = "`tool` calls a tool (server.tool), `search` finds tools by words";
             return Err(Failure::new(ErrorCode::InvalidParam, why).with_hint(hint));
         };
-        let named = self.servers.find_tool(tool).map(|(server, tool)| NamedTool { server, tool });
-        named.map(Some).ok_or_else(|| {
-            let servers: Vec<&str> = self.servers.servers().iter().map(|it| it.name()).collect();
-            let hint =
-                match most_similar(tool.split('.').next().unwrap_or(tool), servers.iter().copied())
-                {
-                    Some(name) => {
-                        format!("name it as server.tool; did you mean the server {name}?")
-                    }
-                    None => {
-                        format!("name it as server.tool; the servers are {}", servers.join(", "))
-                    }
-                };
+        self.servers.find_tool(tool).map(Some).ok_or_else(|| {
+            let servers = self.servers.names();
+            let server = tool.split('.').next().unwrap_or(tool);
+            let hint = match most_similar(server, servers.iter().copied()) {
+                Some(name) => format!("name it as server.tool; did you mean the server {name}?"),
+                None => format!("name it as server.tool; the servers are {}", servers.join(", ")),
+            };
             let message = format!("{tool:?} names no tool of an MCP server");
             Failure::new(ErrorCode::UnknownTool, message).with_hint(hint)
         })
     }
 }
 
-struct NamedTool<'a> {
-    server: &'a Arc<Server>,
-    tool: &'a str,
-}
+/// A server, and the name of a tool on it.
+type NamedTool<'a> = (&'a Arc<Server>, &'a str);
 
 impl Tool for McpTool {
     fn spec(&self) -> &ToolSpec {
@@ -113,7 +96,7 @@ impl Tool for McpTool {
     }
 
     fn target(&self, input: &Object, _: &ToolCx) -> Result<CallTarget, Failure> {
-        let Some(NamedTool { server, tool }) = self.find_tool(input)? else {
+        let Some((server, tool)) = self.find_tool(input)? else {
             return Ok(Effect::Lookup.into());
         };
         let known = server.tools();
@@ -122,9 +105,8 @@ impl Tool for McpTool {
         let hashed = self.names.hashed_name(server.name(), tool);
         if !self.scope.allows(server.name(), tool, hashed, reads_only) {
             let message = format!("this agent may not use {}.{tool}", server.name());
-            let failure = Failure::new(ErrorCode::AccessDenied, message);
-            return Err(failure
-                .with_hint("do it in another way, or say in the final answer that it is missing"));
+            let hint = "do it in another way, or say in the final answer that it is missing";
+            return Err(Failure::new(ErrorCode::AccessDenied, message).with_hint(hint));
         }
         let (server, tool) = (server.name().to_owned(), tool.to_owned());
         Ok(Effect::Mcp { server, tool, reads_only }.into())
@@ -146,7 +128,7 @@ impl Tool for McpTool {
         self.servers.start();
         async move {
             match self.find_tool(&input)? {
-                Some(NamedTool { server, tool }) => {
+                Some((server, tool)) => {
                     let arguments = input.get("arguments").and_then(Value::as_object);
                     let arguments = arguments.cloned().unwrap_or_default();
                     call::call_tool(server, tool, arguments, None, cx).await

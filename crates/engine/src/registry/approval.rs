@@ -8,7 +8,7 @@ use futures_util::future::{Either, select};
 
 use super::Registry;
 use super::call::CallContext;
-use super::hooks::{hook_reason, with_reason};
+use super::hooks::{plain_reason, with_reason};
 use super::prepare::PreparedCall;
 use crate::tools::WorkspaceFacts;
 use agent_host::workspace::{DiffSize, ImageData, io_failure};
@@ -17,45 +17,20 @@ use agent_protocol::control::{
     ApprovalDecision, Grant, Interrupt, PermissionMode, Reason, Ruling, UserReply,
 };
 use agent_protocol::envelope::{ErrorCode, Failure};
-use agent_protocol::event::EventBody;
+use agent_protocol::event::{EventBody, SessionRule};
 use agent_protocol::hook::{HookPayload, HookRuling};
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::tool::Effect;
 
-/// Who allowed a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Approver {
-    /// A rule, or the mode.
-    Policy,
-    /// The user, who was asked.
-    User,
-    /// A hook, where the user would have been asked.
-    Hook,
-}
-
-/// A call that may not be made.
-pub(super) struct PermissionRefusal {
-    pub(super) failure: Failure,
-    /// A change or a command was denied.
-    pub(super) denied: bool,
-    /// A rule made from the user's words refused it.
-    pub(super) violates_instruction: bool,
-}
-
-impl PermissionRefusal {
-    pub(super) fn new(failure: Failure, denied: bool) -> Self {
-        Self { failure, denied, violates_instruction: false }
-    }
-}
-
 impl Registry {
-    /// Rules on a call; asks the user if the ruling is to ask and the session is attended.
+    /// Rules on a call; asks the user if the ruling is to ask and the session is attended. `true`: the user or a hook
+    /// allowed it, where the policy asks.
     pub(super) async fn permit<'a>(
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
-    ) -> Result<Approver, PermissionRefusal> {
+    ) -> Result<bool, Failure> {
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
         let reason = match self.decide_without_user(call, effect, context) {
@@ -73,62 +48,64 @@ impl Registry {
         let failure = Failure::new(ErrorCode::ApprovalRequired, text).with_hint(
             "continue without it, or say in the final answer what the user has to allow",
         );
-        let denied = !matches!(effect, Effect::Read { .. });
-        let violates_instruction = reason.by_instruction;
-        self.emit_permission_decided(call, "ask", reason, denied);
-        Err(PermissionRefusal { failure, denied, violates_instruction })
+        context.denied = !matches!(effect, Effect::Read { .. });
+        context.violates_instruction = reason.by_instruction;
+        self.emit_permission_decided(call, "ask", reason, context.denied);
+        Err(failure)
     }
 
-    /// The permit or refusal of the policy in the current mode, or of a hook; the reason if one of them asks.
+    /// The permit or refusal of the policy in the current mode, or of a hook; the reason if one of them asks. For `true`
+    /// see `permit`.
     fn decide_without_user(
         &self,
         call: &ToolCall,
         effect: &Effect,
-        context: &CallContext,
-    ) -> Result<Result<Approver, PermissionRefusal>, Reason> {
+        context: &mut CallContext,
+    ) -> Result<Result<bool, Failure>, Reason> {
         let reads = matches!(effect, Effect::Read { .. });
         match (self.rule_on(call, effect), &context.hook_ruling) {
             // What the user's rules ask about, a hook does not answer.
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
-                self.emit_permission_decided(call, "allow", hook_reason(text), false);
-                Ok(Ok(Approver::Hook))
+                self.emit_permission_decided(call, "allow", plain_reason("hook", text), false);
+                Ok(Ok(true))
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
-                Err(hook_reason(with_reason("a hook asks before this", why)))
+                Err(plain_reason("hook", with_reason("a hook asks before this", why)))
             }
             (Ruling::Ask(reason), _) => Err(reason),
             (Ruling::Allow(reason), _) => {
                 if !reads && !effect.is_internal() {
                     self.emit_permission_decided(call, "allow", reason, false);
                 }
-                Ok(Ok(Approver::Policy))
+                Ok(Ok(false))
             }
             (Ruling::Refuse(code, reason), _) => {
-                Ok(Err(self.refuse_call(call, effect, code, reason)))
+                Ok(Err(self.refuse_call(call, effect, code, reason, context)))
             }
         }
     }
 
-    /// The policy refuses a call.
     pub(super) fn refuse_call(
         &self,
         call: &ToolCall,
         effect: &Effect,
         code: ErrorCode,
         reason: Reason,
-    ) -> PermissionRefusal {
-        let failure = failure_from_reason(code, &reason);
+        context: &mut CallContext,
+    ) -> Failure {
+        let mut failure = Failure::new(code, reason.text.clone());
+        failure.hint.clone_from(&reason.hint);
         let reads = matches!(effect, Effect::Read { .. });
         // A restriction by the user is not a missing permission.
-        let violates_instruction = reason.by_instruction;
+        context.violates_instruction = reason.by_instruction;
         // If another form of the command is allowed, no permission is missing.
         let has_other_form = reason.rule == "never" && reason.hint.is_some();
         // A plan needs no change.
         let plans = self.mode() == PermissionMode::Plan;
-        let denied = !reads && !violates_instruction && !has_other_form && !plans;
-        self.emit_permission_decided(call, "refuse", reason, denied);
-        PermissionRefusal { failure, denied, violates_instruction }
+        context.denied = !reads && !reason.by_instruction && !has_other_form && !plans;
+        self.emit_permission_decided(call, "refuse", reason, context.denied);
+        failure
     }
 
     /// The image in a file that the user mentions; `None`: it is text. The error is why Read would not show it:
@@ -155,11 +132,10 @@ impl Registry {
             Ok(Some(_)) if !self.state().takes_images => Err(format!(
                 "{what_it_is}, and this model takes no images: describe it, or choose another model"
             )),
-            Ok(Some(picture)) => {
-                let kept = self.cx.images.store(picture);
-                let kept = kept.map_err(|error| io_failure(&error, "store", path));
-                kept.map(Some).map_err(|failure| failure.message)
-            }
+            Ok(Some(picture)) => match self.cx.images.store(picture) {
+                Ok(image) => Ok(Some(image)),
+                Err(error) => Err(io_failure(&error, "store", path).message),
+            },
             Ok(None) => Err(format!(
                 "{what_it_is}; a model receives only text and PNG, JPEG or WebP images: describe the content, or \
                  convert it with a command"
@@ -193,12 +169,11 @@ impl Registry {
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
         reason: Reason,
-    ) -> Result<Approver, PermissionRefusal> {
+    ) -> Result<bool, Failure> {
         let _one_at_a_time = self.shared.question_lock.lock().await;
         self.recheck_path(prepared)?;
         // A change that would fail needs no permission.
-        let diff =
-            self.draft_change(prepared).await.map_err(|why| PermissionRefusal::new(why, false))?;
+        let diff = self.draft_change(prepared).await?;
         let effect = &prepared.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
         if let Ok(permit) = self.decide_without_user(call, effect, context) {
@@ -237,15 +212,14 @@ impl Registry {
         let message = format!("agent needs your permission to use {}", call.name);
         let notifying = self.ask_hooks(HookPayload::Notification { message: &message });
         // Hooks that are not done when the user answers are ended.
-        let approval = match select(pin!(answering), pin!(notifying)).await {
+        let answer = match select(pin!(answering), pin!(notifying)).await {
             Either::Left((answer, _)) => answer,
             Either::Right((_, answering)) => answering.await,
         };
-        let approval = match approval {
-            Ok(approval) => approval,
-            Err(permit) => return permit,
-        };
-        self.apply_decision(call, prepared, context, approval).await
+        match answer {
+            Ok(decision) => self.apply_decision(call, prepared, context, decision).await,
+            Err(permit) => permit,
+        }
     }
 
     /// `None`: the turn was interrupted.
@@ -255,20 +229,14 @@ impl Registry {
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
         decision: Option<ApprovalDecision>,
-    ) -> Result<Approver, PermissionRefusal> {
-        let by_user = |text: String| Reason {
-            rule: "the user".to_owned(),
-            text,
-            hint: None,
-            by_instruction: false,
-            requires_user: false,
-        };
+    ) -> Result<bool, Failure> {
+        let by_user = |text: String| plain_reason("the user", text);
         match decision {
             Some(ApprovalDecision::AllowOnce) => {
                 self.recheck_path(prepared)?;
                 let reason = by_user("yes, this once".to_owned());
                 self.emit_permission_decided(call, "allow", reason, false);
-                Ok(Approver::User)
+                Ok(true)
             }
             Some(ApprovalDecision::AllowAlways(grant)) => {
                 self.recheck_path(prepared)?;
@@ -279,20 +247,23 @@ impl Registry {
                             let effect = &prepared.target.effect;
                             let directories =
                                 self.permissions().policy.matching_directories(effect, rule);
-                            self.grant_rule(format!("allow {rule}"), directories);
+                            let rule = format!("allow {rule}");
+                            let granted =
+                                SessionRule { rule, directories, ..SessionRule::default() };
+                            self.add_session_rule(granted);
                         }
                     }
                     // It was requested together with the answer.
                     Grant::Mode(_) => _ = self.mode(),
                 }
                 self.emit_permission_decided(call, "allow", by_user(text), false);
-                Ok(Approver::User)
+                Ok(true)
             }
             Some(ApprovalDecision::AllowChanged(input)) => {
                 self.apply_changed_input(call, prepared, input, context).await?;
                 let text = "yes, with other arguments".to_owned();
                 self.emit_permission_decided(call, "allow", by_user(text), false);
-                Ok(Approver::User)
+                Ok(true)
             }
             Some(ApprovalDecision::Reject(instead)) => {
                 let words = instead.as_deref().unwrap_or_default().trim().to_owned();
@@ -310,17 +281,19 @@ impl Registry {
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
                 self.emit_permission_decided(call, "reject", by_user(reason), true);
-                Err(PermissionRefusal::new(failure, true))
+                context.denied = true;
+                Err(failure)
             }
             Some(ApprovalDecision::RejectAndStop(why)) => {
                 let text = format!("the user said no to this call and ended the turn: {why}");
                 self.emit_permission_decided(call, "reject", by_user(why), true);
                 self.control.interrupt(Interrupt::User);
-                Err(PermissionRefusal::new(Failure::new(ErrorCode::ApprovalRejected, text), true))
+                context.denied = true;
+                Err(Failure::new(ErrorCode::ApprovalRejected, text))
             }
             None => {
                 let why = "not run: the turn was interrupted before the question was answered";
-                Err(PermissionRefusal::new(Failure::new(ErrorCode::Cancelled, why), false))
+                Err(Failure::new(ErrorCode::Cancelled, why))
             }
         }
     }
@@ -332,17 +305,17 @@ impl Registry {
         if policy.mode() == PermissionMode::Ask {
             policy.set_mode(PermissionMode::AutoEdit);
             let ruling = policy.rule_on(&call.name, effect, &WorkspaceFacts(&self.cx.workspace));
-            let allows = matches!(ruling, Ruling::Allow(_));
-            grants.extend(allows.then_some(Grant::Mode(PermissionMode::AutoEdit)));
+            if let Ruling::Allow(_) = ruling {
+                grants.push(Grant::Mode(PermissionMode::AutoEdit));
+            }
         }
         grants
     }
 
     /// Checks the path again after a wait for the user: anything may have changed meanwhile.
-    fn recheck_path(&self, prepared: &mut PreparedCall<'_>) -> Result<(), PermissionRefusal> {
+    fn recheck_path(&self, prepared: &mut PreparedCall<'_>) -> Result<(), Failure> {
         let Some(path) = &mut prepared.target.checked_path else { return Ok(()) };
-        let checked = self.cx.workspace.recheck(path);
-        checked.map_err(|failure| PermissionRefusal::new(failure, false))
+        self.cx.workspace.recheck(path)
     }
 
     /// Drafts the change of a file; the draft is what will be made.
@@ -372,13 +345,5 @@ impl Registry {
             reason: reason.text,
             denied_effect,
         });
-    }
-}
-
-fn failure_from_reason(code: ErrorCode, reason: &Reason) -> Failure {
-    let failure = Failure::new(code, reason.text.clone());
-    match &reason.hint {
-        Some(hint) => failure.with_hint(hint.clone()),
-        None => failure,
     }
 }

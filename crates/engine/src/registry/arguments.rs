@@ -55,7 +55,6 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("name", &["skill", "skill_name"]),
 ];
 
-/// Aliases of values, by parameter.
 const VALUE_ALIASES: &[(&str, &str, &str)] =
     &[("output", "content", "matches"), ("output", "files_with_matches", "files")];
 
@@ -75,9 +74,7 @@ const IGNORED_PARAMETERS: &[&str] =
 /// What the model should know about the arguments of its call.
 #[derive(Debug, Default)]
 pub(super) struct ArgumentNotes {
-    /// The names that are ignored.
     pub(super) ignored: Vec<String>,
-    /// The JSON text was repaired.
     pub(super) is_repaired: bool,
 }
 
@@ -107,18 +104,9 @@ pub(super) fn parse_arguments(call: &ToolCall) -> Result<(Object, bool), Failure
     Ok((arguments, is_repaired))
 }
 
-/// Renames the arguments to the names of a schema. Returns the names that are ignored; an error if a name is one typing error
-/// away from a known one, or if two names of a parameter have different values.
-pub(super) fn canonicalize_names(
-    schema: &Value,
-    arguments: &mut Object,
-) -> Result<Vec<String>, Failure> {
-    let mut ignored = Vec::new();
-    rename_aliases(schema, arguments, "", &mut ignored)?;
-    Ok(ignored)
-}
-
-fn rename_aliases(
+/// Renames the arguments to the names of a schema. Returns an error if a name is one typing error away from a known one,
+/// or if two names of a parameter have different values.
+pub(super) fn rename_aliases(
     schema: &Value,
     arguments: &mut Object,
     place: &str,
@@ -140,7 +128,9 @@ fn rename_aliases(
             Some(_) | None => (known(&plain).then_some(plain.as_str()), value),
         };
         let Some(meant) = meant else {
-            let typo = accepted_names(schema).into_iter().find(|known| is_typo(&plain, known));
+            let is_typo =
+                |known: &&str| known.len() > 2 && strsim::osa_distance(&plain, known) == 1;
+            let typo = accepted_names(schema).into_iter().find(is_typo);
             if let Some(known) = typo {
                 let parameter = resolve_alias(known, schema).unwrap_or(known);
                 let message =
@@ -180,14 +170,10 @@ fn rename_aliases(
     Ok(())
 }
 
-/// The parameter that this alias stands for.
 fn resolve_alias<'a>(name: &str, schema: &'a Value) -> Option<&'a str> {
     let properties = schema["properties"].as_object()?;
-    let names = ALIASES.iter().filter(|(_, aliases)| aliases.contains(&name));
-    names
-        .filter_map(|(known, _)| properties.get_key_value(*known))
-        .map(|(known, _)| known.as_str())
-        .next()
+    let mut names = ALIASES.iter().filter(|(_, aliases)| aliases.contains(&name));
+    names.find_map(|(known, _)| Some(properties.get_key_value(*known)?.0.as_str()))
 }
 
 /// The parameters of a schema and their aliases.
@@ -198,10 +184,6 @@ fn accepted_names(schema: &Value) -> Vec<&str> {
     let aliases = ALIASES.iter().filter(|(known, _)| own.contains(known));
     let aliases: Vec<&str> = aliases.flat_map(|(_, aliases)| aliases.iter().copied()).collect();
     own.into_iter().chain(aliases).collect()
-}
-
-fn is_typo(name: &str, known: &str) -> bool {
-    known.len() > 2 && strsim::osa_distance(name, known) == 1
 }
 
 fn snake_case(name: &str) -> String {
@@ -224,6 +206,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn canonicalize_names(schema: &Value, arguments: &mut Object) -> Result<Vec<String>, Failure> {
+        let mut ignored = Vec::new();
+        rename_aliases(schema, arguments, "", &mut ignored)?;
+        Ok(ignored)
+    }
 
     fn schema() -> Value {
         json!({"properties": {

@@ -7,28 +7,44 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
 
-use super::approval::Approver;
 use super::arguments::{self, ArgumentNotes};
 use super::circuit_breaker::CircuitState;
 use super::hooks::describe_changed_arguments;
 use super::prepare::{InvalidCall, PreparedCall};
 use super::repetition::RepetitionKey;
-use super::result::ToolCallResult;
-use super::{Registry, output_limits, validator};
+use super::{OutputLimits, Registry, output_limits, validator};
 use crate::tools::WorkspaceFacts;
 use agent_host::workspace::ChangedFiles;
 use agent_permission::{DeniedPath, Policy};
 use agent_protocol::Object;
 use agent_protocol::control::Ending;
-use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::envelope::{
+    Envelope, ErrorCode, Failure, Report, ResultContext, SealedEnvelope, ToolError, Verdict,
+};
 use agent_protocol::event::{Caller, ChangeAuthor, EventBody};
 use agent_protocol::hook::HookRuling;
 use agent_protocol::message::ToolCall;
 use agent_protocol::question::Inquirer;
 use agent_protocol::tool::{CommandRights, Effect};
+
+/// The result of a call.
+#[derive(Debug)]
+pub struct ToolCallResult {
+    /// The result of the tool, or a refusal.
+    pub envelope: SealedEnvelope,
+    /// The effect of the call, if it was determined.
+    pub effect: Option<Effect>,
+    /// A rule or the mode refused a write or a command.
+    pub is_denied: bool,
+    /// A rule made from the user's words refused it.
+    pub violates_instruction: bool,
+    /// What it changed, as far as checkpoints cover it.
+    pub changed: ChangedFiles,
+    /// A hook ends the turn: why.
+    pub stop_reason: Option<String>,
+}
 
 /// A call that ran or was refused, before its envelope is made.
 pub(super) struct CallAttempt {
@@ -37,7 +53,7 @@ pub(super) struct CallAttempt {
     pub(super) time_ms: u64,
 }
 
-/// What is context about a call while it is processed.
+/// What is known of a call while it is processed.
 #[derive(Default)]
 pub(super) struct CallContext {
     pub(super) input: Object,
@@ -45,21 +61,16 @@ pub(super) struct CallContext {
     pub(super) denied: bool,
     pub(super) violates_instruction: bool,
     pub(super) changed: ChangedFiles,
-    /// Arguments that the tool does not have.
     pub(super) notes: ArgumentNotes,
-    /// The tool was run.
     pub(super) has_run: bool,
-    /// What hooks tell the model.
     pub(super) hook_texts: Vec<String>,
     /// A hook allows the call, or wants the user to be asked.
     pub(super) hook_ruling: Option<(HookRuling, String)>,
     /// The arguments are not the model's.
     pub(super) changed_by: Option<ChangeAuthor>,
-    /// A hook ends the turn.
     pub(super) stop: Option<String>,
-    /// The call on behalf of which the kernel makes this one.
+    /// On behalf of which the kernel makes this call.
     pub(super) parent: Option<String>,
-    /// Cancelled when the call should stop.
     pub(super) cancel: CancellationToken,
 }
 
@@ -193,7 +204,13 @@ impl Registry {
         let started = self.events.clock().now();
         let mut context =
             CallContext { parent: parent.map(str::to_owned), cancel, ..CallContext::default() };
-        let mut outcome = match self.ask_pre_tool_hooks(call, &prepared, &mut context).await {
+        let has_hooks = self.shared.hooks.is_some();
+        let changed = if has_hooks {
+            self.ask_pre_tool_hooks(call, &prepared, &mut context).await
+        } else {
+            Ok(None)
+        };
+        let mut outcome = match changed {
             Ok(Some(changed)) => {
                 let prepared = self.prepare(&changed);
                 self.run_or_redirect(&changed, prepared, &mut context).await
@@ -208,14 +225,13 @@ impl Registry {
         {
             failure.hint = Some(validator::parameters_hint(&entry.tool.spec().schema));
         }
-        self.ask_post_tool_hooks(call, &mut context, &mut outcome).await;
+        if has_hooks && context.has_run {
+            self.ask_post_tool_hooks(call, &mut context, &mut outcome).await;
+        }
         let changed = context.changed_by.map(|by| describe_changed_arguments(by, &context.input));
         let texts = changed.iter().chain(&context.hook_texts).map(|text| format!("\n{text}"));
         for note in context.notes.in_words().into_iter().chain(texts) {
-            match &mut outcome {
-                Ok(report) => report.text.push_str(&note),
-                Err(failure) => failure.append_note(&note),
-            }
+            output_limits::append_note(&mut outcome, &note);
         }
         let time_ms = match context.effect {
             // The user's time is not the tool's.
@@ -238,20 +254,22 @@ impl Registry {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the call was cancelled"));
         }
         let mut prepared = context.adopt(prepared)?;
-        if let Some(outcome) = self.try_redirect(call, &prepared, context).await {
+        if call.name == "Bash"
+            && let Some(outcome) = self.try_redirect(call, &prepared, context).await
+        {
             return outcome;
         }
-        let approver = self.admit(call, &mut prepared, context).await?;
-        self.run(call, prepared, approver, context).await
+        let is_approved = self.admit(call, &mut prepared, context).await?;
+        self.run(call, prepared, is_approved, context).await
     }
 
-    /// All decisions before the tool runs.
+    /// All decisions before the tool runs. `true`: the user or a hook allowed the call, where the policy asks.
     async fn admit<'a>(
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
-    ) -> Result<Approver, Failure> {
+    ) -> Result<bool, Failure> {
         let effect = &prepared.target.effect;
         self.refuse_repetition(&format!("the same {} call", call.name), prepared.key, effect)?;
         let circuit = circuit_of(&call.name, effect).into_owned();
@@ -268,13 +286,10 @@ impl Registry {
             .with_hint("use another tool, or continue with another part of the task"));
         }
         self.lock_file(prepared).await;
-        self.permit(call, prepared, context).await.map_err(|refusal| {
-            context.denied = refusal.denied;
-            context.violates_instruction = refusal.violates_instruction;
+        self.permit(call, prepared, context).await.inspect_err(|_| {
             // The tool did not run: the trial call is still open.
             let circuit = context.effect.as_ref().map(|effect| circuit_of(&call.name, effect));
             self.state().breaker.release_call(circuit.as_deref().unwrap_or(&call.name));
-            refusal.failure
         })
     }
 
@@ -282,13 +297,13 @@ impl Registry {
         &self,
         call: &ToolCall,
         prepared: PreparedCall<'_>,
-        approver: Approver,
+        is_approved: bool,
         context: &mut CallContext,
     ) -> Result<Report, Failure> {
         let mut cx = self.call_cx(&call.id, &prepared, context.cancel.clone());
         let PreparedCall { entry, input, target, snapshot, key, .. } = prepared;
         let effect = &target.effect;
-        cx.rights = self.rights_of(call, effect, approver);
+        cx.rights = self.rights_of(call, effect, is_approved);
         let is_confined = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
         if matches!(effect, Effect::Command { .. }) {
             self.apply_denied_paths();
@@ -315,17 +330,8 @@ impl Registry {
         let operation = operation.map(|operation| operation.with_call(&call.id));
         let read = matches!(effect, Effect::Read { .. }).then_some(&target.checked_path);
         let read = read.and_then(Option::as_ref).map(|path| path.path().absolute());
-        let epoch = self.state().repetition.epoch();
-        self.events.emit(EventBody::ToolStarted {
-            call: call.id.clone(),
-            tool: call.name.clone(),
-            input: context.input.clone(),
-            effect: effect.clone(),
-            by: context.caller(),
-            parent_call: context.parent.clone(),
-            changed_by: context.changed_by,
-        });
-        context.has_run = true;
+        let epoch = self.state().repetition.epoch;
+        self.emit_started(call, effect, context);
         let run = AssertUnwindSafe(entry.tool.run(input, &cx)).catch_unwind().await;
         let mut outcome =
             run.unwrap_or_else(|panic| Err(panic_failure(&call.name, panic.as_ref())));
@@ -350,15 +356,26 @@ impl Registry {
         let circuit = circuit_of(&call.name, effect);
         state.breaker.record_outcome(&circuit, class, self.events.clock().now());
         if may_have_changed_something(effect, &outcome) {
-            state.repetition.advance_epoch();
+            state.repetition.epoch += 1;
         }
         state.repetition.record_outcome(key, &mut outcome, epoch);
         outcome
     }
 
-    /// The rights of a command.
-    fn rights_of(&self, call: &ToolCall, effect: &Effect, approver: Approver) -> CommandRights {
-        let is_approved = approver != Approver::Policy;
+    pub(super) fn emit_started(&self, call: &ToolCall, effect: &Effect, context: &mut CallContext) {
+        context.has_run = true;
+        self.events.emit(EventBody::ToolStarted {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            input: context.input.clone(),
+            effect: effect.clone(),
+            by: context.caller(),
+            parent_call: context.parent.clone(),
+            changed_by: context.changed_by,
+        });
+    }
+
+    fn rights_of(&self, call: &ToolCall, effect: &Effect, is_approved: bool) -> CommandRights {
         let facts = WorkspaceFacts(&self.cx.workspace);
         let rights =
             self.permissions().policy.command_rights(&call.name, effect, is_approved, &facts);
@@ -367,6 +384,69 @@ impl Registry {
             return CommandRights { read_only: true, network, ..CommandRights::default() };
         }
         rights
+    }
+
+    /// Creates the envelope of a call, of which up to `share` bytes are shown.
+    pub(super) fn finish_call(
+        &self,
+        call: &ToolCall,
+        attempt: CallAttempt,
+        share: usize,
+    ) -> ToolCallResult {
+        let CallAttempt { outcome, context, time_ms } = attempt;
+        let limits = self.shared.limits;
+        let limits = OutputLimits { max_bytes: limits.max_bytes.min(share), ..limits };
+        let (outcome, cut) =
+            output_limits::limit_output(outcome, &call.name, &limits, &self.cx.spill);
+        if cut.iter().any(|field| field == "content") {
+            self.mark_lines_unshown(&outcome);
+        }
+        let mut envelope = build_envelope(outcome, context.input.clone(), time_ms);
+        // Once, for the model and the log. (A server runs with the user's environment, like a command.) File tools show
+        // the model the real text, so that it can be edited; the log masks it.
+        if call.name.starts_with("Bash") || matches!(context.effect, Some(Effect::Mcp { .. })) {
+            self.events.masker().mask_envelope(&mut envelope);
+        }
+        let envelope = SealedEnvelope::from(envelope);
+        self.events.emit(EventBody::ToolFinished {
+            call: call.id.clone(),
+            tool: call.name.clone(),
+            envelope: envelope.clone(),
+            synthetic: false,
+            by: context.caller(),
+            parent_call: context.parent,
+        });
+        let CallContext { effect, denied, violates_instruction, changed, stop, .. } = context;
+        let (is_denied, stop_reason) = (denied, stop);
+        ToolCallResult { envelope, effect, is_denied, violates_instruction, changed, stop_reason }
+    }
+
+    /// For a call that did not start because a hook ended the turn, or the user sent a message.
+    pub(super) fn cancel_unstarted_call(
+        &self,
+        call: &ToolCall,
+        is_stopped: bool,
+    ) -> ToolCallResult {
+        let failure = if is_stopped {
+            Failure::new(ErrorCode::Cancelled, "not run: a hook ended the turn")
+        } else {
+            Failure::new(ErrorCode::Cancelled, "cancelled: the user sent a message first")
+                .with_hint("read it, and repeat the call only if it is still right")
+        };
+        let input = arguments::envelope_input(call);
+        let context = CallContext { input, ..CallContext::default() };
+        let attempt = CallAttempt { outcome: Err(failure), context, time_ms: 0 };
+        self.finish_call(call, attempt, usize::MAX)
+    }
+
+    /// The lines of the file that this result contains were not shown completely.
+    pub(super) fn mark_lines_unshown(&self, outcome: &Result<Report, Failure>) {
+        let (Ok(Report { path, data, .. }) | Err(Failure { path, data, .. })) = outcome;
+        let number = |name: &str| data.get(name).and_then(serde_json::Value::as_u64);
+        let lines = number("start_line").zip(number("end_line")).map(|(a, b)| a..b + 1);
+        if let Some(path) = path.as_ref().and_then(|path| self.cx.workspace.resolve(path).ok()) {
+            self.cx.workspace.mark_unshown(&path, lines);
+        }
     }
 
     /// The sandbox denies commands the paths that rules deny file tools.
@@ -416,37 +496,10 @@ impl Registry {
         )
         .with_hint("use the answer you have, change the arguments, or do something else first"))
     }
-
-    /// Waits until no operation of another agent writes, if the call may write or its checkpoint covers the project.
-    pub(super) async fn acquire_write_lock(
-        &self,
-        effect: &Effect,
-        is_read_only: bool,
-        cancel: &CancellationToken,
-    ) -> Result<WriteGuard<'_>, Failure> {
-        let lock = &self.shared.write_lock;
-        let guard = async {
-            match effect {
-                Effect::Write { .. } | Effect::Command { reads_only: false, .. }
-                    if !is_read_only =>
-                {
-                    (Some(lock.write().await), None)
-                }
-                Effect::Mcp { reads_only: false, .. } => (None, Some(lock.read().await)),
-                Effect::Command { .. } if !is_read_only => (None, Some(lock.read().await)),
-                _ => (None, None),
-            }
-        };
-        let why = "not run: it was interrupted while another agent's operation ran";
-        let guard = cancel.run_until_cancelled(guard).await;
-        guard.ok_or_else(|| Failure::new(ErrorCode::Cancelled, why))
-    }
 }
 
-/// A call that was prepared, or why it cannot be made.
 type Preparation<'a> = Result<PreparedCall<'a>, InvalidCall>;
 
-/// Which calls run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BatchKind {
     Reads,
@@ -465,16 +518,9 @@ impl BatchKind {
     }
 }
 
-/// The turn to write, or to read while nothing writes.
-pub(super) type WriteGuard<'a> =
-    (Option<RwLockWriteGuard<'a, ()>>, Option<RwLockReadGuard<'a, ()>>);
-
 /// What a sub-agent did counts as done by the call.
 fn record_agent_outcome(outcome: &Result<Report, Failure>, context: &mut CallContext) {
-    let data = match outcome {
-        Ok(report) => &report.data,
-        Err(failure) => &failure.data,
-    };
+    let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
     let files = data.get("files_changed").and_then(serde_json::Value::as_array);
     let files = files.into_iter().flatten().filter_map(serde_json::Value::as_str);
     let files = files.map(str::to_owned).collect();
@@ -495,10 +541,9 @@ fn circuit_of<'a>(tool: &'a str, effect: &Effect) -> Cow<'a, str> {
 /// changed anything, whatever its result is.
 fn may_have_changed_something(effect: &Effect, outcome: &Result<Report, Failure>) -> bool {
     match effect {
-        Effect::Write { .. } => match outcome {
-            Ok(_) => true,
-            Err(failure) => failure.code == ErrorCode::Conflict,
-        },
+        Effect::Write { .. } => {
+            outcome.as_ref().err().is_none_or(|failure| failure.code == ErrorCode::Conflict)
+        }
         Effect::Command { reads_only, .. } => !reads_only,
         other => other.writes(),
     }
@@ -513,4 +558,25 @@ fn panic_failure(tool: &str, panic: &(dyn std::any::Any + Send)) -> Failure {
     let message = format!("{tool} failed unexpectedly (internal error): {message}");
     Failure::new(ErrorCode::InternalError, message)
         .with_hint("the call is not at fault; try another tool or another way")
+}
+
+fn build_envelope(
+    outcome: Result<Report, Failure>,
+    params_input: Object,
+    time_ms: u64,
+) -> Envelope {
+    let (verdict, data, text, mut stats, path_resolved) = match outcome {
+        Ok(Report { partial, data, text, stats, path }) => {
+            let verdict = if partial { Verdict::Partial } else { Verdict::Success };
+            (verdict, data, text, stats, path)
+        }
+        Err(Failure { code, message, hint, data, text, stats, path }) => {
+            let error = ToolError { code, message, hint };
+            let text = if text.is_empty() { error.in_words() } else { text };
+            (Verdict::Error { error }, data, text, stats, path)
+        }
+    };
+    stats.insert("time_ms".to_owned(), time_ms.into());
+    let context = ResultContext { cwd: ".".to_owned(), params_input, path_resolved };
+    Envelope { verdict, data, text, stats, context }
 }

@@ -4,25 +4,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::Registry;
-use super::call::WriteGuard;
 use crate::tools::CallTarget;
 use agent_host::workspace::{ChangedFiles, OpenOperation, OperationScope, USER_PROGRAMS};
 use agent_protocol::Object;
-use agent_protocol::envelope::{Failure, Report};
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::event::EventBody;
 use agent_protocol::tool::{CommandRights, Effect};
 
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_LISTED_FILES: usize = 200;
 
-/// The checkpoint before programs of the user: hooks or checks.
-pub struct UserProgramsCheckpoint<'a> {
-    begun: OpenOperation,
-    _turn: Option<WriteGuard<'a>>,
-}
+/// The turn to write, or to read while nothing writes.
+type WriteGuard<'a> = (Option<RwLockWriteGuard<'a, ()>>, Option<RwLockReadGuard<'a, ()>>);
 
 impl Registry {
     /// Tells the policy whether what this command changes can be undone.
@@ -48,7 +45,6 @@ impl Registry {
         }
     }
 
-    /// Takes a checkpoint before a call that may write.
     pub(super) async fn checkpoint_before(
         &self,
         tool: &str,
@@ -71,7 +67,7 @@ impl Registry {
     /// Takes the checkpoint after it; what the call changed.
     pub(super) async fn checkpoint_after(
         &self,
-        begun: OpenOperation,
+        operation: OpenOperation,
         effect: &Effect,
         outcome: &mut Result<Report, Failure>,
     ) -> ChangedFiles {
@@ -81,11 +77,12 @@ impl Registry {
         let job = outcome.as_ref().ok().and_then(|report| report.data.get("background_id"));
         if let Some(id) = job.and_then(Value::as_str) {
             // The change belongs to the command until it ends.
-            self.state().unrecorded_background.push((id.to_owned(), begun));
+            self.state().unrecorded_background.push((id.to_owned(), operation));
             return ChangedFiles::default();
         }
         let after =
-            tokio::task::spawn_blocking(move || checkpoints.finish_operation(begun, false)).await;
+            tokio::task::spawn_blocking(move || checkpoints.finish_operation(operation, false))
+                .await;
         let changed = match after {
             Ok(Ok(changed)) => changed,
             Ok(Err(error)) => {
@@ -100,43 +97,62 @@ impl Registry {
             Err(_) => ChangedFiles::default(),
         };
         if matches!(effect, Effect::Command { .. }) {
-            let data = match outcome {
-                Ok(report) => &mut report.data,
-                Err(failure) => &mut failure.data,
-            };
+            let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
             insert_changed_files(data, &changed);
         }
         changed
     }
 
-    /// Takes a checkpoint before hooks or checks, after a call if they belong to one. Other agents wait with their
-    /// changes.
-    pub async fn checkpoint_before_user_programs(
+    /// Waits until no operation of another agent writes, if the call may write or its checkpoint covers the project.
+    pub(super) async fn acquire_write_lock(
         &self,
-        call: &str,
-        cancel: CancellationToken,
-    ) -> Option<UserProgramsCheckpoint<'_>> {
-        let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
-        let effect = Effect::Write { path: String::new() };
-        let turn = self.acquire_write_lock(&effect, false, &cancel).await.ok();
-        let take = move || checkpoints.begin_operation(USER_PROGRAMS, OperationScope::Project);
-        let begun = tokio::task::spawn_blocking(take).await.ok()?;
-        Some(UserProgramsCheckpoint { begun: begun.with_call(call), _turn: turn })
+        effect: &Effect,
+        is_read_only: bool,
+        cancel: &CancellationToken,
+    ) -> Result<WriteGuard<'_>, Failure> {
+        let lock = &self.shared.write_lock;
+        let guard = async {
+            match effect {
+                Effect::Mcp { reads_only: false, .. } => (None, Some(lock.read().await)),
+                Effect::Command { reads_only: true, .. } if !is_read_only => {
+                    (None, Some(lock.read().await))
+                }
+                Effect::Write { .. } | Effect::Command { .. } if !is_read_only => {
+                    (Some(lock.write().await), None)
+                }
+                _ => (None, None),
+            }
+        };
+        let why = "not run: it was interrupted while another agent's operation ran";
+        let guard = cancel.run_until_cancelled(guard).await;
+        guard.ok_or_else(|| Failure::new(ErrorCode::Cancelled, why))
     }
 
-    /// What they changed.
-    pub async fn checkpoint_after_user_programs(
+    /// Runs hooks or checks, after a call if they belong to one; also returns what they changed. If they may write, other
+    /// agents wait with their changes.
+    pub async fn run_user_programs<T>(
         &self,
-        begun: UserProgramsCheckpoint<'_>,
-    ) -> ChangedFiles {
-        let Some(checkpoints) = self.cx.workspace.checkpoints().map(Arc::clone) else {
-            return ChangedFiles::default();
+        call: &str,
+        may_write: bool,
+        cancel: &CancellationToken,
+        programs: impl Future<Output = T>,
+    ) -> (T, ChangedFiles) {
+        let checkpoints = self.cx.workspace.checkpoints().filter(|_| may_write).map(Arc::clone);
+        let Some(checkpoints) = checkpoints else {
+            return (programs.await, ChangedFiles::default());
         };
-        let UserProgramsCheckpoint { begun, _turn } = begun;
-        let after =
-            tokio::task::spawn_blocking(move || checkpoints.finish_operation(begun, false)).await;
+        let effect = Effect::Write { path: String::new() };
+        let _guard = self.acquire_write_lock(&effect, false, cancel).await;
+        let before = Arc::clone(&checkpoints);
+        let begin = move || before.begin_operation(USER_PROGRAMS, OperationScope::Project);
+        let operation = tokio::task::spawn_blocking(begin).await;
+        let operation = operation.map(|operation| operation.with_call(call));
+        let result = programs.await;
+        let Ok(operation) = operation else { return (result, ChangedFiles::default()) };
+        let finish = move || checkpoints.finish_operation(operation, false);
         // (A failure means that these changes cannot be undone.)
-        after.ok().and_then(Result::ok).unwrap_or_default()
+        let changed = tokio::task::spawn_blocking(finish).await.ok().and_then(Result::ok);
+        (result, changed.unwrap_or_default())
     }
 
     /// Notes a change from outside that a call has read.
@@ -161,19 +177,20 @@ impl Registry {
 
     /// The latest turn whose background commands still run.
     pub fn latest_background_turn(&self) -> Option<u32> {
-        self.state().unrecorded_background.iter().map(|(_, begun)| begun.turn()).max()
+        self.state().unrecorded_background.iter().map(|(_, operation)| operation.turn()).max()
     }
 
     /// Takes the checkpoints after background commands that ended; `all`: that every one has.
     pub fn record_background_changes(&self, all: bool) {
         let Some(checkpoints) = self.cx.workspace.checkpoints() else { return };
-        let held = std::mem::take(&mut self.state().unrecorded_background);
-        let (ended, running): (Vec<_>, Vec<_>) =
-            held.into_iter().partition(|(id, _)| all || !self.cx.exec.is_background_running(id));
+        let unrecorded = std::mem::take(&mut self.state().unrecorded_background);
+        let (ended, running): (Vec<_>, Vec<_>) = unrecorded
+            .into_iter()
+            .partition(|(id, _)| all || !self.cx.exec.is_background_running(id));
         self.state().unrecorded_background.extend(running);
-        for (_, begun) in ended {
+        for (_, operation) in ended {
             // A failure means that the changes cannot be undone; the command has ended.
-            _ = checkpoints.finish_operation(begun, true);
+            _ = checkpoints.finish_operation(operation, true);
         }
     }
 }

@@ -21,7 +21,6 @@ impl Default for BreakerConfig {
     }
 }
 
-/// Whether a call may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CircuitState {
     Closed,
@@ -32,7 +31,6 @@ pub(super) enum CircuitState {
 struct Circuit {
     failures: u32,
     opened_at: Option<Instant>,
-    /// The trial call of an open circuit is running.
     is_trial_running: bool,
 }
 

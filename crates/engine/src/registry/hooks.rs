@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::approval::PermissionRefusal;
 use super::arguments::{self, LOCK_FIELDS};
 use super::call::CallContext;
 use super::prepare::{InvalidCall, PreparedCall};
@@ -88,7 +87,7 @@ impl Registry {
                     if is_command { ErrorCode::CommandBlocked } else { ErrorCode::AccessDenied };
                 context.denied = !matches!(effect, Some(Effect::Read { .. }));
                 let text = with_reason("a hook denied this call", why);
-                let reason = hook_reason(text.clone());
+                let reason = plain_reason("hook", text.clone());
                 self.emit_permission_decided(call, "refuse", reason, context.denied);
                 let hint = "find another way, or say what you would need it for";
                 Some(Failure::new(code, text).with_hint(hint))
@@ -125,7 +124,7 @@ impl Registry {
             Ok(_) => HookEvent::PostToolUse,
             Err(_) => HookEvent::PostToolUseFailure,
         };
-        if !context.has_run || self.hooks_for(event).is_none() {
+        if self.hooks_for(event).is_none() {
             return;
         }
         let mut input = context.input.clone();
@@ -149,26 +148,22 @@ impl Registry {
         };
         // What a hook changes after a change (a formatter) is undone with it.
         let may_write = match &context.effect {
-            Some(Effect::Write { .. }) => true,
             Some(Effect::Command { reads_only, .. } | Effect::Mcp { reads_only, .. }) => {
                 !reads_only
             }
-            _ => false,
+            effect => matches!(effect, Some(Effect::Write { .. })),
         };
-        let begun = if may_write {
-            self.checkpoint_before_user_programs(&call.id, context.cancel.clone()).await
-        } else {
-            None
+        let asking = async {
+            let is_over = self.control.interrupt_cause().is_some() || context.cancel.is_cancelled();
+            if is_over {
+                self.ask_hooks_at_end(occasion).await
+            } else {
+                self.ask_hooks(occasion).await
+            }
         };
-        let is_over = self.control.interrupt_cause().is_some() || context.cancel.is_cancelled();
-        let answer = if is_over {
-            self.ask_hooks_at_end(occasion).await
-        } else {
-            self.ask_hooks(occasion).await
-        };
-        if let Some(begun) = begun {
-            context.changed.merge(self.checkpoint_after_user_programs(begun).await);
-        }
+        let (answer, changed) =
+            self.run_user_programs(&call.id, may_write, &context.cancel, asking).await;
+        context.changed.merge(changed);
         context.hook_texts.extend(answer.model_text());
         context.stop = context.stop.take().or(answer.stop);
     }
@@ -183,33 +178,31 @@ impl Registry {
         input: &'a Object,
     ) -> HookView<'a> {
         let name = call.name.as_str();
-        match effect {
-            Some(Effect::Mcp { server, tool, .. }) => {
-                let full = mcp_tool_name(server, tool);
-                if self.find_tool(name).is_ok_and(|entry| entry.tool.spec().is_foreign) {
-                    return HookView {
-                        tool: name.into(),
-                        alias: full.into(),
-                        input: Cow::Borrowed(input),
-                    };
-                }
-                let inner = input.get(ARGUMENTS).and_then(Value::as_object).cloned();
-                HookView {
-                    tool: self
-                        .direct_name(server, tool)
-                        .map_or_else(|| full.clone().into(), Cow::Borrowed),
-                    alias: full.into(),
-                    input: Cow::Owned(inner.unwrap_or_default()),
-                }
-            }
-            _ => {
-                let also = if name == "MultiEdit" { "Edit" } else { name };
-                HookView { tool: name.into(), alias: also.into(), input: Cow::Borrowed(input) }
-            }
+        let Some(Effect::Mcp { server, tool, .. }) = effect else {
+            let alias = if name == "MultiEdit" { "Edit" } else { name };
+            return HookView {
+                tool: name.into(),
+                alias: alias.into(),
+                input: Cow::Borrowed(input),
+            };
+        };
+        let alias = mcp_tool_name(server, tool);
+        if self.find_tool(name).is_ok_and(|entry| entry.tool.spec().is_foreign) {
+            return HookView {
+                tool: name.into(),
+                alias: alias.into(),
+                input: Cow::Borrowed(input),
+            };
+        }
+        let inner = input.get(ARGUMENTS).and_then(Value::as_object).cloned();
+        let direct = self.direct_name(server, tool).map(Cow::Borrowed);
+        HookView {
+            tool: direct.unwrap_or_else(|| alias.clone().into()),
+            alias: alias.into(),
+            input: Cow::Owned(inner.unwrap_or_default()),
         }
     }
 
-    /// The name of a server's tool among the tools that the model has, if it is one of them.
     fn direct_name(&self, server: &str, tool: &str) -> Option<&str> {
         let is_it = |entry: &&RegisteredTool| {
             let target = entry.tool.target(&Object::new(), &self.cx);
@@ -222,7 +215,6 @@ impl Registry {
         foreign.find(is_it).map(|entry| &*entry.tool.spec().name)
     }
 
-    /// The result of a call as hooks receive it.
     fn hook_response(&self, tool: &str, input: &Object, report: &Report) -> Value {
         let mut response = match tool {
             "Bash" => json!({
@@ -249,22 +241,23 @@ impl Registry {
         prepared: &mut PreparedCall<'a>,
         input: ChangedInput,
         context: &mut CallContext,
-    ) -> Result<(), PermissionRefusal> {
+    ) -> Result<(), Failure> {
         let input = input.into_arguments(&prepared.input).map_err(|name| {
             let why = format!(
                 "{name} was changed, but still contains the mark of a masked secret; the call was not made; leave the masked text unchanged, or replace all of it"
             );
-            PermissionRefusal::new(Failure::new(ErrorCode::InvalidParam, why), false)
+            Failure::new(ErrorCode::InvalidParam, why)
         })?;
         context.changed_by = Some(ChangeAuthor::User);
-        let changed = context.adopt(self.prepare(&with_input(call, input)));
-        *prepared = changed.map_err(|failure| PermissionRefusal::new(failure, false))?;
+        *prepared = context.adopt(self.prepare(&with_input(call, input)))?;
         self.lock_file(prepared).await;
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
         match self.rule_on(call, effect) {
             Ruling::Allow(_) | Ruling::Ask(_) => Ok(()),
-            Ruling::Refuse(code, reason) => Err(self.refuse_call(call, effect, code, reason)),
+            Ruling::Refuse(code, reason) => {
+                Err(self.refuse_call(call, effect, code, reason, context))
+            }
         }
     }
 }
@@ -272,7 +265,6 @@ impl Registry {
 /// The parameter of the tool that calls any tool of MCP servers.
 const ARGUMENTS: &str = "arguments";
 
-/// A call as hooks see it.
 struct HookView<'a> {
     tool: Cow<'a, str>,
     alias: Cow<'a, str>,
@@ -285,23 +277,15 @@ impl HookView<'_> {
     }
 }
 
-/// The call with other arguments.
 fn with_input(call: &ToolCall, input: Object) -> ToolCall {
     ToolCall { arguments: Value::Object(input).to_string(), ..call.clone() }
 }
 
-/// A ruling of a hook.
-pub(super) fn hook_reason(text: String) -> Reason {
-    Reason {
-        rule: "hook".to_owned(),
-        text,
-        hint: None,
-        by_instruction: false,
-        requires_user: false,
-    }
+pub(super) fn plain_reason(by: &str, text: String) -> Reason {
+    let (rule, hint) = (by.to_owned(), None);
+    Reason { rule, text, hint, by_instruction: false, requires_user: false }
 }
 
-/// A sentence with the reason of a hook, if it gave one.
 pub(super) fn with_reason(text: &str, why: &str) -> String {
     if why.is_empty() { text.to_owned() } else { format!("{text}: {why}") }
 }

@@ -31,15 +31,11 @@ impl Default for OutputLimits {
     }
 }
 
-/// Minimum number of bytes of a result that are shown.
 pub(super) const MIN_RESULT_BYTES: usize = 1024;
 
 /// The approximate size of a result as shown to the reader.
 pub(super) fn outcome_size(outcome: &Result<Report, Failure>) -> usize {
-    let data = match outcome {
-        Ok(report) => &report.data,
-        Err(failure) => &failure.data,
-    };
+    let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
     data.values().map(value_size).sum()
 }
 
@@ -59,6 +55,13 @@ pub(super) fn fair_share(sizes: &[usize], room: usize) -> usize {
     usize::MAX
 }
 
+pub(super) fn append_note(outcome: &mut Result<Report, Failure>, note: &str) {
+    match outcome {
+        Ok(report) => report.text.push_str(note),
+        Err(failure) => failure.append_note(note),
+    }
+}
+
 /// Shortens every field of `data` that is too large, and spills its complete value. Returns the names of
 /// those fields, too.
 pub(super) fn limit_output(
@@ -67,19 +70,13 @@ pub(super) fn limit_output(
     limits: &OutputLimits,
     spill: &SpillFolder,
 ) -> (Result<Report, Failure>, Vec<String>) {
-    let (data, stats) = match &mut outcome {
-        Ok(report) => (&mut report.data, &report.stats),
-        Err(failure) => (&mut failure.data, &failure.stats),
-    };
+    let (Ok(Report { data, stats, .. }) | Err(Failure { data, stats, .. })) = &mut outcome;
     let Some((note, fields)) = shorten_fields(data, stats, tool, limits, spill) else {
         return (outcome, Vec::new());
     };
-    match &mut outcome {
-        Ok(report) => {
-            report.partial = true;
-            report.text.push_str(&note);
-        }
-        Err(failure) => failure.append_note(&note),
+    append_note(&mut outcome, &note);
+    if let Ok(report) = &mut outcome {
+        report.partial = true;
     }
     (outcome, fields)
 }
@@ -163,7 +160,6 @@ fn count_lines(text: &str) -> usize {
     memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_begun)
 }
 
-/// The approximate size as shown to the reader.
 fn value_size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 1,

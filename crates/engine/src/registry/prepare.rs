@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 /// changes its arguments.
 pub(super) struct PreparedCall<'a> {
     pub(super) entry: &'a RegisteredTool,
-    /// The arguments under the tool's own names.
     pub(super) input: Object,
     pub(super) notes: ArgumentNotes,
     pub(super) target: CallTarget,
@@ -29,7 +28,6 @@ pub(super) struct PreparedCall<'a> {
     pub(super) draft: Option<Arc<ChangeDraft>>,
 }
 
-/// A call that cannot be made.
 pub(super) struct InvalidCall {
     pub(super) failure: Failure,
     /// The arguments, as far as they are valid JSON.
@@ -40,32 +38,20 @@ pub(super) struct InvalidCall {
 }
 
 impl Registry {
-    /// Prepares a call.
     pub(super) fn prepare(&self, call: &ToolCall) -> Result<PreparedCall<'_>, InvalidCall> {
-        let invalid = |failure| InvalidCall {
+        let parsed = self.find_tool(&call.name).and_then(|entry| parse_input(entry, call));
+        let (entry, input, notes) = parsed.map_err(|failure| InvalidCall {
             failure,
             input: arguments::envelope_input(call),
             notes: ArgumentNotes::default(),
             is_validated: false,
-        };
-        let entry = match self.find_tool(&call.name) {
-            Ok(entry) => entry,
-            Err(failure) => return Err(invalid(failure)),
-        };
-        let (input, notes) = match parse_input(entry, call) {
-            Ok(parsed) => parsed,
-            Err(failure) => return Err(invalid(failure)),
-        };
-        match self.resolve_target(entry, &call.name, &input) {
-            Ok((target, key)) => {
-                let (snapshot, draft) = (None, None);
-                Ok(PreparedCall { entry, input, notes, target, key, snapshot, draft })
-            }
-            Err(failure) => Err(InvalidCall { failure, input, notes, is_validated: true }),
+        })?;
+        match self.resolve_target(entry, input) {
+            Ok(prepared) => Ok(PreparedCall { notes, ..prepared }),
+            Err((failure, input)) => Err(InvalidCall { failure, input, notes, is_validated: true }),
         }
     }
 
-    /// Prepares a call of this tool in place of one that the model made.
     pub(super) fn prepare_replacement(
         &self,
         tool: &str,
@@ -73,20 +59,22 @@ impl Registry {
     ) -> Result<PreparedCall<'_>, Failure> {
         let entry = self.find_tool(tool)?;
         entry.validator.check_input(&entry.tool.spec().schema, &input)?;
-        let (target, key) = self.resolve_target(entry, tool, &input)?;
-        let notes = ArgumentNotes::default();
-        Ok(PreparedCall { entry, input, notes, target, key, snapshot: None, draft: None })
+        self.resolve_target(entry, input).map_err(|(failure, _)| failure)
     }
 
-    fn resolve_target(
+    fn resolve_target<'a>(
         &self,
-        entry: &RegisteredTool,
-        tool: &str,
-        input: &Object,
-    ) -> Result<(CallTarget, RepetitionKey), Failure> {
-        let target = entry.tool.target(input, &self.cx)?;
-        let key = repetition_key(tool, entry.tool.canonical_input(input), &target.effect);
-        Ok((target, key))
+        entry: &'a RegisteredTool,
+        input: Object,
+    ) -> Result<PreparedCall<'a>, (Failure, Object)> {
+        let target = match entry.tool.target(&input, &self.cx) {
+            Ok(target) => target,
+            Err(failure) => return Err((failure, input)),
+        };
+        let canonical = entry.tool.canonical_input(&input);
+        let key = repetition_key(&entry.tool.spec().name, canonical, &target.effect);
+        let (notes, snapshot, draft) = (ArgumentNotes::default(), None, None);
+        Ok(PreparedCall { entry, input, notes, target, key, snapshot, draft })
     }
 
     /// The tool exists and takes these arguments.
@@ -115,7 +103,6 @@ impl Registry {
         }
     }
 
-    /// What the tool can reach in this call.
     pub(super) fn call_cx(
         &self,
         call_id: &str,
@@ -148,21 +135,20 @@ impl Registry {
     }
 }
 
-/// The validated arguments under the tool's own names.
-fn parse_input(
-    entry: &RegisteredTool,
+fn parse_input<'a>(
+    entry: &'a RegisteredTool,
     call: &ToolCall,
-) -> Result<(Object, ArgumentNotes), Failure> {
+) -> Result<(&'a RegisteredTool, Object, ArgumentNotes), Failure> {
     let spec = entry.tool.spec();
     let schema = &spec.schema;
     if spec.is_foreign {
         let (input, is_repaired) = validator::parse_json_object(&call.arguments)?;
         let input = entry.validator.check_foreign(schema, input)?;
-        return Ok((input, ArgumentNotes { is_repaired, ..ArgumentNotes::default() }));
+        return Ok((entry, input, ArgumentNotes { is_repaired, ..ArgumentNotes::default() }));
     }
     let (mut input, is_repaired) = arguments::parse_arguments(call)?;
-    let ignored = arguments::canonicalize_names(schema, &mut input)?;
-    let notes = ArgumentNotes { ignored, is_repaired };
+    let mut notes = ArgumentNotes { ignored: Vec::new(), is_repaired };
+    arguments::rename_aliases(schema, &mut input, "", &mut notes.ignored)?;
     // Tools, hooks and events see one path.
     for name in ["path", "directory"] {
         if let Some(serde_json::Value::String(path)) = input.get_mut(name)
@@ -177,5 +163,5 @@ fn parse_input(
         }
         failure
     })?;
-    Ok((input, notes))
+    Ok((entry, input, notes))
 }

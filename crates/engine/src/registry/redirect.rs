@@ -15,14 +15,11 @@ use agent_permission::CommandLine;
 use agent_protocol::Object;
 use agent_protocol::control::Ruling;
 use agent_protocol::envelope::{Failure, Report};
-use agent_protocol::event::EventBody;
 use agent_protocol::hook::HookRuling;
 use agent_protocol::message::ToolCall;
 use agent_protocol::tool::Effect;
 
-/// Limit: lines of one Read.
 const MAX_LINES: u64 = 2000;
-/// Limit: lines of one Grep, and files of one Glob.
 const MAX_MATCHES: u64 = 1000;
 const MAX_FILES: u64 = 200;
 
@@ -35,14 +32,14 @@ impl Registry {
         bash: &PreparedCall<'_>,
         context: &mut CallContext,
     ) -> Option<Result<Report, Failure>> {
-        if call.name != "Bash" || matches!(context.hook_ruling, Some((HookRuling::Ask, _))) {
+        if matches!(context.hook_ruling, Some((HookRuling::Ask, _))) {
             return None;
         }
         let redirect = redirect_line(&bash.input)?;
         let prepared = self.prepare_replacement(redirect.tool, redirect.input.clone()).ok()?;
         let target = &prepared.target;
-        let is_file = target.checked_path.as_ref().is_some_and(|path| path.file_size().is_some());
-        if redirect.needs_file && !is_file {
+        let file_size = target.checked_path.as_ref().and_then(|path| path.file_size());
+        if redirect.needs_file && file_size.is_none() {
             return None;
         }
         self.mode();
@@ -69,30 +66,19 @@ impl Registry {
             return None;
         }
         context.effect = Some(target.effect.clone());
-        self.events.emit(EventBody::ToolStarted {
-            call: call.id.clone(),
-            tool: call.name.clone(),
-            input: context.input.clone(),
-            effect: target.effect.clone(),
-            by: context.caller(),
-            parent_call: context.parent.clone(),
-            changed_by: context.changed_by,
-        });
-        context.has_run = true;
+        self.emit_started(call, &target.effect, context);
         let mut outcome = Ok(redirect.annotate_report(report));
         let mut state = self.state();
-        let epoch = state.repetition.epoch();
+        let epoch = state.repetition.epoch;
         state.repetition.record_outcome(key, &mut outcome, epoch);
         Some(outcome)
     }
 }
 
-/// The call of a file tool that replaces a command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Redirect {
     tool: &'static str,
     input: Object,
-    /// The path has to be a file.
     needs_file: bool,
     /// Only a result of at most this many lines is the same (`… | head`).
     max_lines: Option<u64>,
@@ -175,7 +161,6 @@ impl Redirect {
         self.input.contains_key("file_pattern") && rows.iter().any(is_named)
     }
 
-    /// Adds the advice to the report's text, and the call to its data.
     fn annotate_report(self, mut report: Report) -> Report {
         let purpose = match self.tool {
             "Read" => "reading files",
@@ -232,22 +217,8 @@ fn redirect_pipeline(first: &[&str], then: &[&str]) -> Option<Redirect> {
     if let Some(whole) = first.strip_prefix(&["cat"]).or(numbered) {
         let Redirect { input, .. } = redirect_cat(whole)?;
         let path = input.get("path")?.as_str()?;
-        let (program, arguments) = then.split_first()?;
-        return match *program {
-            "head" => match count_and_path(arguments)? {
-                (n, None) => read_lines(path, 1, n.parse().ok()?),
-                _ => None,
-            },
-            "tail" => match count_and_path(arguments)? {
-                (n, None) => read_last_lines(path, n),
-                _ => None,
-            },
-            "sed" => match sed_range_and_path(arguments)? {
-                ((start, limit), None) => read_lines(path, start, limit),
-                _ => None,
-            },
-            _ => None,
-        };
+        let program = then.first().filter(|it| matches!(**it, "head" | "tail" | "sed"));
+        return program.and_then(|_| redirect_command(&[then, &[path]].concat()));
     }
     let arguments = then.strip_prefix(&["head"])?;
     let (n, None) = count_and_path(arguments)? else { return None };
@@ -290,11 +261,12 @@ fn count_and_path<'a>(arguments: &[&'a str]) -> Option<(&'a str, Option<&'a str>
     if !is_number(n.strip_prefix('+').or(Some(n))) {
         return None;
     }
-    match rest {
-        [] => Some((n, None)),
-        [path] if is_operand(path) => Some((n, Some(path))),
-        _ => None,
-    }
+    is_file_or_nothing(rest).then(|| (n, rest.first().copied()))
+}
+
+/// At most one argument is left, and it is a file.
+fn is_file_or_nothing(rest: &[&str]) -> bool {
+    matches!(rest, []) || matches!(rest, [path] if is_operand(path))
 }
 
 /// The first line and the number of lines of `sed -n A,Bp`, and the file.
@@ -309,12 +281,7 @@ fn sed_range_and_path<'a>(arguments: &[&'a str]) -> Option<((i64, u64), Option<&
             last.parse::<u64>().ok()?.checked_sub(u64::try_from(first).ok()?)?.checked_add(1)?
         }
     };
-    let path = match rest {
-        [] => None,
-        [path] if is_operand(path) => Some(*path),
-        _ => return None,
-    };
-    Some(((first, limit), path))
+    is_file_or_nothing(rest).then(|| ((first, limit), rest.first().copied()))
 }
 
 fn redirect_grep(arguments: &[&str]) -> Option<Redirect> {
@@ -357,7 +324,6 @@ fn redirect_ripgrep(arguments: &[&str]) -> Option<Redirect> {
     search.file_pattern.is_none().then_some(Redirect { needs_file: true, ..redirect })
 }
 
-/// The options that grep, ripgrep and the tool have.
 #[derive(Default)]
 struct GrepOptions {
     is_fixed: bool,

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use foldhash::fast::FixedState;
 use serde_json::Value;
 
+use super::output_limits::append_note;
 use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
 use agent_protocol::tool::Effect;
@@ -16,21 +17,13 @@ const CAPACITY: usize = 4096;
 /// How often each call gave the same result without anything in between that could have changed it.
 #[derive(Debug, Default)]
 pub(super) struct RepetitionTracker {
-    epoch: u64,
+    /// Counts events that may have changed the result of any call.
+    pub(super) epoch: u64,
     calls: HashMap<RepetitionKey, RepetitionRecord>,
 }
 
 /// A call in its canonical form, as a hash: the arguments may be long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RepetitionKey([u8; 16]);
-
-impl RepetitionKey {
-    fn from_canonical(canonical: &str) -> Self {
-        let mut key = [0; 16];
-        blake3::Hasher::new().update(canonical.as_bytes()).finalize_xof().fill(&mut key);
-        Self(key)
-    }
-}
+pub(super) type RepetitionKey = blake3::Hash;
 
 #[derive(Debug)]
 struct RepetitionRecord {
@@ -40,16 +33,6 @@ struct RepetitionRecord {
 }
 
 impl RepetitionTracker {
-    /// A counter of events that may have changed the project.
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    /// Something may have changed the result of any call.
-    pub(super) fn advance_epoch(&mut self) {
-        self.epoch += 1;
-    }
-
     /// How often this call ran with the same result and nothing in between.
     pub(super) fn repeat_count(&self, key: RepetitionKey) -> u32 {
         self.calls.get(&key).filter(|seen| seen.epoch == self.epoch).map_or(0, |seen| seen.times)
@@ -74,15 +57,11 @@ impl RepetitionTracker {
             RepetitionRecord { result, times: if again { seen.times + 1 } else { 1 }, epoch: now };
         if seen.times == 2 {
             const NOTE: &str = " Note: this is the same call with the same answer as before.";
-            match outcome {
-                Ok(report) => report.text.push_str(NOTE),
-                Err(failure) => failure.append_note(NOTE),
-            }
+            append_note(outcome, NOTE);
         }
     }
 }
 
-/// The key of the call: paths resolved, fields in alphabetical order.
 pub(super) fn repetition_key(tool: &str, mut input: Object, effect: &Effect) -> RepetitionKey {
     let (field, path) = match effect {
         Effect::Read { path } | Effect::Write { path } => ("path", Some(path)),
@@ -92,37 +71,9 @@ pub(super) fn repetition_key(tool: &str, mut input: Object, effect: &Effect) -> 
     if let (Some(path), true) = (path, input.contains_key(field)) {
         input.insert(field.to_owned(), path.as_str().into());
     }
-    let mut canonical = format!("{tool} ");
-    write_canonical(&Value::Object(input), &mut canonical);
-    RepetitionKey::from_canonical(&canonical)
-}
-
-fn write_canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(object) => {
-            let mut fields: Vec<_> = object.iter().collect();
-            fields.sort_by_key(|(name, _)| *name);
-            out.push('{');
-            for (name, value) in fields {
-                out.push_str(&Value::from(name.as_str()).to_string());
-                out.push(':');
-                write_canonical(value, out);
-                out.push(',');
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for item in items {
-                write_canonical(item, out);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            out.push_str(&value.to_string());
-        }
-    }
+    let mut input = Value::Object(input);
+    input.sort_all_objects();
+    blake3::hash(format!("{tool} {input}").as_bytes())
 }
 
 /// A hash of the result: status, data and error, without times.
@@ -161,8 +112,8 @@ mod tests {
 
     fn ran(repetition: &mut RepetitionTracker, key: &str, text: &str) -> String {
         let mut outcome = Ok(report(text));
-        let epoch = repetition.epoch();
-        repetition.record_outcome(RepetitionKey::from_canonical(key), &mut outcome, epoch);
+        let epoch = repetition.epoch;
+        repetition.record_outcome(blake3::hash(key.as_bytes()), &mut outcome, epoch);
         outcome.expect("a report").text
     }
 
@@ -171,7 +122,7 @@ mod tests {
         let mut repetition = RepetitionTracker::default();
         assert_eq!(ran(&mut repetition, "a", "x"), "");
         assert!(ran(&mut repetition, "a", "x").contains("same call"));
-        assert_eq!(repetition.repeat_count(RepetitionKey::from_canonical("a")), 2);
+        assert_eq!(repetition.repeat_count(blake3::hash(b"a")), 2);
     }
 
     #[test]
@@ -179,29 +130,21 @@ mod tests {
         let mut repetition = RepetitionTracker::default();
         ran(&mut repetition, "a", "x");
         ran(&mut repetition, "a", "y");
-        assert_eq!(
-            repetition.repeat_count(RepetitionKey::from_canonical("a")),
-            1,
-            "a poll whose result changes"
-        );
-        repetition.advance_epoch();
-        assert_eq!(repetition.repeat_count(RepetitionKey::from_canonical("a")), 0);
+        assert_eq!(repetition.repeat_count(blake3::hash(b"a")), 1, "a poll whose result changes");
+        repetition.epoch += 1;
+        assert_eq!(repetition.repeat_count(blake3::hash(b"a")), 0);
         ran(&mut repetition, "a", "y");
-        assert_eq!(repetition.repeat_count(RepetitionKey::from_canonical("a")), 1);
+        assert_eq!(repetition.repeat_count(blake3::hash(b"a")), 1);
     }
 
     #[test]
     fn effect_of_the_call_itself_is_not_an_intervening_change() {
         let mut repetition = RepetitionTracker::default();
         for times in 1..=3 {
-            let epoch = repetition.epoch();
-            repetition.advance_epoch();
-            repetition.record_outcome(
-                RepetitionKey::from_canonical("Bash"),
-                &mut Ok(report("x")),
-                epoch,
-            );
-            assert_eq!(repetition.repeat_count(RepetitionKey::from_canonical("Bash")), times);
+            let epoch = repetition.epoch;
+            repetition.epoch += 1;
+            repetition.record_outcome(blake3::hash(b"Bash"), &mut Ok(report("x")), epoch);
+            assert_eq!(repetition.repeat_count(blake3::hash(b"Bash")), times);
         }
     }
 

@@ -11,7 +11,6 @@ use agent_protocol::json_repair::repair_json;
 use agent_protocol::schema::{Mismatch, Schema};
 use agent_protocol::{most_similar, shorten};
 
-/// Limit of a value in an error message, in bytes.
 const MAX_SHOWN_BYTES: usize = 60;
 
 /// A schema, compiled on first use.
@@ -50,9 +49,9 @@ impl Validator {
     }
 }
 
-/// The parameters of a tool, as a hint.
 pub(super) fn parameters_hint(schema: &Value) -> String {
-    let required: Vec<&str> = string_items(&schema["required"]);
+    let required = schema["required"].as_array().into_iter().flatten();
+    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
     let is_listed = |name: &&str| schema["properties"][*name]["x-unlisted"] != true;
     let optional = property_names(schema).filter(is_listed).filter(|name| !required.contains(name));
     let optional: Vec<&str> = optional.collect();
@@ -104,14 +103,11 @@ fn describe_mismatch(mismatch: &Mismatch<'_>, schema: &Value, input: &Value) -> 
             });
             each.collect::<Vec<_>>().join("; ")
         }
-        ErrorKind::Required { want } if place.is_empty() => match &want[..] {
-            [name] => format!("`{name}` is missing"),
-            names => format!("{} are missing", quote_names(names)),
-        },
-        ErrorKind::Required { want } => match &want[..] {
-            [name] => format!("`{name}` is missing in {field}"),
-            names => format!("{} are missing in {field}", quote_names(names)),
-        },
+        ErrorKind::Required { want } => {
+            let verb = if want.len() == 1 { "is" } else { "are" };
+            let inside = if place.is_empty() { String::new() } else { format!(" in {field}") };
+            format!("{} {verb} missing{inside}", quote_names(want))
+        }
         ErrorKind::Type { want, .. } => {
             let types: Vec<String> = want.iter().map(|it| it.to_string()).collect();
             format!("{field} must be of type {}, not {}", types.join(" or "), value())
@@ -141,10 +137,6 @@ fn subschema_at<'a>(schema: &'a Value, place: &str) -> &'a Value {
 
 fn property_names(schema: &Value) -> impl Iterator<Item = &str> {
     schema["properties"].as_object().into_iter().flat_map(|map| map.keys().map(String::as_str))
-}
-
-fn string_items(value: &Value) -> Vec<&str> {
-    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 fn quote_names(names: &[&str]) -> String {

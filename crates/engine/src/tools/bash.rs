@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use stages::Pipelines;
 
 use super::secrets::RedactingWriter;
-use super::{CallTarget, Tool, ToolCx, embedded_spec, fill_defaults, parse_input};
+use super::{CallTarget, Tool, ToolCx, embedded_spec, fill_defaults, json_object, parse_input};
 use agent_host::exec::{
     self, CapturedOutput, Command, CommandOutcome, EndReason, OutputFileOpener, OutputListener,
-    ReportedPipelines,
+    RemainingProcess, ReportedPipelines,
 };
 use agent_permission::CommandLine;
 use agent_protocol::embedded;
@@ -27,35 +27,26 @@ use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::tool::{Effect, ToolSpec};
 use agent_protocol::{Object, shorten};
 
-/// Default time limit of a command.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit of a command's text in a message.
 const MAX_COMMAND_BYTES: usize = 80;
 
-/// Runs a command in bash.
-#[derive(Debug)]
-pub(super) struct Bash {
+struct Bash {
     spec: ToolSpec,
 }
 
 #[derive(Deserialize, Serialize)]
 struct Args {
     command: String,
-    #[serde(default = "here")]
+    #[serde(default = "super::project_root")]
     directory: String,
     timeout_ms: Option<u64>,
     #[serde(default)]
     background: bool,
 }
 
-fn here() -> String {
-    ".".to_owned()
-}
-
-impl Default for Bash {
-    fn default() -> Self {
-        Self { spec: embedded_spec("Bash", embedded::BASH) }
-    }
+pub(super) fn tool() -> impl Tool {
+    Bash { spec: embedded_spec("Bash", embedded::BASH) }
 }
 
 impl Tool for Bash {
@@ -171,7 +162,6 @@ fn start_failure(error: &exec::Error, directory: &str) -> Failure {
     }
 }
 
-/// The result of an outcome.
 fn report_outcome(
     command: &str,
     outcome: CommandOutcome,
@@ -244,17 +234,24 @@ fn outcome_data(outcome: CommandOutcome, pipelines: &Pipelines) -> Object {
         data.insert("pipelines".to_owned(), pipelines);
     }
     data.insert("truncated".to_owned(), truncated.into());
-    if !outcome.left_running.is_empty() {
-        let left = outcome.left_running.into_iter();
-        let left: Vec<Value> =
-            left.map(|left| json!({"pid": left.pid, "name": left.name})).collect();
-        data.insert("left_running".to_owned(), left.into());
-    }
+    insert_left_running(&mut data, &outcome.left_running);
     if let Some(name) = outcome.full_output {
         data.insert("full_output".to_owned(), name.into());
     }
     insert_notes(&mut data, outcome.refusal.iter().chain(&outcome.notices));
     data
+}
+
+fn insert_left_running(data: &mut Object, left: &[RemainingProcess]) {
+    if !left.is_empty() {
+        let left = left.iter().map(|left| json!({"pid": left.pid, "name": left.name}));
+        data.insert("left_running".to_owned(), left.collect());
+    }
+}
+
+fn process_names(left: &[RemainingProcess]) -> String {
+    let names = left.iter().map(|left| format!("{} (`{}`)", left.pid, left.name));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// What the sandbox refused or changed, for the user: the model reads it in the text.
@@ -267,12 +264,12 @@ fn insert_notes<'a>(data: &mut Object, notes: impl Iterator<Item = &'a String>) 
 
 /// The size of all output, also of what `data` does not contain.
 fn output_stats(stdout: &CapturedOutput, stderr: &CapturedOutput) -> Object {
-    let mut stats = Object::new();
-    stats.insert("stdout_bytes".to_owned(), stdout.total_bytes.into());
-    stats.insert("stderr_bytes".to_owned(), stderr.total_bytes.into());
-    stats.insert("stdout_lines".to_owned(), stdout.total_lines.into());
-    stats.insert("stderr_lines".to_owned(), stderr.total_lines.into());
-    stats
+    json_object(json!({
+        "stdout_bytes": stdout.total_bytes,
+        "stderr_bytes": stderr.total_bytes,
+        "stdout_lines": stdout.total_lines,
+        "stderr_lines": stderr.total_lines,
+    }))
 }
 
 /// Further notes for the reader, each as ` Note: ….`
@@ -284,15 +281,10 @@ fn format_notes(outcome: &CommandOutcome, stale: &[String]) -> String {
         notes.push(format!("Output too large, cut{rest}"));
     }
     if !outcome.left_running.is_empty() {
-        let left = outcome.left_running.iter();
-        let left: Vec<String> =
-            left.map(|left| format!("{} (`{}`)", left.pid, left.name)).collect();
-        notes.push(format!("still running, until the session ends: {}", left.join(", ")));
+        let names = process_names(&outcome.left_running);
+        notes.push(format!("still running, until the session ends: {names}"));
     }
-    if let Some(refused) = &outcome.refusal {
-        notes.push(refused.clone());
-    }
-    notes.extend(outcome.notices.iter().cloned());
+    notes.extend(outcome.refusal.iter().chain(&outcome.notices).cloned());
     if !stale.is_empty() {
         let files = stale.join(", ");
         notes.push(format!("changed since you read them, so read them again: {files}"));
@@ -300,7 +292,6 @@ fn format_notes(outcome: &CommandOutcome, stale: &[String]) -> String {
     notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))
 }
 
-/// The note about the file with the complete output.
 fn full_output_note(name: Option<&String>, error: Option<&String>) -> Option<String> {
     match (name, error) {
         (Some(name), None) => Some(format!(": all of it is in {name}")),
@@ -317,7 +308,6 @@ fn missing_program(outcome: &CommandOutcome) -> Option<String> {
     Some(before.rsplit(": ").next().unwrap_or(before).to_owned())
 }
 
-/// The command, shortened for a message.
 fn shorten_command(command: &str) -> String {
     let command = command.trim();
     match command.split_once('\n') {

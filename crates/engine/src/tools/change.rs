@@ -1,13 +1,21 @@
-//! The common part of Write, Edit and MultiEdit: drafts a change, shows it as a diff, and makes it.
+//! The common part of Write, Edit and MultiEdit: the change is drafted, shown as a diff if the user is asked about it,
+//! and made.
 
+use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use similar::ChangeTag;
 
-use super::ToolCx;
-use super::files::{cancelled_failure, json_object};
-use super::nearest_passage;
+use super::current_text::with_current_text;
+use super::{
+    CallTarget, Tool, ToolCx, cancelled_failure, fill_defaults, json_object, nearest_passage,
+    parse_input, run_blocking,
+};
 use agent_host::workspace::{
     CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, WriteResult, plain,
 };
@@ -15,8 +23,95 @@ use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::line_diff::LineDiff;
 use agent_protocol::mask::{MASK, find_masks};
+use agent_protocol::tool::{Effect, ToolSpec};
 
-/// An existing file that is to be changed.
+/// The input of a tool that changes one file.
+#[derive(Deserialize, Serialize)]
+struct ChangeInput<A> {
+    path: String,
+    #[serde(default)]
+    dry_run: bool,
+    #[serde(flatten)]
+    args: A,
+}
+
+/// The input that only this tool has.
+pub(super) trait ChangeArgs: DeserializeOwned + Serialize + Send + 'static {
+    /// The passages to be replaced; none if the whole file is.
+    fn passages(&self) -> Vec<&str>;
+
+    fn draft(&self, cx: &ToolCx, path: &CheckedPath) -> Result<ChangeDraft, Failure>;
+
+    /// The draft; a failure of the lock contains the current text.
+    fn draft_or_current_text(&self, cx: &ToolCx) -> Result<ChangeDraft, Failure> {
+        let path = cx.checked_path()?;
+        self.draft(cx, path)
+            .map_err(|failure| with_current_text(failure, cx, path, &self.passages()))
+    }
+}
+
+pub(super) struct ChangeTool<A> {
+    spec: ToolSpec,
+    input: PhantomData<fn(A)>,
+}
+
+impl<A> ChangeTool<A> {
+    pub(super) fn new(spec: ToolSpec) -> Self {
+        Self { spec, input: PhantomData }
+    }
+}
+
+impl<A: ChangeArgs> Tool for ChangeTool<A> {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
+        let ChangeInput::<A> { path, .. } = parse_input(input)?;
+        let checked_path = cx.workspace.locate_writable(&path)?;
+        let effect = Effect::Write { path: checked_path.path().relative().to_owned() };
+        Ok(CallTarget { effect, checked_path: Some(checked_path) })
+    }
+
+    fn canonical_input(&self, input: &Object) -> Object {
+        fill_defaults::<ChangeInput<A>>(input)
+    }
+
+    fn draft<'a>(
+        &'a self,
+        input: &'a Object,
+        cx: &'a ToolCx,
+    ) -> BoxFuture<'a, Result<Option<ChangeDraft>, Failure>> {
+        Box::pin(async move {
+            let ChangeInput::<A> { args, .. } = parse_input(input)?;
+            let cx = cx.clone();
+            run_blocking(move || args.draft_or_current_text(&cx)).await.map(Some)
+        })
+    }
+
+    /// A change is not interrupted halfway: the work checks the token itself, up to the last moment.
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        Box::pin(async move {
+            let ChangeInput::<A> { dry_run, args, .. } = parse_input(&input)?;
+            let cx = cx.clone();
+            run_blocking(move || {
+                let draft = match &cx.draft {
+                    Some(draft) => Arc::clone(draft),
+                    None => Arc::new(args.draft_or_current_text(&cx)?),
+                };
+                if dry_run {
+                    return Ok(draft.report(None));
+                }
+                let path = cx.checked_path()?;
+                draft
+                    .apply(&cx)
+                    .map_err(|failure| with_current_text(failure, &cx, path, &args.passages()))
+            })
+            .await
+        })
+    }
+}
+
 pub(super) struct ExistingFile {
     pub(super) path: ProjectPath,
     /// The current snapshot; the bytes are those that were read before.
@@ -25,13 +120,8 @@ pub(super) struct ExistingFile {
 }
 
 impl ExistingFile {
-    /// Reads a regular file and checks the lock.
-    pub(super) fn open(cx: &ToolCx, path: &CheckedPath) -> Result<Self, Failure> {
-        Self::open_path(cx, cx.workspace.existing_file(path)?)
-    }
-
-    /// The same for whatever is there.
-    pub(super) fn open_path(cx: &ToolCx, path: ProjectPath) -> Result<Self, Failure> {
+    /// Reads the file and checks the lock.
+    pub(super) fn open(cx: &ToolCx, path: ProjectPath) -> Result<Self, Failure> {
         let content = cx.workspace.read_unchanged(&path, cx.expected_snapshot.as_ref())?;
         let text = Text::decode(content.bytes, path.relative())?;
         Ok(Self { path, snapshot: content.snapshot, text })
@@ -53,7 +143,6 @@ pub struct ChangeDraft {
 }
 
 enum DraftContent {
-    /// The file has this content already.
     Unchanged,
     New(String),
     Whole {
@@ -84,7 +173,6 @@ impl DraftContent {
 }
 
 impl ChangeDraft {
-    /// Replaces passages (sorted and disjoint) of an existing file.
     pub(super) fn from_edits(
         existing: ExistingFile,
         edits: &[(Range<usize>, &str)],
@@ -127,13 +215,11 @@ impl ChangeDraft {
         Ok(Self { path, old_snapshot, content, changed_lines: Vec::new(), verb, field })
     }
 
-    /// Creates a file.
     pub(super) fn new_file(path: ProjectPath, text: String, field: (&'static str, Value)) -> Self {
         let (content, verb) = (DraftContent::New(text), "Created");
         Self { path, old_snapshot: None, content, changed_lines: Vec::new(), verb, field }
     }
 
-    /// Leaves a file that has the content already.
     pub(super) fn unchanged(existing: ExistingFile, field: (&'static str, Value)) -> Self {
         let ExistingFile { path, snapshot, .. } = existing;
         let (content, old_snapshot) = (DraftContent::Unchanged, Some(snapshot));
@@ -158,7 +244,6 @@ impl ChangeDraft {
         }
     }
 
-    /// Makes the change, and reports it.
     pub(super) fn apply(&self, cx: &ToolCx) -> Result<Report, Failure> {
         if cx.cancel.is_cancelled() {
             return Err(cancelled_failure());
@@ -218,12 +303,11 @@ impl ChangeDraft {
 
     /// `+2 -1 lines at line 7`.
     fn describe_lines(&self, diff: &Diff) -> String {
-        let lines = format!("+{} -{} lines", diff.added, diff.removed);
-        if self.changed_lines.is_empty() {
-            lines
-        } else {
-            lines + &line_list_text(&self.changed_lines)
-        }
+        let places = match &self.changed_lines[..] {
+            [] => String::new(),
+            lines => line_list_text(lines, 8),
+        };
+        format!("+{} -{} lines{places}", diff.added, diff.removed)
     }
 }
 
@@ -255,13 +339,8 @@ impl Replacement<'_> {
             n if n == 1 || self.replace_all => Ok(disjoint_ranges(&found, old.len())),
             n => {
                 let lines = line_numbers(text, &found);
-                let shown = lines.iter().take(20).map(ToString::to_string).collect::<Vec<_>>();
-                let more = if lines.len() > shown.len() { ", …" } else { "" };
-                let word = if lines.len() == 1 { "line" } else { "lines" };
-                let message = format!(
-                    "old_string occurs {n} times in {path}, at {word} {}{more}",
-                    shown.join(", ")
-                );
+                let at = line_list_text(&lines, 20);
+                let message = format!("old_string occurs {n} times in {path},{at}");
                 Err(Failure::new(ErrorCode::MultipleMatches, message)
                     .with_hint("add lines around it until it is unique, or set replace_all: true")
                     .with_data("lines", lines.into_iter().take(100).collect::<Vec<_>>())
@@ -339,7 +418,6 @@ fn find_replaced_mask(old: &str, new: &str) -> Option<String> {
     })
 }
 
-/// The line of the new text at which each replaced passage begins.
 fn new_line_numbers(old: &str, edits: &[(Range<usize>, &str)]) -> Vec<usize> {
     let newlines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
     let (mut line, mut at) = (1, 0);
@@ -354,100 +432,9 @@ fn new_line_numbers(old: &str, edits: &[(Range<usize>, &str)]) -> Vec<usize> {
 }
 
 /// ` at line 3`, ` at lines 3, 17`.
-fn line_list_text(lines: &[usize]) -> String {
-    const SHOWN: usize = 8;
-    let shown: Vec<String> = lines.iter().take(SHOWN).map(ToString::to_string).collect();
-    let more = if lines.len() > SHOWN { ", …" } else { "" };
+fn line_list_text(lines: &[usize], max_shown: usize) -> String {
+    let shown: Vec<String> = lines.iter().take(max_shown).map(ToString::to_string).collect();
+    let more = if lines.len() > max_shown { ", …" } else { "" };
     let word = if lines.len() == 1 { "line" } else { "lines" };
     format!(" at {word} {}{more}", shown.join(", "))
-}
-
-/// Adds the current text of the file to a failure of its lock; that counts as a read, so that the change can
-/// be sent again immediately. Not if Read would need permission for the file. `passages`: the texts to be
-/// replaced; none if the whole file was.
-pub(super) fn with_current_text(
-    mut failure: Failure,
-    cx: &ToolCx,
-    checked_path: &CheckedPath,
-    passages: &[&str],
-) -> Failure {
-    let is_conflict = match failure.code {
-        ErrorCode::NotRead => false,
-        ErrorCode::Conflict => true,
-        _ => return failure,
-    };
-    let path = checked_path.path();
-    if cx.read_restrictions.hidden_reason("Read", path.relative()).is_some() {
-        failure.data = Object::new();
-        failure.hint.get_or_insert_with(|| "Read it, then send the change again".to_owned());
-        return failure;
-    }
-    let stop = || cx.cancel.is_cancelled();
-    let from = if passages.is_empty() { cx.workspace.first_unshown_line(path) } else { 1 };
-    let from = i64::try_from(from).unwrap_or(1);
-    // (It records the snapshot.)
-    let Ok(mut page) = cx.workspace.read_page(checked_path, from, READ_LINES, &stop) else {
-        return failure;
-    };
-    if is_conflict
-        && page.more
-        && let Some((from, limit)) = lines_around(cx, path, passages, &failure)
-    {
-        cx.workspace.mark_unshown(path, None);
-        match cx.workspace.read_page(checked_path, from, limit, &stop) {
-            Ok(around) => page = around,
-            Err(_) => return failure,
-        }
-    }
-    let hint = if !passages.is_empty() || cx.workspace.is_fully_shown(path) {
-        "its text is below, which counts as reading it: send the change again, adjusted if needed"
-            .to_owned()
-    } else if page.lines.n_cut > 0 {
-        "lines over 2,000 characters are cut: use Edit".to_owned()
-    } else {
-        let next = page.start_line.saturating_add_unsigned(page.lines.count);
-        format!("Read the rest, from start_line {next}, then Write again, or use Edit")
-    };
-    failure.hint.get_or_insert(hint);
-    failure.data.insert("content".to_owned(), page.lines.content.into());
-    failure
-}
-
-/// The number of lines that Read shows.
-const READ_LINES: u64 = 500;
-/// The number of lines that are shown before and after a passage.
-const CONTEXT_LINES: usize = 10;
-
-/// The lines around the first passage that the file contains, or else around the first change in the diff: the first
-/// line and the number of lines.
-fn lines_around(
-    cx: &ToolCx,
-    path: &ProjectPath,
-    passages: &[&str],
-    failure: &Failure,
-) -> Option<(i64, u64)> {
-    if passages.is_empty() {
-        return None;
-    }
-    let snapshot = cx.workspace.snapshot(path)?;
-    let content = cx.workspace.read_unchanged(path, Some(&snapshot)).ok()?;
-    let text = Text::decode(content.bytes, path.relative()).ok()?;
-    let newlines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
-    let passage = passages.iter().find_map(|passage| {
-        let passage = plain(passage);
-        let at = text.plain().find(&*passage)?;
-        Some((newlines(&text.plain()[..at]) + 1, newlines(&passage) + 1))
-    });
-    let diff = failure.data.get("diff_preview").and_then(Value::as_str);
-    let (first, n) = passage.or_else(|| first_hunk(diff?))?;
-    let from = first.saturating_sub(CONTEXT_LINES).max(1);
-    Some((i64::try_from(from).ok()?, (first - from + n + CONTEXT_LINES) as u64))
-}
-
-/// The first line of a diff's first hunk in the new text, and how many lines it has there.
-fn first_hunk(diff: &str) -> Option<(usize, usize)> {
-    let head = diff.lines().find_map(|line| line.strip_prefix("@@ -"))?;
-    let (_, new) = head.strip_suffix(" @@")?.split_once(" +")?;
-    let (first, n) = new.split_once(',').unwrap_or((new, "1"));
-    Some((first.parse::<usize>().ok()?.max(1), n.parse().ok()?))
 }

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{ChangeDraft, ExistingFile, Replacement};
-use super::change_tool::{ChangeArgs, ChangeTool};
+use super::change::{ChangeArgs, ChangeDraft, ChangeTool, ExistingFile, Replacement};
 use super::{Tool, ToolCx, embedded_spec};
 use agent_host::workspace::CheckedPath;
 use agent_protocol::embedded;
@@ -11,35 +10,23 @@ use agent_protocol::envelope::Failure;
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
-    path: String,
     old_string: String,
     new_string: String,
     #[serde(default)]
     replace_all: bool,
-    #[serde(default)]
-    dry_run: bool,
 }
 
-/// The tool.
 pub(super) fn tool() -> impl Tool {
     ChangeTool::<Args>::new(embedded_spec("Edit", embedded::EDIT))
 }
 
 impl ChangeArgs for Args {
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-
     fn passages(&self) -> Vec<&str> {
         vec![&self.old_string]
     }
 
     fn draft(&self, cx: &ToolCx, path: &CheckedPath) -> Result<ChangeDraft, Failure> {
-        let existing = ExistingFile::open(cx, path)?;
+        let existing = ExistingFile::open(cx, cx.workspace.existing_file(path)?)?;
         let (old, new) = (self.old_string.as_str(), self.new_string.as_str());
         let replacement = Replacement { old, new, replace_all: self.replace_all };
         let ranges = replacement.find_ranges(existing.text.plain(), existing.path.relative())?;

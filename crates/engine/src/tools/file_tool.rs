@@ -6,18 +6,17 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::files::cancelled_failure;
-use super::{CallTarget, Tool, ToolCx, fill_defaults, parse_input, run_blocking};
+use super::{
+    CallTarget, Tool, ToolCx, cancelled_failure, fill_defaults, parse_input, run_blocking,
+};
 use agent_host::workspace::CheckedPath;
 use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
 use agent_protocol::tool::{Effect, ToolSpec};
 
-/// Returns a result without blocking work, if that is possible.
 type FastPath<A> = fn(&A, &ToolCx, &CheckedPath) -> Option<Result<Report, Failure>>;
 type BlockingWork<A> = dyn Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync;
 
-/// A tool whose input is `A`.
 pub(super) struct FileTool<A> {
     spec: ToolSpec,
     path: fn(&A) -> &str,
@@ -27,7 +26,6 @@ pub(super) struct FileTool<A> {
 }
 
 impl<A> FileTool<A> {
-    /// A tool that reads the path which `path` returns.
     pub(super) fn new(
         spec: ToolSpec,
         path: fn(&A) -> &str,
@@ -36,7 +34,6 @@ impl<A> FileTool<A> {
         Self { spec, path, fast_path: |_, _, _| None, work: Arc::new(work) }
     }
 
-    /// Adds a fast path.
     pub(super) fn with_fast_path(mut self, at_once: FastPath<A>) -> Self {
         self.fast_path = at_once;
         self

@@ -1,28 +1,13 @@
-//! Common parts of the file tools: limits of searches, and parts of reports.
+//! Common parts of the searching tools: limits, and parts of reports.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use agent_protocol::envelope::{ErrorCode, Failure};
-use agent_protocol::{Object, pluralize};
+use agent_protocol::pluralize;
 
-pub(super) fn cancelled_failure() -> Failure {
-    Failure::new(ErrorCode::Cancelled, "interrupted before it was done")
-}
-
-/// The object that `json!({…})` makes.
-pub(super) fn json_object(value: Value) -> Object {
-    match value {
-        Value::Object(object) => object,
-        other => Object::from_iter([("value".to_owned(), other)]),
-    }
-}
-
-/// A path for a message.
 pub(super) fn display_path(at: &str) -> &str {
     if at == "." { "the project" } else { at }
 }
@@ -48,22 +33,20 @@ pub(super) fn matching_files_text(n: u64) -> String {
     format!("{} {}", pluralize(n, "file"), if n == 1 { "matches" } else { "match" })
 }
 
-/// The limits of a search, shared by its threads.
 #[derive(Clone, Debug)]
 pub(super) struct SearchLimits {
     cancel: CancellationToken,
     deadline: Instant,
     max_entries: u64,
     n_entries: Arc<AtomicU64>,
-    reason: Arc<AtomicU8>,
+    reason: Arc<OnceLock<AbortReason>>,
 }
 
-/// Why a search ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AbortReason {
-    Cancelled = 1,
-    TimeLimit = 2,
-    CountLimit = 3,
+    Cancelled,
+    TimeLimit,
+    CountLimit,
 }
 
 impl SearchLimits {
@@ -77,7 +60,6 @@ impl SearchLimits {
         }
     }
 
-    /// Adds a limit of entries.
     pub(super) fn with_max_entries(self, max_entries: u64) -> Self {
         Self { max_entries, ..self }
     }
@@ -92,12 +74,10 @@ impl SearchLimits {
         if n.is_multiple_of(16) { self.is_stopped_now() } else { self.reason().is_some() }
     }
 
-    /// Number of entries so far.
     pub(super) fn visited(&self) -> u64 {
         self.n_entries.load(Ordering::Relaxed).min(self.max_entries)
     }
 
-    /// Checks the token and the clock.
     pub(super) fn is_stopped_now(&self) -> bool {
         if self.cancel.is_cancelled() {
             self.set_reason(AbortReason::Cancelled);
@@ -112,18 +92,13 @@ impl SearchLimits {
         if self.reason().is_some() { "at least " } else { "" }
     }
 
+    /// The first reason counts.
     fn set_reason(&self, reason: AbortReason) {
-        // The first reason counts.
-        let _ = self.reason.compare_exchange(0, reason as u8, Ordering::Relaxed, Ordering::Relaxed);
+        _ = self.reason.set(reason);
     }
 
     pub(super) fn reason(&self) -> Option<AbortReason> {
-        match self.reason.load(Ordering::Relaxed) {
-            0 => None,
-            1 => Some(AbortReason::Cancelled),
-            2 => Some(AbortReason::TimeLimit),
-            _ => Some(AbortReason::CountLimit),
-        }
+        self.reason.get().copied()
     }
 }
 

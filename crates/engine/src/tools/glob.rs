@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::file_tool::FileTool;
 use super::files::{
-    AbortReason, HINT_TIME_LIMIT, SearchLimits, cancelled_failure, display_path, hint_entry_limit,
-    json_object, matching_files_text, skipped_matches_hint,
+    AbortReason, HINT_TIME_LIMIT, SearchLimits, display_path, hint_entry_limit,
+    matching_files_text, skipped_matches_hint,
 };
-use super::{Tool, ToolCx, embedded_spec, glob_pattern};
+use super::{Tool, ToolCx, cancelled_failure, embedded_spec, glob_pattern, json_object};
 use agent_host::workspace::{
     FileKind, ProjectPath, ThreadResults, Walk, WalkBase, WalkRules, WalkedPath, Workspace,
 };
@@ -23,19 +23,12 @@ use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::pluralize;
 
-/// Limits of a search.
-#[derive(Clone, Copy, Debug)]
-struct GlobLimits {
-    time: Duration,
-    max_entries: u64,
-}
-
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
     pattern: String,
-    #[serde(default = "here")]
+    #[serde(default = "super::project_root")]
     path: String,
-    #[serde(default = "fifty")]
+    #[serde(default = "default_limit")]
     limit: usize,
     #[serde(default)]
     include_hidden: bool,
@@ -43,28 +36,23 @@ struct Args {
     include_ignored: bool,
 }
 
-fn here() -> String {
-    ".".to_owned()
-}
-
-fn fifty() -> usize {
+fn default_limit() -> usize {
     50
 }
 
-/// The tool with the default limits.
 pub(super) fn tool() -> impl Tool {
     with_limits(Duration::from_secs(2), 200_000)
 }
 
-/// The tool with these limits of time and entries.
-fn with_limits(time: Duration, visited: u64) -> impl Tool {
+fn with_limits(time: Duration, max_entries: u64) -> impl Tool {
     let spec = embedded_spec("Glob", embedded::GLOB);
-    let limits = GlobLimits { time, max_entries: visited };
     FileTool::new(
         spec,
         |args: &Args| &args.path,
         move |args, cx, checked_path| {
-            find_files(args, cx, &cx.workspace.existing_directory(checked_path)?, limits)
+            let base = cx.workspace.existing_directory(checked_path)?;
+            let limits = SearchLimits::with_time_limit(time, cx.cancel.clone());
+            find_files(args, cx, &base, limits.with_max_entries(max_entries))
         },
     )
 }
@@ -73,7 +61,7 @@ fn find_files(
     args: &Args,
     cx: &ToolCx,
     base: &ProjectPath,
-    limits: GlobLimits,
+    limits: SearchLimits,
 ) -> Result<Report, Failure> {
     let workspace = &*cx.workspace;
     // Distinguishes an unreadable folder from an empty one.
@@ -86,14 +74,12 @@ fn find_files(
     );
     let rules =
         WalkRules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
-    let stop = SearchLimits::with_time_limit(limits.time, cx.cancel.clone())
-        .with_max_entries(limits.max_entries);
     let search = GlobSearch {
         workspace,
         base,
         exact_pattern: glob_pattern::compile_glob(&glob, true)?,
         near_pattern: glob_pattern::compile_glob(&in_any_folder(&glob), false)?,
-        limits: stop,
+        limits,
     };
     let mut found = search.run_walk(rules)?;
     let matched = found.paths.len();
@@ -175,7 +161,6 @@ struct GlobSearch<'a> {
     limits: SearchLimits,
 }
 
-/// The same pattern below any folder.
 fn in_any_folder(glob: &str) -> String {
     match glob.trim_start_matches("./").trim_start_matches('/') {
         glob if glob.starts_with("**") => glob.to_owned(),
@@ -196,7 +181,6 @@ struct GlobMatches<'a> {
     paths: Vec<(ModificationOrder, WalkedPath<'a>)>,
     /// Files that match only the tolerant pattern; collected until one matches exactly.
     near_matches: Vec<ProjectPath>,
-    /// Folders that match.
     matching_folders: Vec<ProjectPath>,
     /// Number of symlinks among `paths`.
     links: u64,
@@ -214,12 +198,11 @@ impl GlobMatches<'_> {
         self.links += part.links;
     }
 
-    /// The newest files, in order, up to the limit.
     fn newest_paths(&mut self, limit: usize) -> impl Iterator<Item = ProjectPath> {
         let in_order =
-            |(time, met): &(ModificationOrder, WalkedPath<'_>),
+            |(time, entry): &(ModificationOrder, WalkedPath<'_>),
              (other_time, other): &(ModificationOrder, WalkedPath<'_>)| {
-                let by_name = || met.absolute().as_os_str().cmp(other.absolute().as_os_str());
+                let by_name = || entry.absolute().as_os_str().cmp(other.absolute().as_os_str());
                 time.cmp(other_time).then_with(by_name)
             };
         let limit = limit.min(self.paths.len());
@@ -228,7 +211,7 @@ impl GlobMatches<'_> {
         }
         let newest = &mut self.paths[..limit];
         newest.sort_unstable_by(in_order);
-        newest.iter().map(|(_, met)| met.to_project_path())
+        newest.iter().map(|(_, entry)| entry.to_project_path())
     }
 }
 
@@ -242,24 +225,24 @@ impl GlobSearch<'_> {
             // (A copy for each thread avoids waiting for their caches.)
             let (exact, near) = (self.exact_pattern.clone(), self.near_pattern.clone());
             let opened = &opened;
-            Box::new(move |met| {
+            Box::new(move |entry| {
                 if self.limits.count_entry() {
                     return false;
                 }
-                let inside = met.relative_to(self.base.absolute());
+                let inside = entry.relative_to(self.base.absolute());
                 let found = &mut part.own;
                 if exact.is_match(inside) {
-                    if met.kind() == FileKind::Directory {
-                        keep_example(&mut found.matching_folders, met.to_project_path());
-                    } else if let Some(time) = self.time_of(opened, &met) {
-                        found.links += u64::from(met.kind() == FileKind::Link);
-                        found.paths.push((Reverse(time), met));
+                    if entry.kind() == FileKind::Directory {
+                        keep_example(&mut found.matching_folders, entry.to_project_path());
+                    } else if let Some(time) = self.time_of(opened, &entry) {
+                        found.links += u64::from(entry.kind() == FileKind::Link);
+                        found.paths.push((Reverse(time), entry));
                     }
                 } else if found.paths.is_empty()
-                    && met.kind() == FileKind::File
+                    && entry.kind() == FileKind::File
                     && near.is_match(inside)
                 {
-                    keep_example(&mut found.near_matches, met.to_project_path());
+                    keep_example(&mut found.near_matches, entry.to_project_path());
                 }
                 true
             })
@@ -276,11 +259,11 @@ impl GlobSearch<'_> {
     }
 
     /// Modification time; `None` if it is not a file, or is outside the project.
-    fn time_of(&self, opened: &WalkBase<'_>, met: &WalkedPath<'_>) -> Option<(i64, i64)> {
-        match met.kind() {
-            FileKind::File => opened.modification_time(met).ok(),
+    fn time_of(&self, opened: &WalkBase<'_>, entry: &WalkedPath<'_>) -> Option<(i64, i64)> {
+        match entry.kind() {
+            FileKind::File => opened.modification_time(entry).ok(),
             FileKind::Link => {
-                let target = self.workspace.link_target(met.absolute())?;
+                let target = self.workspace.link_target(entry.absolute())?;
                 let data = self.workspace.metadata(&target).ok()?;
                 data.is_file().then(|| (data.mtime(), data.mtime_nsec()))
             }

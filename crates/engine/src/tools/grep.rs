@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::file_tool::FileTool;
 use super::files::{
-    AbortReason, HINT_TIME_LIMIT, SearchLimits, cancelled_failure, display_path, hint_entry_limit,
-    json_object, matching_files_text, skipped_matches_hint,
+    AbortReason, HINT_TIME_LIMIT, SearchLimits, display_path, hint_entry_limit,
+    matching_files_text, skipped_matches_hint,
 };
-use super::{Tool, ToolCx, embedded_spec, glob_pattern};
+use super::{Tool, ToolCx, cancelled_failure, embedded_spec, glob_pattern, json_object};
 use agent_host::workspace::{CheckedPath, ProjectPath, WalkRules};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -28,11 +28,11 @@ use search::{GrepMatches, GrepSearch};
 #[expect(clippy::struct_excessive_bools, reason = "they are the tool's parameters")]
 struct Args {
     pattern: String,
-    #[serde(default = "here")]
+    #[serde(default = "super::project_root")]
     path: String,
     #[serde(alias = "include")]
     file_pattern: Option<String>,
-    #[serde(default = "yes")]
+    #[serde(default = "case_sensitive_by_default")]
     case_sensitive: bool,
     #[serde(default)]
     fixed_string: bool,
@@ -42,7 +42,7 @@ struct Args {
     context: usize,
     #[serde(default)]
     output: OutputMode,
-    #[serde(default = "hundred")]
+    #[serde(default = "default_limit")]
     limit: usize,
     #[serde(default)]
     include_hidden: bool,
@@ -50,7 +50,6 @@ struct Args {
     include_ignored: bool,
 }
 
-/// The fields of a match that are returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum OutputMode {
@@ -60,24 +59,18 @@ enum OutputMode {
     Count,
 }
 
-fn here() -> String {
-    ".".to_owned()
-}
-
-fn yes() -> bool {
+fn case_sensitive_by_default() -> bool {
     true
 }
 
-fn hundred() -> usize {
+fn default_limit() -> usize {
     100
 }
 
-/// The tool with its default time limit.
 pub(super) fn tool() -> impl Tool {
     with_limit(Duration::from_secs(10))
 }
 
-/// The tool with this limit of time.
 fn with_limit(time: Duration) -> impl Tool {
     let spec = embedded_spec("Grep", embedded::GREP);
     FileTool::new(
@@ -118,10 +111,10 @@ fn grep(
     };
     let rules =
         WalkRules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
-    let look = |search: &GrepSearch<'_>, rules: WalkRules| {
+    let run = |search: &GrepSearch<'_>, rules: WalkRules| {
         if one_file { Ok(search.search_file(path)) } else { search.search_folder(path, rules) }
     };
-    let found = look(&search, rules)?;
+    let found = run(&search, rules)?;
     let aborted = search.limits.reason();
     if aborted == Some(AbortReason::Cancelled) {
         return Err(cancelled_failure());
@@ -145,13 +138,13 @@ fn grep(
         };
         if let (Some(matcher), 1..) = (caseless_matcher(args), found.searched_files) {
             let search = GrepSearch { matcher, output: OutputMode::Matches, ..again() };
-            let found = look(&search, rules)?;
+            let found = run(&search, rules)?;
             report.text.push_str(&caseless_hint(&found, &search.limits).unwrap_or_default());
         }
         let everything = WalkRules { include_hidden: true, include_ignored: true };
         if !one_file && rules != everything {
             let search = GrepSearch { output: OutputMode::Files, ..again() };
-            let found = look(&search, everything)?;
+            let found = run(&search, everything)?;
             let hint = skipped_files_hint(&found, &search.limits, rules);
             report.text.push_str(&hint.unwrap_or_default());
         }
@@ -159,7 +152,6 @@ fn grep(
     Ok(report)
 }
 
-/// The hint about case-insensitive matches, if nothing was found.
 fn caseless_hint(found: &GrepMatches, stop: &SearchLimits) -> Option<String> {
     let newest = found.files.first()?;
     let line = newest.hits.first()?.line;
@@ -181,7 +173,6 @@ fn caseless_matcher(args: &Args) -> Option<LineMatcher> {
     makes_a_difference.then(wanted).flatten()
 }
 
-/// The hint about matches in skipped files, if nothing was found.
 fn skipped_files_hint(
     found: &GrepMatches,
     stop: &SearchLimits,

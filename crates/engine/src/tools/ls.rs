@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
-use super::files::json_object;
-use super::{Tool, embedded_spec, glob_pattern};
+use super::{Tool, embedded_spec, glob_pattern, json_object};
 use agent_host::workspace::{FileKind, ProjectPath, Walk, WalkEntry, WalkRules, Workspace};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -16,11 +15,11 @@ use agent_protocol::pluralize;
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
-    #[serde(default = "here")]
+    #[serde(default = "super::project_root")]
     path: String,
     #[serde(default)]
     offset: usize,
-    #[serde(default = "hundred")]
+    #[serde(default = "default_limit")]
     limit: usize,
     #[serde(default)]
     include_hidden: bool,
@@ -28,15 +27,10 @@ struct Args {
     ignore: Vec<String>,
 }
 
-fn here() -> String {
-    ".".to_owned()
-}
-
-fn hundred() -> usize {
+fn default_limit() -> usize {
     100
 }
 
-/// The tool.
 pub(super) fn tool() -> impl Tool {
     let spec = embedded_spec("LS", embedded::LS);
     FileTool::new(
@@ -56,7 +50,7 @@ fn list_directory(
     let unwanted = args.ignore.iter().map(|glob| glob_pattern::compile_glob(glob, true));
     let unwanted = unwanted.collect::<Result<Vec<_>, _>>()?;
     let (mut entries, n_everything) = if args.include_hidden {
-        let everything = workspace.list_entries(folder)?;
+        let everything = workspace.list_matching_entries(folder, usize::MAX, &|_, _| true)?;
         let n = everything.len();
         (everything, n)
     } else {
@@ -160,8 +154,8 @@ fn visible_entries(workspace: &Workspace, folder: &ProjectPath) -> Vec<WalkEntry
     let visible = Mutex::new(Vec::new());
     let walk = Walk { base: folder.clone(), rules: WalkRules::default(), depth: Some(1) };
     workspace.walk(&walk, || {
-        Box::new(|met| {
-            visible.lock().push(met.to_entry());
+        Box::new(|entry| {
+            visible.lock().push(WalkEntry { path: entry.to_project_path(), kind: entry.kind() });
             true
         })
     });

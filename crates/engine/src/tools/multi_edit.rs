@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::change::{ChangeDraft, ExistingFile, Replacement};
-use super::change_tool::{ChangeArgs, ChangeTool};
+use super::change::{ChangeArgs, ChangeDraft, ChangeTool, ExistingFile, Replacement};
 use super::{Tool, ToolCx, embedded_spec};
 use agent_host::workspace::CheckedPath;
 use agent_protocol::embedded;
@@ -12,10 +11,7 @@ use agent_protocol::envelope::{ErrorCode, Failure};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
-    path: String,
     edits: Vec<SingleEdit>,
-    #[serde(default)]
-    dry_run: bool,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -26,26 +22,17 @@ struct SingleEdit {
     replace_all: bool,
 }
 
-/// The tool.
 pub(super) fn tool() -> impl Tool {
     ChangeTool::<Args>::new(embedded_spec("MultiEdit", embedded::MULTI_EDIT))
 }
 
 impl ChangeArgs for Args {
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-
     fn passages(&self) -> Vec<&str> {
         self.edits.iter().map(|edit| edit.old_string.as_str()).collect()
     }
 
     fn draft(&self, cx: &ToolCx, path: &CheckedPath) -> Result<ChangeDraft, Failure> {
-        let existing = ExistingFile::open(cx, path)?;
+        let existing = ExistingFile::open(cx, cx.workspace.existing_file(path)?)?;
         let at = existing.path.relative();
         let mut places = Vec::new();
         for (index, one) in self.edits.iter().enumerate() {

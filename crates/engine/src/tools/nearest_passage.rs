@@ -11,7 +11,6 @@ use serde_json::json;
 use agent_host::workspace::{Diff, DiffSize};
 use agent_protocol::envelope::{ErrorCode, Failure};
 
-/// Time limit of an explanation.
 const MAX_TIME: Duration = Duration::from_millis(200);
 const MAX_OLD_LINES: usize = 400;
 const MAX_DIFF_LINES: usize = 40;
@@ -261,7 +260,6 @@ fn normalize_line(line: &str) -> String {
     squeezed
 }
 
-/// Replaces typographic characters by ASCII ones.
 fn replace_typographic(text: &str) -> String {
     text.chars()
         .map(|character| match character {

@@ -105,7 +105,6 @@ impl PathFacts for WorkspaceFacts<'_> {
     }
 }
 
-/// It is well-known build output.
 fn is_known_build_output(workspace: &Workspace, path: &Path) -> bool {
     path.strip_prefix(workspace.root()).is_ok_and(is_build_output)
 }

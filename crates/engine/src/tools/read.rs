@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
-use super::files::json_object;
-use super::{Tool, ToolCx, embedded_spec};
+use super::{Tool, ToolCx, embedded_spec, json_object};
 use agent_host::workspace::{CheckedPath, NumberedLines, Page, ProjectPath, io_failure};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -14,21 +13,20 @@ use agent_protocol::{Object, format_thousands, pluralize};
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
     path: String,
-    #[serde(default = "first")]
+    #[serde(default = "first_line")]
     start_line: i64,
-    #[serde(default = "five_hundred")]
+    #[serde(default = "default_limit")]
     limit: u64,
 }
 
-fn first() -> i64 {
+fn first_line() -> i64 {
     1
 }
 
-fn five_hundred() -> u64 {
+fn default_limit() -> u64 {
     500
 }
 
-/// The tool.
 pub(super) fn tool() -> impl Tool {
     let spec = embedded_spec("Read", embedded::READ);
     FileTool::new(spec, |args: &Args| &args.path, read).with_fast_path(read_small_file)

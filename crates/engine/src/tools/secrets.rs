@@ -1,7 +1,6 @@
 //! The files of the project that hold secrets, and their values, which command output must not show.
 
 use std::collections::HashMap;
-use std::fs::Metadata;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +31,6 @@ pub struct Secrets(Mutex<SecretFileIndex>);
 struct SecretFileIndex {
     /// Each directory that was searched: its secret files and its directories.
     directories: HashMap<PathBuf, SecretDirectory>,
-    /// The texts of the files.
     files: HashMap<PathBuf, (FileVersion, String)>,
     redactor: Arc<Redactor>,
 }
@@ -51,13 +49,12 @@ impl Secrets {
     pub fn redactor(&self, workspace: &Workspace) -> Arc<Redactor> {
         let mut found = self.0.lock();
         let files = found.find_secret_files(workspace);
-        let mut changed = false;
         let n_known = found.files.len();
         found.files.retain(|path, _| files.iter().any(|file| file.absolute() == path));
-        changed |= found.files.len() != n_known;
+        let mut changed = found.files.len() != n_known;
         for file in files {
             let Ok(data) = workspace.metadata(&file) else { continue };
-            let version = file_version(&data);
+            let version = (data.modified().ok(), data.len());
             if found.files.get(file.absolute()).is_some_and(|(known, _)| *known == version) {
                 continue;
             }
@@ -89,10 +86,6 @@ impl Secrets {
             .map(|file| file.absolute().to_path_buf())
             .collect()
     }
-}
-
-fn file_version(data: &Metadata) -> FileVersion {
-    (data.modified().ok(), data.len())
 }
 
 impl SecretFileIndex {

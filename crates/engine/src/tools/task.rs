@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
+use serde_json::json;
 
-use super::{CallTarget, Tool, ToolCx, embedded_spec, parse_input};
+use super::{CallTarget, Tool, ToolCx, embedded_spec, json_object, parse_input};
 use agent_protocol::Object;
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -26,12 +27,12 @@ struct Args {
     #[serde(default)]
     description: String,
     prompt: String,
-    #[serde(rename = "subagent_type", default = "general")]
+    #[serde(rename = "subagent_type", default = "default_role")]
     role: String,
     model: Option<ModelChoice>,
 }
 
-fn general() -> String {
+fn default_role() -> String {
     "general".to_owned()
 }
 
@@ -78,16 +79,18 @@ impl Tool for TaskTool {
 fn delegation_result(id: &str, delegated: SubagentResult) -> Result<Report, Failure> {
     let SubagentResult { turn: finished, calls } = delegated;
     let n_calls: u32 = calls.values().sum();
-    let mut data = Object::new();
-    data.insert("agent".to_owned(), id.into());
-    data.insert("ending".to_owned(), finished.ending.as_str().into());
-    data.insert("report".to_owned(), finished.result.as_str().into());
-    data.insert("files_changed".to_owned(), finished.files_changed.clone().into());
-    let mut stats = Object::new();
-    stats.insert("model_calls".to_owned(), finished.rounds.into());
-    stats.insert("tool_calls".to_owned(), n_calls.into());
-    stats.insert("tokens".to_owned(), finished.usage.total().into());
-    stats.insert("cost_usd".to_owned(), finished.cost_usd.into());
+    let data = json_object(json!({
+        "agent": id,
+        "ending": finished.ending.as_str(),
+        "report": finished.result,
+        "files_changed": finished.files_changed,
+    }));
+    let stats = json_object(json!({
+        "model_calls": finished.rounds,
+        "tool_calls": n_calls,
+        "tokens": finished.usage.total(),
+        "cost_usd": finished.cost_usd,
+    }));
     let by_tool: Vec<String> = calls.iter().map(|(tool, n)| format!("{tool} {n}")).collect();
     let by_tool = if by_tool.is_empty() { "none".to_owned() } else { by_tool.join(", ") };
     let model_calls = pluralize(finished.rounds.into(), "model call");

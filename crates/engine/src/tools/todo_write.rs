@@ -1,42 +1,23 @@
 //! TodoWrite: replaces the plan.
 
-use futures_util::future::BoxFuture;
 use serde_json::json;
 
-use super::{CallTarget, Tool, ToolCx, embedded_spec, parse_input};
+use super::{InternalTool, Tool, embedded_spec, json_object, parse_input};
 use agent_protocol::Object;
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::plan::{Plan, TodoStatus};
-use agent_protocol::tool::{Effect, ToolSpec};
+use agent_protocol::plan::{Plan, Todo, TodoStatus};
+use agent_protocol::tool::Effect;
 
 /// Limits: todos of a plan, and characters of each.
 const MAX_TODOS: usize = 20;
 const MAX_LENGTH: usize = 120;
 
-/// Replaces the plan.
-#[derive(Debug)]
-pub(super) struct TodoWrite {
-    spec: ToolSpec,
-}
-
-impl Default for TodoWrite {
-    fn default() -> Self {
-        Self { spec: embedded_spec("TodoWrite", embedded::TODO_WRITE) }
-    }
-}
-
-impl Tool for TodoWrite {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn target(&self, _: &Object, _: &ToolCx) -> Result<CallTarget, Failure> {
-        Ok(Effect::Plan.into())
-    }
-
-    fn run<'a>(&'a self, input: Object, _: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
-        Box::pin(async move { write_plan(&input) })
+pub(super) fn tool() -> impl Tool {
+    InternalTool {
+        spec: embedded_spec("TodoWrite", embedded::TODO_WRITE),
+        effect: Effect::Plan,
+        run: |input, _| Box::pin(async move { write_plan(&input) }),
     }
 }
 
@@ -49,12 +30,10 @@ fn write_plan(input: &Object) -> Result<Report, Failure> {
         None if plan.todos.is_empty() => "The plan is cleared.".to_owned(),
         None => "Nothing in the plan is open.".to_owned(),
     };
-    let mut data = Object::new();
-    data.insert("todos".to_owned(), json!(plan.todos));
-    data.insert("recap".to_owned(), recap.unwrap_or_default().into());
-    let mut stats = Object::new();
-    stats.insert("total".to_owned(), plan.todos.len().into());
-    stats.insert("open".to_owned(), plan.open_todos().count().into());
+    let recap = recap.unwrap_or_default();
+    let data = json_object(json!({ "todos": plan.todos, "recap": recap }));
+    let (total, open) = (plan.todos.len(), plan.open_todos().count());
+    let stats = json_object(json!({ "total": total, "open": open }));
     Ok(Report { data, text, stats, ..Report::default() })
 }
 
@@ -74,8 +53,8 @@ fn check_plan(plan: &Plan) -> Result<(), String> {
             ));
         }
     }
-    let is_current = |status: TodoStatus| status == TodoStatus::InProgress;
-    let n_current = plan.todos.iter().filter(|todo| is_current(todo.status)).count();
+    let is_current = |todo: &&Todo| todo.status == TodoStatus::InProgress;
+    let n_current = plan.todos.iter().filter(is_current).count();
     if n_current > 1 {
         return Err(format!(
             "{n_current} todos are in_progress; work on one, leave the others pending"
@@ -127,7 +106,7 @@ mod tests {
 
     #[test]
     fn tool_schema_rejects_additional_properties() {
-        let tool = TodoWrite::default();
+        let tool = tool();
         assert_eq!(tool.spec().schema["additionalProperties"], false);
         assert_eq!(tool.spec().schema["properties"]["todos"]["maxItems"], MAX_TODOS);
     }

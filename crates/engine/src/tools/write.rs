@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{ChangeDraft, ExistingFile};
-use super::change_tool::{ChangeArgs, ChangeTool};
+use super::change::{ChangeArgs, ChangeDraft, ChangeTool, ExistingFile};
 use super::{Tool, ToolCx, embedded_spec};
 use agent_host::workspace::{CheckedPath, plain};
 use agent_protocol::embedded;
@@ -11,26 +10,14 @@ use agent_protocol::envelope::{ErrorCode, Failure};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
-    path: String,
     content: String,
-    #[serde(default)]
-    dry_run: bool,
 }
 
-/// The tool.
 pub(super) fn tool() -> impl Tool {
     ChangeTool::<Args>::new(embedded_spec("Write", embedded::WRITE))
 }
 
 impl ChangeArgs for Args {
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-
     fn passages(&self) -> Vec<&str> {
         Vec::new()
     }
@@ -46,7 +33,7 @@ impl ChangeArgs for Args {
                 }
             };
         }
-        let existing = ExistingFile::open_path(cx, path)?;
+        let existing = ExistingFile::open(cx, path)?;
         let field = ("operation", "update".into());
         let new = existing.text.rewrite(&self.content);
         if new.is_same_as(&existing.text) || plain(&self.content) == existing.text.plain() {

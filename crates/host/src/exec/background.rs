@@ -1,17 +1,13 @@
-//! Background commands: starts them, reads their output, ends them.
-//!
-//! Each has its own task, which owns the processes and the output and answers requests. All end with the
-//! [`Exec`](super::Exec) that started them.
+//! Background commands. Each has a task, which owns the processes and the output and answers requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -20,15 +16,16 @@ use tokio_util::sync::CancellationToken;
 use super::capture::{CapturedStreams, OutputCapture};
 use super::running_command::RunningCommand;
 use super::sandbox::Guard;
-use super::{CapturedOutput, EndReason, RemainingProcess, exit_code_and_signal};
+use super::{
+    CapturedOutput, Command, EndReason, Error, Exec, RemainingProcess, StartedCommand,
+    exit_code_and_signal,
+};
 use agent_protocol::tool::CommandRights;
 
-pub(super) const MAX_JOBS: usize = 16;
-/// Limit of ended commands whose result is still available.
+const MAX_JOBS: usize = 16;
 const MAX_ENDED: usize = 32;
 /// Output that arrives within this time belongs to one answer.
 const PAUSE: Duration = Duration::from_millis(50);
-/// One year: practically unlimited.
 const UNLIMITED: Duration = Duration::from_hours(24 * 365);
 
 /// New output of a background command, and its state.
@@ -61,7 +58,6 @@ pub struct CommandEnd {
 /// A background command with running processes, or a process that another command left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundCommand {
-    /// The id of the command or of the process.
     pub id: String,
     pub line: String,
     /// Time since the start; `None` for a process.
@@ -70,16 +66,13 @@ pub struct BackgroundCommand {
 
 type RunningCommandsObserver = Box<dyn Fn(Vec<BackgroundCommand>) + Send + Sync>;
 
-#[derive(Debug, Default)]
-pub(super) struct BackgroundJobs(Arc<SharedJobs>);
-
 #[derive(Default)]
-struct SharedJobs {
+pub(super) struct BackgroundJobs {
     jobs: Mutex<JobTable>,
     notify: OnceLock<RunningCommandsObserver>,
 }
 
-impl fmt::Debug for SharedJobs {
+impl fmt::Debug for BackgroundJobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.jobs.fmt(f)
     }
@@ -124,124 +117,111 @@ impl OutputRequest {
     }
 }
 
-pub(super) struct NewJob {
-    pub(super) running: RunningCommand,
-    pub(super) capture: OutputCapture<'static>,
-    pub(super) timeout: Option<Duration>,
-    pub(super) guard: Option<Guard>,
-    pub(super) line: String,
-    pub(super) directory_and_rights: (PathBuf, CommandRights),
+struct NewJob {
+    running: RunningCommand,
+    capture: OutputCapture<'static>,
+    timeout: Option<Duration>,
+    guard: Option<Guard>,
+}
+
+impl Exec {
+    /// Returns the id after the start. Without a `timeout` the running time is not limited.
+    ///
+    /// Must be awaited on the main thread, like [`Exec::run`].
+    pub async fn start_background(
+        &self,
+        mut command: Command<'static>,
+        timeout: Option<Duration>,
+        cancel: &CancellationToken,
+    ) -> Result<String, Error> {
+        let is_running = |job: &&Job| job.state() == RUNNING;
+        if self.background.jobs.lock().by_id.values().filter(is_running).count() >= MAX_JOBS {
+            return Err(Error::TooMany(MAX_JOBS));
+        }
+        let mut capture = OutputCapture::new(command.whole_output.take(), None);
+        capture.keeps_all = true;
+        let place = (command.directory.clone(), command.rights);
+        let line = command.line.clone();
+        let started = cancel.run_until_cancelled(self.start_command(command)).await;
+        let StartedCommand { running, guard, .. } = started.ok_or(Error::Cancelled)??;
+        if let Some(sandbox) = &self.sandbox {
+            self.forwards.watch_listeners(sandbox);
+        }
+        Ok(self.background.add(NewJob { running, capture, timeout, guard }, line, place))
+    }
+
+    /// The output since the last call; waits this long for output or the end. `None` if there is no such command.
+    pub async fn read_output(&self, id: &str, wait: Duration) -> Option<BackgroundOutput> {
+        let job = self.background.job(id)?;
+        let mut piece = job.request_output(wait, false).await?;
+        let (directory, rights) = job.directory_and_rights;
+        piece.refusal = self.explain_refusal(&piece.stderr.text, &directory, rights);
+        Some(piece)
+    }
+
+    /// Ends a background command with all of its processes.
+    pub async fn kill_background(&self, id: &str) -> Option<BackgroundOutput> {
+        let job = self.background.job(id)?;
+        job.cancel.cancel();
+        job.request_output(UNLIMITED, true).await
+    }
+
+    /// Whether the background command, or a process that it left, is running.
+    pub fn is_background_running(&self, id: &str) -> bool {
+        self.background.job(id).is_some_and(|job| job.state() != ENDED)
+    }
+
+    /// Calls `notify` whenever a background command starts or ends.
+    pub fn watch_background(
+        &self,
+        notify: impl Fn(Vec<BackgroundCommand>) + Send + Sync + 'static,
+    ) {
+        // A session has one screen.
+        _ = self.background.notify.set(Box::new(notify));
+    }
+
+    /// The ids of the background commands, including ended ones.
+    pub fn background_ids(&self) -> Vec<String> {
+        self.background.jobs.lock().by_id.keys().cloned().collect()
+    }
 }
 
 impl BackgroundJobs {
-    pub(super) fn is_full(&self) -> bool {
-        let jobs = self.jobs();
-        jobs.by_id.values().filter(|job| job.state() == RUNNING).count() >= MAX_JOBS
+    fn job(&self, id: &str) -> Option<Job> {
+        self.jobs.lock().by_id.get(id).cloned()
     }
 
-    /// Returns the id of the command.
-    pub(super) fn add(&self, started: NewJob) -> String {
-        let mut jobs = self.jobs();
+    fn add(
+        self: &Arc<Self>,
+        started: NewJob,
+        line: String,
+        directory_and_rights: (PathBuf, CommandRights),
+    ) -> String {
+        let mut jobs = self.jobs.lock();
         jobs.last += 1;
         let id = format!("bg_{}", jobs.last);
         let (sender, requests) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let state = Arc::new(AtomicU8::new(RUNNING));
-        let (line, place) = (started.line.clone(), started.directory_and_rights.clone());
-        let shared = Arc::downgrade(&self.0);
-        let status = JobStatus { state: Arc::clone(&state), shared };
+        let status = JobStatus { state: Arc::clone(&state), jobs: Arc::downgrade(self) };
         jobs.tasks.spawn(run_job(started, requests, cancel.clone(), status));
         let begun = Instant::now();
-        jobs.by_id.insert(
-            id.clone(),
-            Job { requests: sender, cancel, state, line, begun, directory_and_rights: place },
-        );
+        let job = Job { requests: sender, cancel, state, line, begun, directory_and_rights };
+        jobs.by_id.insert(id.clone(), job);
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
         for id in ended.iter().take(ended.len().saturating_sub(MAX_ENDED)) {
             jobs.by_id.remove(id);
         }
         drop(jobs);
-        self.0.notify();
+        self.notify();
         id
     }
 
-    pub(super) fn watch(&self, notify: RunningCommandsObserver) {
-        // A session has one screen.
-        _ = self.0.notify.set(notify);
-    }
-
-    /// True if the command, or a process that it left, is running.
-    pub(super) fn is_running(&self, id: &str) -> bool {
-        self.jobs().by_id.get(id).is_some_and(|job| job.state() != ENDED)
-    }
-
     pub(super) fn running_commands(&self) -> Vec<BackgroundCommand> {
-        self.jobs().running_commands()
-    }
-
-    /// The output stays readable. False if there is no such running command.
-    pub(super) async fn stop(&self, id: &str) -> bool {
-        let job = self.jobs().by_id.get(id).filter(|job| job.state() != ENDED).cloned();
-        let Some(job) = job else { return false };
-        job.cancel.cancel();
-        if job.state() == PROCESSES_REMAIN {
-            job.request_output(UNLIMITED, true).await;
-        }
-        true
-    }
-
-    pub(super) fn directory_and_rights(&self, id: &str) -> Option<(PathBuf, CommandRights)> {
-        Some(self.jobs().by_id.get(id)?.directory_and_rights.clone())
-    }
-
-    pub(super) fn ids(&self) -> Vec<String> {
-        self.jobs().by_id.keys().cloned().collect()
-    }
-
-    /// Waits this long for output or the end. `None` if there is no such command.
-    pub(super) async fn output(&self, id: &str, wait: Duration) -> Option<BackgroundOutput> {
-        let job = self.jobs().by_id.get(id)?.clone();
-        job.request_output(wait, false).await
-    }
-
-    pub(super) async fn kill(&self, id: &str) -> Option<BackgroundOutput> {
-        let job = self.jobs().by_id.get(id)?.clone();
-        job.cancel.cancel();
-        job.request_output(UNLIMITED, true).await
-    }
-
-    /// The returned tasks finish when all commands have ended.
-    pub(super) fn shutdown(&self) -> JoinSet<()> {
-        let mut jobs = self.jobs();
-        jobs.by_id.clear();
-        // A dropped task ends its processes.
-        jobs.tasks.abort_all();
-        std::mem::take(&mut jobs.tasks)
-    }
-
-    fn jobs(&self) -> MutexGuard<'_, JobTable> {
-        self.0.jobs()
-    }
-}
-
-impl SharedJobs {
-    fn jobs(&self) -> MutexGuard<'_, JobTable> {
-        self.jobs.lock()
-    }
-
-    fn notify(&self) {
-        if let Some(notify) = self.notify.get() {
-            let running = self.jobs().running_commands();
-            notify(running);
-        }
-    }
-}
-
-impl JobTable {
-    fn running_commands(&self) -> Vec<BackgroundCommand> {
-        let running = self.by_id.iter().filter(|(_, job)| job.state() != ENDED);
-        let mut running: Vec<_> = running.collect();
+        let jobs = self.jobs.lock();
+        let mut running: Vec<_> =
+            jobs.by_id.iter().filter(|(_, job)| job.state() != ENDED).collect();
         running.sort_by_key(|(_, job)| job.begun);
         let command = |(id, job): (&String, &Job)| BackgroundCommand {
             id: id.clone(),
@@ -250,18 +230,43 @@ impl JobTable {
         };
         running.into_iter().map(command).collect()
     }
+
+    /// The output stays readable. False if there is no such running command.
+    pub(super) async fn stop(&self, id: &str) -> bool {
+        let Some(job) = self.job(id).filter(|job| job.state() != ENDED) else { return false };
+        job.cancel.cancel();
+        if job.state() == PROCESSES_REMAIN {
+            job.request_output(UNLIMITED, true).await;
+        }
+        true
+    }
+
+    /// The returned tasks finish when all commands have ended.
+    pub(super) fn shutdown(&self) -> JoinSet<()> {
+        let mut jobs = self.jobs.lock();
+        jobs.by_id.clear();
+        // A dropped task ends its processes.
+        jobs.tasks.abort_all();
+        std::mem::take(&mut jobs.tasks)
+    }
+
+    fn notify(&self) {
+        if let Some(notify) = self.notify.get() {
+            notify(self.running_commands());
+        }
+    }
 }
 
 struct JobStatus {
     state: Arc<AtomicU8>,
-    shared: Weak<SharedJobs>,
+    jobs: Weak<BackgroundJobs>,
 }
 
 impl JobStatus {
     fn set(&self, state: u8) {
         self.state.store(state, Ordering::Relaxed);
-        if let Some(shared) = self.shared.upgrade() {
-            shared.notify();
+        if let Some(jobs) = self.jobs.upgrade() {
+            jobs.notify();
         }
     }
 }
@@ -286,7 +291,7 @@ async fn run_job(
     cancel: CancellationToken,
     job_status: JobStatus,
 ) {
-    let NewJob { mut running, mut capture, timeout, guard, .. } = started;
+    let NewJob { mut running, mut capture, timeout, guard } = started;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(UNLIMITED);
     let mut request: Option<OutputRequest> = None;
@@ -334,8 +339,9 @@ async fn run_job(
     let left_running = running.drain_output(&mut capture).await;
     let mut left = if left_running.is_empty() { None } else { running.into_remaining() };
     capture.close();
-    let mut end = command_end(ended, status, guard);
-    (end.error, end.left_running) = (error, left_running);
+    let (exit_code, signal) = exit_code_and_signal(status);
+    let notices = guard.map(|guard| guard.revert_changes()).unwrap_or_default();
+    let mut end = CommandEnd { reason: ended, exit_code, signal, notices, left_running, error };
     let time = begun.elapsed();
     job_status.set(if left.is_some() { PROCESSES_REMAIN } else { ENDED });
     let mut next = request;
@@ -368,11 +374,4 @@ fn take_output(
     let taken = capture.take();
     let CapturedStreams { stdout, stderr, full_output, full_output_error } = taken;
     BackgroundOutput { stdout, stderr, full_output, full_output_error, refusal: None, end, time }
-}
-
-fn command_end(ended: EndReason, status: Option<ExitStatus>, guard: Option<Guard>) -> CommandEnd {
-    let (exit_code, signal) = exit_code_and_signal(status);
-    let notices = guard.map(|guard| guard.revert_changes()).unwrap_or_default();
-    let (error, left_running) = (None, Vec::new());
-    CommandEnd { reason: ended, exit_code, signal, notices, left_running, error }
 }

@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use tokio::time::Instant;
-
 use super::live_output::LiveOutput;
 
 /// Opens the file for the complete output; returns its path for the reader.
@@ -37,9 +35,9 @@ pub(super) struct OutputCapture<'a> {
     stdout: Stream,
     stderr: Stream,
     file: OutputFile<'a>,
-    /// If true, even short output goes to the file.
-    keeps_all: bool,
-    live: Option<LiveOutput<'a>>,
+    /// If true, even short output goes to the file, which can be read while the command runs.
+    pub(super) keeps_all: bool,
+    pub(super) live: Option<LiveOutput<'a>>,
 }
 
 pub(super) struct CapturedStreams {
@@ -62,14 +60,9 @@ impl<'a> OutputCapture<'a> {
         Self { stdout, stderr, file: whole, keeps_all: false, live }
     }
 
-    /// All output goes to the file immediately: it can be read while the command runs.
-    pub(super) fn new_keeping_all(whole_output: Option<OutputFileOpener<'a>>) -> Self {
-        Self { keeps_all: true, ..Self::new(whole_output, None) }
-    }
-
     pub(super) fn close(&mut self) {
         self.file = match std::mem::replace(&mut self.file, OutputFile::Disabled) {
-            OutputFile::Open { name, .. } => OutputFile::Closed { name },
+            OutputFile::Open { name, .. } => OutputFile::Closed { name, why: None },
             whole => whole,
         };
     }
@@ -81,12 +74,10 @@ impl<'a> OutputCapture<'a> {
     pub(super) fn take(&mut self) -> CapturedStreams {
         let (full_output, full_output_error) = match &mut self.file {
             OutputFile::Disabled | OutputFile::Pending { .. } => (None, None),
-            OutputFile::Open { file, name, .. } => match file.flush() {
-                Ok(()) => (Some(name.clone()), None),
-                Err(error) => (Some(name.clone()), Some(error.to_string())),
-            },
-            OutputFile::Closed { name } => (Some(name.clone()), None),
-            OutputFile::Cut { name, why } => (Some(name.clone()), Some(why.clone())),
+            OutputFile::Open { file, name, .. } => {
+                (Some(name.clone()), file.flush().err().map(|error| error.to_string()))
+            }
+            OutputFile::Closed { name, why } => (Some(name.clone()), why.clone()),
             OutputFile::Failed(error) => (None, Some(error.clone())),
         };
         CapturedStreams {
@@ -111,20 +102,6 @@ impl<'a> OutputCapture<'a> {
         let is_long = self.keeps_all || self.stdout.is_long() || self.stderr.is_long();
         self.file = std::mem::replace(&mut self.file, OutputFile::Disabled).push(piece, is_long);
     }
-
-    pub(super) fn next_notification(&self) -> Option<Instant> {
-        self.live.as_ref().and_then(LiveOutput::next_notification)
-    }
-
-    pub(super) fn notify_watcher(&mut self) {
-        if let Some(live) = &mut self.live {
-            live.notify_watcher();
-        }
-    }
-
-    pub(super) fn finish(mut self) -> CapturedStreams {
-        self.take()
-    }
 }
 
 /// Contains both streams in order of arrival, once one of them is too long for memory.
@@ -139,13 +116,10 @@ enum OutputFile<'a> {
         name: String,
         room: u64,
     },
-    /// The file has only the beginning: the size limit was reached, or writing failed.
-    Cut {
-        name: String,
-        why: String,
-    },
+    /// With `why` the file has only the beginning: the size limit was reached, or writing failed.
     Closed {
         name: String,
+        why: Option<String>,
     },
     Failed(String),
 }
@@ -169,16 +143,14 @@ impl OutputFile<'_> {
                 let n = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
                 match file.write_all(&piece[..n]) {
                     Ok(()) if n < piece.len() => {
-                        Self::Cut { name, why: "of a command's output 2 GiB are kept".to_owned() }
+                        let why = Some("of a command's output 2 GiB are kept".to_owned());
+                        Self::Closed { name, why }
                     }
                     Ok(()) => Self::Open { file, name, room: room - n as u64 },
-                    Err(error) => Self::Cut { name, why: error.to_string() },
+                    Err(error) => Self::Closed { name, why: Some(error.to_string()) },
                 }
             }
-            unchanged @ (Self::Disabled
-            | Self::Cut { .. }
-            | Self::Closed { .. }
-            | Self::Failed(_)) => unchanged,
+            unchanged => unchanged,
         }
     }
 }
@@ -204,11 +176,7 @@ impl Stream {
     }
 
     fn is_long(&self) -> bool {
-        self.n_bytes_left_out() > 0
-    }
-
-    fn n_bytes_left_out(&self) -> u64 {
-        self.total - (self.head.len() + self.tail.len()) as u64
+        self.total > (self.head.len() + self.tail.len()) as u64
     }
 
     fn finish(self) -> CapturedOutput {
@@ -225,7 +193,8 @@ impl Stream {
             }
             let start = match tail.iter().position(|byte| *byte == b'\n') {
                 Some(at) if at + 1 < tail.len() => at + 1,
-                _ => tail.iter().take(3).take_while(|byte| is_continuation(**byte)).count(),
+                // Continuation bytes of UTF-8.
+                _ => tail.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count(),
             };
             tail.drain(..start);
             let left_out = total_bytes - (head.len() + tail.len()) as u64;
@@ -235,16 +204,9 @@ impl Stream {
             head.extend_from_slice(format!("[… {left_out} bytes left out …]\n").as_bytes());
         }
         head.append(&mut tail);
-        let text = match String::from_utf8(head) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        };
+        let text = String::from_utf8_lossy(&head).into_owned();
         CapturedOutput { text, total_bytes, total_lines, truncated }
     }
-}
-
-fn is_continuation(byte: u8) -> bool {
-    byte & 0b1100_0000 == 0b1000_0000
 }
 
 fn cut_character_at_end(bytes: &mut Vec<u8>) {
@@ -320,7 +282,7 @@ mod tests {
         for _ in 0..2_200 {
             capture.push(StreamKind::Stdout, &piece);
         }
-        let kept = capture.finish();
+        let kept = capture.take();
         assert_eq!(disk.0.load(std::sync::atomic::Ordering::Relaxed), MAX_FILE_BYTES);
         assert_eq!(kept.stdout.total_bytes, 2_200_000_000);
         assert_eq!(kept.full_output.as_deref(), Some("x"));

@@ -18,7 +18,6 @@ const ADDED_VARIABLES: &[(&str, &str)] = &[
 /// Read by a shell before the command.
 const STARTUP_FILES: &[&str] = &["BASH_ENV", "ENV"];
 
-/// Names that look like secrets but are not.
 const HARMLESS_NAMES: &[&str] =
     &["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "SSH_AUTH_SOCK", "XAUTHORITY"];
 
@@ -40,8 +39,9 @@ impl Environment {
         };
         let is_removed = |name: &OsStr, value: &OsStr| {
             let name = &*name.to_string_lossy();
-            let is_secret =
-                is_secret_name(name) && !HARMLESS_NAMES.contains(&name) && !is_path(value);
+            // The path of a secret (a key file, a socket) is not secret.
+            let is_path = || Path::new(value).is_absolute() && Path::new(value).exists();
+            let is_secret = is_secret_name(name) && !HARMLESS_NAMES.contains(&name) && !is_path();
             let is_proxy = name.to_ascii_lowercase().ends_with("_proxy");
             is_secret
                 || (!is_proxy && (has_password(value) || has_shape(value)))
@@ -90,13 +90,6 @@ fn has_password(value: &OsStr) -> bool {
     let user = authority.rsplit_once('@').map(|(user, _)| user);
     user.and_then(|user| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
 }
-
-/// The path of a secret (a key file, a socket) is not secret.
-fn is_path(value: &OsStr) -> bool {
-    let path = Path::new(value);
-    path.is_absolute() && path.exists()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,17 +1,16 @@
 //! Connections between the loopback interface of the session's sandbox and that of the machine.
-//!
-//! The stand-by creates the sockets inside the sandbox; this module copies the bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::Exec;
 use super::sandbox::{Network, Sandbox, SocketRequest};
 
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -35,18 +34,19 @@ impl std::fmt::Debug for PortForwards {
     }
 }
 
-impl PortForwards {
-    /// For listeners of background commands; `notify` receives each address.
-    pub(super) fn forward_listeners(&self, notify: AddressObserver) {
-        self.state().notify = Some(notify);
+impl Exec {
+    /// Makes servers of background commands reachable on 127.0.0.1; `notify` receives each address.
+    pub fn forward_listeners(&self, notify: impl Fn(String) + Send + Sync + 'static) {
+        self.forwards.0.lock().notify = Some(Arc::new(notify));
     }
+}
 
-    /// Makes the configured ports of the machine reachable in the sandbox. Must be called in a runtime, once
-    /// the sandbox is prepared.
+impl PortForwards {
+    /// Makes the configured ports reachable in the sandbox. Must be called in a runtime, once the sandbox is prepared.
     pub(super) fn open_host_ports(&self, sandbox: &Arc<Sandbox>) -> io::Result<()> {
         let profile = sandbox.profile();
         let ports = profile.host_ports.iter().filter(|_| profile.network == Network::Loopback);
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if state.has_host_ports {
             return Ok(());
         }
@@ -67,20 +67,16 @@ impl PortForwards {
     }
 
     pub(super) fn watch_listeners(&self, sandbox: &Arc<Sandbox>) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let Some(notify) = state.notify.clone().filter(|_| !state.is_watching) else { return };
         state.is_watching = true;
         state.tasks.spawn(watch_listeners(Arc::clone(sandbox), notify));
     }
 
     pub(super) fn shutdown(&self) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.tasks.abort_all();
         (state.has_host_ports, state.is_watching) = (false, false);
-    }
-
-    fn state(&self) -> MutexGuard<'_, ForwardState> {
-        self.0.lock()
     }
 }
 
@@ -119,10 +115,9 @@ async fn watch_listeners(sandbox: Arc<Sandbox>, notify: AddressObserver) {
 }
 
 async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
-    let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
-        Ok(listener) => listener,
-        Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
-    };
+    // Any port if the same one is not free.
+    let addresses = [port, 0].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let listener = TcpListener::bind(&addresses[..]).await?;
     let own = listener.local_addr()?.port();
     Ok((listener, own))
 }

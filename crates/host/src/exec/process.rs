@@ -1,11 +1,7 @@
-//! Finds and ends all processes of a command.
-//!
-//! Ending the process group is not sufficient: a process may have left it (`setsid`), and its parent may have
-//! ended. A process belongs to a command if it is in the shell's session or group, descends from a process
-//! that belongs to it, or has the command's mark in its environment.
+//! Finds and ends all processes of a command: those in the shell's session or group, their descendants, and those with
+//! the command's mark in their environment. A process may have left the group (`setsid`), and its parent may have ended.
 
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,8 +15,7 @@ use rustix::process::{
 use super::RemainingProcess;
 use agent_protocol::shorten;
 
-/// Time limit for stopping all processes before the first is killed: a stopped process starts no other, and
-/// its children can be found.
+/// Time limit for stopping all processes before the first is killed: a stopped process starts no other.
 const STOP_TIME: Duration = Duration::from_millis(50);
 /// A killed process that takes longer counts as blocked in the kernel.
 const HANG_TIME: Duration = Duration::from_secs(2);
@@ -51,8 +46,7 @@ impl CommandProcesses {
         }
     }
 
-    /// Only the mark identifies these processes: the supervisor has ended when they are searched, and its process id
-    /// may be reused.
+    /// Only the mark identifies these processes: when they are searched, the supervisor has ended.
     pub(super) fn supervised(supervisor: i32, mark: String) -> Self {
         Self { root: None, ..Self::new(supervisor, mark) }
     }
@@ -86,11 +80,8 @@ impl CommandProcesses {
 
     fn is_member(&mut self, process: &Process) -> bool {
         let id = (process.pid, process.start_time);
-        if self
-            .root
-            .is_some_and(|root| [process.pid, process.session, process.group].contains(&root))
-            || self.known.contains(&id)
-        {
+        let ids = [process.pid, process.session, process.group];
+        if self.root.is_some_and(|root| ids.contains(&root)) || self.known.contains(&id) {
             return true;
         }
         if self.non_members.contains(&id) {
@@ -107,18 +98,13 @@ impl CommandProcesses {
 /// Requires that this process is a subreaper and reaps the descendants.
 pub(super) fn end_descendants() {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
-    kill_all(|| {
-        let mut others: Vec<Process> = all_processes().filter(|process| process.is_alive).collect();
-        let children = others.extract_if(.., |process| process.parent == own).collect();
-        with_descendants(children, others)
-    });
+    kill_all(|| descendants(own).0);
 }
 
-/// A process whose children supervise others. It is not a child of this process, so its process id may be
-/// reused as soon as it ends.
+/// A process whose children supervise others. Its process id may be reused as soon as it ends.
 #[derive(Debug)]
 pub(super) struct SupervisorProcess {
-    pid: i32,
+    pub(super) pid: i32,
     /// Stays valid if the process id is reused.
     handle: OwnedFd,
 }
@@ -129,38 +115,29 @@ impl SupervisorProcess {
         Ok(Self { pid, handle: pidfd_open(number, PidfdFlags::empty())? })
     }
 
-    pub(super) fn pid(&self) -> i32 {
-        self.pid
-    }
-
     /// Descendants except the children: the processes that the children supervise.
     pub(super) fn supervised_processes(&self) -> Vec<RemainingProcess> {
-        self.grandchildren().iter().map(Process::to_remaining).collect()
+        let (mut found, n_children) = descendants(self.pid);
+        let mut one = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
+        // If this process has ended, its process id may have been reused during the search.
+        if poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0) {
+            return Vec::new();
+        }
+        found.split_off(n_children).iter().map(Process::to_remaining).collect()
     }
 
     pub(super) fn kill(&self) {
         // The process may have ended already.
         _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
-
-    fn grandchildren(&self) -> Vec<Process> {
-        let found = grandchildren(self.pid);
-        // If this process has ended, its process id may have been reused during the search.
-        if self.ends_within(Duration::ZERO) { Vec::new() } else { found }
-    }
-
-    /// Also true if the process has ended already.
-    pub(super) fn ends_within(&self, time: Duration) -> bool {
-        let mut one = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
-        poll(&mut one, Timespec::try_from(time).ok().as_ref()).is_ok_and(|n| n > 0)
-    }
 }
 
-fn grandchildren(pid: i32) -> Vec<Process> {
+/// The children come first; also returns their number.
+fn descendants(pid: i32) -> (Vec<Process>, usize) {
     let mut others: Vec<Process> = all_processes().filter(|process| process.is_alive).collect();
     let children: Vec<Process> = others.extract_if(.., |process| process.parent == pid).collect();
     let n_children = children.len();
-    with_descendants(children, others).split_off(n_children)
+    (with_descendants(children, others), n_children)
 }
 
 fn kill_all(mut members: impl FnMut() -> Vec<Process>) {
@@ -250,13 +227,9 @@ impl Process {
     }
 
     pub(super) fn to_remaining(&self) -> RemainingProcess {
-        RemainingProcess { pid: self.pid, name: self.name() }
-    }
-
-    fn name(&self) -> String {
         let line = self.read_proc_file("cmdline").unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        shorten(line.trim_end(), NAME_LENGTH)
+        RemainingProcess { pid: self.pid, name: shorten(line.trim_end(), NAME_LENGTH) }
     }
 }
 
@@ -277,17 +250,11 @@ fn all_processes() -> impl Iterator<Item = Process> {
         .filter_map(|entry| read_process(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
-/// The fields of `/proc/PID/stat` from the state on; the first two are left out.
-fn read_stat(pid: impl Display) -> Option<String> {
+fn read_process(pid: i32) -> Option<Process> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
-    // The name is in parentheses and may contain any character, including parentheses.
-    Some(stat.get(stat.rfind(')')? + 1..)?.trim_start().to_owned())
-}
-
-fn read_process(pid: i32) -> Option<Process> {
-    let stat = read_stat(pid)?;
-    let mut fields = stat.split_ascii_whitespace();
+    // The name, the second field, is in parentheses and may contain any character, including parentheses.
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
@@ -295,12 +262,8 @@ fn read_process(pid: i32) -> Option<Process> {
     let n_threads: u32 = fields.nth(13)?.parse().ok()?;
     let start_time = fields.nth(1)?.parse().ok()?;
     // The main thread may have ended while others run.
-    let is_alive = !has_ended(state) || n_threads > 1;
+    let is_alive = !matches!(state, "Z" | "X" | "x") || n_threads > 1;
     Some(Process { pid, parent, group, session, start_time, is_alive })
-}
-
-fn has_ended(state: &str) -> bool {
-    matches!(state, "Z" | "X" | "x")
 }
 
 fn thread_ids(pid: i32) -> impl Iterator<Item = String> {

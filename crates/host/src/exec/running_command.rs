@@ -15,16 +15,15 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::{OutputCapture, StreamKind};
+use super::live_output::LiveOutput;
 use super::process::{CommandProcesses, Process};
 use super::sandbox::{Supervisor, SupervisorMessage};
 use super::{EndReason, RemainingProcess};
 
-/// How long output is read after the shell has exited: a remaining child that holds the pipe open does not
-/// delay the result.
+/// How long output is read after the shell has exited: a remaining child may hold the pipe open.
 const GRACE: Duration = Duration::from_millis(100);
 const CHUNK: usize = 64 * 1024;
-/// The buffer for a command that fills its pipe, and the increased capacity of that pipe: reader and writer
-/// block less often.
+/// For a command that fills its pipe: the buffer, and the new capacity of the pipe.
 const LARGE_CHUNK: usize = 256 * 1024;
 const LARGE_PIPE: usize = 1024 * 1024;
 
@@ -33,7 +32,8 @@ pub(super) struct RunningCommand {
     pipes: Pipes,
     /// `None` after it was passed to [`RemainingProcesses`].
     tree: Option<ProcessTree>,
-    root: i32,
+    /// In the shell's own PID namespace.
+    pub(super) shell_pid: i32,
     may_have_remaining: bool,
 }
 
@@ -63,10 +63,6 @@ pub(super) struct RemainingProcesses {
 }
 
 impl RemainingProcesses {
-    pub(super) fn has_ended(&mut self) -> bool {
-        self.running_processes().is_empty()
-    }
-
     pub(super) fn running_processes(&mut self) -> Vec<RemainingProcess> {
         match &mut self.tree {
             ProcessTree::Marked(_, family) => {
@@ -89,7 +85,7 @@ impl RunningCommand {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let pipes = Pipes { stdout: Pipe::new(stdout), stderr: Pipe::new(stderr) };
         let tree = Some(ProcessTree::Marked(child, CommandProcesses::new(root, mark)));
-        Self { pipes, tree, root, may_have_remaining: true }
+        Self { pipes, tree, shell_pid: root, may_have_remaining: true }
     }
 
     pub(super) fn from_supervisor(
@@ -98,18 +94,13 @@ impl RunningCommand {
         stdout: OwnedFd,
         stderr: OwnedFd,
     ) -> io::Result<Self> {
-        let root = supervisor.process.pid();
+        let root = supervisor.process.pid;
         let stdout = ChildStdout::from_std(stdout.into())?;
         let stderr = ChildStderr::from_std(stderr.into())?;
         let pipes = Pipes { stdout: Pipe::new(Some(stdout)), stderr: Pipe::new(Some(stderr)) };
         let tree =
             Some(ProcessTree::Supervised(supervisor, CommandProcesses::supervised(root, mark)));
-        Ok(Self { pipes, tree, root, may_have_remaining: true })
-    }
-
-    /// The process id in the shell's own PID namespace.
-    pub(super) fn shell_pid(&self) -> i32 {
-        self.root
+        Ok(Self { pipes, tree, shell_pid: root, may_have_remaining: true })
     }
 
     pub(super) async fn read_until_end(
@@ -121,13 +112,13 @@ impl RunningCommand {
         let deadline = tokio::time::sleep(timeout);
         tokio::pin!(deadline);
         let ended = loop {
-            let due = capture.next_notification();
+            let due = capture.live.as_ref().and_then(LiveOutput::next_notification);
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break EndReason::Cancelled,
                 () = &mut deadline => break EndReason::TimedOut,
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    capture.notify_watcher();
+                    capture.live.iter_mut().for_each(LiveOutput::notify_watcher);
                 }
                 step = self.read_or_wait(capture) => {
                     if let Some(status) = step? {
@@ -147,7 +138,7 @@ impl RunningCommand {
     ) -> io::Result<Option<ExitStatus>> {
         tokio::select! {
             biased;
-            status = wait_for_shell(self.tree.as_mut(), &mut self.root, &mut self.may_have_remaining) => {
+            status = wait_for_shell(self.tree.as_mut(), &mut self.shell_pid, &mut self.may_have_remaining) => {
                 Ok(Some(status?))
             }
             () = self.pipes.read(capture), if self.pipes.is_open() => Ok(None),
@@ -202,12 +193,12 @@ impl RunningCommand {
         }
     }
 
-    /// The processes end with the returned value. Their output is discarded: an unread pipe would block a server, and
-    /// a closed one would kill it by SIGPIPE.
+    /// The processes end with the returned value. An unread pipe would block a server, and a closed one kill it by SIGPIPE.
     pub(super) fn into_remaining(mut self) -> Option<RemainingProcesses> {
         let mut unread = Vec::new();
-        for pipe in [self.pipes.stdout.take_descriptor(), self.pipes.stderr.take_descriptor()] {
-            let Some(descriptor) = pipe else { continue };
+        let stdout = self.pipes.stdout.pipe.take().map(ChildStdout::into_owned_fd);
+        let stderr = self.pipes.stderr.pipe.take().map(ChildStderr::into_owned_fd);
+        for descriptor in [stdout, stderr].into_iter().flatten().flatten() {
             let pipe = Arc::new(File::from(descriptor));
             let read = Arc::clone(&pipe);
             // The thread ends when the last process closes the pipe.
@@ -241,7 +232,7 @@ impl Drop for RunningCommand {
 /// Cancel safe.
 async fn wait_for_shell(
     tree: Option<&mut ProcessTree>,
-    root: &mut i32,
+    shell_pid: &mut i32,
     may_have_left: &mut bool,
 ) -> io::Result<ExitStatus> {
     let (supervisor, family) = match tree {
@@ -252,7 +243,7 @@ async fn wait_for_shell(
     };
     loop {
         match supervisor.next_message().await {
-            SupervisorMessage::Shell(pid) => *root = pid,
+            SupervisorMessage::Shell(pid) => *shell_pid = pid,
             SupervisorMessage::Exited { status, has_left } => {
                 *may_have_left = has_left;
                 return Ok(ExitStatus::from_raw(status));
@@ -319,17 +310,5 @@ impl<P: AsyncRead + AsFd + Unpin> Pipe<P> {
             self.buffer = larger.into_boxed_slice();
         }
         n
-    }
-}
-
-impl Pipe<ChildStdout> {
-    fn take_descriptor(&mut self) -> Option<OwnedFd> {
-        self.pipe.take()?.into_owned_fd().ok()
-    }
-}
-
-impl Pipe<ChildStderr> {
-    fn take_descriptor(&mut self) -> Option<OwnedFd> {
-        self.pipe.take()?.into_owned_fd().ok()
     }
 }

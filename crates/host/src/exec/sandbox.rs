@@ -1,7 +1,4 @@
-//! The operating-system sandbox of commands: namespaces, Landlock and seccomp.
-//!
-//! [`Sandbox::open`] only checks which backend the system permits. Everything else is prepared when the first command
-//! starts: a private directory, a stand-by process and the session's namespaces. `docs/SECURITY.md` lists the guarantees.
+//! The operating-system sandbox of commands: namespaces, Landlock and seccomp (`docs/SECURITY.md`).
 
 mod channel;
 mod confine;
@@ -29,7 +26,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
@@ -55,8 +52,8 @@ pub use tables::{SECRET_STORES, STARTUP_FILES};
 /// True once `main` has called [`run_if_supervisor`]: only such a binary can be a supervisor.
 static CAN_SUPERVISE: AtomicBool = AtomicBool::new(false);
 
-/// Runs the stand-by, supervisor or guard if this process was started as one, and returns its exit code. Must be the
-/// first call in `main`. A program that does not call this has no sandbox.
+/// Runs the stand-by, supervisor or guard if this process was started as one; returns its exit code. Must be the first
+/// call in `main`; without it there is no sandbox.
 pub fn run_if_supervisor() -> Option<u8> {
     CAN_SUPERVISE.store(true, Ordering::Relaxed);
     supervisor::main().or_else(super::service::main)
@@ -146,7 +143,7 @@ impl Sandbox {
     pub fn open(settings: SandboxSettings) -> Result<Self, SandboxError> {
         let SandboxSettings { backend, mut facts, is_network_explicit } = settings;
         let unavailable = |why: String| Err(SandboxError::Unavailable(why));
-        if !CAN_SUPERVISE.load(Ordering::Relaxed) {
+        if !can_supervise() {
             return unavailable("this program cannot supervise commands".to_owned());
         }
         let mut places = std::iter::once(&facts.root).chain(&facts.added);
@@ -155,7 +152,8 @@ impl Sandbox {
         }
         let abi = sys::landlock_abi();
         let probed = match backend {
-            Backend::Auto | Backend::Namespaces => probe::probe_namespaces(),
+            Backend::Auto | Backend::Namespaces => probe::mount_proc_in_child()
+                .map_err(|error| format!("namespaces, or /proc in them, are refused: {error}")),
             Backend::Landlock => Err("sandbox.backend is \"landlock\"".to_owned()),
         };
         let impossible = |why: String| Err(SandboxError::Impossible(why));
@@ -302,9 +300,9 @@ impl Sandbox {
         network: Network,
         question: impl FnOnce(&mut StandbyProcess) -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut standbys = lock(&self.standbys);
+        let mut standbys = self.standbys.lock();
         // Another process may have ended the stand-by.
-        standbys.retain(|_, standby| standby.is_running());
+        standbys.retain(|_, standby| standby.process.try_wait().is_ok_and(|it| it.is_none()));
         let network = self.namespaces.then_some(network);
         question(match standbys.entry(network) {
             Entry::Occupied(running) => running.into_mut(),
@@ -316,15 +314,14 @@ impl Sandbox {
         })
     }
 
-    /// The socket is in the session's network namespace.
     pub(super) fn create_socket(&self, socket: SocketRequest, port: u16) -> io::Result<OwnedFd> {
         self.with_standby(Network::Loopback, |standby| standby.create_socket(socket, port))
     }
 
     pub(super) fn listening_ports(&self) -> Vec<u16> {
-        let standbys = lock(&self.standbys);
+        let standbys = self.standbys.lock();
         let standby = standbys.get(&Some(Network::Loopback));
-        standby.map_or_else(Vec::new, |standby| sockets::listening_ports(standby.pid()))
+        standby.map_or_else(Vec::new, |standby| sockets::listening_ports(standby.process.id()))
     }
 
     /// Whether localhost is the session's own instead of the user's.
@@ -333,9 +330,9 @@ impl Sandbox {
     }
 
     pub(super) fn refused_connections(&self) -> u64 {
-        let standbys = lock(&self.standbys);
+        let standbys = self.standbys.lock();
         let standby = standbys.get(&Some(Network::Loopback));
-        standby.map_or(0, |standby| sockets::refused_connections(standby.pid()))
+        standby.map_or(0, |standby| sockets::refused_connections(standby.process.id()))
     }
 
     /// Applies from the next command on, to paths that exist.
@@ -343,12 +340,12 @@ impl Sandbox {
         let real = |paths: &[PathBuf]| {
             paths.iter().filter_map(|path| disk::resolve_existing(path)).collect()
         };
-        *lock(&self.closed) = (real(hidden), real(read_only));
+        *self.closed.lock() = (real(hidden), real(read_only));
     }
 
     fn command_profile(&self, rights: CommandRights) -> SandboxProfile {
         let mut profile = self.profile.clone();
-        let closed = lock(&self.closed);
+        let closed = self.closed.lock();
         profile.hidden.extend_from_slice(&closed.0);
         profile.read_only.extend_from_slice(&closed.1);
         profile.apply_rights(rights, &self.facts);
@@ -375,10 +372,6 @@ impl Sandbox {
         let git = &self.facts.git.settings;
         refusal::explain_refusal(stderr, directory, &profile, git, closed, rights)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 fn file_ids(paths: &[PathBuf]) -> Vec<FileId> {

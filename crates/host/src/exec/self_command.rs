@@ -25,10 +25,7 @@ pub struct SelfCommand {
 }
 
 impl SelfCommand {
-    /// Runs without standard input. On timeout or cancellation, or if this future is dropped, the whole
-    /// process tree is ended.
-    ///
-    /// Must be awaited on the main thread, like [`super::Exec::run`].
+    /// Runs without standard input; else like [`super::Exec::run`].
     pub async fn run(self, cancel: &CancellationToken) -> Result<CommandOutcome, Error> {
         let begun = Instant::now();
         let folder = nofollow::open(&self.directory, FOLDER_FLAGS)

@@ -1,7 +1,5 @@
-//! Programs that run beside the session and are spoken to through their standard input and output: MCP servers.
-//!
-//! Such a program runs as the user, without the sandbox. Its parent is a *guard*: this binary, which ends the program with
-//! all of its descendants when the agent has ended, however it ended.
+//! MCP servers: programs that run beside the session, without the sandbox. The parent of each is a *guard*: this binary,
+//! which ends the program with all of its descendants when the agent has ended, however it ended.
 
 use std::ffi::OsString;
 use std::io;

@@ -99,12 +99,8 @@ impl Charset {
             }
             return Ok(bytes);
         }
-        if self.is_utf_8() {
-            if self.bom {
-                bytes.extend_from_slice(&[0xEF, 0xBB, 0xBF]);
-            }
-            bytes.extend_from_slice(text.as_bytes());
-            return Ok(bytes);
+        if self.is_utf_8() && self.bom {
+            bytes.extend_from_slice(&[0xEF, 0xBB, 0xBF]);
         }
         let mut encoder = self.encoding.new_encoder();
         let mut rest = text;

@@ -1,8 +1,6 @@
-//! Checkpoints: records the changes of every operation in the project for an undo.
-//!
-//! A [`Manifest`] is taken before and after each operation that may write; their difference is the operation's changes.
-//! Contents go into a [`ContentPack`] that all sessions of a project share; a [`Journal`] in the session's directory
-//! lists the changes of each operation.
+//! Checkpoints: records the changes of every operation in the project for an undo. They are the difference of the
+//! [`Manifest`]s before and after. Contents go into a [`ContentPack`] that all sessions of a project share, the changes
+//! into a [`Journal`] in the session's directory.
 
 mod file_history;
 mod git_state;
@@ -33,7 +31,7 @@ use agent_protocol::disk;
 use journal::{Journal, Operation};
 use manifest::{
     Manifest, ManifestEntry, ManifestScanner, PathChange, PathName, PathState, TICK, TooManyFiles,
-    changes_between, lock, stat,
+    changes_between, stat,
 };
 use outside_changes::KnownFiles;
 use overlap::OverlapDetector;
@@ -48,8 +46,7 @@ pub use restore::{
 pub(super) use blake3::Hash;
 
 const MANIFEST_FILE: &str = "manifest.json";
-/// Prefix of a file in the directory of a session whose command is running, followed by the turn: the
-/// manifest from before the command.
+/// Prefix of the manifest from before a running command in the directory of the session, followed by the turn.
 const OPEN_OPERATION_PREFIX: &str = "open-operation-";
 const VERSION: u32 = 2;
 
@@ -168,11 +165,8 @@ impl ChangedFiles {
     /// Adds the changes of another operation.
     pub fn merge(&mut self, more: Self) {
         for (all, more) in [(&mut self.files, more.files), (&mut self.ignored, more.ignored)] {
-            for path in more {
-                if !all.contains(&path) {
-                    all.push(path);
-                }
-            }
+            let new: Vec<String> = more.into_iter().filter(|path| !all.contains(path)).collect();
+            all.extend(new);
         }
     }
 }
@@ -193,7 +187,7 @@ impl Checkpoints {
 
     /// Takes the first manifest of the session in the background.
     pub fn spawn_first_manifest(self: &Arc<Self>) {
-        let mut first = lock(&self.first);
+        let mut first = self.first.lock();
         if matches!(*first, FirstManifest::NotBegun) {
             let this = Arc::clone(self);
             let thread = std::thread::Builder::new().name("checkpoint".to_owned());
@@ -205,17 +199,17 @@ impl Checkpoints {
 
     /// Assigns further operations to this turn.
     pub fn begin_turn(&self, turn: u32) {
-        lock(&self.state).turn = turn;
+        self.state.lock().turn = turn;
     }
 
     /// Why some changes of commands cannot be undone; `None` if all can. Waits for the first manifest.
     pub fn coverage_gap(&self) -> Option<String> {
         self.wait_for_first_manifest();
-        let last = lock(&self.state).last.clone();
+        let last = self.state.lock().last.clone();
         match last.map_or_else(|| self.take_manifest(), Ok) {
             Ok(last) => match last.coverage_gap() {
                 Some(why) => Some(format!("a file has no checkpoint: {why}")),
-                None if !self.overlap.can_write() => {
+                None if self.overlap.open().is_err() => {
                     Some(format!("{} cannot be written", self.settings.store.display()))
                 }
                 None => None,
@@ -230,7 +224,7 @@ impl Checkpoints {
     /// Records the state before an operation. Blocks.
     pub fn begin_operation(&self, what: &str, scope: OperationScope) -> OpenOperation {
         let overlap = self.overlap.begin();
-        let turn = lock(&self.state).turn;
+        let turn = self.state.lock().turn;
         let mut open_file = None;
         let before = match &scope {
             OperationScope::File(path) => {
@@ -256,36 +250,26 @@ impl Checkpoints {
                 before
             }
         };
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let time = now();
         let (what, call) = (what.to_owned(), String::new());
         let journal_bytes = self.journal.size();
         OpenOperation { what, call, scope, turn, time, before, journal_bytes, open_file, overlap }
     }
 
-    /// Records the state after an operation, and the changes. `is_background`: the user may have changed files
-    /// meanwhile. Blocks.
+    /// Records the state after an operation, and the changes; in the background the user may have made some. Blocks.
     pub fn finish_operation(
         &self,
         begun: OpenOperation,
         is_background: bool,
     ) -> std::io::Result<ChangedFiles> {
-        let OpenOperation {
-            what,
-            call,
-            scope,
-            turn,
-            time,
-            before,
-            journal_bytes,
-            open_file,
-            overlap,
-        } = begun;
+        let OpenOperation { what, call, scope, turn, time, before, overlap, .. } = begun;
+        let (journal_bytes, open_file) = (begun.journal_bytes, begun.open_file);
         let after = match &scope {
             OperationScope::File(path) => Ok(Arc::new(self.manifest_of_file(path))),
             OperationScope::Project => self.take_manifest(),
         };
         if let (OperationScope::Project, Ok(after)) = (&scope, &after) {
-            lock(&self.known).finish_project_operation(after);
+            self.known.lock().finish_project_operation(after);
         }
         if let Some(open) = open_file {
             _ = std::fs::remove_file(open);
@@ -315,8 +299,7 @@ impl Checkpoints {
         Ok(named)
     }
 
-    /// Records the changes of a command whose process was killed. Must be called before any other operation of
-    /// the session.
+    /// Records the changes of a killed command. Must be called before any other operation of the session.
     pub fn recover_killed_operations(&self) {
         for entry in std::fs::read_dir(&self.settings.session).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -356,12 +339,16 @@ impl Checkpoints {
         after: &Manifest,
         since: Duration,
     ) -> (Vec<PathChange>, Vec<PathChange>) {
-        let (mut changes, git) = before.changes_to(after);
-        let known = before.inodes();
+        let mut changes = changes_between(&before.files, &after.files);
+        let git = changes_between(&before.git, &after.git);
+        let known: HashSet<u64> = before.files.iter().map(|entry| entry.stat.inode).collect();
         changes.retain(|change| !before.may_have_missed(change));
         changes.retain_mut(|change| match (&change.before, &change.after) {
             // A file that is merely no longer ignored existed before, and was not moved here.
-            (None, _) => after.is_new(&change.path, since, &known),
+            (None, _) => after.find(&change.path).is_none_or(|entry| {
+                let ctime = u64::try_from(entry.stat.ctime_ns).map(Duration::from_nanos);
+                known.contains(&entry.stat.inode) || ctime.is_ok_and(|ctime| ctime + TICK > since)
+            }),
             // A file that is now ignored was not removed.
             (Some(_), None) => {
                 let now = self.current_entry(&change.path, [change.before.as_ref(), None]);
@@ -404,11 +391,8 @@ impl Checkpoints {
         expected: [Option<&PathState>; 2],
     ) -> Option<Arc<ManifestEntry>> {
         let size = |state: Option<&PathState>| match state {
-            Some(PathState::File { hash, .. }) => lock(self.pack()).size(hash),
-            Some(
-                PathState::Link { .. } | PathState::Directory { .. } | PathState::NotCovered { .. },
-            )
-            | None => None,
+            Some(PathState::File { hash, .. }) => self.pack().lock().size(hash),
+            _ => None,
         };
         // The content of a larger file is stored as well: a redo can restore it.
         let is_large =
@@ -420,17 +404,16 @@ impl Checkpoints {
     }
 
     fn record_operation(&self, operation: Operation) -> std::io::Result<()> {
-        lock(&self.known).record_own_changes(&operation.changes);
-        // Contents first, so that the journal refers only to contents that can be restored. If this fails, an
-        // undo reports it.
-        let written = lock(self.pack()).flush();
+        self.known.lock().record_own_changes(&operation.changes);
+        // Contents first, so that the journal refers only to contents that can be restored.
+        let written = self.pack().lock().flush();
         self.journal.record(operation)?;
         written
     }
 
     fn wait_for_first_manifest(&self) {
         // Another caller waits for the lock meanwhile.
-        let mut first = lock(&self.first);
+        let mut first = self.first.lock();
         // The thread may hold the last reference to this.
         if let FirstManifest::Running(thread) = std::mem::replace(&mut *first, FirstManifest::Done)
             && thread.thread().id() != std::thread::current().id()
@@ -439,8 +422,7 @@ impl Checkpoints {
         }
     }
 
-    /// Completes the background work at the end of the session: another owner may hold a reference to
-    /// this until the process exits.
+    /// Completes the background work. Another owner may hold a reference to this until the process exits.
     pub fn finish(&self) {
         self.wait_for_first_manifest();
         self.save_manifest();
@@ -453,30 +435,30 @@ impl Checkpoints {
     }
 
     fn take_manifest(&self) -> Result<Arc<Manifest>, TooManyFiles> {
-        let last = lock(&self.state).last.clone();
+        let last = self.state.lock().last.clone();
         let last = last.unwrap_or_else(|| {
             let file = self.settings.store.join(MANIFEST_FILE);
             let id = file_version(&file);
             let saved = self.load_manifest(&file).map(Arc::new);
-            lock(&self.state).saved = saved.clone().zip(id);
+            self.state.lock().saved = saved.clone().zip(id);
             saved.unwrap_or_default()
         });
-        if lock(&self.state).is_too_large {
+        if self.state.lock().is_too_large {
             return Err(TooManyFiles);
         }
-        lock(self.pack()).forget_removed();
+        self.pack().lock().forget_removed();
         match self.scanner.take_manifest(&last, self.pack()) {
             Ok(manifest) => {
                 let mut manifest = Arc::new(manifest);
                 if manifest.lacks_room() {
-                    lock(self.pack()).make_room(&manifest.hashes());
+                    self.pack().lock().make_room(&manifest.hashes());
                     manifest = Arc::new(self.scanner.take_manifest(&manifest, self.pack())?);
                 }
-                lock(&self.state).last = Some(manifest.clone());
+                self.state.lock().last = Some(manifest.clone());
                 Ok(manifest)
             }
             Err(TooManyFiles) => {
-                lock(&self.state).is_too_large = true;
+                self.state.lock().is_too_large = true;
                 Err(TooManyFiles)
             }
         }
@@ -497,14 +479,14 @@ impl Checkpoints {
 
     /// Like [`Self::manifest_of_path`]; frees space for the content if necessary.
     fn manifest_of_file(&self, path: &Path) -> Manifest {
-        lock(self.pack()).forget_removed();
+        self.pack().lock().forget_removed();
         let manifest = self.manifest_of_path(path);
         if !manifest.lacks_room() {
             return manifest;
         }
-        let mut needed = lock(&self.state).last.as_ref().map(|it| it.hashes()).unwrap_or_default();
+        let mut needed = self.state.lock().last.as_ref().map(|it| it.hashes()).unwrap_or_default();
         needed.extend(manifest.hashes());
-        lock(self.pack()).make_room(&needed);
+        self.pack().lock().make_room(&needed);
         self.manifest_of_path(path)
     }
 
@@ -515,33 +497,10 @@ impl Checkpoints {
         (version == VERSION && root == self.scanner.root()).then_some(manifest)
     }
 
-    fn has_uncovered(
-        &self,
-        path: &Path,
-        is_spare: &dyn Fn(&Path) -> bool,
-        is_selected: &dyn Fn(&Path, bool) -> bool,
-    ) -> bool {
-        self.wait_for_first_manifest();
-        let root = self.scanner.root();
-        let last = lock(&self.state).last.clone();
-        // A covered path does not need another manifest.
-        if last.is_some_and(|last| !last.has_uncovered(root, path, is_spare, is_selected)) {
-            return false;
-        }
-        self.take_manifest()
-            .map_or(true, |now| now.has_uncovered(root, path, is_spare, is_selected))
-    }
-
-    fn has_unsaved(&self, paths: &[PathBuf], is_tracked: bool) -> bool {
-        self.wait_for_first_manifest();
-        // Without manifests, commands that discard changes ask anyway.
-        self.take_manifest().is_ok_and(|now| self.scanner.has_unsaved(&now, paths, is_tracked))
-    }
-
     /// Writes the latest manifest for the next session. False if the file does not contain it.
     fn save_manifest(&self) -> bool {
         let file = self.settings.store.join(MANIFEST_FILE);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let Some(last) = state.last.clone() else { return false };
         let is_saved = |(saved, id): &(Arc<Manifest>, FileVersion)| {
             saved.is_same(&last) && file_version(&file) == Some(*id)
@@ -602,42 +561,47 @@ impl OpenOperation {
     }
 }
 
-impl PathChange {
-    fn is_directory(&self) -> bool {
-        let is_directory = |state: &Option<PathState>| {
-            state.as_ref().is_none_or(|state| matches!(state, PathState::Directory { .. }))
-        };
-        is_directory(&self.before) && is_directory(&self.after)
-    }
+/// True without a file or link before and after.
+fn is_directory(before: Option<&PathState>, after: Option<&PathState>) -> bool {
+    [before, after].into_iter().flatten().all(|it| matches!(it, PathState::Directory { .. }))
 }
 
 impl Workspace {
     /// Whether something at or below a path is not covered by checkpoints: ignored beyond the limits, too large, or in
-    /// a nested repository. Skips paths for which `is_spare` is true, and those that are not selected: `is_selected`
-    /// gets the path, and whether it is a directory. A selected directory includes its contents; the root is never
-    /// selected.
+    /// a nested repository. Skips spare paths, and those that are not selected; `is_selected` gets whether it is a directory.
+    /// A selected directory includes its contents; the root is never selected.
     pub fn has_uncovered(
         &self,
         path: &Path,
         is_spare: &dyn Fn(&Path) -> bool,
         is_selected: &dyn Fn(&Path, bool) -> bool,
     ) -> bool {
-        match self.checkpoints() {
-            Some(checkpoints) => checkpoints.has_uncovered(path, is_spare, is_selected),
-            None => Manifest::default().has_uncovered(self.root(), path, is_spare, is_selected),
-        }
+        let is_uncovered =
+            |now: &Manifest| now.has_uncovered(self.root(), path, is_spare, is_selected);
+        let Some(checkpoints) = self.checkpoints() else {
+            return is_uncovered(&Manifest::default());
+        };
+        checkpoints.wait_for_first_manifest();
+        let last = checkpoints.state.lock().last.clone();
+        // A covered path does not need another manifest.
+        last.is_none_or(|last| is_uncovered(&last))
+            && checkpoints.take_manifest().map_or(true, |now| is_uncovered(&now))
     }
 
-    /// Whether git lacks the content of a file at or below one of these paths, and the file is neither covered by
-    /// checkpoints nor ignored. With `is_tracked` such a file is tracked and changed, else
-    /// untracked.
+    /// Whether git lacks the content of a file at or below one of these paths that checkpoints do not cover and that is not
+    /// ignored. With `is_tracked` such a file is tracked and changed, else untracked.
     pub fn has_unsaved(&self, paths: &[PathBuf], is_tracked: bool) -> bool {
-        self.checkpoints().is_some_and(|checkpoints| checkpoints.has_unsaved(paths, is_tracked))
+        let Some(checkpoints) = self.checkpoints() else { return false };
+        checkpoints.wait_for_first_manifest();
+        let scanner = &checkpoints.scanner;
+        // Without manifests, commands that discard changes ask anyway.
+        checkpoints.take_manifest().is_ok_and(|now| scanner.has_unsaved(&now, paths, is_tracked))
     }
 
     /// The number of paths that a checkpoint of the project covers; `None` above the limit.
     pub fn count_covered(&self, limits: CheckpointLimits) -> Option<usize> {
-        ManifestScanner::new(self.root(), self.closed_paths(), limits).count_paths().ok()
+        let scanner = ManifestScanner::new(self.root(), self.closed_paths(), limits);
+        scanner.walk().ok().map(|(paths, _)| paths.len())
     }
 }
 
@@ -648,6 +612,23 @@ pub fn copy_journal(from: &Path, to: &Path, up_to: Option<u32>) -> std::io::Resu
     let copied = operations.iter().filter(|it| up_to.is_none_or(|up_to| it.turn <= up_to));
     copied.into_iter().try_for_each(|operation| journal.append(operation))?;
     file_history::copy_replay_files(from, to)
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+fn now_ms() -> i64 {
+    i64::try_from(now().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Appends a line of JSON to a file. A killed process may have left the previous line incomplete.
+fn append_line(path: &Path, value: &impl serde::Serialize) -> std::io::Result<()> {
+    let line = serde_json::to_string(value)?;
+    std::io::Write::write_all(
+        &mut disk::open_for_append(path, true)?,
+        format!("\n{line}\n").as_bytes(),
+    )
 }
 
 fn display_name(name: &PathName) -> String {

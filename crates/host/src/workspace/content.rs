@@ -19,9 +19,8 @@ pub struct FileContent {
 }
 
 impl Workspace {
-    /// The bytes of an existing file that is to be changed. `NOT_READ` without `seen` (except for an empty file),
-    /// `CONFLICT` if the bytes have changed; then the snapshot is dropped, so that the file must be read
-    /// again.
+    /// The bytes of a file that is to be changed. `NOT_READ` without `seen`, except for an empty file. If the bytes have
+    /// changed `CONFLICT`, which drops the snapshot.
     pub fn read_unchanged(
         &self,
         path: &ProjectPath,
@@ -34,7 +33,7 @@ impl Workspace {
                 return Ok(FileContent { bytes: Vec::new(), snapshot: Snapshot::new(stat, &[]) });
             }
             let message = "File not read. You must read before editing.";
-            return Err(Failure::new(ErrorCode::NotRead, message).with_path(path.relative()));
+            return Err(path.failure(ErrorCode::NotRead, message));
         };
         if stat.size > MAX_CHANGED {
             let message = format!(
@@ -42,9 +41,9 @@ impl Workspace {
                 path.relative(),
                 stat.size
             );
-            return Err(Failure::new(ErrorCode::TooLarge, message)
-                .with_hint("use a command that works on streams, such as sed")
-                .with_path(path.relative()));
+            return Err(path
+                .failure(ErrorCode::TooLarge, message)
+                .with_hint("use a command that works on streams, such as sed"));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(stat.size).unwrap_or(0));
         file.read_to_end(&mut bytes)
@@ -76,15 +75,15 @@ impl Workspace {
                 "File changed since last read. Expected mtime: {expected}, actual: none, {} was deleted",
                 path.relative()
             );
-            return Failure::new(ErrorCode::Conflict, message)
-                .with_hint("if it is to be there again, create it with Write")
-                .with_path(path.relative());
+            return path
+                .failure(ErrorCode::Conflict, message)
+                .with_hint("if it is to be there again, create it with Write");
         };
         let message = format!(
             "File changed since last read. Expected mtime: {expected}, actual: {}",
             stat.mtime_ms()
         );
-        let mut failure = Failure::new(ErrorCode::Conflict, message).with_path(path.relative());
+        let mut failure = path.failure(ErrorCode::Conflict, message);
         let old = old.filter(|old| super::snapshot::hash(&[old]) == seen.hash);
         if let Some(old) = old {
             let names = ("as you read it", "as it is now");

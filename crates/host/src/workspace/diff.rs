@@ -25,7 +25,6 @@ pub struct Diff {
 /// The size limit of a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffSize {
-    /// At most 100 lines and 10 KiB.
     Preview,
     /// Without limit, for a user who approves the change.
     Whole,
@@ -97,8 +96,7 @@ impl Diff {
     pub const CONTEXT: usize = CONTEXT;
 }
 
-/// The part in which two texts differ, with context lines: in a large file only this part is compared line by
-/// line.
+/// The part in which two texts differ, with context lines: only this part is compared line by line.
 struct ChangedRegion {
     old: Range<usize>,
     new: Range<usize>,

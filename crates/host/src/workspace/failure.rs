@@ -11,6 +11,8 @@ pub fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure {
     const LIST: &str = "list the directory with LS";
     const ANOTHER_PATH: &str = "use another path, or report it";
     const REPORT: &str = "report it, and do not try again";
+    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    let mut why = disk::in_words(error);
     let (code, hint) = match error.kind() {
         Kind::NotFound => (ErrorCode::NotFound, LIST),
         Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
@@ -21,17 +23,14 @@ pub fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure {
         Kind::InvalidFilename => (ErrorCode::InvalidParam, "use another name"),
         Kind::StorageFull | Kind::QuotaExceeded => (ErrorCode::ExecutionError, REPORT),
         // The path was resolved before, so a link was created since then.
-        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            let message = format!("could not {doing} {path}: a symlink appeared in its path");
-            return Failure::new(ErrorCode::AccessDenied, message).with_hint(LIST).with_path(path);
+        _ if is_loop => {
+            "a symlink appeared in its path".clone_into(&mut why);
+            (ErrorCode::AccessDenied, LIST)
         }
         _ => {
-            let message = format!("could not {doing} {path}: {error}");
-            return Failure::new(ErrorCode::ExecutionError, message)
-                .with_hint(ANOTHER_PATH)
-                .with_path(path);
+            why = error.to_string();
+            (ErrorCode::ExecutionError, ANOTHER_PATH)
         }
     };
-    let why = disk::in_words(error);
     Failure::new(code, format!("could not {doing} {path}: {why}")).with_hint(hint).with_path(path)
 }

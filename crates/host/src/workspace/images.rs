@@ -22,9 +22,7 @@ const HEAD: usize = 12;
 pub struct ImageData {
     pub bytes: Vec<u8>,
     pub kind: ImageKind,
-    /// Width in pixels.
     pub width: usize,
-    /// Height in pixels.
     pub height: usize,
 }
 
@@ -145,10 +143,7 @@ fn read_image_file(file: &File, length: u64, at: &str) -> Result<Option<ImageDat
 
 /// The images of a session; equal images are stored once.
 #[derive(Debug)]
-pub struct ImageStore(ImageLocation);
-
-#[derive(Debug)]
-enum ImageLocation {
+pub enum ImageStore {
     /// The folder `images/` of a session, created with its first image.
     Folder(PathBuf),
     /// For a session that is not recorded, by hash.
@@ -156,14 +151,9 @@ enum ImageLocation {
 }
 
 impl ImageStore {
-    /// Stores images in this folder.
-    pub fn in_folder(folder: PathBuf) -> Self {
-        Self(ImageLocation::Folder(folder))
-    }
-
     /// Stores images until the end of the session.
     pub fn in_memory() -> Self {
-        Self(ImageLocation::Memory(Mutex::default()))
+        Self::Memory(Mutex::default())
     }
 
     /// Stores an image.
@@ -174,8 +164,8 @@ impl ImageStore {
             media_type: kind.media_type().to_owned(),
             bytes: bytes.len() as u64,
         };
-        match &self.0 {
-            ImageLocation::Folder(folder) => {
+        match self {
+            Self::Folder(folder) => {
                 if self.content(&image).is_none() {
                     let folder = disk::create_folder_all(folder, 0o700)?;
                     // A file under its final name is complete.
@@ -184,9 +174,8 @@ impl ImageStore {
                     rustix::fs::renameat(&folder, half, &folder, &image.hash)?;
                 }
             }
-            ImageLocation::Memory(kept) => {
-                let mut kept = kept.lock();
-                kept.insert(image.hash.clone(), bytes);
+            Self::Memory(kept) => {
+                kept.lock().insert(image.hash.clone(), bytes);
             }
         }
         Ok(image)
@@ -195,17 +184,14 @@ impl ImageStore {
 
 impl ImageSource for ImageStore {
     fn content(&self, image: &Image) -> Option<Vec<u8>> {
-        match &self.0 {
-            ImageLocation::Folder(folder) => {
+        match self {
+            Self::Folder(folder) => {
                 // The hash may come from a record: it could be a path.
                 let hash = blake3::Hash::from_hex(&image.hash).ok()?;
                 let bytes = disk::read_file(&folder.join(hash.to_hex().as_str())).ok()?;
                 (blake3::hash(&bytes) == hash).then_some(bytes)
             }
-            ImageLocation::Memory(kept) => {
-                let kept = kept.lock();
-                kept.get(&image.hash).cloned()
-            }
+            Self::Memory(kept) => kept.lock().get(&image.hash).cloned(),
         }
     }
 }
@@ -223,7 +209,7 @@ mod tests {
     #[test]
     fn images_are_kept_once_and_found_by_their_hash() {
         let dir = tempfile::tempdir().unwrap();
-        for store in [ImageStore::in_folder(dir.path().join("s/images")), ImageStore::in_memory()] {
+        for store in [ImageStore::Folder(dir.path().join("s/images")), ImageStore::in_memory()] {
             let image = store.store(picture(b"one")).unwrap();
             assert_eq!(store.store(picture(b"one")).unwrap(), image);
             assert_eq!((image.bytes, image.media_type.as_str()), (3, "image/png"));
@@ -239,7 +225,7 @@ mod tests {
     fn changed_file_and_hash_that_is_a_path_give_nothing() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("secret"), "x").unwrap();
-        let store = ImageStore::in_folder(dir.path().join("images"));
+        let store = ImageStore::Folder(dir.path().join("images"));
         let image = store.store(picture(b"one")).unwrap();
         let path = Image { hash: "../secret".to_owned(), ..image.clone() };
         assert_eq!(store.content(&path), None);

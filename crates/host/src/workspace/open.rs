@@ -63,8 +63,7 @@ impl<'a> WalkBase<'a> {
         Ok(Self { path: path.absolute(), folder })
     }
 
-    /// Opens a regular file of a walk. Does not block if the file was replaced; the caller checks the type before
-    /// using the content.
+    /// Opens a regular file of a walk. Does not block; the caller checks the type before using the content.
     pub fn open_file(&self, entry: &WalkedPath<'_>) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let opened = match nofollow::open_below(&self.folder, entry.relative_to(self.path), flags) {
@@ -75,8 +74,7 @@ impl<'a> WalkBase<'a> {
         Ok(opened?.into())
     }
 
-    /// Modification time in seconds and nanoseconds; of a link itself. It may be that of another file if a
-    /// link was created in the path meanwhile: see [`Workspace::still_exists`].
+    /// In seconds and nanoseconds; of a link itself. May be that of another file: see [`Workspace::still_exists`].
     pub fn modification_time(&self, entry: &WalkedPath<'_>) -> io::Result<(i64, i64)> {
         let inside = entry.relative_to(self.path);
         let data = rustix::fs::statat(&self.folder, inside, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -85,8 +83,7 @@ impl<'a> WalkBase<'a> {
 }
 
 impl Workspace {
-    /// Whether the path exists without a symlink in it. A walk resolves names, so a symlink that replaces a
-    /// folder during the walk could reveal files outside.
+    /// Whether the path exists without a symlink, which could reveal files outside if it replaced a folder meanwhile.
     pub fn still_exists(&self, path: &ProjectPath) -> bool {
         match nofollow::open(path.absolute(), OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(_) => true,

@@ -24,8 +24,7 @@ const MAX_TRIES: usize = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     pub lines: NumberedLines,
-    /// Number of the first line, from 1. For the last lines of a large file, lines are counted from the end:
-    /// the last one is -1.
+    /// From 1; or from the end of a large file, whose last line is -1.
     pub start_line: i64,
     /// `None` if a large file was not read to its end.
     pub total_lines: Option<u64>,
@@ -33,7 +32,6 @@ pub struct Page {
     pub stat: FileStat,
     pub charset: Charset,
     pub line_ending: LineEnding,
-    /// True if another process changed the file since it was last read in this session.
     pub modified_externally: bool,
     /// True if the file kept changing while it was read; then there is no snapshot.
     pub unsteady: bool,
@@ -159,8 +157,7 @@ impl PageReader<'_> {
                 }
             }
             read += n;
-            // For a large file only the first chunk is inspected and, for the rule about a lone `\r`, whether there is
-            // any `\n`.
+            // Of a large file the first chunk and, for the rule about a lone `\r`, whether there is any `\n`.
             let looked_at = whole || read <= CHUNK;
             if looked_at {
                 validity.feed(bytes);
@@ -168,7 +165,7 @@ impl PageReader<'_> {
                     hasher.update(bytes);
                 }
             }
-            if !sample.is_empty() || !validity.ascii {
+            if !sample.is_empty() || validity.has_other_than_ascii {
                 let from = if sample.is_empty() {
                     bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0)
                 } else {
@@ -195,23 +192,19 @@ impl PageReader<'_> {
             survey.hash = Some(hasher.finalize().to_hex().to_string());
             survey.bytes = (read <= MAX_KEPT).then_some(kept);
         }
-        if survey.bom == 0 && !validity.is_valid(whole) {
+        let is_cut_off = whole && !validity.incomplete.is_empty();
+        if survey.bom == 0 && (validity.is_invalid || is_cut_off) {
             survey.charset = Charset::guess(&sample);
         }
         if survey.charset.is_utf_16() {
-            self.count_utf_16(&mut survey, whole)?;
+            let mut ends = LineEndCounts::default();
+            self.decode(&survey, |text| {
+                ends.count(text);
+                whole || ends.lf == 0
+            })?;
+            survey.line_ends = ends;
         }
         Ok(survey)
-    }
-
-    fn count_utf_16(&mut self, survey: &mut FileScan, whole: bool) -> Result<(), Failure> {
-        let mut ends = LineEndCounts::default();
-        self.decode(survey, |text| {
-            ends.count(text);
-            whole || ends.lf == 0
-        })?;
-        survey.line_ends = ends;
-        Ok(())
     }
 
     fn read_page(
@@ -252,10 +245,11 @@ impl PageReader<'_> {
                 "start_line {from} is past the end: {} has {total} lines",
                 self.path.relative()
             );
-            return Err(Failure::new(ErrorCode::InvalidParam, message)
+            return Err(self
+                .path
+                .failure(ErrorCode::InvalidParam, message)
                 .with_hint("-1 is the last line, -50 starts 50 lines before the end")
-                .with_data("total_lines", total)
-                .with_path(self.path.relative()));
+                .with_data("total_lines", total));
         }
         let lines = pager.into_lines();
         Ok(Page {
@@ -271,8 +265,7 @@ impl PageReader<'_> {
         })
     }
 
-    /// Begins this many lines before the end of a large file. Reads backwards: earlier lines are neither read nor
-    /// counted.
+    /// Begins this many lines before the end of a large file; reads backwards, without the earlier lines.
     fn read_last_lines(
         &mut self,
         survey: &FileScan,
@@ -303,7 +296,8 @@ impl PageReader<'_> {
         let n_lines = if is_first { n_lines + 1 } else { n_lines };
         let from_end = i64::try_from(n_lines).unwrap_or(i64::MAX);
         let start_line = if is_first { 1 } else { -from_end };
-        let mut pager = Pager::new(b'\n', 1, limit, false).with_first_number(start_line);
+        let mut pager = Pager::new(b'\n', 1, limit, false);
+        pager.offset = start_line.saturating_sub(1);
         if self.decode_from(survey, begin, |text| pager.feed(text))? {
             pager.finish();
         }
@@ -377,9 +371,7 @@ impl PageReader<'_> {
     /// Ends early at the end of the file, or after `expected` bytes.
     fn fill(&mut self, chunk: &mut [u8], expected: usize) -> Result<usize, Failure> {
         if (self.stop)() {
-            return Err(
-                Failure::new(ErrorCode::Cancelled, "interrupted").with_path(self.path.relative())
-            );
+            return Err(self.path.failure(ErrorCode::Cancelled, "interrupted"));
         }
         let mut n = 0;
         while n < chunk.len() && (n == 0 || n != expected) {
@@ -394,39 +386,29 @@ impl PageReader<'_> {
     }
 }
 
+#[derive(Default)]
 struct Utf8Check {
-    ascii: bool,
-    valid: bool,
+    has_other_than_ascii: bool,
+    is_invalid: bool,
     incomplete: Vec<u8>,
-}
-
-impl Default for Utf8Check {
-    fn default() -> Self {
-        Self { ascii: true, valid: true, incomplete: Vec::new() }
-    }
 }
 
 impl Utf8Check {
     fn feed(&mut self, mut bytes: &[u8]) {
-        self.ascii &= bytes.is_ascii();
-        while self.valid && !self.incomplete.is_empty() && !bytes.is_empty() {
+        self.has_other_than_ascii |= !bytes.is_ascii();
+        while !self.is_invalid && !self.incomplete.is_empty() && !bytes.is_empty() {
             self.incomplete.push(bytes[0]);
             bytes = &bytes[1..];
             match std::str::from_utf8(&self.incomplete) {
                 Ok(_) => self.incomplete.clear(),
-                Err(error) => self.valid = error.error_len().is_none(),
+                Err(error) => self.is_invalid = error.error_len().is_some(),
             }
         }
         if let Err(error) = std::str::from_utf8(bytes)
-            && self.valid
+            && !self.is_invalid
         {
-            self.valid = error.error_len().is_none();
+            self.is_invalid = error.error_len().is_some();
             self.incomplete.extend_from_slice(&bytes[error.valid_up_to()..]);
         }
-    }
-
-    /// If not `whole`, an incomplete character at the end is valid.
-    fn is_valid(&self, whole: bool) -> bool {
-        self.valid && (!whole || self.incomplete.is_empty())
     }
 }

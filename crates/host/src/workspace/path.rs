@@ -36,8 +36,7 @@ struct GuardedPath {
 }
 
 impl GuardedPath {
-    /// The guarded paths in this root or added folder: a folder that the user added by name is available with all
-    /// of its content.
+    /// The guarded paths in this root or added folder, which is itself available: the user added it by name.
     fn paths_below<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = &'a PathBuf> {
         let is_below = move |path: &PathBuf| path != root && path.starts_with(root);
         let by_real = is_below(&self.real) && (!self.by_name || is_below(&self.path));
@@ -88,6 +87,10 @@ impl ProjectPath {
     pub fn absolute(&self) -> &Path {
         &self.absolute
     }
+
+    pub(super) fn failure(&self, code: ErrorCode, message: impl Into<String>) -> Failure {
+        Failure::new(code, message).with_path(&self.relative)
+    }
 }
 
 /// A path that may be written. Only [`Workspace::check_writable`] creates one.
@@ -101,8 +104,7 @@ impl WritablePath {
     }
 }
 
-/// A resolved path with its metadata. The permission check and the call use this path, even if links or
-/// folders in the original path change meanwhile.
+/// A resolved path, for the permission check and the call, even if links in the original path change meanwhile.
 #[derive(Clone, Debug)]
 pub struct CheckedPath {
     path: ProjectPath,
@@ -134,8 +136,7 @@ impl CheckedPath {
 }
 
 impl Workspace {
-    /// Resolves a path that is relative to the root or absolute inside it; it need not exist. Follows symlinks
-    /// before the check.
+    /// Resolves a path that is relative to the root or absolute inside it, and its links; it need not exist.
     pub fn resolve(&self, path: &str) -> Result<ProjectPath, Failure> {
         Ok(self.locate(path)?.path)
     }
@@ -161,13 +162,10 @@ impl Workspace {
             return Ok(path.clone());
         }
         let message = format!("{} is a file, not a directory", path.relative);
-        Err(Failure::new(ErrorCode::NotADirectory, message)
-            .with_hint("use its directory")
-            .with_path(&path.relative))
+        Err(path.failure(ErrorCode::NotADirectory, message).with_hint("use its directory"))
     }
 
-    /// The path of an existing regular file. Any other file is refused before it is opened: opening a FIFO
-    /// blocks, and opening a device may have side effects.
+    /// The path of a regular file. Others are not even opened: a FIFO blocks, and a device may have side effects.
     pub fn existing_file(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
         check_is_regular(&checked_path.path, &self.metadata_with_suggestions(checked_path)?)?;
         Ok(checked_path.path.clone())
@@ -192,12 +190,6 @@ impl Workspace {
         canonical_prefix(&self.root.join(path))
     }
 
-    /// The path from this folder down to the project, also through links; `None` if the project is not inside.
-    pub fn root_relative_to(&self, folder: &str) -> Option<&Path> {
-        let real = fs::canonicalize(self.root.join(folder)).ok()?;
-        self.root.strip_prefix(real).ok()
-    }
-
     /// The metadata of a path. Follows no symlinks, including ones that were created after the path was resolved.
     pub fn metadata(&self, path: &ProjectPath) -> Result<Metadata, Failure> {
         metadata_without_links(&path.absolute)
@@ -209,9 +201,8 @@ impl Workspace {
     pub fn check_writable(&self, path: &ProjectPath) -> Result<WritablePath, Failure> {
         let refused = |reason: &str| {
             let message = format!("{} is protected: {reason}", path.relative);
-            Failure::new(ErrorCode::AccessDenied, message)
+            path.failure(ErrorCode::AccessDenied, message)
                 .with_hint("leave it as it is, or use another path")
-                .with_path(&path.relative)
         };
         let Some(root) = self.writable_root(&path.absolute) else {
             return Err(refused("its folder is read-only"));
@@ -278,8 +269,7 @@ impl Workspace {
             .map(PathBuf::as_path)
     }
 
-    /// Whether the path belongs to the user's secrets or to the agent's own files. The session's readable
-    /// folders do not.
+    /// Belongs to the user's secrets or to the agent's own files, and not to the session's readable folders.
     pub(super) fn is_closed(&self, path: &Path) -> bool {
         self.is_guarded(&self.guarded.closed, path)
             && !self.readable.iter().any(|dir| path.starts_with(dir))
@@ -449,9 +439,7 @@ pub(super) fn check_is_regular(path: &ProjectPath, data: &Metadata) -> Result<()
     }
     if kind.is_dir() {
         let message = format!("{} is a directory", path.relative);
-        return Err(Failure::new(ErrorCode::IsDirectory, message)
-            .with_hint("list it with LS")
-            .with_path(&path.relative));
+        return Err(path.failure(ErrorCode::IsDirectory, message).with_hint("list it with LS"));
     }
     let what = if kind.is_fifo() {
         "a FIFO"
@@ -463,9 +451,9 @@ pub(super) fn check_is_regular(path: &ProjectPath, data: &Metadata) -> Result<()
         "a device"
     };
     let message = format!("{} is {what}, no regular file; it is not opened", path.relative);
-    Err(Failure::new(ErrorCode::InvalidParam, message)
-        .with_hint("use another path, or a command that works with it")
-        .with_path(&path.relative))
+    Err(path
+        .failure(ErrorCode::InvalidParam, message)
+        .with_hint("use another path, or a command that works with it"))
 }
 
 fn protection_reason<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'static str> {
@@ -502,8 +490,7 @@ fn push_components(path: &Path, at: &mut PathBuf, todo: &mut Vec<OsString>) {
     }));
 }
 
-/// A path as text. In a component that is not valid UTF-8, contains control characters or looks escaped, these
-/// bytes and backslashes become `\xNN`.
+/// A path as text. Control characters, bytes that are not UTF-8, and backslashes beside them become `\xNN`.
 pub(super) fn escape(path: &Path) -> String {
     let is_plain = |text: &str| !text.contains(char::is_control) && !text.contains("\\x");
     if let Some(text) = path.as_os_str().to_str()

@@ -1,8 +1,7 @@
 //! Replaces or creates files atomically, without losing concurrent changes.
 //!
-//! The new bytes are written to a temporary file in the same folder and exchanged with the target in one
-//! step; then the old file is checked. If its bytes changed since the read, the exchange is reversed. A crash
-//! at any time leaves either the old or the new file complete.
+//! A temporary file in the same folder is exchanged with the target; if the bytes of the old file changed since the
+//! read, the exchange is reversed. A crash at any time leaves either the old or the new file complete.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +24,7 @@ mod target_folder;
 mod tests;
 mod writers;
 
-use target_folder::{ConcurrentWrite, ExchangedFile, TargetFolder, TemporaryFile};
+use target_folder::{ConcurrentWrite, ExchangedFile, TargetFolder, TemporaryFile, TemporaryState};
 
 /// Limit of the files of another process that are exchanged while its last one is restored.
 const MAX_SWAPS: usize = 1000;
@@ -73,7 +72,33 @@ impl Workspace {
 
     /// Creates a file with its missing parent folders; `CONFLICT` if it exists.
     pub fn create(&self, path: &WritablePath, bytes: &[u8]) -> Result<WriteResult, Failure> {
-        self.create_file(path.path(), &NewContent::of(&[bytes]))
+        let (path, pieces) = (path.path(), [bytes]);
+        let new = &NewContent::of(&pieces);
+        let mut made = Vec::new();
+        let created = make_parents(path.absolute(), &mut made).and_then(|()| {
+            let target_folder = TargetFolder::open(path.absolute())?;
+            if let Some(folder) = path.absolute().parent() {
+                self.remove_leftovers_once(folder);
+            }
+            let mut file = target_folder.write_temporary(new, "", None)?;
+            target_folder.rename_if_absent(&mut file)?;
+            target_folder.sync_folder();
+            file.file.try_clone()
+        });
+        match created {
+            Ok(file) => self.record_write(path, &file, new, false),
+            Err(error) => {
+                for folder in made.iter().rev() {
+                    remove_created_folder(folder);
+                }
+                if error.kind() == io::ErrorKind::AlreadyExists {
+                    let message =
+                        format!("{} appeared meanwhile; it was not replaced", path.relative());
+                    return Err(path.failure(ErrorCode::Conflict, message));
+                }
+                Err(io_failure(&error, "create", path.relative()))
+            }
+        }
     }
 
     pub(super) fn replace_file(
@@ -91,9 +116,9 @@ impl Workspace {
         let (old, data) = self.open_file(path)?;
         if is_read_only(path.absolute(), &data) {
             let message = format!("{} is read-only", path.relative());
-            return Err(Failure::new(ErrorCode::PermissionDenied, message)
-                .with_hint("leave it as it is, or ask the user before you make it writable")
-                .with_path(path.relative()));
+            return Err(path
+                .failure(ErrorCode::PermissionDenied, message)
+                .with_hint("leave it as it is, or ask the user before you make it writable"));
         }
         // The bytes are hashed only if the metadata changed. If neither seems changed, the check follows the exchange.
         if FileStat::of(&data) != seen.stat {
@@ -119,40 +144,6 @@ impl Workspace {
         self.record_write(path, &file.file, new, data.nlink() > 1)
     }
 
-    pub(super) fn create_file(
-        &self,
-        path: &ProjectPath,
-        new: &NewContent<'_>,
-    ) -> Result<WriteResult, Failure> {
-        let mut made = Vec::new();
-        let created = make_parents(path.absolute(), &mut made).and_then(|()| {
-            let target_folder = TargetFolder::open(path.absolute())?;
-            if let Some(folder) = path.absolute().parent() {
-                self.remove_leftovers_once(folder);
-            }
-            let mut file = target_folder.write_temporary(new, "", None)?;
-            target_folder.rename_if_absent(&mut file)?;
-            target_folder.sync_folder();
-            file.file.try_clone()
-        });
-        match created {
-            Ok(file) => self.record_write(path, &file, new, false),
-            Err(error) => {
-                for folder in made.iter().rev() {
-                    remove_created_folder(folder);
-                }
-                if error.kind() == io::ErrorKind::AlreadyExists {
-                    let message =
-                        format!("{} appeared meanwhile; it was not replaced", path.relative());
-                    return Err(
-                        Failure::new(ErrorCode::Conflict, message).with_path(path.relative())
-                    );
-                }
-                Err(io_failure(&error, "create", path.relative()))
-            }
-        }
-    }
-
     /// Checks the old file after the exchange. If it does not match `seen`, it is put back, and so is
     /// whatever that exchange returns, until no file of another process is left in the temporary place.
     fn verify_exchange(
@@ -164,14 +155,14 @@ impl Workspace {
         wanted: &NewContent<'_>,
     ) -> Result<(), Failure> {
         // The temporary name now belongs to a file of another process.
-        new.keep_file();
+        new.state = TemporaryState::Kept;
         let until = Instant::now() + PATIENCE;
         let mut exchanged = target_folder.inspect_after_writes(new, until);
         if exchanged.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
             new.remove_file();
             return Ok(());
         }
-        let ours = new.identity();
+        let ours = new.file.metadata().ok().map(|data| (data.dev(), data.ino()));
         let mut held_before: Vec<ExchangedFile> = Vec::new();
         for _ in 0..MAX_SWAPS {
             match target_folder.exchange(new) {
@@ -198,7 +189,7 @@ impl Workspace {
                 return Err(self.lost_race_failure(path, seen));
             }
         }
-        if new.is_gone() {
+        if new.state == TemporaryState::Gone {
             return Err(self.lost_race_failure(path, seen));
         }
         Err(self.left_behind_failure(path, new, &io::Error::other("it keeps changing")))
@@ -250,14 +241,12 @@ impl Workspace {
         error: &io::Error,
     ) -> Failure {
         self.snapshots.forget(path.absolute());
-        let shown = self.display(&path.absolute().with_file_name(new.name()));
+        let shown = self.display(&path.absolute().with_file_name(&new.name));
         let message = format!(
             "{} was changed by another process meanwhile ({error}); another version of it is in {shown}",
             path.relative()
         );
-        Failure::new(ErrorCode::Conflict, message)
-            .with_hint("Read both, and report it to the user")
-            .with_path(path.relative())
+        path.failure(ErrorCode::Conflict, message).with_hint("Read both, and report it to the user")
     }
 
     fn record_write(

@@ -11,8 +11,7 @@ use agent_protocol::disk::repository::{
 /// The repository in this root that owns this path. User files inside a repository's folder, such as
 /// worktrees or a README, are not included. Most folders need no file access.
 pub(super) fn repository_owning<'a>(path: &'a Path, root: &Path) -> Option<&'a Path> {
-    // A `.git` next to `HEAD` does not change this: git still uses the repository for the worktrees that name
-    // the folder.
+    // Even with a `.git` next to `HEAD`: git still uses the repository for the worktrees that name the folder.
     let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
     folders.find(|folder| owns_path(folder, path) && looks_like_repository(folder))
 }

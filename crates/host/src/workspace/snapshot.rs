@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, MutexGuard};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use parking_lot::Mutex;
 
 /// Size in bytes up to which the content of a file is stored, to show later what changed.
 pub(super) const MAX_KEPT: usize = 256 * 1024;
@@ -20,17 +18,14 @@ const MAX_KEPT_IN_ALL: usize = 4 * 1024 * 1024;
 const CHUNK: usize = 128 * 1024;
 
 /// Metadata that identify a state of a file. If any of it changed, the bytes may have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
-    /// Bytes.
     pub size: u64,
     /// Modification time in nanoseconds since 1970.
     pub mtime_ns: i64,
     /// Change time of the inode in nanoseconds since 1970; programs cannot set it.
     pub ctime_ns: i64,
-    /// The device.
     pub device: u64,
-    /// The inode.
     pub inode: u64,
 }
 
@@ -54,12 +49,9 @@ impl FileStat {
     }
 }
 
-/// The state of a file when it was read: the hash of its bytes decides, the metadata are for quick checks and
-/// display.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The state of a file when it was read: the hash decides, the metadata are for quick checks and display.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Metadata.
-    #[serde(flatten)]
     pub stat: FileStat,
     /// BLAKE3 of the whole file, in hexadecimal.
     pub hash: String,
@@ -161,18 +153,6 @@ struct ShownLines {
 }
 
 impl ShownLines {
-    fn add(&mut self, lines: Range<u64>, total: Option<u64>) {
-        self.lines.push(lines);
-        self.lines.sort_by_key(|lines| lines.start);
-        self.total = total.or(self.total);
-    }
-
-    fn remove(&mut self, lines: &Range<u64>) {
-        if let Some(at) = self.lines.iter().position(|shown| shown == lines) {
-            self.lines.remove(at);
-        }
-    }
-
     fn is_complete(&self) -> bool {
         self.is_known || self.total.is_some_and(|total| self.first_missing() > total)
     }
@@ -199,7 +179,7 @@ impl Snapshots {
     /// The hash is computed in the background, unless it is available or already being computed.
     pub(super) fn record_in_background(&self, path: &Path, file: File, stat: FileStat) {
         let known =
-            self.lock().entries.get(path).is_some_and(|entry| {
+            self.ledger.lock().entries.get(path).is_some_and(|entry| {
                 entry.stat == stat && !matches!(entry.snapshot.get(), Some(None))
             });
         if known {
@@ -221,55 +201,59 @@ impl Snapshots {
     }
 
     pub(super) fn get(&self, path: &Path) -> Option<Snapshot> {
-        let promised = Arc::clone(&self.lock().entries.get(path)?.snapshot);
+        let promised = Arc::clone(&self.ledger.lock().entries.get(path)?.snapshot);
         promised.wait().clone()
     }
 
     /// `None` while the hash is being computed.
     pub(super) fn peek(&self, path: &Path) -> Option<Snapshot> {
-        self.lock().entries.get(path)?.snapshot.get()?.clone()
+        self.ledger.lock().entries.get(path)?.snapshot.get()?.clone()
     }
 
     pub(super) fn bytes(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
-        Some(Arc::clone(&self.lock().entries.get(path)?.bytes.as_ref()?.1))
+        Some(Arc::clone(&self.ledger.lock().entries.get(path)?.bytes.as_ref()?.1))
     }
 
     /// `total`: the number of lines of the file, if it was counted.
     pub(super) fn mark_shown(&self, path: &Path, lines: Range<u64>, total: Option<u64>) {
-        if let Some(entry) = self.lock().entries.get_mut(path) {
-            entry.shown.add(lines, total);
+        if let Some(entry) = self.ledger.lock().entries.get_mut(path) {
+            entry.shown.lines.push(lines);
+            entry.shown.lines.sort_by_key(|lines| lines.start);
+            entry.shown.total = total.or(entry.shown.total);
         }
     }
 
     pub(super) fn mark_hidden(&self, path: &Path, lines: &Range<u64>) {
-        if let Some(entry) = self.lock().entries.get_mut(path) {
-            entry.shown.remove(lines);
+        if let Some(entry) = self.ledger.lock().entries.get_mut(path)
+            && let Some(at) = entry.shown.lines.iter().position(|shown| shown == lines)
+        {
+            entry.shown.lines.remove(at);
         }
     }
 
     /// If not `is_whole`, no line counts as shown.
     pub(super) fn set_shown(&self, path: &Path, is_whole: bool) {
-        if let Some(entry) = self.lock().entries.get_mut(path) {
+        if let Some(entry) = self.ledger.lock().entries.get_mut(path) {
             entry.shown = ShownLines { is_known: is_whole, ..ShownLines::default() };
         }
     }
 
     /// `None` if the file was not read.
     pub(super) fn is_shown(&self, path: &Path) -> Option<bool> {
-        Some(self.lock().entries.get(path)?.shown.is_complete())
+        Some(self.ledger.lock().entries.get(path)?.shown.is_complete())
     }
 
     pub(super) fn first_missing(&self, path: &Path) -> u64 {
-        self.lock().entries.get(path).map_or(1, |entry| entry.shown.first_missing())
+        self.ledger.lock().entries.get(path).map_or(1, |entry| entry.shown.first_missing())
     }
 
     pub(super) fn forget(&self, path: &Path) {
-        self.lock().remove(path);
+        self.ledger.lock().remove(path);
     }
 
     /// Snapshots whose hash is being computed are left out.
     pub(super) fn known_snapshots(&self) -> Vec<(PathBuf, Snapshot)> {
-        let ledger = self.lock();
+        let ledger = self.ledger.lock();
         let known = ledger.entries.iter().filter_map(|(path, entry)| {
             let snapshot = entry.snapshot.get()?.clone()?;
             Some((path.clone(), snapshot))
@@ -288,7 +272,7 @@ impl Snapshots {
             bytes.shrink_to_fit();
             Arc::new(bytes)
         });
-        let mut ledger = self.lock();
+        let mut ledger = self.ledger.lock();
         let is_same = |known: &SnapshotEntry| match (known.snapshot.get(), snapshot.get()) {
             (Some(Some(known)), Some(Some(new))) => known.hash == new.hash,
             (Some(_) | None, _) => false,
@@ -303,11 +287,6 @@ impl Snapshots {
         {
             ledger.drop_bytes(&oldest);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SnapshotTable> {
-        // Every change of the table is atomic: a panic elsewhere does not corrupt it.
-        self.ledger.lock()
     }
 }
 

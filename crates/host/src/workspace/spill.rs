@@ -19,7 +19,6 @@ const MAX_LINE: usize = 256 * 1024;
 const MAX_KEY: usize = 64 * 1024;
 
 const SPACE_CHECK_BYTES: u64 = 64 * 1024 * 1024;
-/// Disk space in bytes that is left free.
 const MIN_FREE_BYTES: u64 = 1024 * 1024 * 1024;
 
 const CALL_FOLDER_PREFIX: &str = "agent-tool-output-";
@@ -34,9 +33,7 @@ pub struct SpillFolder {
     root: PathBuf,
     masker: Option<Arc<Masker>>,
     number: AtomicU64,
-    /// If true, the folder is removed on drop.
     temporary: bool,
-    /// If true, old folders of the same kind are removed when this one is created.
     removes_old_folders: bool,
 }
 
@@ -48,8 +45,7 @@ impl SpillFolder {
         Self { folder, root, masker: Some(masker), number, temporary, removes_old_folders: sweeps }
     }
 
-    /// A folder in the system's temporary directory that outlives this program: for calls of the user without
-    /// a session. Its creation removes folders older than a day.
+    /// A temporary folder that outlives this program: for calls without a session. Removes folders older than a day.
     pub fn kept_for_a_day(masker: Arc<Masker>, places: &[PathBuf]) -> Self {
         let name = format!("{CALL_FOLDER_PREFIX}{}", uuid::Uuid::now_v7());
         let folder = disk::temporary_folder(places).join(name);
@@ -97,6 +93,8 @@ impl SpillFolder {
             let name = format!("tool_{time}_{number:03}_{tool}.txt");
             match disk::create_file_in(&folder, &name) {
                 Ok(file) => {
+                    // Without a session only well-known secrets are masked.
+                    let default_masker = || Masker::new([], &[]).ok().map(Arc::new);
                     let file = SpillFile {
                         file: BufWriter::new(file),
                         masker: self.masker.clone().or_else(default_masker),
@@ -168,11 +166,6 @@ impl Drop for SpillFolder {
             let _ = disk::remove_folder(&self.folder);
         }
     }
-}
-
-/// Masks only well-known secrets: there is no session.
-fn default_masker() -> Option<Arc<Masker>> {
-    Masker::new([], &[]).ok().map(Arc::new)
 }
 
 /// A file that masks secrets in its content, line by line.

@@ -18,7 +18,7 @@ impl Workspace {
     pub(super) fn not_found_failure(&self, path: &ProjectPath) -> Failure {
         let message = format!("{} does not exist", path.relative());
         let nearest = self.nearest_names(path);
-        let failure = Failure::new(ErrorCode::NotFound, message).with_path(path.relative());
+        let failure = path.failure(ErrorCode::NotFound, message);
         if nearest.is_empty() {
             return failure.with_hint("list the directory with LS, or search with Glob");
         }

@@ -19,7 +19,6 @@ pub enum LineEnding {
     CrLf,
     /// `\r`, without any `\n` in the file.
     Cr,
-    /// Some `\n`, some `\r\n`.
     Mixed,
     /// A single line without an end.
     None,
@@ -193,8 +192,7 @@ impl Text {
         Some(start..end)
     }
 
-    /// A new text in the same encoding and with the same line ends. In a file with mixed line ends, unchanged
-    /// lines keep theirs.
+    /// A new text in the same encoding and with the same line ends; if these are mixed, unchanged lines keep theirs.
     #[must_use]
     pub fn rewrite(&self, content: &str) -> Self {
         if self.ending == LineEnding::None {
@@ -204,8 +202,7 @@ impl Text {
         Self::new(self.charset, new.into_owned())
     }
 
-    /// `raw` is the old text in the file. The result has the line ends of the file or, if these are mixed, those
-    /// of the unchanged or replaced lines.
+    /// `raw` is the old text in the file. Mixed line ends become those of the unchanged or replaced lines.
     fn with_line_ends_of<'a>(&self, raw: &str, old: &str, new: &'a str) -> Cow<'a, str> {
         let new = plain(new);
         if self.ending != LineEnding::Mixed {

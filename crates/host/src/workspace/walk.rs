@@ -1,7 +1,5 @@
-//! Directory walks: one set of rules for the paths that listing and searching skip.
-//!
-//! A walk skips hidden names, paths that match `.gitignore`, `.ignore` or the user's global ignores (also
-//! without git), generated folders, and git's own folder. Symlinks are reported, not followed.
+//! Directory walks, for listing and searching. They skip hidden names, paths that match `.gitignore`, `.ignore` or the
+//! user's global ignores (also without git), generated folders, and git's own folder; links are not followed.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -114,11 +112,6 @@ impl WalkedPath<'_> {
     pub fn to_project_path(&self) -> ProjectPath {
         self.workspace.project_path(&self.absolute)
     }
-
-    /// Converts to an owned entry.
-    pub fn to_entry(&self) -> WalkEntry {
-        WalkEntry { path: self.to_project_path(), kind: self.kind }
-    }
 }
 
 /// One per thread; false ends the whole walk.
@@ -155,9 +148,8 @@ impl Workspace {
         let top = self.writable_root(base).unwrap_or(base);
         let rules = Self::rules_at(walk, top);
         // Ignore files apply from the project's root: the walk starts there and goes only to the base.
-        // Directories above the project are not read.
         let start = if rules.include_ignored { base } else { top };
-        let below = start_depth(start, base);
+        let below = base.strip_prefix(start).map_or(0, |rest| rest.components().count());
         // If a file cannot be read its rules do not apply, and the walk returns more paths.
         let follows = !rules.include_ignored
             && !base.ancestors().take_while(|folder| folder.starts_with(top)).any(has_deep_ignores);
@@ -228,11 +220,6 @@ impl Workspace {
         entries.map(|entry| entry.map(|_| 1)).sum::<io::Result<usize>>().map_err(failed)
     }
 
-    /// All entries of a directory, without rules, in no particular order.
-    pub fn list_entries(&self, folder: &ProjectPath) -> Result<Vec<WalkEntry>, Failure> {
-        self.list_matching_entries(folder, usize::MAX, &|_, _| true)
-    }
-
     /// The first entries of a directory whose name and kind match.
     pub fn list_matching_entries(
         &self,
@@ -300,8 +287,7 @@ fn has_deep_ignores(folder: &Path) -> bool {
         }
 }
 
-/// The git folder with further ignore rules, found as git does: a file `.git` names a folder, which names the
-/// common one. Error: true if it cannot be read, false if there is none.
+/// The git folder with further ignore rules, found as git does. Error: true if unreadable, false if there is none.
 fn git_folder_of(folder: &Path) -> Result<PathBuf, bool> {
     let git = folder.join(".git");
     let first_line = |path: &Path| match disk::read_small_text(path) {
@@ -317,10 +303,6 @@ fn git_folder_of(folder: &Path) -> Result<PathBuf, bool> {
     let line = first_line(&git)?;
     let own = PathBuf::from(line.strip_prefix("gitdir: ").ok_or(false)?);
     Ok(own.join(first_line(&own.join("commondir"))?))
-}
-
-fn start_depth(start: &Path, base: &Path) -> usize {
-    base.strip_prefix(start).map_or(0, |rest| rest.components().count())
 }
 
 fn is_wanted(entry: &DirEntry, rules: WalkRules) -> bool {

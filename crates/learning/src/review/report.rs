@@ -1,59 +1,85 @@
-//! The sections of a review's report, the most important first. They contain no text of a model.
+//! A review as Markdown, the most important section first. It contains no text of a model.
 
 use super::super::lesson::Lesson;
 use super::statistics::{PeriodTotals, UnresolvedFailure};
 use super::suggestions::Suggestion;
 use super::{Review, count_by_project};
-use agent_protocol::{format_thousands, shorten};
+use agent_protocol::{format_thousands, one_line, shorten};
 
-/// Limit: rows of a table that are shown.
 const SHOWN_ROWS: usize = 10;
 
-/// A block of the report. Texts may contain code in backticks.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum ReportBlock {
-    /// The page's title.
-    Title(String),
-    /// The title of a section.
-    Heading(String),
-    /// A paragraph.
-    Text(String),
-    /// A secondary remark.
-    Note(String),
-    /// A table: its header, its rows, and the columns with numbers.
-    Table { head: Vec<&'static str>, rows: Vec<Vec<String>>, numbers: Vec<usize> },
-    /// A list.
-    List(Vec<String>),
-    /// Verbatim lines: a diff.
-    Lines(Vec<String>),
+#[derive(Default)]
+struct MarkdownPage(String);
+
+impl MarkdownPage {
+    /// Nothing without rows.
+    fn table_section(
+        &mut self,
+        title: &str,
+        head: &[&str],
+        numbers: &[usize],
+        rows: impl Iterator<Item = Vec<String>>,
+    ) {
+        let mut rows = rows.peekable();
+        if rows.peek().is_some() {
+            self.paragraph(&format!("## {title}"));
+            self.table(head, numbers, rows);
+        }
+    }
+
+    fn paragraph(&mut self, text: &str) {
+        self.0.push_str(&format!("{text}\n\n"));
+    }
+
+    fn list(&mut self, items: &[String]) {
+        self.paragraph(&format!("- {}", items.join("\n- ")));
+    }
+
+    /// `numbers`: the columns with numbers.
+    fn table(&mut self, head: &[&str], numbers: &[usize], rows: impl Iterator<Item = Vec<String>>) {
+        let rule = (0..head.len()).map(|at| if numbers.contains(&at) { "--:" } else { "---" });
+        let rule: Vec<&str> = rule.collect();
+        let mut lines = vec![head.join(" | "), rule.join(" | ")];
+        // A bar would end the cell.
+        let cells = |row: Vec<String>| row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        lines.extend(rows.map(|row| {
+            let cells: Vec<String> = cells(row);
+            cells.join(" | ")
+        }));
+        self.paragraph(&format!("| {} |", lines.join(" |\n| ")));
+    }
+
+    fn omitted_rows(&mut self, n: usize) {
+        if n > SHOWN_ROWS {
+            let n = n - SHOWN_ROWS;
+            self.paragraph(&format!("And {n} more: `--format json` has them all."));
+        }
+    }
 }
 
-pub(super) fn report_blocks(review: &Review) -> Vec<ReportBlock> {
-    let mut page =
-        vec![ReportBlock::Title(report_title(review)), ReportBlock::Text(summary_text(review))];
-    page.extend(attention_section(review));
-    page.extend(suggestions_section(review));
-    page.extend(failures_section(review));
-    page.extend(call_kinds_section(review));
-    page.extend(always_failing_section(review));
-    page.extend(methodologies_section(review));
-    page.extend(memory_section(review));
-    page.push(ReportBlock::Heading("How this was counted".to_owned()));
-    page.push(ReportBlock::Note(
+/// The report as Markdown.
+pub fn render_markdown(review: &Review) -> String {
+    let mut page = MarkdownPage::default();
+    let (from, to) = (format_date(review.period.from_ms), format_date(review.period.to_ms));
+    let of = review.period.project.as_deref().map_or("all projects", short_project_name);
+    page.paragraph(&format!("# Review of {of}, {from} to {to}"));
+    page.paragraph(&summary_text(review));
+    attention_section(&mut page, review);
+    suggestions_section(&mut page, review);
+    failures_section(&mut page, review);
+    call_kinds_section(&mut page, review);
+    always_failing_section(&mut page, review);
+    methodologies_section(&mut page, review);
+    memory_section(&mut page, review);
+    page.paragraph("## How this was counted");
+    page.0.push_str(
         "A trace is one success, or a failure with every further attempt at the same thing. The weight of a kind of call is \
          `(s + 1) / (n + 2)`: each of its `n` traces adds 1 to `s` if its first attempt succeeded, `1 / (1 + k)` after `k` failed \
          attempts, and 0 if it failed; the traces of all projects count. The confidence of a lesson is \
          `(helped + 1) / (helped + did not help + 2)`. No model wrote this report. Only weights and retired lessons were \
-         changed. `agent memory show ID` shows the origin of a lesson, `agent trace show SESSION` what happened."
-            .to_owned(),
-    ));
-    page
-}
-
-fn report_title(review: &Review) -> String {
-    let (from, to) = (format_date(review.period.from_ms), format_date(review.period.to_ms));
-    let of = review.period.project.as_deref().map_or("all projects", short_project_name);
-    format!("Review of {of}, {from} to {to}")
+         changed. `agent memory show ID` shows the origin of a lesson, `agent trace show SESSION` what happened.\n",
+    );
+    page.0
 }
 
 /// The end of a project's identity, as a short name.
@@ -71,8 +97,8 @@ fn summary_text(review: &Review) -> String {
     }
     let mut text = format!(
         "{} in {}. Of {} traces, {} succeeded at the first attempt ({}), {} after a retry, {} failed.",
-        count_with_noun(now.tasks, "task", "tasks"),
-        count_with_noun(now.sessions, "session", "sessions"),
+        count_with_noun(now.tasks, "task"),
+        count_with_noun(now.sessions, "session"),
         format_thousands(now.traces as u64),
         format_thousands(now.first_attempt as u64),
         percent(now.first_attempt_rate()),
@@ -82,7 +108,7 @@ fn summary_text(review: &Review) -> String {
     text.push_str(&comparison_text(now, review.before.as_ref()));
     let by_pattern = now.sources.get("failure_pattern").copied().unwrap_or(0);
     if by_pattern > 0 {
-        let of = count_with_noun(by_pattern, "failure", "failures");
+        let of = count_with_noun(by_pattern, "failure");
         text.push_str(&format!(" Lessons resolved {of}."));
     }
     match review.needs_human.len() {
@@ -105,17 +131,14 @@ fn comparison_text(now: &PeriodTotals, before: Option<&PeriodTotals>) -> String 
     )
 }
 
-fn attention_section(review: &Review) -> Vec<ReportBlock> {
-    if review.needs_human.is_empty() {
-        return Vec::new();
-    }
+fn attention_section(page: &mut MarkdownPage, review: &Review) {
     let is_of_all = review.period.project.is_none();
     let row = |failure: &UnresolvedFailure| {
         let tried: Vec<String> = failure.tried.iter().map(|tried| shorten(tried, 80)).collect();
         let last = failure.sessions.first().map_or("", String::as_str);
         let others = match failure.sessions.len() {
             0 | 1 => String::new(),
-            n => format!(", and {}", count_with_noun(n - 1, "more session", "more sessions")),
+            n => format!(", and {}", count_with_noun(n - 1, "more session")),
         };
         let skills = failure.skills.iter().cloned().collect::<Vec<_>>().join(", ");
         let mut row = vec![inline_code(&failure.error), skills];
@@ -136,21 +159,16 @@ fn attention_section(review: &Review) -> Vec<ReportBlock> {
     let mut head = vec!["error", "kind of call"];
     head.extend(is_of_all.then_some("project"));
     head.extend(["attempts", "fixes tried", "last seen"]);
-    let mut blocks = vec![ReportBlock::Heading("Needs your attention".to_owned())];
-    blocks.push(ReportBlock::Table {
-        numbers: vec![head.len() - 3],
-        head,
-        rows: review.needs_human.iter().take(SHOWN_ROWS).map(row).collect(),
-    });
-    blocks.extend(omitted_rows_note(review.needs_human.len()));
-    blocks
+    let rows = review.needs_human.iter().take(SHOWN_ROWS).map(row);
+    page.table_section("Needs your attention", &head, &[head.len() - 3], rows);
+    page.omitted_rows(review.needs_human.len());
 }
 
-fn suggestions_section(review: &Review) -> Vec<ReportBlock> {
+fn suggestions_section(page: &mut MarkdownPage, review: &Review) {
     if review.suggestions.is_empty() {
-        return Vec::new();
+        return;
     }
-    let mut blocks = vec![ReportBlock::Heading("Suggestions".to_owned())];
+    page.paragraph("## Suggestions");
     let is_of_all = review.period.project.is_none();
     let mut rules: Vec<String> = Vec::new();
     let mut rules_of = "";
@@ -181,16 +199,17 @@ fn suggestions_section(review: &Review) -> Vec<ReportBlock> {
         }
     }
     if !rules.is_empty() {
-        blocks.push(ReportBlock::Text(
-            "Successful lessons. As lines of CODE_LAW.md they apply to everybody and to every task:"
-                .to_owned(),
+        page.paragraph(
+            "Successful lessons. As lines of CODE_LAW.md they apply to everybody and to every task:",
+        );
+        page.paragraph(&format!(
+            "```diff\n--- a/CODE_LAW.md\n+++ b/CODE_LAW.md\n{}\n```",
+            rules.join("\n")
         ));
-        let head = ["--- a/CODE_LAW.md", "+++ b/CODE_LAW.md"].map(str::to_owned);
-        blocks.push(ReportBlock::Lines(head.into_iter().chain(rules).collect()));
         let sources = sources
             .iter()
             .map(|(reason, items)| format!("{}: {}", capitalize(reason), items.join(", ")));
-        blocks.push(ReportBlock::Note(format!("{}.", sources.collect::<Vec<_>>().join(". "))));
+        page.paragraph(&format!("{}.", sources.collect::<Vec<_>>().join(". ")));
     }
     let lists = [
         ("Problems to fix, so that no lesson is needed:", problems),
@@ -202,16 +221,13 @@ fn suggestions_section(review: &Review) -> Vec<ReportBlock> {
     ];
     for (title, items) in lists {
         if !items.is_empty() {
-            blocks.extend([ReportBlock::Text(title.to_owned()), ReportBlock::List(items)]);
+            page.paragraph(title);
+            page.list(&items);
         }
     }
-    blocks
 }
 
-fn failures_section(review: &Review) -> Vec<ReportBlock> {
-    if review.failures.is_empty() {
-        return Vec::new();
-    }
+fn failures_section(page: &mut MarkdownPage, review: &Review) {
     let rows = review.failures.iter().take(SHOWN_ROWS).map(|failure| {
         vec![
             failure.n.to_string(),
@@ -228,21 +244,14 @@ fn failures_section(review: &Review) -> Vec<ReportBlock> {
             },
         ]
     });
-    let mut blocks = vec![
-        ReportBlock::Heading("Most frequent failures".to_owned()),
-        ReportBlock::Table {
-            head: vec!["times", "sessions", "kind of call", "error", "resolved", "lesson"],
-            rows: rows.collect(),
-            numbers: vec![0, 1],
-        },
-    ];
-    blocks.extend(omitted_rows_note(review.failures.len()));
-    blocks
+    let head = ["times", "sessions", "kind of call", "error", "resolved", "lesson"];
+    page.table_section("Most frequent failures", &head, &[0, 1], rows);
+    page.omitted_rows(review.failures.len());
 }
 
-fn call_kinds_section(review: &Review) -> Vec<ReportBlock> {
+fn call_kinds_section(page: &mut MarkdownPage, review: &Review) {
     if review.call_kinds.is_empty() {
-        return Vec::new();
+        return;
     }
     // Without a previous period there is no change to report.
     let has_before = review.before.is_some();
@@ -266,35 +275,24 @@ fn call_kinds_section(review: &Review) -> Vec<ReportBlock> {
         vec!["kind of call", "traces", "first attempt", "resolved", "failed", "succeeded"];
     head.extend(has_before.then_some("change"));
     head.push("weight");
-    let mut blocks = vec![
-        ReportBlock::Heading("Kinds of calls".to_owned()),
-        ReportBlock::Text(
-            "By cost, highest first. The weight is near 1 if the first attempt succeeds, near 0 if all fail; \
-             it starts at 0.50."
-                .to_owned(),
-        ),
-        ReportBlock::Table {
-            numbers: (1..head.len()).collect(),
-            head,
-            rows: rows.collect(),
-        },
-    ];
-    let rest = review.call_kinds.len().saturating_sub(SHOWN_ROWS);
-    if rest > 0 {
-        let well: usize =
-            review.call_kinds[SHOWN_ROWS..].iter().map(|kind| kind.first_attempt).sum();
-        let all: usize = review.call_kinds[SHOWN_ROWS..].iter().map(|kind| kind.n).sum();
-        blocks.push(ReportBlock::Note(format!(
-            "And {rest} more, of which {well} of {all} traces succeeded at the first attempt."
-        )));
+    page.paragraph("## Kinds of calls");
+    page.paragraph(
+        "By cost, highest first. The weight is near 1 if the first attempt succeeds, near 0 if all fail; \
+         it starts at 0.50.",
+    );
+    page.table(&head, &(1..head.len()).collect::<Vec<_>>(), rows);
+    let rest = review.call_kinds.get(SHOWN_ROWS..).unwrap_or_default();
+    if !rest.is_empty() {
+        let well: usize = rest.iter().map(|kind| kind.first_attempt).sum();
+        let all: usize = rest.iter().map(|kind| kind.n).sum();
+        page.paragraph(&format!(
+            "And {} more, of which {well} of {all} traces succeeded at the first attempt.",
+            rest.len()
+        ));
     }
-    blocks
 }
 
-fn always_failing_section(review: &Review) -> Vec<ReportBlock> {
-    if review.always.is_empty() {
-        return Vec::new();
-    }
+fn always_failing_section(page: &mut MarkdownPage, review: &Review) {
     let rows = review.always.iter().take(SHOWN_ROWS).map(|always| {
         let (condition, otherwise) = match (always.other_uses, always.distinct_condition.as_str()) {
             (0, _) => ("in every case".to_owned(), "–".to_owned()),
@@ -309,20 +307,11 @@ fn always_failing_section(review: &Review) -> Vec<ReportBlock> {
             otherwise,
         ]
     });
-    vec![
-        ReportBlock::Heading("Always failing".to_owned()),
-        ReportBlock::Table {
-            head: vec!["what", "condition", "failed", "error", "worked otherwise"],
-            rows: rows.collect(),
-            numbers: vec![2],
-        },
-    ]
+    let head = ["what", "condition", "failed", "error", "worked otherwise"];
+    page.table_section("Always failing", &head, &[2], rows);
 }
 
-fn methodologies_section(review: &Review) -> Vec<ReportBlock> {
-    if review.methodologies.is_empty() {
-        return Vec::new();
-    }
+fn methodologies_section(page: &mut MarkdownPage, review: &Review) {
     let rows = review.methodologies.iter().map(|methodology| {
         vec![
             methodology
@@ -335,24 +324,18 @@ fn methodologies_section(review: &Review) -> Vec<ReportBlock> {
             weight_change(methodology.weight_before, methodology.weight),
         ]
     });
-    vec![
-        ReportBlock::Heading("Methodologies".to_owned()),
-        ReportBlock::Table {
-            head: vec![
-                "methodology",
-                "tasks",
-                "without unresolved failures",
-                "failed attempts per task",
-                "weight",
-            ],
-            rows: rows.collect(),
-            numbers: vec![1, 2, 3, 4],
-        },
-    ]
+    let head = [
+        "methodology",
+        "tasks",
+        "without unresolved failures",
+        "failed attempts per task",
+        "weight",
+    ];
+    page.table_section("Methodologies", &head, &[1, 2, 3, 4], rows);
 }
 
-fn memory_section(review: &Review) -> Vec<ReportBlock> {
-    let mut blocks = vec![ReportBlock::Heading("Memory".to_owned())];
+fn memory_section(page: &mut MarkdownPage, review: &Review) {
+    page.paragraph("## Memory");
     let row = |item: &Lesson| {
         vec![
             format!("`{}`", item.id),
@@ -366,58 +349,42 @@ fn memory_section(review: &Review) -> Vec<ReportBlock> {
             percent(item.confidence()),
         ]
     };
-    let head = || vec!["lesson", "text", "about", "helped", "did not help", "confidence"];
-    let mut table = |title: &str, items: &[Lesson]| {
-        if items.is_empty() {
-            return;
+    let head = ["lesson", "text", "about", "helped", "did not help", "confidence"];
+    let mut table = |title: &str, items: &[&Lesson]| {
+        if !items.is_empty() {
+            page.paragraph(title);
+            page.table(&head, &[3, 4, 5], items.iter().take(SHOWN_ROWS).map(|item| row(item)));
+            page.omitted_rows(items.len());
         }
-        blocks.push(ReportBlock::Text(title.to_owned()));
-        blocks.push(ReportBlock::Table {
-            head: head(),
-            rows: items.iter().take(SHOWN_ROWS).map(row).collect(),
-            numbers: vec![3, 4, 5],
-        });
-        blocks.extend(omitted_rows_note(items.len()));
     };
-    table("Learnt in this period, the most helpful first:", &review.learnt);
-    let known_before: Vec<Lesson> = review
+    let learnt_before: Vec<_> = review
         .helping
         .iter()
-        .filter(|item| review.learnt.iter().all(|learnt| learnt.id != item.id))
-        .cloned()
+        .filter(|item| review.learnt.iter().all(|it| it.id != item.id))
         .collect();
-    table("Helping, learnt before:", &known_before);
-    table("Retired, because they stopped helping:", &review.retired);
+    table(
+        "Learnt in this period, the most helpful first:",
+        &review.learnt.iter().collect::<Vec<_>>(),
+    );
+    table("Helping, learnt before:", &learnt_before);
+    table("Retired, because they stopped helping:", &review.retired.iter().collect::<Vec<_>>());
     if review.learnt.is_empty() && review.helping.is_empty() && review.retired.is_empty() {
-        blocks.push(ReportBlock::Text(
-            "Nothing was learnt in this period, and no lesson has helped yet.".to_owned(),
-        ));
+        page.paragraph("Nothing was learnt in this period, and no lesson has helped yet.");
     }
-    if review.period.project.is_none() && count_by_project(&review.learnt).len() > 1 {
-        let projects = count_by_project(&review.learnt).into_iter();
-        let projects = projects.map(|(project, n)| format!("{} {n}", short_project_name(project)));
-        blocks.push(ReportBlock::Note(format!(
-            "By project: {}.",
-            projects.collect::<Vec<_>>().join(", ")
-        )));
+    let projects = count_by_project(&review.learnt);
+    if review.period.project.is_none() && projects.len() > 1 {
+        let counts =
+            projects.iter().map(|(project, n)| format!("{} {n}", short_project_name(project)));
+        page.paragraph(&format!("By project: {}.", counts.collect::<Vec<_>>().join(", ")));
     }
-    blocks
 }
 
-/// The note about rows that are not shown.
-fn omitted_rows_note(n: usize) -> Option<ReportBlock> {
-    (n > SHOWN_ROWS).then(|| {
-        ReportBlock::Note(format!("And {} more: `--format json` has them all.", n - SHOWN_ROWS))
-    })
+fn count_with_noun(n: usize, noun: &str) -> String {
+    format!("{} {noun}{}", format_thousands(n as u64), if n == 1 { "" } else { "s" })
 }
 
-fn count_with_noun(n: usize, one: &str, more: &str) -> String {
-    format!("{} {}", format_thousands(n as u64), if n == 1 { one } else { more })
-}
-
-/// A text as code, in one line.
 fn inline_code(text: &str) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
+    let text = one_line(text).replace('`', "'");
     if text.is_empty() { "–".to_owned() } else { format!("`{text}`") }
 }
 
@@ -430,7 +397,6 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// A change of a share, in percentage points.
 fn percentage_points(change: f64) -> String {
     let points = (change * 100.0).round();
     if points == 0.0 { "±0".to_owned() } else { format!("{points:+.0}") }
@@ -445,7 +411,6 @@ fn weight_change(before: f64, now: f64) -> String {
     }
 }
 
-/// A date for display.
 fn format_date(ms: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(ms).map(|time| time.to_string());
     time.map_or_else(|_| "–".to_owned(), |time| time.chars().take(10).collect())

@@ -16,36 +16,23 @@ use agent_protocol::shorten;
 
 /// Number of uses from which *always* is meaningful.
 const MIN_USES: usize = 3;
-/// Limit: rows of each table.
 const MAX_ROWS: usize = 40;
 
 /// Totals of a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PeriodTotals {
-    /// Sessions.
     pub sessions: usize,
     /// Tasks: messages of the user.
     pub tasks: usize,
-    /// Number of traces.
     pub traces: usize,
-    /// Number of traces whose first attempt succeeded.
     pub first_attempt: usize,
-    /// Number of traces with a failure that was resolved.
     pub resolved: usize,
-    /// Number of traces with a failure that was not resolved.
     pub failed: usize,
-    /// Number of failed attempts.
     pub failed_attempts: usize,
-    /// Fixes by their source.
     pub sources: BTreeMap<String, usize>,
 }
 
 impl PeriodTotals {
-    /// The share of successful traces.
-    pub fn rate(&self) -> f64 {
-        fraction(self.traces - self.failed, self.traces)
-    }
-
     /// The share of traces whose first attempt succeeded.
     pub fn first_attempt_rate(&self) -> f64 {
         fraction(self.first_attempt, self.traces)
@@ -78,34 +65,26 @@ pub(super) fn count_totals(traces: &[ExecutionTrace]) -> PeriodTotals {
         }
         let source = trace.attempts.last().and_then(|attempt| attempt.fix_source);
         if let Some(source) = source.filter(|_| trace.final_success) {
-            let word = serde_json::to_value(source).unwrap_or_default();
-            let word = word.as_str().unwrap_or_default().to_owned();
-            *totals.sources.entry(word).or_default() += 1;
+            *totals.sources.entry(source.as_str().to_owned()).or_default() += 1;
         }
     }
     totals
 }
 
 /// An unresolved failure, with its occurrences.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UnresolvedFailure {
     /// The latest trace: `SESSION/TURN/N`.
     pub trace: String,
     /// The sessions, the latest first.
     pub sessions: Vec<String>,
-    /// The latest session's turn.
     pub turn: u32,
     /// The projects; a failure of the machine is counted once for all of them.
     pub projects: BTreeSet<String>,
-    /// The kinds of calls.
     pub skills: BTreeSet<String>,
-    /// Time of the latest occurrence.
     pub at_ms: i64,
-    /// Number of attempts.
     pub attempts: usize,
-    /// The latest error.
     pub error: String,
-    /// Fixes that were tried.
     pub tried: BTreeSet<String>,
 }
 
@@ -118,17 +97,7 @@ pub(super) fn unresolved_failures(traces: &[ExecutionTrace]) -> Vec<UnresolvedFa
         let error = last.and_then(|last| last.error.as_deref()).unwrap_or_default();
         let says = last.and_then(|last| last.signature.clone()).unwrap_or_default();
         let place = if last.is_some_and(is_machine_fault) { "" } else { &trace.project };
-        let entry = found.entry((place, says)).or_insert_with(|| UnresolvedFailure {
-            trace: String::new(),
-            sessions: Vec::new(),
-            turn: 0,
-            projects: BTreeSet::new(),
-            skills: BTreeSet::new(),
-            at_ms: 0,
-            attempts: 0,
-            error: String::new(),
-            tried: BTreeSet::new(),
-        });
+        let entry = found.entry((place, says)).or_default();
         entry.trace.clone_from(&trace.id);
         entry.sessions.retain(|session| *session != trace.session);
         entry.sessions.insert(0, trace.session.clone());
@@ -154,38 +123,25 @@ fn is_suppressed(attempt: &Attempt) -> bool {
 
 /// The tool could not work, or a program is missing: not caused by the project.
 fn is_machine_fault(attempt: &Attempt) -> bool {
-    let is_missing = attempt.context.get("exit_code").and_then(Value::as_i64) == Some(127);
-    is_missing || attempt.code == Some(ErrorCode::ExecutionError)
+    exit_code(attempt) == Some(127) || attempt.code == Some(ErrorCode::ExecutionError)
+}
+
+fn exit_code(attempt: &Attempt) -> Option<i64> {
+    attempt.context.get("exit_code").and_then(Value::as_i64)
 }
 
 /// A kind of call with its statistics.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CallKindStats {
-    /// The traces' `skill_id`.
     pub skill: String,
-    /// Number of traces.
     pub n: usize,
-    /// Number of traces whose first attempt succeeded.
     pub first_attempt: usize,
-    /// Number of traces with a failure that was resolved.
     pub resolved: usize,
-    /// Number of traces with a failure that was not resolved.
     pub failed: usize,
-    /// The share of successful traces.
     pub rate: f64,
-    /// The share in the previous period, if it was used then.
     pub rate_before: Option<f64>,
-    /// The new weight; see [`compute_weight`].
     pub weight: f64,
-    /// The previous weight.
     pub weight_before: f64,
-}
-
-impl CallKindStats {
-    /// Number of failed attempts.
-    fn cost(&self) -> usize {
-        self.resolved + 2 * self.failed
-    }
 }
 
 /// A weight: `(s + 1) / (n + 2)`. Each of the `n` traces counts 1 if its first attempt succeeded, `1 / (1 +
@@ -202,7 +158,6 @@ pub(super) fn compute_weight<'a>(traces: impl Iterator<Item = &'a ExecutionTrace
     (sum + 1.0) / (n + 2.0)
 }
 
-/// The weights of kinds of calls and methodologies, by subject.
 pub(super) fn compute_weights(traces: &[ExecutionTrace]) -> BTreeMap<String, f64> {
     let kinds = count_call_kinds(traces, &[]).into_iter().map(|kind| (kind.skill, kind.weight));
     kinds
@@ -246,32 +201,25 @@ pub(super) fn count_call_kinds(
         }
     };
     let mut kinds: Vec<CallKindStats> = group_by_skill(now).into_iter().map(of).collect();
-    kinds.sort_by_key(|kind| std::cmp::Reverse((kind.cost(), kind.n)));
+    kinds.sort_by_key(|kind| std::cmp::Reverse((kind.resolved + 2 * kind.failed, kind.n)));
     kinds
 }
 
 /// A recurring failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecurringFailure {
-    /// The kinds of calls.
     pub skills: BTreeSet<String>,
     /// Its message; if it varied, the masked one.
     pub message: String,
-    /// The kind of error.
     pub error_type: String,
     /// The tool could not work, or a program is missing: not caused by the project.
     pub is_machine_fault: bool,
-    /// Number of failed attempts.
     pub n: usize,
-    /// Number of sessions.
     pub sessions: usize,
-    /// Number of its traces that succeeded.
     pub resolved: usize,
-    /// Number of its traces.
     pub traces: usize,
     /// The lesson about it: id and text.
     pub known: Option<(String, String)>,
-    /// Number of other lessons about it.
     pub known_others: usize,
 }
 
@@ -301,7 +249,8 @@ pub(super) fn recurring_failures(
             entry.skills.insert(trace.skill_id.clone());
             entry.sessions.insert(&trace.session);
             entry.traces.insert(&trace.id, trace.final_success);
-            entry.error_type = attempt_error_type(attempt);
+            let tool = attempt.context.get("tool").and_then(Value::as_str).unwrap_or_default();
+            entry.error_type = error_type(tool, attempt.code, exit_code(attempt));
             entry.last = Some(attempt);
             if entry.messages.len() < MAX_ROWS {
                 entry.messages.insert(error, attempt);
@@ -361,14 +310,8 @@ fn attempt_failure_key(attempt: &Attempt) -> Option<String> {
     ))
 }
 
-fn attempt_error_type(attempt: &Attempt) -> &'static str {
-    let tool = attempt.context.get("tool").and_then(Value::as_str).unwrap_or_default();
-    let exit_code = attempt.context.get("exit_code").and_then(Value::as_i64);
-    error_type(tool, attempt.code, exit_code)
-}
-
 /// What always failed under one condition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ConsistentFailure {
     /// The artifact, or the kind of call if none was used.
     pub subject: String,
@@ -376,15 +319,10 @@ pub struct ConsistentFailure {
     pub distinct_condition: String,
     /// The condition as text; empty if it failed under every condition.
     pub context: String,
-    /// Its hash; likewise.
     pub context_hash: String,
-    /// Number of failures.
     pub n: usize,
-    /// The latest error.
     pub error: String,
-    /// Number of successes under other conditions.
     pub other_successes: usize,
-    /// Number of uses under other conditions.
     pub other_uses: usize,
 }
 
@@ -422,13 +360,9 @@ pub(super) fn consistent_failures(traces: &[ExecutionTrace]) -> Vec<ConsistentFa
             let error = all().last().map_or_else(String::new, |(_, error)| shorten(error, 160));
             found.extend((n >= MIN_USES).then(|| ConsistentFailure {
                 subject: subject.clone(),
-                distinct_condition: String::new(),
-                context: String::new(),
-                context_hash: String::new(),
                 n,
                 error,
-                other_successes: 0,
-                other_uses: 0,
+                ..ConsistentFailure::default()
             }));
             continue;
         }
@@ -469,7 +403,6 @@ pub(super) fn consistent_failures(traces: &[ExecutionTrace]) -> Vec<ConsistentFa
 pub struct MethodologyUse {
     /// Its name; `None`: none was selected.
     pub name: Option<String>,
-    /// Number of tasks.
     pub tasks: usize,
     /// Number of tasks without unresolved failures.
     pub well: usize,
@@ -477,7 +410,6 @@ pub struct MethodologyUse {
     pub failed_attempts: f64,
     /// The new weight: `(well + 1) / (tasks + 2)`.
     pub weight: f64,
-    /// The previous weight.
     pub weight_before: f64,
 }
 

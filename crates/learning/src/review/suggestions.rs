@@ -1,5 +1,4 @@
-//! Suggestions for the user: lines for `CODE_LAW.md`, problems to fix, lessons to check. The program itself
-//! carries out none of them.
+//! Suggestions for the user. The program itself carries out none of them.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +7,10 @@ use serde::Serialize;
 use super::super::lesson::{Lesson, Origin, Scope};
 use super::{Review, count_sessions};
 
-/// Number of sessions in which a lesson was learnt, or of uses that helped, from which it is suggested for
-/// the project's rules.
+/// Sessions in which a lesson was learnt, or uses that helped, from which it becomes a rule.
 const MIN_SUCCESSES: usize = 2;
-/// Confidence from which it is suggested.
 const MIN_CONFIDENCE: f64 = 0.7;
-/// Limit: suggestions of each kind.
 const MAX_SUGGESTIONS: usize = 8;
-/// Limit: lines for one project's rules.
 const MAX_RULES: usize = 8;
 const MAX_RULES_PER_PROJECT: usize = 3;
 
@@ -25,38 +20,23 @@ const MAX_RULES_PER_PROJECT: usize = 3;
 pub enum Suggestion {
     /// A line for `CODE_LAW.md`, so that it applies for everybody and without the memory.
     AddRule {
-        /// The project.
         project: String,
-        /// The line.
         line: String,
         /// The id of the lesson.
         item: String,
-        /// The reason.
         reason: String,
     },
     /// A problem of the machine or project to be fixed, so that the lesson is not needed.
-    FixProblem {
-        /// What to do.
-        text: String,
-        /// The reason.
-        reason: String,
-    },
+    FixProblem { text: String, reason: String },
     /// A lesson that was wrong at least twice, and at least as often as right: to be rewritten or forgotten.
     ReviewLesson {
         /// The id of the lesson.
         item: String,
-        /// Its text.
         text: String,
-        /// The reason.
         reason: String,
     },
     /// A recurring failure without a lesson.
-    AddLesson {
-        /// The failure.
-        text: String,
-        /// The reason.
-        reason: String,
-    },
+    AddLesson { text: String, reason: String },
 }
 
 pub(super) fn build_suggestions(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
@@ -133,7 +113,10 @@ fn suggest_fixes(review: &Review) -> Vec<Suggestion> {
         text: format!(
             "Find out why {} never works with {}.",
             quote_code(&always.subject),
-            condition_text(&always.distinct_condition)
+            match always.distinct_condition.as_str() {
+                "" => "these words".to_owned(),
+                condition => quote_code(condition),
+            }
         ),
         reason: format!(
             "failed {} of {} times with it, and worked {} of {} times without",
@@ -145,10 +128,6 @@ fn suggest_fixes(review: &Review) -> Vec<Suggestion> {
 
 fn quote_code(text: &str) -> String {
     format!("`{}`", text.replace('`', "'"))
-}
-
-fn condition_text(condition: &str) -> String {
-    if condition.is_empty() { "these words".to_owned() } else { quote_code(condition) }
 }
 
 fn suggest_missing_lessons(review: &Review) -> impl Iterator<Item = Suggestion> {

@@ -19,8 +19,7 @@ pub const FILE_NAME: &str = "memory.db";
 
 /// SQLite's `user_version`.
 const VERSION: i64 = 5;
-/// SQLite keeps pages that it read or wrote up to this limit. More makes no query faster: the
-/// system has the file in memory, too.
+/// SQLite's cache. More makes no query faster: the system has the file in memory, too.
 const CACHE_KIB: i64 = 1000;
 const SCHEMA: &str = include_str!("schema.sql");
 
@@ -62,8 +61,7 @@ pub(super) fn create_if_missing(path: &Path) -> std::io::Result<()> {
 
 /// A file of a newer version or of another program is not touched.
 pub(super) fn open_database(path: &Path, patience: Duration) -> Result<Connection, OpenFailure> {
-    // A link in its place may be the user's own, or created by a command of a session with this
-    // folder as its project.
+    // A link in its place may be the user's own, or created by a command in this folder.
     if path.is_symlink() && !has_our_header(path) {
         return Err(OpenFailure::Refused(foreign_file_error(path)));
     }
@@ -87,8 +85,7 @@ pub(super) fn open_database(path: &Path, patience: Duration) -> Result<Connectio
     if mode != wanted {
         db.query_row(&format!("PRAGMA journal_mode = {wanted}"), [], |_| Ok(()))?;
     }
-    // Committed data survive the end of any process; a power cut can lose the last commits, but not
-    // the file. Deleted data are overwritten.
+    // A power cut can lose the last commits, but not the file. Deleted data are overwritten.
     db.execute_batch(
         "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON;",
     )?;
@@ -103,8 +100,7 @@ pub(super) fn open_database(path: &Path, patience: Duration) -> Result<Connectio
         }
         creation.commit()?;
     }
-    // Reads the whole schema, which detects a file that is truncated or whose beginning was
-    // overwritten.
+    // Reads the whole schema, which detects a truncated or overwritten file.
     db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(db)
 }
@@ -162,9 +158,7 @@ pub(super) fn is_on_network(_path: &Path) -> bool {
     false
 }
 
-/// Sets a damaged file aside, unless another process has done so; returns the new path.
-///
-/// Only files that are ours by name or header are moved.
+/// Sets a damaged file aside that is ours by name or header, unless another process has.
 pub(super) fn set_aside(
     path: &Path,
     damaged: Option<FileIdentity>,

@@ -13,16 +13,13 @@ use super::{Batch, LearnOutcome, StoreError};
 use crate::lesson::{Lesson, Origin, Scope};
 use crate::trace::ExecutionTrace;
 
-/// The weight of an unknown skill or methodology.
 const DEFAULT_WEIGHT: f64 = 0.5;
 /// Another process may replace the file at each try.
 const MAX_TRIES: usize = 3;
 /// Limit on the lessons that contain the words of a query, each counted once per word.
 const MAX_OCCURRENCES: i64 = 3000;
 
-/// The memory of a user in one file.
-///
-/// A damaged file is set aside, its readable lessons are restored, and the user is notified.
+/// The memory of a user in one file. A damaged one is set aside, and its readable lessons are restored.
 pub struct SqliteStore {
     path: PathBuf,
     notify: Box<dyn Fn(String) + Send>,
@@ -37,7 +34,7 @@ struct OpenDatabase {
 }
 
 /// The state of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreHealth {
     /// Retired lessons are included.
     pub n_lessons: u64,
@@ -77,11 +74,9 @@ impl SqliteStore {
     pub fn check_health(&self) -> Result<Option<StoreHealth>, StoreError> {
         let Some(metadata) = std::fs::metadata(&self.path).ok() else { return Ok(None) };
         let mut health = StoreHealth {
-            n_lessons: 0,
-            n_traces: 0,
             bytes: metadata.len(),
             is_on_network: database_file::is_on_network(&self.path),
-            damage: Vec::new(),
+            ..StoreHealth::default()
         };
         match self.run_quick_check(&mut health) {
             Ok(()) => Ok(Some(health)),
@@ -160,7 +155,9 @@ impl SqliteStore {
     ) -> Result<Vec<Lesson>, StoreError> {
         let found = self.read(|db| {
             let mut select = db.prepare_cached(sql)?;
-            select.query_map(values, |row| lesson_from_row(row, 0))?.collect::<Result<Vec<_>, _>>()
+            select
+                .query_map(values, |row| parse_json_column(row, 0))?
+                .collect::<Result<Vec<_>, _>>()
         })?;
         Ok(found.unwrap_or_default())
     }
@@ -193,7 +190,7 @@ impl SqliteStore {
             )?;
             // (Some of the first results may be retired.)
             let values = params![query, to_sql_integer(limit.min(10_000))];
-            let rows = select.query_map(values, |row| Ok((row.get(0)?, lesson_from_row(row, 1)?)))?;
+            let rows = select.query_map(values, |row| Ok((row.get(0)?, parse_json_column(row, 1)?)))?;
             rows.collect::<Result<Vec<_>, _>>()
         })?;
         Ok(found.unwrap_or_default())
@@ -215,8 +212,7 @@ impl SqliteStore {
         }
     }
 
-    /// Changes the current version of a lesson, so that concurrent changes are kept. `None`: no
-    /// lesson has this id.
+    /// Changes the current version of a lesson, so that concurrent changes are kept; `None`: there is none.
     pub fn update_lesson(
         &self,
         id: &str,
@@ -246,18 +242,12 @@ impl SqliteStore {
 
     /// Removes a lesson; false if there was none.
     pub fn forget_lesson(&self, id: &str) -> Result<bool, StoreError> {
-        if self.read(|_| Ok(()))?.is_none() {
-            return Ok(false);
-        }
-        self.write(|db| delete_lesson(db, id))
+        self.write_if_exists(|db| delete_lesson(db, id))
     }
 
     /// Removes the traces of a project, or all; returns their number.
     pub fn forget_traces(&self, project: Option<&str>) -> Result<usize, StoreError> {
-        if self.read(|_| Ok(()))?.is_none() {
-            return Ok(0);
-        }
-        self.write(|db| {
+        self.write_if_exists(|db| {
             db.execute("DELETE FROM traces WHERE ?1 IS NULL OR project = ?1", [project])
         })
     }
@@ -300,10 +290,7 @@ impl SqliteStore {
 
     /// Removes older traces, and the least used lessons beyond `max_lessons`; returns the number.
     pub fn prune(&self, before_ms: i64, max_lessons: usize) -> Result<usize, StoreError> {
-        if self.read(|_| Ok(()))?.is_none() {
-            return Ok(0);
-        }
-        self.write(|db| {
+        self.write_if_exists(|db| {
             let mut n_gone =
                 db.execute("DELETE FROM traces WHERE created_at_ms < ?1", [before_ms])?;
             let n: i64 = db.query_row("SELECT count(*) FROM lessons", [], |row| row.get(0))?;
@@ -339,6 +326,17 @@ impl SqliteStore {
             Ok(done)
         })?;
         done.ok_or_else(|| self.broken_error("it was replaced repeatedly while it was written"))
+    }
+
+    /// The default if there is no file, which is not created then.
+    fn write_if_exists<T: Default>(
+        &self,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        match self.read(|_| Ok(()))? {
+            Some(()) => self.write(work),
+            None => Ok(T::default()),
+        }
     }
 
     /// Uses the current file at the path; `None`: there is nothing to read.
@@ -434,8 +432,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// BM25 weights a word by its rarity, and the cost of a query is the number of lessons that contain
-/// its words. [`MAX_OCCURRENCES`] limits the cost.
+/// BM25 weights a word by its rarity; [`MAX_OCCURRENCES`] limits the cost.
 fn rarest_words<'a>(db: &Connection, words: &[&'a str]) -> rusqlite::Result<Vec<&'a str>> {
     let mut count = db.prepare_cached("SELECT doc FROM term_counts WHERE term = ?1")?;
     let mut counted = Vec::with_capacity(words.len());
@@ -502,12 +499,8 @@ fn delete_lesson(db: &Connection, id: &str) -> rusqlite::Result<bool> {
 
 fn lesson_by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Lesson>> {
     db.prepare_cached("SELECT body FROM lessons WHERE id = ?1")?
-        .query_row([id], |row| lesson_from_row(row, 0))
+        .query_row([id], |row| parse_json_column(row, 0))
         .optional()
-}
-
-fn lesson_from_row(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Lesson> {
-    parse_json_column(row, column)
 }
 
 fn parse_json_column<T: serde::de::DeserializeOwned>(

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use serde_json::json;
 
 use super::*;
-use crate::fuzzing::decode_damaged;
+use crate::fuzz_tests::decode_damaged;
 use agent_protocol::message::{Part, answer_parts};
 use agent_protocol::model::{Purpose, Reply, Request};
 

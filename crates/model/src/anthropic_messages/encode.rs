@@ -1,7 +1,5 @@
-//! Encodes requests for servers of the Messages API.
-//!
-//! What grows comes last: the next request of a conversation begins with the bytes of this one, except for the
-//! two breakpoints in the conversation, which move with its end.
+//! Encodes requests for servers of the Messages API. Of one request in the next, only the two breakpoints in the
+//! conversation change.
 //!
 //! No temperature is sent: the vendor's current models reject it, and no model takes it together with thinking.
 
@@ -167,8 +165,7 @@ impl AnthropicRequest<'_> {
         if let Some(last) = self.messages.last_mut() {
             last.set_breakpoint();
         }
-        // The end of the previous request, which is cached: the provider looks for it by itself only in the last
-        // 20 blocks, and an answer with ten calls and their results is longer.
+        // The end of the previous request: the provider looks back only 20 blocks, and ten calls are longer.
         let answer = self.messages.iter().rposition(|message| message.role == ASSISTANT);
         if let Some(previous) = answer.and_then(|at| at.checked_sub(1)) {
             self.messages[previous].set_breakpoint();

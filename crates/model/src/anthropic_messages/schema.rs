@@ -8,8 +8,7 @@ use agent_protocol::Object;
 const PASSED_KEYS: [&str; 7] =
     ["type", "enum", "const", "title", "description", "required", "$ref"];
 
-/// `None` if the API cannot express the schema: each object lists its properties there, so that an
-/// object with arbitrary keys has no equivalent.
+/// `None` if the API cannot express the schema: it has no objects with arbitrary keys.
 pub(super) fn reduce_schema(schema: &Value) -> Option<Value> {
     let schema = schema.as_object()?;
     let is_typed = ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"];

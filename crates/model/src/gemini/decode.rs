@@ -6,10 +6,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{SIGNATURE, TEXT_BYTES};
-use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
-use agent_protocol::model::{Delta, StopReason, Usage};
+use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str, usage_delta};
+use agent_protocol::model::{Delta, StopReason};
 
-/// Finish reasons of content filters.
 const FILTERS: [&str; 9] = [
     "SAFETY",
     "RECITATION",
@@ -157,22 +156,9 @@ impl GeminiDecoder<'_> {
 /// The last count is that of the whole answer.
 fn usage(usage: &Value) -> Option<Delta> {
     let count = |name: &str| usage[name].as_u64();
-    let output_tokens = match (count("candidatesTokenCount"), count("thoughtsTokenCount")) {
-        (None, None) => None,
-        (answer, thoughts) => {
-            Some(answer.unwrap_or_default().saturating_add(thoughts.unwrap_or_default()))
-        }
-    };
-    let input_tokens = count("promptTokenCount");
-    if input_tokens.is_none() && output_tokens.is_none() {
-        return None;
-    }
-    Some(Delta::Usage(Usage {
-        input_tokens: input_tokens.unwrap_or_default(),
-        output_tokens: output_tokens.unwrap_or_default(),
-        cached_tokens: count("cachedContentTokenCount").unwrap_or_default(),
-        ..Usage::default()
-    }))
+    let output = [count("candidatesTokenCount"), count("thoughtsTokenCount")];
+    let output = output.into_iter().flatten().reduce(u64::saturating_add);
+    usage_delta(count("promptTokenCount"), output, count("cachedContentTokenCount"))
 }
 
 #[cfg(test)]

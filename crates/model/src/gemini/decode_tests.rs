@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicU64;
 
 use super::*;
-use crate::fuzzing::decode_damaged;
+use crate::fuzz_tests::decode_damaged;
 use agent_protocol::message::OpaqueItem;
-use agent_protocol::model::{Purpose, Reply, Request};
+use agent_protocol::model::{Purpose, Reply, Request, Usage};
 
 const MODEL: &str = "google/gemini-3-pro";
 

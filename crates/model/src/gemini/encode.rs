@@ -1,7 +1,4 @@
-//! Encodes requests for Gemini servers.
-//!
-//! The keys have a fixed order with `contents` last, so that the next request of a conversation begins with
-//! the bytes of this one: providers cache by prefix.
+//! Encodes requests for Gemini servers. The last key is `contents`, which grows.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,8 +17,7 @@ use agent_protocol::message::{Image, Message, OpaqueItem, Part, Role, ToolCall, 
 use agent_protocol::model::Request;
 use agent_protocol::provider::Effort;
 
-/// Gemini 3 rejects an answer whose first call has no signature. For an answer of another model this value is
-/// documented, and older models accept it.
+/// Gemini 3 rejects an answer whose first call has no signature; this value stands for a missing one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
@@ -195,8 +191,7 @@ fn strip_ref_siblings(mut schema: Value) -> Value {
     schema
 }
 
-/// Messages of one role are merged, but results are never mixed with other parts: servers compare
-/// the number of parts with that of the calls.
+/// Results are not mixed with other parts: servers compare their number with that of the calls.
 fn contents<'a>(request: &Request<'a>, model: &str) -> Vec<GeminiContent<'a>> {
     let mut contents = Vec::with_capacity(request.messages.len());
     let mut names = HashMap::new();
@@ -210,7 +205,10 @@ fn contents<'a>(request: &Request<'a>, model: &str) -> Vec<GeminiContent<'a>> {
             }
             Role::Tool => {
                 push_content(&mut contents, "user", result_parts(message, &names));
-                push_content(&mut contents, "user", result_images(message, request));
+                // Only Gemini 3 accepts images inside a result.
+                let images = message.results().flat_map(|result| &result.images);
+                let images = images.map(|image| image_part(image, request));
+                push_content(&mut contents, "user", images.collect());
             }
         }
     }
@@ -290,8 +288,7 @@ fn attach_signature<'a>(parts: &mut Vec<GeminiPart<'a>>, carried: &'a OpaqueItem
     }
 }
 
-/// Signs the last bytes of the text, which become a part of their own: a signed part must not be merged with
-/// another one.
+/// Signs the last bytes of the text, as a part of its own: a signed part must not be merged.
 fn sign_text<'a>(parts: &mut Vec<GeminiPart<'a>>, signature: Option<&'a str>, n_bytes: usize) {
     let at = parts.iter().rposition(|part| matches!(part, GeminiPart::Text { .. }));
     let (at, text) = match at.map(|at| (at, &parts[at])) {
@@ -317,7 +314,7 @@ fn result_parts<'a>(
     message: &'a Message,
     names: &HashMap<&'a str, Cow<'a, str>>,
 ) -> Vec<GeminiPart<'a>> {
-    let results = tool_results(message).map(|ToolResult { call, text, is_error, .. }| {
+    let results = message.results().map(|ToolResult { call, text, is_error, .. }| {
         let name = names.get(call.as_str()).cloned().unwrap_or(Cow::Borrowed("unnamed"));
         let response =
             if *is_error { GeminiOutput::Error(text) } else { GeminiOutput::Output(text) };
@@ -326,19 +323,6 @@ fn result_parts<'a>(
         }
     });
     results.collect()
-}
-
-/// Only Gemini 3 accepts images inside a result.
-fn result_images<'a>(message: &'a Message, request: &Request<'_>) -> Vec<GeminiPart<'a>> {
-    let shown = tool_results(message).flat_map(|result| &result.images);
-    shown.map(|image| image_part(image, request)).collect()
-}
-
-fn tool_results(message: &Message) -> impl Iterator<Item = &ToolResult> {
-    message.parts.iter().filter_map(|part| match part {
-        Part::Result(result) => Some(result),
-        Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
-    })
 }
 
 /// An empty text is left out: servers reject it.

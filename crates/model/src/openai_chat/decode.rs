@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
+use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str, usage_delta};
 use agent_protocol::Object;
-use agent_protocol::model::{Delta, StopReason, Usage};
+use agent_protocol::model::{Delta, StopReason};
 use agent_protocol::provider::ReasoningField;
 
 pub(crate) struct ChatDecoder<'a> {
@@ -316,21 +316,12 @@ fn decode_part(part: &Value) -> Option<Delta> {
 
 fn usage(usage: &Value) -> Option<Delta> {
     let count = |value: &Value| value.as_u64();
-    let input_tokens = count(&usage["prompt_tokens"]).or(count(&usage["input_tokens"]));
-    let output_tokens = count(&usage["completion_tokens"]).or(count(&usage["output_tokens"]));
-    // A server without usage may send the object with nulls.
-    if input_tokens.is_none() && output_tokens.is_none() {
-        return None;
-    }
-    let cached_tokens = count(&usage["prompt_tokens_details"]["cached_tokens"])
+    let input = count(&usage["prompt_tokens"]).or(count(&usage["input_tokens"]));
+    let output = count(&usage["completion_tokens"]).or(count(&usage["output_tokens"]));
+    let cached = count(&usage["prompt_tokens_details"]["cached_tokens"])
         .or(count(&usage["prompt_cache_hit_tokens"]))
         .or(count(&usage["cached_tokens"]));
-    Some(Delta::Usage(Usage {
-        input_tokens: input_tokens.unwrap_or_default(),
-        output_tokens: output_tokens.unwrap_or_default(),
-        cached_tokens: cached_tokens.unwrap_or_default(),
-        ..Usage::default()
-    }))
+    usage_delta(input, output, cached)
 }
 
 #[cfg(test)]

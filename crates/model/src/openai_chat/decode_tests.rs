@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use serde_json::json;
 
 use super::*;
-use crate::fuzzing::decode_damaged;
-use agent_protocol::model::{Purpose, Reply, Request};
+use crate::fuzz_tests::decode_damaged;
+use agent_protocol::model::{Purpose, Reply, Request, Usage};
 
 fn decode(chunks: &[Value]) -> Reply {
     decode_from(&Endpoint::new("p/m", "http://h"), chunks)

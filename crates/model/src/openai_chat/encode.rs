@@ -1,7 +1,4 @@
-//! Encodes requests for Chat Completions servers.
-//!
-//! The keys have a fixed order with `messages` last, so that the next request of a conversation begins with
-//! the bytes of this one: providers cache by prefix.
+//! Encodes requests for Chat Completions servers. The last key is `messages`, which grows.
 
 use std::borrow::Cow;
 use std::iter;
@@ -335,38 +332,30 @@ fn result_messages<'a>(
 ) -> impl Iterator<Item = ChatMessage<'a>> {
     let has_parts = endpoint.dialect.result_parts == Some(true);
     let form = id_form(endpoint);
-    message.parts.iter().filter_map(move |part| match part {
-        Part::Result(result) => {
-            let mut sent = text_message(TOOL, Cow::Borrowed(&result.text));
-            sent.tool_call_id = Some(call_id(&result.call, form));
-            if has_parts {
-                let text = ChatPart::Text { text: Cow::Borrowed(&result.text) };
-                sent.content = ChatContent::Parts(vec![text]);
-            }
-            Some(sent)
+    message.results().map(move |result| {
+        let mut sent = text_message(TOOL, Cow::Borrowed(&result.text));
+        sent.tool_call_id = Some(call_id(&result.call, form));
+        if has_parts {
+            let text = ChatPart::Text { text: Cow::Borrowed(&result.text) };
+            sent.content = ChatContent::Parts(vec![text]);
         }
-        Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
+        sent
     })
 }
 
-/// One message of the user for all images: a tool message has only text. The images follow the id
-/// of their call.
+/// One message of the user for all images, each after the id of its call: a tool message has only text.
 fn images_of_results<'a>(
     message: &'a Message,
     request: &Request<'_>,
     endpoint: &Endpoint,
 ) -> Option<ChatMessage<'a>> {
     let form = id_form(endpoint);
-    let parts = message.parts.iter().flat_map(|part| match part {
-        Part::Result(result) if !result.images.is_empty() => {
-            let label = format!("[image of {}]", call_id(&result.call, form));
-            let label = ChatPart::Text { text: Cow::Owned(label) };
-            let images = result.images.iter().map(|image| image_part(image, request));
-            iter::once(label).chain(images).collect()
-        }
-        Part::Result(_) | Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => {
-            Vec::new()
-        }
+    let results = message.results().filter(|result| !result.images.is_empty());
+    let parts = results.flat_map(|result| {
+        let label = format!("[image of {}]", call_id(&result.call, form));
+        let label = ChatPart::Text { text: Cow::Owned(label) };
+        let images = result.images.iter().map(|image| image_part(image, request));
+        iter::once(label).chain(images)
     });
     let parts = parts.collect::<Vec<_>>();
     (!parts.is_empty()).then(|| parts_message(parts))

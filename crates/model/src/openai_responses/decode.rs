@@ -1,15 +1,13 @@
 //! Decodes answers of Responses servers into deltas, including deviations from the standard.
 //!
-//! An answer is a list of items, and a server reports each piece of it up to four times: in
-//! fragments, when the piece is complete, when its item is complete, and in the whole response at
-//! the end. Servers leave out some of these reports, so each adds what is missing; a whole response
-//! instead of a stream is decoded like the last event of a stream.
+//! A server reports each piece of an answer up to four times: in fragments, and when the piece, its item and
+//! the response are complete. Servers leave out some of these, so each adds what is missing.
 
 use serde_json::{Value, json};
 
 use super::SEPARATOR;
-use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
-use agent_protocol::model::{Delta, StopReason, Usage};
+use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str, usage_delta};
+use agent_protocol::model::{Delta, StopReason};
 
 pub(crate) struct ResponsesDecoder<'a> {
     /// `provider/model`.
@@ -472,17 +470,8 @@ fn is_error(event: &Value) -> bool {
 }
 
 fn usage(usage: &Value) -> Option<Delta> {
-    let (input, output) = (usage["input_tokens"].as_u64(), usage["output_tokens"].as_u64());
-    // A server without usage may send the object with nulls.
-    if input.is_none() && output.is_none() {
-        return None;
-    }
-    Some(Delta::Usage(Usage {
-        input_tokens: input.unwrap_or_default(),
-        output_tokens: output.unwrap_or_default(),
-        cached_tokens: usage["input_tokens_details"]["cached_tokens"].as_u64().unwrap_or_default(),
-        ..Usage::default()
-    }))
+    let cached = usage["input_tokens_details"]["cached_tokens"].as_u64();
+    usage_delta(usage["input_tokens"].as_u64(), usage["output_tokens"].as_u64(), cached)
 }
 
 #[cfg(test)]

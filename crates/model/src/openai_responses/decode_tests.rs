@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicU64;
 
 use super::*;
-use crate::fuzzing::decode_damaged;
+use crate::fuzz_tests::decode_damaged;
 use agent_protocol::message::{Part, answer_parts};
-use agent_protocol::model::{Purpose, Reply, Request};
+use agent_protocol::model::{Purpose, Reply, Request, Usage};
 
 fn try_decode(events: &[Value]) -> Result<Reply, DecodeError> {
     let request = Request::new(Purpose::Main, "", &[]);

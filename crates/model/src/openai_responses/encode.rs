@@ -1,7 +1,4 @@
-//! Encodes requests for Responses servers.
-//!
-//! The keys have a fixed order with `input` last, so that the next request of a conversation begins with the
-//! bytes of this one: providers cache by prefix.
+//! Encodes requests for Responses servers. The last key is `input`, which grows.
 
 use std::borrow::Cow;
 
@@ -73,8 +70,7 @@ struct ResponsesRequest<'a> {
     input: Vec<InputItem<'a>>,
 }
 
-/// Messages and calls have no ids: the server would look for the items that it generated together
-/// with them.
+/// Without ids of messages and calls: the server would look for items that it generated with them.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum InputItem<'a> {
@@ -185,12 +181,9 @@ fn result_items<'a>(
     message: &'a Message,
     request: &Request<'a>,
 ) -> impl Iterator<Item = InputItem<'a>> {
-    message.parts.iter().filter_map(|part| match part {
-        Part::Result(result) => Some(InputItem::FunctionCallOutput {
-            call_id: call_id(&result.call, CALL_ID_FORMAT),
-            output: call_output(result, request),
-        }),
-        Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Call(_) => None,
+    message.results().map(|result| InputItem::FunctionCallOutput {
+        call_id: call_id(&result.call, CALL_ID_FORMAT),
+        output: call_output(result, request),
     })
 }
 

@@ -16,39 +16,29 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 11] = [
-        Self::BrokenJson,
-        Self::UnknownTool,
-        Self::Empty,
-        Self::Length,
-        Self::Refused,
-        Self::RateLimited,
-        Self::Overloaded,
-        Self::Unauthorized,
-        Self::Overflow,
-        Self::Hangup,
-        Self::Hang,
+    pub(super) const NAMES: [(&'static str, Self); 11] = [
+        ("broken_json", Self::BrokenJson),
+        ("unknown_tool", Self::UnknownTool),
+        ("empty", Self::Empty),
+        ("length", Self::Length),
+        ("refused", Self::Refused),
+        ("rate_limited", Self::RateLimited),
+        ("overloaded", Self::Overloaded),
+        ("unauthorized", Self::Unauthorized),
+        ("overflow", Self::Overflow),
+        ("hangup", Self::Hangup),
+        ("hang", Self::Hang),
     ];
 
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::BrokenJson => "broken_json",
-            Self::UnknownTool => "unknown_tool",
-            Self::Empty => "empty",
-            Self::Length => "length",
-            Self::Refused => "refused",
-            Self::RateLimited => "rate_limited",
-            Self::Overloaded => "overloaded",
-            Self::Unauthorized => "unauthorized",
-            Self::Overflow => "overflow",
-            Self::Hangup => "hangup",
-            Self::Hang => "hang",
-        }
+        Self::NAMES.iter().find(|(_, fault)| *fault == self).map_or("", |(name, _)| name)
     }
 
     pub(super) fn parse(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|fault| fault.name() == name).ok_or_else(|| {
-            format!("unknown fault `{name}`; there are {}", Self::ALL.map(Self::name).join(", "))
+        let found = Self::NAMES.into_iter().find(|(own, _)| *own == name);
+        found.map(|(_, fault)| fault).ok_or_else(|| {
+            let names = Self::NAMES.map(|(name, _)| name).join(", ");
+            format!("unknown fault `{name}`; there are {names}")
         })
     }
 

@@ -208,7 +208,7 @@ fn parse_usage(value: &str) -> Result<Usage, String> {
     let numbers = value.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
     match numbers.as_deref() {
         Ok(&[input_tokens, output_tokens]) => {
-            Ok(Usage { input_tokens, output_tokens, cached_tokens: 0, ..Usage::default() })
+            Ok(Usage { input_tokens, output_tokens, ..Usage::default() })
         }
         Ok(&[input_tokens, output_tokens, cached_tokens]) => {
             Ok(Usage { input_tokens, output_tokens, cached_tokens, ..Usage::default() })

@@ -42,8 +42,7 @@ pub(super) fn json_calls(text: &str) -> Vec<Segment> {
     calls.unwrap_or_default()
 }
 
-/// The text could also be an example: it counts only if it is nothing else, names tools, and has
-/// arguments.
+/// It counts only if it is nothing else, names tools and has arguments: it could be an example.
 pub(super) fn calls_to_known_tools(text: &str, tools: &[ToolSpec]) -> Vec<Segment> {
     let has_arguments =
         parse_objects(text).is_none_or(|calls| calls.iter().all(|call| call.arguments.is_some()));
@@ -63,8 +62,7 @@ fn parse_objects(text: &str) -> Option<Vec<JsonCall>> {
     values.map(JsonCall::from_value).collect()
 }
 
-/// Arguments with repairable mistakes are returned as they are: the caller repairs them and says
-/// so.
+/// Arguments with repairable mistakes stay as they are: the caller repairs them and says so.
 fn repairable_call(text: &str) -> Option<Segment> {
     let call = JsonCall::from_value(repair_json(text)?.into())?;
     let expected = call.arguments?;

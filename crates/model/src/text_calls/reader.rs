@@ -314,7 +314,6 @@ fn code_in(text: &str, ticks: usize) -> &str {
     &text[begin..end_of_code(text, ticks).unwrap_or(text.len())]
 }
 
-/// Start of a result that the model invented.
 fn find_invented_response(text: &str) -> Option<usize> {
     let is_at_line_start = |at: usize| text[..at].trim_end_matches([' ', '\t']).ends_with('\n');
     text.match_indices(TOOL_RESPONSE).map(|(at, _)| at).find(|&at| is_at_line_start(at))

@@ -7,8 +7,7 @@ use agent_protocol::message::{Message, Part, Role};
 use agent_protocol::model::Request;
 use agent_protocol::prompt::fill;
 
-/// Describes the tools in the system text; calls and results are text. `tools_in_text` is the
-/// prompt with this name.
+/// Calls and results become text. `tools_in_text` is the prompt with this name.
 pub(in super::super) fn render_as_text(
     request: &Request<'_>,
     tools_in_text: &str,

@@ -33,7 +33,6 @@ pub(in super::super) struct Commands {
     pub(in super::super) all: Vec<Command>,
     /// The line, and every text in it that is executed, was parsed completely.
     pub(in super::super) is_fully_parsed: bool,
-    /// A limit was reached.
     pub(in super::super) is_too_long: bool,
 }
 

@@ -7,7 +7,6 @@ use super::{JudgeContext, PathKind};
 use super::{find, targets};
 use crate::shell::{Word, WordKind, directory};
 
-/// The `when` of a rule.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Condition {

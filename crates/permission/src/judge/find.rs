@@ -213,8 +213,7 @@ fn parse_primary(words: &mut WordIter<'_>) -> Option<FindExpression> {
     })
 }
 
-/// A pattern of `fnmatch(3)`, where braces are ordinary characters. `None` for one with brackets:
-/// globs of this kind differ there.
+/// A pattern of `fnmatch(3)`; `None` for one with brackets, which globs treat differently.
 fn compile_name(pattern: &str, ignores_case: bool) -> Option<GlobMatcher> {
     if pattern.contains('[') {
         return None;

@@ -22,26 +22,19 @@ pub(super) struct CommandTable {
     by_program: HashMap<String, Vec<usize>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Wrapper {
     programs: Vec<String>,
-    #[serde(default)]
     words: Vec<String>,
-    #[serde(default)]
     pub(super) values: Vec<String>,
     /// The options with which the command runs in another directory.
-    #[serde(default)]
     pub(super) directory: Vec<String>,
     /// The number of own arguments before the command.
-    #[serde(default)]
     pub(super) operands: usize,
-    #[serde(default)]
     pub(super) assignments: bool,
     /// Whether the wrapper appends unknown arguments.
-    #[serde(default)]
     pub(super) appends: bool,
-    #[serde(default)]
     without: Vec<String>,
     /// `joined`, `first`, or the option whose value is executed.
     pub(super) text: Option<String>,
@@ -55,27 +48,20 @@ pub(super) enum CommandClass {
     Never,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct CommandRule {
     pub(super) programs: Vec<String>,
-    #[serde(default)]
     pub(super) words: Vec<String>,
-    #[serde(default)]
     only: Vec<String>,
-    #[serde(default)]
     pub(super) with: Vec<String>,
-    #[serde(default)]
     without: Vec<String>,
     max: Option<usize>,
     when: Option<Condition>,
-    #[serde(default)]
     foreground: bool,
     pub(super) class: Option<CommandClass>,
-    #[serde(default)]
     pub(super) destructive: bool,
     pub(super) right: Option<SandboxRight>,
-    #[serde(default)]
     pub(super) reason: String,
     pub(super) hint: Option<String>,
     pub(super) example: Option<String>,

@@ -26,7 +26,6 @@ const UNRESTRICTING_ACTIONS: &[&str] = &[
     "-P",
 ];
 
-/// The command deletes the root, the home or a directory above it, the project or its `.git`.
 pub(super) fn is_protected(command: &Command, context: &JudgeContext<'_>) -> bool {
     let is_find = command.name() == "find";
     if is_find && (!find::deletes(command.arguments()) || has_condition(command)) {
@@ -43,8 +42,6 @@ pub(super) fn is_protected(command: &Command, context: &JudgeContext<'_>) -> boo
     targets.iter().filter_map(|word| target_path(word, command)).any(is_it)
 }
 
-/// The command deletes or replaces an existing path that no checkpoint covers and that is not build
-/// output.
 pub(super) fn is_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool {
     let paths: Vec<String> = match command.name() {
         "find" => return find_reaches_uncovered(command, context),
@@ -74,7 +71,6 @@ fn find_reaches_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool
     })
 }
 
-/// A git command deletes or replaces a file whose content neither a checkpoint nor git has.
 pub(super) fn discards_unsaved(command: &Command, context: &JudgeContext<'_>) -> bool {
     let mut operands = command.operands();
     let Some(action) = operands.next().map(|word| word.text.as_str()) else { return false };

@@ -15,7 +15,7 @@ mod redirects;
 
 /// The longest argument that bash accepts.
 const MAX_LENGTH: usize = 128 * 1024;
-const MAX_DEPTH: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 /// Limit on the parser's progress callbacks, a measure of its work that does not depend on the
 /// machine: some 40 KB of dense script. A quoted here-document counts as one step, whatever its
 /// length.
@@ -64,10 +64,6 @@ pub(super) fn parse_script(text: &str, directory: Option<String>, depth: usize) 
     reader.script
 }
 
-pub(super) fn max_depth() -> usize {
-    MAX_DEPTH
-}
-
 fn parse_tree(text: &str) -> Option<Tree> {
     let mut work = 0;
     PARSER.with_borrow_mut(|parser| {
@@ -99,8 +95,7 @@ fn with_small_code_points(text: &str) -> Cow<'_, str> {
     text.chars().map(small).collect::<String>().into()
 }
 
-/// Without a newline at the end the parser is much slower, because it pursues two parses of a
-/// pipeline and repairs the one that was cut off.
+/// Without a newline at the end the parser pursues two parses of a pipeline, and is much slower.
 fn with_newline(text: &str) -> Cow<'_, str> {
     // (After a backslash a newline would not end the line.)
     if text.ends_with(['\n', '\\']) { text.into() } else { format!("{text}\n").into() }
@@ -129,10 +124,6 @@ impl StatementContext {
     fn inner(&self) -> Self {
         Self { is_top: false, ..self.clone() }
     }
-
-    fn isolated() -> Self {
-        Self::default()
-    }
 }
 
 fn children(node: Node<'_>) -> Vec<Node<'_>> {
@@ -144,16 +135,13 @@ impl ScriptReader<'_> {
         &self.text[node.byte_range()]
     }
 
-    /// If the tree skips anything except blanks and continued lines, the grammar parsed the text
-    /// differently from bash.
+    /// If the tree skips more than blanks and continued lines, bash parses the text differently.
     fn mark_visited(&mut self, range: Range<usize>) {
         if range.start > self.covered {
             let between = &self.text[self.covered..range.start];
             let is_blank =
                 between.replace("\\\n", " ").chars().all(|char| matches!(char, ' ' | '\t' | '\n'));
-            if !is_blank {
-                self.script.is_fully_parsed = false;
-            }
+            self.script.is_fully_parsed &= is_blank;
         }
         self.covered = self.covered.max(range.end);
     }
@@ -176,9 +164,7 @@ impl ScriptReader<'_> {
     }
 
     fn visit_statement(&mut self, node: Node<'_>, context: &StatementContext) {
-        if node.is_error() || node.is_missing() {
-            self.script.is_fully_parsed = false;
-        }
+        self.script.is_fully_parsed &= !(node.is_error() || node.is_missing());
         self.with_depth(|reader| reader.visit_by_kind(node, context));
     }
 
@@ -206,11 +192,7 @@ impl ScriptReader<'_> {
                     at: node.byte_range(),
                 });
             }
-            "list" => {
-                for child in children(node) {
-                    self.visit_statement(child, context);
-                }
-            }
+            "list" => self.visit_statements(node, context),
             "subshell" | "command_substitution" | "process_substitution" => {
                 self.mark_not_plain(context);
                 self.visit_isolated(node, context);
@@ -221,7 +203,7 @@ impl ScriptReader<'_> {
                     self.script.functions.push(self.text[name.byte_range()].to_owned());
                 }
                 let before = self.directory.clone();
-                self.visit_statements(node, &StatementContext::isolated());
+                self.visit_statements(node, &StatementContext::default());
                 self.directory = before;
             }
             "comment" => self.mark_visited(node.byte_range()),
@@ -240,9 +222,7 @@ impl ScriptReader<'_> {
                 }
             }
             _ => {
-                if self.text_of(node) == "&" {
-                    self.script.is_plain = false;
-                }
+                self.script.is_plain &= self.text_of(node) != "&";
                 self.mark_visited(node.byte_range());
             }
         }
@@ -262,14 +242,13 @@ impl ScriptReader<'_> {
         let text = self.text_of(node);
         let mut inner = match node.kind() {
             "subshell" => context.inner(),
-            _ => StatementContext::isolated(),
+            _ => StatementContext::default(),
         };
         let is_process = node.kind() == "process_substitution";
         inner.writes_pipe |= is_process && text.starts_with('<');
         inner.reads_pipe |= is_process && text.starts_with('>');
         match text.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
-            // Inside backquotes a backslash escapes the next character, so bash executes a
-            // different text.
+            // In backquotes a backslash escapes the next character, so bash executes a different text.
             Some(text) if text.contains('\\') => {
                 let text = text.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
                 self.add_embedded(&text);
@@ -312,14 +291,10 @@ impl ScriptReader<'_> {
                 "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
                     self.read_redirect(child, &mut redirects, &mut words);
                 }
-                "subshell" if is_command => {
-                    self.script.is_fully_parsed = false;
-                }
+                "subshell" if is_command => self.script.is_fully_parsed = false,
                 _ => words.push(child),
             }
-            if child.is_error() || child.is_missing() {
-                self.script.is_fully_parsed = false;
-            }
+            self.script.is_fully_parsed &= !(child.is_error() || child.is_missing());
         }
         words.extend(further);
         words.sort_by_key(Node::start_byte);
@@ -328,9 +303,7 @@ impl ScriptReader<'_> {
             let between = self.text.get(pair[0].end_byte()..pair[1].start_byte());
             between.is_some_and(|between| between.replace("\\\n", "").contains('\n'))
         });
-        if continues {
-            self.script.is_fully_parsed = false;
-        }
+        self.script.is_fully_parsed &= !continues;
         // `[[ … ]]` runs nothing itself.
         if is_test {
             words.truncate(1);
@@ -342,9 +315,7 @@ impl ScriptReader<'_> {
             let end = text.find(['=', '[', '+']).unwrap_or(text.len());
             super::is_assignment(&format!("{}=", &text[..end]))
         };
-        if !assignments.iter().all(is_named) {
-            self.script.is_fully_parsed = false;
-        }
+        self.script.is_fully_parsed &= assignments.iter().all(is_named);
         let assignments = assignments
             .iter()
             .map(|node| word::read_word(self.text, node.byte_range(), &find_expansions(*node)))
@@ -426,7 +397,7 @@ impl ScriptReader<'_> {
                 "command_substitution" | "process_substitution" => {
                     self.script.is_plain = false;
                     self.with_depth(|reader| {
-                        reader.visit_isolated(child, &StatementContext::isolated());
+                        reader.visit_isolated(child, &StatementContext::default());
                     });
                 }
                 // Visited by `redirected`.
@@ -435,9 +406,7 @@ impl ScriptReader<'_> {
                 }
                 _ => self.with_depth(|reader| reader.visit_nested(child)),
             }
-            if child.is_error() {
-                self.script.is_fully_parsed = false;
-            }
+            self.script.is_fully_parsed &= !child.is_error();
         }
         self.mark_visited(node.byte_range());
     }

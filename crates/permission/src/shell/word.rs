@@ -112,21 +112,14 @@ fn brace_positions(raw: &str, open: usize) -> Vec<usize> {
 
 /// Removes quotes and escapes, marks expansions.
 pub(super) fn read_word(text: &str, at: Range<usize>, holes: &Expansions) -> Word {
-    let mut reader = WordReader {
-        text,
-        at: at.start,
-        end: at.end,
-        holes,
-        word: Word { text: String::with_capacity(at.len()), kind: WordKind::Literal },
-    };
+    let mut reader = WordReader::new(text, at, holes);
     reader.read_unquoted();
     reader.word
 }
 
 /// The body has the escapes and expansions of double quotes.
 pub(super) fn read_here_document_body(text: &str, at: Range<usize>, holes: &Expansions) -> Word {
-    let word = Word { text: String::with_capacity(at.len()), kind: WordKind::Literal };
-    let mut reader = WordReader { text, at: at.start, end: at.end, holes, word };
+    let mut reader = WordReader::new(text, at, holes);
     reader.read_double_quoted(None);
     reader.word.without_quotes()
 }
@@ -139,7 +132,12 @@ struct WordReader<'a> {
     word: Word,
 }
 
-impl WordReader<'_> {
+impl<'a> WordReader<'a> {
+    fn new(text: &'a str, at: Range<usize>, holes: &'a Expansions) -> Self {
+        let word = Word::literal(String::with_capacity(at.len()));
+        Self { text, at: at.start, end: at.end, holes, word }
+    }
+
     fn peek(&self) -> Option<char> {
         self.text[self.at..self.end].chars().next()
     }
@@ -181,18 +179,14 @@ impl WordReader<'_> {
             match char {
                 '\\' => match self.next() {
                     Some('\n') | None => {}
-                    Some(char) => {
-                        self.word.text.push(char);
-                    }
+                    Some(char) => self.word.text.push(char),
                 },
                 '\'' => {
                     while let Some(char) = self.next().filter(|char| *char != '\'') {
                         self.word.text.push(char);
                     }
                 }
-                '"' => {
-                    self.read_double_quoted(Some('"'));
-                }
+                '"' => self.read_double_quoted(Some('"')),
                 '$' if self.peek() == Some('\'') => {
                     self.next();
                     self.read_ansi_quoted();

@@ -28,8 +28,7 @@ impl ChangedInput {
         }
     }
 
-    /// The arguments, with the call's own values where they did not change. The error is the name
-    /// of an argument whose value cannot be recovered.
+    /// The arguments, with the call's own values where unchanged. The error: the argument that cannot be recovered.
     pub fn into_arguments(self, own: &Object) -> Result<Object, String> {
         let Self { unchanged, edited, others: mut arguments } = self;
         let is_new = |(name, value): (&String, &Value)| {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -65,9 +65,7 @@ impl ApprovalDecision {
 }
 
 /// The user's controls of a session. Clones share the session.
-///
-/// After an interrupt nothing starts, and every call that was started gets a result; the next turn begins
-/// with [`SessionControl::begin_turn`].
+/// After an interrupt nothing starts until [`SessionControl::begin_turn`]; started calls get a result.
 #[derive(Clone, Debug, Default)]
 pub struct SessionControl {
     session: Arc<SharedControls>,
@@ -95,7 +93,6 @@ struct SharedControls {
 #[derive(Debug, Default)]
 struct PendingRequests {
     messages: VecDeque<UserInput>,
-    /// Number of times that `messages` was dropped.
     n_drops: u64,
     mode: Option<PermissionMode>,
     /// Id of the call that waits for the user, and the sender of replies.
@@ -137,8 +134,7 @@ impl Cancellation {
 }
 
 impl SessionControl {
-    /// The controls of a sub-agent, which ends with the turn and can be interrupted alone. The user's messages
-    /// are for the main agent only.
+    /// The controls of a sub-agent, which ends with the turn and can be interrupted alone; it gets no messages.
     #[must_use]
     pub fn for_subagent(&self) -> Self {
         let cancel = Mutex::new(self.cancellation_token().child_token());
@@ -171,29 +167,28 @@ impl SessionControl {
 
     /// The cancellation token of this turn, or of the sub-agent.
     pub fn cancellation_token(&self) -> CancellationToken {
-        lock(&self.interruption().cancel).clone()
+        self.interruption().cancel.lock().clone()
     }
 
     /// Clears an interrupt of the previous turn, but not a termination of the program.
     pub fn begin_turn(&self) {
         if matches!(self.interrupt_cause(), Some(Interrupt::User | Interrupt::Timeout)) {
-            *lock(&self.session.turn.cancel) = CancellationToken::new();
+            *self.session.turn.cancel.lock() = CancellationToken::new();
             self.session.turn.cause.store(0, Ordering::SeqCst);
         }
     }
 
-    /// Takes a message of the user while the turn runs. It is delivered after the current tool; a stop phrase
-    /// also interrupts.
+    /// Takes a message, which is delivered after the current tool; a stop phrase also interrupts.
     pub fn queue_message(&self, message: UserInput) {
         if message.is_stop_request() {
             self.interrupt(Interrupt::User);
         }
-        lock(&self.session.requests).messages.push_back(message);
+        self.session.requests.lock().messages.push_back(message);
     }
 
     /// Whether a message is not delivered yet.
     pub fn has_queued_messages(&self) -> bool {
-        self.own.is_none() && !lock(&self.session.requests).messages.is_empty()
+        self.own.is_none() && !self.session.requests.lock().messages.is_empty()
     }
 
     /// Takes the messages that are not delivered yet, in order.
@@ -201,25 +196,24 @@ impl SessionControl {
         if self.own.is_some() {
             return Vec::new();
         }
-        lock(&self.session.requests).messages.drain(..).collect()
+        self.session.requests.lock().messages.drain(..).collect()
     }
 
     /// Drops the messages that are not delivered yet.
     pub fn discard_messages(&self) {
-        let mut requests = lock(&self.session.requests);
+        let mut requests = self.session.requests.lock();
         requests.messages.clear();
         requests.n_drops += 1;
     }
 
     /// How often messages were dropped so far.
     pub fn n_drops(&self) -> u64 {
-        lock(&self.session.requests).n_drops
+        self.session.requests.lock().n_drops
     }
 
-    /// Puts messages back that were taken when there were `n_drops`, but could not be delivered. If
-    /// messages were dropped since then, these are dropped, too.
+    /// Puts back messages that could not be delivered, unless messages were dropped since `n_drops`.
     pub fn requeue_messages(&self, mut messages: VecDeque<UserInput>, n_drops: u64) {
-        let mut requests = lock(&self.session.requests);
+        let mut requests = self.session.requests.lock();
         if requests.n_drops == n_drops {
             messages.append(&mut requests.messages);
             requests.messages = messages;
@@ -228,12 +222,12 @@ impl SessionControl {
 
     /// Removes the latest message that is not delivered yet.
     pub fn withdraw_last_message(&self) -> Option<UserInput> {
-        lock(&self.session.requests).messages.pop_back()
+        self.session.requests.lock().messages.pop_back()
     }
 
     /// Requests this mode, from the next call on. A question that waits is decided anew.
     pub fn request_mode(&self, mode: PermissionMode) {
-        let mut requests = lock(&self.session.requests);
+        let mut requests = self.session.requests.lock();
         requests.mode = Some(mode);
         if let Some((_, sender)) = &requests.open_question {
             // Nothing waits any more: the question is settled.
@@ -243,7 +237,7 @@ impl SessionControl {
 
     /// Takes the mode that the user requested.
     pub fn take_requested_mode(&self) -> Option<PermissionMode> {
-        lock(&self.session.requests).mode.take()
+        self.session.requests.lock().mode.take()
     }
 
     /// Declares that a user can be asked.
@@ -262,8 +256,7 @@ impl SessionControl {
         self.session.can_ask_approval.load(Ordering::SeqCst)
     }
 
-    /// Declares that a denied call does not make a turn a failure: the client of the session sees
-    /// it.
+    /// Declares that a denied call does not make a turn a failure: the client sees it.
     pub fn accept_denials(&self) {
         self.session.accepts_denials.store(true, Ordering::SeqCst);
     }
@@ -298,14 +291,14 @@ impl SessionControl {
     /// Opens the question about a call. Show it after calling this, so that no answer is lost.
     pub fn open_question(&self, call: &str) -> OpenQuestion {
         let (sender, replies) = unbounded_channel();
-        lock(&self.session.requests).open_question = Some((call.to_owned(), sender));
+        self.session.requests.lock().open_question = Some((call.to_owned(), sender));
         OpenQuestion { replies, cancel: self.cancellation_token() }
     }
 
     /// Delivers the user's answer about this call; an answer to another question is ignored. A
     /// granted mode is requested at once, so that a later request of the user replaces it.
     pub fn answer_approval(&self, call: &str, approval: ApprovalDecision) {
-        let mut requests = lock(&self.session.requests);
+        let mut requests = self.session.requests.lock();
         if let Some((_, sender)) = requests.open_question.take_if(|(id, _)| id == call) {
             if let ApprovalDecision::AllowAlways(Grant::Mode(mode)) = &approval {
                 requests.mode = Some(*mode);
@@ -315,10 +308,9 @@ impl SessionControl {
         }
     }
 
-    /// Delivers the user's answers to the questions of this call. Answers to another question are
-    /// ignored.
+    /// Delivers the user's answers to the questions of this call; other answers are ignored.
     pub fn answer_questions(&self, call: &str, answers: Vec<UserAnswer>) {
-        let question = lock(&self.session.requests).open_question.take_if(|(id, _)| id == call);
+        let question = self.session.requests.lock().open_question.take_if(|(id, _)| id == call);
         if let Some((_, sender)) = question {
             // Nothing waits any more: the turn was interrupted.
             _ = sender.send(UserReply::Answers(answers));
@@ -327,16 +319,12 @@ impl SessionControl {
 
     /// Interrupts the turn if the question about this call is still open: the user cancelled it.
     pub fn cancel_question(&self, call: &str) {
-        let question = lock(&self.session.requests).open_question.take_if(|(id, _)| id == call);
+        let question = self.session.requests.lock().open_question.take_if(|(id, _)| id == call);
         // Nothing waits for the answer to a settled question.
         if question.is_some_and(|(_, sender)| !sender.is_closed()) {
             self.interrupt(Interrupt::User);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 #[cfg(test)]

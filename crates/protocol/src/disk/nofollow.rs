@@ -1,7 +1,4 @@
-//! Opens paths without following symlinks in any component.
-//!
-//! The path was resolved before, and a link that was created since then would lead elsewhere. Used by
-//! `workspace` and `exec`.
+//! Opens resolved paths: a symlink in one was created since then, and would lead elsewhere.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -20,8 +20,7 @@ pub const TEMPORARY_FOLDERS: &[&str] =
 pub const GIT_FILES: &[&str] =
     &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
 
-/// Files that git keeps there temporarily, or in the folder of a worktree, besides `MERGE_HEAD` and similar
-/// ones.
+/// Temporary, or in the folder of a worktree, besides `MERGE_HEAD` and similar ones.
 const TEMPORARY_FILES: &[&str] = &[
     "ADD_EDIT.patch",
     "AUTO_MERGE",
@@ -73,8 +72,7 @@ pub fn looks_like_repository(folder: &Path) -> bool {
     }
 }
 
-/// Whether `HEAD` is valid: without it git does not accept the repository, and searches for
-/// another.
+/// Whether `HEAD` is valid: without it git does not accept the repository.
 pub fn has_head(folder: &Path) -> bool {
     is_head(&folder.join("HEAD"))
 }

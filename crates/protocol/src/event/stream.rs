@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Event, EventBody, EventHeader, FORMAT_VERSION, MAIN_AGENT, WorkPosition};
 use crate::mask::{MASK, Masker};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// An event as sinks receive it: masked, and serialised once for all of them.
 #[derive(Debug)]
@@ -14,10 +14,7 @@ pub struct StampedEvent {
     pub line: String,
 }
 
-/// A consumer of the stream.
-///
-/// Called in order, synchronously, in the emitter's thread. A sink reports its own failures and never changes
-/// what the loop does.
+/// A consumer of the stream, called in order in the emitter's thread; it reports its own failures.
 pub trait Sink: Send {
     /// Takes the next event of the session's main agent.
     fn receive(&mut self, stamped: &StampedEvent);
@@ -25,8 +22,7 @@ pub trait Sink: Send {
     /// Takes the next event of a sub-agent. Sinks that follow only the main agent ignore it.
     fn receive_from_subagent(&mut self, _stamped: &StampedEvent) {}
 
-    /// Takes the events of a resumed session that precede this process; called once, before its
-    /// next event.
+    /// Takes the earlier events of a resumed session; called once, before its next event.
     fn receive_recorded(&mut self, _events: &[&Event]) {}
 }
 
@@ -105,7 +101,7 @@ impl EventStream {
 
     /// Adds a sink for all further events.
     pub fn add_sink(&self, sink: Box<dyn Sink>) {
-        self.lock_stream().sinks.push(sink);
+        self.shared.stream.lock().sinks.push(sink);
     }
 
     /// Sets the position of further events.
@@ -121,7 +117,7 @@ impl EventStream {
     /// Emits a fact; returns when every sink has taken it. Returns the event as they received it.
     pub fn emit(&self, body: EventBody) -> Event {
         let place = self.position();
-        let mut stream = self.lock_stream();
+        let mut stream = self.shared.stream.lock();
         // Events that are not stored have no number, so that numbers have no gaps.
         if body.is_stored() {
             stream.seq += 1;
@@ -162,8 +158,7 @@ impl EventStream {
         }
         let mut value = serde_json::to_value(&event).unwrap_or_default();
         self.shared.masker.mask_value(&mut value);
-        // This fails only if a `redact_extra` matches the words of the format itself: then the texts are
-        // dropped and the fact stays.
+        // This fails only if a `redact_extra` matches the words of the format itself.
         let event = serde_json::from_value(value).unwrap_or_else(|_| {
             let body = EventBody::error(
                 "record",
@@ -191,10 +186,6 @@ impl EventStream {
         };
         *words = self.shared.masker.mask(words).into_owned();
         true
-    }
-
-    fn lock_stream(&self) -> MutexGuard<'_, StreamState> {
-        self.shared.stream.lock()
     }
 }
 

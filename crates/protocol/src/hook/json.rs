@@ -12,6 +12,7 @@ use crate::event::MAIN_AGENT;
 
 /// `notification_type` of a question about a permission.
 pub(super) const PERMISSION_PROMPT: &str = "permission_prompt";
+const NO_REASON: &str = "the hook gave no reason";
 
 /// An answer of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,11 +107,8 @@ pub fn parse_command_answer(
             })
         }
         2 => {
-            let reason = match stderr.trim() {
-                "" => "the hook gave no reason".to_owned(),
-                reason => reason.to_owned(),
-            };
-            Ok(block_answer(event, reason))
+            let reason = Some(stderr.trim()).filter(|reason| !reason.is_empty());
+            Ok(block_answer(event, reason.unwrap_or(NO_REASON).to_owned()))
         }
         code => {
             let words = if stderr.trim().is_empty() { stdout } else { stderr.trim() };
@@ -129,11 +127,7 @@ fn block_answer(event: HookEvent, reason: String) -> HookAnswer {
         | HookEvent::PostToolUseFailure
         | HookEvent::Stop
         | HookEvent::SubagentStop => answer.outcome.block = Some(reason),
-        HookEvent::SessionStart
-        | HookEvent::SessionEnd
-        | HookEvent::StopFailure
-        | HookEvent::PreCompact
-        | HookEvent::Notification => answer.message = Some(reason),
+        _ => answer.message = Some(reason),
     }
     answer
 }
@@ -150,10 +144,9 @@ pub fn parse_answer(event: HookEvent, value: &Value) -> Result<HookAnswer, Strin
     } = specific.unwrap_or_default();
     let reason = reason.filter(|reason| !reason.trim().is_empty());
     let mut answer = match decision {
-        Some(Decision::Block) => block_answer(
-            event,
-            reason.clone().unwrap_or_else(|| "the hook gave no reason".to_owned()),
-        ),
+        Some(Decision::Block) => {
+            block_answer(event, reason.clone().unwrap_or_else(|| NO_REASON.to_owned()))
+        }
         Some(Decision::Approve) if event == HookEvent::PreToolUse => {
             let ruling = Some((HookRuling::Allow, reason.clone().unwrap_or_default()));
             HookAnswer { outcome: HookOutcome { ruling, ..HookOutcome::default() }, message: None }
@@ -174,7 +167,7 @@ pub fn parse_answer(event: HookEvent, value: &Value) -> Result<HookAnswer, Strin
     outcome.updated_input = updated_input;
     outcome.context.extend(context.filter(|context| !context.trim().is_empty()));
     if goes_on == Some(false) {
-        outcome.stop = Some(stop_reason.unwrap_or_else(|| "the hook gave no reason".to_owned()));
+        outcome.stop = Some(stop_reason.unwrap_or_else(|| NO_REASON.to_owned()));
     }
     answer.message = answer.message.or(system_message);
     Ok(answer)

@@ -9,8 +9,7 @@ pub struct PlannedRun {
     pub repetition: u32,
 }
 
-/// Plans all runs. The variants of one task and repetition run one after the other, so that a slower server or a
-/// replaced model affects all variants alike; the first variant changes each time.
+/// The variants of a task and repetition follow each other, so that a slower server affects all; the first changes.
 pub fn plan_runs(n_tasks: usize, n_variants: usize, repetitions: u32) -> Vec<PlannedRun> {
     let mut runs = Vec::new();
     let mut first = 0;

@@ -17,14 +17,13 @@ use super::suite::Suite;
 use agent_protocol::pluralize;
 
 pub use html::render_html;
-pub use markdown::render_markdown;
+pub use markdown::{render_markdown, variant_overview};
 
 /// The report of an evaluation.
 #[derive(Clone, Debug, Serialize)]
 pub struct EvaluationReport {
     #[serde(flatten)]
     pub header: ResultsHeader,
-    /// Number of runs of each task with each variant.
     pub repetitions: u32,
     pub planned: usize,
     pub rows: Vec<VariantRow>,
@@ -45,7 +44,6 @@ pub struct VariantRow {
     /// Share of successes from 0 to 1; `None` without runs.
     pub rate: Option<f64>,
     pub interval: Option<Interval>,
-    /// Design effect of the repetitions, see `statistics::design_effect`.
     pub design_effect: f64,
     pub means: Option<RunMeans>,
     /// US dollars of all runs; `None` if the price is unknown.
@@ -69,7 +67,6 @@ pub struct VariantComparison {
     pub pairs: PairCounts,
     /// Difference of the success rates from -1 to 1; `None` without pairs.
     pub difference: Option<f64>,
-    /// Interval of the difference (Newcombe 1998, method 10).
     pub interval: Option<Interval>,
     pub design_effect: f64,
     pub verdict: ComparisonVerdict,
@@ -144,11 +141,6 @@ impl EvaluationReport {
             self.header.program,
             self.header.started
         )
-    }
-
-    /// The part about the variants, as Markdown.
-    pub fn overview(&self) -> String {
-        markdown::variant_overview(self)
     }
 
     /// The number of planned runs without a result.
@@ -323,16 +315,6 @@ fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// `83 %`.
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
-/// `55–95 %`.
-fn range(interval: Interval) -> String {
-    format!("{:.0}–{:.0} %", interval.low * 100.0, interval.high * 100.0)
-}
-
 /// `−25 points (−53 to +8)`, in percentage points.
 fn points(difference: f64, interval: Interval) -> String {
     let points = |share: f64| signed(share * 100.0, 0);
@@ -362,8 +344,8 @@ fn variant_cells(row: &VariantRow) -> [String; 8] {
         or_none(row.means.as_ref().map(|means| format!("{:.decimals$}", of(means))))
     };
     [
-        or_none(row.rate.map(percent)),
-        or_none(row.interval.map(range)),
+        or_none(row.rate.map(|rate| format!("{:.0} %", rate * 100.0))),
+        or_none(row.interval.map(|it| format!("{:.0}–{:.0} %", it.low * 100.0, it.high * 100.0))),
         match row.errors {
             0 => format!("{}/{}", row.successes, row.runs),
             errors => format!("{}/{} (+{errors} not carried out)", row.successes, row.runs),

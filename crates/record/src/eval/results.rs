@@ -11,7 +11,6 @@ pub const FORMAT: u32 = 1;
 pub struct ResultsHeader {
     pub format: u32,
     pub suite: String,
-    /// Hash of the suite and of the files of its tasks.
     pub suite_hash: String,
     pub program: String,
     pub started: String,
@@ -77,8 +76,7 @@ pub enum RunOutcome {
     Success,
     /// The agent did not end with an answer, or a check failed.
     Failure,
-    /// The run could not be carried out: it is no result of the variant, and is repeated when the evaluation
-    /// continues.
+    /// Not carried out: no result of the variant, and repeated when the evaluation continues.
     Error,
 }
 
@@ -89,7 +87,6 @@ pub struct RunResult {
     pub variant: String,
     pub repetition: u32,
     pub outcome: RunOutcome,
-    /// The cause of a failure or an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -97,6 +94,12 @@ pub struct RunResult {
     /// `None` if the agent did not start.
     #[serde(flatten)]
     pub session: Option<SessionResult>,
+}
+
+impl RunResult {
+    fn key(&self) -> (&str, &str, u32) {
+        (&self.task, &self.variant, self.repetition)
+    }
 }
 
 /// Figures from the record of a run.
@@ -111,7 +114,6 @@ pub struct SessionResult {
     pub ending: Option<String>,
     pub steps: u32,
     pub input_tokens: u64,
-    /// Tokens of the requests that the provider had cached.
     pub cached_tokens: u64,
     pub output_tokens: u64,
     /// US dollars; `None` if the model's price is unknown.
@@ -159,25 +161,17 @@ pub fn parse_results(text: &str) -> Result<ResultsFile, String> {
 impl ResultsFile {
     /// Adds a run, or replaces an earlier one.
     pub fn add_run(&mut self, run: RunResult) {
-        let is_same = |known: &&mut RunResult| {
-            (known.task == run.task)
-                && known.variant == run.variant
-                && known.repetition == run.repetition
-        };
-        match self.runs.iter_mut().find(is_same) {
-            Some(known) => *known = run,
+        match self.runs.iter_mut().find(|other| other.key() == run.key()) {
+            Some(earlier) => *earlier = run,
             None => self.runs.push(run),
         }
     }
 
     /// Whether this run succeeded or failed, so that it need not be repeated.
     pub fn is_done(&self, task: &str, variant: &str, repetition: u32) -> bool {
-        self.runs.iter().any(|run| {
-            run.outcome != RunOutcome::Error
-                && run.task == task
-                && run.variant == variant
-                && run.repetition == repetition
-        })
+        self.runs
+            .iter()
+            .any(|run| run.outcome != RunOutcome::Error && run.key() == (task, variant, repetition))
     }
 }
 

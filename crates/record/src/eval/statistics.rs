@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Quantile of the normal distribution for an interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
-/// Fewer differing pairs cannot decide: even if all of them favour one variant, their exact sign test cannot reach
-/// 5 %: 2 × 0.5⁵ = 6.25 %.
+/// With fewer differing pairs the exact sign test cannot reach 5 %: 2 × 0.5⁵ = 6.25 %.
 pub const MIN_DIFFERING_PAIRS: u32 = 6;
 
 /// An interval of 95 %.

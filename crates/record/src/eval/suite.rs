@@ -26,7 +26,6 @@ pub struct Suite {
 pub struct Task {
     /// One line.
     pub name: String,
-    /// The line of the name in the suite.
     #[serde(skip)]
     pub line: usize,
     pub prompt: String,
@@ -51,7 +50,6 @@ pub enum TaskProject {
         #[serde(skip)]
         line: usize,
     },
-    /// File contents by path.
     Files(BTreeMap<String, String>),
 }
 
@@ -79,8 +77,7 @@ struct RawTask {
     script: Option<Spanned<String>>,
 }
 
-/// Parses a suite; `source` is its file, and `default_name` its name if it has none. Errors name file, line
-/// and key.
+/// Parses a suite; `source` is its file, `default_name` its name if it has none. Errors name file, line and key.
 pub fn parse_suite(source: &str, default_name: &str, text: &str) -> Result<Suite, String> {
     let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
     let raw: RawSuite = toml::from_str(text).map_err(|error| {
@@ -108,7 +105,6 @@ pub fn parse_suite(source: &str, default_name: &str, text: &str) -> Result<Suite
     Ok(Suite { name, tasks })
 }
 
-/// A line number with an error message.
 type LineError = (usize, String);
 
 fn parse_task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, LineError> {

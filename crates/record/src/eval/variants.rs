@@ -26,8 +26,7 @@ impl SettingChange {
     }
 }
 
-/// Parses options `NAME` or `NAME:KEY=VALUE`; a repeated name adds a change. Without options the only variant is the
-/// unchanged configuration, named `base`.
+/// Parses options `NAME` or `NAME:KEY=VALUE`; a repeated name adds a change. Without options: the unchanged `base`.
 pub fn parse_variants(options: &[String], allow_confounded: bool) -> Result<Vec<Variant>, String> {
     let mut variants: Vec<Variant> = Vec::new();
     for option in options {

@@ -82,7 +82,6 @@ pub(super) fn arguments_text(envelope: &Envelope) -> String {
     shorten(&Json::from(envelope.context.params_input.clone()).to_string(), MAX_BYTES)
 }
 
-/// In the form for the model.
 pub(super) fn result_text(envelope: &Envelope) -> String {
     shorten(&render_for_model(envelope), MAX_BYTES)
 }

@@ -1,9 +1,8 @@
-//! OTLP in JSON: the mapping of Protocol Buffers, with ids in hexadecimal digits, times and whole numbers as
-//! texts, and enumerations as numbers.
+//! OTLP in JSON: ids in hexadecimal digits, times and whole numbers as texts, and enumerations as numbers.
 
 use serde_json::{Value as Json, json};
 
-use super::{AttributeValue, Attributes, Span};
+use super::{Attributes, Span};
 
 pub(super) const MAX_EVENTS: usize = 128;
 
@@ -58,7 +57,7 @@ pub fn encode_spans(spans: &[Span], resource: &Resource) -> Json {
 fn encode_span(span: &Span) -> Json {
     let events = span.events.iter().take(MAX_EVENTS).map(|event| {
         json!({
-            "timeUnixNano": encode_number(event.time),
+            "timeUnixNano": event.time.to_string(),
             "name": event.name,
             "attributes": encode_attributes(&event.attributes),
         })
@@ -69,8 +68,8 @@ fn encode_span(span: &Span) -> Json {
         "name": span.name,
         // INTERNAL and CLIENT.
         "kind": if span.is_client { 3 } else { 1 },
-        "startTimeUnixNano": encode_number(span.start),
-        "endTimeUnixNano": encode_number(span.end),
+        "startTimeUnixNano": span.start.to_string(),
+        "endTimeUnixNano": span.end.to_string(),
         "attributes": encode_attributes(&span.attributes),
         "events": events.collect::<Vec<_>>(),
         // ERROR and UNSET.
@@ -90,23 +89,20 @@ pub(super) fn encode_attributes(attributes: &Attributes) -> Json {
     attributes.iter().map(|(name, value)| encode_attribute(name, value)).collect()
 }
 
-fn encode_attribute(name: &str, value: &AttributeValue) -> Json {
-    let text = |text: &String| json!({"stringValue": text});
-    let value = match value {
-        AttributeValue::Text(value) => text(value),
-        AttributeValue::Int(value) => json!({"intValue": encode_number(*value)}),
-        AttributeValue::Double(value) => json!({"doubleValue": value}),
-        AttributeValue::Bool(value) => json!({"boolValue": value}),
-        AttributeValue::Texts(values) => {
-            json!({"arrayValue": {"values": values.iter().map(text).collect::<Vec<_>>()}})
-        }
-    };
-    json!({"key": name, "value": value})
+fn encode_attribute(name: &str, value: &Json) -> Json {
+    json!({"key": name, "value": encode_value(value)})
 }
 
-/// OTLP encodes 64-bit numbers as strings.
-pub(super) fn encode_number(number: u64) -> String {
-    number.to_string()
+fn encode_value(value: &Json) -> Json {
+    match value {
+        Json::Number(number) if number.is_f64() => json!({"doubleValue": number}),
+        Json::Number(number) => json!({"intValue": number.to_string()}),
+        Json::Bool(value) => json!({"boolValue": value}),
+        Json::Array(values) => {
+            json!({"arrayValue": {"values": values.iter().map(encode_value).collect::<Vec<_>>()}})
+        }
+        text => json!({"stringValue": text}),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

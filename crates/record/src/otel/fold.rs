@@ -1,18 +1,19 @@
-//! Folds the events of a session to spans and measurements.
-//!
-//! A turn is a span `invoke_agent`; its parts are the requests to models (`chat`), the calls of tools
-//! (`execute_tool`), checks, compactions, the verification, and waiting for an approval.
+//! Folds the events of a session to spans and measurements. A turn is a span; its parts are requests to models, calls of
+//! tools, checks, compactions, the verification, and waiting for an approval.
+
+use std::time::Duration;
 
 use super::content::{MessageContent, arguments_text, result_text};
 use super::metrics::{Measurement, Metric};
+use super::provider_and_model;
 use super::span::{ParentSpan, Span, SpanEvent, SpanId, TelemetryRecord, TraceId};
-use super::{AttributeValue, provider_and_model};
 use agent_protocol::control::{ControlDecision, Ending};
 use agent_protocol::envelope::{Envelope, ErrorCode};
 use agent_protocol::event::{
     Caller, Compaction, Event, EventBody, ModelRequested, ModelResponded, TurnFinished,
 };
 use agent_protocol::model::{Purpose, StopReason};
+use serde_json::Value as Json;
 
 const AGENT: &str = "agent";
 /// The value of `error.type` for an error without a code.
@@ -153,10 +154,11 @@ impl TelemetryFold {
             EventBody::ControlDecided { decision, .. }
                 if *decision != ControlDecision::Continue =>
             {
-                let (time, decision) = (now(), AttributeValue::from(decision.label()));
-                let attributes = vec![("code_agent.decision", decision)];
-                let event = SpanEvent { time, name: "code_agent.decision", attributes };
-                self.turn.iter_mut().for_each(|turn| turn.events.push(event.clone()));
+                if let Some(turn) = &mut self.turn {
+                    let attributes = vec![("code_agent.decision", decision.label().into())];
+                    let name = "code_agent.decision";
+                    turn.events.push(SpanEvent { time: now(), name, attributes });
+                }
             }
             EventBody::TurnFinished(finished) => self.finish_turn(finished, now()),
             _ => {}
@@ -259,8 +261,7 @@ impl TelemetryFold {
                 StopReason::Interrupted => "interrupted",
                 StopReason::Other(reason) => reason,
             };
-            let reasons = AttributeValue::Texts(vec![reason.to_owned()]);
-            span.set("gen_ai.response.finish_reasons", reasons);
+            span.set("gen_ai.response.finish_reasons", vec![reason]);
             if answer.discarded {
                 span.set("code_agent.discarded", true);
             }
@@ -308,11 +309,10 @@ impl TelemetryFold {
             return;
         };
         let mut attributes = vec![
-            ("error.type", AttributeValue::from(reason.unwrap_or(OTHER_ERROR))),
-            ("code_agent.retry.delay_ms", AttributeValue::from(delay)),
+            ("error.type", Json::from(reason.unwrap_or(OTHER_ERROR))),
+            ("code_agent.retry.delay_ms", delay.into()),
         ];
-        let attempt = attempt.map(|attempt| AttributeValue::from(u64::from(attempt)));
-        attributes.extend(attempt.map(|attempt| ("code_agent.retry.attempt", attempt)));
+        attributes.extend(attempt.map(|attempt| ("code_agent.retry.attempt", attempt.into())));
         span.events.push(SpanEvent { time: now, name: "code_agent.retry", attributes });
     }
 
@@ -418,14 +418,11 @@ impl TelemetryFold {
             span.is_error = true;
             span.set("error.type", error);
         }
-        if let Some((metric, wanted)) = duration_metric(&span) {
-            let attributes = labels_of(&span, wanted);
-            let value = span.seconds();
-            self.records.push(TelemetryRecord::Measurement(Measurement {
-                metric,
-                value,
-                attributes,
-            }));
+        if let Some((metric, labels)) = duration_metric(&span) {
+            let attributes = labels_of(&span, labels);
+            let value = Duration::from_nanos(span.end.saturating_sub(span.start)).as_secs_f64();
+            let measured = Measurement { metric, value, attributes };
+            self.records.push(TelemetryRecord::Measurement(measured));
         }
         self.records.push(TelemetryRecord::Span(Box::new(span)));
     }

@@ -4,64 +4,35 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use super::encode::{encode_attributes, encode_number};
-use super::{AttributeValue, Resource};
-
-/// Upper limits of the buckets in seconds and in tokens; the conventions recommend them.
-const SECONDS_BOUNDS: &[f64] =
-    &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-const TOKENS_BOUNDS: &[f64] = &[
-    1.0,
-    4.0,
-    16.0,
-    64.0,
-    256.0,
-    1024.0,
-    4096.0,
-    16384.0,
-    65536.0,
-    262_144.0,
-    1_048_576.0,
-    4_194_304.0,
-    16_777_216.0,
-    67_108_864.0,
-];
+use super::Resource;
+use super::encode::encode_attributes;
 
 /// The metrics of requests, turns and tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     Tokens,
-    /// Duration of a request to a model.
     Chat,
     Turn,
     Tool,
 }
 
 impl Metric {
-    fn name(self) -> &'static str {
+    /// Name, description and unit.
+    fn definition(self) -> [&'static str; 3] {
         match self {
-            Self::Tokens => "gen_ai.client.token.usage",
-            Self::Chat => "gen_ai.client.operation.duration",
-            Self::Turn => "gen_ai.invoke_agent.duration",
-            Self::Tool => "gen_ai.execute_tool.duration",
+            Self::Tokens => {
+                ["gen_ai.client.token.usage", "Number of input and output tokens used.", "{token}"]
+            }
+            Self::Chat => ["gen_ai.client.operation.duration", "GenAI operation duration.", "s"],
+            Self::Turn => ["gen_ai.invoke_agent.duration", "Duration of a turn of the agent.", "s"],
+            Self::Tool => ["gen_ai.execute_tool.duration", "Duration of a tool call.", "s"],
         }
     }
 
-    fn description(self) -> &'static str {
-        match self {
-            Self::Tokens => "Number of input and output tokens used.",
-            Self::Chat => "GenAI operation duration.",
-            Self::Turn => "Duration of a turn of the agent.",
-            Self::Tool => "Duration of a tool call.",
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        if self == Self::Tokens { "{token}" } else { "s" }
-    }
-
-    fn bounds(self) -> &'static [f64] {
-        if self == Self::Tokens { TOKENS_BOUNDS } else { SECONDS_BOUNDS }
+    /// Upper limits of the buckets in seconds or tokens; the conventions recommend them.
+    fn bounds(self) -> Vec<f64> {
+        let (first, factor) = if self == Self::Tokens { (1.0, 4.0) } else { (0.01, 2.0) };
+        std::iter::successors(Some(first), |bound| Some(bound * factor)).take(14).collect()
     }
 }
 
@@ -71,7 +42,6 @@ pub(super) type Labels = Vec<(&'static str, String)>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
     pub metric: Metric,
-    /// The value in the metric's unit.
     pub value: f64,
     /// Attributes with few different values.
     pub attributes: Labels,
@@ -88,7 +58,6 @@ struct Histogram {
 /// The histograms so far.
 #[derive(Debug)]
 pub struct Metrics {
-    /// Start time in nanoseconds since 1970.
     since: u64,
     is_delta: bool,
     has_new_values: bool,
@@ -128,19 +97,17 @@ impl Metrics {
         let mut metrics: Vec<Json> = Vec::new();
         for ((metric, labels), histogram) in &self.series {
             let point = self.data_point(*metric, labels, histogram, now);
-            let name = metric.name();
+            let [name, description, unit] = metric.definition();
             match metrics.last_mut().filter(|last| last["name"] == name) {
                 Some(last) => {
-                    let points = last.pointer_mut("/histogram/dataPoints");
-                    points
-                        .and_then(Json::as_array_mut)
-                        .into_iter()
-                        .for_each(|it| it.push(point.clone()));
+                    if let Some(points) = last["histogram"]["dataPoints"].as_array_mut() {
+                        points.push(point.clone());
+                    }
                 }
                 None => metrics.push(json!({
                     "name": name,
-                    "description": metric.description(),
-                    "unit": metric.unit(),
+                    "description": description,
+                    "unit": unit,
                     "histogram": {
                         "dataPoints": [point],
                         "aggregationTemporality": if self.is_delta { 1 } else { 2 },
@@ -167,12 +134,11 @@ impl Metrics {
         histogram: &Histogram,
         now: u64,
     ) -> Json {
-        let labels =
-            labels.iter().map(|(name, value)| (*name, AttributeValue::from(value.as_str())));
+        let labels = labels.iter().map(|(name, value)| (*name, value.as_str().into()));
         json!({
             "attributes": encode_attributes(&labels.collect()),
-            "startTimeUnixNano": encode_number(self.since),
-            "timeUnixNano": encode_number(now),
+            "startTimeUnixNano": self.since.to_string(),
+            "timeUnixNano": now.to_string(),
             // As numbers: the mapping allows texts and numbers here, and some receivers lose the texts.
             "count": histogram.buckets.iter().sum::<u64>(),
             "sum": histogram.sum,

@@ -8,12 +8,9 @@ use super::ParentSpan;
 /// The exported signals with their receivers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TelemetrySettings {
-    /// The receiver of spans; `None` disables their export.
     pub traces: Option<ExportTarget>,
-    /// The receiver of metrics; `None` disables their export.
     pub metrics: Option<ExportTarget>,
     pub resource: Vec<(String, String)>,
-    /// The caller's span, which contains the process.
     pub parent: Option<ParentSpan>,
     pub has_content: bool,
     /// If true, measurements count from the last export, not from the start.
@@ -39,8 +36,7 @@ impl std::fmt::Debug for ExportTarget {
     }
 }
 
-/// Reads the variables; also returns a warning for each unsupported request. Without an address, the other variables
-/// are not read.
+/// Reads the variables, if there is an address; also returns a warning for each unsupported request.
 pub fn read_settings(
     variable: impl Fn(&str) -> Option<String>,
 ) -> (Option<TelemetrySettings>, Vec<String>) {
@@ -111,8 +107,10 @@ pub fn read_settings(
         let set = text(name).and_then(|value| value.trim().parse().ok());
         Duration::from_millis(set.unwrap_or(default))
     };
-    let content = text("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").unwrap_or_default();
-    let temporality = text("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE").unwrap_or_default();
+    let is_one_of = |name: &str, values: &[&str]| {
+        let value = text(name).unwrap_or_default();
+        values.iter().any(|it| value.trim().eq_ignore_ascii_case(it))
+    };
     let settings = TelemetrySettings {
         traces,
         metrics,
@@ -121,12 +119,14 @@ pub fn read_settings(
             &text("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default(),
         ),
         parent,
-        has_content: ["true", "span_only", "span_and_event"]
-            .iter()
-            .any(|value| content.trim().eq_ignore_ascii_case(value)),
-        is_delta: ["delta", "lowmemory"]
-            .iter()
-            .any(|value| temporality.trim().eq_ignore_ascii_case(value)),
+        has_content: is_one_of(
+            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
+            &["true", "span_only", "span_and_event"],
+        ),
+        is_delta: is_one_of(
+            "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+            &["delta", "lowmemory"],
+        ),
         span_delay: milliseconds("OTEL_BSP_SCHEDULE_DELAY", 5000),
         metric_interval: milliseconds("OTEL_METRIC_EXPORT_INTERVAL", 60_000),
     };

@@ -1,7 +1,8 @@
 //! Spans, and the caller's span.
 
+use super::Attributes;
 use super::metrics::Measurement;
-use super::{AttributeValue, Attributes};
+use serde_json::Value as Json;
 
 pub(super) type TraceId = [u8; 16];
 pub(super) type SpanId = [u8; 8];
@@ -50,7 +51,6 @@ pub struct Span {
     pub(super) id: SpanId,
     pub(super) parent: Option<SpanId>,
     pub(super) name: String,
-    /// True for a request to another program.
     pub(super) is_client: bool,
     /// Nanoseconds since 1970.
     pub(super) start: u64,
@@ -68,31 +68,16 @@ pub(super) struct SpanEvent {
 }
 
 impl Span {
-    pub(super) fn set(&mut self, name: &'static str, value: impl Into<AttributeValue>) {
+    pub(super) fn set(&mut self, name: &'static str, value: impl Into<Json>) {
         self.attributes.push((name, value.into()));
     }
 
-    pub(super) fn set_some(
-        &mut self,
-        name: &'static str,
-        value: Option<impl Into<AttributeValue>>,
-    ) {
+    pub(super) fn set_some(&mut self, name: &'static str, value: Option<impl Into<Json>>) {
         self.attributes.extend(value.map(|value| (name, value.into())));
     }
 
-    pub(super) fn seconds(&self) -> f64 {
-        std::time::Duration::from_nanos(self.end.saturating_sub(self.start)).as_secs_f64()
-    }
-
-    pub(super) fn text_attribute(&self, wanted: &str) -> Option<&str> {
-        self.attributes.iter().find_map(|(name, value)| match value {
-            AttributeValue::Text(text) if *name == wanted => Some(text.as_str()),
-            AttributeValue::Text(_)
-            | AttributeValue::Int(_)
-            | AttributeValue::Double(_)
-            | AttributeValue::Bool(_)
-            | AttributeValue::Texts(_) => None,
-        })
+    pub(super) fn text_attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(attribute, _)| *attribute == name)?.1.as_str()
     }
 }
 

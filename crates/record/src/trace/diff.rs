@@ -1,7 +1,4 @@
-//! Compares two recorded runs: the first differences, and the endings.
-//!
-//! The comparison goes round by round: the model's input, its decision, the result. Texts that
-//! differ only in paths of roots, times and ids are equal (`normalise.rs`).
+//! Compares two recorded runs round by round, except for paths of roots, times and ids (`normalise.rs`).
 
 mod rounds;
 mod text;
@@ -13,6 +10,8 @@ use super::normalise::{RunRoot, normalise};
 use super::stats::{Stats, last_ending, session_start};
 use crate::RecordGaps;
 use agent_protocol::event::{Event, EventBody};
+
+pub use text::render_text;
 
 /// A recorded run.
 pub struct RecordedRun<'a> {
@@ -29,8 +28,7 @@ pub struct RunComparison {
     /// True if input, decisions and results are equal. Time, tokens and cost may differ.
     pub equal: bool,
     pub equal_rounds: usize,
-    /// The first difference of each kind, in the order of the runs. After a different decision of the model the
-    /// runs have nothing in common and are not compared.
+    /// The first of each kind, in order. After a different decision of the model the runs are not compared.
     pub differences: Vec<Difference>,
     pub a: ComparedRun,
     pub b: ComparedRun,
@@ -41,9 +39,8 @@ pub struct RunComparison {
 pub struct Difference {
     pub kind: DifferenceKind,
     pub what: String,
-    /// From the first run; `None` if it lacks the item.
+    /// `None` if the run lacks the item.
     pub a: Option<RunExcerpt>,
-    /// From the second run; `None` if it lacks the item.
     pub b: Option<RunExcerpt>,
 }
 
@@ -63,7 +60,6 @@ pub enum DifferenceKind {
 pub struct RunExcerpt {
     pub turn: u32,
     pub round: u32,
-    /// `seq` of the event.
     pub seq: u64,
     /// The text, with placeholders for normalised parts.
     pub text: String,
@@ -99,13 +95,6 @@ pub fn compare(a: &RecordedRun<'_>, b: &RecordedRun<'_>) -> RunComparison {
     let differences = found.differences;
     let (a, b) = (ComparedRun::new(a), ComparedRun::new(b));
     RunComparison { equal: differences.is_empty(), equal_rounds, differences, a, b }
-}
-
-impl RunComparison {
-    /// Formats the comparison for people.
-    pub fn text(&self) -> String {
-        text::render_text(self)
-    }
 }
 
 impl ComparedRun {
@@ -192,20 +181,10 @@ impl DifferenceFinder {
 
     fn is_same_text(&self, a: &RoundItem, b: &RoundItem) -> bool {
         // No placeholder extends over a line, and most lines need none.
-        let (mut left, mut right) = (a.text.split('\n'), b.text.split('\n'));
-        loop {
-            match (left.next(), right.next()) {
-                (None, None) => return true,
-                (Some(one), Some(other)) => {
-                    let is_same =
-                        one == other || normalise(one, &self.a) == normalise(other, &self.b);
-                    if !is_same {
-                        return false;
-                    }
-                }
-                _ => return false,
-            }
-        }
+        a.text.split('\n').count() == b.text.split('\n').count()
+            && a.text.split('\n').zip(b.text.split('\n')).all(|(one, other)| {
+                one == other || normalise(one, &self.a) == normalise(other, &self.b)
+            })
     }
 
     /// Only the first difference of each kind counts.

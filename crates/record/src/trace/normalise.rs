@@ -1,6 +1,4 @@
-//! Replaces differences between two runs of the same work: paths of roots, times and ids.
-//!
-//! The list is complete, and `docs/TRACE.md` describes it. Any other difference is a difference of the runs.
+//! Replaces differences between two runs of the same work: paths of roots, times and ids (all of them: `docs/TRACE.md`).
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -124,8 +122,7 @@ static HEX: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?-u)\b(?:[0-9a-f]{40}|[0-9a-f]{7,12})\b").expect("a fixed expression")
 });
 
-/// A short word is a hash if it has digits and letters: neither a number nor a word of a language. Except SHA-1,
-/// checksums of contents are longer.
+/// A short word is a hash if it has digits and letters. Except SHA-1, checksums of contents are longer.
 fn is_hash(word: &str) -> bool {
     word.len() == 40
         || (word.bytes().any(|byte| byte.is_ascii_digit())

@@ -1,20 +1,19 @@
-//! Writes a session as one self-contained HTML page: the lines of its log, and a script that displays them.
-//!
-//! The page contains the log itself and no second copy, so that it is not much larger. The script works on raw
-//! lines: it displays an event that this version does not understand unchanged.
+//! Writes a session as one self-contained HTML page: the lines of its log, without a second copy, and a script that
+//! displays them. It displays an event that this version does not understand unchanged.
 
 mod embed;
-mod script;
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize as _, Serialize};
 
 use self::embed::embed;
-use self::script::{SCRIPT, STYLE};
+use crate::html;
+use crate::log::process_in_parts;
 use agent_protocol::Object;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{Event, FORMAT_VERSION};
+use agent_protocol::pluralize;
 
 /// A page with notices about its gaps.
 #[derive(Clone, Debug)]
@@ -29,7 +28,19 @@ pub const BEGINNING: &str = "<!DOCTYPE html>\n<!-- A page of `agent trace html`.
 
 const MAX_UNREADABLE: usize = 2_000;
 
-const MIN_PART_BYTES: usize = 1024 * 1024;
+const STYLE: &str = include_str!("page/page.css");
+
+/// The files share one scope; each uses only those before it, except in functions.
+const SCRIPT: &str = concat!(
+    "\"use strict\";\n",
+    include_str!("page/dom.js"),
+    include_str!("page/fold.js"),
+    include_str!("page/charts.js"),
+    include_str!("page/detail.js"),
+    include_str!("page/panels.js"),
+    include_str!("page/timeline.js"),
+    include_str!("page/page.js"),
+);
 
 /// Data for the page's script besides the lines of the log.
 #[derive(Debug, Default, Serialize)]
@@ -46,59 +57,36 @@ pub fn render_html(log: &[u8]) -> Page {
     let facts = PageData { session: lines.session, notices: notices.clone() };
     // No text of the log can contain the hash of the log: only the page's own script has this nonce.
     let nonce = blake3::hash(log).to_hex();
-    let mut html = String::with_capacity(lines.text.len() + SCRIPT.len() + STYLE.len() + 2_000);
-    _ = write!(
-        html,
-        "{BEGINNING}<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-         'nonce-{nonce}'; script-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>agent trace</title>\n\
-         <style nonce=\"{nonce}\">\n{STYLE}</style>\n</head>\n<body>\n\
-         <noscript>This page needs JavaScript; it loads nothing from anywhere. Without it: \
-         agent trace show</noscript>\n<script type=\"application/json\" id=\"facts\">"
+    let mut page = String::with_capacity(lines.text.len() + SCRIPT.len() + STYLE.len() + 2_000);
+    let policy = format!(
+        "style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'"
     );
-    embed(&serde_json::to_string(&facts).unwrap_or_default(), &mut html);
-    html.push_str("</script>\n<script type=\"application/json\" id=\"log\">\n");
-    html.push_str(&lines.text);
-    _ = write!(
-        html,
-        "</script>\n<script nonce=\"{nonce}\">\n{SCRIPT}</script>\n</body>\n</html>\n"
+    page.push_str(BEGINNING);
+    page.push_str(&html::head("agent trace", &policy, &format!(" nonce=\"{nonce}\""), STYLE));
+    page.push_str(
+        "<noscript>This page needs JavaScript; it loads nothing from anywhere. Without it: \
+         agent trace show</noscript>\n<script type=\"application/json\" id=\"facts\">",
     );
-    Page { html, notices }
+    embed(&serde_json::to_string(&facts).unwrap_or_default(), &mut page);
+    page.push_str("</script>\n<script type=\"application/json\" id=\"log\">\n");
+    page.push_str(&lines.text);
+    _ = write!(page, "</script>\n<script nonce=\"{nonce}\">\n{SCRIPT}</script>\n{}", html::END);
+    Page { html: page, notices }
 }
 
-/// Several threads read a long log.
 fn read_lines(log: &[u8]) -> PageLines {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let session = log.split(|byte| *byte == b'\n').find_map(parse_session_id).unwrap_or_default();
-    let read = |part: &[u8]| {
-        let mut lines = PageLines { session: session.clone(), ..PageLines::default() };
-        part.split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .for_each(|line| lines.add_line(line));
+    let empty = || PageLines { session: session.clone(), ..PageLines::default() };
+    let mut all = empty();
+    for part in process_in_parts(log, |part| {
+        let mut lines = empty();
+        let texts = part.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        texts.for_each(|line| lines.add_line(line));
         lines
-    };
-    let mut parts = Vec::new();
-    let (mut rest, size) = (log, log.len() / threads + 1);
-    while rest.len() > size.max(MIN_PART_BYTES) {
-        let end = memchr::memchr(b'\n', &rest[size..]).map_or(rest.len(), |at| size + at + 1);
-        let (part, others) = rest.split_at(end);
-        parts.push(part);
-        rest = others;
+    }) {
+        all.append(&part);
     }
-    std::thread::scope(|scope| {
-        let read = &read;
-        let others: Vec<_> =
-            parts.into_iter().map(|part| scope.spawn(move || read(part))).collect();
-        let last = read(rest);
-        let mut all = PageLines { session: session.clone(), ..PageLines::default() };
-        for other in others {
-            all.append(&other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        all.append(&last);
-        all
-    })
+    all
 }
 
 fn parse_session_id(line: &[u8]) -> Option<String> {
@@ -179,30 +167,32 @@ impl PageLines {
     }
 
     fn notices(&self, is_torn: bool) -> Vec<String> {
-        let mut notices = Vec::new();
-        let mut say = |holds: bool, notice: String| notices.extend(holds.then_some(notice));
-        let events = |n: usize| if n == 1 { "1 event".to_owned() } else { format!("{n} events") };
-        say(
-            self.newest_format > u64::from(FORMAT_VERSION),
-            format!(
-                "the session was recorded by a newer version (event format {}, this version knows \
-                 {FORMAT_VERSION}): a newer version may show more",
-                self.newest_format
-            ),
+        let newer = format!(
+            "the session was recorded by a newer version (event format {}, this version knows \
+             {FORMAT_VERSION}): a newer version may show more",
+            self.newest_format
         );
-        say(
-            self.n_unknown > 0,
-            format!("{} not understood and shown as recorded", events(self.n_unknown)),
-        );
-        say(
-            self.n_unreadable > 0,
-            format!("{} not readable as JSON", lines_in_words(self.n_unreadable)),
-        );
-        say(is_torn, "the last line is incomplete and left out".to_owned());
-        notices
+        let events = pluralize(self.n_unknown as u64, "event");
+        let lines = pluralize(self.n_unreadable as u64, "line");
+        let are = if self.n_unreadable == 1 { "is" } else { "are" };
+        let notices = [
+            (self.newest_format > u64::from(FORMAT_VERSION), newer),
+            (self.n_unknown > 0, format!("{events} not understood and shown as recorded")),
+            (self.n_unreadable > 0, format!("{lines} {are} not readable as JSON")),
+            (is_torn, "the last line is incomplete and left out".to_owned()),
+        ];
+        notices.into_iter().filter(|(applies, _)| *applies).map(|(_, notice)| notice).collect()
     }
 }
 
-fn lines_in_words(n: usize) -> String {
-    if n == 1 { "1 line is".to_owned() } else { format!("{n} lines are") }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn script_and_style_contain_no_end_tag() {
+        for text in [SCRIPT, STYLE] {
+            assert!(!text.contains("</") && !text.contains("<!--"));
+        }
+    }
 }

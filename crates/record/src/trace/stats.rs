@@ -8,13 +8,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{RecordGaps, Turn, forked_from, parse_milliseconds, summary, turns};
-use agent_protocol::control::ControlDecision;
 use agent_protocol::envelope::{Envelope, ErrorCode};
 use agent_protocol::event::{Caller, Event, EventBody};
 use agent_protocol::model::Purpose;
 use agent_protocol::recall::RecallMoment;
 use agent_protocol::signature::shorten_with_hash;
 use agent_protocol::spending::Spending;
+
+pub use text::render_text;
 
 /// Statistics of sessions.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -80,7 +81,6 @@ pub struct ModelUse {
 /// Use of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ToolUse {
-    /// Calls, including those of the kernel.
     pub calls: u32,
     pub by_kernel: u32,
     pub failures: BTreeMap<String, u32>,
@@ -88,8 +88,7 @@ pub struct ToolUse {
     pub time_ms: u64,
 }
 
-/// Failed actions: calls of the same tool with the same target, and checks. Repeated failures of an action count
-/// once, unless it fails again after a success.
+/// Failed actions: calls of a tool with one target, and checks. Repeated failures count once, until a success.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Recoveries {
     pub failed: u32,
@@ -139,10 +138,8 @@ pub struct Lessons {
     pub for_task: u32,
     pub after_failure: u32,
     pub for_reflection: u32,
-    /// Applied by the kernel itself.
     pub applied: u32,
     pub learnt: u32,
-    /// Existing lessons that a session confirmed.
     pub confirmed: u32,
 }
 
@@ -158,8 +155,7 @@ pub struct Times {
 }
 
 impl StatsReport {
-    /// Adds a session; with `since` (milliseconds since 1970) only its later events. False if there are no later
-    /// events.
+    /// Adds a session; with `since` (milliseconds since 1970) only its later events. False if there are none.
     pub fn add_session(
         &mut self,
         (id, short): (&str, &str),
@@ -167,7 +163,8 @@ impl StatsReport {
         gaps: &RecordGaps,
         since: Option<i64>,
     ) -> bool {
-        let counted = own_events(events);
+        let is_copy = |event: &Event| matches!(event.body, EventBody::SessionForked { .. });
+        let counted = &events[events.iter().rposition(is_copy).map_or(0, |at| at + 1)..];
         let is_new = |event: &Event| {
             since.is_none_or(|since| {
                 parse_milliseconds(&event.header.ts).is_some_and(|at| at >= since)
@@ -195,15 +192,10 @@ impl StatsReport {
         });
         true
     }
-
-    /// Formats a table for people.
-    pub fn text(&self) -> String {
-        text::render_text(self)
-    }
 }
 
 /// The start time, and the model at the start; empty if the record does not contain them.
-pub(super) fn session_start(events: &[Event]) -> (String, String) {
+pub(crate) fn session_start(events: &[Event]) -> (String, String) {
     let start = events.iter().find_map(|event| match &event.body {
         EventBody::SessionStarted(started) => {
             Some((event.header.ts.clone(), started.model.clone()))
@@ -211,12 +203,6 @@ pub(super) fn session_start(events: &[Event]) -> (String, String) {
         _ => None,
     });
     start.unwrap_or_default()
-}
-
-/// Leaves out events that were copied from the session that this one was forked from.
-fn own_events(events: &[Event]) -> &[Event] {
-    let is_copy = |event: &Event| matches!(event.body, EventBody::SessionForked { .. });
-    &events[events.iter().rposition(is_copy).map_or(0, |at| at + 1)..]
 }
 
 /// The ending of the last turn that is part of the session; `None` without a turn.
@@ -340,12 +326,6 @@ impl Stats {
     pub fn failures(&self) -> u32 {
         self.tools.values().flat_map(|used| used.failures.values()).sum()
     }
-
-    /// Decisions other than to continue.
-    fn interventions(&self) -> impl Iterator<Item = (&String, &u32)> {
-        let goes_on = ControlDecision::Continue.label();
-        self.decisions.iter().filter(move |(decision, _)| *decision != goes_on)
-    }
 }
 
 #[derive(Default)]
@@ -367,13 +347,17 @@ impl OpenActions {
             EventBody::ToolFinished { call, tool, envelope, parent_call, .. } => {
                 let parent = parent_call.as_ref().and_then(|parent| self.chains.get(parent));
                 let chain = parent.cloned().unwrap_or_else(|| action_of(tool, envelope));
-                if is_failure(envelope) {
-                    self.chains.insert(call.clone(), chain.clone());
-                    self.record_failure(chain, turn, recoveries);
-                } else if envelope.error().is_none() {
-                    self.record_success(&chain, recoveries);
-                    // Arguments that do not parse name no target: any success of the tool resolves them.
-                    self.record_success(tool, recoveries);
+                match envelope.error() {
+                    Some(error) if error.code == ErrorCode::Cancelled => {}
+                    Some(_) => {
+                        self.chains.insert(call.clone(), chain.clone());
+                        self.record_failure(chain, turn, recoveries);
+                    }
+                    None => {
+                        self.record_success(&chain, recoveries);
+                        // Arguments that do not parse name no target: any success of the tool resolves them.
+                        self.record_success(tool, recoveries);
+                    }
                 }
             }
             EventBody::CheckFinished { command, passed, .. } => {
@@ -396,7 +380,6 @@ impl OpenActions {
         recoveries.recovered += u32::from(self.failed.remove(chain).is_some());
     }
 
-    /// Open actions at the end did not succeed.
     fn count_unrecovered(self, events: &[Event], recoveries: &mut Recoveries) {
         let turns = turns(events);
         for turn in self.failed.into_values() {
@@ -409,11 +392,6 @@ impl OpenActions {
             }
         }
     }
-}
-
-/// Cancelled calls do not count.
-fn is_failure(envelope: &Envelope) -> bool {
-    envelope.error().is_some_and(|error| error.code != ErrorCode::Cancelled)
 }
 
 fn increment(counts: &mut BTreeMap<String, u32>, name: &str) {

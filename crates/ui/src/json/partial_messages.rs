@@ -35,7 +35,6 @@ impl PartialMessages {
         self.0.remove(agent);
     }
 
-    /// `model`: that of the agent.
     pub(super) fn stream_events(&mut self, event: &Event, model: &str) -> Vec<Value> {
         let agent = event.header.agent.as_str();
         let mut events = Vec::new();

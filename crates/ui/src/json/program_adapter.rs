@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
-use super::init_line;
+use super::{StreamJson, init_line};
 use agent_protocol::event::{
     CompactionCause, Event, EventBody, McpServerState, McpServerStatus, SessionStarted,
 };
@@ -71,7 +71,7 @@ impl ProgramAdapter {
                     "subtype": "compact_boundary",
                     "compact_metadata": metadata,
                     "session_id": event.header.session,
-                    "uuid": super::event_uuid(event),
+                    "uuid": StreamJson::event_id(event),
                 }));
             }
             EventBody::TurnStarted { .. } => {
@@ -99,7 +99,7 @@ impl ProgramAdapter {
         line["skills"] = json!([]);
         line["plugins"] = json!([]);
         line["session_id"] = event.header.session.as_str().into();
-        line["uuid"] = super::event_uuid(event).into();
+        line["uuid"] = StreamJson::event_id(event).into();
         line
     }
 

@@ -3,6 +3,9 @@
 mod call;
 mod lines;
 
+use std::borrow::Cow;
+
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 pub(super) use call::{Call, CallState, PermissionQuestion};
@@ -14,16 +17,47 @@ use super::theme::{StyleRole, Theme};
 use agent_protocol::control::{ControlDecision, Counters, Ending, ReplanScope};
 use agent_protocol::event::{FailureReport, TurnFinished};
 use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use lines::{
-    first_line, live_output_lines, message_lines, output_lines, prefixed_lines, text_lines,
-    title_line,
+    live_output_lines, message_lines, output_lines, prefixed_lines, text_lines, title_line,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RenderOptions {
     pub(super) width: usize,
     pub(super) theme: Theme,
+}
+
+impl RenderOptions {
+    pub(super) fn style(self, role: StyleRole) -> Style {
+        self.theme.style(role)
+    }
+
+    pub(super) fn span(self, text: impl Into<Cow<'static, str>>, role: StyleRole) -> Span<'static> {
+        Span::styled(text, self.style(role))
+    }
+
+    pub(super) fn wrap(
+        self,
+        first: &Span<'static>,
+        rest: &Span<'static>,
+        spans: &[Span<'static>],
+    ) -> Vec<Line<'static>> {
+        wrap_with_prefixes(first, rest, spans, self.width)
+    }
+
+    pub(super) fn indent(
+        self,
+        indent: &'static str,
+        spans: &[Span<'static>],
+    ) -> Vec<Line<'static>> {
+        self.wrap(&Span::raw(indent), &Span::raw(indent), spans)
+    }
+
+    pub(super) fn cut_line(self, text: &str, role: StyleRole) -> Line<'static> {
+        Line::styled(truncate(text, self.width), self.style(role))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +91,9 @@ pub(super) enum Cell {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// Secondary information.
     Quiet,
     Warn,
     Bad,
-    /// A decision of the kernel.
     Decision,
 }
 
@@ -89,14 +121,13 @@ pub(super) struct ShellResult {
     pub(super) exit_code: Option<i32>,
 }
 
-/// `tail`: the end of the output so far.
 pub(super) fn running_shell_lines(
     command: &str,
     tail: &str,
-    look: RenderOptions,
+    options: RenderOptions,
 ) -> Vec<Line<'static>> {
-    let mut lines = vec![title_line(("! ", StyleRole::User), "", &first_line(command), "", look)];
-    lines.extend(live_output_lines(tail, RUNNING_LINES, look));
+    let mut lines = vec![title_line(("! ", StyleRole::User), "", command, "", options)];
+    lines.extend(live_output_lines(tail, RUNNING_LINES, options));
     lines
 }
 
@@ -105,7 +136,6 @@ pub(super) fn running_shell_lines(
 pub(super) enum CellGroup {
     /// Messages of the user, and answers.
     Text,
-    /// Everything between messages and answers.
     Activity,
 }
 
@@ -118,12 +148,7 @@ impl Cell {
             | Self::Shell(_)
             | Self::Page(_)
             | Self::TurnEnd(_) => CellGroup::Text,
-            Self::Reasoning(_)
-            | Self::Call(_)
-            | Self::Plan(_)
-            | Self::Note(..)
-            | Self::PageLine(_)
-            | Self::Check(_) => CellGroup::Activity,
+            _ => CellGroup::Activity,
         }
     }
 
@@ -131,60 +156,44 @@ impl Cell {
     pub(super) fn is_done(&self) -> bool {
         match self {
             Self::Call(call) => matches!(call.state, CallState::Done(_)),
-            Self::SessionHeader(_)
-            | Self::User(..)
-            | Self::Answer(_)
-            | Self::Reasoning(_)
-            | Self::Plan(_)
-            | Self::Note(..)
-            | Self::Check(_)
-            | Self::TurnEnd(_)
-            | Self::Shell(_)
-            | Self::Page(_)
-            | Self::PageLine(_) => true,
+            _ => true,
         }
     }
 
     /// With [`Detail::Brief`], only lines of code may be wider than the screen.
-    pub(super) fn lines(&self, look: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
-        let theme = look.theme;
-        let quiet = theme.style(StyleRole::Quiet);
+    pub(super) fn lines(&self, options: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
+        let quiet = options.style(StyleRole::Quiet);
         match self {
             Self::SessionHeader(rows) => rows
                 .iter()
                 .map(|(name, value)| {
                     let value = escape_literal_line(value);
-                    let value = truncate(&value, look.width.saturating_sub(10)).into_owned();
+                    let value = truncate(&value, options.width.saturating_sub(10));
                     let part = if name == "agent" { StyleRole::Strong } else { StyleRole::Quiet };
-                    let name = Span::styled(format!("{name:<9} "), theme.style(part));
+                    let name = options.span(format!("{name:<9} "), part);
                     Line::from(vec![name, Span::styled(value, quiet)])
                 })
                 .collect(),
             Self::User(text, shown) => {
-                let mut lines = message_lines(text, look, detail);
+                let mut lines = message_lines(text, options, detail);
                 if let Some(shown) = shown.as_ref().filter(|_| detail == Detail::Full) {
                     lines.push(Line::styled("  the model received:", quiet));
-                    lines.extend(text_lines(shown, look));
+                    lines.extend(text_lines(shown, options));
                 }
                 lines
             }
-            Self::Answer(text) => markdown::render(text, look),
+            Self::Answer(text) => markdown::render(text, options),
             Self::Reasoning(text) => match detail {
                 Detail::Brief => {
                     let first = escape_prose(text.trim()).replace('\n', " ");
-                    let line = truncate(&format!("∴ {first}"), look.width).into_owned();
-                    vec![Line::styled(line, quiet)]
+                    vec![options.cut_line(&format!("∴ {first}"), StyleRole::Quiet)]
                 }
-                Detail::Full => prefixed_lines(
-                    "∴ ",
-                    StyleRole::Quiet,
-                    &escape_prose(text.trim()),
-                    StyleRole::Quiet,
-                    look,
-                ),
+                Detail::Full => {
+                    prefixed_lines("∴ ", StyleRole::Quiet, &escape_prose(text.trim()), options)
+                }
             },
-            Self::Call(call) => call.lines(look, detail),
-            Self::Plan(plan) => plan_lines(plan, look, usize::MAX),
+            Self::Call(call) => call.lines(options, detail),
+            Self::Plan(plan) => plan_lines(plan, options, usize::MAX),
             Self::Note(tone, text) => {
                 let (mark, part) = match tone {
                     Tone::Quiet => ("· ", StyleRole::Quiet),
@@ -192,45 +201,43 @@ impl Cell {
                     Tone::Bad => ("✗ ", StyleRole::Bad),
                     Tone::Decision => ("↻ ", StyleRole::Warn),
                 };
-                prefixed_lines(mark, part, &escape_prose(text), part, look)
+                prefixed_lines(mark, part, &escape_prose(text), options)
             }
             Self::Check(check) => {
                 let CheckRun { command, passed, outcome: how, tail } = &**check;
                 let (mark, part) =
                     if *passed { ("✓ ", StyleRole::Good) } else { ("✗ ", StyleRole::Bad) };
-                let mut lines =
-                    vec![title_line((mark, part), "check", &first_line(command), how, look)];
+                let mut lines = vec![title_line((mark, part), "check", command, how, options)];
                 if !passed || detail == Detail::Full {
-                    lines.extend(output_lines(tail, None, FAILED_LINES, look, detail));
+                    lines.extend(output_lines(tail, None, FAILED_LINES, options, detail));
                 }
                 lines
             }
-            Self::TurnEnd(finished) => turn_end_lines(finished, look, detail),
+            Self::TurnEnd(finished) => turn_end_lines(finished, options, detail),
             Self::Shell(shell) => {
                 let (part, how) = match shell.exit_code {
                     Some(0) => (StyleRole::User, String::new()),
                     Some(code) => (StyleRole::Bad, format!("exit {code}")),
                     None => (StyleRole::Bad, "ended".to_owned()),
                 };
-                let mut lines =
-                    vec![title_line(("! ", part), "", &first_line(&shell.command), &how, look)];
+                let mut lines = vec![title_line(("! ", part), "", &shell.command, &how, options)];
                 lines.extend(output_lines(
                     &shell.output,
                     Some(shell.n_omitted),
                     SHELL_LINES,
-                    look,
+                    options,
                     detail,
                 ));
                 lines
             }
             Self::Page(page) => {
-                let title = Line::styled(page.title.clone(), theme.style(StyleRole::Strong));
+                let title = Line::styled(page.title.clone(), options.style(StyleRole::Strong));
                 let mut lines = vec![title];
                 let text = page.text.split_terminator('\n');
-                lines.extend(text.flat_map(|line| page_line_rows(line, look)));
+                lines.extend(text.flat_map(|line| page_line_rows(line, options)));
                 lines
             }
-            Self::PageLine(line) => page_line_rows(line, look),
+            Self::PageLine(line) => page_line_rows(line, options),
         }
     }
 
@@ -244,22 +251,20 @@ impl Cell {
 
     pub(super) fn text(&self) -> String {
         let theme = Theme::new(super::theme::ColorDepth::None, super::theme::Background::Dark);
-        let look = RenderOptions { width: usize::MAX / 4, theme };
-        self.lines(look, Detail::Full).iter().map(|line| format!("{line}\n")).collect()
+        let options = RenderOptions { width: usize::MAX / 4, theme };
+        self.lines(options, Detail::Full).iter().map(|line| format!("{line}\n")).collect()
     }
 }
 
 /// Completed todos are left out first, then the most distant ones.
-pub(super) fn plan_lines(plan: &Plan, look: RenderOptions, most: usize) -> Vec<Line<'static>> {
-    let theme = look.theme;
+pub(super) fn plan_lines(plan: &Plan, options: RenderOptions, most: usize) -> Vec<Line<'static>> {
     let count = |status| plan.todos.iter().filter(|todo| todo.status == status).count();
     let total = plan.todos.len() - count(TodoStatus::Cancelled);
     let mut head = format!("Todos {}/{total}", count(TodoStatus::Completed));
     if !plan.summary.is_empty() {
         head.push_str(&format!("  {}", escape_prose(&plan.summary).replace('\n', " ")));
     }
-    let head = truncate(&head, look.width).into_owned();
-    let mut lines = vec![Line::styled(head, theme.style(StyleRole::Strong))];
+    let mut lines = vec![options.cut_line(&head, StyleRole::Strong)];
     let room = most.saturating_sub(1).max(1);
     let current = plan
         .todos
@@ -271,23 +276,16 @@ pub(super) fn plan_lines(plan: &Plan, look: RenderOptions, most: usize) -> Vec<L
         0
     };
     for todo in plan.todos.iter().skip(from).take(room) {
-        let (mark, part) = match todo.status {
-            TodoStatus::Completed => ("✓", StyleRole::Good),
-            TodoStatus::InProgress => ("▸", StyleRole::User),
-            TodoStatus::Pending => ("·", StyleRole::Quiet),
-            TodoStatus::Cancelled => ("✗", StyleRole::Quiet),
+        let (mark, part, text_role) = match todo.status {
+            TodoStatus::Completed => ("✓", StyleRole::Good, StyleRole::Quiet),
+            TodoStatus::InProgress => ("▸", StyleRole::User, StyleRole::Strong),
+            TodoStatus::Pending => ("·", StyleRole::Quiet, StyleRole::Text),
+            TodoStatus::Cancelled => ("✗", StyleRole::Quiet, StyleRole::Quiet),
         };
         let text = escape_prose(&todo.content).replace('\n', " ");
-        let text = truncate(&text, look.width.saturating_sub(4)).into_owned();
-        let of_text = match todo.status {
-            TodoStatus::InProgress => theme.style(StyleRole::Strong),
-            TodoStatus::Pending => theme.style(StyleRole::Text),
-            TodoStatus::Completed | TodoStatus::Cancelled => theme.style(StyleRole::Quiet),
-        };
-        lines.push(Line::from(vec![
-            Span::styled(format!("  {mark} "), theme.style(part)),
-            Span::styled(text, of_text),
-        ]));
+        let text = truncate(&text, options.width.saturating_sub(4));
+        let mark = options.span(format!("  {mark} "), part);
+        lines.push(Line::from(vec![mark, options.span(text, text_role)]));
     }
     lines
 }
@@ -312,10 +310,9 @@ pub(super) fn decision_text(
 
 fn turn_end_lines(
     finished: &TurnFinished,
-    look: RenderOptions,
+    options: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
-    let theme = look.theme;
     // A quick answer without tool calls needs no summary.
     let is_trifle =
         finished.ending.is_success() && finished.rounds <= 1 && finished.time_ms < 10_000;
@@ -324,11 +321,8 @@ fn turn_end_lines(
     }
     let mut facts = vec![format_millis(finished.time_ms)];
     let spending = finished.spending();
-    facts.push(format!(
-        "{}{} tokens",
-        spending.estimate_mark(),
-        format_count(spending.usage.total())
-    ));
+    let tokens = format_count(spending.usage.total());
+    facts.push(format!("{}{tokens} tokens", spending.estimate_mark()));
     facts.extend(spending.formatted_cost().filter(|_| spending.cost_usd > Some(0.0)));
     match finished.files_changed.as_slice() {
         [] => {}
@@ -337,10 +331,8 @@ fn turn_end_lines(
         }
         files => facts.push(format!("changed {} files", files.len())),
     }
-    match finished.ignored_files_changed {
-        0 => {}
-        1 => facts.push("1 ignored file changed".to_owned()),
-        n => facts.push(format!("{n} ignored files changed")),
+    if let n @ 1.. = finished.ignored_files_changed {
+        facts.push(format!("{} changed", pluralize(n, "ignored file")));
     }
     let (mark, part, word) = match finished.ending {
         Ending::Completed if finished.verified == Some(true) => {
@@ -362,20 +354,15 @@ fn turn_end_lines(
         Ending::MaxBudget => ("■", StyleRole::Warn, "the limit of money was reached"),
         Ending::Timeout => ("■", StyleRole::Warn, "the limit of time was reached"),
     };
-    let mut head = mark.to_owned();
-    head.push(' ');
-    if !word.is_empty() {
-        head.push_str(&format!("{word}  "));
-    }
-    let facts = Span::styled(facts.join(" · "), theme.style(StyleRole::Quiet));
-    let indent = Span::raw("  ");
-    let head = [Span::styled(head, theme.style(part)), facts];
-    let mut lines = wrap_with_prefixes(&Span::raw(""), &indent, &head, look.width);
+    let gap = if word.is_empty() { "" } else { "  " };
+    let head = format!("{mark} {word}{gap}");
+    let facts = options.span(facts.join(" · "), StyleRole::Quiet);
+    let head = [options.span(head, part), facts];
+    let mut lines = options.wrap(&Span::raw(""), &Span::raw("  "), &head);
     if let n @ 1.. = finished.open_todos.len() {
         let todos = escape_prose(&finished.open_todos.join("; ")).into_owned();
-        let text = format!("{n} open {}: {todos}", if n == 1 { "todo" } else { "todos" });
-        let text = Span::styled(text, theme.style(StyleRole::Quiet));
-        lines.extend(wrap_with_prefixes(&indent, &indent, &[text], look.width));
+        let text = format!("{}: {todos}", pluralize(n as u64, "open todo"));
+        lines.extend(options.indent("  ", &[options.span(text, StyleRole::Quiet)]));
     }
     let has_report = !finished.ending.is_success() && finished.ending != Ending::Interrupted;
     if has_report && !finished.result.trim().is_empty() {
@@ -384,9 +371,9 @@ fn turn_end_lines(
             Some(report) if detail == Detail::Brief => report_summary(finished, report),
             Some(_) | None => finished.result.trim_end().to_owned(),
         };
-        lines.extend(escape_prose(&report).lines().flat_map(|line| {
-            wrap_with_prefixes(&indent, &indent, &[Span::raw(line.to_owned())], look.width)
-        }));
+        for line in escape_prose(&report).lines() {
+            lines.extend(options.indent("  ", &[Span::raw(line.to_owned())]));
+        }
     }
     lines
 }
@@ -425,17 +412,12 @@ fn report_summary(finished: &TurnFinished, report: &FailureReport) -> String {
 }
 
 /// Continuation lines are indented to the second column.
-fn page_line_rows(line: &str, look: RenderOptions) -> Vec<Line<'static>> {
+fn page_line_rows(line: &str, options: RenderOptions) -> Vec<Line<'static>> {
     let line = escape_prose(line);
-    let indent = second_column(&line).filter(|at| *at <= look.width / 2).unwrap_or(0);
+    let indent = second_column(&line).filter(|at| *at <= options.width / 2).unwrap_or(0);
     let (first, text) = line.split_at(indent);
     let rest = Span::raw(" ".repeat(width(first)));
-    wrap_with_prefixes(
-        &Span::raw(first.to_owned()),
-        &rest,
-        &[Span::raw(text.to_owned())],
-        look.width,
-    )
+    options.wrap(&Span::raw(first.to_owned()), &rest, &[Span::raw(text.to_owned())])
 }
 
 /// The column after two or more spaces.

@@ -7,35 +7,28 @@ use agent_protocol::provider::Effort;
 pub enum CommandAction {
     Help,
     Model,
-    /// How much the model reasons.
     Effort,
     Mode,
-    /// Lists the permission rules, or removes one of this session.
     Permissions,
     Init,
     Review,
     AddDir,
     Plan,
     Todos,
-    /// Lists the background commands, or ends one.
     Tasks,
     Undo,
     Redo,
-    /// Goes back to before a turn.
     Rewind,
     Diff,
     Sessions,
     Resume,
-    /// Begins a session with a copy of this conversation.
     Fork,
     Rename,
     Compact,
-    /// Shows the size of each layer of the context.
     Context,
     Pin,
     Pins,
     Unpin,
-    /// Shows lessons of earlier sessions, adds or forgets one.
     Memory,
     Clear,
     Trace,
@@ -44,9 +37,7 @@ pub enum CommandAction {
     Export,
     Config,
     Theme,
-    /// Shows or changes the items of the status line.
     StatusLine,
-    /// Turns the modes of vi on or off.
     Vim,
     Keys,
     Mcp,
@@ -61,7 +52,6 @@ pub struct Command {
     pub action: CommandAction,
     /// Without the slash.
     pub name: &'static str,
-    /// A usage text for the arguments.
     pub args: &'static str,
     pub description: &'static str,
     pub timing: CommandTiming,
@@ -72,12 +62,10 @@ pub struct Command {
 pub enum CommandTiming {
     /// The command also runs while the agent works.
     Immediate,
-    /// The session has to be idle.
     Idle,
-    /// Only while the session is idle; the command starts work, which this text describes.
+    /// Like `Idle`; the command starts work, which this text describes.
     StartsWork(&'static str),
-    /// Only while the session is idle and no command of the user runs: opening a session would end
-    /// these.
+    /// Like `Idle`; no command of the user may run either, since opening a session would end it.
     OpensSession,
 }
 

@@ -40,8 +40,7 @@ pub(super) struct Item {
     pub(super) needs_more: bool,
 }
 
-/// Finds files by some of their letters; further letters search only the previous matches. Many
-/// files are searched in several steps, so that keys are not delayed.
+/// Finds files by some of their letters, in several steps, so that keys are not delayed.
 #[derive(Debug, Default)]
 pub(super) struct FileFinder {
     files: Arc<[String]>,
@@ -49,7 +48,6 @@ pub(super) struct FileFinder {
     /// Indexes of files that may match, and the number of searched ones.
     candidates: Vec<u32>,
     n_searched: usize,
-    /// The indexes of files.
     matching: Vec<u32>,
     /// The scores and the indexes of files, the best first.
     best: Vec<(u16, u32)>,
@@ -185,30 +183,30 @@ pub(super) fn matching_commands(query: &str, own: &[CustomCommand]) -> Vec<Item>
 }
 
 /// Words that begin with the text, with their descriptions.
-pub(super) fn matching_words<'a>(
+pub(super) fn matching_words<W: AsRef<str>, D: AsRef<str>>(
     query: &str,
-    words: impl IntoIterator<Item = (&'a str, &'a str)>,
+    words: impl IntoIterator<Item = (W, D)>,
 ) -> Vec<Item> {
-    word_items(words.into_iter().filter(|(word, _)| word.starts_with(query)))
+    word_items(words, |word, _| word.starts_with(query))
 }
 
 /// Words that begin with the text, or whose description contains it.
-pub(super) fn matching_descriptions<'a>(
+pub(super) fn matching_descriptions<W: AsRef<str>, D: AsRef<str>>(
     query: &str,
-    words: impl IntoIterator<Item = (&'a str, &'a str)>,
+    words: impl IntoIterator<Item = (W, D)>,
 ) -> Vec<Item> {
     let lower = query.to_lowercase();
-    word_items(
-        words
-            .into_iter()
-            .filter(|(word, what)| word.starts_with(query) || what.to_lowercase().contains(&lower)),
-    )
+    word_items(words, |word, what| word.starts_with(query) || what.to_lowercase().contains(&lower))
 }
 
-fn word_items<'a>(words: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Item> {
+fn word_items<W: AsRef<str>, D: AsRef<str>>(
+    words: impl IntoIterator<Item = (W, D)>,
+    fits: impl Fn(&str, &str) -> bool,
+) -> Vec<Item> {
+    let words = words.into_iter().filter(|(word, what)| fits(word.as_ref(), what.as_ref()));
     let items = words.map(|(word, what)| Item {
-        insert: word.to_owned(),
-        description: what.to_owned(),
+        insert: word.as_ref().to_owned(),
+        description: what.as_ref().to_owned(),
         ..Item::default()
     });
     items.take(MAX_ITEMS).collect()

@@ -5,7 +5,6 @@
 //! that was not typed here is never a command, even if it is moved to the beginning or begins
 //! inside a fold.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -75,11 +74,6 @@ impl AttributedText {
     fn new(text: &str, origin: Origin) -> Self {
         let text = escape_for_file(text).into_owned();
         Self { origins: vec![origin; text.len()], text }
-    }
-
-    fn mark_pasted(&mut self, range: &Range<usize>) {
-        let end = range.end.min(self.origins.len());
-        self.origins[range.start.min(end)..end].fill(Origin::Pasted);
     }
 
     fn slice(&self, from: usize, to: usize) -> Self {
@@ -154,7 +148,6 @@ impl Composer {
         self.text().is_empty()
     }
 
-    /// True if the text is not a message to the model.
     pub(super) fn is_command(&self) -> bool {
         self.content.is_command()
     }
@@ -172,7 +165,6 @@ impl Composer {
         self.to_user_input().text
     }
 
-    /// The ranges of pastes are marked.
     pub(super) fn to_user_input(&self) -> UserInput {
         let mut input = UserInput::default();
         let mut at = 0;
@@ -188,13 +180,13 @@ impl Composer {
             at = fold + word.len();
         }
         self.push_part(at..self.text().len(), &mut input);
-        if self.is_command() {
+        if self.is_command() || !is_command(&input.text) {
             return input;
         }
-        let words = escape_command(&input.text).into_owned();
-        let shift = words.len() - input.text.len();
-        let shifted = input.pasted.into_iter().map(|range| range.start + shift..range.end + shift);
-        UserInput { text: words, pasted: shifted.collect(), ..UserInput::default() }
+        // A leading space makes a message of any text.
+        let shifted = input.pasted.into_iter().map(|range| range.start + 1..range.end + 1);
+        let (text, pasted) = (format!(" {}", input.text), shifted.collect());
+        UserInput { text, pasted, ..UserInput::default() }
     }
 
     fn push_part(&self, part: Range<usize>, input: &mut UserInput) {
@@ -209,7 +201,6 @@ impl Composer {
         }
     }
 
-    /// Resets the field.
     pub(super) fn take_message(&mut self) -> String {
         let message = self.message_text();
         let killed = std::mem::take(&mut self.kill_buffer);
@@ -217,7 +208,6 @@ impl Composer {
         message
     }
 
-    /// The change can be undone.
     pub(super) fn set_text(&mut self, text: AttributedText) {
         self.push_undo_step(None);
         self.content = text;
@@ -236,7 +226,7 @@ impl Composer {
         let mut at = 0;
         for line in edited.text.clone().split_inclusive('\n') {
             if pasted.contains(line.trim_end_matches('\n')) {
-                edited.mark_pasted(&(at..at + line.len()));
+                edited.origins[at..at + line.len()].fill(Origin::Pasted);
             }
             at += line.len();
         }
@@ -277,7 +267,8 @@ impl Composer {
         if text.is_empty() {
             return;
         }
-        if origin == Origin::Pasted && is_large_paste(text) {
+        let is_large = text.len() > FOLD_BYTES || text.lines().count() > FOLD_LINES;
+        if origin == Origin::Pasted && is_large {
             return self.insert_folded(text);
         }
         self.replace_with(self.cursor, self.cursor, &AttributedText::new(text, origin));
@@ -285,21 +276,16 @@ impl Composer {
 
     pub(super) fn insert(&mut self, char: char) {
         let typing = if char.is_whitespace() { TypingKind::Space } else { TypingKind::Word };
-        self.apply_change(
-            Some(typing),
-            self.cursor,
-            self.cursor,
-            &AttributedText::typed(char.encode_utf8(&mut [0; 4])),
-        );
+        let text = AttributedText::typed(char.encode_utf8(&mut [0; 4]));
+        self.apply_change(Some(typing), self.cursor, self.cursor, &text);
     }
 
-    /// One undo step.
     pub(super) fn insert_text(&mut self, text: &str) {
         self.replace(self.cursor, self.cursor, text);
     }
 
-    /// Folds a large paste. The beginnings of several lines are hard to see, so they cannot be
-    /// commands; nor can a file that the user dropped.
+    /// Several lines cannot be commands, since their beginnings are hard to see; nor can a file that
+    /// the user dropped.
     pub(super) fn paste(&mut self, text: &str) {
         let is_seen = parse_dropped_path(text).is_none()
             && text.lines().count() <= 1
@@ -336,12 +322,8 @@ impl Composer {
         if !is_one {
             self.copy_to_kill_buffer(from, to);
         }
-        self.apply_change(
-            is_one.then_some(TypingKind::Deleting),
-            from,
-            to,
-            &AttributedText::default(),
-        );
+        let typing = is_one.then_some(TypingKind::Deleting);
+        self.apply_change(typing, from, to, &AttributedText::default());
     }
 
     /// `from` and `to` in bytes; the text counts as the user's.
@@ -382,7 +364,6 @@ impl Composer {
         self.column = None;
     }
 
-    /// `at`: in bytes.
     pub(super) fn set_cursor(&mut self, at: usize) {
         self.cursor = self.text().floor_char_boundary(at.min(self.text().len()));
         self.last_typing = None;
@@ -413,19 +394,19 @@ impl Composer {
     }
 
     pub(super) fn undo(&mut self) {
-        if let Some((text, cursor)) = self.undo.pop() {
-            let now = std::mem::replace(&mut self.content, text);
-            self.redo.push((now, std::mem::replace(&mut self.cursor, cursor)));
-            self.last_typing = None;
-        }
+        let current = self.undo.pop().map(|step| self.restore(step));
+        self.redo.extend(current);
     }
 
     pub(super) fn redo(&mut self) {
-        if let Some((text, cursor)) = self.redo.pop() {
-            let now = std::mem::replace(&mut self.content, text);
-            self.undo.push((now, std::mem::replace(&mut self.cursor, cursor)));
-            self.last_typing = None;
-        }
+        let current = self.redo.pop().map(|step| self.restore(step));
+        self.undo.extend(current);
+    }
+
+    fn restore(&mut self, (text, cursor): (AttributedText, usize)) -> (AttributedText, usize) {
+        self.last_typing = None;
+        let before = std::mem::replace(&mut self.content, text);
+        (before, std::mem::replace(&mut self.cursor, cursor))
     }
 
     /// The rows cover every byte except line breaks.
@@ -477,17 +458,16 @@ impl Composer {
 
     fn motion_target(&self, motion: Motion) -> usize {
         let (before, after) = self.text().split_at(self.cursor);
+        let mut folds = self.pastes.iter().map(|(word, _)| word.as_str());
         match motion {
             Motion::Left => {
-                let folded = self.pastes.iter().find(|(word, _)| before.ends_with(word.as_str()));
-                let part = folded.map(|(word, _)| word.as_str());
-                let part = part.or_else(|| before.graphemes(true).next_back());
+                let fold = folds.find(|word| before.ends_with(word));
+                let part = fold.or_else(|| before.graphemes(true).next_back());
                 self.cursor - part.map_or(0, str::len)
             }
             Motion::Right => {
-                let folded = self.pastes.iter().find(|(word, _)| after.starts_with(word.as_str()));
-                let part = folded.map(|(word, _)| word.as_str());
-                self.cursor + part.or_else(|| after.graphemes(true).next()).map_or(0, str::len)
+                let fold = folds.find(|word| after.starts_with(word));
+                self.cursor + fold.or_else(|| after.graphemes(true).next()).map_or(0, str::len)
             }
             Motion::WordLeft => {
                 let end = before.trim_end_matches(|c: char| !is_word_char(c));
@@ -534,16 +514,8 @@ impl Composer {
     /// Inserted characters may combine with adjacent ones.
     fn snap_cursor_to_grapheme(&mut self) {
         let near = self.text().floor_char_boundary(self.cursor.saturating_sub(64));
-        let is_boundary = self.text()[near..]
-            .grapheme_indices(true)
-            .map(|(at, _)| near + at)
-            .take_while(|at| *at <= self.cursor)
-            .any(|at| at == self.cursor);
-        if !is_boundary && self.cursor < self.text().len() {
-            let after = self.text()[near..].grapheme_indices(true).map(|(at, _)| near + at);
-            self.cursor =
-                after.into_iter().find(|at| *at > self.cursor).unwrap_or(self.text().len());
-        }
+        let mut starts = self.text()[near..].grapheme_indices(true).map(|(at, _)| near + at);
+        self.cursor = starts.find(|at| *at >= self.cursor).unwrap_or(self.text().len());
     }
 }
 
@@ -553,17 +525,8 @@ fn is_command(text: &str) -> bool {
     text.starts_with('!') || name.is_some_and(|name| !name.contains('/'))
 }
 
-/// A leading space makes a message of any text.
-fn escape_command(text: &str) -> Cow<'_, str> {
-    if is_command(text) { Cow::Owned(format!(" {text}")) } else { Cow::Borrowed(text) }
-}
-
 fn is_word_char(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
-}
-
-fn is_large_paste(text: &str) -> bool {
-    text.len() > FOLD_BYTES || text.lines().count() > FOLD_LINES
 }
 
 #[cfg(test)]

@@ -31,15 +31,12 @@ use agent_protocol::terminal_escape::escape_literal_line;
 pub(super) struct Conversation {
     pub(super) cells: Vec<Cell>,
     n_printed: usize,
-    /// The ids of the calls.
     printed_questions: HashSet<String>,
     last_group: Option<CellGroup>,
-    /// The current answer.
     stream: MarkdownStream,
     /// The whole text, for the cell.
-    streamed_answer: String,
+    pub(super) streamed_answer: String,
     stream_has_begun: bool,
-    /// The answers stay here until they are printed.
     pending_answers: VecDeque<PendingAnswer>,
     pub(super) reasoning: String,
     /// The keys are ids.
@@ -50,13 +47,11 @@ pub(super) struct Conversation {
     pub(super) turns: Vec<PastTurn>,
     pub(super) turn: Option<RunningTurn>,
     pub(super) model: String,
-    /// The effort that requests contain.
     pub(super) effort: Option<Effort>,
     pub(super) mode: Option<PermissionMode>,
     pub(super) cwd: String,
     /// The tokens of the last request and its answer.
     pub(super) context_tokens: u64,
-    /// True if the provider has not counted them.
     pub(super) tokens_are_estimated: bool,
     layers: BTreeMap<String, RequestLayer>,
     /// Bytes of the last request in common with the previous one, and all its bytes.
@@ -66,7 +61,6 @@ pub(super) struct Conversation {
     pub(super) window: Option<u64>,
     /// Answers of sub-agents are included.
     pub(super) spending: Spending,
-    /// The part from before a rewind.
     earlier_spending: Spending,
     pub(super) running_cost_usd: Option<f64>,
     /// The reason of questions is explained once per mode.
@@ -79,7 +73,6 @@ pub(super) struct Conversation {
     is_cut_off: bool,
 }
 
-/// The end of the answer is not printed yet.
 #[derive(Debug)]
 struct PendingAnswer {
     cell_index: usize,
@@ -104,7 +97,6 @@ pub(super) enum TurnActivity {
     Calling(String),
     Asking,
     Retrying {
-        /// The number, from 1.
         n: u32,
         at: Instant,
         reason: Option<String>,
@@ -123,6 +115,12 @@ pub(super) struct PastTurn {
     pub(super) files: Vec<String>,
 }
 
+impl RunningTurn {
+    pub(super) fn new(activity: TurnActivity, now: Instant) -> Self {
+        Self { started: now, activity, activity_since: now, last_data: None }
+    }
+}
+
 impl Conversation {
     pub(super) fn apply(&mut self, event: &Event, now: Instant) {
         if !event.header.is_main() {
@@ -139,12 +137,7 @@ impl Conversation {
                 let is_command = *command;
                 self.turns.push(PastTurn { number, message, is_command, files: Vec::new() });
                 self.add_user_message(input, shown.as_deref(), images);
-                self.turn = Some(RunningTurn {
-                    started: now,
-                    activity: TurnActivity::Waiting,
-                    activity_since: now,
-                    last_data: None,
-                });
+                self.turn = Some(RunningTurn::new(TurnActivity::Waiting, now));
             }
             EventBody::TurnSteered { input, shown, images, .. } => {
                 self.add_user_message(input, shown.as_deref(), images);
@@ -173,13 +166,7 @@ impl Conversation {
                     call.state = CallState::Running { tail: String::new() };
                 }
             }
-            EventBody::ToolOutput { call, text } => {
-                if let Some(Call { state: CallState::Running { tail }, .. }) =
-                    self.find_call_mut(call)
-                {
-                    tail.clone_from(text);
-                }
-            }
+            EventBody::ToolOutput { call, text } => self.set_output_tail(call, text),
             EventBody::ToolFinished { call, tool, envelope, .. } => {
                 self.finish_call(call, tool, envelope);
                 // The kernel applies it after the whole round, which may be much later.
@@ -191,10 +178,10 @@ impl Conversation {
             EventBody::PermissionRequested { .. } => {
                 self.add_permission_question(&event.body, None, now);
             }
-            EventBody::PermissionDecided { ruling, .. } => {
-                if ruling == "allow" || ruling == "reject" {
-                    self.set_activity(TurnActivity::Waiting, now);
-                }
+            EventBody::PermissionDecided { ruling, .. }
+                if ruling == "allow" || ruling == "reject" =>
+            {
+                self.set_activity(TurnActivity::Waiting, now);
             }
             EventBody::QuestionAsked { call, questions } => {
                 self.set_activity(TurnActivity::Asking, now);
@@ -218,43 +205,10 @@ impl Conversation {
                 }
             }
             EventBody::TurnFinished(finished) => self.finish_turn(finished),
-            EventBody::ModeChanged { .. }
-            | EventBody::RuleAdded { .. }
-            | EventBody::RuleRemoved { .. }
-            | EventBody::Reminder { .. }
-            | EventBody::Reflected { .. }
-            | EventBody::ControlDecided { .. }
-            | EventBody::Feedback { .. }
-            | EventBody::CheckFinished { .. }
-            | EventBody::ContextCompacted(_)
-            | EventBody::PinAdded { .. }
-            | EventBody::PinRemoved { .. }
-            | EventBody::SessionRenamed { .. }
-            | EventBody::ModelFallback { .. }
-            | EventBody::DirectoryAdded { .. }
-            | EventBody::RulesFound { .. }
-            | EventBody::Verified(_)
-            | EventBody::MemoryRecalled(_)
-            | EventBody::MemoryWritten(_)
-            | EventBody::McpServer { .. }
-            | EventBody::HookFinished(_)
-            | EventBody::TurnUndone { .. } => self.add_event_note(&event.body),
-            // Commands of the user are shown when they end; rewinds and forks are reported when the
-            // session continues. (For an answer the deltas are shown, and on resume the received
-            // part.)
-            EventBody::UserCommand { .. }
-            | EventBody::ModelPartial { .. }
-            | EventBody::ContextOverflowed { .. }
-            | EventBody::SessionForked { .. }
-            | EventBody::SessionRewound { .. }
-            | EventBody::Evaluation { .. }
-            | EventBody::AgentStarted { .. }
-            | EventBody::AgentFinished(_)
-            | EventBody::SessionSummary(_) => {}
+            body => self.add_event_note(body),
         }
     }
 
-    /// `asker`: the sub-agent, if one asks.
     fn add_permission_question(&mut self, body: &EventBody, asker: Option<String>, now: Instant) {
         let EventBody::PermissionRequested {
             call,
@@ -272,7 +226,9 @@ impl Conversation {
             return;
         };
         self.set_activity(TurnActivity::Asking, now);
-        let link = link_notice(link_target.as_ref());
+        let link = link_target
+            .as_ref()
+            .map(|file| format!("the path is a link to {}", escape_literal_line(file)));
         let why = Some(self.permission_reason(reason, rule)).filter(|why| !why.is_empty());
         let why = [asker, link, why].into_iter().flatten().collect::<Vec<_>>().join("; ");
         // A call of the kernel or of a sub-agent has no cell yet.
@@ -316,11 +272,11 @@ impl Conversation {
             return;
         }
         // Of consecutive plans only the last counts.
-        let from = self.n_printed;
-        let mut waiting = self.cells.iter_mut().skip(from);
+        let plan = Cell::Plan(Box::new(plan.clone()));
+        let mut waiting = self.cells.iter_mut().skip(self.n_printed);
         match waiting.find(|cell| matches!(cell, Cell::Plan(_))) {
-            Some(cell) => *cell = Cell::Plan(Box::new(plan.clone())),
-            None => self.cells.push(Cell::Plan(Box::new(plan.clone()))),
+            Some(cell) => *cell = plan,
+            None => self.cells.push(plan),
         }
     }
 
@@ -423,7 +379,6 @@ impl Conversation {
         self.cells.iter().rposition(|cell| matches!(cell, Cell::Call(call) if call.id == id))
     }
 
-    /// The oldest first.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &Call> {
         self.cells[self.n_printed..].iter().filter_map(|cell| match cell {
             Cell::Call(call) if !cell.is_done() => Some(&**call),
@@ -438,11 +393,17 @@ impl Conversation {
         })
     }
 
-    fn set_activity(&mut self, doing: TurnActivity, now: Instant) {
+    fn set_output_tail(&mut self, call: &str, text: &str) {
+        if let Some(Call { state: CallState::Running { tail }, .. }) = self.find_call_mut(call) {
+            text.clone_into(tail);
+        }
+    }
+
+    fn set_activity(&mut self, activity: TurnActivity, now: Instant) {
         if let Some(turn) = &mut self.turn
-            && turn.activity != doing
+            && turn.activity != activity
         {
-            turn.activity = doing;
+            turn.activity = activity;
             turn.activity_since = now;
         }
     }
@@ -465,18 +426,9 @@ impl Conversation {
         }
     }
 
-    /// The part that is in no cell yet.
-    pub(super) fn streamed_text(&self) -> &str {
-        &self.streamed_answer
+    pub(super) fn streamed_tail(&self, options: RenderOptions) -> Vec<Line<'static>> {
+        if self.streamed_answer.is_empty() { Vec::new() } else { self.stream.tail(options) }
     }
-
-    pub(super) fn streamed_tail(&self, look: RenderOptions) -> Vec<Line<'static>> {
-        if self.streamed_answer.is_empty() { Vec::new() } else { self.stream.tail(look) }
-    }
-}
-
-fn link_notice(link_target: Option<&String>) -> Option<String> {
-    link_target.map(|file| format!("the path is a link to {}", escape_literal_line(file)))
 }
 
 #[cfg(test)]
@@ -486,7 +438,7 @@ mod tests {
     use super::super::theme::{Background, ColorDepth, Theme};
     use super::*;
 
-    fn look(width: usize) -> RenderOptions {
+    fn options(width: usize) -> RenderOptions {
         RenderOptions { width, theme: Theme::new(ColorDepth::None, Background::Dark) }
     }
 
@@ -609,22 +561,25 @@ mod tests {
         let mut conversation = conversation(&everything());
         insta::assert_snapshot!(
             "cells_of_72_columns",
-            shown(&conversation.take_finished(look(72)))
+            shown(&conversation.take_finished(options(72)))
         );
-        let full: Vec<Line<'_>> =
-            conversation.cells.iter().flat_map(|cell| cell.lines(look(40), Detail::Full)).collect();
+        let full: Vec<Line<'_>> = conversation
+            .cells
+            .iter()
+            .flat_map(|cell| cell.lines(options(40), Detail::Full))
+            .collect();
         insta::assert_snapshot!("cells_in_full_of_40_columns", shown(&full));
     }
 
     #[test]
     fn printed_lines_do_not_depend_on_frame_timing() {
         let events = everything();
-        let whole = shown(&conversation(&events).take_finished(look(72)));
+        let whole = shown(&conversation(&events).take_finished(options(72)));
         let mut conversation = Conversation::default();
         let mut lines = Vec::new();
         for body in &events {
             conversation.apply(&event(body), Instant::now());
-            lines.extend(conversation.take_finished(look(72)));
+            lines.extend(conversation.take_finished(options(72)));
         }
         // A printed plan is not removed; here there is only one.
         assert_eq!(shown(&lines), whole);
@@ -640,7 +595,7 @@ mod tests {
             responded("The second try.", &[]),
         ]);
         assert_eq!(
-            shown(&conversation.take_finished(look(60))),
+            shown(&conversation.take_finished(options(60))),
             "The first try br\n\n! try 1 failed: it broke off; the text above is discarded;\n  the next in 0.5 s\n\nThe second try.\n"
         );
     }
@@ -655,7 +610,7 @@ mod tests {
             failed(1, "it is busy"),
         ]);
         assert_eq!(
-            shown(&conversation.take_finished(look(60))),
+            shown(&conversation.take_finished(options(60))),
             "! try 1 failed: nobody listens; the next in 0.5 s\n\
              ! try 3 failed: it is busy; the next in 0.5 s\n\
              ! try 1 failed: it is busy; the next in 0.5 s\n"

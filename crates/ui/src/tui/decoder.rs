@@ -8,7 +8,6 @@ use super::keys::{Key, KeyCode};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TerminalInput {
     Key(Key),
-    /// A complete paste.
     Paste(String),
     Focus(bool),
     LightBackground(bool),
@@ -26,11 +25,8 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 /// In bytes.
 const MAX_SEQUENCE: usize = 4096;
 
-enum DecodeStep {
-    /// The number of decoded bytes, and their input.
-    Decoded(usize, Option<TerminalInput>),
-    Incomplete,
-}
+/// The number of decoded bytes, and their input; `None` if they are incomplete.
+type DecodeStep = Option<(usize, Option<TerminalInput>)>;
 
 impl Decoder {
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<TerminalInput> {
@@ -60,7 +56,7 @@ impl Decoder {
                 return found;
             }
             match decode_next(&self.buffer, is_all) {
-                DecodeStep::Decoded(n, typed) => {
+                Some((n, typed)) => {
                     let is_paste = self.buffer[..n] == *b"\x1b[200~";
                     self.buffer.drain(..n);
                     found.extend(typed);
@@ -68,11 +64,9 @@ impl Decoder {
                         self.paste = Some(Vec::new());
                     }
                 }
-                DecodeStep::Incomplete if is_all => {
-                    // The sequence was never completed.
-                    self.buffer.clear();
-                }
-                DecodeStep::Incomplete => return found,
+                // The sequence was never completed.
+                None if is_all => self.buffer.clear(),
+                None => return found,
             }
         }
     }
@@ -94,22 +88,19 @@ impl Decoder {
 
 fn decode_next(bytes: &[u8], is_all: bool) -> DecodeStep {
     match bytes {
-        [0x1b] if is_all => DecodeStep::Decoded(1, key_input(Key::plain(KeyCode::Esc))),
-        [0x1b] => DecodeStep::Incomplete,
+        [0x1b] if is_all => Some((1, key_input(Key::plain(KeyCode::Esc)))),
+        [0x1b] => None,
         [0x1b, b'[', rest @ ..] => decode_csi(rest, is_all),
         [0x1b, b'O', rest @ ..] => decode_ss3(rest, is_all),
         [0x1b, kind @ (b']' | b'P' | b'_' | b'^' | b'X'), rest @ ..] => {
             // Alt with this character, or the start of a string sequence.
-            if rest.is_empty() {
-                return if is_all {
-                    decode_alt_key(&bytes[1..], is_all)
-                } else {
-                    DecodeStep::Incomplete
-                };
+            match rest {
+                [] if is_all => decode_alt_key(&bytes[1..], is_all),
+                [] => None,
+                rest => decode_string_sequence(*kind, rest),
             }
-            decode_string_sequence(*kind, rest)
         }
-        [0x1b, 0x1b, ..] => DecodeStep::Decoded(1, key_input(Key::plain(KeyCode::Esc))),
+        [0x1b, 0x1b, ..] => Some((1, key_input(Key::plain(KeyCode::Esc)))),
         [0x1b, rest @ ..] => decode_alt_key(rest, is_all),
         _ => decode_char(bytes, is_all),
     }
@@ -122,17 +113,16 @@ fn key_input(key: Key) -> Option<TerminalInput> {
 
 /// An escape before a key means Alt.
 fn decode_alt_key(rest: &[u8], is_all: bool) -> DecodeStep {
-    match decode_char(rest, is_all) {
-        DecodeStep::Decoded(n, Some(TerminalInput::Key(pressed))) => {
-            DecodeStep::Decoded(n + 1, key_input(Key { alt: true, ..pressed }))
-        }
-        DecodeStep::Decoded(n, other) => DecodeStep::Decoded(n + 1, other),
-        DecodeStep::Incomplete => DecodeStep::Incomplete,
-    }
+    let (n, typed) = decode_char(rest, is_all)?;
+    let with_alt = |typed| match typed {
+        TerminalInput::Key(key) => TerminalInput::Key(Key { alt: true, ..key }),
+        other => other,
+    };
+    Some((n + 1, typed.map(with_alt)))
 }
 
 fn decode_char(bytes: &[u8], is_all: bool) -> DecodeStep {
-    let Some(&first) = bytes.first() else { return DecodeStep::Incomplete };
+    let first = *bytes.first()?;
     let code = match first {
         b'\r' => Key::plain(KeyCode::Enter),
         b'\t' => Key::plain(KeyCode::Tab),
@@ -143,7 +133,7 @@ fn decode_char(bytes: &[u8], is_all: bool) -> DecodeStep {
         0x20..=0x7e => Key::plain(KeyCode::Char(char::from(first))),
         _ => return decode_multibyte_char(bytes, is_all),
     };
-    DecodeStep::Decoded(1, key_input(code))
+    Some((1, key_input(code)))
 }
 
 fn decode_multibyte_char(bytes: &[u8], is_all: bool) -> DecodeStep {
@@ -152,19 +142,16 @@ fn decode_multibyte_char(bytes: &[u8], is_all: bool) -> DecodeStep {
         0xe0..=0xef => 3,
         0xf0..=0xf4 => 4,
         // Invalid UTF-8 is dropped.
-        _ => return DecodeStep::Decoded(1, None),
+        _ => return Some((1, None)),
     };
     let there = &bytes[..bytes.len().min(length)];
     match std::str::from_utf8(there) {
         Ok(text) => {
-            let char = text.chars().next();
-            DecodeStep::Decoded(
-                length,
-                char.and_then(|char| key_input(Key::plain(KeyCode::Char(char)))),
-            )
+            let key = text.chars().next().map(|char| Key::plain(KeyCode::Char(char)));
+            Some((length, key.map(TerminalInput::Key)))
         }
-        Err(error) if error.error_len().is_none() && !is_all => DecodeStep::Incomplete,
-        Err(_) => DecodeStep::Decoded(1, None),
+        Err(error) if error.error_len().is_none() && !is_all => None,
+        Err(_) => Some((1, None)),
     }
 }
 
@@ -172,22 +159,16 @@ fn decode_multibyte_char(bytes: &[u8], is_all: bool) -> DecodeStep {
 fn decode_csi(rest: &[u8], is_all: bool) -> DecodeStep {
     let Some(end) = rest.iter().position(|byte| (0x40..=0x7e).contains(byte)) else {
         if rest.is_empty() && is_all {
-            return DecodeStep::Decoded(
-                2,
-                key_input(Key { alt: true, ..Key::plain(KeyCode::Char('[')) }),
-            );
+            let key = Key { alt: true, ..Key::plain(KeyCode::Char('[')) };
+            return Some((2, key_input(key)));
         }
-        return if rest.len() > MAX_SEQUENCE {
-            DecodeStep::Decoded(rest.len() + 2, None)
-        } else {
-            DecodeStep::Incomplete
-        };
+        return (rest.len() > MAX_SEQUENCE).then(|| (rest.len() + 2, None));
     };
     // The Linux console sends ESC [ [ A for F1.
     if rest[0] == b'[' {
-        let Some(&letter) = rest.get(1) else { return DecodeStep::Incomplete };
+        let letter = *rest.get(1)?;
         let typed = (b'A'..=b'E').contains(&letter).then(|| KeyCode::F(letter - b'A' + 1));
-        return DecodeStep::Decoded(4, typed.and_then(|code| key_input(Key::plain(code))));
+        return Some((4, typed.map(|code| TerminalInput::Key(Key::plain(code)))));
     }
     let took = end + 3;
     let text = std::str::from_utf8(&rest[..end]).unwrap_or_default();
@@ -229,7 +210,7 @@ fn decode_csi(rest: &[u8], is_all: bool) -> DecodeStep {
         b'u' if !text.starts_with('?') => key_code(number(0)).and_then(|code| held(1, code)),
         _ => None,
     };
-    DecodeStep::Decoded(took, typed.map(normalize_key))
+    Some((took, typed.map(normalize_key)))
 }
 
 /// Terminals encode Ctrl with a letter in several ways.
@@ -258,7 +239,7 @@ fn key_code(number: u32) -> Option<KeyCode> {
 fn decode_ss3(rest: &[u8], is_all: bool) -> DecodeStep {
     let Some(&letter) = rest.first() else {
         let alone = key_input(Key { alt: true, ..Key::plain(KeyCode::Char('O')) });
-        return if is_all { DecodeStep::Decoded(2, alone) } else { DecodeStep::Incomplete };
+        return is_all.then_some((2, alone));
     };
     let code = match letter {
         b'A' => KeyCode::Up,
@@ -269,9 +250,9 @@ fn decode_ss3(rest: &[u8], is_all: bool) -> DecodeStep {
         b'F' => KeyCode::End,
         b'M' => KeyCode::Enter,
         b'P'..=b'S' => KeyCode::F(letter - b'P' + 1),
-        _ => return DecodeStep::Decoded(3, None),
+        _ => return Some((3, None)),
     };
-    DecodeStep::Decoded(3, key_input(Key::plain(code)))
+    Some((3, key_input(Key::plain(code))))
 }
 
 /// BEL or ST ends the sequence.
@@ -282,11 +263,7 @@ fn decode_string_sequence(kind: u8, rest: &[u8]) -> DecodeStep {
         _ => None,
     });
     let Some((end, after)) = end else {
-        return if rest.len() > MAX_SEQUENCE {
-            DecodeStep::Decoded(rest.len() + 2, None)
-        } else {
-            DecodeStep::Incomplete
-        };
+        return (rest.len() > MAX_SEQUENCE).then(|| (rest.len() + 2, None));
     };
     let text = String::from_utf8_lossy(&rest[..end]);
     let typed = match kind {
@@ -294,7 +271,7 @@ fn decode_string_sequence(kind: u8, rest: &[u8]) -> DecodeStep {
         b'P' => text.strip_prefix(">|").map(|name| TerminalInput::TerminalName(name.to_owned())),
         _ => None,
     };
-    DecodeStep::Decoded(after + 2, typed)
+    Some((after + 2, typed))
 }
 
 /// For example `rgb:1e1e/1e1e/2e2e`.

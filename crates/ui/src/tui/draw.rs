@@ -15,10 +15,11 @@ use super::cells::{
 use super::conversation::TurnActivity;
 use super::keys::KeyAction;
 use super::screen::LiveArea;
-use super::state::{Focus, PendingQuestion, State};
-use super::text::{truncate, width, wrap_with_prefixes};
+use super::state::{Focus, State};
+use super::text::{truncate, width};
 use super::theme::StyleRole;
 use agent_protocol::plan::TodoStatus;
+use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 
 /// The message looks like a command but is none.
@@ -37,20 +38,19 @@ impl State {
 
     /// The area takes at most half of the screen, except for the input field.
     pub(super) fn live_area(&self) -> LiveArea {
-        let look = self.render_options();
+        let options = self.render_options();
         let most = (self.size.1 / 2).max(4);
-        let mut footer = Footer::new(self, look, most);
+        let mut footer = Footer::new(self, options, most);
         let n_footer_lines = footer.lines.len().min(self.size.1);
         footer.keep_last(self.size.1);
         let room = most.saturating_sub(footer.lines.len());
-        let mut lines = self.activity_lines(look, room);
+        let mut lines = self.activity_lines(options, room);
         lines.append(&mut footer.lines);
         // Never more than the screen has: the upper rows could not be rewritten.
         let n_over = lines.len().saturating_sub(self.size.1);
         lines.drain(..n_over);
         let above = lines.len() - n_footer_lines;
-        // While the session works and nothing is typed, the cursor rests at the beginning (see
-        // `screen`).
+        // The cursor rests at the beginning then (see `screen`).
         let is_quiet = self.is_working && self.composer.is_empty() && self.focus == Focus::Composer;
         let cursor = footer.cursor.map(|(row, column)| (above + row, column));
         if let Some((row, column)) = cursor.filter(|_| is_quiet) {
@@ -60,43 +60,40 @@ impl State {
         LiveArea { lines, cursor }
     }
 
-    /// The conversation, and the input field below it.
     pub(super) fn full_screen_area(&mut self) -> LiveArea {
-        let look = self.render_options();
+        let options = self.render_options();
         let (_, rows) = self.size;
-        let mut footer = if self.is_browsing() {
-            Footer { lines: Vec::new(), cursor: None }
-        } else {
-            Footer::new(self, look, (rows / 2).max(4))
-        };
-        // The call of a question is shown next to the question.
-        let mut above = if self.is_browsing() || self.pending_question.is_some() {
-            Vec::new()
-        } else {
-            let room = (rows / 2).max(4).saturating_sub(footer.lines.len());
-            let mut above = self.todo_lines(look, room);
-            above.extend(self.queue_lines(look, room.saturating_sub(above.len())));
-            above
-        };
-        footer.keep_last(rows.saturating_sub(1));
+        let most = (rows / 2).max(4);
         let is_browsing = self.is_browsing();
         let is_asked = self.pending_question.is_some();
-        let (viewer, cells, saying) = match (&mut self.page, &mut self.viewer) {
+        let mut footer = if is_browsing {
+            Footer { lines: Vec::new(), cursor: None }
+        } else {
+            Footer::new(self, options, most)
+        };
+        let mut above = Vec::new();
+        // The call of a question is shown next to the question.
+        if !is_browsing && !is_asked {
+            let room = most.saturating_sub(footer.lines.len());
+            above = self.todo_lines(options, room);
+            above.extend(self.queue_lines(options, room.saturating_sub(above.len())));
+        }
+        footer.keep_last(rows.saturating_sub(1));
+        // The call of a question is the last that is shown: others may wait behind it.
+        let last = self.questioned_call().filter(|_| !is_browsing);
+        let last = last.and_then(|call| self.conversation.call_position(call));
+        let (viewer, cells, streamed_text) = match (&mut self.page, &mut self.viewer) {
             (Some(page), _) => (&mut page.viewer, &page.cells, ""),
             (None, Some(viewer)) => {
-                (viewer, &self.conversation.cells, self.conversation.streamed_text())
+                (viewer, &self.conversation.cells, self.conversation.streamed_answer.as_str())
             }
             (None, None) => return LiveArea::default(),
         };
         if is_browsing {
-            footer.lines.push(viewer.status_line(cells.len(), is_asked, look));
+            footer.lines.push(viewer.status_line(cells.len(), is_asked, options));
         }
         let height = rows.saturating_sub(footer.lines.len() + above.len()).max(1);
-        // The call of a question is the last that is shown: others may wait behind it.
-        let asked =
-            self.pending_question.as_ref().and_then(PendingQuestion::call).filter(|_| !is_browsing);
-        let last = asked.and_then(|call| self.conversation.call_position(call));
-        let mut lines = viewer.draw(cells, saying, last, is_browsing, look, height);
+        let mut lines = viewer.draw(cells, streamed_text, last, is_browsing, options, height);
         lines.resize(height, Line::default());
         lines.append(&mut above);
         // On a very low screen the input field and the status are kept.
@@ -108,44 +105,44 @@ impl State {
     }
 
     /// The end of the answer, running calls, the plan, queued messages.
-    fn activity_lines(&self, look: RenderOptions, room: usize) -> Vec<Line<'static>> {
-        let quiet = look.theme.style(StyleRole::Quiet);
-        let waiting = self.queue_lines(look, room.saturating_sub(CALL_ROWS).max(1));
+    fn activity_lines(&self, options: RenderOptions, room: usize) -> Vec<Line<'static>> {
+        let quiet = options.style(StyleRole::Quiet);
+        let waiting = self.queue_lines(options, room.saturating_sub(CALL_ROWS).max(1));
         let mut end = Vec::new();
-        // The call of a question is shown next to the question, and a plan that was printed last is
-        // still visible. The running calls are more important than the plan.
+        // A plan that was printed last is still visible. Running calls matter more than the plan.
         if self.is_working && self.pending_question.is_none() && !self.conversation.ends_in_plan() {
             let taken = if waiting.is_empty() { 2 } else { waiting.len() + CALL_ROWS };
-            end.extend(self.todo_lines(look, room.saturating_sub(taken).min(PLAN_ROWS)));
+            end.extend(self.todo_lines(options, room.saturating_sub(taken).min(PLAN_ROWS)));
         }
         end.extend(waiting);
         let mut lines = Vec::new();
-        let tail = self.conversation.streamed_tail(look);
+        let tail = self.conversation.streamed_tail(options);
         let kind = if tail.is_empty() { CellGroup::Activity } else { CellGroup::Text };
         if tail.is_empty() {
             let thought = self.conversation.reasoning.trim_end();
             if let Some(last) = thought.lines().next_back() {
                 let text = format!("∴ {}", escape_prose(last.trim()));
-                lines.push(Line::styled(truncate(&text, look.width).into_owned(), quiet));
+                lines.push(options.cut_line(&text, StyleRole::Quiet));
             }
             // The call of a question is shown with the question.
-            let asked = self.pending_question.as_ref().and_then(PendingQuestion::call);
-            let calls =
-                self.conversation.open_calls().filter(|call| Some(call.id.as_str()) != asked);
-            let calls: Vec<_> = calls.collect();
+            let questioned = self.questioned_call();
+            let calls: Vec<_> = self
+                .conversation
+                .open_calls()
+                .filter(|call| Some(&*call.id) != questioned)
+                .collect();
             let n_running =
                 calls.iter().filter(|call| !matches!(call.state, CallState::Waiting)).count();
             let room = room.saturating_sub(end.len() + 2);
             for (n, call) in calls.iter().enumerate() {
-                let mut of_call = call.outcome_lines(look, Detail::Brief);
+                let mut of_call = call.outcome_lines(options, Detail::Brief);
                 // The beginning of its output is left out, not its title.
                 if n == 0 && of_call.len() > room.max(1) {
                     of_call.drain(1..=of_call.len() - room.max(1));
                 }
                 if lines.len() + of_call.len() > room && n >= n_running.min(1) {
-                    let more = calls.len() - n;
-                    let more = format!("  … {more} more call{}", if more == 1 { "" } else { "s" });
-                    lines.push(Line::styled(more, quiet));
+                    let more = pluralize((calls.len() - n) as u64, "more call");
+                    lines.push(Line::styled(format!("  … {more}"), quiet));
                     break;
                 }
                 lines.extend(of_call);
@@ -167,8 +164,7 @@ impl State {
     }
 
     /// Queued messages, and running commands of the user, in at most `room` lines.
-    fn queue_lines(&self, look: RenderOptions, room: usize) -> Vec<Line<'static>> {
-        let quiet = look.theme.style(StyleRole::Quiet);
+    fn queue_lines(&self, options: RenderOptions, room: usize) -> Vec<Line<'static>> {
         let queued = self.visible_queue().map(|message| ("queued", message));
         let after = if self.is_idle() { "after your command" } else { "after this turn" };
         let follow_ups = self.follow_ups.iter().map(|message| (after, message));
@@ -179,31 +175,31 @@ impl State {
         let n_shown = if is_more { room_of_messages.saturating_sub(1) } else { messages.len() };
         let lines = messages.iter().take(n_shown).map(|(when, message)| {
             // Only the part of a message that can be displayed is processed.
-            let end = message.text.floor_char_boundary(look.width * 4);
+            let end = message.text.floor_char_boundary(options.width * 4);
             let text = escape_prose(&message.text[..end]).replace('\n', " ");
-            Line::styled(truncate(&format!("▸ {when}: {text}"), look.width).into_owned(), quiet)
+            options.cut_line(&format!("▸ {when}: {text}"), StyleRole::Quiet)
         });
         let mut lines: Vec<_> = lines.collect();
         if is_more {
             let more = if n_shown == 0 { "" } else { " more" };
             let more = format!("… {}{more} queued", messages.len() - n_shown);
-            lines.push(Line::styled(truncate(&more, look.width).into_owned(), quiet));
+            lines.push(options.cut_line(&more, StyleRole::Quiet));
         }
         let room_of_each = room.saturating_sub(lines.len()) / self.shells.len().max(1);
         for shell in &self.shells {
-            let shown = running_shell_lines(&shell.command, &shell.tail, look);
+            let shown = running_shell_lines(&shell.command, &shell.tail, options);
             lines.extend(shown.into_iter().take(room_of_each.max(1)));
         }
         lines.truncate(room);
         lines
     }
 
-    fn todo_lines(&self, look: RenderOptions, room: usize) -> Vec<Line<'static>> {
+    fn todo_lines(&self, options: RenderOptions, room: usize) -> Vec<Line<'static>> {
         let plan = &self.conversation.plan;
         if room < 2 || plan.open_todos().next().is_none() || !self.is_plan_visible {
             return Vec::new();
         }
-        plan_lines(plan, look, room)
+        plan_lines(plan, options, room)
     }
 
     fn is_new(&self) -> bool {
@@ -213,7 +209,6 @@ impl State {
             && self.focus == Focus::Composer
     }
 
-    /// The project and the current activity.
     pub(super) fn window_title(&self) -> String {
         let path = Path::new(&self.conversation.cwd);
         let project = path.file_name().map_or("agent".into(), |name| name.to_string_lossy());
@@ -222,12 +217,12 @@ impl State {
             None => self.activity().unwrap_or("ready"),
         };
         let title = format!("{project} · {activity}");
-        truncate(&escape_literal_line(&title), TITLE_COLUMNS).into_owned()
+        truncate(&escape_literal_line(&title), TITLE_COLUMNS)
     }
 
     /// The selected choice may be followed by its number.
-    fn choice_lines(&self, look: RenderOptions, is_counted: bool) -> Vec<Vec<Line<'static>>> {
-        let selected = self.pending_question.as_ref().map_or(0, |asked| asked.selected);
+    fn choice_lines(&self, options: RenderOptions, is_counted: bool) -> Vec<Vec<Line<'static>>> {
+        let selected = self.selected_choice();
         let choices = self.choices();
         let n_choices = choices.len();
         let lines = choices.iter().enumerate().map(|(n, choice)| {
@@ -235,25 +230,23 @@ impl State {
             let letter = choice.letter(n).unwrap_or(' ');
             let keys = format!("  {mark} {} {letter}  ", n + 1);
             let rest = Span::raw(" ".repeat(width(&keys)));
-            let keys = Span::styled(keys, look.theme.style(StyleRole::User));
+            let keys = options.span(keys, StyleRole::User);
             let mut words = vec![Span::raw(choice.in_words())];
             let details = choice.details();
             if !details.is_empty() {
-                let details = format!("  {details}");
-                words.push(Span::styled(details, look.theme.style(StyleRole::Quiet)));
+                words.push(options.span(format!("  {details}"), StyleRole::Quiet));
             }
             if is_counted && n == selected {
-                let count = format!(" ({}/{n_choices})", n + 1);
-                words.push(Span::styled(count, look.theme.style(StyleRole::Quiet)));
+                words.push(options.span(format!(" ({}/{n_choices})", n + 1), StyleRole::Quiet));
             }
-            wrap_with_prefixes(&keys, &rest, &words, look.width)
+            options.wrap(&keys, &rest, &words)
         });
         lines.collect()
     }
 
     /// The choices would hide the call.
-    fn is_too_low_for_choices(&self, look: RenderOptions) -> bool {
-        let n_lines: usize = self.choice_lines(look, false).iter().map(Vec::len).sum();
+    fn is_too_low_for_choices(&self, options: RenderOptions) -> bool {
+        let n_lines: usize = self.choice_lines(options, false).iter().map(Vec::len).sum();
         n_lines + min_call_rows(self.size.1) + 1 > self.size.1
     }
 
@@ -310,13 +303,10 @@ impl State {
         Some(format!("{what}{of_this} · {}", format_seconds(passed)))
     }
 
-    /// Activity, keys, mode, tokens, cost, model, and branch.
-    fn status_line(&self, look: RenderOptions) -> Line<'static> {
-        let theme = look.theme;
-        let quiet = theme.style(StyleRole::Quiet);
+    fn status_line(&self, options: RenderOptions) -> Line<'static> {
+        let quiet = options.style(StyleRole::Quiet);
         if let Some((toast, _)) = &self.toast {
-            let text = truncate(&format!("  {}", escape_prose(toast)), look.width).into_owned();
-            return Line::styled(text, theme.style(StyleRole::Warn));
+            return options.cut_line(&format!("  {}", escape_prose(toast)), StyleRole::Warn);
         }
         let conversation = &self.conversation;
         let key = |action| self.settings.keymap.key_for(action);
@@ -324,11 +314,12 @@ impl State {
         // The least important part, which is left out first, comes last.
         let mut parts: Vec<(String, StyleRole)> = Vec::new();
         let runs = !self.shells.is_empty();
-        let doing = self.activity_text().or_else(|| runs.then(|| "your command runs".to_owned()));
-        let is_busy = doing.is_some();
+        let activity =
+            self.activity_text().or_else(|| runs.then(|| "your command runs".to_owned()));
+        let is_busy = activity.is_some();
         // A long reason of a retry leaves room for the key that stops it.
-        let room = look.width.saturating_sub(width(&format!("   · {escape} stops")));
-        parts.extend(doing.map(|doing| (truncate(&doing, room).into_owned(), StyleRole::User)));
+        let room = options.width.saturating_sub(width(&format!("   · {escape} stops")));
+        parts.extend(activity.map(|activity| (truncate(&activity, room), StyleRole::User)));
         if self.composer.looks_like_command() && self.focus == Focus::Composer {
             parts.push((NOT_A_COMMAND.to_owned(), StyleRole::Warn));
         }
@@ -350,31 +341,22 @@ impl State {
             Focus::Question if self.questionnaire().is_some() => {
                 self.questionnaire().map(|inquiry| {
                     let marks = if inquiry.allows_several() { "Space marks · " } else { "" };
-                    let left = key(KeyAction::Left);
-                    let back = if inquiry.has_previous_question() {
-                        format!(" · {left} back")
-                    } else {
-                        String::new()
-                    };
+                    let back = format!(" · {} back", key(KeyAction::Left));
+                    let back = if inquiry.has_previous_question() { &*back } else { "" };
                     format!("{marks}{send} answers · {escape} stops{back}")
                 })
             }
-            Focus::Composer | Focus::Question => is_busy.then(|| {
-                let up = key(KeyAction::Up);
-                let edits = if self.has_queued_message() && self.focus == Focus::Composer {
-                    format!(" · {up} edits the queued message")
-                } else {
-                    String::new()
-                };
-                format!("{escape} stops{edits}")
-            }),
+            Focus::Composer if is_busy && self.has_queued_message() => {
+                Some(format!("{escape} stops · {} edits the queued message", key(KeyAction::Up)))
+            }
+            Focus::Composer | Focus::Question => is_busy.then(|| format!("{escape} stops")),
         };
         let keys = keys.iter().flat_map(|keys| keys.split(" · "));
         parts.extend(keys.map(|keys| (keys.to_owned(), StyleRole::Quiet)));
-        if self.focus == Focus::Question && self.is_too_low_for_choices(look) {
+        if self.focus == Focus::Question && self.is_too_low_for_choices(options) {
             parts.push((format!("{} shows all", key(KeyAction::Transcript)), StyleRole::Quiet));
         }
-        if self.vi.as_ref().is_some_and(super::vi::ViState::is_normal) {
+        if self.vi.as_ref().is_some_and(|vi| vi.is_normal) {
             parts.push(("NORMAL".to_owned(), StyleRole::Strong));
         }
         let items = self.settings.status_line.iter();
@@ -391,16 +373,16 @@ impl State {
         let mut used = 2;
         for (n, (text, part)) in parts.into_iter().enumerate() {
             let between = if n == 0 { "" } else { " · " };
-            let room = look.width.saturating_sub(used + width(between));
+            let room = options.width.saturating_sub(used + width(between));
             if width(&text) > room {
                 if n == 0 {
-                    spans.push(Span::styled(truncate(&text, room).into_owned(), theme.style(part)));
+                    spans.push(options.span(truncate(&text, room), part));
                 }
                 break;
             }
             used += width(between) + width(&text);
             spans.push(Span::styled(between, quiet));
-            spans.push(Span::styled(text, theme.style(part)));
+            spans.push(options.span(text, part));
         }
         Line::from(spans)
     }
@@ -414,7 +396,6 @@ fn mark_cursor(line: &mut Line<'static>, column: usize) {
         .push(Span::styled(" ", ratatui::style::Style::new().add_modifier(Modifier::REVERSED)));
 }
 
-/// `rows`: of the screen.
 fn min_call_rows(rows: usize) -> usize {
     rows.div_ceil(2)
 }

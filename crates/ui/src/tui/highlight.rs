@@ -10,7 +10,8 @@ pub(super) struct Language {
     line_comments: &'static [&'static str],
     block_comment: Option<(&'static str, &'static str)>,
     quotes: &'static [&'static str],
-    keywords: &'static [&'static str],
+    /// Separated by blanks.
+    keywords: &'static str,
     /// A diff marks lines by their first character.
     is_diff: bool,
 }
@@ -25,247 +26,35 @@ pub(super) enum OpenConstruct {
     String(&'static str),
 }
 
-const C_LIKE: &[&str] = &[
-    "auto",
-    "bool",
-    "boolean",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "const",
-    "constexpr",
-    "continue",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "explicit",
-    "extends",
-    "extern",
-    "final",
-    "finally",
-    "float",
-    "for",
-    "friend",
-    "goto",
-    "if",
-    "implements",
-    "import",
-    "include",
-    "inline",
-    "int",
-    "interface",
-    "long",
-    "namespace",
-    "new",
-    "null",
-    "nullptr",
-    "operator",
-    "override",
-    "package",
-    "private",
-    "protected",
-    "public",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "struct",
-    "super",
-    "switch",
-    "template",
-    "this",
-    "throw",
-    "throws",
-    "try",
-    "typedef",
-    "typename",
-    "union",
-    "unsigned",
-    "using",
-    "var",
-    "virtual",
-    "void",
-    "volatile",
-    "while",
-    "true",
-    "false",
-    "fun",
-    "val",
-    "when",
-    "object",
-    "data",
-    "sealed",
-    "record",
-];
-const RUST: &[&str] = &[
-    "as", "async", "await", "break", "const", "continue", "crate", "dyn", "else", "enum", "extern",
-    "false", "fn", "for", "if", "impl", "in", "let", "loop", "match", "mod", "move", "mut", "pub",
-    "ref", "return", "self", "Self", "static", "struct", "super", "trait", "true", "type",
-    "unsafe", "use", "where", "while",
-];
-const SCRIPT: &[&str] = &[
-    "any",
-    "as",
-    "async",
-    "await",
-    "boolean",
-    "break",
-    "case",
-    "catch",
-    "class",
-    "const",
-    "continue",
-    "debugger",
-    "default",
-    "delete",
-    "do",
-    "else",
-    "enum",
-    "export",
-    "extends",
-    "false",
-    "finally",
-    "for",
-    "from",
-    "function",
-    "if",
-    "implements",
-    "import",
-    "in",
-    "instanceof",
-    "interface",
-    "let",
-    "new",
-    "null",
-    "number",
-    "of",
-    "private",
-    "protected",
-    "public",
-    "readonly",
-    "return",
-    "static",
-    "string",
-    "super",
-    "switch",
-    "this",
-    "throw",
-    "true",
-    "try",
-    "type",
-    "typeof",
-    "undefined",
-    "var",
-    "void",
-    "while",
-    "yield",
-];
-const PYTHON: &[&str] = &[
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
-    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
-    "in", "is", "lambda", "match", "nonlocal", "not", "or", "pass", "raise", "return", "self",
-    "try", "while", "with", "yield",
-];
-const GO: &[&str] = &[
-    "break",
-    "case",
-    "chan",
-    "const",
-    "continue",
-    "default",
-    "defer",
-    "else",
-    "fallthrough",
-    "false",
-    "for",
-    "func",
-    "go",
-    "goto",
-    "if",
-    "import",
-    "interface",
-    "map",
-    "nil",
-    "package",
-    "range",
-    "return",
-    "select",
-    "struct",
-    "switch",
-    "true",
-    "type",
-    "var",
-    "error",
-    "string",
-    "int",
-    "bool",
-    "byte",
-];
-const SHELL: &[&str] = &[
-    "case", "do", "done", "echo", "elif", "else", "esac", "exit", "export", "fi", "for",
-    "function", "if", "in", "local", "return", "set", "source", "then", "until", "while", "cd",
-];
-const RUBY: &[&str] = &[
-    "begin", "break", "case", "class", "def", "do", "else", "elsif", "end", "ensure", "false",
-    "for", "if", "in", "module", "next", "nil", "not", "or", "and", "require", "rescue", "return",
-    "self", "super", "then", "true", "unless", "until", "when", "while", "yield", "local",
-    "function",
-];
-const SQL: &[&str] = &[
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "INSERT",
-    "INTO",
-    "VALUES",
-    "UPDATE",
-    "SET",
-    "DELETE",
-    "CREATE",
-    "TABLE",
-    "INDEX",
-    "DROP",
-    "ALTER",
-    "JOIN",
-    "LEFT",
-    "RIGHT",
-    "INNER",
-    "ON",
-    "AND",
-    "OR",
-    "NOT",
-    "NULL",
-    "ORDER",
-    "BY",
-    "GROUP",
-    "HAVING",
-    "LIMIT",
-    "AS",
-    "DISTINCT",
-    "UNION",
-    "PRIMARY",
-    "KEY",
-    "REFERENCES",
-    "DEFAULT",
-    "CASE",
-    "WHEN",
-    "THEN",
-    "ELSE",
-    "END",
-    "IN",
-    "IS",
-    "LIKE",
-    "EXISTS",
-    "BEGIN",
-    "COMMIT",
-];
-const DATA: &[&str] = &["true", "false", "null", "yes", "no"];
+const C_LIKE: &str = "auto bool boolean break case catch char class const constexpr continue \
+    default delete do double else enum explicit extends extern final finally float for friend \
+    goto if implements import include inline int interface long namespace new null nullptr \
+    operator override package private protected public return short signed sizeof static struct \
+    super switch template this throw throws try typedef typename union unsigned using var \
+    virtual void volatile while true false fun val when object data sealed record";
+const RUST: &str = "as async await break const continue crate dyn else enum extern false fn for \
+    if impl in let loop match mod move mut pub ref return self Self static struct super trait \
+    true type unsafe use where while";
+const SCRIPT: &str = "any as async await boolean break case catch class const continue debugger \
+    default delete do else enum export extends false finally for from function if implements \
+    import in instanceof interface let new null number of private protected public readonly \
+    return static string super switch this throw true try type typeof undefined var void while \
+    yield";
+const PYTHON: &str = "False None True and as assert async await break class continue def del \
+    elif else except finally for from global if import in is lambda match nonlocal not or pass \
+    raise return self try while with yield";
+const GO: &str = "break case chan const continue default defer else fallthrough false for func \
+    go goto if import interface map nil package range return select struct switch true type var \
+    error string int bool byte";
+const SHELL: &str = "case do done echo elif else esac exit export fi for function if in local \
+    return set source then until while cd";
+const RUBY: &str = "begin break case class def do else elsif end ensure false for if in module \
+    next nil not or and require rescue return self super then true unless until when while \
+    yield local function";
+const SQL: &str = "SELECT FROM WHERE INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE INDEX \
+    DROP ALTER JOIN LEFT RIGHT INNER ON AND OR NOT NULL ORDER BY GROUP HAVING LIMIT AS DISTINCT \
+    UNION PRIMARY KEY REFERENCES DEFAULT CASE WHEN THEN ELSE END IN IS LIKE EXISTS BEGIN COMMIT";
+const DATA: &str = "true false null yes no";
 
 const C_COMMENTS: (&[&str], Option<(&str, &str)>) = (&["//"], Some(("/*", "*/")));
 const QUOTES: &[&str] = &["\"", "'"];
@@ -296,9 +85,9 @@ impl Language {
                     ((&["#", ";"], None), QUOTES, DATA)
                 }
                 "json" | "jsonc" | "json5" => (C_COMMENTS, &["\""], DATA),
-                "html" | "xml" | "svg" => ((&[], Some(("<!--", "-->"))), QUOTES, &[][..]),
-                "css" | "scss" | "less" => ((&[], Some(("/*", "*/"))), QUOTES, &[][..]),
-                "diff" | "patch" => ((&[], None), &[][..], &[][..]),
+                "html" | "xml" | "svg" => ((&[], Some(("<!--", "-->"))), QUOTES, ""),
+                "css" | "scss" | "less" => ((&[], Some(("/*", "*/"))), QUOTES, ""),
+                "diff" | "patch" => ((&[], None), &[][..], ""),
                 _ => return None,
             };
         let is_diff = matches!(name.as_str(), "diff" | "patch");
@@ -367,7 +156,7 @@ impl Language {
                 let end =
                     rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
                 let (word, after) = rest.split_at(end);
-                let part = if self.keywords.contains(&word) {
+                let part = if self.keywords.split(' ').any(|keyword| keyword == word) {
                     StyleRole::Keyword
                 } else if first.is_ascii_digit() {
                     StyleRole::Number

@@ -117,20 +117,7 @@ impl fmt::Display for Key {
             KeyCode::Char(char) if self.ctrl || self.alt => write!(f, "{}", char.to_uppercase()),
             KeyCode::Char(char) => write!(f, "{char}"),
             KeyCode::F(n) => write!(f, "F{n}"),
-            KeyCode::Enter => f.write_str("Enter"),
-            KeyCode::Tab => f.write_str("Tab"),
-            KeyCode::Backspace => f.write_str("Backspace"),
-            KeyCode::Esc => f.write_str("Esc"),
-            KeyCode::Left => f.write_str("Left"),
-            KeyCode::Right => f.write_str("Right"),
-            KeyCode::Up => f.write_str("Up"),
-            KeyCode::Down => f.write_str("Down"),
-            KeyCode::Home => f.write_str("Home"),
-            KeyCode::End => f.write_str("End"),
-            KeyCode::PageUp => f.write_str("PageUp"),
-            KeyCode::PageDown => f.write_str("PageDown"),
-            KeyCode::Delete => f.write_str("Delete"),
-            KeyCode::Insert => f.write_str("Insert"),
+            code => write!(f, "{code:?}"),
         }
     }
 }
@@ -140,22 +127,16 @@ impl fmt::Display for Key {
 pub enum KeyAction {
     Send,
     NewLine,
-    /// Stop the turn, close a list or viewer, or leave a selection.
     Escape,
-    /// Clear the message; twice on an empty one, quit.
     Cancel,
-    /// End the chat on an empty message.
     EndOfInput,
     Transcript,
-    /// Select the next permission mode.
     NextMode,
-    /// Writes the message in the external editor.
     Editor,
     SearchHistory,
     Redraw,
     Suspend,
     ToggleTodos,
-    /// Complete, or confirm the answer.
     Complete,
     Up,
     Down,
@@ -171,7 +152,6 @@ pub enum KeyAction {
     DeleteWordForward,
     DeleteToStart,
     DeleteToEnd,
-    /// Insert the last deleted text.
     Yank,
     Undo,
     Redo,
@@ -323,18 +303,18 @@ pub const BINDINGS: &[Binding] = &[
 #[derive(Clone, Debug)]
 pub struct Keymap(BTreeMap<Key, KeyAction>);
 
-impl Default for Keymap {
-    fn default() -> Self {
-        Self(map_bindings(|binding| binding.keys.iter().copied().map(str::to_owned).collect()))
+impl Binding {
+    fn default_keys(&self) -> impl Iterator<Item = Key> {
+        self.keys.iter().filter_map(|key| Key::parse(key).ok())
     }
 }
 
-fn map_bindings(keys: impl Fn(&Binding) -> Vec<String>) -> BTreeMap<Key, KeyAction> {
-    let all = BINDINGS.iter().flat_map(|binding| {
-        let keys = keys(binding).into_iter();
-        keys.filter_map(|key| Some((Key::parse(&key).ok()?, binding.action))).collect::<Vec<_>>()
-    });
-    all.collect()
+impl Default for Keymap {
+    fn default() -> Self {
+        let keys =
+            |binding: &'static Binding| binding.default_keys().map(|key| (key, binding.action));
+        Self(BINDINGS.iter().flat_map(keys).collect())
+    }
 }
 
 impl Keymap {
@@ -351,13 +331,15 @@ impl Keymap {
                 Key::parse(key).map_err(|reason| format!("ui.keys.{name}: {reason}"))?;
             }
         }
-        let default = |binding: &Binding| binding.keys.iter().copied().map(str::to_owned).collect();
-        let mut map = map_bindings(|binding| match own.get(binding.name) {
-            Some(_) => Vec::new(),
-            None => default(binding),
-        });
+        let Self(mut map) = Self::default();
+        for binding in BINDINGS.iter().filter(|binding| own.contains_key(binding.name)) {
+            map.retain(|_, action| *action != binding.action);
+        }
         // A configured key overrides its default action.
-        map.extend(map_bindings(|binding| own.get(binding.name).cloned().unwrap_or_default()));
+        map.extend(BINDINGS.iter().flat_map(|binding| {
+            let keys = own.get(binding.name).into_iter().flatten();
+            keys.filter_map(|key| Some((Key::parse(key).ok()?, binding.action)))
+        }));
         Ok(Self(map))
     }
 
@@ -370,7 +352,7 @@ impl Keymap {
     pub fn key_for(&self, action: KeyAction) -> String {
         let binding = BINDINGS.iter().find(|binding| binding.action == action);
         let default = binding
-            .and_then(|binding| binding.keys.iter().find_map(|key| Key::parse(key).ok()))
+            .and_then(|binding| binding.default_keys().next())
             .filter(|key| self.action(*key) == Some(action));
         let any = || self.0.iter().find(|(_, of)| **of == action).map(|(key, _)| *key);
         default.or_else(any).map_or_else(String::new, |key| key.to_string())
@@ -379,8 +361,7 @@ impl Keymap {
     /// All actions with their keys and descriptions.
     pub fn rows(&self) -> Vec<(String, &'static str, &'static str)> {
         let rows = BINDINGS.iter().map(|binding| {
-            let mut keys: Vec<Key> =
-                binding.keys.iter().filter_map(|key| Key::parse(key).ok()).collect();
+            let mut keys: Vec<Key> = binding.default_keys().collect();
             keys.retain(|key| self.action(*key) == Some(binding.action));
             let more = self.0.iter().filter(|(_, action)| **action == binding.action);
             for (key, _) in more {

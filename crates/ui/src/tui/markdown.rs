@@ -22,23 +22,22 @@ const MEASURED_ROWS: usize = 10;
 const MAX_COLUMNS: usize = 1000;
 const CODE_INDENT: &str = "  ";
 
-pub(super) fn render(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
+pub(super) fn render(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
     let mut stream = MarkdownStream::default();
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         let (part, remaining) = rest.split_at(rest.floor_char_boundary(rest.len().min(PART_BYTES)));
         stream.push(part);
-        lines.extend(stream.take_finished(look));
+        lines.extend(stream.take_finished(options));
         rest = remaining;
     }
-    lines.extend(stream.finish(look));
+    lines.extend(stream.finish(options));
     lines
 }
 
 #[derive(Debug, Default)]
 pub(super) struct MarkdownStream {
-    /// The part that is not finished yet.
     unfinished: String,
     /// Bytes of `unfinished` that belong to one block.
     n_scanned: usize,
@@ -55,14 +54,9 @@ pub(super) struct MarkdownStream {
 #[derive(Debug)]
 enum PartialBlock {
     /// With the mark of the items, and the next number.
-    PartialList {
-        mark: char,
-        number: Option<u64>,
-        /// Blank lines separate the items.
-        is_loose: bool,
-    },
+    List { mark: char, number: Option<u64>, is_loose: bool },
     /// With the source of the header once the header is finished, and the column widths.
-    PartialTable { head: String, columns: Vec<usize> },
+    Table { head: String, columns: Vec<usize> },
 }
 
 #[derive(Debug)]
@@ -84,23 +78,19 @@ impl MarkdownStream {
         self.unfinished.push_str(text);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.unfinished.trim().is_empty()
-    }
-
     /// Takes the lines that do not change any more.
-    pub(super) fn take_finished(&mut self, look: RenderOptions) -> Vec<Line<'static>> {
+    pub(super) fn take_finished(&mut self, options: RenderOptions) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         while let Some(length) = self.unfinished[self.n_scanned..].find('\n') {
             let line = self.unfinished[self.n_scanned..self.n_scanned + length].to_owned();
-            self.process_line(&line, length + 1, look, &mut lines);
+            self.process_line(&line, length + 1, options, &mut lines);
         }
         if self.n_scanned > 0
             && self.fence.is_none()
             && self.inner_fence.is_none()
             && self.is_block_complete()
         {
-            self.finish_block(self.n_scanned, look, &mut lines);
+            self.finish_block(self.n_scanned, options, &mut lines);
         }
         while self.unfinished.len() > MAX_OPEN_BYTES {
             let reach = self.unfinished.floor_char_boundary(MAX_OPEN_BYTES);
@@ -108,35 +98,35 @@ impl MarkdownStream {
             let end = self.n_scanned.max(end);
             if self.fence.is_some() {
                 let part = self.unfinished[..end].to_owned();
-                self.push_code_line(&part, look, &mut lines);
+                self.push_code_line(&part, options, &mut lines);
                 self.unfinished.drain(..end);
                 self.n_scanned = 0;
             } else {
-                self.finish_block(end, look, &mut lines);
+                self.finish_block(end, options, &mut lines);
             }
         }
         lines
     }
 
     /// Called at the end of the text.
-    pub(super) fn finish(&mut self, look: RenderOptions) -> Vec<Line<'static>> {
+    pub(super) fn finish(&mut self, options: RenderOptions) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         if let Some(fence) = &self.fence {
             // The closing fence may be the end of the text, without a line break.
             let is_end = fence.is_closed_by(self.unfinished.trim());
             let rest = std::mem::take(&mut self.unfinished);
             for line in rest.lines().filter(|_| !is_end) {
-                self.push_code_line(line, look, &mut lines);
+                self.push_code_line(line, options, &mut lines);
             }
         } else {
-            self.finish_block(self.unfinished.len(), look, &mut lines);
+            self.finish_block(self.unfinished.len(), options, &mut lines);
         }
         *self = Self::default();
         lines
     }
 
-    pub(super) fn tail(&self, look: RenderOptions) -> Vec<Line<'static>> {
-        if self.is_empty() {
+    pub(super) fn tail(&self, options: RenderOptions) -> Vec<Line<'static>> {
+        if self.unfinished.trim().is_empty() {
             return Vec::new();
         }
         if let Some(fence) = &self.fence {
@@ -145,17 +135,17 @@ impl MarkdownStream {
             if is_mark || fence.is_closed_by(self.unfinished.trim()) {
                 return Vec::new();
             }
-            return vec![code_line(&self.unfinished, fence, look).0];
+            return vec![code_line(&self.unfinished, fence, options).0];
         }
         let text = strip_incomplete_mark(self.unfinished.trim_end());
         let is_row = text.trim_start().starts_with('|');
         let (mut lines, is_joined) = if is_row && text.lines().count() < 3 && !self.is_in_table() {
             // A table is recognised at its third line.
-            let quiet = look.theme.style(StyleRole::Quiet);
+            let quiet = options.style(StyleRole::Quiet);
             let head = text.lines().next().map(|row| escape_prose(row).into_owned());
             (head.into_iter().map(|row| Line::styled(row, quiet)).collect(), false)
         } else {
-            let (block, is_joined) = self.render_open_block(&close_inline_markup(text), look);
+            let (block, is_joined) = self.render_open_block(&close_inline_markup(text), options);
             (block.lines, is_joined)
         };
         if self.has_begun && !is_joined && !lines.is_empty() {
@@ -180,39 +170,36 @@ impl MarkdownStream {
     }
 
     fn is_in_table(&self) -> bool {
-        matches!(self.partial_block, Some(PartialBlock::PartialTable { .. }))
+        matches!(self.partial_block, Some(PartialBlock::Table { .. }))
     }
 
     /// The flag tells whether the block continues the finished part without a blank line.
-    fn render_open_block(&self, text: &str, look: RenderOptions) -> (RenderedBlock, bool) {
+    fn render_open_block(&self, text: &str, options: RenderOptions) -> (RenderedBlock, bool) {
         match &self.partial_block {
-            Some(PartialBlock::PartialList { mark, number, is_loose: is_apart })
+            Some(PartialBlock::List { mark, number, is_loose })
                 if list_item_mark(text) == Some(*mark) =>
             {
                 let before = BlockContext { number: *number, ..BlockContext::default() };
-                (render_block(text, &before, look), !is_apart)
+                (render_block(text, &before, options), !is_loose)
             }
-            Some(PartialBlock::PartialTable { head, columns })
-                if text.trim_start().starts_with('|') =>
-            {
+            Some(PartialBlock::Table { head, columns }) if text.trim_start().starts_with('|') => {
                 let is_rest = !head.is_empty();
                 let before = BlockContext {
                     number: None,
                     columns: Some(columns.clone()),
                     is_header_printed: is_rest,
                 };
-                (render_block(&format!("{head}{text}"), &before, look), is_rest)
+                (render_block(&format!("{head}{text}"), &before, options), is_rest)
             }
-            Some(_) | None => (render_block(text, &BlockContext::default(), look), false),
+            Some(_) | None => (render_block(text, &BlockContext::default(), options), false),
         }
     }
 
-    /// `line` is complete.
     fn process_line(
         &mut self,
         line: &str,
         length: usize,
-        look: RenderOptions,
+        options: RenderOptions,
         lines: &mut Vec<Line<'static>>,
     ) {
         let trimmed = line.trim();
@@ -221,7 +208,7 @@ impl MarkdownStream {
                 self.fence = None;
                 self.has_begun = true;
             } else {
-                self.push_code_line(line, look, lines);
+                self.push_code_line(line, options, lines);
             }
             self.unfinished.drain(..length);
             return;
@@ -238,7 +225,7 @@ impl MarkdownStream {
         let continues = of_list.is_some() && indent >= 2;
         let is_next_item = indent < 2 && of_list.is_some() && list_item_mark(line) == of_list;
         if (self.is_after_blank && !continues || is_next_item) && !trimmed.is_empty() {
-            self.finish_block(self.n_scanned, look, lines);
+            self.finish_block(self.n_scanned, options, lines);
         }
         if let Some(mark) = opening_fence(trimmed) {
             if continues {
@@ -247,7 +234,7 @@ impl MarkdownStream {
                 self.is_after_blank = false;
                 return;
             }
-            self.finish_block(self.n_scanned, look, lines);
+            self.finish_block(self.n_scanned, options, lines);
             let info = trimmed.trim_start_matches(['`', '~']).trim();
             let language = info.split([' ', ',', '{']).next().unwrap_or_default();
             let language = Language::from_name(language);
@@ -263,28 +250,26 @@ impl MarkdownStream {
             return;
         }
         if self.is_in_table() {
-            self.finish_block(self.n_scanned, look, lines);
+            self.finish_block(self.n_scanned, options, lines);
         } else if self.unfinished[..self.n_scanned].lines().count() == 2 + MEASURED_ROWS {
             // There are enough rows to determine the column widths, if it is a table.
-            let needed =
-                render_block(&self.unfinished[..self.n_scanned], &BlockContext::default(), look)
-                    .columns;
-            if !needed.is_empty() {
-                let columns = widen_columns(needed);
-                self.partial_block =
-                    Some(PartialBlock::PartialTable { head: String::new(), columns });
-                self.finish_block(self.n_scanned, look, lines);
+            let rows = &self.unfinished[..self.n_scanned];
+            let required = render_block(rows, &BlockContext::default(), options).columns;
+            if !required.is_empty() {
+                let columns = widen_columns(required);
+                self.partial_block = Some(PartialBlock::Table { head: String::new(), columns });
+                self.finish_block(self.n_scanned, options, lines);
             }
         }
     }
 
     /// Renders the first `end` bytes as a block, or a part of one.
-    fn finish_block(&mut self, end: usize, look: RenderOptions, lines: &mut Vec<Line<'static>>) {
+    fn finish_block(&mut self, end: usize, options: RenderOptions, lines: &mut Vec<Line<'static>>) {
         let text: String = self.unfinished.drain(..end).collect();
         let is_apart = std::mem::take(&mut self.is_after_blank);
         self.n_scanned = 0;
         self.inner_fence = None;
-        let (block, is_joined) = self.render_open_block(&text, look);
+        let (block, is_joined) = self.render_open_block(&text, options);
         if block.lines.is_empty() {
             return;
         }
@@ -295,7 +280,7 @@ impl MarkdownStream {
         lines.extend(block.lines);
         let mark = list_item_mark(&text).map(|mark| (mark, block.number));
         match &mut self.partial_block {
-            Some(PartialBlock::PartialTable { head, .. })
+            Some(PartialBlock::Table { head, .. })
                 if text.trim_start().starts_with('|') && !is_apart =>
             {
                 if head.is_empty() {
@@ -303,7 +288,7 @@ impl MarkdownStream {
                 }
             }
             before => {
-                *before = mark.map(|(mark, number)| PartialBlock::PartialList {
+                *before = mark.map(|(mark, number)| PartialBlock::List {
                     mark,
                     number,
                     is_loose: is_apart,
@@ -312,33 +297,27 @@ impl MarkdownStream {
         }
     }
 
-    fn push_code_line(&mut self, text: &str, look: RenderOptions, lines: &mut Vec<Line<'static>>) {
+    fn push_code_line(
+        &mut self,
+        text: &str,
+        options: RenderOptions,
+        lines: &mut Vec<Line<'static>>,
+    ) {
         let has_begun = self.has_begun;
-        let Some(fence) = &mut self.fence else {
-            lines.extend(text.lines().map(|line| {
-                let fence = Fence {
-                    mark: String::new(),
-                    language: None,
-                    open: OpenConstruct::Nothing,
-                    is_first: false,
-                };
-                code_line(line, &fence, look).0
-            }));
-            return;
-        };
+        let Some(fence) = &mut self.fence else { return };
         if std::mem::take(&mut fence.is_first) && has_begun {
             lines.push(Line::default());
         }
-        let (line, open) = code_line(text, fence, look);
+        let (line, open) = code_line(text, fence, options);
         fence.open = open;
         lines.push(line);
     }
 }
 
-fn code_line(text: &str, fence: &Fence, look: RenderOptions) -> (Line<'static>, OpenConstruct) {
+fn code_line(text: &str, fence: &Fence, options: RenderOptions) -> (Line<'static>, OpenConstruct) {
     let text = escape_prose(text);
     let (spans, open) = match fence.language {
-        Some(language) => language.highlight_line(&text, fence.open, look.theme),
+        Some(language) => language.highlight_line(&text, fence.open, options.theme),
         None => (vec![Span::raw(text.into_owned())], OpenConstruct::Nothing),
     };
     (prefix_line(Span::raw(CODE_INDENT), spans), open)
@@ -405,7 +384,7 @@ mod tests {
     use super::super::theme::{Background, ColorDepth, Theme};
     use super::*;
 
-    fn look(width: usize) -> RenderOptions {
+    fn options(width: usize) -> RenderOptions {
         RenderOptions { width, theme: Theme::new(ColorDepth::None, Background::Dark) }
     }
 
@@ -420,30 +399,30 @@ mod tests {
 
     #[test]
     fn markdown_elements_are_rendered() {
-        insta::assert_snapshot!(shown(&render(ALL, look(44))));
+        insta::assert_snapshot!(shown(&render(ALL, options(44))));
     }
 
     #[test]
     fn table_fits_a_narrow_screen() {
         insta::assert_snapshot!(shown(&render(
             "| file | what is wrong with it |\n|---|---|\n| src/a.rs | the sum is never returned |\n",
-            look(24)
+            options(24)
         )));
     }
 
     #[test]
     fn streamed_markdown_equals_the_whole() {
-        let whole = shown(&render(ALL, look(60)));
+        let whole = shown(&render(ALL, options(60)));
         for n in [1, 2, 3, 5, 7, 11, 40] {
             let mut stream = MarkdownStream::default();
             let mut lines = Vec::new();
             let chars: Vec<char> = ALL.chars().collect();
             for part in chars.chunks(n) {
                 stream.push(&part.iter().collect::<String>());
-                lines.extend(stream.take_finished(look(60)));
-                stream.tail(look(60));
+                lines.extend(stream.take_finished(options(60)));
+                stream.tail(options(60));
             }
-            lines.extend(stream.finish(look(60)));
+            lines.extend(stream.finish(options(60)));
             assert_eq!(shown(&lines), whole, "parts of {n}");
         }
     }
@@ -453,14 +432,14 @@ mod tests {
         for text in
             ["```rust\nlet x = 1;\n```", "```rust\nlet x = 1;\n```\n", "~~~\nlet x = 1;\n~~~"]
         {
-            assert_eq!(shown(&render(text, look(60))), "  let x = 1;\n", "{text}");
+            assert_eq!(shown(&render(text, options(60))), "  let x = 1;\n", "{text}");
             for end in 1..=text.len() {
                 let (given, open) = streamed(&text[..end], 60);
                 let shown = format!("{given}{open}");
                 assert!(!shown.contains("  `") && !shown.contains("  ~"), "{shown}");
             }
         }
-        assert_eq!(shown(&render("```\nnot over", look(60))), "  not over\n");
+        assert_eq!(shown(&render("```\nnot over", options(60))), "  not over\n");
     }
 
     /// The lines of a text that is streamed character by character, and the open rest.
@@ -469,9 +448,9 @@ mod tests {
         let mut lines = Vec::new();
         for char in text.chars() {
             stream.push(&char.to_string());
-            lines.extend(stream.take_finished(look(columns)));
+            lines.extend(stream.take_finished(options(columns)));
         }
-        (shown(&lines), shown(&stream.tail(look(columns))))
+        (shown(&lines), shown(&stream.tail(options(columns))))
     }
 
     #[test]
@@ -485,7 +464,7 @@ mod tests {
         assert_eq!(streamed("- a\n- b\n-", 40), ("• a\n".into(), "• b\n".into()));
         assert_eq!(streamed("- a\n\n* b\n* c\n", 40).0, "• a\n\n• b\n");
         // Items separated by blank lines stay separated, and the numbering continues.
-        assert_eq!(shown(&render("1. a\n\n1. b\n", look(40))), "1. a\n\n2. b\n");
+        assert_eq!(shown(&render("1. a\n\n1. b\n", options(40))), "1. a\n\n2. b\n");
     }
 
     #[test]
@@ -494,7 +473,7 @@ mod tests {
         let rows: String = (1..=30).map(row).collect();
         let table = format!("| name | square | what |\n|---|---:|---|\n{rows}");
         let (given, open) = streamed(&table, 60);
-        assert_eq!(given, shown(&render(&table, look(60))));
+        assert_eq!(given, shown(&render(&table, options(60))));
         assert_eq!(open, "");
         let lines: Vec<&str> = given.lines().collect();
         assert_eq!(lines.len(), 32, "{given}");
@@ -515,8 +494,8 @@ mod tests {
     fn code_is_emitted_line_by_line() {
         let mut stream = MarkdownStream::default();
         stream.push("Look:\n```sh\necho a\necho b");
-        assert_eq!(shown(&stream.take_finished(look(40))), "Look:\n\n  echo a\n");
-        assert_eq!(shown(&stream.tail(look(40))), "  echo b\n");
+        assert_eq!(shown(&stream.take_finished(options(40))), "Look:\n\n  echo a\n");
+        assert_eq!(shown(&stream.tail(options(40))), "  echo b\n");
     }
 
     #[test]
@@ -526,10 +505,10 @@ mod tests {
         let mut n_lines = 0;
         for part in text.as_bytes().chunks(64 * 1024) {
             stream.push(&String::from_utf8_lossy(part));
-            n_lines += stream.take_finished(look(80)).len();
+            n_lines += stream.take_finished(options(80)).len();
             assert!(stream.unfinished.len() <= 128 * 1024);
         }
-        n_lines += stream.finish(look(80)).len();
+        n_lines += stream.finish(options(80)).len();
         assert!(n_lines >= 125_000, "{n_lines}");
     }
 

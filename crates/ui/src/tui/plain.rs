@@ -11,9 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::ThreadMessage;
 use super::cells::Tone;
 use super::composer::AttributedText;
-use super::state::{
-    Action, ChatRequest, Choice, Input, PendingQuestion, Questionnaire, Settings, State,
-};
+use super::state::{Action, ChatRequest, Choice, Input, Questionnaire, Settings, State};
 use super::terminal;
 use super::theme::{Background, ColorDepth, Theme};
 use agent_protocol::terminal_escape::escape_prose;
@@ -43,7 +41,7 @@ pub(super) fn run(
     state.conversation.hides_user_messages = is_echoed;
     state.has_screen = false;
     let mut is_prompted = false;
-    let mut asked = None;
+    let mut shown_subject = None;
     // A pipe delivers all lines immediately: each waits until it can be processed.
     let mut waiting = VecDeque::new();
     let mut continued = String::new();
@@ -103,21 +101,19 @@ pub(super) fn run(
             }
             show_notices(&mut state);
             is_prompted &= !print_new_lines(&mut state)?;
-            let about = state.pending_question.as_ref().map(|asked| asked.subject.clone());
-            if about.is_some() && about != asked {
+            let subject = state.pending_question.as_ref().map(|question| question.subject.clone());
+            if subject.is_some() && subject != shown_subject {
                 write_stdout(&question_text(&state))?;
             }
-            asked = about;
+            shown_subject = subject;
             let is_free = state.is_idle() && state.shells.is_empty();
             if is_free && has_input && !is_prompted {
                 write_stdout("\n› ")?;
                 is_prompted = true;
             }
-            // A line during a turn is a message to the agent; an answer has to come after its
-            // question.
-            let line =
-                if is_free || is_echoed || asked.is_some() { waiting.pop_front() } else { None };
-            match line {
+            // An answer has to come after its question.
+            let takes_line = is_free || is_echoed || shown_subject.is_some();
+            match if takes_line { waiting.pop_front() } else { None } {
                 Some(line) => {
                     if !is_echoed {
                         write_stdout("\n")?;
@@ -153,14 +149,10 @@ fn question_text(state: &State) -> String {
         format!("  {}{letter}: {words}\n", n + 1)
     });
     let choices: String = choices.collect();
-    let ask = match state.pending_question.as_ref().and_then(PendingQuestion::call) {
-        Some(_) => "Allow it?",
-        None => "Carry out this plan?",
-    };
+    let ask = if state.is_asking_about_plan() { "Carry out this plan?" } else { "Allow it?" };
     format!("{ask}\n{choices}› ")
 }
 
-/// Includes how to answer.
 fn questionnaire_text(inquiry: &Questionnaire, state: &State) -> String {
     let options = inquiry.current_question().map_or(0, |question| question.options.len());
     let choices = state.choices().into_iter().take(options).enumerate().map(|(n, choice)| {
@@ -195,57 +187,50 @@ fn answer_questionnaire(state: &mut State, line: &str) -> Vec<Action> {
         Some(numbers) if n_options > 0 => {
             let are_options = numbers.iter().all(|n| (1..=n_options).contains(n));
             if are_options && (several || numbers.len() == 1) {
-                let options: Vec<usize> = numbers.iter().map(|n| n - 1).collect();
-                return state.choose_options(&options);
+                return state.choose_options(numbers.iter().map(|n| n - 1));
             }
-            let how = if several {
-                "choose of the numbers above"
-            } else {
-                "choose one of the numbers above"
-            };
-            state.conversation.insert_note(Tone::Quiet, how);
+            let one = if several { "" } else { "one " };
+            let text = format!("choose {one}of the numbers above");
+            state.conversation.insert_note(Tone::Quiet, &text);
             Vec::new()
         }
         _ => state.answer_with_text(line),
     }
 }
 
-/// A line is an answer if a question waits, else a message. Numbers and letters have the same
-/// meaning as on the screen; any other line is an instruction instead of the call.
+/// At a question, a line without the meaning of a key is an instruction instead of the call.
 fn handle_line(state: &mut State, line: &str) -> Vec<Action> {
     if state.questionnaire().is_some() {
         return answer_questionnaire(state, line);
     }
-    if let Some(asked) = &state.pending_question {
-        let call = asked.call().map(str::to_owned);
-        let words = line.trim().to_lowercase();
-        let letter = match words.as_str() {
-            "yes" => Some('y'),
-            "no" | "" => Some('n'),
-            _ => words.chars().next().filter(|_| words.chars().count() == 1),
-        };
-        let number = words.parse::<usize>().ok();
-        let chosen = state.choices().into_iter().enumerate().find(|(n, choice)| {
-            letter.is_some() && choice.letter(*n) == letter || number == Some(n + 1)
-        });
-        let chosen = chosen.map(|(_, choice)| choice);
-        return match (chosen, call) {
-            (Some(Choice::RejectWithText | Choice::EditPlan), _) => {
-                state
-                    .conversation
-                    .insert_note(Tone::Quiet, "write what to do instead as the next line");
-                Vec::new()
-            }
-            (None, _) if number.is_some() => {
-                state.conversation.insert_note(Tone::Quiet, "choose one of the numbers above");
-                Vec::new()
-            }
-            (Some(choice), _) => state.choose_answer(choice),
-            (None, Some(call)) => state.reject_call(&call, line.trim().into()),
-            (None, None) => state.send_message(AttributedText::typed(line), Instant::now()),
-        };
+    let Some(question) = &state.pending_question else {
+        return state.send_message(AttributedText::typed(line), Instant::now());
+    };
+    let call = question.call().map(str::to_owned);
+    let words = line.trim().to_lowercase();
+    let letter = match words.as_str() {
+        "yes" => Some('y'),
+        "no" | "" => Some('n'),
+        _ => words.chars().next().filter(|_| words.chars().count() == 1),
+    };
+    let number = words.parse::<usize>().ok();
+    let chosen = state.choices().into_iter().enumerate().find(|(n, choice)| {
+        letter.is_some() && choice.letter(*n) == letter || number == Some(n + 1)
+    });
+    match (chosen.map(|(_, choice)| choice), call) {
+        (Some(Choice::RejectWithText | Choice::EditPlan), _) => {
+            let text = "write what to do instead as the next line";
+            state.conversation.insert_note(Tone::Quiet, text);
+            Vec::new()
+        }
+        (None, _) if number.is_some() => {
+            state.conversation.insert_note(Tone::Quiet, "choose one of the numbers above");
+            Vec::new()
+        }
+        (Some(choice), _) => state.choose_answer(choice),
+        (None, Some(call)) => state.reject_call(&call, line.trim().into()),
+        (None, None) => state.send_message(AttributedText::typed(line), Instant::now()),
     }
-    state.send_message(AttributedText::typed(line), Instant::now())
 }
 
 /// Notices, and returned messages: a screen shows them below the conversation.
@@ -261,8 +246,8 @@ fn show_notices(state: &mut State) {
 
 /// False if there is no new output.
 fn print_new_lines(state: &mut State) -> io::Result<bool> {
-    let look = state.render_options();
-    let lines = state.conversation.take_finished(look);
+    let options = state.render_options();
+    let lines = state.conversation.take_finished(options);
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     write_stdout(&text)?;
     Ok(!text.is_empty())

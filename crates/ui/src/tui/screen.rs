@@ -74,7 +74,6 @@ impl Screen {
         self.is_stale = true;
     }
 
-    /// Called when the name of the terminal is known.
     pub(super) fn set_reflows(&mut self, reflows: bool) {
         self.position = AreaPosition::Below { reflows };
     }
@@ -85,7 +84,6 @@ impl Screen {
         self.shows_cursor = true;
     }
 
-    /// The bytes of a frame: new scrollback, and the current live area.
     pub(super) fn render_frame(&mut self, history: &[Line<'_>], live: &LiveArea) -> Vec<u8> {
         let n_there = self.count_shown_lines(history);
         let history = &history[n_there..];
@@ -132,8 +130,7 @@ impl Screen {
         out
     }
 
-    /// The scrollback lines that the live area already shows at its beginning stay in position, and
-    /// the live area then starts below them.
+    /// The new scrollback lines that the live area already shows at its beginning: they stay there.
     fn count_shown_lines(&self, history: &[Line<'_>]) -> usize {
         if self.is_stale || self.position == AreaPosition::Whole {
             return 0;
@@ -161,8 +158,7 @@ impl Screen {
     /// Writes over the existing content.
     fn write_all(&mut self, out: &mut Vec<u8>, history: &[Line<'_>], rows: &[Vec<Cell>]) {
         self.move_cursor(out, (0, 0));
-        // Not from the first cell: some terminals copy a screen that is erased as a whole to the
-        // scrollback.
+        // Some terminals copy a screen that is erased from the first cell on to the scrollback.
         out.extend_from_slice(b" \x1b[J\r\x1b[K");
         for line in history {
             write_line(out, line);
@@ -253,8 +249,7 @@ impl Screen {
             let (from, _) = self.cursor;
             match row.cmp(&from) {
                 std::cmp::Ordering::Less => out.extend(format!("\x1b[{}A", from - row).bytes()),
-                // Line feeds scroll if rows are missing: if the terminal became lower, "down" would
-                // stop at its last row, and moving back up would reach the scrollback.
+                // Line feeds scroll if rows are missing; "down" would stop at the last row.
                 std::cmp::Ordering::Greater => out.extend(std::iter::repeat_n(b'\n', row - from)),
                 std::cmp::Ordering::Equal => {}
             }

@@ -49,11 +49,8 @@ pub struct Settings {
     pub theme: Theme,
     /// True: the terminal's background is ignored.
     pub is_theme_configured: bool,
-    /// The full-screen layout.
     pub full_screen: bool,
-    /// Vi's modes in the input field.
     pub vi: bool,
-    /// The order is that of the display.
     pub status_line: Vec<StatusItem>,
     /// Notifies the end of a long turn while the window has no focus.
     pub notifications: bool,
@@ -62,14 +59,11 @@ pub struct Settings {
     /// Latest last.
     pub history: Vec<String>,
     pub own_commands: Vec<CustomCommand>,
-    /// Opens the list of sessions to resume.
     pub offers_sessions: bool,
     /// `None`: mode full may be chosen.
     pub full_mode_refusal: Option<&'static str>,
-    /// The chat begins with this message.
     pub first_message: Option<String>,
     pub notices: Vec<String>,
-    /// The git branch.
     pub branch: Option<String>,
     pub prompts: Prompts,
     pub models: Vec<String>,
@@ -89,7 +83,6 @@ pub enum ChatRequest {
     Interrupt,
     /// The id of the call, and the answer.
     AnswerPermission(String, ApprovalDecision),
-    /// The id of the call, and the answers.
     AnswerQuestions(String, Vec<UserAnswer>),
     SetMode(PermissionMode),
     /// The number of the command in the chat, and the command.
@@ -117,20 +110,17 @@ pub enum ChatUpdate {
     MessagesDelivered(usize),
     SessionIdle {
         outcome: WorkOutcome,
-        /// The received messages that were not delivered.
         undelivered: Vec<UserInput>,
     },
     /// An undelivered message returns to the input field.
     MessageWithdrawn(UserInput),
     Files(Arc<[String]>),
     OwnCommands(Vec<CustomCommand>),
-    /// The models that are available now.
     Models(Vec<String>),
     /// Id and description.
     Sessions(Vec<(String, String)>),
     ShellOutput {
         id: u32,
-        /// The end of the output.
         tail: String,
     },
     ShellFinished {
@@ -149,7 +139,6 @@ pub enum ChatUpdate {
     },
     /// `false`: an error.
     Note(bool, String),
-    /// The effort that requests contain.
     EffortChanged(Option<Effort>),
     ModelChanged {
         /// `provider/model`.
@@ -157,7 +146,6 @@ pub enum ChatUpdate {
         effort: Option<Effort>,
         /// In tokens.
         window: u64,
-        /// Warnings about the model's server.
         warnings: Vec<String>,
     },
     /// A description of the rewind.
@@ -193,14 +181,12 @@ pub enum PagePlace {
 /// An input of [`State::update`].
 #[derive(Debug)]
 pub(super) enum Input {
-    /// The time is that of the input.
     Terminal(TerminalInput, Instant),
     /// Columns and rows.
     Resized(usize, usize),
     Update(ChatUpdate),
     /// A frame with this question was displayed.
     QuestionShown(QuestionSubject),
-    /// Time has passed.
     Tick,
 }
 
@@ -220,7 +206,6 @@ pub(super) enum Focus {
     Composer,
     Question,
     RejectionReason,
-    /// The plan, which is edited before it is carried out.
     PlanText,
     AnswerText,
     /// The query, and the number of the match.
@@ -228,7 +213,7 @@ pub(super) enum Focus {
 }
 
 impl Focus {
-    fn is_answer(&self) -> bool {
+    pub(super) fn is_answer(&self) -> bool {
         matches!(self, Self::RejectionReason | Self::PlanText | Self::AnswerText)
     }
 }
@@ -237,7 +222,6 @@ impl Focus {
 pub(super) struct RunningShell {
     id: u32,
     pub(super) command: String,
-    /// The end of the output.
     pub(super) tail: String,
 }
 
@@ -344,7 +328,6 @@ impl State {
         }
     }
 
-    /// The message was not written in the input field.
     pub(super) fn send_message(&mut self, message: AttributedText, now: Instant) -> Vec<Action> {
         self.now = now;
         self.composer.set_text(message);
@@ -356,7 +339,6 @@ impl State {
         self.update_popup()
     }
 
-    /// Returns side effects.
     pub(super) fn update(&mut self, input: Input, now: Instant) -> Vec<Action> {
         self.now = now;
         if self.toast.as_ref().is_some_and(|(_, until)| now >= *until) {
@@ -389,40 +371,29 @@ impl State {
     }
 
     fn handle_input(&mut self, input: Input) -> Vec<Action> {
-        let now = self.now;
         match input {
-            Input::Terminal(TerminalInput::Key(key), at) => self.handle_key(key, at),
-            Input::Terminal(TerminalInput::Paste(text), at) => self.paste(&text, at),
-            Input::Terminal(TerminalInput::Focus(has_focus), _) => {
-                self.has_focus = has_focus;
-                Vec::new()
-            }
+            Input::Terminal(TerminalInput::Key(key), at) => return self.handle_key(key, at),
+            Input::Terminal(TerminalInput::Paste(text), at) => return self.paste(&text, at),
+            Input::Update(update) => return self.apply_update(update),
+            Input::Terminal(TerminalInput::Focus(has_focus), _) => self.has_focus = has_focus,
             Input::Terminal(TerminalInput::LightBackground(is_light), _) => {
                 if !self.settings.is_theme_configured {
                     let background = if is_light { Background::Light } else { Background::Dark };
-                    self.settings.theme = self.settings.theme.with_background(background);
+                    self.settings.theme.background = background;
                 }
-                Vec::new()
             }
-            Input::Tick => {
-                self.continue_file_search(false);
-                Vec::new()
-            }
-            Input::Terminal(TerminalInput::TerminalName(_), _) => Vec::new(),
-            Input::Resized(columns, rows) => {
-                self.size = (columns, rows);
-                Vec::new()
-            }
-            Input::QuestionShown(about) => {
-                if let Some(asked) =
-                    self.pending_question.as_mut().filter(|asked| asked.subject == about)
+            Input::Terminal(TerminalInput::TerminalName(_), _) => {}
+            Input::Tick => self.continue_file_search(false),
+            Input::Resized(columns, rows) => self.size = (columns, rows),
+            Input::QuestionShown(subject) => {
+                if let Some(question) = &mut self.pending_question
+                    && question.subject == subject
                 {
-                    asked.shown_at.get_or_insert(now);
+                    question.shown_at.get_or_insert(self.now);
                 }
-                Vec::new()
             }
-            Input::Update(update) => self.apply_update(update),
         }
+        Vec::new()
     }
 
     /// The time until the display changes without input; `None` if it does not.
@@ -473,8 +444,8 @@ impl State {
             ChatUpdate::MessagesDelivered(n) => {
                 self.queue.drain(..n.min(self.queue.len()));
             }
-            ChatUpdate::SessionIdle { outcome: ended, undelivered } => {
-                return self.handle_idle(ended, undelivered);
+            ChatUpdate::SessionIdle { outcome, undelivered } => {
+                return self.handle_idle(outcome, undelivered);
             }
             ChatUpdate::MessageWithdrawn(message) => {
                 if let Some(at) = self.queue.iter().rposition(|queued| *queued == message) {
@@ -494,18 +465,16 @@ impl State {
                 }
                 self.update_popup();
             }
-            ChatUpdate::OwnCommands(commands) => {
-                self.set_own_commands(commands);
-            }
+            ChatUpdate::OwnCommands(commands) => self.set_own_commands(commands),
             ChatUpdate::Models(models) => self.add_models(models),
             ChatUpdate::ShellOutput { id, tail } => {
                 if let Some(shell) = self.shells.iter_mut().find(|shell| shell.id == id) {
                     shell.tail = tail;
                 }
             }
-            ChatUpdate::ShellFinished { id, command, output, n_omitted: left_out, exit_code } => {
+            ChatUpdate::ShellFinished { id, command, output, n_omitted, exit_code } => {
                 self.shells.retain(|shell| shell.id != id);
-                let shell = ShellResult { command, output, n_omitted: left_out, exit_code };
+                let shell = ShellResult { command, output, n_omitted, exit_code };
                 self.conversation.insert_output(Cell::Shell(Box::new(shell)));
                 if exit_code != Some(0) && self.is_idle() && self.shells.is_empty() {
                     let mut returned = Vec::new();
@@ -534,10 +503,9 @@ impl State {
             ChatUpdate::SessionRewound(text) => {
                 self.conversation.insert_note(Tone::Quiet, &text);
                 // The message of that turn can be edited and sent again.
-                if let Some(words) =
-                    self.rewound_message.take().filter(|_| self.composer.is_empty())
-                {
-                    self.composer.set_folded(&words);
+                let message = self.rewound_message.take();
+                if let Some(message) = message.filter(|_| self.composer.is_empty()) {
+                    self.composer.set_folded(&message);
                 }
             }
             ChatUpdate::EditorClosed(edited) => {
@@ -546,9 +514,8 @@ impl State {
                     Ok(text) => self.active_composer().set_edited(text.trim_end()),
                     Err(reason) => self.show_toast(&reason),
                 }
-                let mut actions = vec![Action::Redraw];
-                actions.extend(self.send_follow_ups());
-                return actions;
+                let follow_ups = self.send_follow_ups();
+                return std::iter::once(Action::Redraw).chain(follow_ups).collect();
             }
             ChatUpdate::ImagePasted(path) => self.composer.paste(&path),
             ChatUpdate::BranchChanged(branch) => self.settings.branch = branch,
@@ -559,7 +526,7 @@ impl State {
     }
 
     /// Messages that are still in the queue are on their way to the session.
-    fn handle_idle(&mut self, ended: WorkOutcome, undelivered: Vec<UserInput>) -> Vec<Action> {
+    fn handle_idle(&mut self, outcome: WorkOutcome, undelivered: Vec<UserInput>) -> Vec<Action> {
         self.queue.drain(..undelivered.len().min(self.queue.len()));
         self.is_working = !self.queue.is_empty();
         self.is_ending = false;
@@ -570,13 +537,16 @@ impl State {
             self.close_question();
         }
         let mut returned = undelivered;
-        if ended != WorkOutcome::Succeeded {
-            self.return_follow_ups(&mut returned, ended == WorkOutcome::Failed);
+        if outcome != WorkOutcome::Succeeded {
+            self.return_follow_ups(&mut returned, outcome == WorkOutcome::Failed);
         }
         self.return_messages(returned);
         let actions = self.send_follow_ups();
-        if ended != WorkOutcome::Interrupted && !self.is_working {
-            self.ask_about_plan();
+        if outcome != WorkOutcome::Interrupted
+            && !self.is_working
+            && let Some(plan) = self.finished_plan.take()
+        {
+            self.open_question(QuestionSubject::Plan(plan));
         }
         actions
     }
@@ -592,8 +562,7 @@ impl State {
         }
     }
 
-    /// A command stays one only if it is alone in the input field: the model would receive it as a
-    /// part of a message.
+    /// A command stays one only if it is alone: the model would receive it as a part of a message.
     fn return_follow_ups(&mut self, returned: &mut Vec<UserInput>, has_failed: bool) {
         let (commands, messages): (Vec<_>, Vec<_>) =
             self.follow_ups.drain(..).partition(key_handling::is_command);
@@ -651,23 +620,13 @@ impl State {
                 self.open_question(QuestionSubject::Call(call.clone()));
                 actions.extend(self.notification(&format!("may it use {tool}?")));
             }
-            EventBody::PermissionDecided { call, .. }
-                if self
-                    .pending_question
-                    .as_ref()
-                    .is_some_and(|asked| asked.call() == Some(call)) =>
-            {
-                self.close_question();
-            }
             EventBody::QuestionAsked { call, questions } => {
                 self.open_questionnaire(call, questions);
                 actions.extend(self.notification("it asks you something"));
             }
-            EventBody::QuestionAnswered { call, .. }
-                if self
-                    .pending_question
-                    .as_ref()
-                    .is_some_and(|asked| asked.call() == Some(call)) =>
+            EventBody::PermissionDecided { call, .. }
+            | EventBody::QuestionAnswered { call, .. }
+                if self.questioned_call() == Some(call) =>
             {
                 self.close_question();
             }

@@ -38,9 +38,9 @@ impl StatusItem {
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>, String> {
         let mut items = Vec::new();
         for name in names {
-            let Some((item, ..)) = STATUS_ITEMS.iter().find(|(_, known, _)| *known == name) else {
-                let known = STATUS_ITEMS.map(|(_, name, _)| name).join(", ");
-                return Err(format!("the status line has no item {name:?}: {known}"));
+            let Some((item, ..)) = STATUS_ITEMS.iter().find(|(_, item, _)| *item == name) else {
+                let names = STATUS_ITEMS.map(|(_, name, _)| name).join(", ");
+                return Err(format!("the status line has no item {name:?}: {names}"));
             };
             if !items.contains(item) {
                 items.push(*item);
@@ -89,16 +89,16 @@ impl State {
                     let percent = conversation.context_tokens.saturating_mul(100) / window.max(1);
                     format!(" ({percent} %)")
                 });
-                let about = if conversation.tokens_are_estimated { "~" } else { "" };
-                format!("{about}{tokens} tokens{}", share.unwrap_or_default())
+                let tilde = if conversation.tokens_are_estimated { "~" } else { "" };
+                format!("{tilde}{tokens} tokens{}", share.unwrap_or_default())
             }
             StatusItem::Context => return None,
             StatusItem::Cost => {
                 let running = conversation.running_cost_usd;
                 let cost = conversation.spending.cost_usd.unwrap_or(0.0) + running.unwrap_or(0.0);
-                let about =
+                let tilde =
                     if running.is_some() { "~" } else { conversation.spending.estimate_mark() };
-                if cost > 0.0 { format!("{about}${cost:.2}") } else { String::new() }
+                if cost > 0.0 { format!("{tilde}${cost:.2}") } else { String::new() }
             }
             StatusItem::Branch => escape_literal_line(self.settings.branch.as_ref()?).into_owned(),
         };

@@ -31,7 +31,6 @@ const RESTORE_TITLE: &str = "\x1b]0;\x07\x1b[23;0t";
 pub(super) struct Terminal {
     reader: Option<InputReader>,
     messages: Sender<ThreadMessage>,
-    /// Sets up the terminal's modes.
     setup_sequence: String,
     restore_sequence: String,
     is_alternate: bool,
@@ -49,7 +48,6 @@ struct InputReader {
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 impl Terminal {
-    /// Input is sent to `messages`.
     pub(super) fn acquire(messages: Sender<ThreadMessage>, has_title: bool) -> io::Result<Self> {
         let term = std::env::var("TERM").unwrap_or_default();
         let is_modern = !matches!(term.as_str(), "linux" | "vt100" | "vt102" | "vt220" | "ansi");
@@ -90,7 +88,9 @@ impl Terminal {
             return;
         }
         if let Some(reader) = self.reader.take() {
-            reader.stop();
+            drop(reader.stop);
+            // The thread waits only for the terminal and this pipe.
+            _ = reader.thread.join();
         }
         // If a step fails, the others are still tried.
         _ = self.set_alternate_screen(false);
@@ -139,15 +139,13 @@ impl Drop for Terminal {
     }
 }
 
-/// Suspends the program and its process group (a script, npm), as Ctrl-Z does in cooked mode.
-/// Returns when the program is resumed; immediately if the system does not stop it, since nothing
-/// could resume it.
+/// Suspends the program and its process group (a script, npm) until it is resumed, as Ctrl-Z does
+/// in cooked mode.
 pub(super) fn suspend() {
     use nix::sys::signal::{SigSet, Signal, killpg, raise};
     let stop = SigSet::from(Signal::SIGTSTP);
-    // A signal to the group may stop the program with a delay, in whichever thread receives it. So
-    // this thread signals itself too, to stop before it continues; the signal is blocked until both
-    // are sent, because resuming discards only pending stop signals.
+    // A signal to the group may stop the program with a delay, so this thread signals itself too. It
+    // is blocked until both are sent, because resuming discards only pending stop signals.
     _ = stop.thread_block();
     _ = raise(Signal::SIGTSTP);
     _ = killpg(nix::unistd::Pid::from_raw(0), Signal::SIGTSTP);
@@ -185,12 +183,6 @@ impl InputReader {
             .name("keys".to_owned())
             .spawn(move || read_input(&stopped, &messages))?;
         Ok(Self { thread, stop })
-    }
-
-    fn stop(self) {
-        drop(self.stop);
-        // The thread waits only for the terminal and this pipe.
-        _ = self.thread.join();
     }
 }
 
@@ -235,8 +227,7 @@ fn read_input(stopped: &OwnedFd, messages: &Sender<ThreadMessage>) {
     _ = messages.send(ThreadMessage::InputClosed);
 }
 
-/// Restores the terminal before the panic of the owner is printed. A panic of another thread is a
-/// failure of a tool, or ends the program: it is printed at the end.
+/// Restores the terminal before a panic of the owner is printed; others are printed at the end.
 fn restore_on_panic(owner: ThreadId, restoring: String) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -251,8 +242,8 @@ fn restore_on_panic(owner: ThreadId, restoring: String) {
     }));
 }
 
-/// In a debug build `AGENT_TEST_PANIC` names the thread that panics at the first key or message, so
-/// that tests can check the terminal afterwards. Not in release builds.
+/// In a debug build `AGENT_TEST_PANIC` names the thread that panics, so that tests can check the
+/// terminal afterwards.
 ///
 /// # Panics
 /// If the variable names the thread.

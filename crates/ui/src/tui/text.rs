@@ -1,7 +1,5 @@
 //! Measures and wraps text for a terminal.
 
-use std::borrow::Cow;
-
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -13,10 +11,10 @@ pub(super) fn width(text: &str) -> usize {
 }
 
 /// A cut text ends with `…`.
-pub(super) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
+pub(super) fn truncate(text: &str, columns: usize) -> String {
     // Measuring all of a very long line would cost as much as displaying it.
     if text.len() <= columns * 4 && width(text) <= columns {
-        return Cow::Borrowed(text);
+        return text.to_owned();
     }
     let mut used = 0;
     let mut out = String::new();
@@ -31,7 +29,7 @@ pub(super) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if columns > 0 {
         out.push('…');
     }
-    Cow::Owned(out)
+    out
 }
 
 /// Breaks lines at line breaks, between words if possible, between wide characters, else anywhere.

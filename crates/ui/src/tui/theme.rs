@@ -43,29 +43,25 @@ pub enum Background {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
     depth: ColorDepth,
-    background: Background,
+    pub(super) background: Background,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StyleRole {
-    /// Text of the model.
     Text,
     /// Secondary text.
     Quiet,
     /// The mark in front of the user's messages and the input field.
     User,
-    /// Messages of the user.
     Prompt,
     /// Headings and selections.
     Strong,
-    /// Names of tools.
     Tool,
     Good,
     Warn,
     Bad,
     Added,
     Removed,
-    /// Code in a sentence.
     Code,
     Link,
     Keyword,
@@ -80,17 +76,6 @@ impl Theme {
     /// Creates a theme for this colour depth and background.
     pub fn new(depth: ColorDepth, background: Background) -> Self {
         Self { depth, background }
-    }
-
-    /// Changes the background.
-    #[must_use]
-    pub fn with_background(self, background: Background) -> Self {
-        Self { background, ..self }
-    }
-
-    /// The background that the colours are chosen for.
-    pub fn background(self) -> Background {
-        self.background
     }
 
     pub(super) fn is_colored(self) -> bool {
@@ -116,21 +101,11 @@ impl Theme {
             StyleRole::Tool | StyleRole::User => self.with_foreground(bold, part),
             StyleRole::Link => self.with_foreground(style.add_modifier(Modifier::UNDERLINED), part),
             StyleRole::Keyword if self.depth == ColorDepth::None => bold,
-            StyleRole::Good
-            | StyleRole::Warn
-            | StyleRole::Bad
-            | StyleRole::Added
-            | StyleRole::Removed
-            | StyleRole::Code
-            | StyleRole::Keyword
-            | StyleRole::String
-            | StyleRole::Number
-            | StyleRole::Name => self.with_foreground(style, part),
+            _ => self.with_foreground(style, part),
         }
     }
 
-    /// For the user's messages. Both are set: the terminal's background may have another colour
-    /// than assumed.
+    /// Both are set: the terminal's background may have another colour than assumed.
     fn prompt_colors(self) -> Option<(Color, Color)> {
         let (text, background) = match self.background {
             Background::Dark => (0xe4_e7_ec, 0x2f_34_40),
@@ -157,10 +132,7 @@ impl Theme {
             StyleRole::Keyword => (Color::Magenta, 0xc9_97_e8, 0x8a_2c_b8),
             StyleRole::String => (Color::Green, 0x9c_c8_8c, 0x3a_75_20),
         };
-        let value: u32 = match self.background {
-            Background::Dark => dark,
-            Background::Light => light,
-        };
+        let value = if self.background == Background::Dark { dark } else { light };
         match self.depth {
             ColorDepth::None => None,
             ColorDepth::Sixteen => Some(sixteen),

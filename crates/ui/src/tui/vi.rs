@@ -5,7 +5,7 @@ use super::keys::{Key, KeyAction, KeyCode};
 
 #[derive(Debug, Default)]
 pub(super) struct ViState {
-    is_normal: bool,
+    pub(super) is_normal: bool,
     operator: Option<char>,
     pending_command: Option<char>,
     count: usize,
@@ -17,20 +17,10 @@ pub(super) struct ViState {
 pub(super) enum ViOutcome {
     Handled,
     Unhandled,
-    /// An action of the key map.
     Perform(KeyAction),
 }
 
 impl ViState {
-    pub(super) fn is_normal(&self) -> bool {
-        self.is_normal
-    }
-
-    /// Called when the message was sent: insert mode is active again.
-    pub(super) fn reset(&mut self) {
-        *self = Self::default();
-    }
-
     pub(super) fn handle_key(&mut self, key: Key, composer: &mut Composer) -> ViOutcome {
         if key.code == KeyCode::Esc && !self.is_normal {
             self.is_normal = true;
@@ -166,28 +156,22 @@ impl ViState {
                 self.pending_command = Some(char);
                 return ViOutcome::Handled;
             }
-            ('i', None) => return self.enter_insert_mode(),
-            ('a', None) => {
-                composer.set_cursor(next_char(&text, at).min(line_end(&text, at)));
-                return self.enter_insert_mode();
-            }
-            ('I', None) => {
-                composer.set_cursor(line_start(&text, at));
-                return self.enter_insert_mode();
-            }
-            ('A', None) => {
-                composer.set_cursor(line_end(&text, at));
-                return self.enter_insert_mode();
-            }
-            ('o', None) => {
-                composer.set_cursor(line_end(&text, at));
-                composer.insert_text("\n");
-                return self.enter_insert_mode();
-            }
-            ('O', None) => {
-                composer.set_cursor(line_start(&text, at));
-                composer.insert_text("\n");
-                composer.move_cursor(Motion::Left);
+            ('i' | 'a' | 'I' | 'A' | 'o' | 'O' | 'C' | 'S', None) => {
+                let (start, end) = (line_start(&text, at), line_end(&text, at));
+                match char {
+                    'a' => composer.set_cursor(next_char(&text, at).min(end)),
+                    'I' | 'O' => composer.set_cursor(start),
+                    'A' | 'o' => composer.set_cursor(end),
+                    'C' => self.cut(composer, at, end),
+                    'S' => self.cut(composer, start, end),
+                    _ => {}
+                }
+                if char == 'o' || char == 'O' {
+                    composer.insert_text("\n");
+                }
+                if char == 'O' {
+                    composer.move_cursor(Motion::Left);
+                }
                 return self.enter_insert_mode();
             }
             ('x' | 'X', None) => {
@@ -196,23 +180,12 @@ impl ViState {
                 self.cut(composer, at.min(to), at.max(to));
             }
             ('D', None) => self.cut(composer, at, line_end(&text, at)),
-            ('C', None) => {
-                self.cut(composer, at, line_end(&text, at));
-                return self.enter_insert_mode();
-            }
-            ('S', None) => {
-                self.cut(composer, line_start(&text, at), line_end(&text, at));
-                return self.enter_insert_mode();
-            }
             ('p' | 'P', None) => self.put_yanked(composer, char == 'P'),
             ('u', None) => composer.undo(),
-            ('j', None) => {
+            ('j' | 'k', None) => {
                 self.reset_command();
-                return ViOutcome::Perform(KeyAction::Down);
-            }
-            ('k', None) => {
-                self.reset_command();
-                return ViOutcome::Perform(KeyAction::Up);
+                let action = if char == 'j' { KeyAction::Down } else { KeyAction::Up };
+                return ViOutcome::Perform(action);
             }
             // Other letters have no effect.
             _ => {}

@@ -36,7 +36,6 @@ pub(super) struct Viewer {
     toggled: HashSet<usize>,
     all_full: bool,
     search: Option<Search>,
-    /// The cells have a short and a full form.
     has_details: bool,
 }
 
@@ -47,13 +46,6 @@ struct Search {
     matching_cells: Vec<usize>,
     /// A cell and one of its rows.
     position: Option<(usize, usize)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ViewerOutcome {
-    Handled,
-    Close,
-    Unhandled,
 }
 
 /// A cell for each line.
@@ -74,19 +66,16 @@ impl PageViewer {
 }
 
 impl Viewer {
-    /// Starts at the end of the conversation.
     pub(super) fn at_end(n_cells: usize, all_full: bool) -> Self {
         let selected = n_cells.saturating_sub(1);
         Self { follows_end: true, selected, all_full, has_details: true, ..Self::default() }
     }
 
-    /// Shows the end, and follows the conversation.
     pub(super) fn follow_end(&mut self, n_cells: usize) {
         self.selected = n_cells.saturating_sub(1);
         self.follows_end = true;
     }
 
-    /// Called when the conversation was replaced.
     pub(super) fn reset(&mut self) {
         *self = Self::at_end(0, self.all_full);
     }
@@ -96,28 +85,28 @@ impl Viewer {
     }
 
     /// A blank row, and the lines wrapped to the screen.
-    fn rows(&self, cells: &[Cell], at: usize, look: RenderOptions) -> Vec<Line<'static>> {
+    fn rows(&self, cells: &[Cell], at: usize, options: RenderOptions) -> Vec<Line<'static>> {
         let mut rows = Vec::new();
         let is_text = |cell: &Cell| cell.group() == CellGroup::Text;
         if at > 0 && (is_text(&cells[at]) || is_text(&cells[at - 1])) {
             rows.push(Line::default());
         }
-        let lines = cells[at].lines(look, self.detail(at));
-        rows.extend(wrap_lines(lines, look.width));
+        let lines = cells[at].lines(options, self.detail(at));
+        rows.extend(wrap_lines(lines, options.width));
         rows
     }
 
     /// The last cells may still change and are measured each time.
-    fn measure(&mut self, cells: &[Cell], look: RenderOptions) {
-        if self.render_options != Some(look) {
+    fn measure(&mut self, cells: &[Cell], options: RenderOptions) {
+        if self.render_options != Some(options) {
             self.invalidate_from(0);
-            self.render_options = Some(look);
+            self.render_options = Some(options);
         }
         // Cells that were running at the last measurement may have ended.
         self.invalidate_from(self.n_complete.min(cells.len()));
         self.n_complete = cells.iter().position(|cell| !cell.is_done()).unwrap_or(cells.len());
         for at in self.heights.len()..cells.len() {
-            let rows = self.rows(cells, at, look);
+            let rows = self.rows(cells, at, options);
             self.heights.push(rows.len());
             if rows.len() > LONG_CELL_ROWS {
                 self.long_cells.insert(at, rows);
@@ -131,26 +120,26 @@ impl Viewer {
         self.long_cells.split_off(&from);
     }
 
-    /// The visible rows, with the streamed text at the end; if keys move in the viewer, with a bar
-    /// at the selected cell. `last`: the end is that of this cell.
+    /// `last`: the end is that of this cell.
     pub(super) fn draw(
         &mut self,
         cells: &[Cell],
-        saying: &str,
+        streamed_text: &str,
         last: Option<usize>,
         has_bar: bool,
-        look: RenderOptions,
+        options: RenderOptions,
         height: usize,
     ) -> Vec<Line<'static>> {
-        let inner = RenderOptions { width: look.width.saturating_sub(2).max(1), ..look };
+        let inner = RenderOptions { width: options.width.saturating_sub(2).max(1), ..options };
         self.measure(cells, inner);
         self.selected = self.selected.min(cells.len().saturating_sub(1));
         let mut end = Vec::new();
-        if !saying.is_empty() {
+        if !streamed_text.is_empty() {
             // Of a very long answer only the end is laid out until it is complete.
-            let from = saying.ceil_char_boundary(saying.len().saturating_sub(MAX_STREAMED_BYTES));
+            let from = streamed_text
+                .ceil_char_boundary(streamed_text.len().saturating_sub(MAX_STREAMED_BYTES));
             end.push(Line::default());
-            end.extend(wrap_lines(markdown::render(&saying[from..], inner), inner.width));
+            end.extend(wrap_lines(markdown::render(&streamed_text[from..], inner), inner.width));
         }
         let total = match last {
             Some(last) => self.heights.iter().take(last + 1).sum(),
@@ -163,7 +152,7 @@ impl Viewer {
         self.top = self.top.min(self.last_top);
         let mut rows = Vec::with_capacity(height);
         let mut row = 0;
-        let bar = Span::styled("▌ ", look.theme.style(StyleRole::User));
+        let bar = options.span("▌ ", StyleRole::User);
         for (at, cell_height) in self.heights.iter().enumerate() {
             if row + cell_height > self.top && rows.len() < height {
                 let (skip, room) = (self.top.saturating_sub(row), height - rows.len());
@@ -175,7 +164,7 @@ impl Viewer {
                     let is_blank = line.spans.is_empty();
                     let is_marked = has_bar && at == self.selected && !is_blank;
                     let mark = if is_marked { bar.clone() } else { "  ".into() };
-                    rows.push(self.highlight_search(prefix_line(mark, line.spans), look));
+                    rows.push(self.highlight_search(prefix_line(mark, line.spans), options));
                 }
             }
             row += cell_height;
@@ -189,7 +178,7 @@ impl Viewer {
         rows
     }
 
-    fn highlight_search(&self, line: Line<'static>, look: RenderOptions) -> Line<'static> {
+    fn highlight_search(&self, line: Line<'static>, options: RenderOptions) -> Line<'static> {
         let query = self.search.as_ref().map(|search| search.query.to_lowercase());
         let Some(query) = query.filter(|query| !query.is_empty()) else { return line };
         let spans = line.spans.into_iter().flat_map(|span| {
@@ -204,7 +193,7 @@ impl Viewer {
             };
             let (before, rest) = span.content.split_at(at);
             let (found, after) = rest.split_at(query.len());
-            let style = look.theme.style(StyleRole::Warn).add_modifier(Modifier::REVERSED);
+            let style = options.style(StyleRole::Warn).add_modifier(Modifier::REVERSED);
             vec![
                 Span::styled(before.to_owned(), span.style),
                 Span::styled(found.to_owned(), style),
@@ -218,9 +207,9 @@ impl Viewer {
         &self,
         n_cells: usize,
         is_asked: bool,
-        look: RenderOptions,
+        options: RenderOptions,
     ) -> Line<'static> {
-        let quiet = look.theme.style(StyleRole::Quiet);
+        let quiet = options.style(StyleRole::Quiet);
         if let Some(search) = self.search.as_ref().filter(|search| search.is_typing) {
             return Line::from(format!("/{}▏", search.query));
         }
@@ -233,16 +222,17 @@ impl Viewer {
             format!("“{}” {places} · ", search.query)
         });
         // The key that closes the viewer is never cut off.
-        let asked = if is_asked { "a question waits · " } else { "" };
+        let waits = if is_asked { "a question waits · " } else { "" };
         let details = if self.has_details { "Enter open · a all · " } else { "" };
         let text = format!(
-            "{}/{n_cells} · {asked}{found}q close · ↑↓ move · {details}/ search",
+            "{}/{n_cells} · {waits}{found}q close · ↑↓ move · {details}/ search",
             self.selected + 1
         );
-        Line::styled(truncate(&text, look.width).into_owned(), quiet)
+        Line::styled(truncate(&text, options.width), quiet)
     }
 
-    pub(super) fn handle_key(&mut self, key: Key, cells: &[Cell], height: usize) -> ViewerOutcome {
+    /// True if the key closes the viewer.
+    pub(super) fn handle_key(&mut self, key: Key, cells: &[Cell], height: usize) -> bool {
         if let Some(search) = self.search.as_mut().filter(|search| search.is_typing) {
             match (key.code, key.typed_char()) {
                 (_, Some(char)) => search.query.push(char),
@@ -252,24 +242,22 @@ impl Viewer {
                 (KeyCode::Enter, _) => {
                     let query = search.query.to_lowercase();
                     search.is_typing = false;
-                    search.matching_cells = if query.is_empty() {
-                        Vec::new()
-                    } else {
-                        let fits = |at: &usize| cells[*at].text().to_lowercase().contains(&query);
-                        (0..cells.len()).filter(fits).collect()
+                    let fits = |at: &usize| {
+                        !query.is_empty() && cells[*at].text().to_lowercase().contains(&query)
                     };
+                    search.matching_cells = (0..cells.len()).filter(fits).collect();
                     search.position = None;
                     self.show_next_match(true, cells, height);
                 }
                 (KeyCode::Esc, _) => self.search = None,
                 _ => {}
             }
-            return ViewerOutcome::Handled;
+            return false;
         }
         let page = height.saturating_sub(2).max(1);
         match (key.code, key.ctrl) {
             (KeyCode::Char('q') | KeyCode::Esc, false) | (KeyCode::Char('c' | 't'), true) => {
-                return ViewerOutcome::Close;
+                return true;
             }
             (KeyCode::Up | KeyCode::Char('k'), false) | (KeyCode::Char('p'), true) => {
                 self.select(-1);
@@ -284,9 +272,7 @@ impl Viewer {
             (KeyCode::Home | KeyCode::Char('g'), _) => {
                 (self.top, self.selected, self.follows_end) = (0, 0, false);
             }
-            (KeyCode::End | KeyCode::Char('G'), _) => {
-                self.follow_end(cells.len());
-            }
+            (KeyCode::End | KeyCode::Char('G'), _) => self.follow_end(cells.len()),
             (KeyCode::Enter, _) => {
                 self.toggle(self.selected);
                 self.follows_end = false;
@@ -301,9 +287,9 @@ impl Viewer {
             }
             (KeyCode::Char('n'), false) => self.show_next_match(true, cells, height),
             (KeyCode::Char('N'), false) => self.show_next_match(false, cells, height),
-            _ => return ViewerOutcome::Unhandled,
+            _ => {}
         }
-        ViewerOutcome::Handled
+        false
     }
 
     pub(super) fn scroll_up(&mut self, rows: usize) {
@@ -346,12 +332,12 @@ impl Viewer {
             if forward { among.find(|at| *at > from) } else { among.rev().find(|at| *at < from) }
         };
         let here = search.position.filter(|(cell, _)| *cell == self.selected);
-        let cell = next(self.selected, &search.matching_cells).or(if forward {
-            search.matching_cells.first()
-        } else {
-            search.matching_cells.last()
-        }
-        .copied());
+        let end_of = |among: &[usize]| {
+            let end = if forward { among.first() } else { among.last() };
+            end.copied()
+        };
+        let matching = &search.matching_cells;
+        let cell = next(self.selected, matching).or_else(|| end_of(matching));
         let in_same =
             here.and_then(|(cell, row)| Some((cell, next(row, &self.matching_rows(cells, cell))?)));
         let at = in_same.or_else(|| {
@@ -362,11 +348,10 @@ impl Viewer {
                 rows = self.matching_rows(cells, cell);
             }
             // (A match in a wrapped text is in no row.)
-            let row = if forward { rows.first() } else { rows.last() };
-            Some((cell, row.copied().unwrap_or(0)))
+            Some((cell, end_of(&rows).unwrap_or(0)))
         });
-        let (Some((cell, row)), Some(look)) = (at, self.render_options) else { return };
-        self.measure(cells, look);
+        let (Some((cell, row)), Some(options)) = (at, self.render_options) else { return };
+        self.measure(cells, options);
         self.selected = cell;
         self.show_selected();
         self.top += row.saturating_sub(height / 3);
@@ -375,24 +360,19 @@ impl Viewer {
         }
     }
 
-    /// Rows that contain the search text.
     fn matching_rows(&self, cells: &[Cell], at: usize) -> Vec<usize> {
-        let (Some(search), Some(look)) = (&self.search, self.render_options) else {
+        let (Some(search), Some(options)) = (&self.search, self.render_options) else {
             return Vec::new();
         };
         let query = search.query.to_lowercase();
-        let laid_out;
-        let rows = match self.long_cells.get(&at) {
-            Some(rows) => rows,
-            None => {
-                laid_out = self.rows(cells, at, look);
-                &laid_out
-            }
+        let matches = |rows: &[Line<'_>]| {
+            let fits = |n: &usize| rows[*n].to_string().to_lowercase().contains(&query);
+            (0..rows.len()).filter(fits).collect()
         };
-        let rows = rows.iter().enumerate();
-        rows.filter(|(_, row)| row.to_string().to_lowercase().contains(&query))
-            .map(|(n, _)| n)
-            .collect()
+        match self.long_cells.get(&at) {
+            Some(rows) => matches(rows),
+            None => matches(&self.rows(cells, at, options)),
+        }
     }
 
     fn toggle(&mut self, at: usize) {

@@ -6,8 +6,13 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::{CallTarget, Tool, ToolCx, embedded_spec, parse_input};
-use super::{full_output_note, insert_notes, output_stats, shorten_command};
+use super::{
+    full_output_note, insert_left_running, insert_notes, output_stats, process_names,
+    shorten_command,
+};
+use crate::tools::{
+    CallTarget, Tool, ToolCx, cancelled_failure, embedded_spec, json_object, parse_input,
+};
 use agent_host::exec::seconds;
 use agent_host::exec::{BackgroundOutput, CommandEnd, EndReason};
 use agent_protocol::Object;
@@ -15,10 +20,8 @@ use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::tool::{Effect, ToolSpec};
 
-/// The result of a command that was started in the background.
 pub(super) fn started_report(id: &str, command: &str) -> Report {
-    let mut data = Object::new();
-    data.insert("background_id".to_owned(), id.into());
+    let data = json_object(json!({ "background_id": id }));
     let text = format!(
         "`{}` runs in the background as {id}, until it ends or the session does. Read its output with \
          BashOutput {{\"id\": \"{id}\"}}, end it with BashKill.",
@@ -27,18 +30,10 @@ pub(super) fn started_report(id: &str, command: &str) -> Report {
     Report { data, text, ..Report::default() }
 }
 
-/// What to do with a background command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum JobAction {
-    Read,
-    Kill,
-}
-
 /// `BashOutput`, or `BashKill`.
-#[derive(Debug)]
 pub(in crate::tools) struct JobTool {
     spec: ToolSpec,
-    action: JobAction,
+    kills: bool,
 }
 
 #[derive(Deserialize)]
@@ -49,16 +44,12 @@ struct Args {
 }
 
 impl JobTool {
-    /// `BashOutput`.
     pub(in crate::tools) fn bash_output() -> Self {
-        let spec = embedded_spec("BashOutput", embedded::BASH_OUTPUT);
-        Self { spec, action: JobAction::Read }
+        Self { spec: embedded_spec("BashOutput", embedded::BASH_OUTPUT), kills: false }
     }
 
-    /// `BashKill`.
     pub(in crate::tools) fn bash_kill() -> Self {
-        let spec = embedded_spec("BashKill", embedded::BASH_KILL);
-        Self { spec, action: JobAction::Kill }
+        Self { spec: embedded_spec("BashKill", embedded::BASH_KILL), kills: true }
     }
 }
 
@@ -75,15 +66,14 @@ impl Tool for JobTool {
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         Box::pin(async move {
             let Args { id, wait_ms } = parse_input(&input)?;
-            let asked = async {
-                match self.action {
-                    JobAction::Read => {
-                        cx.exec.read_output(&id, Duration::from_millis(wait_ms)).await
-                    }
-                    JobAction::Kill => cx.exec.kill_background(&id).await,
+            let output = async {
+                if self.kills {
+                    cx.exec.kill_background(&id).await
+                } else {
+                    cx.exec.read_output(&id, Duration::from_millis(wait_ms)).await
                 }
             };
-            match cx.cancel.run_until_cancelled(asked).await {
+            match cx.cancel.run_until_cancelled(output).await {
                 Some(Some(BackgroundOutput {
                     end: Some(CommandEnd { error: Some(why), .. }),
                     ..
@@ -99,7 +89,7 @@ impl Tool for JobTool {
                     Ok(output_report(&id, piece))
                 }
                 Some(None) => Err(unknown_job(&id, &cx.exec.background_ids())),
-                None => Err(Failure::new(ErrorCode::Cancelled, "interrupted before it was done")),
+                None => Err(cancelled_failure()),
             }
         })
     }
@@ -149,15 +139,9 @@ fn output_report(id: &str, piece: BackgroundOutput) -> Report {
     if let Some(rest) = rest.filter(|_| truncated) {
         text.push_str(&format!(" Too large, cut{rest}."));
     }
-    let left: Vec<(i32, String)> = end
-        .iter()
-        .flat_map(|end| &end.left_running)
-        .map(|left| (left.pid, left.name.clone()))
-        .collect();
+    let left = end.as_ref().map_or(&[][..], |end| &end.left_running);
     if !left.is_empty() {
-        let names: Vec<String> =
-            left.iter().map(|(pid, name)| format!("{pid} (`{name}`)")).collect();
-        let names = names.join(", ");
+        let names = process_names(left);
         text.push_str(&format!(" Still running, until BashKill or the session's end: {names}."));
     }
     let sizes = output_stats(&stdout, &stderr);
@@ -170,15 +154,11 @@ fn output_report(id: &str, piece: BackgroundOutput) -> Report {
     data.insert("running".to_owned(), end.is_none().into());
     data.insert("stdout".to_owned(), stdout.text.into());
     data.insert("stderr".to_owned(), stderr.text.into());
-    if let Some(end) = end {
+    if let Some(end) = &end {
         data.insert("exit_code".to_owned(), end.exit_code.into());
-        data.insert("signal".to_owned(), end.signal.into());
+        data.insert("signal".to_owned(), end.signal.clone().into());
     }
-    if !left.is_empty() {
-        let left: Vec<_> =
-            left.into_iter().map(|(pid, name)| json!({"pid": pid, "name": name})).collect();
-        data.insert("left_running".to_owned(), left.into());
-    }
+    insert_left_running(&mut data, left);
     if truncated {
         data.insert("truncated".to_owned(), true.into());
     }

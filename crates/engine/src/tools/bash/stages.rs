@@ -13,7 +13,6 @@ pub(super) struct Pipelines {
     ends_with_pipeline: bool,
 }
 
-/// One stage of a pipeline.
 struct Stage {
     /// Its text in the command; `None` if it cannot be determined.
     command: Option<String>,
@@ -21,7 +20,6 @@ struct Stage {
 }
 
 impl Pipelines {
-    /// From the statuses that bash reported.
     pub(super) fn from_statuses(line: &CommandLine, statuses: &[Vec<i32>]) -> Self {
         let Some(last) = statuses.last() else {
             return Self { pipelines: Vec::new(), ends_with_pipeline: false };
@@ -46,7 +44,6 @@ impl Pipelines {
         }
     }
 
-    /// The stages of the last pipeline.
     pub(super) fn last_stages(&self) -> Vec<Value> {
         let last = self.pipelines.last().filter(|_| self.ends_with_pipeline);
         last.into_iter().flatten().map(Stage::to_row).collect()

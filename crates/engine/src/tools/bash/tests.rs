@@ -41,8 +41,8 @@ async fn call(dir: &TempDir, arguments: Value) -> Result<Report, Failure> {
 
 async fn call_with(cx: &ToolCx, arguments: Value) -> Result<Report, Failure> {
     let input = input(arguments);
-    let checked_path = Bash::default().target(&input, cx)?.checked_path;
-    Bash::default().run(input, &ToolCx { checked_path, ..cx.clone() }).await
+    let checked_path = tool().target(&input, cx)?.checked_path;
+    tool().run(input, &ToolCx { checked_path, ..cx.clone() }).await
 }
 
 async fn line(line: &str) -> Result<Report, Failure> {
@@ -142,7 +142,7 @@ async fn directory_argument_must_be_inside_the_project() {
     assert_eq!(run("file").await.unwrap_err().code, ErrorCode::NotADirectory);
     assert_eq!(run("/").await.unwrap_err().code, ErrorCode::AccessDenied);
     let effect = |arguments| {
-        let target = Bash::default().target(&input(arguments), &cx(&dir));
+        let target = tool().target(&input(arguments), &cx(&dir));
         target.map(|target| target.effect)
     };
     let expected = Effect::Command {
@@ -174,7 +174,7 @@ async fn left_processes_and_truncation_are_noted() {
 
 #[test]
 fn tool_schema_rejects_additional_properties() {
-    let tool = Bash::default();
+    let tool = tool();
     assert_eq!(tool.spec().schema["additionalProperties"], false);
     assert_eq!(
         tool.spec().schema["properties"]["timeout_ms"]["default"],

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::tools::testing::{TestProject, numbered_lines};
+use crate::tools::tool_tests::{TestProject, numbered_lines};
 use crate::tools::{edit, read};
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::tools::glob;
-use crate::tools::testing::TestProject;
+use crate::tools::tool_tests::TestProject;
 use agent_protocol::envelope::ErrorCode;
 
 /// A project in which each file is older than the one before it.

@@ -11,12 +11,9 @@ use super::matcher::LineMatcher;
 
 /// A longer line is cut around its match.
 const MAX_CHARACTERS: usize = 500;
-/// Number of characters before the match.
 const BEFORE_MATCH: usize = 100;
-/// Limit: lines of a match.
 const MAX_LINES: usize = 50;
 
-/// One match.
 pub(super) struct Hit {
     pub(super) line: u64,
     text: String,
@@ -44,7 +41,6 @@ pub(super) struct HitCollector<'a> {
     pub(super) hits: Vec<Hit>,
     pub(super) n_hits: u64,
     pub(super) matched_lines: u64,
-    /// Number of shortened lines.
     pub(super) lines_cut: u64,
     /// Offset of a NUL byte.
     pub(super) binary_at: Option<u64>,

@@ -41,7 +41,6 @@ pub(super) struct GrepSearch<'a> {
     pub(super) limits: SearchLimits,
 }
 
-/// The matches in one file.
 pub(super) struct FileHits {
     pub(super) path: String,
     pub(super) hits: Vec<Hit>,
@@ -59,13 +58,11 @@ pub(super) struct GrepMatches {
     /// Number of files, including those that `file_pattern` excluded.
     pub(super) candidate_files: u64,
     pub(super) binary_skipped: u64,
-    /// Files that look like secrets.
     pub(super) secret_skipped: u64,
     /// Files that a rule denies to read.
     pub(super) withheld: u64,
     pub(super) unreadable: u64,
     pub(super) too_long: u64,
-    /// Number of lines that are shown in part.
     pub(super) lines_cut: u64,
     /// Git's own directories.
     pub(super) git_skipped: u64,
@@ -79,7 +76,6 @@ struct ThreadMatches {
     n_kept: usize,
 }
 
-/// The tools of one thread.
 struct ThreadResources {
     /// (A copy for each thread avoids waiting for its cache.)
     matcher: LineMatcher,
@@ -116,30 +112,30 @@ impl GrepSearch<'_> {
             let mut tools = self.thread_resources();
             let file_pattern = self.file_pattern.clone();
             let opened = &opened;
-            Box::new(move |met| {
+            Box::new(move |entry| {
                 if self.limits.count_entry() {
                     return false;
                 }
-                if met.kind() != FileKind::File {
+                if entry.kind() != FileKind::File {
                     return true;
                 }
                 // If such a file is named, permission is asked before; if a search finds it, it is skipped.
-                let why = if has_rules || is_secret_file(&met.name()) {
-                    self.read_restrictions.hidden_reason("Grep", met.to_project_path().relative())
+                let why = if has_rules || is_secret_file(&entry.name()) {
+                    self.read_restrictions.hidden_reason("Grep", entry.to_project_path().relative())
                 } else {
                     None
                 };
                 let gathered = &mut part.own;
                 gathered.counts.candidate_files += u64::from(why.is_none());
-                let inside = met.relative_to(base.absolute());
+                let inside = entry.relative_to(base.absolute());
                 let is_wanted = file_pattern.as_ref().is_none_or(|glob| glob.is_match(inside));
                 match why {
                     _ if !is_wanted => {}
-                    None => match opened.open_file(&met) {
+                    None => match opened.open_file(&entry) {
                         Ok(file) => self.search_open_file(
                             &mut tools,
                             &file,
-                            &|| met.to_project_path(),
+                            &|| entry.to_project_path(),
                             gathered,
                         ),
                         Err(_) => gathered.counts.unreadable += 1,
@@ -279,7 +275,6 @@ impl ThreadMatches {
         GrepMatches { files: self.newest.into_values().collect(), ..self.counts }
     }
 
-    /// Merges the results of another thread.
     fn merge(&mut self, part: Self, search: &GrepSearch<'_>) {
         let (sum, other) = (&mut self.counts, &part.counts);
         for (sum, n) in [

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use crate::tools::ls;
-use crate::tools::testing::TestProject;
+use crate::tools::tool_tests::TestProject;
 use agent_protocol::envelope::ErrorCode;
 
 #[tokio::test]

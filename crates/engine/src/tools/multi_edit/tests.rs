@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::tools::testing::TestProject;
+use crate::tools::tool_tests::TestProject;
 use crate::tools::{multi_edit, read};
 use agent_protocol::envelope::ErrorCode;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use crate::tools::testing::{TestProject, numbered_lines};
+use crate::tools::tool_tests::{TestProject, numbered_lines};
 use crate::tools::{Tool as _, ToolCx, read};
 use agent_protocol::envelope::ErrorCode;
 
@@ -236,7 +236,7 @@ async fn large_file_changed_before_hashing_has_no_snapshot() {
 async fn read_refuses_a_path_swapped_after_the_permission_check() {
     let desk = TestProject::new();
     desk.file("open/a", "free\n").file("closed/a", "not for you\n");
-    let input = crate::tools::files::json_object(json!({"path": "open/a"}));
+    let input = crate::tools::json_object(json!({"path": "open/a"}));
     let tool = read::tool();
     let checked_path = tool.target(&input, &desk.cx).unwrap().checked_path;
     std::fs::rename(desk.path_of("open"), desk.path_of("gone")).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::tools::testing::{TestProject, numbered_lines};
+use crate::tools::tool_tests::{TestProject, numbered_lines};
 use crate::tools::{read, write};
 use agent_protocol::envelope::ErrorCode;
 

@@ -13,7 +13,6 @@ use super::super::process::SupervisorProcess;
 /// A supervisor ends everything within milliseconds; a slower one is killed after this time.
 const END_TIME: Duration = Duration::from_secs(5);
 
-/// A message of a supervisor: a line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::exec) enum SupervisorMessage {
     /// The process id of the shell, in its own PID namespace.

@@ -50,8 +50,7 @@ fn apply_landlock(plan: &SandboxPlan) -> Result<(), Box<dyn std::error::Error>> 
         for path in free {
             ruleset = allow_below(ruleset, &path, write)?;
         }
-        // Everything permitted here is also permitted in the hidden directory below: nothing is moved into or
-        // out of it, and no directory in it is renamed.
+        // Also permitted in the hidden directory below: so nothing is moved into or out of it, nor a directory in it renamed.
         for path in above {
             ruleset =
                 allow_below(ruleset, &path, write & !(AccessFs::Refer | AccessFs::RemoveDir))?;
@@ -74,8 +73,7 @@ fn apply_landlock(plan: &SandboxPlan) -> Result<(), Box<dyn std::error::Error>> 
     Ok(())
 }
 
-/// Landlock can only permit, so a directory is split at hidden paths: into all the rest, in as few paths as possible, and
-/// the directories that contain something hidden.
+/// Landlock can only permit: splits at hidden paths into the free paths and the directories `above` something hidden.
 fn split_at_hidden(
     plan: &SandboxPlan,
     folder: PathBuf,
@@ -120,8 +118,7 @@ fn allow_below(
     }
 }
 
-/// Denied with any arguments: calls that change mounts, namespaces or the machine, or avoid the other rules
-/// (`io_uring` makes sockets).
+/// Denied: calls that change mounts, namespaces or the machine, or avoid other rules (`io_uring` makes sockets).
 #[rustfmt::skip]
 const DENIED_CALLS: &[i64] = &[
     libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
@@ -147,7 +144,6 @@ const SHARED_MEMORY_CALLS: &[i64] = &[
     libc::SYS_msgctl, libc::SYS_mq_open, libc::SYS_mq_unlink,
 ];
 
-/// The index of an argument, the comparison and the value.
 type ArgumentCondition = (u8, SeccompCmpOp, u64);
 
 const CONDITIONAL_CALLS: &[(i64, &[ArgumentCondition])] = &[

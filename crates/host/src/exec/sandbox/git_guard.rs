@@ -1,6 +1,5 @@
-//! Two checks of each git directory after a writing command: a new `commondir`, a missing `HEAD`.
-//!
-//! With either, git would take its hooks and configuration from elsewhere, or regard the directory as none.
+//! Checks each git directory after a writing command for a new `commondir` and a missing `HEAD`: with either, git would
+//! take its hooks and configuration from elsewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};

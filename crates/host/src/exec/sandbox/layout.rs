@@ -71,9 +71,8 @@ impl MountLayout<'_> {
         let places: Vec<&PathBuf> =
             places.filter(|path| **path != facts.temporary && is_directory(path)).collect();
         let mut binds = self.system_mounts();
-        // A path in a shared temporary directory needs a mount point in the private one. The directories above it are
-        // mounts as well: otherwise a command could rename them while the next one starts. They are read-only: files
-        // written beside the project would be lost.
+        // A path in a shared temporary directory needs a mount point in the private one. The directories above are mounts too:
+        // otherwise a command could rename them while the next one starts. They are read-only: files beside would be lost.
         let mut above = BTreeMap::new();
         for path in self.readable_folders().chain(places.iter().copied()) {
             above.extend(session.folder.make_mount_point(path));
@@ -104,8 +103,7 @@ impl MountLayout<'_> {
         binds
     }
 
-    /// Directories that stay readable in a place that the sandbox replaces: git regards the files of an invisible work
-    /// tree as deleted.
+    /// Stay readable in a place that the sandbox replaces: git regards the files of an invisible work tree as deleted.
     fn readable_folders(&self) -> impl Iterator<Item = &PathBuf> {
         let facts = &self.sandbox.facts;
         // A repository of a whole temporary directory does not replace the private one.
@@ -116,7 +114,9 @@ impl MountLayout<'_> {
 
     fn system_mounts(&self) -> Vec<Mount> {
         let folder = &self.session.folder;
-        let devices = tables::DEVICES.iter().map(Path::new).filter(|path| is_device(path));
+        let devices = tables::DEVICES.iter().map(Path::new).filter(|path| {
+            path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_char_device())
+        });
         let mut binds: Vec<Mount> =
             devices.map(|device| bind_in_place(device, MountAccess::Device)).collect();
         for shared in tables::SHARED_TEMPORARY.iter().map(Path::new) {
@@ -161,8 +161,9 @@ impl MountLayout<'_> {
             let mut cover = None;
             for readable in &readable {
                 let Ok(below) = readable.strip_prefix(path) else { continue };
-                if let Ok(made) = self.session.folder.make_cover_with_mount_point(below) {
-                    cover = Some(made);
+                let folder = self.session.folder.path.join(session_folder::COVER);
+                if disk::create_folder_all(&folder.join(below), 0o755).is_ok() {
+                    cover = Some(folder);
                     covered.push(readable);
                 }
             }
@@ -212,8 +213,4 @@ pub fn is_private_temporary(path: &Path) -> bool {
 
 pub(super) fn is_directory(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
-}
-
-fn is_device(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_char_device())
 }

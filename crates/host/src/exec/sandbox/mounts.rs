@@ -18,6 +18,7 @@ use super::supervisor::prefix_error;
 use super::sys::restrict_mounts;
 use agent_protocol::disk::{self, nofollow};
 
+const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 
 pub(super) const NAMESPACES: CloneFlags =
@@ -26,8 +27,7 @@ pub(super) const NAMESPACES: CloneFlags =
 /// Must be called in a new mount and PID namespace. Returns the previous `/proc`.
 pub(super) fn apply_mounts(plan: &SandboxPlan) -> Result<OwnedFd, String> {
     make_mounts_private().map_err(prefix_error("the mounts could not be made private"))?;
-    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let proc = open_tree(CWD, "/proc", clone | OpenTreeFlags::AT_RECURSIVE)
+    let proc = open_tree(CWD, "/proc", CLONE | OpenTreeFlags::AT_RECURSIVE)
         .map_err(prefix_error("/proc"))?;
     let [directory, file] = &plan.empty;
     let empty = |path: &OsString| open_path(path.as_ref()).map_err(prefix_error(path.display()));
@@ -70,10 +70,8 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 fn clone_mount(from: &OwnedFd, access: MountAccess) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(from, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?;
+    let tree =
+        open_tree(from, "", CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::AT_EMPTY_PATH)?;
     restrict_mounts(
         &tree,
         match access {
@@ -140,8 +138,7 @@ fn mount_own_file_systems() -> io::Result<()> {
     if Path::new("/dev/pts").is_dir() {
         let options = c"newinstance,ptmxmode=0666,mode=620";
         mount("devpts", "/dev/pts", "devpts", MountFlags::NOSUID | MountFlags::NOEXEC, options)?;
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let ptmx = open_tree(CWD, "/dev/pts/ptmx", flags)?;
+        let ptmx = open_tree(CWD, "/dev/pts/ptmx", CLONE)?;
         // `/dev/ptmx` may be a link to that already.
         if !fs::symlink_metadata("/dev/ptmx")?.is_symlink() {
             mount_at(&ptmx, Path::new("/dev/ptmx"))?;

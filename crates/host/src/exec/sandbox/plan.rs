@@ -9,7 +9,6 @@ use super::Network;
 
 const BUFFER: usize = 64 * 1024;
 
-/// The device number and the inode number.
 pub(super) type FileId = (u64, u64);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -27,7 +26,6 @@ pub(super) struct SandboxPlan {
     pub(super) hidden_ids: Vec<FileId>,
     /// Existing paths in directories that cannot be listed.
     pub(super) known: Vec<OsString>,
-    /// Paths that may be read even inside a hidden directory.
     pub(super) readable: Vec<OsString>,
     pub(super) run: ProgramInvocation,
 }

@@ -10,22 +10,16 @@ use super::mounts;
 
 const STACK: usize = 64 * 1024;
 
-/// Creates the namespaces of a command and mounts `/proc` in them. The error names the refused step.
-pub(super) fn probe_namespaces() -> Result<(), String> {
-    mount_proc_in_child()
-        .map_err(|error| format!("namespaces, or /proc in them, are refused: {error}"))
-}
-
+/// Creates the namespaces of a command and mounts `/proc` in them. The error is that of the refused step.
 #[expect(unsafe_code, reason = "a child that makes two system calls")]
-fn mount_proc_in_child() -> io::Result<()> {
+pub(super) fn mount_proc_in_child() -> io::Result<()> {
     let mount_proc = || match mounts::make_mounts_private().and_then(|()| mounts::mount_proc()) {
         Ok(()) => 0,
         Err(errno) => errno.raw_os_error() as isize,
     };
     let mut stack = vec![0; STACK];
     let flags = CloneFlags::CLONE_NEWUSER | mounts::NAMESPACES | CloneFlags::CLONE_NEWNET;
-    // SAFETY: without `CLONE_VM` the child has its own copy of the memory. It makes two system calls with constants, which
-    // take no lock and allocate nothing, and ends.
+    // SAFETY: the child has its own memory (no `CLONE_VM`), and makes two system calls, which allocate nothing.
     let child =
         unsafe { clone(Box::new(mount_proc), &mut stack, flags, Some(Signal::SIGCHLD as i32)) }?;
     let child = Pid::from_raw(child.as_raw());

@@ -29,20 +29,16 @@ pub struct SandboxFacts {
     pub git: GitPaths,
     pub secrets: Vec<PathBuf>,
     pub own: Vec<PathBuf>,
-    /// Paths of `deny` rules for Read.
     pub denied_reads: Vec<PathBuf>,
-    /// Paths of `deny` rules for Edit and Write.
     pub denied_writes: Vec<PathBuf>,
     pub network: Network,
-    /// `sandbox.host_ports`.
     pub host_ports: Vec<u16>,
 }
 
 /// Where git keeps its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitPaths {
-    /// Git directories: `.git` of each writable directory, and those of a linked worktree or of a repository around the
-    /// project.
+    /// `.git` of each writable directory, and those of a linked worktree or of a repository around the project.
     pub directories: Vec<PathBuf>,
     /// The work trees of the repositories that contain the project or an added directory.
     pub work_trees: Vec<PathBuf>,

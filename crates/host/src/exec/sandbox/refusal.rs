@@ -28,8 +28,7 @@ const NO_NETWORK_TEXTS: &[&str] = &[
 ];
 const MAX_LINES: usize = 200;
 
-/// The first refusal by the sandbox, and the missing network. `git`: hooks and configuration; `closed`: paths that
-/// rules deny.
+/// The first refusal, and the missing network. `git`: hooks and configuration; `closed`: paths that rules deny.
 pub(super) fn explain_refusal(
     stderr: &str,
     directory: &Path,

@@ -18,10 +18,10 @@ pub(super) const CACHE: &str = "cache";
 /// The covers of hidden paths. Neither can be opened.
 pub(super) const EMPTY_DIRECTORY: &str = "empty-directory";
 pub(super) const EMPTY_FILE: &str = "empty-file";
-const COVER: &str = "cover";
+pub(super) const COVER: &str = "cover";
 
-/// The path for the temporary directory of a new session, which does not exist yet. It is outside of the writable
-/// places: otherwise commands could replace the covers of secrets.
+/// The temporary directory of a new session, which does not exist yet. It is outside of the writable places: otherwise
+/// commands could replace the covers of secrets.
 pub fn temporary_directory(writable: &[PathBuf]) -> PathBuf {
     let shared = tables::SHARED_TEMPORARY.iter().map(PathBuf::from);
     let parents = std::iter::once(std::env::temp_dir()).chain(shared);
@@ -64,14 +64,8 @@ impl SessionFolder {
         entries.flatten().find(is_file).map(|entry| entry.file_name())
     }
 
-    pub(super) fn make_cover_with_mount_point(&self, below: &Path) -> io::Result<PathBuf> {
-        let cover = self.path.join(COVER);
-        disk::create_folder_all(&cover.join(below), 0o755)?;
-        Ok(cover)
-    }
-
-    /// Creates it in the private `/tmp`, or in the replacement of `/run`, for a path outside.
-    /// Returns the directories above it that commands can write: their real paths, and their paths in the sandbox.
+    /// In the private `/tmp`, or in the replacement of `/run`. Returns the directories above it that commands can write:
+    /// their real paths, and their paths in the sandbox.
     pub(super) fn make_mount_point(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
         if let Ok(below) = path.strip_prefix(tables::RUNTIME) {
             _ = disk::create_folder_all(&self.path.join(RUNTIME).join(below), 0o755);

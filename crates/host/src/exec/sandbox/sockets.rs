@@ -24,8 +24,7 @@ pub(super) fn listening_ports(pid: u32) -> Vec<u16> {
     ports.collect()
 }
 
-/// TCP connections that were refused in the network namespace of this process so far. `AttemptFails` of RFC 4022 counts
-/// the attempts that ended in a reset.
+/// TCP connections that were refused so far: `AttemptFails` (RFC 4022) counts the attempts that ended in a reset.
 pub(super) fn refused_connections(pid: u32) -> u64 {
     let table = fs::read_to_string(format!("/proc/{pid}/net/snmp")).unwrap_or_default();
     parse_attempt_fails(&table).unwrap_or_default()

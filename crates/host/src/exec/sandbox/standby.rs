@@ -1,8 +1,6 @@
 //! The stand-by: this binary, started with the first command of a session. Each command's supervisor is a fork of it,
-//! which is much faster than starting a program of this size.
-//!
-//! The stand-by has one thread and almost no environment. With namespaces it is in the user and network namespace that
-//! commands of a session share, so it can also create sockets there.
+//! which is faster than starting this program. It has one thread and is in the namespaces that commands of a session
+//! share, so it can also create sockets there.
 
 use std::ffi::OsStr;
 use std::io;
@@ -25,21 +23,19 @@ use agent_protocol::disk;
 
 /// How long an answer, or reading a plan, may take. The first answer includes the start of the program.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// The dynamic linker's first places. Directories that commands can write are removed from it: the stand-by runs
-/// outside the sandbox.
+/// The dynamic linker's first places, without those that commands can write: the stand-by is outside the sandbox.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 /// The request for a fork; other numbers are a [`SocketRequest`].
 const FORK: u8 = 0;
 
 #[derive(Debug)]
 pub(super) struct StandbyProcess {
-    process: Child,
+    pub(super) process: Child,
     control: UnixStream,
 }
 
 impl StandbyProcess {
-    /// Uses libraries from outside these directories. `network`: create the session's namespaces.
-    /// The stand-by removes the session's folder when the agent ends.
+    /// Uses libraries from outside `writable`. With a `network` it creates the session's namespaces.
     pub(super) fn start(
         network: Option<Network>,
         folder: &Path,
@@ -65,14 +61,6 @@ impl StandbyProcess {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         Ok(Self { process: command.spawn()?, control })
-    }
-
-    pub(super) fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
-    pub(super) fn is_running(&mut self) -> bool {
-        self.process.try_wait().is_ok_and(|status| status.is_none())
     }
 
     /// The supervisor inherits the descriptors. Its plan is computed meanwhile. Must be called in a runtime.

@@ -140,8 +140,7 @@ fn run_inner(
         lock_mounts(&mounts::apply_mounts(plan)?)?;
     }
     set_child_subreaper(Some(getpid())).map_err(prefix_error("subreaper"))?;
-    // The outer process may have ended before the signal was set. In a PID namespace its number is not visible, so a
-    // handle is used.
+    // It may have ended before the signal was set; its number is not visible in a PID namespace, so a handle is used.
     if is_readable([outer.as_fd()], Some(&Timespec::default())) {
         return Ok(());
     }
@@ -179,8 +178,7 @@ pub(in crate::exec) fn has_children() -> bool {
     }
 }
 
-/// For a subreaper this includes orphaned descendants: a process that only starts the next one and exits may end
-/// before all processes are listed.
+/// For a subreaper this includes orphaned descendants, which may exit before all processes are listed.
 pub(in crate::exec) fn kill_children() {
     let own = getpid();
     let children = fs::read_to_string(format!("/proc/self/task/{own}/children"));

@@ -14,15 +14,14 @@ use super::git_state::OPERATION_FILES;
 use super::journal::Operation;
 use super::manifest::{Manifest, PathChange, PathName, PathState};
 use super::outside_changes::{self, OutsideBatch};
-use super::restore::{remove_path, set_mode, write_file};
+use super::restore::{Contents, content_of, parent_and_name, remove_path, set_mode, write_file};
 use super::{
-    CheckpointSettings, Checkpoints, Hash, MANIFEST_FILE, USER_PROGRAMS, disk, display_name, lock,
+    CheckpointSettings, Checkpoints, Hash, MANIFEST_FILE, USER_PROGRAMS, disk, display_name,
 };
 
 /// Prefix of a file in the directory of a session, followed by a time-ordered UUID: the manifest from the
 /// beginning of the session, or of its continuation by another process.
 const START_FILE: &str = "start-manifest-";
-/// Size limit of such a file in bytes.
 const MAX_KEPT_MANIFEST: u64 = 32 * 1024 * 1024;
 const BATCH: usize = 256;
 
@@ -38,11 +37,8 @@ pub struct FileHistory {
 /// The change of a path from outside.
 #[derive(Clone, Debug)]
 pub struct OutsideChange {
-    /// Time of the change in milliseconds since 1970.
     pub at_ms: i64,
-    /// Time of the detection in milliseconds since 1970.
     pub noticed_ms: i64,
-    /// Modification time of the new content in milliseconds since 1970.
     pub mtime_ms: Option<i64>,
     /// The id of the last call with changes before the detection; empty if there is none.
     pub after_call: String,
@@ -63,7 +59,7 @@ impl Checkpoints {
     /// The manifest stays in the session's directory for a replay.
     pub(super) fn take_first_manifest(&self) {
         let Ok(first) = self.take_manifest() else { return };
-        lock(&self.known).set_first_manifest(&first);
+        self.known.lock().set_first_manifest(&first);
         // Without contents nothing has created the store.
         _ = disk::create_folder_all(&self.settings.store, 0o700);
         let saved = self.settings.store.join(MANIFEST_FILE);
@@ -110,11 +106,6 @@ impl FileHistory {
         !self.starts.is_empty()
     }
 
-    /// Whether the first manifest has a state of git.
-    pub fn has_git(&self) -> bool {
-        self.starts.first().is_some_and(|start| !start.git.is_empty())
-    }
-
     /// Creates the files of the first manifest in an empty directory, and the repository in its `.git`.
     pub fn create_scratch_copy(&self, to: &Path) -> io::Result<ScratchCopy> {
         let mut placed = ScratchCopy::default();
@@ -124,7 +115,11 @@ impl FileHistory {
         let times: HashMap<&PathName, i64> =
             start.files.iter().map(|entry| (&entry.path, entry.stat.mtime_ns)).collect();
         // The manifest was taken while the session worked: the recorded state before a change is certain.
-        for (path, before) in self.earliest_states() {
+        let mut earliest = BTreeMap::new();
+        for change in self.changes() {
+            earliest.entry(&change.path).or_insert(&change.before);
+        }
+        for (path, before) in earliest {
             match before {
                 Some(state) => drop(states.insert(path.clone(), state.clone())),
                 None => drop(states.remove(path)),
@@ -147,20 +142,12 @@ impl FileHistory {
                 set_mode(&to.join(path.as_path()), *mode)?;
             }
         }
-        if self.has_git()
+        if !start.git.is_empty()
             && let Err(error) = self.copy_repository(start, to)
         {
             placed.missing.push((".git".to_owned(), error.to_string()));
         }
         Ok(placed)
-    }
-
-    fn earliest_states(&self) -> BTreeMap<&PathName, &Option<PathState>> {
-        let mut firsts = BTreeMap::new();
-        for change in self.changes() {
-            firsts.entry(&change.path).or_insert(&change.before);
-        }
-        firsts
     }
 
     fn changes(&self) -> impl Iterator<Item = &PathChange> {
@@ -175,22 +162,17 @@ impl FileHistory {
 
     fn copy_repository(&self, start: &Manifest, to: &Path) -> io::Result<()> {
         let gone = || io::Error::other("the repository is gone");
-        let git = self.checkpoints.scanner.git().ok_or_else(gone)?;
-        if git.top() != self.checkpoints.scanner.root() {
+        let git = self.checkpoints.scanner.git.as_ref().ok_or_else(gone)?;
+        if git.top != self.checkpoints.scanner.root() {
             return Err(io::Error::other(
                 "the repository is around the project, and is not copied",
             ));
         }
         let own = to.join(".git");
-        copy_folder(git.common(), &own)?;
+        copy_folder(&git.common, &own)?;
         let replaced = ["refs", "packed-refs", "logs/refs/stash"];
         for name in replaced.iter().chain(OPERATION_FILES) {
-            let path = own.join(name);
-            match fs::symlink_metadata(&path) {
-                Ok(data) if data.is_dir() => disk::remove_folder(&path)?,
-                Ok(_) => fs::remove_file(&path)?,
-                Err(_) => {}
-            }
+            clear_path(&own.join(name))?;
         }
         disk::create_folder_all(&own.join("refs/heads"), 0o755)?;
         disk::create_folder_all(&own.join("refs/tags"), 0o755)?;
@@ -219,8 +201,7 @@ impl FileHistory {
         changes
     }
 
-    /// Changes from outside before the process with this number, from 1, began: the differences between the end of the
-    /// previous process and the first manifest of this one.
+    /// The differences between the end of the previous process and the first manifest of the one with this number, from 1.
     pub fn outside_changes_before(
         &self,
         process: usize,
@@ -234,11 +215,8 @@ impl FileHistory {
             start.files.iter().map(|entry| (&entry.path, Some(&entry.state))).collect();
         let last = n_operations.checked_sub(1).and_then(|at| self.operations.get(at));
         let last = last.map_or(0, |operation| operation.id);
-        let ids: Vec<u32> = std::iter::once(0)
-            .chain(self.operations.iter().map(|it| it.id))
-            .filter(|id| *id <= last)
-            .collect();
-        for id in ids {
+        let ids = std::iter::once(0).chain(self.operations.iter().map(|it| it.id));
+        for id in ids.filter(|id| *id <= last) {
             // The replay of a killed command does not make its changes.
             let is_of_call = |it: &&Operation| it.what != "Bash" || !it.call.is_empty();
             for it in self.operations.iter().filter(|it| it.id == id).filter(is_of_call) {
@@ -251,11 +229,8 @@ impl FileHistory {
         }
         let mut changes = Vec::new();
         let mut add = |path: &PathName, before: Option<&PathState>, after: Option<&PathState>| {
-            let (path, before, after) = (path.clone(), before.cloned(), after.cloned());
-            changes.push(OutsideChange::of(
-                &PathChange { path, before, after, is_ignored: false, is_moved_here: false },
-                false,
-            ));
+            let change = PathChange::new(path.clone(), before.cloned(), after.cloned());
+            changes.push(OutsideChange::of(&change, false));
         };
         for entry in &begin.files {
             let before = states.remove(&entry.path).flatten();
@@ -265,8 +240,7 @@ impl FileHistory {
         }
         for (path, before) in states {
             // A path that the manifest does not cover is not gone.
-            let was_covered = start.find(path).is_some();
-            if before.is_some() && was_covered {
+            if before.is_some() && start.find(path).is_some() {
                 add(path, before, None);
             }
         }
@@ -277,7 +251,7 @@ impl FileHistory {
     pub fn apply_changes(&self, changes: &[OutsideChange], to: &Path) -> Vec<(String, String)> {
         let states = changes.iter().filter_map(|it| it.change.after.as_ref());
         let contents = self.checkpoints.read_contents(states);
-        let git = self.checkpoints.scanner.git();
+        let git = self.checkpoints.scanner.git.as_ref();
         let mut failed = Vec::new();
         // Removals from the inside out, then additions from the outside in.
         let (gone, there): (Vec<_>, Vec<_>) =
@@ -311,8 +285,8 @@ impl FileHistory {
         changes.map(|(change, is_git)| OutsideChange::of(change, is_git)).collect()
     }
 
-    /// The state of each path after a call that changed it, as text; `None` if the record does not say which operation
-    /// belongs to which call. `relocated` replaces paths in texts.
+    /// The states after a call of the paths that it changed, as text; `None` if its operation is not known. `relocated`
+    /// replaces paths in texts.
     pub fn states_after(
         &self,
         turn: u32,
@@ -364,9 +338,7 @@ impl FileHistory {
         entries
             .filter_map(|entry| match &entry.state {
                 PathState::NotCovered { why, .. } => Some((display_name(&entry.path), why.clone())),
-                PathState::File { .. } | PathState::Link { .. } | PathState::Directory { .. } => {
-                    None
-                }
+                _ => None,
             })
             .collect()
     }
@@ -415,14 +387,8 @@ pub(super) fn copy_replay_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn write_state(
-    path: &Path,
-    state: &PathState,
-    contents: &HashMap<Hash, io::Result<Vec<u8>>>,
-) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
+fn write_state(path: &Path, state: &PathState, contents: &Contents) -> io::Result<()> {
+    let (parent, name) = parent_and_name(path)?;
     let now = fs::symlink_metadata(path).ok();
     if let (PathState::Directory { mode }, Some(true)) =
         (state, now.as_ref().map(fs::Metadata::is_dir))
@@ -440,11 +406,7 @@ fn write_state(
             rustix::fs::symlinkat(target.as_path(), folder, name)?;
         }
         PathState::File { mode, hash } => {
-            let bytes = match contents.get(hash) {
-                Some(Ok(bytes)) => bytes,
-                Some(Err(error)) => return Err(io::Error::other(error.to_string())),
-                None => return Err(io::Error::other("its content is not stored any more")),
-            };
+            let bytes = content_of(hash, contents)?;
             let folder = disk::create_folder_all(parent, 0o755)?;
             write_file(&folder, name, bytes, Mode::from_raw_mode(*mode), is_file)?;
         }

@@ -1,5 +1,4 @@
-//! The git state of a checkpoint: HEAD, the index, refs and the log of the stash; and the blobs that the
-//! index names.
+//! The git state of a checkpoint: HEAD, the index with its blobs, refs and the log of the stash.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -10,8 +9,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::PathStat;
 use super::pack::BlobId;
 
-/// Files and directories of a stopped git operation, for example at a conflict (`git-status(1)`,
-/// `gitrepository-layout(5)`): with them git regards the operation as running.
+/// Files and directories of a stopped git operation, for example at a conflict (`gitrepository-layout(5)`).
 pub(super) const OPERATION_FILES: &[&str] = &[
     "MERGE_HEAD",
     "MERGE_MODE",
@@ -45,7 +43,7 @@ pub(super) struct GitDirs {
     /// Contains HEAD and the index.
     own: PathBuf,
     /// Contains the refs, which linked working trees share.
-    common: PathBuf,
+    pub(super) common: PathBuf,
     pub(super) top: PathBuf,
 }
 
@@ -66,14 +64,6 @@ impl GitDirs {
             Err(_) => own.clone(),
         };
         Some(Self { own, common, top: top.to_owned() })
-    }
-
-    pub(super) fn top(&self) -> &Path {
-        &self.top
-    }
-
-    pub(super) fn common(&self) -> &Path {
-        &self.common
     }
 
     pub(super) fn path_in_copy(&self, path: &Path, copy: &Path) -> Option<PathBuf> {
@@ -125,8 +115,7 @@ pub(super) struct IndexEntry {
     pub(super) id: BlobId,
     /// The size of the file when it was added, modulo 2³².
     pub(super) size: u32,
-    /// The modification time when it was added: seconds and nanoseconds (0 if git does not record them), both
-    /// modulo 2³².
+    /// The modification time when it was added: seconds and nanoseconds (0: not recorded), both modulo 2³².
     mtime: (u32, u32),
 }
 
@@ -139,8 +128,7 @@ impl IndexEntry {
     }
 }
 
-/// Entries by path from the top of the working tree (`gitformat-index(5)`). Empty if the index cannot be parsed:
-/// contents are then stored instead of taken from git.
+/// By path from the top of the working tree (`gitformat-index(5)`). Without an entry a content is stored.
 pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
     let bytes = fs::read(path).unwrap_or_default();
     let mut entries = HashMap::new();

@@ -1,7 +1,5 @@
-//! Ignored files: `.env`, a local database, notes, small directories of data.
-//!
-//! A walk that honours ignore files does not return them. The entries of each directory that it entered are
-//! counted, and only those of a directory with more entries than it returned are compared by name.
+//! Ignored files, which a walk does not return: `.env`, a local database, small directories of data. The names are
+//! compared only in directories with more entries than the walk returned.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -16,7 +14,6 @@ pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
 const MAX_PATHS: usize = 2_000;
 /// Limit of the contents of ignored files in a manifest, in bytes.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
-/// Limit of the paths that are searched in ignored directories.
 const MAX_SEARCHED: usize = 20_000;
 
 /// A directory that the walk entered, relative to the root, with its entries.
@@ -46,9 +43,8 @@ pub(super) fn count_entries(directory: &Path) -> EntryCounts {
     count
 }
 
-/// Finds the paths that are not among the sorted `met`: the ignored files of each directory that the walk entered, and
-/// each ignored directory as a whole. Directories with few of them come first: many generated files must not
-/// exclude a `.env`.
+/// Finds the ignored files of each directory that the walk entered, and each ignored directory as a whole: what is not
+/// among the sorted `met`. Directories with few come first: generated files must not exclude a `.env`.
 pub(super) fn find_ignored(
     root: &Path,
     met: &[ScannedPath],

@@ -1,14 +1,14 @@
 //! The journal of a session: the changes of its operations, one line of JSON each.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{PathChange, lock};
+use super::manifest::PathChange;
+use super::{append_line, now_ms};
 use agent_protocol::disk;
 
 pub(super) const FILE: &str = "operations.jsonl";
@@ -22,16 +22,13 @@ pub(super) struct Operation {
     /// The id of the call; empty for an undo, a redo, and a command whose process was killed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) call: String,
-    /// True if another session or a background command ran at the same time: some changes may not belong to this
-    /// operation.
+    /// Another session or a background command ran at the same time, and may have made some of the changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_shared: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) changes: Vec<PathChange>,
-    /// Changes of HEAD, the index and refs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) git: Vec<PathChange>,
-    /// Time of the end in milliseconds since 1970.
     #[serde(default)]
     pub(super) ended_ms: i64,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -70,19 +67,15 @@ impl Journal {
 
     /// Assigns a new id to the operation.
     pub(super) fn record(&self, operation: Operation) -> io::Result<()> {
-        let recording = lock(&self.recording);
+        let recording = self.recording.lock();
         let id = self.read().iter().map(|it| it.id).max().unwrap_or(0) + 1;
-        let ended = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let ended_ms = i64::try_from(ended.as_millis()).unwrap_or(i64::MAX);
-        let added = self.append(&Operation { id, ended_ms, ..operation });
+        let added = self.append(&Operation { id, ended_ms: now_ms(), ..operation });
         drop(recording);
         added
     }
 
     pub(super) fn append(&self, operation: &Operation) -> io::Result<()> {
-        let line = serde_json::to_string(operation)?;
-        // The previous line may be incomplete.
-        disk::open_for_append(&self.path, true)?.write_all(format!("\n{line}\n").as_bytes())
+        append_line(&self.path, operation)
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicUsize};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use ignore::{WalkBuilder, WalkState};
 use parking_lot::Mutex;
@@ -21,11 +21,11 @@ use sha1::{Digest as _, Sha1};
 use super::git_state::{GitDirs, IndexEntry, read_index};
 use super::ignored::{self, IgnoredFiles, VisitedDirectory};
 use super::pack::ContentPack;
-use super::{CheckpointLimits, Hash};
+use super::{CheckpointLimits, Hash, is_directory, now};
+use crate::workspace::ThreadResults;
 use agent_protocol::disk;
 
-/// Resolution of modification times. A file that was modified this shortly before it was read may change
-/// again without a new time.
+/// A file that was modified this shortly before it was read may change again without a new time.
 const RACY: Duration = Duration::from_millis(100);
 /// A modification time may be this much earlier than the change.
 pub(super) const TICK: Duration = Duration::from_millis(20);
@@ -135,7 +135,7 @@ pub(super) struct ManifestEntry {
     is_racy: bool,
     /// True if an ignore rule matches the path, and git does not track it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    is_ignored: bool,
+    pub(super) is_ignored: bool,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -160,6 +160,16 @@ pub(super) struct PathChange {
     pub(super) is_moved_here: bool,
 }
 
+impl PathChange {
+    pub(super) fn new(path: PathName, before: Option<PathState>, after: Option<PathState>) -> Self {
+        Self { path, before, after, is_ignored: false, is_moved_here: false }
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        is_directory(self.before.as_ref(), self.after.as_ref())
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct TooManyFiles;
 
@@ -167,7 +177,7 @@ pub(super) struct TooManyFiles;
 pub(super) struct ManifestScanner {
     root: PathBuf,
     closed: Vec<PathBuf>,
-    git: Option<GitDirs>,
+    pub(super) git: Option<GitDirs>,
     limits: CheckpointLimits,
     /// The sorted files of the index with this metadata.
     tracked: Mutex<Option<(PathStat, Vec<Vec<u8>>)>>,
@@ -179,7 +189,6 @@ pub(super) struct ScannedPath {
     pub(super) is_ignored: bool,
 }
 
-/// Paths that are not ignored, and directories.
 type ScanResult = (Vec<ScannedPath>, Vec<VisitedDirectory>);
 
 impl ManifestScanner {
@@ -190,14 +199,6 @@ impl ManifestScanner {
 
     pub(super) fn root(&self) -> &Path {
         &self.root
-    }
-
-    pub(super) fn git(&self) -> Option<&GitDirs> {
-        self.git.as_ref()
-    }
-
-    pub(super) fn count_paths(&self) -> Result<usize, TooManyFiles> {
-        self.walk().map(|(met, _)| met.len())
     }
 
     pub(super) fn covered_paths(&self) -> Result<HashMap<PathBuf, bool>, TooManyFiles> {
@@ -241,13 +242,13 @@ impl ManifestScanner {
         git.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let index = self.git.as_ref().map(GitDirs::index);
         let max = self.limits.max_file_bytes;
-        let n_losses = lock(pack).losses().0;
+        let n_losses = pack.lock().losses().0;
         let mut manifest = Manifest {
             files: self.read_entries(files, &last.files, pack, index.as_deref(), max),
             git: self.read_entries(git, &last.git, pack, None, max),
             excluded,
         };
-        let mut pack = lock(pack);
+        let mut pack = pack.lock();
         // The pack records errors as losses.
         _ = pack.flush();
         if pack.losses().0 != n_losses {
@@ -270,7 +271,6 @@ impl ManifestScanner {
         self.read_entries(vec![met], &[], pack, None, max_bytes).pop()
     }
 
-    /// See [`Workspace::has_unsaved`](crate::workspace::Workspace::has_unsaved).
     pub(super) fn has_unsaved(&self, now: &Manifest, paths: &[PathBuf], is_tracked: bool) -> bool {
         let inside: Vec<&Path> =
             paths.iter().filter_map(|path| path.strip_prefix(&self.root).ok()).collect();
@@ -310,7 +310,7 @@ impl ManifestScanner {
     fn add_tracked(&self, files: &mut Vec<ScannedPath>) {
         let Some(git) = &self.git else { return };
         let Ok(index) = stat(&git.index()) else { return };
-        let mut tracked = lock(&self.tracked);
+        let mut tracked = self.tracked.lock();
         if tracked.as_ref().is_none_or(|(known, _)| *known != index) {
             let below = self.root.strip_prefix(&git.top).unwrap_or(Path::new(""));
             let names = read_index(&git.index()).into_keys().filter_map(|name| {
@@ -342,7 +342,7 @@ impl ManifestScanner {
         }
     }
 
-    fn walk(&self) -> Result<ScanResult, TooManyFiles> {
+    pub(super) fn walk(&self) -> Result<ScanResult, TooManyFiles> {
         let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
         let mut builder = WalkBuilder::new(&self.root);
         builder
@@ -358,13 +358,13 @@ impl ManifestScanner {
         builder.filter_entry(move |entry| {
             entry.file_name() != ".git" && !closed.iter().any(|closed| entry.path() == closed)
         });
-        let all = Mutex::new((Vec::new(), Vec::new()));
+        let all = Mutex::default();
         let n_met = AtomicUsize::new(0);
         let prefix = self.root.as_os_str().len() + 1;
         let is_directory =
             |entry: &ignore::DirEntry| entry.file_type().is_some_and(|it| it.is_dir());
         builder.build_parallel().run(|| {
-            let mut part = ThreadScan { met: Vec::new(), entered: Vec::new(), all: &all };
+            let mut part = ThreadResults::<ScanResult>::of(&all);
             let n_met = &n_met;
             Box::new(move |entry| {
                 let Ok(entry) = entry else { return WalkState::Continue };
@@ -372,12 +372,12 @@ impl ManifestScanner {
                 if is_directory(&entry) {
                     let name = name.unwrap_or_default().to_vec();
                     let count = ignored::count_entries(entry.path());
-                    part.entered.push(VisitedDirectory { name, count });
+                    part.own.1.push(VisitedDirectory { name, count });
                 }
                 // The root comes first.
                 let Some(name) = name else { return WalkState::Continue };
                 let Ok(stat) = stat(entry.path()) else { return WalkState::Continue };
-                part.met.push(ScannedPath::new(name, stat));
+                part.own.0.push(ScannedPath::new(name, stat));
                 if n_met.fetch_add(1, atomic::Ordering::Relaxed) >= self.limits.max_files {
                     return WalkState::Quit;
                 }
@@ -387,7 +387,8 @@ impl ManifestScanner {
         if n_met.into_inner() > self.limits.max_files {
             return Err(TooManyFiles);
         }
-        Ok(all.into_inner())
+        let (paths, directories): (Vec<_>, Vec<_>) = all.into_inner().into_iter().unzip();
+        Ok((paths.into_iter().flatten().collect(), directories.into_iter().flatten().collect()))
     }
 
     /// Unchanged metadata keep the state of the last manifest; other paths are read again.
@@ -399,19 +400,18 @@ impl ManifestScanner {
         index: Option<&Path>,
         max_bytes: u64,
     ) -> Vec<Arc<ManifestEntry>> {
-        let taken = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let taken = now();
         let mut entries: Vec<Option<Arc<ManifestEntry>>> = Vec::with_capacity(met.len());
         let mut new: Vec<(usize, ScannedPath)> = Vec::new();
         let mut last = last.iter().peekable();
         {
-            let pack = lock(pack);
+            let pack = pack.lock();
             for met in met {
                 while last.next_if(|entry| entry.path.as_bytes() < met.name.as_slice()).is_some() {}
                 let known = last.next_if(|entry| entry.path.as_bytes() == met.name.as_slice());
                 let is_stored = |entry: &ManifestEntry| match &entry.state {
                     PathState::File { hash, .. } => pack.has_fresh(hash),
-                    PathState::Link { .. } | PathState::Directory { .. } => true,
-                    PathState::NotCovered { .. } => false,
+                    state => !matches!(state, PathState::NotCovered { .. }),
                 };
                 let is_known = |it: &&Arc<ManifestEntry>| {
                     it.stat == met.stat
@@ -434,20 +434,6 @@ impl ManifestScanner {
             entries[at] = entry.map(Arc::new);
         }
         entries.into_iter().flatten().collect()
-    }
-}
-
-struct ThreadScan<'a> {
-    met: Vec<ScannedPath>,
-    entered: Vec<VisitedDirectory>,
-    all: &'a Mutex<ScanResult>,
-}
-
-impl Drop for ThreadScan<'_> {
-    fn drop(&mut self) {
-        let mut all = lock(self.all);
-        all.0.append(&mut self.met);
-        all.1.append(&mut self.entered);
     }
 }
 
@@ -478,7 +464,7 @@ impl EntryReader<'_> {
         let work = || {
             let mut done = Vec::new();
             while let Some(slot) = new.get(next.fetch_add(1, atomic::Ordering::Relaxed)) {
-                done.extend(lock(slot).take().map(one));
+                done.extend(slot.lock().take().map(one));
             }
             done
         };
@@ -532,10 +518,10 @@ impl EntryReader<'_> {
     }
 
     fn store_content(&self, name: &[u8], hash: Hash, bytes: &[u8]) -> std::io::Result<bool> {
-        if lock(self.pack).has_fresh(&hash) {
+        if self.pack.lock().has_fresh(&hash) {
             return Ok(true);
         }
-        if let Some(IndexEntry { id, size, .. }) = self.index_entry(name)
+        if let Some(IndexEntry { id, size, .. }) = self.scanner.index_entry(self.index, name)
             && *size as usize == bytes.len()
             && id[..]
                 == Sha1::new()
@@ -543,14 +529,10 @@ impl EntryReader<'_> {
                     .chain_update(bytes)
                     .finalize()[..]
         {
-            lock(self.pack).add_git(hash, *id)?;
+            self.pack.lock().add_git(hash, *id)?;
             return Ok(true);
         }
-        lock(self.pack).add(hash, bytes)
-    }
-
-    fn index_entry(&self, name: &[u8]) -> Option<&IndexEntry> {
-        self.scanner.index_entry(self.index, name)
+        self.pack.lock().add(hash, bytes)
     }
 }
 
@@ -561,18 +543,14 @@ impl Manifest {
         )
     }
 
-    /// Why a content is not stored that should be covered; `None` if all are. Ignored files do not count: a command
-    /// that deletes one needs an approval anyway.
+    /// Why a content is not stored. Ignored files do not count: a command that deletes one needs an approval anyway.
     pub(super) fn coverage_gap(&self) -> Option<&str> {
         let files = self.files.iter().filter(|entry| !entry.is_ignored);
         files.chain(&self.git).find_map(|entry| match &entry.state {
             PathState::NotCovered { why, .. } if why == NO_ROOM || why.starts_with(NOT_STORED) => {
                 Some(why.as_str())
             }
-            PathState::File { .. }
-            | PathState::Link { .. }
-            | PathState::Directory { .. }
-            | PathState::NotCovered { .. } => None,
+            _ => None,
         })
     }
 
@@ -593,10 +571,6 @@ impl Manifest {
         found.ok().map(|at| &self.files[at])
     }
 
-    pub(super) fn ignored_files(&self) -> impl Iterator<Item = &ManifestEntry> {
-        self.files.iter().map(|entry| &**entry).filter(|it| it.is_ignored && it.stat.is_file())
-    }
-
     /// True if the path may have existed although there is no entry for it.
     pub(super) fn may_have_missed(&self, change: &PathChange) -> bool {
         change.is_ignored && change.before.is_none() && {
@@ -609,7 +583,6 @@ impl Manifest {
         }
     }
 
-    /// See [`Workspace::has_uncovered`](crate::workspace::Workspace::has_uncovered).
     pub(super) fn has_uncovered(
         &self,
         root: &Path,
@@ -650,18 +623,6 @@ impl Manifest {
         false
     }
 
-    pub(super) fn inodes(&self) -> HashSet<u64> {
-        self.files.iter().map(|entry| entry.stat.inode).collect()
-    }
-
-    /// True if the file was created or written since this time, or has one of these inodes.
-    pub(super) fn is_new(&self, path: &PathName, since: Duration, known: &HashSet<u64>) -> bool {
-        self.find(path).is_none_or(|entry| {
-            let changed = u64::try_from(entry.stat.ctime_ns).map(Duration::from_nanos);
-            known.contains(&entry.stat.inode) || changed.is_ok_and(|changed| changed + TICK > since)
-        })
-    }
-
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let is_same = |a: &[Arc<ManifestEntry>], b: &[Arc<ManifestEntry>]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -672,16 +633,9 @@ impl Manifest {
     pub(super) fn hashes(&self) -> HashSet<Hash> {
         let hash = |entry: &Arc<ManifestEntry>| match &entry.state {
             PathState::File { hash, .. } => Some(*hash),
-            PathState::Link { .. } | PathState::Directory { .. } | PathState::NotCovered { .. } => {
-                None
-            }
+            _ => None,
         };
         self.files.iter().chain(&self.git).filter_map(hash).collect()
-    }
-
-    /// The differences of files, and those of the state of git.
-    pub(super) fn changes_to(&self, later: &Self) -> (Vec<PathChange>, Vec<PathChange>) {
-        (changes_between(&self.files, &later.files), changes_between(&self.git, &later.git))
     }
 }
 
@@ -757,8 +711,4 @@ fn read_stable(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
         }
     }
     Err(std::io::Error::other("it was changing while it was read"))
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -1,17 +1,14 @@
-//! Changes from outside: differences between the state that the session left and the state at the next operation.
-//!
-//! They belong to no operation and are never undone. A replay of the session makes the recorded changes again.
+//! Changes from outside, between two operations: they are never undone, and a replay makes them again.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{Manifest, PathChange, PathName, PathState, lock, stat};
-use super::{Checkpoints, disk};
+use super::manifest::{Manifest, PathChange, PathName, PathState, stat};
+use super::{Checkpoints, append_line, now, now_ms};
 
 /// A file in the session's directory with one line of JSON for each [`OutsideBatch`].
 pub(super) const FILE: &str = "outside.jsonl";
@@ -22,7 +19,6 @@ const NS_PER_MS: i64 = 1_000_000;
 pub(super) struct OutsideBatch {
     /// The last operation before the detection; 0 if there is none.
     pub(super) after: u32,
-    /// Time of the detection in milliseconds since 1970.
     pub(super) noticed_ms: i64,
     pub(super) changes: Vec<DetectedChange>,
 }
@@ -35,7 +31,6 @@ pub(super) struct DetectedChange {
     pub(super) is_git: bool,
     /// Time of the change in milliseconds since 1970, from the file system.
     pub(super) at_ms: i64,
-    /// Modification time of the new content in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mtime_ms: Option<i64>,
 }
@@ -90,19 +85,13 @@ impl KnownFiles {
             (None, Some((manifest, _))) => manifest.find(path).map(|entry| entry.state.clone()),
             (None, None) => return None,
         };
-        (before != after).then(|| PathChange {
-            path: path.clone(),
-            before,
-            after,
-            is_ignored: false,
-            is_moved_here: false,
-        })
+        (before != after).then(|| PathChange::new(path.clone(), before, after))
     }
 }
 
 impl Checkpoints {
     pub(super) fn detect_outside_changes(&self, before: &Arc<Manifest>) {
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         let is_alone = known.n_running == 0;
         let (last, own) = (known.manifest.clone(), std::mem::take(&mut known.own_states));
         known.set_compared_manifest(before);
@@ -119,29 +108,22 @@ impl Checkpoints {
                 .or_else(|| self.current_entry(&path, [left.as_ref(), None]));
             let now = now.map(|entry| entry.state.clone());
             if now != left {
-                changes.push(PathChange {
-                    path,
-                    before: left,
-                    after: now,
-                    is_ignored: false,
-                    is_moved_here: false,
-                });
+                changes.push(PathChange::new(path, left, now));
             }
         }
         self.record_outside_changes(changes, git);
     }
 
-    /// Whether a file of the project that a call read differs from the recorded modification time and size: the file
-    /// may have been changed from outside, or be ignored.
+    /// Whether a file of the project that a call read has another modification time or size than recorded.
     pub fn is_unexpected(&self, path: &Path, mtime_ms: i64, size: u64) -> bool {
         path.starts_with(self.scanner.root())
-            && !lock(&self.known).is_unchanged(&self.name_of(path), mtime_ms, size)
+            && !self.known.lock().is_unchanged(&self.name_of(path), mtime_ms, size)
     }
 
     /// Records the change of a file for which [`Self::is_unexpected`] is true. Blocks.
     pub fn inspect_read_file(&self, path: &Path, mtime_ms: i64, size: u64) {
         self.detect_outside_changes_of(path, &self.manifest_of_path(path));
-        lock(&self.known).seen_stamps.insert(self.name_of(path), (mtime_ms, size));
+        self.known.lock().seen_stamps.insert(self.name_of(path), (mtime_ms, size));
     }
 
     fn name_of(&self, path: &Path) -> PathName {
@@ -155,7 +137,7 @@ impl Checkpoints {
         let gone = (&path, None);
         let is_there = before.files.iter().any(|entry| entry.path == path);
         let states = found.chain((!is_there).then_some(gone));
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         let changes = states.filter_map(|(path, after)| known.change_to(path, after));
         let changes: Vec<PathChange> = changes.collect();
         known.record_own_changes(&changes);
@@ -179,15 +161,9 @@ impl Checkpoints {
             noticed_ms: now_ms(),
             changes: changes.chain(git.into_iter().map(noticed(true))).collect(),
         };
-        _ = lock(self.pack()).flush();
-        let write = || {
-            let line = serde_json::to_string(&outside)?;
-            let mut file = disk::open_for_append(&self.settings.session.join(FILE), true)?;
-            // The previous line may be incomplete.
-            file.write_all(format!("\n{line}\n").as_bytes())
-        };
+        _ = self.pack().lock().flush();
         // After a failed write, a replay reports differences.
-        _ = write();
+        _ = append_line(&self.settings.session.join(FILE), &outside);
     }
 
     /// The time of the change or removal, from the file system, and the modification time of the new content.
@@ -199,12 +175,4 @@ impl Checkpoints {
         let at_ms = place.map_or_else(now_ms, |stat| stat.ctime_ns / NS_PER_MS);
         (at_ms, now.map(|stat| stat.mtime_ns / NS_PER_MS))
     }
-}
-
-fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}
-
-fn now_ms() -> i64 {
-    i64::try_from(now().as_millis()).unwrap_or(i64::MAX)
 }

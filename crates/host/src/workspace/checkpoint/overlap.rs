@@ -1,8 +1,7 @@
 //! Detects operations of different sessions that ran at the same time.
 //!
-//! A running operation holds a shared lock on a file of the store, to which it appended one byte. So an
-//! operation that began earlier holds a lock when this one begins, and one that began later has made the file
-//! longer when this one ends.
+//! A running operation holds a shared lock on a file of the store. One that began earlier holds it when this one begins;
+//! one that began later has appended a byte when this one ends.
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -27,11 +26,7 @@ impl OverlapDetector {
         Self { path: store.join(FILE) }
     }
 
-    pub(super) fn can_write(&self) -> bool {
-        self.open().is_ok()
-    }
-
-    fn open(&self) -> std::io::Result<File> {
+    pub(super) fn open(&self) -> std::io::Result<File> {
         if let Some(store) = self.path.parent() {
             disk::create_folder_all(store, 0o700)?;
         }

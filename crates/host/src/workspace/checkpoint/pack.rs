@@ -10,16 +10,15 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use super::{CheckpointLimits, Hash};
+use super::{CheckpointLimits, Hash, now};
 use agent_protocol::disk;
 
 /// Segments are named `segment-<time in ms>-<process>-<number>`, so their names sort by age.
 const PREFIX: &str = "segment-";
 const INDEX: &str = "index";
 const RECORD: usize = 8 + 32 + 20;
-/// Size in bytes at which a segment is closed.
 const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// A segment that was written this recently may belong to a running session.
 const IN_USE: Duration = Duration::from_hours(1);
@@ -30,7 +29,7 @@ pub(super) type BlobId = [u8; 20];
 
 #[derive(Clone, Debug)]
 enum ContentLocation {
-    Segment { segment: Arc<Path>, offset: u64, length: u64 },
+    Segment { offset: u64, length: u64 },
     Git(BlobId),
 }
 
@@ -106,14 +105,13 @@ impl ContentPack {
         let index = disk::read_file(&segment.with_extension(INDEX))?;
         let size = fs::metadata(segment)?.len();
         self.sizes.insert(segment.clone(), size);
-        let mut offset = 0;
+        let mut offset = 0_u64;
         for record in index.as_chunks::<RECORD>().0 {
             let (length, hash, blob) = parse_record(record);
             let location = if blob == BlobId::default() {
-                let location =
-                    ContentLocation::Segment { segment: segment.clone(), offset, length };
+                let begin = offset;
                 offset = offset.saturating_add(length);
-                location
+                ContentLocation::Segment { offset: begin, length }
             } else {
                 ContentLocation::Git(blob)
             };
@@ -165,11 +163,7 @@ impl ContentPack {
             return Ok(self.has(&hash));
         }
         let (segment, offset) = self.append(hash, BlobId::default(), bytes)?;
-        let location = ContentLocation::Segment {
-            segment: segment.clone(),
-            offset,
-            length: bytes.len() as u64,
-        };
+        let location = ContentLocation::Segment { offset, length: bytes.len() as u64 };
         self.index.insert(hash, (location, segment));
         Ok(true)
     }
@@ -184,12 +178,12 @@ impl ContentPack {
 
     pub(super) fn get(&mut self, hash: &Hash) -> io::Result<StoredContent> {
         self.flush()?;
-        let Some((location, _)) = self.index.get(hash) else {
+        let Some((location, segment)) = self.index.get(hash) else {
             return Err(io::Error::other("its content is not stored any more"));
         };
         match location {
             ContentLocation::Git(id) => Ok(StoredContent::GitBlob(*id)),
-            ContentLocation::Segment { segment, offset, length } => {
+            ContentLocation::Segment { offset, length } => {
                 let length = usize::try_from(*length).map_err(io::Error::other)?;
                 let mut bytes = vec![0; length];
                 disk::open_file(segment)?.read_exact_at(&mut bytes, *offset)?;
@@ -201,8 +195,7 @@ impl ContentPack {
         }
     }
 
-    /// Removes old segments, first those without needed contents. Needed contents of other removed segments have to be
-    /// stored again.
+    /// Removes old segments, first those without needed contents; the others are stored again.
     pub(super) fn make_room(&mut self, needed: &HashSet<Hash>) {
         let used: HashSet<&Arc<Path>> =
             needed.iter().filter_map(|hash| Some(&self.index.get(hash)?.1)).collect();
@@ -280,8 +273,7 @@ impl ContentPack {
     fn begin_segment(&mut self) -> io::Result<SegmentWriter> {
         disk::create_folder_all(&self.directory, 0o700)?;
         self.number += 1;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let (now, process) = (now.as_millis(), std::process::id());
+        let (now, process) = (now().as_millis(), std::process::id());
         let name = format!("{PREFIX}{now:015}-{process}-{}", self.number);
         let path: Arc<Path> = self.directory.join(name).into();
         let contents = disk::create_file(&path, 0o600)?;

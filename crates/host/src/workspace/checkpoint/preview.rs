@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::display_name;
 use super::manifest::{PathName, PathState};
 use super::restore::{
-    UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, nonempty_directory_outcome,
-    refuse_step, reported_outcome,
+    PlannedUndo, UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget,
+    nonempty_directory_outcome, refuse_step, reported_outcome,
 };
 use crate::workspace::Workspace;
 
@@ -18,24 +17,16 @@ impl Workspace {
         what: UndoTarget,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
-        let UndoOptions { confirmed, force, .. } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
-        let selected = checkpoints.selected_operations(&operations, what, force);
-        let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
-            return Err(UndoError::Nothing);
-        };
-        let plan = checkpoints.plan_undo(&operations, &selected);
-        if !force && !confirmed && selected.iter().any(|it| it.is_shared) {
-            let paths = plan.steps.keys().map(display_name).collect();
-            return Err(UndoError::Shared { turn: first.turn, paths });
-        }
+        let PlannedUndo { turns, plan, .. } =
+            checkpoints.plan_confirmed_undo(&operations, what, options)?;
         let mut done: BTreeMap<&PathName, UndoOutcome> = BTreeMap::new();
         // The entries of a directory come before it.
         for (name, step) in plan.steps.iter().rev() {
             let now =
                 checkpoints.current_entry(name, [step.target.as_ref(), step.expected.as_ref()]);
-            let how = refuse_step(step, now.as_deref(), force);
+            let how = refuse_step(step, now.as_deref(), options.force);
             let would = match (&step.target, now.as_ref().map(|it| &it.state)) {
                 (None, Some(PathState::Directory { .. })) if self.keeps_entries(&done, name) => {
                     nonempty_directory_outcome(name, step, &done)
@@ -47,7 +38,6 @@ impl Workspace {
         }
         let done = done.into_iter();
         let files = done.filter_map(|(name, how)| reported_outcome(name, &plan.steps[name], how));
-        let turns = (first.turn, last.turn);
         Ok(UndoReport { turns, files: files.collect(), git_skipped: None })
     }
 

@@ -1,6 +1,7 @@
 //! Undo: restores the state before operations, except for paths that changed since.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::Permissions;
 use std::io::{self, Write as _};
@@ -14,9 +15,11 @@ use rustix::io::Errno;
 use super::git_state::{GitDirs, is_same_index};
 use super::journal::{Journal, Operation};
 use super::manifest::{ManifestEntry, PathChange, PathName, PathState, stat};
-use super::pack::{BlobId, StoredContent};
+use super::pack::StoredContent;
 use super::undo_plan::{MinorReason, UndoPlan, UndoStep, select_operations};
-use super::{Checkpoints, Hash, OPEN_OPERATION_PREFIX, changes_between, display_name, lock};
+use super::{
+    Checkpoints, Hash, OPEN_OPERATION_PREFIX, changes_between, display_name, is_directory,
+};
 use crate::workspace::replace::NewContent;
 use crate::workspace::snapshot::{FileStat, Snapshot};
 use crate::workspace::{ProjectPath, Workspace};
@@ -33,7 +36,6 @@ pub enum UndoTarget {
     /// The operations of the latest turn that changed anything.
     Latest,
     Turn(u32),
-    /// The operations of this turn and of all later ones.
     FromTurn(u32),
     Redo,
 }
@@ -56,8 +58,7 @@ pub enum UndoOutcome {
     Removed,
     Unchanged,
     Refused(String),
-    /// Like `Refused`, but no failure: the path changed since (a log), and is ignored or
-    /// written only by hooks or checks.
+    /// Like `Refused`, but no failure: the path is ignored or written only by hooks or checks.
     Skipped(String),
 }
 
@@ -112,8 +113,7 @@ pub enum UndoError {
     Failed(String),
 }
 
-/// Whether the session in this directory has operations to undo. A command of a killed process may have made
-/// changes.
+/// Whether the session has operations to undo; a command of a killed process may have made changes.
 pub fn can_undo(session: &Path, what: UndoTarget) -> bool {
     let is_open = || {
         let files = std::fs::read_dir(session).into_iter().flatten().flatten();
@@ -135,21 +135,13 @@ impl Workspace {
 
     /// Undoes operations. Skips a path that changed since, unless `force` is set.
     pub fn undo(&self, what: UndoTarget, options: UndoOptions) -> Result<UndoReport, UndoError> {
-        let UndoOptions { confirmed, force, git } = options;
+        let UndoOptions { force, git, .. } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
-        let selected = checkpoints.selected_operations(&operations, what, force);
-        let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
-            return Err(UndoError::Nothing);
-        };
-        let files = checkpoints.plan_undo(&operations, &selected);
-        if !force && !confirmed && selected.iter().any(|it| it.is_shared) {
-            let paths = files.steps.keys().map(display_name).collect();
-            return Err(UndoError::Shared { turn: first.turn, paths });
-        }
-        let turns = (first.turn, last.turn);
-        let of_git = UndoPlan::of_git(&selected);
-        let dirs = checkpoints.scanner.git();
+        let PlannedUndo { selected, turns, plan: files } =
+            checkpoints.plan_confirmed_undo(&operations, what, options)?;
+        let of_git = UndoPlan::of(&selected, |operation| &operation.git);
+        let dirs = checkpoints.scanner.git.as_ref();
         let is_index = |name: &PathName| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
 
@@ -169,14 +161,13 @@ impl Workspace {
         // A file that could not be restored may be in a stash or a commit.
         let keeps_git = !force && files.steps.iter().any(lacks_content);
         report.files.append(&mut done);
-        let leaves_git = match (restores_git, keeps_git) {
+        report.git_skipped = match (restores_git, keeps_git) {
             _ if of_git.steps.is_empty() => None,
             (_, true) => Some(GitSkipReason::MayHaveFile),
             (false, false) => Some(GitSkipReason::NotRequested),
             (true, false) => None,
         };
-        report.git_skipped = leaves_git;
-        let git_plan = if leaves_git.is_none() { of_git } else { UndoPlan::default() };
+        let git_plan = if report.git_skipped.is_none() { of_git } else { UndoPlan::default() };
         let (of_git, mut done) = self.execute_plan(checkpoints, &git_plan, force);
         if !git && done.iter().any(|(_, how)| matches!(how, UndoOutcome::Refused(_))) {
             // The index was not requested, and has changed since.
@@ -191,28 +182,18 @@ impl Workspace {
             }
         }
         // A partial undo counts as a separate operation, so that the rest can be undone later.
-        let undoes: Vec<u32> = if report.is_complete() {
-            selected.iter().map(|it| it.id).collect()
-        } else {
-            Vec::new()
-        };
+        let is_complete = report.is_complete();
+        let undoes: BTreeSet<u32> =
+            selected.iter().filter(|_| is_complete).map(|it| it.id).collect();
         drop(overlap);
         if undoes.is_empty() && of_files.is_empty() && of_git.is_empty() {
             return Ok(report);
         }
         let word = if what == UndoTarget::Redo { "redo" } else { UNDO };
-        let (changes, git, undoes) = (of_files, of_git, undoes.into_iter().collect());
-        let (what, turn, call) = (word.to_owned(), turns.1, String::new());
+        let (what, turn, changes, git) = (word.to_owned(), turns.1, of_files, of_git);
+        let undo = Operation { turn, what, changes, git, undoes, ..Operation::default() };
         checkpoints
-            .record_operation(Operation {
-                turn,
-                what,
-                call,
-                changes,
-                git,
-                undoes,
-                ..Operation::default()
-            })
+            .record_operation(undo)
             .map_err(|error| UndoError::Failed(format!("the undo is not recorded: {error}")))?;
         Ok(report)
     }
@@ -231,7 +212,7 @@ impl Workspace {
         // The checkpoint before the undo stores the current contents.
         let before: BTreeMap<PathName, Option<std::sync::Arc<ManifestEntry>>> =
             plan.steps.iter().map(|(name, step)| (name.clone(), current((name, step)))).collect();
-        if let Err(error) = lock(checkpoints.pack()).flush() {
+        if let Err(error) = checkpoints.pack().lock().flush() {
             let refused = |name| (display_name(name), io_refusal(&error));
             return (Vec::new(), plan.steps.keys().map(refused).collect());
         }
@@ -282,12 +263,8 @@ impl Workspace {
             };
             let now = before[*name].as_ref();
             let kept = now.filter(|now| is_changed_in_place(&now.state, Some(target)));
-            let made = self.restore_state(
-                &root.join(name.as_path()),
-                target,
-                kept.map(|it| &**it),
-                &contents,
-            );
+            let path = root.join(name.as_path());
+            let made = self.restore_state(&path, target, kept.map(|it| &**it), &contents);
             let how = made.map_or_else(|error| io_refusal(&error), |()| UndoOutcome::Restored);
             done.insert(name, how);
         }
@@ -301,9 +278,6 @@ impl Workspace {
                 _ = set_mode(&root.join(name.as_path()), *mode);
             }
         }
-        let entries = |of: Vec<Option<std::sync::Arc<ManifestEntry>>>| {
-            of.into_iter().flatten().collect::<Vec<_>>()
-        };
         let after: Vec<_> = plan.steps.iter().map(current).collect();
         // Only paths that are really in the target state are reported as restored.
         for ((name, step), now) in plan.steps.iter().zip(&after) {
@@ -317,8 +291,8 @@ impl Workspace {
                 *how = UndoOutcome::Refused("it could not be made as it was before".to_owned());
             }
         }
-        let after = entries(after);
-        let before = entries(before.into_values().collect());
+        let after: Vec<_> = after.into_iter().flatten().collect();
+        let before: Vec<_> = before.into_values().flatten().collect();
         let done = done.into_iter();
         let reported =
             done.filter_map(|(name, how)| reported_outcome(name, &plan.steps[name], how)).collect();
@@ -330,11 +304,9 @@ impl Workspace {
         path: &Path,
         target: &PathState,
         now: Option<&ManifestEntry>,
-        contents: &HashMap<Hash, io::Result<Vec<u8>>>,
+        contents: &Contents,
     ) -> io::Result<()> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
+        let (parent, name) = parent_and_name(path)?;
         match target {
             PathState::Directory { .. } => {
                 if now.is_none() {
@@ -358,14 +330,11 @@ impl Workspace {
                     let file = disk::open_file(path)?;
                     return Ok(rustix::fs::fchmod(file, mode)?);
                 }
-                let bytes = match contents.get(hash) {
-                    Some(Ok(bytes)) => bytes,
-                    Some(Err(error)) => return Err(io::Error::other(error.to_string())),
-                    None => return Err(io::Error::other("its content is not stored any more")),
-                };
+                let bytes = content_of(hash, contents)?;
                 // Like the file tools: concurrent writes of another process are not lost.
                 let is_writable = |now: &ManifestEntry| matches!(now.state, PathState::File { mode, .. } if mode & 0o600 == 0o600);
-                match self.path_without_symlinks(path).filter(|_| now.is_some_and(is_writable)) {
+                let resolved = path.to_str().and_then(|path| self.resolve(path).ok());
+                match resolved.filter(|it| it.absolute() == path && now.is_some_and(is_writable)) {
                     Some(inside) => self.exchange_content(&inside, bytes)?,
                     None => {
                         let directory = disk::open_folder(parent)?;
@@ -378,11 +347,6 @@ impl Workspace {
         }
     }
 
-    /// The path for the file tools; `None` if a symlink is in it.
-    fn path_without_symlinks(&self, path: &Path) -> Option<ProjectPath> {
-        self.resolve(path.to_str()?).ok().filter(|inside| inside.absolute() == path)
-    }
-
     fn exchange_content(&self, path: &ProjectPath, bytes: &[u8]) -> io::Result<()> {
         let failed = |failure: agent_protocol::envelope::Failure| io::Error::other(failure.message);
         let (mut file, data) = self.open_file(path).map_err(failed)?;
@@ -393,7 +357,33 @@ impl Workspace {
     }
 }
 
+/// The operations that an undo undoes, the first and the last of their turns, and the steps for their files.
+pub(super) struct PlannedUndo<'a> {
+    selected: Vec<&'a Operation>,
+    pub(super) turns: (u32, u32),
+    pub(super) plan: UndoPlan,
+}
+
 impl Checkpoints {
+    pub(super) fn plan_confirmed_undo<'a>(
+        &self,
+        operations: &'a [Operation],
+        what: UndoTarget,
+        options: UndoOptions,
+    ) -> Result<PlannedUndo<'a>, UndoError> {
+        let selected = self.selected_operations(operations, what, options.force);
+        let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
+            return Err(UndoError::Nothing);
+        };
+        let turns = (first.turn, last.turn);
+        let plan = self.plan_undo(operations, &selected);
+        if !options.force && !options.confirmed && selected.iter().any(|it| it.is_shared) {
+            let paths = plan.steps.keys().map(display_name).collect();
+            return Err(UndoError::Shared { turn: turns.0, paths });
+        }
+        Ok(PlannedUndo { selected, turns, plan })
+    }
+
     /// True for the index of git, if it lists the same files as after the operations.
     fn is_refreshed_index(
         &self,
@@ -401,7 +391,7 @@ impl Checkpoints {
         step: &UndoStep,
         now: Option<&ManifestEntry>,
     ) -> bool {
-        let index = self.scanner.git().map(GitDirs::index);
+        let index = self.scanner.git.as_ref().map(GitDirs::index);
         if index.as_deref() != Some(name.as_path()) || step.is_broken {
             return false;
         }
@@ -418,16 +408,19 @@ impl Checkpoints {
     pub(super) fn read_contents<'a>(
         &self,
         states: impl Iterator<Item = &'a PathState>,
-    ) -> HashMap<Hash, io::Result<Vec<u8>>> {
+    ) -> Contents {
         let mut contents = HashMap::new();
         // Several files may have one content.
         let mut blobs: HashMap<Hash, String> = HashMap::new();
-        let mut pack = lock(self.pack());
+        let mut pack = self.pack().lock();
         for state in states {
             let PathState::File { hash, .. } = state else { continue };
             match pack.get(hash) {
                 Ok(StoredContent::Bytes(bytes)) => drop(contents.insert(*hash, Ok(bytes))),
-                Ok(StoredContent::GitBlob(id)) => drop(blobs.insert(*hash, hexadecimal(&id))),
+                Ok(StoredContent::GitBlob(id)) => {
+                    let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
+                    blobs.insert(*hash, id);
+                }
                 Err(error) => drop(contents.insert(*hash, Err(error))),
             }
         }
@@ -453,18 +446,30 @@ impl Checkpoints {
     }
 }
 
+/// Contents by hash, or why one cannot be read.
+pub(super) type Contents = HashMap<Hash, io::Result<Vec<u8>>>;
+
+pub(super) fn content_of<'a>(hash: &Hash, contents: &'a Contents) -> io::Result<&'a [u8]> {
+    match contents.get(hash) {
+        Some(Ok(bytes)) => Ok(bytes),
+        Some(Err(error)) => Err(io::Error::other(error.to_string())),
+        None => Err(io::Error::other("its content is not stored any more")),
+    }
+}
+
+pub(super) fn parent_and_name(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    path.parent().zip(path.file_name()).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
 /// Directories are reported only if refused.
 pub(super) fn reported_outcome(
     name: &PathName,
     step: &UndoStep,
     how: UndoOutcome,
 ) -> Option<(String, UndoOutcome)> {
-    let is_directory = |state: &Option<PathState>| {
-        state.as_ref().is_none_or(|it| matches!(it, PathState::Directory { .. }))
-    };
-    let is_plain_directory = is_directory(&step.target) && is_directory(&step.expected);
-    let is_refused = matches!(how, UndoOutcome::Refused(_));
-    (is_refused || !is_plain_directory).then(|| (display_name(name), how))
+    let is_reported = matches!(how, UndoOutcome::Refused(_))
+        || !is_directory(step.target.as_ref(), step.expected.as_ref());
+    is_reported.then(|| (display_name(name), how))
 }
 
 /// Why a step is not executed; [`UndoOutcome::Unchanged`] if it is not needed.
@@ -497,7 +502,11 @@ pub(super) fn refuse_step(
         return None;
     }
     if let Some(minor) = step.minor {
-        return Some(UndoOutcome::Skipped(minor.describe().to_owned()));
+        let why = match minor {
+            MinorReason::UserPrograms => "a hook or check wrote it, and it was changed since",
+            MinorReason::Ignored => "it is ignored, and it or a file beside it was changed since",
+        };
+        return Some(UndoOutcome::Skipped(why.to_owned()));
     }
     Some(UndoOutcome::Refused(match now.map(|now| &now.state) {
         Some(PathState::NotCovered { why, .. }) => {
@@ -531,9 +540,7 @@ fn is_unchanged(path: &Path, seen: Option<&ManifestEntry>) -> bool {
 }
 
 pub(super) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
+    let (parent, name) = parent_and_name(path)?;
     let parent = disk::open_folder(parent)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(parent, name, flags, Mode::empty())?;
@@ -572,9 +579,7 @@ fn is_changed_in_place(now: &PathState, target: Option<&PathState>) -> bool {
 }
 
 pub(super) fn remove_path(path: &Path, now: Option<&PathState>) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
+    let (parent, name) = parent_and_name(path)?;
     let is_directory = matches!(now, Some(PathState::Directory { .. }));
     let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
     Ok(rustix::fs::unlinkat(disk::open_folder(parent)?, name, flags)?)
@@ -583,7 +588,7 @@ pub(super) fn remove_path(path: &Path, now: Option<&PathState>) -> io::Result<()
 /// Writes a temporary file and renames it; replaces an existing file only if requested.
 pub(super) fn write_file(
     directory: &OwnedFd,
-    name: &std::ffi::OsStr,
+    name: &OsStr,
     bytes: &[u8],
     mode: Mode,
     replaces: bool,
@@ -610,8 +615,4 @@ pub(super) fn write_file(
         _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
     }
     finished
-}
-
-fn hexadecimal(id: &BlobId) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,25 +1,25 @@
 //! The changes of a session as text.
 
-use std::collections::{HashMap, HashSet};
-use std::io;
+use std::borrow::Cow;
+use std::collections::HashSet;
 
 use super::journal::effective_operations;
 use super::manifest::{PathName, PathState};
+use super::restore::Contents;
 use super::undo_plan::UndoPlan;
-use super::{Checkpoints, Hash, display_name};
+use super::{Checkpoints, Hash, display_name, is_directory};
 use crate::workspace::{Diff, DiffSize, Workspace};
 use agent_protocol::disk;
 
 impl Workspace {
-    /// The remaining changes of the session as unified diffs; empty if there are none. Counts ignored files that
-    /// commands changed. `None` if nothing is recorded.
+    /// The remaining changes of the session as unified diffs, with the number of ignored files. `None` if not recorded.
     pub fn session_diff(&self) -> Option<String> {
         let checkpoints = self.checkpoints()?;
         let operations = checkpoints.journal.read();
         // Undone operations are not effective, so the undo is no change either.
         let own = effective_operations(&operations).into_iter().filter(|it| it.undoes.is_empty());
         let own: Vec<_> = own.collect();
-        let plan = UndoPlan::of_files(&own);
+        let plan = UndoPlan::of(&own, |operation| &operation.changes);
         let contents =
             checkpoints.read_contents(plan.steps.values().filter_map(|it| it.target.as_ref()));
         let named: HashSet<&PathName> = own
@@ -50,18 +50,16 @@ impl Checkpoints {
         &self,
         name: &PathName,
         before: Option<&PathState>,
-        contents: &HashMap<Hash, io::Result<Vec<u8>>>,
+        contents: &Contents,
     ) -> Option<String> {
         let path = self.scanner.root().join(name.as_path());
         let now = self.current_entry(name, [before, None]);
         let now = now.as_ref().map(|entry| &entry.state);
-        let is_directory = |state: Option<&PathState>| {
-            state.is_none_or(|state| matches!(state, PathState::Directory { .. }))
-        };
-        if before == now || is_directory(before) && is_directory(now) {
+        if before == now || is_directory(before, now) {
             return None;
         }
-        let (old, new) = (text_before(before, contents), text_now(&path, now));
+        let old = text_of(before, |hash| Some(contents.get(hash)?.as_ref().ok()?.into()));
+        let new = text_of(now, |_| Some(disk::read_file(&path).ok()?.into()));
         let name = display_name(name);
         let side = |state: Option<&PathState>, side: &str| match state {
             Some(_) => format!("{side}/{name}"),
@@ -87,28 +85,17 @@ impl Checkpoints {
     }
 }
 
-fn text_before(
+fn text_of<'a>(
     state: Option<&PathState>,
-    contents: &HashMap<Hash, io::Result<Vec<u8>>>,
+    read: impl FnOnce(&Hash) -> Option<Cow<'a, [u8]>>,
 ) -> Option<String> {
     match state {
         None | Some(PathState::Directory { .. }) => Some(String::new()),
         Some(PathState::Link { target }) => Some(format!("link to {}\n", display_name(target))),
-        Some(PathState::File { hash, .. }) => text(contents.get(hash)?.as_ref().ok()?),
+        Some(PathState::File { hash, .. }) => {
+            let bytes = read(hash).filter(|bytes| !bytes.contains(&0))?;
+            Some(std::str::from_utf8(&bytes).ok()?.replace("\r\n", "\n"))
+        }
         Some(PathState::NotCovered { .. }) => None,
     }
-}
-
-fn text_now(path: &std::path::Path, state: Option<&PathState>) -> Option<String> {
-    match state {
-        None | Some(PathState::Directory { .. }) => Some(String::new()),
-        Some(PathState::Link { target }) => Some(format!("link to {}\n", display_name(target))),
-        Some(PathState::File { .. }) => text(&disk::read_file(path).ok()?),
-        Some(PathState::NotCovered { .. }) => None,
-    }
-}
-
-fn text(bytes: &[u8]) -> Option<String> {
-    let is_text = !bytes.contains(&0);
-    is_text.then(|| std::str::from_utf8(bytes).ok().map(|text| text.replace("\r\n", "\n")))?
 }

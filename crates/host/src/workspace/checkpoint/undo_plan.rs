@@ -23,9 +23,7 @@ pub(super) struct UndoStep {
     pub(super) is_broken: bool,
     /// Why the path may stay unchanged if it changed since.
     pub(super) minor: Option<MinorReason>,
-    /// True if the file was moved here from a place that no checkpoint covers.
     pub(super) is_moved_here: bool,
-    /// Time of the end of the latest operation in milliseconds since 1970.
     pub(super) ended_ms: i64,
 }
 
@@ -35,26 +33,8 @@ pub(super) enum MinorReason {
     Ignored,
 }
 
-impl MinorReason {
-    pub(super) fn describe(self) -> &'static str {
-        match self {
-            Self::UserPrograms => "a hook or check wrote it, and it was changed since",
-            Self::Ignored => "it is ignored, and it or a file beside it was changed since",
-        }
-    }
-}
-
 impl UndoPlan {
-    pub(super) fn of_files(operations: &[&Operation]) -> Self {
-        Self::of(operations, |operation| &operation.changes)
-    }
-
-    /// For changes of HEAD, the index and refs.
-    pub(super) fn of_git(operations: &[&Operation]) -> Self {
-        Self::of(operations, |operation| &operation.git)
-    }
-
-    fn of(operations: &[&Operation], changes: fn(&Operation) -> &[PathChange]) -> Self {
+    pub(super) fn of(operations: &[&Operation], changes: fn(&Operation) -> &[PathChange]) -> Self {
         let mut plan = Self::default();
         for operation in operations.iter().rev() {
             let of_user_programs =
@@ -115,10 +95,8 @@ impl Checkpoints {
     }
 
     pub(super) fn plan_undo(&self, operations: &[Operation], selected: &[&Operation]) -> UndoPlan {
-        self.with_changed_directories(
-            operations,
-            self.with_moved_files(UndoPlan::of_files(selected)),
-        )
+        let plan = UndoPlan::of(selected, |operation| &operation.changes);
+        self.with_changed_directories(operations, self.with_moved_files(plan))
     }
 
     /// True if the operations of a turn were undone in part, and no more of them can be undone.
@@ -158,8 +136,8 @@ impl Checkpoints {
         plan
     }
 
-    /// Ignored files of one directory may belong together, as a database and its log do. If something else changed one
-    /// of them after an operation, or if one cannot be restored, the others in the directory stay unchanged.
+    /// Ignored files of one directory may belong together, as a database and its log do: if something else changed one of
+    /// them, or if one cannot be restored, the others stay unchanged.
     fn with_changed_directories(&self, operations: &[Operation], mut plan: UndoPlan) -> UndoPlan {
         let is_ignored = |step: &UndoStep| step.minor == Some(MinorReason::Ignored);
         if !plan.steps.values().any(is_ignored) {
@@ -175,7 +153,9 @@ impl Checkpoints {
         };
         // The time of the last change in each directory, in milliseconds since 1970.
         let mut changed: HashMap<Option<PathBuf>, i64> = HashMap::new();
-        for entry in now.ignored_files().filter(|entry| !is_as_left(entry)) {
+        let is_ignored_file =
+            |entry: &&Arc<ManifestEntry>| entry.is_ignored && entry.stat.is_file();
+        for entry in now.files.iter().filter(is_ignored_file).filter(|entry| !is_as_left(entry)) {
             let latest = changed.entry(directory_of(&entry.path)).or_insert(i64::MIN);
             *latest = (entry.stat.mtime_ns / 1_000_000).max(*latest);
         }

@@ -19,11 +19,10 @@ pub struct NumberedLines {
 pub(super) struct Pager {
     end: u8,
     wanted: std::ops::Range<u64>,
-    /// If true, reading continues to the end of the file.
     count_all: bool,
     number: u64,
     /// Added to the displayed number: lines may be counted from the end of the file.
-    offset: i64,
+    pub(super) offset: i64,
     /// The numbered lines so far, each with `\n`, and the requested part of the current line.
     kept: Vec<u8>,
     /// Number of lines in `kept`, and of the shortened lines among them.
@@ -57,10 +56,6 @@ impl Pager {
             n_characters: 0,
             last_byte: 0,
         }
-    }
-
-    pub(super) fn with_first_number(self, first: i64) -> Self {
-        Self { offset: first.saturating_sub(1), ..self }
     }
 
     pub(super) fn feed(&mut self, mut text: &[u8]) -> bool {

@@ -23,8 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Size in bytes up to which a file is simply read twice.
 const SMALL: u64 = 256 * 1024;
 const PIECE: usize = 8 * 1024 * 1024;
-/// Resolution of modification times, on file systems with fractions of a second (the kernel's clock ticks
-/// every few milliseconds), and without (FAT).
+/// Resolution of modification times on file systems with and without (FAT) fractions of a second.
 const TICK: Duration = Duration::from_millis(100);
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
@@ -36,20 +35,19 @@ pub(super) struct TargetFolder {
 /// A temporary file of the agent, removed on drop if it is [`TemporaryState::Removable`].
 pub(super) struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
-    name: OsString,
-    state: TemporaryState,
+    pub(super) name: OsString,
+    pub(super) state: TemporaryState,
     pub(super) file: File,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum TemporaryState {
+pub(super) enum TemporaryState {
     Removable,
     Kept,
     Gone,
 }
 
-/// The file with the temporary name: its identity, and the hash of its bytes if it is a regular file that no
-/// program is writing.
+/// The file with the temporary name; `hash` only of a regular file that no program is writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExchangedFile {
     pub(super) identity: (u64, u64),
@@ -99,7 +97,10 @@ impl TargetFolder {
             file.sync_all()
         };
         // The file has no name until it is complete: if the process is killed before, the file disappears.
-        if let Some(mut file) = self.create_unnamed(mode) {
+        let unnamed = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        // Not every file system supports this.
+        if let Ok(file) = rustix::fs::openat(&self.folder, ".", unnamed, mode) {
+            let mut file = File::from(file);
             finish(&mut file)?;
             let hashes = (old_hash, new.hash());
             if let Ok(temporary) =
@@ -116,18 +117,6 @@ impl TargetFolder {
         Ok(temporary)
     }
 
-    /// `None` if the file system does not support files without a name.
-    #[cfg(target_os = "linux")]
-    fn create_unnamed(&self, mode: Mode) -> Option<File> {
-        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.folder, ".", flags, mode).ok().map(File::from)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn unnamed(&self, _: Mode) -> Option<File> {
-        None
-    }
-
     fn create_named(
         &self,
         (old, new): (&str, &str),
@@ -139,13 +128,8 @@ impl TargetFolder {
             let name = OsString::from(temporary::name(std::process::id(), number, old, new));
             match make(&name) {
                 Ok(file) => {
-                    let folder = &self.folder;
-                    return Ok(TemporaryFile {
-                        folder,
-                        name,
-                        state: TemporaryState::Removable,
-                        file,
-                    });
+                    let (folder, state) = (&self.folder, TemporaryState::Removable);
+                    return Ok(TemporaryFile { folder, name, state, file });
                 }
                 // A dead process with this process id left the file.
                 Err(Errno::EXIST) => {}
@@ -155,18 +139,12 @@ impl TargetFolder {
     }
 
     /// False if the file system or the kernel does not support the exchange.
-    #[cfg(target_os = "linux")]
     pub(super) fn exchange(&self, with: &TemporaryFile<'_>) -> io::Result<bool> {
         match self.rename(with, rustix::fs::RenameFlags::EXCHANGE) {
             Ok(()) => Ok(true),
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(error.into()),
         }
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn exchange(&self, _with: &TemporaryFile<'_>) -> io::Result<bool> {
-        Ok(false)
     }
 
     pub(super) fn rename_over(&self, new: &mut TemporaryFile<'_>) -> io::Result<()> {
@@ -176,7 +154,6 @@ impl TargetFolder {
     }
 
     pub(super) fn rename_if_absent(&self, new: &mut TemporaryFile<'_>) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
         match self.rename(new, rustix::fs::RenameFlags::NOREPLACE) {
             Ok(()) => {
                 new.state = TemporaryState::Gone;
@@ -191,7 +168,6 @@ impl TargetFolder {
         Ok(())
     }
 
-    #[cfg(target_os = "linux")]
     fn rename(
         &self,
         from: &TemporaryFile<'_>,
@@ -274,21 +250,9 @@ impl TargetFolder {
 }
 
 impl TemporaryFile<'_> {
-    pub(super) fn keep_file(&mut self) {
-        self.state = TemporaryState::Kept;
-    }
-
     pub(super) fn remove_file(&mut self) {
         let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         self.state = TemporaryState::Gone;
-    }
-
-    pub(super) fn is_gone(&self) -> bool {
-        self.state == TemporaryState::Gone
-    }
-
-    pub(super) fn name(&self) -> &OsStr {
-        &self.name
     }
 
     pub(super) fn detect_concurrent_write(
@@ -306,10 +270,6 @@ impl TemporaryFile<'_> {
             Some(more) => ConcurrentWrite::Appended(more.to_owned()),
             None => ConcurrentWrite::Changed,
         })
-    }
-
-    pub(super) fn identity(&self) -> Option<(u64, u64)> {
-        self.file.metadata().ok().map(|data| (data.dev(), data.ino()))
     }
 }
 

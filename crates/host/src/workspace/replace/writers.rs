@@ -1,7 +1,5 @@
-//! Finds programs that have a file open for writing: bytes that they write after the replacement would be lost.
-//!
-//! The system has no call for this: the open files of all processes are checked, the youngest processes
-//! first, up to a limit.
+//! Finds programs that have a file open for writing: bytes that they write after the replacement would be lost. The open
+//! files of all processes are checked, the youngest processes first, up to a limit.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -12,9 +10,7 @@ use std::path::Path;
 /// Limit of the open files that are checked. A time limit would make the result depend on the load.
 const MAX_FILES: usize = 100_000;
 
-/// Whether any program except this process (`own`) has this file open for writing. `name` is its current,
-/// unique name. Does not detect programs of other users without access to them, and on systems other than
-/// Linux no program.
+/// Whether any program except this process (`own`) is known to have the file with this unique name open for writing.
 pub(super) fn has_writers(name: &OsStr, data: &Metadata, own: &File) -> bool {
     let mut left = MAX_FILES;
     let own = format!("{}/fd/{}", std::process::id(), own.as_raw_fd());

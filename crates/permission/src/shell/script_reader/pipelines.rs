@@ -23,7 +23,6 @@ struct ListRest<'t> {
 }
 
 impl ScriptReader<'_> {
-    /// Records a statement as a pipeline of one stage.
     pub(super) fn record_single(&mut self, node: Node<'_>) {
         self.record_pipeline(&[Stage { node, owner: None, before: Vec::new() }]);
     }

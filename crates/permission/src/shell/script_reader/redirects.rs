@@ -186,8 +186,7 @@ pub(super) fn is_redirect_part(kind: &str) -> bool {
     )
 }
 
-/// The grammar also accepts a delimiter with blanks around it, with a `;` after it, or on a
-/// continued line.
+/// The grammar accepts a delimiter with blanks around it, a `;` after it, or on a continued line.
 pub(super) fn here_documents_end_as_in_bash(root: Node<'_>, text: &str) -> bool {
     if !text.contains("<<") {
         return true;

@@ -5,7 +5,7 @@ use super::{
     outcome_in_words, points, task_cell_text, trace_command, variant_cells,
 };
 use crate::eval::results::{RunOutcome, RunResult};
-use agent_protocol::terminal_escape::escape_prose;
+use crate::html::{self, element, escape_text};
 
 const STYLE: &str = include_str!("html.css");
 
@@ -13,13 +13,8 @@ const STYLE: &str = include_str!("html.css");
 pub fn render_html(report: &EvaluationReport, directory: &str) -> String {
     let header = &report.header;
     let title = format!("Evaluation of {}", header.suite);
-    let mut page = String::from(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n",
-    );
-    page.push_str(&element("title", &title));
-    page.push_str(&format!("<style>\n{STYLE}</style>\n</head>\n<body>\n"));
+    let mut page = String::from("<!DOCTYPE html>\n");
+    page.push_str(&html::head(&title, "style-src 'unsafe-inline'", "", STYLE));
     page.push_str(&element("h1", &title));
     page.push_str(&element("p", &report.describe_size()));
     write_variants(report, &mut page);
@@ -29,7 +24,7 @@ pub fn render_html(report: &EvaluationReport, directory: &str) -> String {
     }
     write_tasks(report, &mut page);
     write_runs(report, directory, &mut page);
-    page.push_str("</body>\n</html>\n");
+    page.push_str(html::END);
     page
 }
 
@@ -117,9 +112,7 @@ fn write_runs(report: &EvaluationReport, directory: &str, page: &mut String) {
     if report.unsuccessful().next().is_none() {
         page.push_str("<p>None.</p>\n");
     }
-    for failed in report.unsuccessful() {
-        write_run(failed, directory, page);
-    }
+    report.unsuccessful().for_each(|failed| write_run(failed, directory, page));
     page.push_str("<h2>Successes</h2>\n");
     for succeeded in report.runs.iter().filter(|run| run.outcome == RunOutcome::Success) {
         write_run(succeeded, directory, page);
@@ -161,24 +154,4 @@ fn write_run(run: &RunResult, directory: &str, page: &mut String) {
         }
     }
     page.push_str("</details>\n");
-}
-
-fn element(name: &str, content: &str) -> String {
-    format!("<{name}>{}</{name}>\n", escape_text(content))
-}
-
-/// Escapes foreign text: it cannot contain markup, terminal control or text direction marks.
-fn escape_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in escape_prose(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
 }

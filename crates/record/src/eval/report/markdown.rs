@@ -41,7 +41,8 @@ pub fn render_markdown(report: &EvaluationReport, directory: &str) -> String {
     page
 }
 
-pub(super) fn variant_overview(report: &EvaluationReport) -> String {
+/// The part about the variants, as Markdown.
+pub fn variant_overview(report: &EvaluationReport) -> String {
     let mut page = table_head("variant", COLUMNS.into_iter());
     for row in &report.rows {
         page.push_str(&table_row(&row.variant.variant.name, variant_cells(row).into_iter()));

@@ -1,6 +1,6 @@
 //! A run as rounds: the model's input, its decision, the results.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde_json::Value;
 
@@ -13,8 +13,8 @@ use agent_protocol::event::{
 };
 use agent_protocol::message::{ToolCall, append_image_lines};
 use agent_protocol::model::{Purpose, StopReason};
+use agent_protocol::strip_reminder_tags;
 use agent_protocol::view::{call_line, render_for_model};
-use agent_protocol::{Object, strip_reminder_tags};
 
 /// An answer of a model, with its input and its results.
 #[derive(Debug, Default)]
@@ -35,6 +35,13 @@ pub(super) struct RoundItem {
     pub(super) text: String,
     /// The position of the call in the answer. Calls that run at the same time end in any order.
     order: usize,
+}
+
+impl RoundItem {
+    fn new(event: &Event, kind: DifferenceKind, what: String, text: String) -> Self {
+        let (place, seq) = (event.header.place, event.header.seq);
+        Self { kind, what, place, seq, text, order: usize::MAX }
+    }
 }
 
 impl Round {
@@ -63,7 +70,6 @@ struct RoundBuilder<'a> {
     rounds: Vec<Round>,
     round: Round,
     texts: HashMap<&'a str, &'a str>,
-    /// Hashes by purpose and name.
     layers: HashMap<(Purpose, &'a str), &'a str>,
     order: HashMap<&'a str, usize>,
 }
@@ -106,34 +112,29 @@ impl<'a> RoundBuilder<'a> {
             EventBody::ToolFinished { call, tool, envelope, .. } => {
                 let order = self.order.get(&**call).copied().unwrap_or(usize::MAX);
                 let what = format!("result of {}", call_line(tool, &envelope.context.params_input));
-                self.add_result(event, DifferenceKind::Result, what, result_text(envelope), order);
+                let item =
+                    RoundItem::new(event, DifferenceKind::Result, what, result_text(envelope));
+                self.round.results.push(RoundItem { order, ..item });
             }
             EventBody::CheckFinished { command, exit_code, passed, tail, .. } => {
                 let how = if *passed { "passed" } else { "failed" };
                 let code = exit_code.map_or_else(|| "none".to_owned(), |code| code.to_string());
                 let text = format!("{how}, exit code: {code}\n{tail}");
-                self.add_result(
-                    event,
-                    DifferenceKind::Result,
-                    format!("check {command}"),
-                    text,
-                    usize::MAX,
-                );
+                self.add_result(event, &format!("check {command}"), text);
             }
             EventBody::Verified(verification) => {
-                let (what, text) = ("verification".to_owned(), verification.in_words());
-                self.add_result(event, DifferenceKind::Result, what, text, usize::MAX);
+                self.add_result(event, "verification", verification.in_words());
             }
             EventBody::ControlDecided { decision, reason, .. }
                 if *decision != ControlDecision::Continue =>
             {
                 let text = format!("{}: {reason}", decision.label());
                 let what = "decision of the kernel".to_owned();
-                self.add_result(event, DifferenceKind::Decision, what, text, usize::MAX);
+                let item = RoundItem::new(event, DifferenceKind::Decision, what, text);
+                self.round.results.push(item);
             }
             EventBody::TurnFinished(finished) => {
-                let (what, text) = ("end of the turn".to_owned(), ending_text(finished));
-                self.add_result(event, DifferenceKind::Result, what, text, usize::MAX);
+                self.add_result(event, "end of the turn", ending_text(finished));
             }
             _ => {}
         }
@@ -161,11 +162,8 @@ impl<'a> RoundBuilder<'a> {
             self.add_input(event, &name_with_purpose(name, request.purpose), text.to_owned());
         }
         if let Some(question) = &request.question {
-            self.add_input(
-                event,
-                &name_with_purpose("question", request.purpose),
-                question.clone(),
-            );
+            let what = name_with_purpose("question", request.purpose);
+            self.add_input(event, &what, question.clone());
         }
     }
 
@@ -193,40 +191,21 @@ impl<'a> RoundBuilder<'a> {
             StopReason::End | StopReason::ToolCalls => {}
             other => text.push_str(&format!("\n(ended by: {other:?})")),
         }
-        self.round.decision = Some(RoundItem {
-            kind: DifferenceKind::Decision,
-            what: name_with_purpose(&what, answer.purpose),
-            place: event.header.place,
-            seq: event.header.seq,
-            text: text.trim_start().to_owned(),
-            order: 0,
-        });
+        let (what, text) = (name_with_purpose(&what, answer.purpose), text.trim_start().to_owned());
+        self.round.decision = Some(RoundItem::new(event, DifferenceKind::Decision, what, text));
     }
 
     fn add_input(&mut self, event: &Event, what: &str, text: String) {
         if self.round.decision.is_some() || !self.round.results.is_empty() {
             self.end_round();
         }
-        self.round.inputs.push(RoundItem {
-            kind: DifferenceKind::Input,
-            what: what.to_owned(),
-            place: event.header.place,
-            seq: event.header.seq,
-            text,
-            order: 0,
-        });
+        let item = RoundItem::new(event, DifferenceKind::Input, what.to_owned(), text);
+        self.round.inputs.push(item);
     }
 
-    fn add_result(
-        &mut self,
-        event: &Event,
-        kind: DifferenceKind,
-        what: String,
-        text: String,
-        order: usize,
-    ) {
-        let (place, seq) = (event.header.place, event.header.seq);
-        self.round.results.push(RoundItem { kind, what, place, seq, text, order });
+    fn add_result(&mut self, event: &Event, what: &str, text: String) {
+        let item = RoundItem::new(event, DifferenceKind::Result, what.to_owned(), text);
+        self.round.results.push(item);
     }
 
     fn end_round(&mut self) {
@@ -247,25 +226,13 @@ fn name_with_purpose(what: &str, purpose: Purpose) -> String {
 
 /// Sorts the keys; returns invalid JSON unchanged.
 fn canonical_arguments(call: &ToolCall) -> String {
-    let parsed = serde_json::from_str::<Value>(&call.arguments).map(sort_keys);
-    parsed
-        .and_then(|value| serde_json::to_string_pretty(&value))
-        .unwrap_or_else(|_| call.arguments.clone())
+    let Ok(mut arguments) = serde_json::from_str::<Value>(&call.arguments) else {
+        return call.arguments.clone();
+    };
+    arguments.sort_all_objects();
+    format!("{arguments:#}")
 }
 
-fn sort_keys(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields: BTreeMap<String, Value> =
-                fields.into_iter().map(|(name, value)| (name, sort_keys(value))).collect();
-            Value::Object(Object::from_iter(fields))
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(sort_keys).collect()),
-        other => other,
-    }
-}
-
-/// The result in the form for the model, with status, code and exit code.
 fn result_text(envelope: &Envelope) -> String {
     let code =
         envelope.error().map_or_else(String::new, |error| format!(" {}", error.code.as_str()));

@@ -11,14 +11,13 @@ use agent_protocol::spending::format_dollars;
 use agent_protocol::{format_thousands, pluralize, shorten};
 
 const MAX_LINES: usize = 60;
-/// Limit of a line, in characters.
 const MAX_LINE: usize = 300;
 const CONTEXT: usize = 3;
-/// Limit of a model's name, in bytes.
 const MAX_MODEL: usize = 24;
 const CHARACTERS_BEFORE: usize = 40;
 
-pub(super) fn render_text(comparison: &RunComparison) -> String {
+/// Formats the comparison for people.
+pub fn render_text(comparison: &RunComparison) -> String {
     let mut out = String::new();
     let rounds = pluralize(comparison.equal_rounds as u64, "round");
     if comparison.equal {
@@ -35,16 +34,12 @@ pub(super) fn render_text(comparison: &RunComparison) -> String {
         } else {
             "the first difference".to_owned()
         };
-        _ = writeln!(out, "{lead} in {name}: {}\n", one_line(&difference.what));
+        _ = writeln!(out, "{lead} in {name}: {}\n", difference.what.replace('\n', " "));
         write_difference(&mut out, difference);
         out.push('\n');
     }
     out.push_str(&comparison_table(&comparison.a, &comparison.b));
     out
-}
-
-fn one_line(text: &str) -> String {
-    text.replace('\n', " ")
 }
 
 fn write_difference(out: &mut String, difference: &Difference) {
@@ -113,7 +108,6 @@ fn counterpart<'a>(
     }
 }
 
-/// The part of a long line that differs from the other.
 fn cut_around_difference(line: &str, other: Option<&str>) -> String {
     if line.chars().count() <= MAX_LINE {
         return line.to_owned();

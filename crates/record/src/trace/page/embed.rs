@@ -8,8 +8,7 @@ use agent_protocol::envelope::Envelope;
 use agent_protocol::terminal_escape::hides_text;
 use agent_protocol::view::render_for_model;
 
-/// No text in the embedded JSON can end or change its element, or control a terminal: such characters become JSON
-/// escapes.
+/// No text can end or change its element, or control a terminal: such characters become JSON escapes.
 pub(super) fn embed(json: &str, page: &mut String) {
     let mut rest = 0;
     let mut escape = |at: usize, char: char| {
@@ -20,8 +19,7 @@ pub(super) fn embed(json: &str, page: &mut String) {
         }
         rest = at + char.len_utf8();
     };
-    // `</script`, `<script` and `<!--` have a meaning in a script element. Escaping each `<` would make pages about
-    // markup much longer.
+    // `</script`, `<script` and `<!--`: escaping each `<` would make pages about markup much longer.
     let is_markup = |at: usize| json[at + 1..].starts_with(['/', '!', 's', 'S']);
     if json.is_ascii() {
         for at in memchr::memchr2_iter(b'<', 0x7f, json.as_bytes()) {
@@ -47,9 +45,8 @@ const LONG_TEXT: usize = 120;
 /// Range in bytes of the search for a short text.
 const SEARCH_RANGE: usize = 256;
 
-/// The model's view of a result: `None` if it is the envelope's `text`. Otherwise a text, or a list of texts and
-/// numbers: number `n` stands for text `n` of `data`, without one line break at its end. The texts of `data` are
-/// counted in the order of the record.
+/// The model's view of a result: `None` if it is the envelope's `text`; else a text, or a list of texts and numbers:
+/// `n` stands for text `n` of `data`, in the order of the record, without one line break at its end.
 pub(super) fn view_by_reference(envelope: &Envelope) -> Option<Value> {
     let view = render_for_model(envelope);
     if view == envelope.text {

@@ -5,27 +5,27 @@ use std::fmt::Write as _;
 
 use super::{Recoveries, SessionStats, Stats, StatsReport};
 use crate::trace::table::{Table, format_duration};
+use agent_protocol::control::ControlDecision;
 use agent_protocol::model::Purpose;
 use agent_protocol::{format_thousands, pluralize, shorten};
 
 const FIRST_COLUMN_WIDTH: usize = 12;
 const REST_WIDTH: usize = 80 - FIRST_COLUMN_WIDTH - 2;
-/// Limit of names that a record contains, in bytes.
 const MAX_NAME: usize = 24;
-/// Limit of longer texts in bytes.
 const MAX_TEXT: usize = 56;
 
-const PURPOSES: [Purpose; 7] = [
-    Purpose::Main,
-    Purpose::Agent,
-    Purpose::Plan,
-    Purpose::Reflect,
-    Purpose::Task,
-    Purpose::Summary,
-    Purpose::Learn,
+const PURPOSES: [(Purpose, &str); 7] = [
+    (Purpose::Main, "the task"),
+    (Purpose::Agent, "sub-agents"),
+    (Purpose::Plan, "planning"),
+    (Purpose::Reflect, "reflection"),
+    (Purpose::Task, "verifying"),
+    (Purpose::Summary, "summaries"),
+    (Purpose::Learn, "learning"),
 ];
 
-pub(super) fn render_text(report: &StatsReport) -> String {
+/// Formats a table for people.
+pub fn render_text(report: &StatsReport) -> String {
     let mut out = String::new();
     match report.sessions.as_slice() {
         [one] => write_session(&mut out, one),
@@ -97,7 +97,7 @@ fn write_numbers(out: &mut String, stats: &Stats) {
         1 => write_line(
             out,
             "model",
-            &stats.models.keys().map(|model| shorten_name(model)).collect::<String>(),
+            &stats.models.keys().map(|model| shorten(model, MAX_TEXT)).collect::<String>(),
         ),
         _ => write_line(out, "models", &list_counts(&stats.models)),
     }
@@ -133,10 +133,10 @@ fn write_recoveries(out: &mut String, stats: &Stats) {
         }
         write_line(out, "recovered", &text);
     }
-    let responses: BTreeMap<String, u32> =
-        stats.interventions().map(|(decision, n)| (decision.clone(), *n)).collect();
-    if !responses.is_empty() {
-        write_line(out, "decisions", &list_counts(&responses));
+    let mut decisions = stats.decisions.clone();
+    decisions.remove(ControlDecision::Continue.label());
+    if !decisions.is_empty() {
+        write_line(out, "decisions", &list_counts(&decisions));
     }
 }
 
@@ -185,10 +185,10 @@ fn write_models(out: &mut String, stats: &Stats) {
     }
     let mut table =
         Table::new(&["model for", "answers", "input", "cached", "output", "cost", "time"]);
-    for purpose in PURPOSES {
+    for (purpose, name) in PURPOSES {
         let Some(used) = stats.purposes.get(purpose.as_str()) else { continue };
         table.add_row(vec![
-            purpose_in_words(purpose).to_owned(),
+            name.to_owned(),
             format_thousands(used.answers.into()),
             format_thousands(used.spending.usage.input_tokens),
             format_thousands(used.spending.usage.cached_tokens),
@@ -198,18 +198,6 @@ fn write_models(out: &mut String, stats: &Stats) {
         ]);
     }
     _ = write!(out, "\n{}", table.render(1, FIRST_COLUMN_WIDTH));
-}
-
-fn purpose_in_words(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::Main => "the task",
-        Purpose::Agent => "sub-agents",
-        Purpose::Plan => "planning",
-        Purpose::Reflect => "reflection",
-        Purpose::Task => "verifying",
-        Purpose::Summary => "summaries",
-        Purpose::Learn => "learning",
-    }
 }
 
 fn write_tools(out: &mut String, stats: &Stats) {
@@ -252,10 +240,6 @@ fn write_tools(out: &mut String, stats: &Stats) {
 fn list_counts(counts: &BTreeMap<String, u32>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
-    let counts = counts.into_iter().map(|(one, n)| format!("{} {n}", shorten_name(one)));
+    let counts = counts.into_iter().map(|(one, n)| format!("{} {n}", shorten(one, MAX_TEXT)));
     counts.collect::<Vec<_>>().join(", ")
-}
-
-fn shorten_name(name: &str) -> String {
-    shorten(name, MAX_TEXT)
 }

@@ -4,11 +4,11 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::lines::{
-    beginning_lines, command_lines, count_lines, diff_lines, first_line, format_millis,
-    live_output_lines, output_lines, text_lines, title_line,
+    beginning_lines, command_lines, count_lines, diff_lines, format_millis, live_output_lines,
+    output_lines, text_lines, title_line,
 };
 use super::{Detail, RUNNING_LINES, RenderOptions};
-use crate::tui::text::{truncate, wrap_with_prefixes};
+use crate::tui::text::truncate;
 use crate::tui::theme::StyleRole;
 use agent_protocol::control::Grant;
 use agent_protocol::envelope::{Envelope, ErrorCode};
@@ -78,11 +78,9 @@ enum OutcomeBody {
     None,
     /// The text, and the number of changed lines.
     Diff(String, usize),
-    /// The last lines are the most important. With the number of lines that are missing in the
-    /// text.
+    /// With the number of lines that are missing in the text. The last lines matter most.
     Output(String, usize),
-    /// The answer of an MCP server; the first lines are the most important. With the number of
-    /// lines that are missing in the text.
+    /// The same for an MCP server: the first lines matter most.
     Answer(String, usize),
     Answers(Vec<UserAnswer>),
     /// The text is shown only in [`Detail::Full`].
@@ -104,7 +102,6 @@ impl Call {
         }
     }
 
-    /// Called when the input of the call is final.
     pub(in crate::tui) fn set_input(&mut self, input: &Object, changed_by: Option<ChangeAuthor>) {
         self.place = command_place(&self.tool, input);
         let written = std::mem::replace(&mut self.subject, call_subject(&self.tool, input));
@@ -113,15 +110,14 @@ impl Call {
         }
     }
 
-    fn change_lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
+    fn change_lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
         let Some(written) = &self.model_subject else { return Vec::new() };
         let mut text = "a hook changed this call".to_owned();
         // A change of other arguments is in the call's result.
         if *written != self.subject {
             text.push_str(&format!("; the model wrote: {}", escape_literal_line(written)));
         }
-        let (indent, quiet) = (Span::raw("  "), look.theme.style(StyleRole::Quiet));
-        wrap_with_prefixes(&indent, &indent, &[Span::styled(text, quiet)], look.width)
+        options.indent("  ", &[options.span(text, StyleRole::Quiet)])
     }
 
     pub(in crate::tui) fn finish(&mut self, envelope: &Envelope) {
@@ -129,7 +125,6 @@ impl Call {
         self.state = CallState::Done(Box::new(CallOutcome::new(&self.tool, envelope, has_begun)));
     }
 
-    /// The turn ended without a result.
     pub(in crate::tui) fn mark_not_run(&mut self) {
         self.state = CallState::Done(Box::new(CallOutcome {
             mark: OutcomeMark::Bad,
@@ -141,53 +136,55 @@ impl Call {
         }));
     }
 
-    pub(super) fn lines(&self, look: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
-        let mut lines = self.question_lines(look);
+    pub(super) fn lines(&self, options: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
+        let mut lines = self.question_lines(options);
         // A waiting call has no result yet.
         if lines.is_empty() || !matches!(self.state, CallState::Waiting) {
-            lines.extend(self.outcome_lines(look, detail));
+            lines.extend(self.outcome_lines(options, detail));
         }
         lines
     }
 
-    pub(in crate::tui) fn question_lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
+    pub(in crate::tui) fn question_lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
         let Some(question) = &self.question else { return Vec::new() };
-        let (name, subject) = (self.name(look), first_line(&self.subject));
-        let mut lines = vec![title_line(("? ", StyleRole::Warn), &name, &subject, "", look)];
+        let name = self.name(options);
+        let mut lines =
+            vec![title_line(("? ", StyleRole::Warn), &name, &self.subject, "", options)];
         let is_whole = self.is_subject_in(&lines[0]);
-        let quiet = look.theme.style(StyleRole::Quiet);
-        lines.extend(self.place_lines(&name, look));
-        lines.extend(self.change_lines(look));
+        lines.extend(self.place_lines(&name, options));
+        lines.extend(self.change_lines(options));
         if !question.reason.is_empty() {
-            let indent = Span::raw("  ");
-            let why = Span::styled(escape_literal(&question.reason).into_owned(), quiet);
-            lines.extend(wrap_with_prefixes(&indent, &indent, &[why], look.width));
+            let why = escape_literal(&question.reason).into_owned();
+            lines.extend(options.indent("  ", &[options.span(why, StyleRole::Quiet)]));
         }
         if !is_whole {
-            lines.extend(command_lines(&self.subject, look));
+            lines.extend(command_lines(&self.subject, options));
         }
         if let Some(diff) = &question.diff {
-            lines.extend(diff_lines(diff, 0, usize::MAX, look, Detail::Full));
+            lines.extend(diff_lines(diff, 0, usize::MAX, options, Detail::Full));
         }
         lines
     }
 
     /// The tool, and where a command runs. A long directory is cut.
-    pub(in crate::tui) fn name(&self, look: RenderOptions) -> String {
+    pub(in crate::tui) fn name(&self, options: RenderOptions) -> String {
         match &self.place {
             None => self.tool.clone(),
             Some(place) => {
-                format!("{} ({})", self.tool, truncate(&escape_literal_line(place), look.width / 2))
+                format!(
+                    "{} ({})",
+                    self.tool,
+                    truncate(&escape_literal_line(place), options.width / 2)
+                )
             }
         }
     }
 
     /// Empty if `name` contains the place.
-    fn place_lines(&self, name: &str, look: RenderOptions) -> Vec<Line<'static>> {
+    fn place_lines(&self, name: &str, options: RenderOptions) -> Vec<Line<'static>> {
         let place = self.place.as_deref().map(escape_literal_line);
         let Some(place) = place.filter(|place| !name.contains(&**place)) else { return Vec::new() };
-        let indent = Span::raw("  ");
-        wrap_with_prefixes(&indent, &indent, &[Span::raw(place.into_owned())], look.width)
+        options.indent("  ", &[Span::raw(place.into_owned())])
     }
 
     fn is_subject_in(&self, title: &Line<'_>) -> bool {
@@ -196,20 +193,27 @@ impl Call {
 
     pub(in crate::tui) fn outcome_lines(
         &self,
-        look: RenderOptions,
+        options: RenderOptions,
         detail: Detail,
     ) -> Vec<Line<'static>> {
-        let (name, subject) = (self.name(look), first_line(&self.subject));
+        let name = self.name(options);
         let outcome = match &self.state {
             CallState::Waiting => {
-                return vec![title_line(("· ", StyleRole::Quiet), &name, &subject, "", look)];
+                return vec![title_line(
+                    ("· ", StyleRole::Quiet),
+                    &name,
+                    &self.subject,
+                    "",
+                    options,
+                )];
             }
             CallState::Running { tail } => {
                 let mut lines =
-                    vec![title_line(("◦ ", StyleRole::User), &name, &subject, "", look)];
-                lines.extend(live_output_lines(tail, RUNNING_LINES, look));
-                lines
-                    .extend(self.questions.iter().flat_map(|asks| user_question_lines(asks, look)));
+                    vec![title_line(("◦ ", StyleRole::User), &name, &self.subject, "", options)];
+                lines.extend(live_output_lines(tail, RUNNING_LINES, options));
+                lines.extend(
+                    self.questions.iter().flat_map(|asks| user_question_lines(asks, options)),
+                );
                 return lines;
             }
             CallState::Done(outcome) => outcome,
@@ -228,28 +232,23 @@ impl Call {
         if outcome.time_ms >= 1000 && self.question.is_none() {
             how.push_str(&format!("  {}", format_millis(outcome.time_ms)));
         }
-        let mut lines = vec![title_line(mark, &name, &subject, how.trim(), look)];
+        let mut lines = vec![title_line(mark, &name, &self.subject, how.trim(), options)];
         if detail == Detail::Full {
-            lines.extend(self.place_lines(&name, look));
-            lines.extend(self.change_lines(look));
+            lines.extend(self.place_lines(&name, options));
+            lines.extend(self.change_lines(options));
             if !self.is_subject_in(&lines[0]) {
-                lines.extend(command_lines(&self.subject, look));
+                lines.extend(command_lines(&self.subject, options));
             }
         }
         if self.question.is_none() {
-            lines.extend(self.change_lines(look));
+            lines.extend(self.change_lines(options));
         }
-        let indent = Span::raw("  ");
         if !outcome.note.is_empty() {
-            let style = look.theme.style(mark.1);
             let note = escape_prose(&outcome.note).replace('\n', " ");
-            let mut note =
-                wrap_with_prefixes(&indent, &indent, &[Span::styled(note, style)], look.width);
+            let mut note = options.indent("  ", &[options.span(note, mark.1)]);
             if detail == Detail::Brief && note.len() > NOTE_LINES {
                 note.truncate(NOTE_LINES);
-                if let Some(last) = note.last_mut() {
-                    last.spans.push(Span::styled("…", style));
-                }
+                note[NOTE_LINES - 1].spans.push(options.span("…", mark.1));
             }
             lines.extend(note);
         }
@@ -257,32 +256,31 @@ impl Call {
         match &outcome.body {
             OutcomeBody::Diff(..) if is_shown && detail == Detail::Brief => {}
             OutcomeBody::Diff(diff, n_changed) => {
-                lines.extend(diff_lines(diff, *n_changed, DIFF_LINES, look, detail));
+                lines.extend(diff_lines(diff, *n_changed, DIFF_LINES, options, detail));
             }
             OutcomeBody::Output(text, left_out) => {
                 let most =
                     if outcome.mark == OutcomeMark::Bad { FAILED_LINES } else { OUTPUT_LINES };
-                lines.extend(output_lines(text, Some(*left_out), most, look, detail));
+                lines.extend(output_lines(text, Some(*left_out), most, options, detail));
             }
             OutcomeBody::Answer(text, left_out) => {
-                lines.extend(beginning_lines(text, *left_out, OUTPUT_LINES, look, detail));
+                lines.extend(beginning_lines(text, *left_out, OUTPUT_LINES, options, detail));
             }
             OutcomeBody::Answers(answers) => {
-                lines.extend(answers.iter().flat_map(|answer| answer_lines(answer, look)));
+                lines.extend(answers.iter().flat_map(|answer| answer_lines(answer, options)));
             }
             OutcomeBody::Text(text) if detail == Detail::Full => {
-                lines.extend(text_lines(text, look));
+                lines.extend(text_lines(text, options));
             }
             OutcomeBody::None | OutcomeBody::Text(_) => {}
         }
-        let style = look.theme.style(StyleRole::Warn);
+        let style = options.style(StyleRole::Warn);
         for note in &outcome.notes {
             let note = format!("! {}", escape_prose(note).replace('\n', " "));
-            lines.extend(wrap_with_prefixes(
-                &indent,
+            lines.extend(options.wrap(
+                &Span::raw("  "),
                 &Span::raw("    "),
                 &[Span::styled(note, style)],
-                look.width,
             ));
         }
         lines
@@ -295,7 +293,6 @@ impl CallOutcome {
         let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
         let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64).unwrap_or(0);
         let number = |name: &str| data.get(name).and_then(Value::as_u64);
-        let count = |name: &str| data.get(name).and_then(Value::as_array).map_or(0, Vec::len);
         let (mut mark, mut note) = match envelope.error() {
             Some(error) => (OutcomeMark::Bad, error.in_words()),
             // A page of a file or list is complete, since the model requested a page.
@@ -338,63 +335,44 @@ impl CallOutcome {
                     (_, None, _) => String::new(),
                 }
             }
-            (_, Some(ErrorCode::Cancelled)) if is_uncertain => {
+            (_, Some(ErrorCode::Cancelled)) if is_uncertain || has_begun => {
                 note = envelope.error().map_or_else(String::new, |error| error.message.clone());
                 is_explained = true;
-                "interrupted".to_owned()
+                if is_uncertain { "interrupted".to_owned() } else { "stopped".to_owned() }
             }
-            (_, Some(ErrorCode::Cancelled)) if has_begun => {
-                note = envelope.error().map_or_else(String::new, |error| error.message.clone());
-                is_explained = true;
-                "stopped".to_owned()
-            }
-            // The user gave this reason.
-            (_, Some(ErrorCode::Cancelled)) => {
+            // The user gave the reason, perhaps in a message, which follows.
+            (_, Some(code @ (ErrorCode::Cancelled | ErrorCode::ApprovalRejected))) => {
                 note = String::new();
                 is_explained = true;
-                "not run".to_owned()
-            }
-            (_, Some(ErrorCode::ApprovalRejected)) => {
-                // The reason is a message of the user, which follows.
-                note = String::new();
-                is_explained = true;
-                "you said no".to_owned()
+                let is_cancelled = code == ErrorCode::Cancelled;
+                if is_cancelled { "not run".to_owned() } else { "you said no".to_owned() }
             }
             (_, Some(code)) => code.as_str().to_owned(),
             ("Read", None) => {
-                let (from, to) = (number("start_line"), number("end_line"));
                 let total = number("total_lines").unwrap_or(0);
-                match (from, to) {
+                match (number("start_line"), number("end_line")) {
                     (Some(1), Some(to)) if to == total => pluralize(total, "line"),
                     (Some(from), Some(to)) => format!("{from}–{to} of {total}"),
                     _ => String::new(),
                 }
             }
             ("Edit" | "MultiEdit" | "Write", None) => {
-                if data.get("applied").and_then(Value::as_bool) == Some(false) {
-                    "unchanged".to_owned()
-                } else {
-                    let (added, removed) = (stat("lines_added"), stat("lines_removed"));
-                    if text("operation") == "create" {
-                        format!("new  +{added}")
-                    } else {
-                        format!("+{added} −{removed}")
-                    }
+                let (added, removed) = (stat("lines_added"), stat("lines_removed"));
+                match text("operation") {
+                    _ if data.get("applied") == Some(&Value::Bool(false)) => "unchanged".to_owned(),
+                    "create" => format!("new  +{added}"),
+                    _ => format!("+{added} −{removed}"),
                 }
             }
-            ("Grep", None) => {
-                let files = stat("matched_files");
-                let lines = match stat("matched_lines") {
-                    0 => String::new(),
-                    lines => format!("{lines} in "),
-                };
-                match files {
-                    0 => "nothing".to_owned(),
-                    1 => format!("{lines}1 file"),
-                    n => format!("{lines}{n} files"),
-                }
+            ("Grep", None) => match (stat("matched_files"), stat("matched_lines")) {
+                (0, _) => "nothing".to_owned(),
+                (files, 0) => pluralize(files, "file"),
+                (files, lines) => format!("{lines} in {}", pluralize(files, "file")),
+            },
+            ("Glob", None) => {
+                let paths = data.get("paths").and_then(Value::as_array).map_or(0, Vec::len);
+                pluralize(paths as u64, "file")
             }
-            ("Glob", None) => pluralize(count("paths") as u64, "file"),
             ("LS", None) => pluralize(stat("total_entries"), "entry"),
             ("BashOutput", None) => {
                 body = command_output(envelope);
@@ -462,15 +440,9 @@ fn server_answer(envelope: &Envelope) -> OutcomeBody {
         .map_or(OutcomeBody::None, |value| OutcomeBody::Answer(format!("{value:#}"), 0))
 }
 
-fn user_question_lines(asks: &Inquiry, look: RenderOptions) -> Vec<Line<'static>> {
+fn user_question_lines(asks: &Inquiry, options: RenderOptions) -> Vec<Line<'static>> {
     let line = |indent: &'static str, text: &str| {
-        let indent = Span::raw(indent);
-        wrap_with_prefixes(
-            &indent,
-            &indent,
-            &[Span::raw(escape_prose(text.trim()).into_owned())],
-            look.width,
-        )
+        options.indent(indent, &[Span::raw(escape_prose(text.trim()).into_owned())])
     };
     let mut lines = line("  ", &asks.question);
     for option in &asks.options {
@@ -480,15 +452,11 @@ fn user_question_lines(asks: &Inquiry, look: RenderOptions) -> Vec<Line<'static>
     lines
 }
 
-fn answer_lines(answer: &UserAnswer, look: RenderOptions) -> Vec<Line<'static>> {
-    let indent = Span::raw("  ");
+fn answer_lines(answer: &UserAnswer, options: RenderOptions) -> Vec<Line<'static>> {
     let question = format!("{} → ", escape_prose(answer.question.trim()));
-    let question = Span::styled(question, look.theme.style(StyleRole::Quiet));
-    let words = Span::styled(
-        escape_prose(&answer.in_words()).into_owned(),
-        look.theme.style(StyleRole::User),
-    );
-    wrap_with_prefixes(&indent, &indent, &[question, words], look.width)
+    let question = options.span(question, StyleRole::Quiet);
+    let words = options.span(escape_prose(&answer.in_words()).into_owned(), StyleRole::User);
+    options.indent("  ", &[question, words])
 }
 
 /// Without the last stage of the pipeline.

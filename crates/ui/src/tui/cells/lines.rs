@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::{Detail, RenderOptions};
 use crate::tui::highlight::{Language, OpenConstruct};
-use crate::tui::text::{prefix_line, truncate, width, wrap, wrap_with_prefixes};
+use crate::tui::text::{prefix_line, truncate, width, wrap};
 use crate::tui::theme::StyleRole;
 use agent_protocol::command_output::render_output;
 use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escape_prose};
@@ -17,30 +17,27 @@ pub(super) fn title_line(
     tool: &str,
     subject: &str,
     how: &str,
-    look: RenderOptions,
+    options: RenderOptions,
 ) -> Line<'static> {
-    let theme = look.theme;
-    let mut spans = vec![Span::styled(mark.to_owned(), theme.style(part))];
+    let mut spans = vec![options.span(mark.to_owned(), part)];
     let mut used = width(mark);
     if !tool.is_empty() {
         used += width(tool) + 1;
-        spans.push(Span::styled(
-            format!("{} ", escape_literal_line(tool)),
-            theme.style(StyleRole::Tool),
-        ));
+        spans.push(options.span(format!("{} ", escape_literal_line(tool)), StyleRole::Tool));
     }
-    let how = truncate(how, look.width.saturating_sub(used + 2)).into_owned();
-    let room = look.width.saturating_sub(used + if how.is_empty() { 0 } else { width(&how) + 2 });
-    spans.push(Span::raw(truncate(subject, room).into_owned()));
+    let how = truncate(how, options.width.saturating_sub(used + 2));
+    let room =
+        options.width.saturating_sub(used + if how.is_empty() { 0 } else { width(&how) + 2 });
+    spans.push(Span::raw(truncate(&first_line(subject), room)));
     if !how.is_empty() {
         let part =
             if part == StyleRole::Bad || part == StyleRole::Warn { part } else { StyleRole::Quiet };
-        spans.push(Span::styled(format!("  {how}"), theme.style(part)));
+        spans.push(options.span(format!("  {how}"), part));
     }
     Line::from(spans)
 }
 
-pub(super) fn first_line(text: &str) -> String {
+fn first_line(text: &str) -> String {
     let text = escape_literal(text);
     match text.trim().split_once('\n') {
         Some((first, _)) => format!("{} …", first.trim_end()),
@@ -50,17 +47,15 @@ pub(super) fn first_line(text: &str) -> String {
 
 pub(super) fn prefixed_lines(
     mark: &str,
-    part: StyleRole,
+    role: StyleRole,
     text: &str,
-    of_text: StyleRole,
-    look: RenderOptions,
+    options: RenderOptions,
 ) -> Vec<Line<'static>> {
-    let first = Span::styled(mark.to_owned(), look.theme.style(part));
+    let first = options.span(mark.to_owned(), role);
     let rest = Span::raw(" ".repeat(width(mark)));
-    let style = look.theme.style(of_text);
     let lines = text.split('\n').enumerate().flat_map(|(n, line)| {
         let mark = if n == 0 { &first } else { &rest };
-        wrap_with_prefixes(mark, &rest, &[Span::styled(line.to_owned(), style)], look.width)
+        options.wrap(mark, &rest, &[options.span(line.to_owned(), role)])
     });
     lines.collect()
 }
@@ -71,9 +66,13 @@ const LAST_LINES: usize = 4;
 const LINE_BYTES: usize = 1000;
 
 /// In [`Detail::Brief`], the middle of a long message and the end of a long line are only counted.
-pub(super) fn message_lines(text: &str, look: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
-    let style = look.theme.style(StyleRole::Prompt);
-    let mark = Span::styled("› ", style.patch(look.theme.style(StyleRole::User)));
+pub(super) fn message_lines(
+    text: &str,
+    options: RenderOptions,
+    detail: Detail,
+) -> Vec<Line<'static>> {
+    let style = options.style(StyleRole::Prompt);
+    let mark = Span::styled("› ", style.patch(options.style(StyleRole::User)));
     let indent = Span::styled("  ", style);
     let n_lines = count_lines(text).max(1);
     // A few more lines are shown instead of being counted.
@@ -89,19 +88,18 @@ pub(super) fn message_lines(text: &str, look: RenderOptions, detail: Detail) -> 
             line.push_str(&format!(" … {} more characters", rest.chars().count()));
         }
         let prefix = if lines.is_empty() { &mark } else { &indent };
-        lines.extend(wrap_with_prefixes(prefix, &indent, &[Span::styled(line, style)], look.width));
+        lines.extend(options.wrap(prefix, &indent, &[Span::styled(line, style)]));
     };
     let text = if text.is_empty() { "\n" } else { text };
     text.lines().take(n_first).for_each(|line| add(line, style));
     if is_folded {
         let n_more = n_lines - FIRST_LINES - LAST_LINES;
-        add(&format!("… {n_more} more lines"), style.patch(look.theme.style(StyleRole::Quiet)));
+        add(&format!("… {n_more} more lines"), style.patch(options.style(StyleRole::Quiet)));
         let last: Vec<&str> = text.lines().rev().take(LAST_LINES).collect();
         last.into_iter().rev().for_each(|line| add(line, style));
     }
     if style.bg.is_some() {
-        // The background is a rectangle. It is not wider than the text: full lines would be wrapped
-        // when the terminal becomes narrower.
+        // Not wider than the text: full lines would be wrapped when the terminal becomes narrower.
         let widest = lines.iter().map(Line::width).max().unwrap_or(0);
         for line in &mut lines {
             line.spans.push(Span::styled(" ".repeat(widest - line.width()), style));
@@ -110,17 +108,16 @@ pub(super) fn message_lines(text: &str, look: RenderOptions, detail: Detail) -> 
     lines
 }
 
-pub(super) fn command_lines(command: &str, look: RenderOptions) -> Vec<Line<'static>> {
+pub(super) fn command_lines(command: &str, options: RenderOptions) -> Vec<Line<'static>> {
     let mut open = OpenConstruct::Nothing;
-    let indent = Span::raw("    ");
     let mut lines = Vec::new();
     for line in escape_literal(command).trim_end().split('\n') {
         let (spans, next) = match Language::from_name("sh") {
-            Some(shell) => shell.highlight_line(line, open, look.theme),
+            Some(shell) => shell.highlight_line(line, open, options.theme),
             None => (vec![Span::raw(line.to_owned())], OpenConstruct::Nothing),
         };
         open = next;
-        lines.extend(wrap_with_prefixes(&indent, &indent, &spans, look.width));
+        lines.extend(options.indent("    ", &spans));
     }
     lines
 }
@@ -131,13 +128,13 @@ pub(super) fn count_lines(text: &str) -> usize {
 }
 
 /// The text is not the output of a command.
-pub(super) fn text_lines(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
-    indented_lines(&escape_prose(text), look)
+pub(super) fn text_lines(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
+    indented_lines(&escape_prose(text), options)
 }
 
-fn indented_lines(text: &str, look: RenderOptions) -> Vec<Line<'static>> {
-    let quiet = look.theme.style(StyleRole::Quiet);
-    let room = look.width.saturating_sub(4).max(1);
+fn indented_lines(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
+    let quiet = options.style(StyleRole::Quiet);
+    let room = options.width.saturating_sub(4).max(1);
     let lines = text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
         let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
         lines.map(|line| prefix_line(Span::raw("    "), line))
@@ -151,11 +148,11 @@ pub(super) fn output_lines(
     text: &str,
     left_out: Option<usize>,
     most: usize,
-    look: RenderOptions,
+    options: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
     if detail == Detail::Full {
-        return indented_lines(&render_output(text), look);
+        return indented_lines(&render_output(text), options);
     }
     let text = text.trim_end();
     if text.is_empty() {
@@ -170,10 +167,9 @@ pub(super) fn output_lines(
             Some(left_out) => format!("    … {} more lines", n_lines - shown + left_out),
             None => "    … earlier lines".to_owned(),
         };
-        let more = truncate(&more, look.width).into_owned();
-        lines.push(Line::styled(more, look.theme.style(StyleRole::Quiet)));
+        lines.push(options.cut_line(&more, StyleRole::Quiet));
     }
-    lines.extend(last_lines(text, shown, look));
+    lines.extend(last_lines(text, shown, options));
     lines
 }
 
@@ -182,11 +178,11 @@ pub(super) fn beginning_lines(
     text: &str,
     left_out: usize,
     most: usize,
-    look: RenderOptions,
+    options: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
     if detail == Detail::Full {
-        return text_lines(text, look);
+        return text_lines(text, options);
     }
     let n_lines = count_lines(text.trim_end()) + left_out;
     let shown = if n_lines <= most + 1 { n_lines } else { most };
@@ -194,14 +190,11 @@ pub(super) fn beginning_lines(
         .trim_end()
         .split('\n')
         .take(shown)
-        .map(|line| quiet_line(line, escape_prose, look))
+        .map(|line| quiet_line(line, escape_prose, options))
         .collect();
     if n_lines > shown {
         let more = format!("    … {} more lines", n_lines - shown);
-        lines.push(Line::styled(
-            truncate(&more, look.width).into_owned(),
-            look.theme.style(StyleRole::Quiet),
-        ));
+        lines.push(options.cut_line(&more, StyleRole::Quiet));
     }
     lines
 }
@@ -209,26 +202,26 @@ pub(super) fn beginning_lines(
 pub(super) fn live_output_lines(
     tail: &str,
     most: usize,
-    look: RenderOptions,
+    options: RenderOptions,
 ) -> Vec<Line<'static>> {
     let tail = tail.trim_end();
     let is_more = memchr::memchr_iter(b'\n', tail.as_bytes()).nth(most.saturating_sub(1)).is_some();
-    let more = is_more.then(|| Line::styled("    …", look.theme.style(StyleRole::Quiet)));
-    let lines = if tail.is_empty() { Vec::new() } else { last_lines(tail, most, look) };
+    let more = is_more.then(|| Line::styled("    …", options.style(StyleRole::Quiet)));
+    let lines = if tail.is_empty() { Vec::new() } else { last_lines(tail, most, options) };
     more.into_iter().chain(lines).collect()
 }
 
-fn last_lines(text: &str, n_lines: usize, look: RenderOptions) -> Vec<Line<'static>> {
+fn last_lines(text: &str, n_lines: usize, options: RenderOptions) -> Vec<Line<'static>> {
     let last: Vec<&str> = text.rsplit('\n').take(n_lines).collect();
-    last.into_iter().rev().map(|line| quiet_line(line, render_output, look)).collect()
+    last.into_iter().rev().map(|line| quiet_line(line, render_output, options)).collect()
 }
 
-fn quiet_line(line: &str, show: fn(&str) -> Cow<'_, str>, look: RenderOptions) -> Line<'static> {
+fn quiet_line(line: &str, show: fn(&str) -> Cow<'_, str>, options: RenderOptions) -> Line<'static> {
     // Only the part of a line that can be displayed is processed.
     let end = line.floor_char_boundary(line.len().min(64 * 1024));
     let line = show(&line[..end]);
-    let room = look.width.saturating_sub(4).max(1);
-    Line::styled(format!("    {}", truncate(&line, room)), look.theme.style(StyleRole::Quiet))
+    let room = options.width.saturating_sub(4).max(1);
+    Line::styled(format!("    {}", truncate(&line, room)), options.style(StyleRole::Quiet))
 }
 
 /// `n_changed` includes changed lines that are missing in `diff`.
@@ -236,12 +229,11 @@ pub(super) fn diff_lines(
     diff: &str,
     n_changed: usize,
     most: usize,
-    look: RenderOptions,
+    options: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
-    let theme = look.theme;
     let mut lines = Vec::new();
-    let (mut rows, mut n_met, mut n_shown) = (0, 0, 0);
+    let (mut rows, mut n_seen, mut n_shown) = (0, 0, 0);
     let (mut old, mut new) = (0, 0);
     // (A `\r` ends no line: it is shown.)
     for line in diff.split_terminator('\n') {
@@ -252,13 +244,13 @@ pub(super) fn diff_lines(
             let is_first = old == 0 && new == 0;
             (old, new) = hunk_starts(line);
             if !is_first {
-                lines.push(Line::styled("       ⋮", theme.style(StyleRole::Quiet)));
+                lines.push(Line::styled("       ⋮", options.style(StyleRole::Quiet)));
             }
             continue;
         }
         let (mark, text) = line.split_at(line.ceil_char_boundary(1.min(line.len())));
         let is_change = usize::from(mark == "+" || mark == "-");
-        (rows, n_met) = (rows + 1, n_met + is_change);
+        (rows, n_seen) = (rows + 1, n_seen + is_change);
         if rows > most && detail == Detail::Brief {
             continue;
         }
@@ -270,30 +262,25 @@ pub(super) fn diff_lines(
         };
         old += usize::from(mark != "+");
         new += usize::from(mark != "-");
-        let style = theme.style(part);
+        let style = options.style(part);
         let text = escape_prose(text);
         let number = if mark == "\\" { String::new() } else { number.to_string() };
         let first = Span::styled(format!("  {number:>5} {mark} "), style);
         let rest = Span::raw(" ".repeat(width(&first.content)));
         if detail == Detail::Full {
-            lines.extend(wrap_with_prefixes(
-                &first,
-                &rest,
-                &[Span::styled(text.into_owned(), style)],
-                look.width,
-            ));
+            lines.extend(options.wrap(&first, &rest, &[Span::styled(text.into_owned(), style)]));
         } else {
-            let room = look.width.saturating_sub(width(&first.content)).max(1);
-            let text = truncate(&text, room).into_owned();
+            let room = options.width.saturating_sub(width(&first.content)).max(1);
+            let text = truncate(&text, room);
             lines.push(Line::from(vec![first, Span::styled(text, style)]));
         }
     }
-    let more = match n_met.max(n_changed) - n_shown {
+    let more = match n_seen.max(n_changed) - n_shown {
         0 if detail == Detail::Brief && rows > most => format!("{} more lines", rows - most),
         0 => return lines,
         n => format!("{n} more changed {}", if n == 1 { "line" } else { "lines" }),
     };
-    lines.push(Line::styled(format!("    … {more}"), theme.style(StyleRole::Quiet)));
+    lines.push(Line::styled(format!("    … {more}"), options.style(StyleRole::Quiet)));
     lines
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Call, CallState, Conversation, TurnActivity};
+use super::{CallState, Conversation, TurnActivity};
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::spending::Spending;
 use agent_protocol::view::call_line;
@@ -48,13 +48,7 @@ impl Conversation {
                     call.state = CallState::Running { tail: String::new() };
                 }
             }
-            EventBody::ToolOutput { call, text } => {
-                if let Some(Call { state: CallState::Running { tail }, .. }) =
-                    self.find_call_mut(call)
-                {
-                    tail.clone_from(text);
-                }
-            }
+            EventBody::ToolOutput { call, text } => self.set_output_tail(call, text),
             // Only a call about which the user was asked has a cell.
             EventBody::ToolFinished { call, envelope, .. } => {
                 if let Some(call) = self.find_call_mut(call) {
@@ -74,9 +68,7 @@ impl Conversation {
             }
             _ => {}
         }
-        if let Some(Call { state: CallState::Running { tail }, .. }) = self.find_call_mut(id) {
-            *tail = agent.in_words();
-        }
+        self.set_output_tail(id, &agent.in_words());
         self.agents.insert(id.to_owned(), agent);
     }
 }

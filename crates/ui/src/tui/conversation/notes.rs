@@ -1,10 +1,12 @@
 //! Notes about decisions, rules, checks and compactions.
 
+use std::collections::BTreeMap;
+
 use super::{Cell, Conversation, Tone};
 use crate::tui::cells::{CheckRun, decision_text, format_count, format_millis};
 use agent_protocol::event::{EventBody, McpServerState, SummaryAuthor, describe_mode_change};
 use agent_protocol::hook::{HookEvent, HookFinished, HookStatus};
-use agent_protocol::recall::RecallMoment;
+use agent_protocol::recall::{RecallMoment, RecalledLesson};
 use agent_protocol::terminal_escape::escape_literal_line;
 use agent_protocol::view::describe_undone_files;
 use agent_protocol::{pluralize, strip_reminder_tags};
@@ -46,62 +48,59 @@ impl Conversation {
         text
     }
 
-    fn note_undo(&mut self, body: &EventBody) {
-        let EventBody::TurnUndone { undone, files: outcomes, is_complete, is_redo } = body else {
-            return;
-        };
+    fn describe_undo(
+        &mut self,
+        undone: u32,
+        outcomes: &BTreeMap<String, String>,
+        is_complete: bool,
+        is_redo: bool,
+    ) -> String {
         let files = describe_undone_files(outcomes, |path, how| format!("{path} {how}"));
-        if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == *undone) {
-            let again = outcomes.keys().filter(|_| *is_redo);
+        if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == undone) {
+            let again = outcomes.keys().filter(|_| is_redo);
             turn.files = again.cloned().collect();
         }
-        let what = if *is_redo { "redone" } else { "undone" };
+        let what = if is_redo { "redone" } else { "undone" };
         let is_done = |how: &String| matches!(how.as_str(), "restored" | "removed");
-        let (negation, part) = match (*is_complete, outcomes.values().any(is_done)) {
+        let (negation, part) = match (is_complete, outcomes.values().any(is_done)) {
             (true, _) => ("", ""),
             (false, true) => ("", " in part"),
             (false, false) => ("not ", ""),
         };
         let earlier = self.turns.iter().rev().find(|turn| {
-            turn.number < *undone && !turn.files.is_empty() && !is_complete && !is_redo
+            turn.number < undone && !turn.files.is_empty() && !is_complete && !is_redo
         });
         let then = earlier
             .map_or_else(String::new, |turn| format!(" (the turn before: /undo {})", turn.number));
         let files = if files.is_empty() { "no file differed" } else { &files };
-        let text = format!("turn {undone} {negation}{what}{part}: {files}{then}");
-        self.add_note(Tone::Quiet, &text);
+        format!("turn {undone} {negation}{what}{part}: {files}{then}")
     }
 
     pub(super) fn add_event_note(&mut self, body: &EventBody) {
-        match body {
+        let text = match body {
             EventBody::ModeChanged { mode, from, words } => {
                 self.mode = Some(*mode);
-                self.add_note(Tone::Quiet, &describe_mode_change(*mode, *from, words.as_deref()));
+                describe_mode_change(*mode, *from, words.as_deref())
             }
             EventBody::RuleAdded { rule } => {
                 let words = escape_literal_line(&rule.rule);
-                let text = format!("rule {}: {words} (/permissions removes it)", rule.id);
-                self.add_note(Tone::Quiet, &text);
+                format!("rule {}: {words} (/permissions removes it)", rule.id)
             }
             EventBody::RuleRemoved { rule } => {
-                let words = escape_literal_line(&rule.rule);
-                self.add_note(Tone::Quiet, &format!("rule {} removed: {words}", rule.id));
+                format!("rule {} removed: {}", rule.id, escape_literal_line(&rule.rule))
             }
             EventBody::Reflected { reflection: Some(reflection), .. } => {
-                self.add_note(Tone::Quiet, &format!("reflection: {}", reflection.root_cause.text));
+                format!("reflection: {}", reflection.root_cause.text)
             }
-            EventBody::Verified(verification) => {
-                self.add_note(Tone::Quiet, &format!("verifier: {}", verification.in_words()));
-            }
-            EventBody::ControlDecided { decision: decided, reason, after, .. } => {
-                if let Some(text) = decision_text(*decided, reason, after) {
+            EventBody::Verified(verification) => format!("verifier: {}", verification.in_words()),
+            EventBody::ControlDecided { decision, reason, after, .. } => {
+                if let Some(text) = decision_text(*decision, reason, after) {
                     self.add_note(Tone::Decision, &text);
                 }
+                return;
             }
             EventBody::Feedback { text, .. } => {
-                let text = strip_reminder_tags(text).trim().replace('\n', " ");
-                let text = format!("to the model: {text}");
-                self.add_note(Tone::Quiet, &text);
+                format!("to the model: {}", strip_reminder_tags(text).trim().replace('\n', " "))
             }
             EventBody::CheckFinished { command, exit_code, passed, tail, time_ms } => {
                 let how = match (passed, exit_code) {
@@ -109,21 +108,18 @@ impl Conversation {
                     (false, Some(code)) => format!("exit {code}"),
                     (false, None) => "did not exit by itself".to_owned(),
                 };
-                let how = format!("{how}  {}", format_millis(*time_ms));
+                let outcome = format!("{how}  {}", format_millis(*time_ms));
                 let (command, passed, tail) = (command.clone(), *passed, tail.clone());
-                self.cells.push(Cell::Check(Box::new(CheckRun {
-                    command,
-                    passed,
-                    outcome: how,
-                    tail,
-                })));
+                let check = CheckRun { command, passed, outcome, tail };
+                self.cells.push(Cell::Check(Box::new(check)));
+                return;
             }
             EventBody::ContextCompacted(compacted) => {
                 self.context_tokens = compacted.tokens_after;
                 self.tokens_are_estimated = true;
                 let [before, after] =
                     [compacted.tokens_before, compacted.tokens_after].map(format_count);
-                let text = match compacted.archived {
+                match compacted.archived {
                     0 if before == after => {
                         "nothing to compact: the latest messages stay as they are".to_owned()
                     }
@@ -137,49 +133,35 @@ impl Conversation {
                             "compacted: {before} → {after} tokens, {n} messages became a summary{by}"
                         )
                     }
-                };
-                self.add_note(Tone::Quiet, &text);
+                }
             }
-            EventBody::PinAdded { pin } => {
-                self.add_note(Tone::Quiet, &format!("pin {}: “{}”", pin.id, pin.text));
-            }
-            EventBody::PinRemoved { pin } => {
-                self.add_note(Tone::Quiet, &format!("pin {} removed: “{}”", pin.id, pin.text));
-            }
+            EventBody::PinAdded { pin } => format!("pin {}: “{}”", pin.id, pin.text),
+            EventBody::PinRemoved { pin } => format!("pin {} removed: “{}”", pin.id, pin.text),
             EventBody::ModelFallback { from, to, reason } => {
                 self.finish_stream();
                 self.set_last_data(None);
                 self.add_note(Tone::Bad, reason);
-                let text =
-                    format!("{to} answers for the rest of this turn, because {from} does not");
-                self.add_note(Tone::Quiet, &text);
+                format!("{to} answers for the rest of this turn, because {from} does not")
             }
-            EventBody::SessionRenamed { name } => {
-                self.add_note(Tone::Quiet, &format!("this session is named {name}"));
-            }
-            EventBody::DirectoryAdded { path } => {
-                let text = format!(
-                    "directory added: {path}; /undo covers what Write, Edit and MultiEdit change there, not what \
-                     commands change"
-                );
-                self.add_note(Tone::Quiet, &text);
-            }
-            EventBody::RulesFound { path, .. } => {
-                self.add_note(Tone::Quiet, &format!("rules loaded: {path}"));
-            }
+            EventBody::SessionRenamed { name } => format!("this session is named {name}"),
+            EventBody::DirectoryAdded { path } => format!(
+                "directory added: {path}; /undo covers what Write, Edit and MultiEdit change there, not what \
+                 commands change"
+            ),
+            EventBody::RulesFound { path, .. } => format!("rules loaded: {path}"),
             EventBody::MemoryRecalled(recalled) if recalled.moment == RecallMoment::Task => {
                 let lessons = pluralize(recalled.items.len() as u64, "lesson");
-                let text = format!("remembers {lessons} of earlier sessions: /memory lists them");
-                self.add_note(Tone::Quiet, &text);
+                format!("remembers {lessons} of earlier sessions: /memory lists them")
             }
             EventBody::MemoryRecalled(recalled) => {
                 let how = if recalled.applied { "known, tries" } else { "remembers" };
-                for item in &recalled.items {
-                    self.add_note(Tone::Quiet, &format!("{how}: {} [{}]", item.text, item.id));
-                }
+                return self.add_lesson_notes(how, &recalled.items);
+            }
+            EventBody::MemoryWritten(written) => {
+                return self.add_lesson_notes("learnt", &written.new);
             }
             EventBody::McpServer { server, state: McpServerState::Failed, detail, .. } => {
-                self.add_note(Tone::Bad, &format!("MCP server {server}: {detail}"));
+                return self.add_note(Tone::Bad, &format!("MCP server {server}: {detail}"));
             }
             EventBody::HookFinished(HookFinished { event, outcome, text, message, .. }) => {
                 // (What other hooks block is shown with the call or the turn.)
@@ -189,17 +171,20 @@ impl Conversation {
                     let text = text.trim().replace('\n', " ");
                     self.add_note(Tone::Quiet, &format!("hook, to the model: {text}"));
                 }
-                if let Some(message) = message {
-                    self.add_note(Tone::Quiet, &format!("hook: {message}"));
-                }
+                let Some(message) = message else { return };
+                format!("hook: {message}")
             }
-            EventBody::MemoryWritten(written) => {
-                for item in &written.new {
-                    self.add_note(Tone::Quiet, &format!("learnt: {} [{}]", item.text, item.id));
-                }
+            EventBody::TurnUndone { undone, files, is_complete, is_redo } => {
+                self.describe_undo(*undone, files, *is_complete, *is_redo)
             }
-            EventBody::TurnUndone { .. } => self.note_undo(body),
-            _ => {}
+            _ => return,
+        };
+        self.add_note(Tone::Quiet, &text);
+    }
+
+    fn add_lesson_notes(&mut self, how: &str, lessons: &[RecalledLesson]) {
+        for lesson in lessons {
+            self.add_note(Tone::Quiet, &format!("{how}: {} [{}]", lesson.text, lesson.id));
         }
     }
 }

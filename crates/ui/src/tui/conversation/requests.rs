@@ -46,7 +46,6 @@ impl Conversation {
         }
     }
 
-    /// `n`: the number of the failed try.
     pub(super) fn apply_retry(
         &mut self,
         message: &str,
@@ -113,7 +112,6 @@ impl Conversation {
         }
     }
 
-    /// A request outside the conversation.
     pub(in crate::tui) fn begin_side_request(&mut self, purpose: Purpose, now: Instant) {
         let what = match purpose {
             // Learning requests run in the background.

@@ -22,7 +22,7 @@ impl Conversation {
     }
 
     /// Takes the lines that do not change any more.
-    pub(in crate::tui) fn take_finished(&mut self, look: RenderOptions) -> Vec<Line<'static>> {
+    pub(in crate::tui) fn take_finished(&mut self, options: RenderOptions) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         while let Some(cell) = self.cells.get(self.n_printed) {
             let is_ended = self
@@ -30,8 +30,8 @@ impl Conversation {
                 .front()
                 .is_some_and(|ended| ended.cell_index == self.n_printed);
             if is_ended && let Some(mut ended) = self.pending_answers.pop_front() {
-                let mut rest = ended.stream.take_finished(look);
-                rest.extend(ended.stream.finish(look));
+                let mut rest = ended.stream.take_finished(options);
+                rest.extend(ended.stream.finish(options));
                 self.push_cell_lines(CellGroup::Text, ended.has_begun, rest, &mut lines);
                 self.n_printed += 1;
                 continue;
@@ -40,9 +40,9 @@ impl Conversation {
                 && call.question.is_some()
                 && !self.printed_questions.contains(&call.id)
             {
-                let asked = call.question_lines(look);
+                let question = call.question_lines(options);
                 self.printed_questions.insert(call.id.clone());
-                self.push_cell_lines(CellGroup::Activity, false, asked, &mut lines);
+                self.push_cell_lines(CellGroup::Activity, false, question, &mut lines);
                 continue;
             }
             if self.hides_user_messages && matches!(cell, Cell::User(..)) {
@@ -54,8 +54,10 @@ impl Conversation {
             }
             let (kind, of_cell) = match cell {
                 // The question of the call is printed already.
-                Cell::Call(call) => (CellGroup::Activity, call.outcome_lines(look, Detail::Brief)),
-                cell => (cell.group(), cell.lines(look, Detail::Brief)),
+                Cell::Call(call) => {
+                    (CellGroup::Activity, call.outcome_lines(options, Detail::Brief))
+                }
+                cell => (cell.group(), cell.lines(options, Detail::Brief)),
             };
             // The stream continues after this cell as after any other.
             self.stream_has_begun = false;
@@ -63,7 +65,7 @@ impl Conversation {
             self.n_printed += 1;
         }
         if !self.streamed_answer.is_empty() {
-            let finished = self.stream.take_finished(look);
+            let finished = self.stream.take_finished(options);
             if !finished.is_empty() {
                 self.push_cell_lines(CellGroup::Text, self.stream_has_begun, finished, &mut lines);
                 self.stream_has_begun = true;

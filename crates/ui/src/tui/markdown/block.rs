@@ -8,7 +8,7 @@ use super::table::Table;
 use super::{Fence, code_line};
 use crate::tui::cells::RenderOptions;
 use crate::tui::highlight::{Language, OpenConstruct};
-use crate::tui::text::{prefix_line, width, wrap_with_prefixes};
+use crate::tui::text::{prefix_line, width};
 use crate::tui::theme::StyleRole;
 use agent_protocol::terminal_escape::escape_prose;
 
@@ -33,27 +33,26 @@ pub(super) struct RenderedBlock {
 pub(super) fn render_block(
     text: &str,
     before: &BlockContext,
-    look: RenderOptions,
+    options: RenderOptions,
 ) -> RenderedBlock {
     let text = escape_prose(text);
-    let options =
+    let extensions =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut page = BlockRenderer::new(before, look);
-    for event in Parser::new_ext(&text, options) {
+    let mut page = BlockRenderer::new(before, options);
+    for event in Parser::new_ext(&text, extensions) {
         page.handle_event(event);
     }
     page.flush_line();
     RenderedBlock { lines: page.lines, number: page.number, columns: page.columns }
 }
 
-/// The first line of a block may have another prefix.
 struct Prefix {
     first: Option<Span<'static>>,
     rest: Span<'static>,
 }
 
 struct BlockRenderer<'a> {
-    look: RenderOptions,
+    options: RenderOptions,
     context: &'a BlockContext,
     number: Option<u64>,
     columns: Vec<usize>,
@@ -69,15 +68,15 @@ struct BlockRenderer<'a> {
 }
 
 impl<'a> BlockRenderer<'a> {
-    fn new(before: &'a BlockContext, look: RenderOptions) -> Self {
+    fn new(before: &'a BlockContext, options: RenderOptions) -> Self {
         Self {
-            look,
+            options,
             context: before,
             number: None,
             columns: Vec::new(),
             lines: Vec::new(),
             spans: Vec::new(),
-            styles: vec![look.theme.style(StyleRole::Text)],
+            styles: vec![options.style(StyleRole::Text)],
             prefixes: Vec::new(),
             lists: Vec::new(),
             link: None,
@@ -97,8 +96,8 @@ impl<'a> BlockRenderer<'a> {
             Event::End(tag) => self.end_tag(tag),
             Event::Text(text) => self.push_text(&text),
             Event::Code(code) => {
-                let style = self.look.theme.style(StyleRole::Code);
-                let code = if self.look.theme.is_colored() {
+                let style = self.options.style(StyleRole::Code);
+                let code = if self.options.theme.is_colored() {
                     code.into_string()
                 } else {
                     format!("`{code}`")
@@ -109,8 +108,8 @@ impl<'a> BlockRenderer<'a> {
             Event::HardBreak => self.flush_line(),
             Event::Rule => {
                 self.separate_block();
-                let rule = "─".repeat(self.look.width.min(40));
-                self.lines.push(Line::styled(rule, self.look.theme.style(StyleRole::Quiet)));
+                let rule = "─".repeat(self.options.width.min(40));
+                self.lines.push(Line::styled(rule, self.options.style(StyleRole::Quiet)));
             }
             Event::TaskListMarker(done) => {
                 // The checkbox replaces the item's mark.
@@ -144,7 +143,7 @@ impl<'a> BlockRenderer<'a> {
     fn push_text(&mut self, text: &str) {
         let Some(fence) = &mut self.code else { return self.push_span(text) };
         for line in text.lines() {
-            let (line, open) = code_line(line, fence, self.look);
+            let (line, open) = code_line(line, fence, self.options);
             fence.open = open;
             let prefix: String = self.prefixes.iter().map(|prefix| &*prefix.rest.content).collect();
             self.lines.push(prefix_line(Span::raw(prefix), line.spans));
@@ -152,12 +151,11 @@ impl<'a> BlockRenderer<'a> {
     }
 
     fn start_tag(&mut self, tag: Tag<'_>) {
-        let theme = self.look.theme;
         match tag {
             Tag::Paragraph | Tag::HtmlBlock => self.separate_block(),
             Tag::Heading { level, .. } => {
                 self.separate_block();
-                let style = theme.style(StyleRole::Strong);
+                let style = self.options.style(StyleRole::Strong);
                 let style = match level {
                     HeadingLevel::H1 => style.add_modifier(Modifier::UNDERLINED),
                     _ => style,
@@ -166,9 +164,9 @@ impl<'a> BlockRenderer<'a> {
             }
             Tag::BlockQuote(_) => {
                 self.separate_block();
-                let bar = Span::styled("│ ", theme.style(StyleRole::Quiet));
+                let bar = self.options.span("│ ", StyleRole::Quiet);
                 self.prefixes.push(Prefix { first: None, rest: bar });
-                self.styles.push(self.style().patch(theme.style(StyleRole::Quiet)));
+                self.styles.push(self.style().patch(self.options.style(StyleRole::Quiet)));
             }
             Tag::CodeBlock(kind) => {
                 self.flush_line();
@@ -208,7 +206,7 @@ impl<'a> BlockRenderer<'a> {
                     Some(None) | None => "• ".to_owned(),
                 };
                 let rest = Span::raw(" ".repeat(width(&mark)));
-                let first = Span::styled(mark, theme.style(StyleRole::Quiet));
+                let first = self.options.span(mark, StyleRole::Quiet);
                 self.prefixes.push(Prefix { first: Some(first), rest });
             }
             Tag::Emphasis => self.styles.push(self.style().add_modifier(Modifier::ITALIC)),
@@ -219,7 +217,7 @@ impl<'a> BlockRenderer<'a> {
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
                 self.link = Some(dest_url.into_string());
                 self.link_from = self.spans.len();
-                self.styles.push(theme.style(StyleRole::Link));
+                self.styles.push(self.options.style(StyleRole::Link));
             }
             Tag::Table(alignments) => {
                 self.separate_block();
@@ -237,14 +235,8 @@ impl<'a> BlockRenderer<'a> {
                     table.rows.push(Vec::new());
                 }
             }
-            Tag::TableCell
-            | Tag::FootnoteDefinition(_)
-            | Tag::DefinitionList
-            | Tag::DefinitionListTitle
-            | Tag::DefinitionListDefinition
-            | Tag::Superscript
-            | Tag::Subscript
-            | Tag::MetadataBlock(_) => {}
+            // (Other elements are not enabled.)
+            _ => {}
         }
     }
 
@@ -281,7 +273,7 @@ impl<'a> BlockRenderer<'a> {
                     let text: String =
                         self.spans[self.link_from..].iter().map(|span| &*span.content).collect();
                     if !url.is_empty() && text != url && format!("mailto:{text}") != url {
-                        let quiet = self.look.theme.style(StyleRole::Quiet);
+                        let quiet = self.options.style(StyleRole::Quiet);
                         self.spans.push(Span::styled(format!(" ({url})"), quiet));
                     }
                 }
@@ -295,18 +287,10 @@ impl<'a> BlockRenderer<'a> {
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
                     self.columns = table.required_widths();
-                    self.lines.extend(table.lines(self.look));
+                    self.lines.extend(table.lines(self.options));
                 }
             }
-            TagEnd::TableHead
-            | TagEnd::TableRow
-            | TagEnd::FootnoteDefinition
-            | TagEnd::DefinitionList
-            | TagEnd::DefinitionListTitle
-            | TagEnd::DefinitionListDefinition
-            | TagEnd::Superscript
-            | TagEnd::Subscript
-            | TagEnd::MetadataBlock(_) => {}
+            _ => {}
         }
     }
 
@@ -335,6 +319,6 @@ impl<'a> BlockRenderer<'a> {
             }
         }
         let (first, rest) = (Span::styled(first, style), Span::styled(rest, style));
-        self.lines.extend(wrap_with_prefixes(&first, &rest, &spans, self.look.width));
+        self.lines.extend(self.options.wrap(&first, &rest, &spans));
     }
 }

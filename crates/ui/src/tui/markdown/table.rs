@@ -4,7 +4,7 @@ use pulldown_cmark::Alignment;
 use ratatui::text::{Line, Span};
 
 use crate::tui::cells::RenderOptions;
-use crate::tui::text::{width, wrap, wrap_with_prefixes};
+use crate::tui::text::{width, wrap};
 use crate::tui::theme::StyleRole;
 
 /// May contain only further rows of a table.
@@ -20,16 +20,16 @@ pub(super) struct Table {
 
 impl Table {
     /// Columns are as wide as required, or as space permits; narrow screens get one line per field.
-    pub(super) fn lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
         const BETWEEN: &str = " │ ";
         let mut widths = self.columns.clone().unwrap_or_else(|| self.required_widths());
         let n_columns = widths.len();
         if n_columns == 0 {
             return Vec::new();
         }
-        let room = look.width.saturating_sub(3 * (n_columns - 1));
+        let room = options.width.saturating_sub(3 * (n_columns - 1));
         if room < 6 * n_columns && widths.iter().sum::<usize>() > room {
-            return self.to_field_lines(look);
+            return self.to_field_lines(options);
         }
         // The widest column is narrowed first.
         while widths.iter().sum::<usize>() > room {
@@ -41,7 +41,7 @@ impl Table {
             let at = widths.iter().position(|w| *w == widest).unwrap_or(0);
             widths[at] -= over.min((widest - second).max(1)).min(widest - 1);
         }
-        let quiet = look.theme.style(StyleRole::Quiet);
+        let quiet = options.style(StyleRole::Quiet);
         let mut lines = Vec::new();
         let first = usize::from(self.is_header_printed);
         for (n, row) in self.rows.iter().enumerate().skip(first) {
@@ -63,7 +63,7 @@ impl Table {
                         Some(Alignment::Center) => free / 2,
                         Some(Alignment::Left | Alignment::None) | None => 0,
                     };
-                    let bold = look.theme.style(StyleRole::Strong);
+                    let bold = options.style(StyleRole::Strong);
                     let text = text.into_iter().map(|span| {
                         let style = if n == 0 { span.style.patch(bold) } else { span.style };
                         Span::styled(span.content, style)
@@ -100,9 +100,9 @@ impl Table {
         needed.collect()
     }
 
-    fn to_field_lines(&self, look: RenderOptions) -> Vec<Line<'static>> {
+    fn to_field_lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
         let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
-        let bold = look.theme.style(StyleRole::Strong);
+        let bold = options.style(StyleRole::Strong);
         let mut lines = Vec::new();
         for row in rows {
             for (at, cell) in row.iter().enumerate() {
@@ -111,7 +111,7 @@ impl Table {
                 let mark = Span::raw(if at == 0 { "• " } else { "  " });
                 let mut spans = vec![Span::styled(format!("{name}: "), bold)];
                 spans.extend(cell.iter().cloned());
-                lines.extend(wrap_with_prefixes(&mark, &Span::raw("  "), &spans, look.width));
+                lines.extend(options.wrap(&mark, &Span::raw("  "), &spans));
             }
         }
         lines

@@ -36,7 +36,7 @@ impl State {
     }
 
     fn toggle_vi(&mut self) {
-        self.vi = if self.vi.is_some() { None } else { Some(ViState::default()) };
+        self.vi = self.vi.is_none().then(ViState::default);
         let text = if self.vi.is_some() {
             "vi's modes are on; ui.editing = \"vi\" keeps them"
         } else {
@@ -49,7 +49,7 @@ impl State {
         let background = match arguments {
             "dark" => Background::Dark,
             "light" => Background::Light,
-            "" => match self.settings.theme.background() {
+            "" => match self.settings.theme.background {
                 Background::Dark => Background::Light,
                 Background::Light => Background::Dark,
             },
@@ -59,7 +59,7 @@ impl State {
                 return Vec::new();
             }
         };
-        self.settings.theme = self.settings.theme.with_background(background);
+        self.settings.theme.background = background;
         self.settings.is_theme_configured = true;
         let word = if background == Background::Dark { "dark" } else { "light" };
         let text = format!("colours for a {word} background; ui.theme = \"{word}\" keeps them");
@@ -67,7 +67,6 @@ impl State {
         vec![Action::Redraw]
     }
 
-    /// Marks the chosen items.
     fn status_items_text(&self) -> String {
         let chosen = &self.settings.status_line;
         let rows = STATUS_ITEMS.map(|(item, name, what)| {

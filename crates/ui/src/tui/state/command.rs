@@ -70,7 +70,7 @@ impl State {
 
     pub(super) fn submit(&mut self, message: UserInput) -> Vec<Action> {
         // A message continues the planning.
-        if self.pending_question.as_ref().is_some_and(|asked| asked.call().is_none()) {
+        if self.is_asking_about_plan() {
             self.close_question();
         }
         self.show_end();
@@ -87,17 +87,6 @@ impl State {
         if let Some(viewer) = self.viewer.as_mut().filter(|_| self.settings.full_screen) {
             viewer.follow_end(self.conversation.cells.len());
         }
-    }
-
-    /// For a longer interruptible operation that is not a turn.
-    fn begin_operation(&mut self, doing: TurnActivity) {
-        self.is_working = true;
-        self.conversation.turn = Some(RunningTurn {
-            started: self.now,
-            activity: doing,
-            activity_since: self.now,
-            last_data: None,
-        });
     }
 
     pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Action> {
@@ -117,8 +106,8 @@ impl State {
             self.conversation.insert_note(Tone::Bad, why);
             return Vec::new();
         }
-        let names = PermissionMode::all().iter().map(|mode| mode.as_str()).collect::<Vec<_>>();
-        let names = names.join(", ");
+        let names = PermissionMode::all().iter().map(|mode| mode.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
         if arguments.is_empty() {
             let mode = self.conversation.mode.map_or("not known yet", PermissionMode::as_str);
             let text = format!("the mode is {mode}; /mode MODE changes it: {names}");
@@ -195,9 +184,8 @@ impl State {
                 self.show_page("Commands", text, PagePlace::Conversation);
             }
             CommandAction::Keys => {
-                let rows = self.settings.keymap.rows();
-                let rows =
-                    rows.into_iter().map(|(keys, name, what)| (keys, format!("{what} ({name})")));
+                let rows = self.settings.keymap.rows().into_iter();
+                let rows = rows.map(|(keys, name, what)| (keys, format!("{what} ({name})")));
                 let text = format_columns(&rows.collect::<Vec<_>>());
                 self.show_page("Keys", text, PagePlace::Viewer);
             }
@@ -226,16 +214,14 @@ impl State {
             }
             CommandAction::Copy => {
                 let answer = self.conversation.cells.iter().rev().find_map(|cell| match cell {
-                    Cell::Answer(text) => Some(text.clone()),
+                    Cell::Answer(text) => Some(escape_for_file(text).into_owned()),
                     _ => None,
                 });
-                match answer {
-                    Some(answer) => {
-                        self.show_toast("copied, as far as this terminal lets programs do that");
-                        return vec![Action::Copy(escape_for_file(&answer).into_owned())];
-                    }
-                    None => self.show_toast("there is no answer yet"),
+                if let Some(answer) = answer {
+                    self.show_toast("copied, as far as this terminal lets programs do that");
+                    return vec![Action::Copy(answer)];
                 }
+                self.show_toast("there is no answer yet");
             }
             CommandAction::Theme | CommandAction::Vim | CommandAction::StatusLine => {
                 return self.run_appearance_command(action, arguments);
@@ -268,7 +254,9 @@ impl State {
                     actions.extend(self.update_popup());
                 }
                 if let CommandTiming::StartsWork(what) = timing {
-                    self.begin_operation(TurnActivity::Consulting(what));
+                    self.is_working = true;
+                    let activity = TurnActivity::Consulting(what);
+                    self.conversation.turn = Some(RunningTurn::new(activity, self.now));
                 }
                 return actions;
             }
@@ -276,7 +264,6 @@ impl State {
         Vec::new()
     }
 
-    /// The activity that has to end before a command can run.
     fn blocking_activity(&self, timing: CommandTiming) -> Option<&'static str> {
         if timing == CommandTiming::Immediate {
             None
@@ -289,11 +276,10 @@ impl State {
         }
     }
 
-    /// Counts since the conversation was opened.
     fn cost_in_words(&self) -> String {
         let spending = &self.conversation.spending;
         let Usage { input_tokens, output_tokens, cached_tokens, .. } = spending.usage;
-        let about = spending.estimate_mark();
+        let tilde = spending.estimate_mark();
         let cost = match spending.cost_in_words() {
             Some(cost) => cost,
             None if spending.usage.total() == 0 => "nothing yet: no model has answered".to_owned(),
@@ -309,7 +295,7 @@ impl State {
             ),
         };
         format!(
-            "input   {about}{} tokens, {} of them from the provider's cache\noutput  {about}{} tokens\n\
+            "input   {tilde}{} tokens, {} of them from the provider's cache\noutput  {tilde}{} tokens\n\
              money   {cost}\n{estimate}",
             format_thousands(input_tokens),
             format_thousands(cached_tokens),

@@ -5,32 +5,31 @@ use std::time::Instant;
 use super::{Action, ChatRequest, DOUBLE_PRESS, Focus, PendingQuestion, State};
 use crate::tui::composer::{AttributedText, Composer, Motion};
 use crate::tui::keys::{Key, KeyAction, KeyCode};
-use crate::tui::vi;
-use crate::tui::viewer::{Viewer, ViewerOutcome};
+use crate::tui::vi::{ViOutcome, ViState};
+use crate::tui::viewer::Viewer;
 use agent_protocol::custom_command::MCP_PROMPT_PREFIX;
 use agent_protocol::directives::UserInput;
 
 /// Other programs paste images with this key.
-const CTRL_V: Key = Key { code: KeyCode::Char('v'), ctrl: true, alt: false, shift: false };
+const CTRL_V: Key = Key::ctrl('v');
 
 impl State {
     pub(super) fn handle_key(&mut self, key: Key, at: Instant) -> Vec<Action> {
         self.toast = None;
         let was_writing = self.focus == Focus::Composer && !self.composer.is_empty();
         let actions = self.dispatch_key(key, at);
-        let is_said =
+        let submits =
             |action: &Action| matches!(action, Action::SendRequest(ChatRequest::Submit(_)));
-        // The draft was deleted: keys now go to the waiting question, as if it had just appeared.
-        // Not after a message was sent, since the user may type another.
-        if let Some(asked) = &mut self.pending_question
+        // The draft was deleted, not sent: keys now go to the question, as if it had just appeared.
+        if let Some(question) = &mut self.pending_question
             && was_writing
-            && !actions.iter().any(is_said)
+            && !actions.iter().any(submits)
             && self.focus == Focus::Composer
             && self.composer.is_empty()
         {
             self.focus = Focus::Question;
-            asked.shown_at = None;
-            asked.was_deferred = true;
+            question.shown_at = None;
+            question.was_deferred = true;
         }
         actions
     }
@@ -63,26 +62,22 @@ impl State {
             let is_answer = self.focus.is_answer();
             let composer = if is_answer { &mut self.answer_text } else { &mut self.composer };
             match vi.handle_key(key, composer) {
-                vi::ViOutcome::Unhandled => {}
-                vi::ViOutcome::Handled => return self.update_popup(),
-                vi::ViOutcome::Perform(action) => return self.perform_key_action(action),
+                ViOutcome::Unhandled => {}
+                ViOutcome::Handled => return self.update_popup(),
+                ViOutcome::Perform(action) => return self.perform_key_action(action),
             }
         }
-        let actions = match (action, key.typed_char()) {
-            (Some(action), _) => self.perform_key_action(action),
-            (None, Some(char)) => {
-                self.active_composer().insert(char);
-                Vec::new()
+        let mut actions = Vec::new();
+        match (action, key.typed_char()) {
+            (Some(action), _) => actions = self.perform_key_action(action),
+            (None, Some(char)) => self.active_composer().insert(char),
+            (None, None) if key == CTRL_V && !self.focus.is_answer() => {
+                return vec![Action::SendRequest(ChatRequest::PasteImage)];
             }
-            (None, None) => {
-                if key == CTRL_V && !self.focus.is_answer() {
-                    return vec![Action::SendRequest(ChatRequest::PasteImage)];
-                }
-                Vec::new()
-            }
-        };
-        let asked = self.update_popup();
-        actions.into_iter().chain(asked).collect()
+            (None, None) => {}
+        }
+        actions.extend(self.update_popup());
+        actions
     }
 
     pub(in crate::tui) fn is_browsing(&self) -> bool {
@@ -94,7 +89,7 @@ impl State {
     pub(super) fn handle_viewer_key(&mut self, key: Key) -> Option<Vec<Action>> {
         let rows = self.size.1.saturating_sub(1);
         if let Some(page) = &mut self.page {
-            if page.viewer.handle_key(key, &page.cells, rows) == ViewerOutcome::Close {
+            if page.viewer.handle_key(key, &page.cells, rows) {
                 self.page = None;
                 return Some(vec![Action::Redraw]);
             }
@@ -111,8 +106,7 @@ impl State {
             }
             return Some(Vec::new());
         }
-        let outcome = viewer.handle_key(key, &self.conversation.cells, rows);
-        if outcome == ViewerOutcome::Close {
+        if viewer.handle_key(key, &self.conversation.cells, rows) {
             self.is_viewer_focused = false;
             if self.pending_question.is_some() {
                 self.show_end();
@@ -125,12 +119,8 @@ impl State {
         Some(Vec::new())
     }
 
-    pub(in crate::tui) fn is_editing_answer(&self) -> bool {
-        self.focus.is_answer()
-    }
-
     pub(super) fn active_composer(&mut self) -> &mut Composer {
-        if self.is_editing_answer() { &mut self.answer_text } else { &mut self.composer }
+        if self.focus.is_answer() { &mut self.answer_text } else { &mut self.composer }
     }
 
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Action> {
@@ -179,13 +169,11 @@ impl State {
             }
             KeyAction::NextMode => return self.select_next_mode(),
             KeyAction::ToggleTodos => self.is_plan_visible = !self.is_plan_visible,
+            KeyAction::Editor if self.is_editing => {}
             KeyAction::Editor => {
-                if !self.is_editing {
-                    self.is_editing = true;
-                    return vec![Action::SendRequest(ChatRequest::OpenEditor(
-                        self.active_composer().message_text(),
-                    ))];
-                }
+                self.is_editing = true;
+                let text = self.active_composer().message_text();
+                return vec![Action::SendRequest(ChatRequest::OpenEditor(text))];
             }
             KeyAction::SearchHistory => self.focus = Focus::Search(String::new(), 0),
             KeyAction::Complete if self.pending_question.is_some() => self.focus = Focus::Question,
@@ -235,7 +223,7 @@ impl State {
     }
 
     pub(super) fn handle_escape(&mut self) -> Vec<Action> {
-        if self.is_editing_answer() {
+        if self.focus.is_answer() {
             // (The text returns when the user makes the same choice again.)
             self.focus = Focus::Question;
             return Vec::new();
@@ -270,7 +258,7 @@ impl State {
     }
 
     pub(super) fn handle_cancel(&mut self) -> Vec<Action> {
-        if self.is_editing_answer() {
+        if self.focus.is_answer() {
             return self.handle_escape();
         }
         if !self.composer.is_empty() {
@@ -298,7 +286,7 @@ impl State {
         self.toast = None;
         self.recalled_message = None;
         if let Some(vi) = &mut self.vi {
-            vi.reset();
+            *vi = ViState::default();
         }
         let mut actions = Vec::new();
         if self.settings.history.last() != Some(&input.text) {
@@ -328,7 +316,6 @@ impl State {
         Vec::new()
     }
 
-    /// A command stays a command.
     pub(super) fn return_to_composer(&mut self, message: &UserInput, is_command: bool) {
         if is_command && self.composer.is_empty() {
             self.composer.set_folded(&AttributedText::from_message(&message.text));
@@ -337,7 +324,6 @@ impl State {
         }
     }
 
-    /// The message is sent when the turn has ended.
     fn queue_follow_up(&mut self) -> Vec<Action> {
         if self.composer.text().trim().is_empty() {
             return Vec::new();
@@ -357,7 +343,7 @@ impl State {
             return Vec::new();
         }
         if self.focus == Focus::PlanText {
-            let plan = self.answer_text.to_user_input().text;
+            let plan = self.answer_text.message_text();
             return if plan.trim().is_empty() {
                 Vec::new()
             } else {
@@ -365,15 +351,13 @@ impl State {
             };
         }
         if self.focus == Focus::AnswerText {
-            let words = self.answer_text.to_user_input();
-            return self.answer_with_text(&words.text);
+            let words = self.answer_text.message_text();
+            return self.answer_with_text(&words);
         }
         if self.focus == Focus::RejectionReason {
             let words = self.answer_text.to_user_input();
             self.answer_text.take_message();
-            let call =
-                self.pending_question.as_ref().and_then(PendingQuestion::call).map(str::to_owned);
-            let Some(call) = call else {
+            let Some(call) = self.questioned_call().map(str::to_owned) else {
                 self.focus = Focus::Composer;
                 return Vec::new();
             };

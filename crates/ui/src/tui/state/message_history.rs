@@ -5,17 +5,15 @@ use crate::tui::composer::AttributedText;
 use crate::tui::keys::{Key, KeyAction};
 
 pub(super) struct RecalledMessage {
-    /// Position in the earlier messages.
     index: usize,
     /// The text of the input field before the first recall.
     draft: AttributedText,
-    /// The text of the input field.
     displayed_text: String,
 }
 
 impl State {
     pub(super) fn recall_message(&mut self, earlier: bool) {
-        if self.is_editing_answer() {
+        if self.focus.is_answer() {
             return;
         }
         let history = &self.settings.history;

@@ -15,12 +15,11 @@ impl State {
     pub(super) fn update_popup(&mut self) -> Vec<Action> {
         self.close_list();
         self.popup_query = self.text_before_cursor().to_owned();
-        if self.focus != Focus::Composer || self.is_showing_recalled_message() {
-            return Vec::new();
-        }
-        // In a shell line every character belongs to the shell: a name would become a part of the
-        // command.
-        if self.composer.is_shell() {
+        // In a shell line every character belongs to the shell.
+        if self.focus != Focus::Composer
+            || self.is_showing_recalled_message()
+            || self.composer.is_shell()
+        {
             return Vec::new();
         }
         let text = self.composer.text();
@@ -34,16 +33,15 @@ impl State {
                 let ask = Action::SendRequest(ChatRequest::ListOwnCommands);
                 return is_first.then_some(ask).into_iter().collect();
             };
-            let from = before.len() - arguments.len();
+            let mut from = before.len() - arguments.len();
+            let mut request = None;
             let action = COMMANDS.iter().find(|command| command.name == name).map(|it| it.action);
             let items = match action {
                 Some(CommandAction::Mode) => {
                     let modes = PermissionMode::all().iter();
-                    let modes: Vec<(&str, String)> =
-                        modes.map(|mode| (mode.as_str(), mode.in_words())).collect();
                     completion::matching_words(
                         arguments,
-                        modes.iter().map(|(mode, what)| (*mode, &**what)),
+                        modes.map(|mode| (mode.as_str(), mode.in_words())),
                     )
                 }
                 Some(CommandAction::Theme) => {
@@ -52,35 +50,18 @@ impl State {
                 Some(CommandAction::Effort) => {
                     self.effort_items(&self.conversation.model, arguments)
                 }
-                Some(CommandAction::Model) => {
-                    if let Some((model, effort)) = arguments.split_once(' ') {
-                        let items = self.effort_items(model, effort);
-                        self.show_popup(CompletionKind::Argument, from + model.len() + 1, items);
-                        return Vec::new();
+                Some(CommandAction::Model) => match arguments.split_once(' ') {
+                    Some((model, effort)) => {
+                        from += model.len() + 1;
+                        self.effort_items(model, effort)
                     }
-                    let is_first = arguments.is_empty();
-                    // The provider need not be typed.
-                    let models = self.settings.models.iter().filter(|id| id.contains(arguments));
-                    let models = models.map(|id| {
-                        let is_current = *id == self.conversation.model;
-                        (id.as_str(), if is_current { "answers now" } else { "" })
-                    });
-                    let mut items = completion::matching_words("", models);
-                    // A model that is chosen from the list is followed by the list of efforts.
-                    for item in &mut items {
-                        item.takes_more = true;
+                    None => {
+                        if arguments.is_empty() {
+                            request = Some(ChatRequest::ListModels);
+                        }
+                        self.model_items(arguments)
                     }
-                    // Any name can be used, also one that is not in the list.
-                    let is_name =
-                        arguments.split_once('/').is_some_and(|(_, name)| !name.is_empty());
-                    if is_name && !items.iter().any(|item| item.insert == arguments) {
-                        items.insert(0, Item { insert: arguments.to_owned(), ..Item::default() });
-                    }
-                    self.show_popup(CompletionKind::Argument, from, items);
-                    // Meanwhile the known models are offered.
-                    let ask = Action::SendRequest(ChatRequest::ListModels);
-                    return is_first.then_some(ask).into_iter().collect();
-                }
+                },
                 Some(
                     action @ (CommandAction::Permissions
                     | CommandAction::Memory
@@ -88,51 +69,41 @@ impl State {
                 ) => {
                     let last = arguments.rfind(' ').map_or(0, |at| at + 1);
                     let (before, query) = arguments.split_at(last);
-                    let items = next_argument_items(action, before.trim(), query);
-                    self.show_popup(CompletionKind::Argument, from + last, items);
-                    return Vec::new();
+                    from += last;
+                    next_argument_items(action, before.trim(), query)
                 }
-                Some(CommandAction::Rewind) => {
-                    if let Some((turn, what)) = arguments.split_once(' ') {
-                        let items = self.rewind_items(turn, what);
-                        self.show_popup(CompletionKind::Argument, from + turn.len() + 1, items);
-                        return Vec::new();
+                Some(CommandAction::Rewind) => match arguments.split_once(' ') {
+                    Some((turn, what)) => {
+                        from += turn.len() + 1;
+                        self.rewind_items(turn, what)
                     }
-                    let mut items = self.turn_items(arguments, false);
                     // A turn that is chosen from the list is followed by what to restore.
-                    for item in &mut items {
-                        item.takes_more = true;
-                    }
-                    items
-                }
+                    None => followed(self.turn_items(arguments, false)),
+                },
                 Some(CommandAction::Undo) => {
-                    // Enter takes an item of the list: no other turn than the written one may be
-                    // chosen.
+                    // Enter takes an item of the list, which must be the written turn.
                     let items = self.turn_items(arguments, true);
                     let is_one = items.iter().any(|item| item.insert == arguments);
                     if arguments.is_empty() || is_one { items } else { Vec::new() }
                 }
                 Some(CommandAction::Tasks) => {
-                    let stop = |(id, line): &(String, String)| (format!("stop {id}"), line.clone());
-                    let stops: Vec<_> = self.background.iter().map(stop).collect();
-                    let words = stops.iter().map(|(stop, line)| (stop.as_str(), line.as_str()));
-                    completion::matching_descriptions(arguments, words)
+                    let commands = self.background.iter();
+                    let stops = commands.map(|(id, line)| (format!("stop {id}"), line.as_str()));
+                    completion::matching_descriptions(arguments, stops)
                 }
                 Some(CommandAction::Resume) => {
                     let sessions = self.sessions.iter();
                     let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));
-                    let items = completion::matching_descriptions(arguments, sessions);
                     if self.sessions.is_empty() && arguments.is_empty() {
-                        let ask =
-                            ChatRequest::RunCommand(CommandAction::Sessions, "list".to_owned());
-                        return vec![Action::SendRequest(ask)];
+                        let list = "list".to_owned();
+                        request = Some(ChatRequest::RunCommand(CommandAction::Sessions, list));
                     }
-                    items
+                    completion::matching_descriptions(arguments, sessions)
                 }
                 _ => return self.update_file_popup(),
             };
             self.show_popup(CompletionKind::Argument, from, items);
-            return Vec::new();
+            return request.map(Action::SendRequest).into_iter().collect();
         }
         self.update_file_popup()
     }
@@ -143,7 +114,6 @@ impl State {
         self.opened_list_text = Some(text);
     }
 
-    /// Called when the text was replaced.
     pub(super) fn close_list(&mut self) {
         self.popup = None;
         self.mention_start = None;
@@ -158,15 +128,14 @@ impl State {
         self.refresh_popup(CompletionKind::Command, nothing_fitted);
     }
 
-    /// The selection in the list stays, as for commands.
     pub(super) fn add_models(&mut self, models: Vec<String>) {
-        let known = &mut self.settings.models;
+        let listed = &mut self.settings.models;
         let query = self.composer.text().strip_prefix("/model ");
         let nothing_fitted =
-            query.is_some_and(|query| !known.iter().any(|known| known.contains(query)));
+            query.is_some_and(|query| !listed.iter().any(|model| model.contains(query)));
         for model in models {
-            if !known.contains(&model) {
-                known.push(model);
+            if !listed.contains(&model) {
+                listed.push(model);
             }
         }
         self.refresh_popup(CompletionKind::Argument, nothing_fitted);
@@ -188,18 +157,32 @@ impl State {
     fn update_file_popup(&mut self) -> Vec<Action> {
         if let Some((from, query)) = self.composer.mention() {
             let query = query.to_owned();
-            let is_first = query.is_empty();
             let items = self.finder.find(&query);
             self.show_popup(CompletionKind::File, from, items);
-            self.mention_start = (!is_first).then_some(from);
             // Each mention requests the files again; meanwhile the old ones are used.
-            return if is_first {
-                vec![Action::SendRequest(ChatRequest::ListFiles)]
-            } else {
-                Vec::new()
-            };
+            if query.is_empty() {
+                return vec![Action::SendRequest(ChatRequest::ListFiles)];
+            }
+            self.mention_start = Some(from);
         }
         Vec::new()
+    }
+
+    fn model_items(&self, arguments: &str) -> Vec<Item> {
+        // The provider need not be typed.
+        let models = self.settings.models.iter().filter(|id| id.contains(arguments));
+        let models = models.map(|id| {
+            let is_current = *id == self.conversation.model;
+            (id.as_str(), if is_current { "answers now" } else { "" })
+        });
+        // A model that is chosen from the list is followed by the list of efforts.
+        let mut items = followed(completion::matching_words("", models));
+        // Any name can be used, also one that is not in the list.
+        let is_name = arguments.split_once('/').is_some_and(|(_, name)| !name.is_empty());
+        if is_name && !items.iter().any(|item| item.insert == arguments) {
+            items.insert(0, Item { insert: arguments.to_owned(), ..Item::default() });
+        }
+        items
     }
 
     fn effort_items(&self, model: &str, query: &str) -> Vec<Item> {
@@ -214,19 +197,14 @@ impl State {
     /// The latest first; with `changed`, only turns that changed files.
     fn turn_items(&self, arguments: &str, changed: bool) -> Vec<Item> {
         let turns = self.conversation.turns.iter().rev();
-        let turns: Vec<(String, String)> = turns
-            .filter(|turn| !changed || !turn.files.is_empty())
-            .map(|turn| {
-                let files = if turn.files.is_empty() {
-                    String::new()
-                } else {
-                    format!("  (changed {})", turn.files.join(", "))
-                };
-                let message = turn.message.lines().next().unwrap_or_default();
-                (turn.number.to_string(), format!("{message}{files}"))
-            })
-            .collect();
-        let turns = turns.iter().map(|(turn, what)| (turn.as_str(), what.as_str()));
+        let turns = turns.filter(|turn| !changed || !turn.files.is_empty()).map(|turn| {
+            let files = match turn.files.as_slice() {
+                [] => String::new(),
+                files => format!("  (changed {})", files.join(", ")),
+            };
+            let message = turn.message.lines().next().unwrap_or_default();
+            (turn.number.to_string(), format!("{message}{files}"))
+        });
         if changed {
             // `git` and `force` are no words of a message.
             completion::matching_words(arguments, turns)
@@ -242,19 +220,18 @@ impl State {
             undone().flat_map(|turn| &turn.files).map(String::as_str).collect();
         files.sort_unstable();
         files.dedup();
-        let n_files = pluralize(files.len() as u64, "file");
         let files = match files.len() {
             0 => "no file was changed".to_owned(),
             1..=3 => files.join(", "),
-            _ => n_files,
+            n => pluralize(n as u64, "file"),
         };
         let turns = pluralize(undone().count() as u64, "turn");
         completion::matching_words(
             query,
             [
-                ("both", &*format!("files and conversation: {turns}; {files}")),
-                ("conversation", &*format!("{turns} of the conversation; the files stay")),
-                ("files", &*format!("{files}; the conversation stays")),
+                ("both", format!("files and conversation: {turns}; {files}")),
+                ("conversation", format!("{turns} of the conversation; the files stay")),
+                ("files", format!("{files}; the conversation stays")),
             ],
         )
     }
@@ -362,13 +339,19 @@ impl State {
         self.composer.replace_with(popup.from, cursor, &insert);
     }
 
-    /// Columns of the input field's text.
     pub(in crate::tui) fn text_columns(&self) -> usize {
         self.size.0.saturating_sub(3).max(1)
     }
 }
 
-/// Only for commands with several arguments.
+/// Choosing an item opens the list of the next argument.
+fn followed(mut items: Vec<Item>) -> Vec<Item> {
+    for item in &mut items {
+        item.takes_more = true;
+    }
+    items
+}
+
 fn next_argument_items(action: CommandAction, before: &str, query: &str) -> Vec<Item> {
     if action == CommandAction::StatusLine {
         let is_new = |name: &str| !before.split_whitespace().any(|word| word == name);

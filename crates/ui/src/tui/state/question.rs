@@ -18,18 +18,15 @@ const PLAN_EDITED: Prompt = Prompt::named("plan/edited.md");
 
 /// A key this soon after a question appeared was not meant for the question.
 const ANSWER_GUARD: Duration = Duration::from_millis(500);
-/// A mode that was selected with a key is requested after this time without another such key: the
-/// modes in between must not settle the question.
+/// A selected mode is requested after this time: modes in between must not settle the question.
 const MODE_DELAY: Duration = Duration::from_millis(700);
-/// The index of the first further "yes" among the choices. The choices before it are the same at
-/// every question: yes, no, in your own words.
+/// The index of the first grant, after the fixed choices: yes, no, in your own words.
 const FIRST_GRANT: usize = 3;
 /// A letter counts as an answer if no other follows within this time: otherwise it starts a word.
 const LETTER_DELAY: Duration = Duration::from_millis(150);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::tui) enum QuestionSubject {
-    /// The permission for this call.
     Call(String),
     /// The approval of this plan; the session is idle.
     Plan(String),
@@ -46,14 +43,13 @@ pub(in crate::tui) struct PendingQuestion {
     pub(super) was_deferred: bool,
     pub(in crate::tui) selected: usize,
     pub(super) questionnaire: Option<Questionnaire>,
-    /// The letter becomes an answer if no other follows.
     pending_letter: Option<PendingLetter>,
 }
 
 impl PendingQuestion {
-    pub(super) fn new(about: QuestionSubject) -> Self {
+    pub(super) fn new(subject: QuestionSubject) -> Self {
         Self {
-            subject: about,
+            subject,
             shown_at: None,
             was_deferred: false,
             selected: 0,
@@ -62,7 +58,6 @@ impl PendingQuestion {
         }
     }
 
-    /// The letter is no answer yet.
     pub(super) fn take_letter(&mut self) -> Option<char> {
         self.pending_letter.take().map(|pressed| pressed.letter)
     }
@@ -78,7 +73,6 @@ impl PendingQuestion {
 #[derive(Clone, Debug)]
 pub(in crate::tui) enum Choice {
     Answer(ApprovalDecision),
-    /// The rejection has a text for the model.
     RejectWithText,
     ExecutePlan(PermissionMode),
     EditPlan,
@@ -97,7 +91,6 @@ pub(in crate::tui) enum Choice {
 }
 
 impl Choice {
-    /// The letter that selects the choice.
     pub(in crate::tui) fn letter(&self, n: usize) -> Option<char> {
         match self {
             Self::Answer(ApprovalDecision::AllowOnce | ApprovalDecision::AllowChanged(_)) => {
@@ -166,17 +159,20 @@ struct PendingLetter {
 
 impl State {
     pub(in crate::tui) fn is_asking_about_plan(&self) -> bool {
-        self.pending_question.as_ref().is_some_and(|asked| asked.call().is_none())
+        self.pending_question.as_ref().is_some_and(|question| question.call().is_none())
     }
 
-    pub(super) fn ask_about_plan(&mut self) {
-        if let Some(plan) = self.finished_plan.take() {
-            self.open_question(QuestionSubject::Plan(plan));
-        }
+    /// The id of the call about which the user is asked.
+    pub(in crate::tui) fn questioned_call(&self) -> Option<&str> {
+        self.pending_question.as_ref().and_then(PendingQuestion::call)
     }
 
-    pub(super) fn open_question(&mut self, about: QuestionSubject) {
-        self.pending_question = Some(PendingQuestion::new(about));
+    pub(in crate::tui) fn selected_choice(&self) -> usize {
+        self.pending_question.as_ref().map_or(0, |question| question.selected)
+    }
+
+    pub(super) fn open_question(&mut self, subject: QuestionSubject) {
+        self.pending_question = Some(PendingQuestion::new(subject));
         if !self.is_viewer_focused {
             self.show_end();
         }
@@ -192,14 +188,13 @@ impl State {
             self.show_end();
         }
         self.pending_question = None;
-        if self.focus == Focus::Question || self.is_editing_answer() {
+        if self.focus == Focus::Question || self.focus.is_answer() {
             self.focus = Focus::Composer;
         }
         self.answer_text = Composer::default();
     }
 
-    /// A key is an answer only if the question was visible for a moment when the key was pressed,
-    /// and no text is being typed.
+    /// A key is an answer only if the question was visible for a moment, and no text is being typed.
     pub(super) fn handle_question_key(
         &mut self,
         key: Key,
@@ -207,26 +202,24 @@ impl State {
         at: Instant,
         last_key: Option<Instant>,
     ) -> Vec<Action> {
-        let Some(asked) = &mut self.pending_question else {
+        let Some(question) = &mut self.pending_question else {
             self.focus = Focus::Composer;
             return Vec::new();
         };
-        let before = asked.pending_letter.take();
+        let before = question.pending_letter.take();
         let since = |moment: Instant| at.saturating_duration_since(moment);
-        let was_seen = asked.shown_at.is_some_and(|shown| since(shown) >= ANSWER_GUARD);
-        let is_typing = last_key.is_some_and(|last| since(last) < ANSWER_GUARD / 2)
-            && asked
-                .shown_at
-                .zip(last_key)
-                .is_some_and(|(shown, last)| last < shown + ANSWER_GUARD);
-        let guard = match (was_seen, asked.was_deferred) {
+        let was_seen = question.shown_at.is_some_and(|shown| since(shown) >= ANSWER_GUARD);
+        let is_typing = question.shown_at.zip(last_key).is_some_and(|(shown, last)| {
+            since(last) < ANSWER_GUARD / 2 && last < shown + ANSWER_GUARD
+        });
+        let guard = match (was_seen, question.was_deferred) {
             (true, _) if is_typing => Some("you were typing when the question appeared"),
             (true, _) => None,
             (false, true) => Some("this key came right after your message was deleted"),
             (false, false) => Some("the question had just appeared"),
         };
         match action {
-            Some(KeyAction::Escape | KeyAction::Cancel) if asked.call().is_none() => {
+            Some(KeyAction::Escape | KeyAction::Cancel) if question.call().is_none() => {
                 return self.choose_answer(Choice::KeepPlanning);
             }
             Some(KeyAction::Escape | KeyAction::Cancel) => return self.interrupt(),
@@ -235,13 +228,11 @@ impl State {
                 return Vec::new();
             }
             Some(
-                KeyAction::Transcript
+                action @ (KeyAction::Transcript
                 | KeyAction::NextMode
                 | KeyAction::Redraw
-                | KeyAction::Suspend,
-            ) => {
-                return action.map(|action| self.perform_key_action(action)).unwrap_or_default();
-            }
+                | KeyAction::Suspend),
+            ) => return self.perform_key_action(action),
             _ => {}
         }
         let asks_user = self.questionnaire().is_some();
@@ -255,9 +246,9 @@ impl State {
             // Any other key cancels a letter.
             (None, _) => self.select_answer(action, guard),
             (Some(letter), None) if self.choice_for(letter).is_some() => {
-                if let Some(asked) = &mut self.pending_question {
-                    asked.pending_letter =
-                        Some(PendingLetter { letter, pressed_at: at, rejection: guard });
+                if let Some(question) = &mut self.pending_question {
+                    let letter = PendingLetter { letter, pressed_at: at, rejection: guard };
+                    question.pending_letter = Some(letter);
                 }
                 Vec::new()
             }
@@ -275,7 +266,7 @@ impl State {
     }
 
     fn toggle_selected_option(&mut self, guard: Option<&'static str>) -> Vec<Action> {
-        let selected = self.pending_question.as_ref().map_or(0, |asked| asked.selected);
+        let selected = self.selected_choice();
         let takes_several = self.questionnaire().is_some_and(Questionnaire::allows_several);
         let is_option = matches!(self.choices().get(selected), Some(Choice::Option { .. }));
         if let Some(guard) = guard {
@@ -292,18 +283,20 @@ impl State {
         guard: Option<&'static str>,
     ) -> Vec<Action> {
         let mut choices = self.choices();
-        let Some(asked) = &mut self.pending_question else { return Vec::new() };
+        let Some(question) = &mut self.pending_question else { return Vec::new() };
         let n_choices = choices.len();
         match action {
-            Some(KeyAction::Up) => asked.selected = (asked.selected + n_choices - 1) % n_choices,
-            Some(KeyAction::Down) => asked.selected = (asked.selected + 1) % n_choices,
+            Some(KeyAction::Up) => {
+                question.selected = (question.selected + n_choices - 1) % n_choices;
+            }
+            Some(KeyAction::Down) => question.selected = (question.selected + 1) % n_choices,
             Some(KeyAction::Send) => {
                 if let Some(guard) = guard {
                     self.show_toast(&format!("{guard}: press Enter again"));
                     return Vec::new();
                 }
-                let selected = asked.selected;
-                if asked.questionnaire.is_some() {
+                let selected = question.selected;
+                if question.questionnaire.is_some() {
                     return self.confirm_choice(selected);
                 }
                 let choice = choices.swap_remove(selected);
@@ -319,7 +312,7 @@ impl State {
         if let Some(inquiry) = self.questionnaire() {
             return inquiry.choices();
         }
-        if self.pending_question.as_ref().is_some_and(|asked| asked.call().is_none()) {
+        if self.is_asking_about_plan() {
             return vec![
                 Choice::ExecutePlan(PermissionMode::AutoEdit),
                 Choice::KeepPlanning,
@@ -327,19 +320,16 @@ impl State {
                 Choice::ExecutePlan(PermissionMode::Ask),
             ];
         }
-        let question = self.question_call().and_then(|call| call.question.as_deref());
-        let grants = question.map_or(&[] as &[Grant], |question| &question.grants);
         let mut choices = vec![
             Choice::Answer(ApprovalDecision::AllowOnce),
             Choice::Answer(ApprovalDecision::Reject(None)),
             Choice::RejectWithText,
         ];
-        choices.extend(
-            grants
-                .iter()
-                .cloned()
-                .map(|grant| Choice::Answer(ApprovalDecision::AllowAlways(grant))),
-        );
+        if let Some(question) = self.question_call().and_then(|call| call.question.as_ref()) {
+            let grants = question.grants.iter().cloned();
+            choices
+                .extend(grants.map(|grant| Choice::Answer(ApprovalDecision::AllowAlways(grant))));
+        }
         choices
     }
 
@@ -363,7 +353,7 @@ impl State {
                 PermissionMode::Ask
             }
         };
-        if self.pending_question.as_ref().and_then(PendingQuestion::call).is_none() {
+        if self.questioned_call().is_none() {
             return self.set_mode(mode);
         }
         self.conversation.mode = Some(mode);
@@ -371,38 +361,30 @@ impl State {
         Vec::new()
     }
 
-    /// Called after a moment, or when the call is settled.
     pub(super) fn request_pending_mode(&mut self, moment: Instant) -> Vec<Action> {
-        let waits = self.pending_question.as_ref().and_then(PendingQuestion::call).is_some();
-        let is_settled = |(_, at): &mut (PermissionMode, Instant)| {
-            !waits || moment.saturating_duration_since(*at) >= MODE_DELAY
-        };
-        let settled = self.pending_mode.take_if(is_settled);
-        settled
-            .map(|(mode, _)| Action::SendRequest(ChatRequest::SetMode(mode)))
-            .into_iter()
-            .collect()
+        let waits = self.questioned_call().is_some();
+        let settled = self
+            .pending_mode
+            .take_if(|(_, at)| !waits || moment.saturating_duration_since(*at) >= MODE_DELAY);
+        let request = settled.map(|(mode, _)| Action::SendRequest(ChatRequest::SetMode(mode)));
+        request.into_iter().collect()
     }
 
     /// The time until a letter counts as an answer, or a selected mode is requested.
     pub(super) fn question_tick(&self) -> Option<Duration> {
-        let pressed = self.pending_question.as_ref().and_then(|asked| asked.pending_letter);
+        let pressed = self.pending_question.as_ref().and_then(|question| question.pending_letter);
         let letter = pressed.map(|pressed| pressed.pressed_at + LETTER_DELAY);
         let mode = self.pending_mode.map(|(_, at)| at + MODE_DELAY);
         let at = letter.into_iter().chain(mode).min()?;
         Some(at.saturating_duration_since(self.now))
     }
 
-    /// A letter that is not followed by another is an answer.
     pub(super) fn accept_pending_letter(&mut self, moment: Instant) -> Vec<Action> {
-        let Some(asked) = &mut self.pending_question else { return Vec::new() };
-        let is_alone = |pressed: &mut PendingLetter| {
-            moment.saturating_duration_since(pressed.pressed_at) >= LETTER_DELAY
-        };
-        match asked.pending_letter.take_if(is_alone) {
-            Some(pressed) => self.answer_with_letter(pressed),
-            None => Vec::new(),
-        }
+        let Some(question) = &mut self.pending_question else { return Vec::new() };
+        let letter = question
+            .pending_letter
+            .take_if(|letter| moment.saturating_duration_since(letter.pressed_at) >= LETTER_DELAY);
+        letter.map(|letter| self.answer_with_letter(letter)).unwrap_or_default()
     }
 
     fn answer_with_letter(&mut self, pressed: PendingLetter) -> Vec<Action> {
@@ -414,10 +396,11 @@ impl State {
     }
 
     pub(in crate::tui) fn choose_answer(&mut self, choice: Choice) -> Vec<Action> {
-        let Some(about) = self.pending_question.as_ref().map(|asked| asked.subject.clone()) else {
+        let Some(subject) = self.pending_question.as_ref().map(|question| question.subject.clone())
+        else {
             return Vec::new();
         };
-        match (choice, about) {
+        match (choice, subject) {
             (Choice::Answer(approval), QuestionSubject::Call(call)) => {
                 return self.send_approval(&call, approval);
             }
@@ -429,9 +412,8 @@ impl State {
             (Choice::ExecutePlan(mode), _) => {
                 self.close_question();
                 let mut actions = self.set_mode(mode);
-                actions.extend(
-                    self.submit(self.settings.prompts.text(PLAN_ACCEPTED).trim_end().into()),
-                );
+                let message = self.settings.prompts.text(PLAN_ACCEPTED).trim_end().into();
+                actions.extend(self.submit(message));
                 return actions;
             }
             (Choice::EditPlan, QuestionSubject::Plan(plan)) => {
@@ -459,9 +441,8 @@ impl State {
         vec![Action::SendRequest(ChatRequest::AnswerPermission(call.to_owned(), approval))]
     }
 
-    /// `words`: an instruction instead of the call. That text is a message of the user, so that no
-    /// compaction summarises it; it is sent before the answer, so that no other call starts in
-    /// between.
+    /// `words`: an instruction instead of the call. It is a message, so that no compaction summarises
+    /// it, and is sent before the answer, so that no other call starts in between.
     pub(in crate::tui) fn reject_call(&mut self, call: &str, words: UserInput) -> Vec<Action> {
         let no = ApprovalDecision::Reject(Some(words.text.clone()));
         let mut actions =
@@ -471,8 +452,7 @@ impl State {
     }
 
     pub(in crate::tui) fn question_call(&self) -> Option<&Call> {
-        let call = self.pending_question.as_ref().and_then(PendingQuestion::call)?;
-        self.conversation.find_call(call)
+        self.conversation.find_call(self.questioned_call()?)
     }
 
     pub(super) fn execute_edited_plan(&mut self, plan: &str) -> Vec<Action> {

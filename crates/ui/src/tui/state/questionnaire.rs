@@ -7,7 +7,7 @@ use super::{Action, ChatRequest, Focus, State};
 use crate::tui::composer::Composer;
 use agent_protocol::question::{Question, UserAnswer};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::tui) struct Questionnaire {
     questions: Vec<Question>,
     answers: Vec<UserAnswer>,
@@ -66,13 +66,12 @@ impl Questionnaire {
 }
 
 impl State {
-    /// Begins with the first question.
     pub(super) fn open_questionnaire(&mut self, call: &str, questions: &[Question]) {
-        let chosen = BTreeSet::new();
-        let inquiry = Questionnaire { questions: questions.to_vec(), answers: Vec::new(), chosen };
+        let questions = questions.to_vec();
+        let inquiry = Questionnaire { questions, ..Questionnaire::default() };
         self.open_question(QuestionSubject::Questionnaire(call.to_owned(), 0));
-        if let Some(asked) = &mut self.pending_question {
-            asked.questionnaire = Some(inquiry);
+        if let Some(question) = &mut self.pending_question {
+            question.questionnaire = Some(inquiry);
         }
     }
 
@@ -82,13 +81,13 @@ impl State {
 
     /// A question with one answer is answered; otherwise the option is added or removed.
     pub(in crate::tui) fn choose_option(&mut self, n: usize) -> Vec<Action> {
-        let Some(asked) = &mut self.pending_question else { return Vec::new() };
-        let Some(inquiry) = &mut asked.questionnaire else { return Vec::new() };
+        let Some(question) = &mut self.pending_question else { return Vec::new() };
+        let Some(inquiry) = &mut question.questionnaire else { return Vec::new() };
         if !inquiry.allows_several() {
             let answer = inquiry.build_answer(Some(n), None);
             return self.record_answer(answer);
         }
-        asked.selected = n;
+        question.selected = n;
         if !inquiry.chosen.remove(&n) {
             inquiry.chosen.insert(n);
         }
@@ -96,10 +95,13 @@ impl State {
     }
 
     /// A line of the plain chat contains the options.
-    pub(in crate::tui) fn choose_options(&mut self, options: &[usize]) -> Vec<Action> {
-        let inquiry = self.pending_question.as_mut().and_then(|asked| asked.questionnaire.as_mut());
-        let Some(inquiry) = inquiry else { return Vec::new() };
-        inquiry.chosen = options.iter().copied().collect();
+    pub(in crate::tui) fn choose_options(
+        &mut self,
+        options: impl Iterator<Item = usize>,
+    ) -> Vec<Action> {
+        let Some(question) = &mut self.pending_question else { return Vec::new() };
+        let Some(inquiry) = &mut question.questionnaire else { return Vec::new() };
+        inquiry.chosen = options.collect();
         let answer = inquiry.build_answer(None, None);
         self.record_answer(answer)
     }
@@ -153,8 +155,8 @@ impl State {
     }
 
     pub(super) fn return_to_previous_question(&mut self) {
-        let Some(asked) = self.pending_question.take_if(|asked| {
-            asked.questionnaire.as_ref().is_some_and(Questionnaire::has_previous_question)
+        let Some(question) = self.pending_question.take_if(|question| {
+            question.questionnaire.as_ref().is_some_and(Questionnaire::has_previous_question)
         }) else {
             return;
         };
@@ -162,7 +164,7 @@ impl State {
             subject: QuestionSubject::Questionnaire(call, _),
             questionnaire: Some(mut inquiry),
             ..
-        } = asked
+        } = question
         {
             inquiry.answers.pop();
             inquiry.chosen.clear();
@@ -171,10 +173,10 @@ impl State {
     }
 
     fn show_current_question(&mut self, call: String, inquiry: Questionnaire) {
-        let about = QuestionSubject::Questionnaire(call, inquiry.answers.len());
-        let mut asked = PendingQuestion::new(about);
-        asked.questionnaire = Some(inquiry);
-        self.pending_question = Some(asked);
+        let subject = QuestionSubject::Questionnaire(call, inquiry.answers.len());
+        let mut question = PendingQuestion::new(subject);
+        question.questionnaire = Some(inquiry);
+        self.pending_question = Some(question);
         self.answer_text = Composer::default();
         self.focus = Focus::Question;
     }

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use super::OpenError;
+use crate::app::OpenError;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OptionValue {
@@ -16,85 +16,55 @@ enum OptionValue {
 enum OptionHandling {
     /// Nothing changes without it.
     Ignore,
-    /// The reason.
     Warn(&'static str),
     /// Ignoring the option would change the result.
     Reject(&'static str),
 }
 
 use OptionHandling::{Ignore, Reject, Warn};
+use OptionValue::{Absent, Optional, Required};
 
-const ALLOWS_FULL: &str = "allow-dangerously-skip-permissions";
+pub(super) const ALLOWS_FULL: &str = "allow-dangerously-skip-permissions";
 
 const FOREIGN_OPTIONS: &[(&str, OptionValue, OptionHandling)] = &[
     // The option says whether a program may choose the mode later.
-    (ALLOWS_FULL, OptionValue::Absent, Ignore),
+    (ALLOWS_FULL, Absent, Ignore),
     // The first line of the program is always awaited.
-    ("await-initialize", OptionValue::Absent, Ignore),
-    ("betas", OptionValue::Required, Warn("beta features of one provider are not requested")),
-    ("channels", OptionValue::Required, Warn("MCP servers send no messages into a session")),
-    ("debug", OptionValue::Optional, Warn("`agent trace` shows every step of a session")),
-    ("debug-file", OptionValue::Required, Warn("`agent trace` shows every step of a session")),
-    ("debug-to-stderr", OptionValue::Absent, Warn("`agent trace` shows every step of a session")),
-    ("mcp-debug", OptionValue::Absent, Warn("`agent mcp test` shows what a server answers")),
-    ("task-budget", OptionValue::Required, Warn("--max-budget-usd and --max-turns limit a task")),
-    ("thinking-display", OptionValue::Required, Warn("reasoning is shown as the model sends it")),
-    (
-        "agent",
-        OptionValue::Required,
-        Reject("give its prompt with --system-prompt and its tools with --tools"),
-    ),
-    (
-        "initialize-fields",
-        OptionValue::Required,
-        Reject("pass --settings and --disallowedTools as options"),
-    ),
-    (
-        "managed-settings-in-initialize",
-        OptionValue::Absent,
-        Reject("pass the settings with --managed-settings"),
-    ),
+    ("await-initialize", Absent, Ignore),
+    ("betas", Required, Warn("beta features of one provider are not requested")),
+    ("channels", Required, Warn("MCP servers send no messages into a session")),
+    ("debug", Optional, Warn("`agent trace` shows every step of a session")),
+    ("debug-file", Required, Warn("`agent trace` shows every step of a session")),
+    ("debug-to-stderr", Absent, Warn("`agent trace` shows every step of a session")),
+    ("mcp-debug", Absent, Warn("`agent mcp test` shows what a server answers")),
+    ("task-budget", Required, Warn("--max-budget-usd and --max-turns limit a task")),
+    ("thinking-display", Required, Warn("reasoning is shown as the model sends it")),
+    ("agent", Required, Reject("give its prompt with --system-prompt and its tools with --tools")),
+    ("initialize-fields", Required, Reject("pass --settings and --disallowedTools as options")),
+    ("managed-settings-in-initialize", Absent, Reject("pass the settings with --managed-settings")),
     (
         "plugin-dir",
-        OptionValue::Required,
+        Required,
         Reject(
             "copy its skills, commands and agents to .claude/, and its MCP servers to --mcp-config",
         ),
     ),
-    (
-        "plugin-dir-no-mcp",
-        OptionValue::Required,
-        Reject("copy its skills, commands and agents to .claude/"),
-    ),
-    ("project-config-root", OptionValue::Required, Reject("start agent in that folder")),
-    (
-        "resume-drops-turn",
-        OptionValue::Required,
-        Reject("shorten the session with `agent session rewind`"),
-    ),
-    (
-        "resume-session-at",
-        OptionValue::Required,
-        Reject("shorten the session with `agent session rewind`"),
-    ),
+    ("plugin-dir-no-mcp", Required, Reject("copy its skills, commands and agents to .claude/")),
+    ("project-config-root", Required, Reject("start agent in that folder")),
+    ("resume-drops-turn", Required, Reject("shorten the session with `agent session rewind`")),
+    ("resume-session-at", Required, Reject("shorten the session with `agent session rewind`")),
     (
         "session-mirror",
-        OptionValue::Absent,
+        Absent,
         Reject("sessions are recorded by agent alone; leave out the session store"),
     ),
 ];
 
-/// Names of the options on the command line.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct ForeignOptions(Vec<&'static str>);
+pub(super) struct ForeignOptions(pub(super) Vec<&'static str>);
 
 impl ForeignOptions {
-    pub(super) fn allows_full(&self) -> bool {
-        self.0.contains(&ALLOWS_FULL)
-    }
-
-    /// Warns about options without effect; an error for those whose effect would be missed.
-    pub(in crate::cli) fn check(&self) -> Result<(), OpenError> {
+    pub(super) fn check(&self) -> Result<(), OpenError> {
         let mut ignored = Vec::new();
         for (name, _, answer) in FOREIGN_OPTIONS.iter().filter(|(name, ..)| self.0.contains(name)) {
             match answer {
@@ -117,10 +87,10 @@ impl Args for ForeignOptions {
         FOREIGN_OPTIONS.iter().fold(command, |command, (name, value, _)| {
             let arg = Arg::new(*name).long(*name).hide(true);
             command.arg(match value {
-                OptionValue::Absent => arg.action(ArgAction::SetTrue),
+                Absent => arg.action(ArgAction::SetTrue),
                 // The last one counts, as in Claude Code.
-                OptionValue::Required => arg.action(ArgAction::Append).allow_hyphen_values(true),
-                OptionValue::Optional => arg
+                Required => arg.action(ArgAction::Append).allow_hyphen_values(true),
+                Optional => arg
                     .action(ArgAction::Append)
                     .num_args(0..=1)
                     .require_equals(true)

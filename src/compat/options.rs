@@ -1,19 +1,20 @@
-//! Options of sessions that have the names and values of Claude Code's (`docs/INTEGRATION.md`).
+//! Options of sessions that have the names and values of Claude Code's.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use clap::Args;
 use serde_json::Value as Json;
 use toml::Value;
 
-use super::foreign::ForeignOptions;
+use super::SETTINGS;
+use super::foreign::{ALLOWS_FULL, ForeignOptions};
+use super::roles::parse_roles;
 use super::rules::parse_tool_list;
 use super::settings::ClaudeSettings;
-use super::{OpenError, Setting, ToolOptions};
-use crate::app::{Options, ToolChoice};
-use crate::config::{self, Hook, LoadedConfig, SETTINGS};
-use crate::extend::roles::{self, RoleDefinition};
+use crate::app::{OpenError, Options, ToolChoice};
+use crate::config::{self, Hook, LoadedConfig, Setting};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk;
 use agent_protocol::provider::Effort;
@@ -23,7 +24,7 @@ const FULL_MODE_DISABLED: &str = "mode full (bypassPermissions) is not available
 
 /// Options of `run` and of the chat.
 #[derive(Clone, Debug, Default, Args)]
-pub(in crate::cli) struct CompatibleOptions {
+pub(crate) struct CompatibleOptions {
     /// Replace the instructions on how the model works; boundaries, facts about the project, its rules and the tools stay
     #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
     system_prompt: Option<String>,
@@ -61,65 +62,50 @@ pub(in crate::cli) struct CompatibleOptions {
     permission_prompts: Option<String>,
     #[command(flatten)]
     foreign: ForeignOptions,
+    /// Shared by copies: the files are read once.
+    #[arg(skip)]
+    read_settings: Arc<OnceLock<Result<ClaudeSettings, String>>>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ConfigOverrides {
-    pub(super) values: Vec<Setting>,
-    pub(super) hooks: Vec<Hook>,
-    pub(super) warnings: Vec<String>,
-}
-
-#[derive(Debug, Default)]
-pub(in crate::cli) struct SessionOverrides {
-    pub(in crate::cli) tools: ToolChoice,
-    pub(in crate::cli) roles: Vec<RoleDefinition>,
-    pub(in crate::cli) variables: Vec<(String, String)>,
-    pub(in crate::cli) add_dirs: Vec<PathBuf>,
-}
-
-impl SessionOverrides {
-    pub(in crate::cli) fn apply_to(self, options: Options) -> Options {
-        let Self { tools, roles, variables, add_dirs } = self;
-        Options { add_dirs, tools, roles, variables, ..options }
-    }
+pub(crate) struct ConfigOverrides {
+    pub(crate) values: Vec<Setting>,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl CompatibleOptions {
     /// Warns about options without effect; an unsupported option is an error.
-    pub(in crate::cli) fn check_supported(&self) -> Result<(), OpenError> {
+    pub(crate) fn check_supported(&self) -> Result<(), OpenError> {
         self.foreign.check()
     }
 
-    /// The user gets no questions, even at a terminal. A mode among the options outranks that of
-    /// the settings.
-    pub(in crate::cli) fn is_unattended(&self, tools: &ToolOptions) -> bool {
-        let is_given = tools.permission_mode.is_some() || tools.yolo;
-        let in_settings = || {
-            let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings);
-            // Wrong settings open no session.
-            settings.is_ok_and(|settings| settings.is_unattended)
-        };
-        tools.is_unattended()
-            || self.permission_prompts.as_deref() == Some("none")
-            || !is_given && in_settings()
+    fn settings(&self) -> Result<&ClaudeSettings, OpenError> {
+        let read = || ClaudeSettings::parse(&self.settings, &self.managed_settings);
+        let settings = self.read_settings.get_or_init(read).as_ref();
+        settings.map_err(|why| OpenError::Usage(why.clone()))
     }
 
-    /// `begun`: the mode in which the session began.
-    pub(in crate::cli) fn full_mode_refusal(&self, begun: PermissionMode) -> Option<&'static str> {
-        let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings);
+    /// The user gets no questions, even at a terminal. A mode among the options outranks that of
+    /// the settings; wrong settings open no session.
+    pub(crate) fn is_unattended(&self, is_mode_given: bool) -> bool {
+        self.permission_prompts.as_deref() == Some("none")
+            || !is_mode_given && self.settings().is_ok_and(|settings| settings.is_unattended)
+    }
+
+    pub(crate) fn full_mode_refusal(&self, begun: PermissionMode) -> Option<&'static str> {
         // Wrong settings open no session.
-        if settings.is_ok_and(|settings| settings.disables_full) {
+        if self.settings().is_ok_and(|settings| settings.disables_full) {
             return Some(FULL_MODE_DISABLED);
         }
-        let is_allowed = begun == PermissionMode::Full || self.foreign.allows_full();
+        let is_allowed = begun == PermissionMode::Full || self.foreign.0.contains(&ALLOWS_FULL);
         (!is_allowed).then_some(
             "bypassPermissions cannot be chosen: the session was started without \
              --allow-dangerously-skip-permissions",
         )
     }
 
-    pub(super) fn check_mode(&self, loaded: &LoadedConfig) -> Result<(), OpenError> {
+    pub(crate) fn check_mode(&self, loaded: &LoadedConfig) -> Result<(), OpenError> {
         let is_full = loaded.config.permissions.mode == Some(PermissionMode::Full);
         match self.full_mode_refusal(PermissionMode::Full) {
             Some(why) if is_full => Err(OpenError::Usage(why.to_owned())),
@@ -128,7 +114,7 @@ impl CompatibleOptions {
     }
 
     /// Whether to read the settings of the project, and those of the user's Claude Code.
-    pub(super) fn selected_sources(&self) -> Result<(bool, bool), OpenError> {
+    pub(crate) fn selected_sources(&self) -> Result<(bool, bool), OpenError> {
         let Some(sources) = &self.setting_sources else { return Ok((true, true)) };
         let names: Vec<&str> = split_list(sources).collect();
         if let Some(name) = names.iter().find(|name| !["user", "project", "local"].contains(name)) {
@@ -140,13 +126,13 @@ impl CompatibleOptions {
         Ok((of_project, names.contains(&"user")))
     }
 
-    pub(super) fn config_overrides(&self) -> Result<ConfigOverrides, OpenError> {
+    pub(crate) fn config_overrides(&self) -> Result<ConfigOverrides, OpenError> {
         let mut meaning = ConfigOverrides::default();
-        let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings)?;
-        for (key, value) in settings.values {
-            meaning.values.push((key, value, SETTINGS.to_owned()));
+        let settings = self.settings()?;
+        for (key, value) in &settings.values {
+            meaning.values.push((key.clone(), value.clone(), SETTINGS.to_owned()));
         }
-        meaning.hooks = settings.hooks;
+        meaning.hooks.clone_from(&settings.hooks);
         if !settings.ignored.is_empty() {
             let ignored = settings.ignored.join(", ");
             meaning.warnings.push(format!("--settings: without effect: {ignored}"));
@@ -174,31 +160,29 @@ impl CompatibleOptions {
     }
 
     /// `denied`: the tools of --disallowedTools without a pattern.
-    pub(in crate::cli) fn session_overrides(
+    pub(crate) fn apply_to(
         &self,
+        options: Options,
         denied: Vec<String>,
-    ) -> Result<SessionOverrides, OpenError> {
-        let settings = ClaudeSettings::parse(&self.settings, &self.managed_settings)?;
-        let mut of_session = SessionOverrides {
-            variables: settings.variables,
-            add_dirs: settings.add_dirs,
-            ..SessionOverrides::default()
-        };
-        of_session.tools = ToolChoice { only: parse_tool_list(&self.tools).0, without: denied };
-        of_session.tools.without.extend(settings.denied_tools);
+    ) -> Result<Options, OpenError> {
+        let settings = self.settings()?;
+        let mut roles = Vec::new();
         for given in &self.agents {
             let wrong = |why: String| OpenError::Usage(format!("--agents: {why}"));
             let (json, _) = read_json(given).map_err(wrong)?;
-            let (roles, unused) = roles::parse_roles(&json, "--agents").map_err(wrong)?;
-            of_session.roles.extend(roles);
-            if !unused.is_empty() {
-                agent_ui::print_notice(&format!("--agents: without effect: {}", unused.join(", ")));
-            }
+            roles.extend(parse_roles(&json, "--agents", "--agents")?);
         }
-        Ok(of_session)
+        let without = [denied, settings.denied_tools.clone()].concat();
+        Ok(Options {
+            tools: ToolChoice { only: parse_tool_list(&self.tools).0, without },
+            roles,
+            variables: settings.variables.clone(),
+            add_dirs: settings.add_dirs.clone(),
+            ..options
+        })
     }
 
-    pub(super) fn prompt_overrides(&self) -> Result<BTreeMap<String, String>, OpenError> {
+    pub(crate) fn prompt_overrides(&self) -> Result<BTreeMap<String, String>, OpenError> {
         let text = match (&self.system_prompt, &self.system_prompt_file) {
             (Some(text), _) => text.clone(),
             (None, Some(path)) => read_option_file(path, "--system-prompt-file")?,
@@ -207,8 +191,7 @@ impl CompatibleOptions {
         Ok(system_prompt_overrides(text))
     }
 
-    /// `given`: that of --append-system-prompt.
-    pub(in crate::cli) fn system_prompt_addition(
+    pub(crate) fn system_prompt_addition(
         &self,
         given: Option<&String>,
     ) -> Result<Option<String>, OpenError> {
@@ -218,7 +201,7 @@ impl CompatibleOptions {
         }
     }
 
-    pub(super) fn add_servers(&self, loaded: &mut LoadedConfig) -> Result<(), OpenError> {
+    pub(crate) fn add_servers(&self, loaded: &mut LoadedConfig) -> Result<(), OpenError> {
         let given = self.mcp_config_servers()?;
         let servers = &mut loaded.config.mcp.servers;
         if self.strict_mcp_config {
@@ -229,12 +212,12 @@ impl CompatibleOptions {
     }
 
     /// Servers in the program that started this one.
-    pub(in crate::cli) fn host_servers(&self) -> Result<Vec<String>, OpenError> {
+    pub(crate) fn host_servers(&self) -> Result<Vec<String>, OpenError> {
         Ok(self.mcp_config_servers()?.host_servers)
     }
 
     /// Warns about servers in a program that does not drive the session.
-    pub(in crate::cli) fn warn_without_host(&self) -> Result<(), OpenError> {
+    pub(crate) fn warn_without_host(&self) -> Result<(), OpenError> {
         let names = self.host_servers()?;
         if !names.is_empty() {
             agent_ui::print_notice(&format!(
@@ -259,7 +242,7 @@ impl CompatibleOptions {
     }
 }
 
-pub(in crate::cli) fn system_prompt_overrides(text: String) -> BTreeMap<String, String> {
+pub(crate) fn system_prompt_overrides(text: String) -> BTreeMap<String, String> {
     let prompts = [("system/decision.md", text), ("system/recovery.md", String::new())];
     prompts.map(|(name, text)| (name.to_owned(), text)).into()
 }
@@ -272,13 +255,12 @@ pub(super) fn unknown_tools_warning(names: &[String], option: &str) -> Option<St
         .then(|| format!("{option}: there are no such tools here: {}", names.join(", ")))
 }
 
-/// Commas or blanks separate the words.
 pub(super) fn split_list(list: &str) -> impl Iterator<Item = &str> {
     list.split(|char: char| char == ',' || char.is_whitespace()).filter(|word| !word.is_empty())
 }
 
 /// The value is the text itself or a file. Also returns the file's name, for messages.
-pub(in crate::cli) fn read_json(given: &str) -> Result<(Json, String), String> {
+pub(crate) fn read_json(given: &str) -> Result<(Json, String), String> {
     let trimmed = given.trim();
     let (text, place) = if trimmed.starts_with(['{', '[']) {
         (trimmed.to_owned(), String::new())

@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum as _;
 use serde_json::{Map, Value as Json};
 use toml::Value;
 
-use super::rules::translate_rules;
-use super::{OpenError, read_json};
-use crate::config::{Hook, SETTINGS, hooks_of_settings};
+use super::SETTINGS;
+use super::options::read_json;
+use super::rules::{PermissionModeArg, translate_rules};
+use super::settings_files::hooks_of_settings;
+use crate::config::Hook;
 use agent_permission::RuleAction;
 
-const SETTINGS_OPTION: &str = SETTINGS;
 /// Settings that do not restrict are ignored.
 const MANAGED_OPTION: &str = "--managed-settings";
 
@@ -19,7 +21,7 @@ const DISABLES_FULL: &str = "disableBypassPermissionsMode";
 /// Keys of `permissions` that only restrict.
 const RESTRICTING: [&str; 3] = ["deny", "ask", DISABLES_FULL];
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ClaudeSettings {
     pub(super) values: Vec<(String, Value)>,
     /// Denied as a whole.
@@ -36,11 +38,11 @@ pub(super) struct ClaudeSettings {
 
 impl ClaudeSettings {
     /// The last ones count. Managed settings only restrict.
-    pub(super) fn parse(all: &[String], managed: &[String]) -> Result<Self, OpenError> {
+    pub(super) fn parse(all: &[String], managed: &[String]) -> Result<Self, String> {
         let mut given = Self::default();
-        let all = all.iter().map(|one| (SETTINGS_OPTION, one));
+        let all = all.iter().map(|one| (SETTINGS, one));
         for (option, one) in all.chain(managed.iter().map(|one| (MANAGED_OPTION, one))) {
-            let wrong = |why: String| OpenError::Usage(format!("{option}: {why}"));
+            let wrong = |why: String| format!("{option}: {why}");
             let (json, place) = read_json(one).map_err(wrong)?;
             let Json::Object(settings) = &json else {
                 return Err(wrong(format!("{place}write an object of settings")));
@@ -64,17 +66,13 @@ impl ClaudeSettings {
                     }
                     (_, key, value) => given.add_setting(key, value),
                 };
-                taken.map_err(|why| match why {
-                    OpenError::Usage(why) => wrong(format!("{place}{key}: {why}")),
-                    other => other,
-                })?;
+                taken.map_err(|why| wrong(format!("{place}{key}: {why}")))?;
             }
         }
         Ok(given)
     }
 
-    fn add_setting(&mut self, key: &str, value: &Json) -> Result<(), OpenError> {
-        let wrong = |why: &str| OpenError::Usage(why.to_owned());
+    fn add_setting(&mut self, key: &str, value: &Json) -> Result<(), String> {
         match (key, value) {
             ("$schema", _) => {}
             ("permissions", Json::Object(permissions)) => self.add_permissions(permissions)?,
@@ -86,24 +84,24 @@ impl ClaudeSettings {
             }
             ("hooks", _) => {
                 let text = serde_json::json!({ "hooks": value }).to_string();
-                let hooks = hooks_of_settings(SETTINGS_OPTION, &text).map_err(OpenError::Usage)?;
+                let hooks = hooks_of_settings(SETTINGS, &text)?;
                 self.hooks.extend(hooks);
             }
             ("model", Json::String(model)) => self.set_value("model", model.as_str()),
             ("effortLevel", Json::String(effort)) => self.set_value("effort", effort.as_str()),
             ("sandbox", Json::Object(sandbox)) => self.add_sandbox(sandbox),
-            ("permissions" | "env" | "sandbox", _) => return Err(wrong("it is no object")),
-            ("model" | "effortLevel", _) => return Err(wrong("it is not text")),
+            ("permissions" | "env" | "sandbox", _) => return Err("it is no object".to_owned()),
+            ("model" | "effortLevel", _) => return Err("it is not text".to_owned()),
             _ => self.ignored.push(key.to_owned()),
         }
         Ok(())
     }
 
-    fn add_permissions(&mut self, permissions: &Map<String, Json>) -> Result<(), OpenError> {
+    fn add_permissions(&mut self, permissions: &Map<String, Json>) -> Result<(), String> {
         for (key, value) in permissions {
             let list = || {
                 serde_json::from_value::<Vec<String>>(value.clone())
-                    .map_err(|_| OpenError::Usage(format!("{key} is no list of texts")))
+                    .map_err(|_| format!("{key} is no list of texts"))
             };
             let verb = match key.as_str() {
                 "allow" => RuleAction::Allow,
@@ -115,10 +113,8 @@ impl ClaudeSettings {
                 }
                 "defaultMode" => {
                     let name = value.as_str().unwrap_or_default();
-                    let mode = <super::PermissionModeArg as clap::ValueEnum>::from_str(name, false);
-                    let mode = mode.map_err(|_| {
-                        OpenError::Usage(format!("there is no permission mode {value}"))
-                    })?;
+                    let mode = PermissionModeArg::from_str(name, false)
+                        .map_err(|_| format!("there is no permission mode {value}"))?;
                     self.set_value("permissions.mode", mode.mode.as_str());
                     self.is_unattended = !mode.asks;
                     continue;

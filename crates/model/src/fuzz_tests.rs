@@ -164,7 +164,7 @@ impl Random {
 
     /// The texts that reach the decoder if the body arrives in random chunks.
     fn texts(&mut self, body: &[u8]) -> Vec<String> {
-        let (mut parser, mut texts, mut rest) = (BodySplitter::new(), Vec::new(), body);
+        let (mut parser, mut texts, mut rest) = (BodySplitter::Unknown, Vec::new(), body);
         while !rest.is_empty() {
             let (chunk, later) = rest.split_at(1 + self.below(rest.len()));
             match parser.push(chunk) {

@@ -1,21 +1,20 @@
 //! Permission modes, rules and lists of tools, as Claude Code has them.
 
-use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use toml::Value;
+use clap::{Args, ValueEnum};
 
-use super::compatible::{split_list, unknown_tools_warning};
-use super::{CompatibleOptions, OpenError, SessionOverrides, Setting, ToolOptions};
-use crate::app;
-use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS, LoadedConfig};
+use super::options::{split_list, unknown_tools_warning};
+use super::{ALLOWED_TOOLS, DISALLOWED_TOOLS};
+use crate::app::{self, OpenError};
+use crate::config::{LoadedConfig, Setting};
 use agent_permission::{ClaudeRule, RuleAction};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::hook::claude_names::native_tool_name;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct PermissionModeArg {
-    pub(in crate::cli) mode: PermissionMode,
-    pub(in crate::cli) asks: bool,
+pub(crate) struct PermissionModeArg {
+    pub(crate) mode: PermissionMode,
+    pub(crate) asks: bool,
 }
 
 impl PermissionModeArg {
@@ -60,10 +59,10 @@ pub(super) fn translate_rules(
     texts: &[String],
     verb: RuleAction,
     option: &str,
-) -> Result<TranslatedRules, OpenError> {
+) -> Result<TranslatedRules, String> {
     let mut given = TranslatedRules::default();
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {
-        let wrong = |why: String| OpenError::Usage(format!("{option}: {why}"));
+        let wrong = |why: String| format!("{option}: {why}");
         for rule in ClaudeRule::parse_all(text).map_err(wrong)? {
             let is_of_server = rule.tool.starts_with("mcp__");
             if !is_of_server && !app::tool_names().any(|tool| tool == rule.tool) {
@@ -82,15 +81,15 @@ pub(super) fn translate_rules(
 }
 
 /// In our syntax. A rule that cannot be used is a warning.
-pub(super) fn apply_restrictions(loaded: &mut LoadedConfig) {
+pub(crate) fn apply_restrictions(loaded: &mut LoadedConfig) {
     for (list, text, origin) in std::mem::take(&mut loaded.foreign_rules) {
         let verb = if list == "deny" { RuleAction::Deny } else { RuleAction::Ask };
         match translate_rules(std::slice::from_ref(&text), verb, list) {
-            Ok(TranslatedRules { rules, whole_tools: bare, unknown_tools: _ }) => {
+            Ok(TranslatedRules { rules, whole_tools, unknown_tools: _ }) => {
                 // A server's tools are in the rules already.
                 let is_whole =
                     |tool: &String| verb == RuleAction::Deny && !tool.starts_with("mcp__");
-                for rule in rules.into_iter().chain(bare.into_iter().filter(is_whole)) {
+                for rule in rules.into_iter().chain(whole_tools.into_iter().filter(is_whole)) {
                     match app::parse_permission_rules(&rule) {
                         Ok(_) => loaded.rules.push((list.to_owned(), rule, origin.clone())),
                         Err(why) => loaded.warnings.push(format!("{origin}: not used: {why}")),
@@ -102,60 +101,54 @@ pub(super) fn apply_restrictions(loaded: &mut LoadedConfig) {
     }
 }
 
-impl ToolOptions {
-    /// The user gets no questions, even at a terminal.
-    pub(in crate::cli) fn is_unattended(&self) -> bool {
-        self.permission_mode.is_some_and(|given| !given.asks)
+/// Options with rules in the syntax of Claude Code.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct RuleOptions {
+    /// Calls that are allowed, in the syntax of Claude Code
+    #[arg(long = "allowed-tools", alias = "allowedTools", value_name = "RULES", hide = true, num_args = 1..)]
+    allowed_tools: Vec<String>,
+    /// Tools that are left out, and calls that are refused
+    #[arg(long = "disallowed-tools", alias = "disallowedTools", value_name = "RULES", hide = true, num_args = 1..)]
+    disallowed_tools: Vec<String>,
+}
+
+impl RuleOptions {
+    fn allowed(&self) -> Result<TranslatedRules, OpenError> {
+        translate_rules(&self.allowed_tools, RuleAction::Allow, ALLOWED_TOOLS)
+            .map_err(OpenError::Usage)
     }
 
-    /// In the syntax of Claude Code, with the key of the configuration and the option.
-    fn foreign_rules(&self) -> [(&[String], RuleAction, &'static str, &'static str); 2] {
-        [
-            (&self.allowed_tools, RuleAction::Allow, "permissions.allow", ALLOWED_TOOLS),
-            (&self.disallowed_tools, RuleAction::Deny, "permissions.deny", DISALLOWED_TOOLS),
-        ]
+    fn disallowed(&self) -> Result<TranslatedRules, OpenError> {
+        translate_rules(&self.disallowed_tools, RuleAction::Deny, DISALLOWED_TOOLS)
+            .map_err(OpenError::Usage)
     }
 
     /// In our syntax. A session lacks tools that are refused as a whole; a single call of them is
     /// refused.
-    pub(super) fn rule_settings(&self, is_single_call: bool) -> Result<Vec<Setting>, OpenError> {
-        let mut all = Vec::new();
-        for (texts, verb, key, option) in self.foreign_rules() {
-            let TranslatedRules { mut rules, whole_tools: bare, .. } =
-                translate_rules(texts, verb, option)?;
-            if is_single_call && verb == RuleAction::Deny {
-                rules.extend(bare);
-            }
-            if !rules.is_empty() {
-                let rules: Vec<Value> = rules.into_iter().map(Value::String).collect();
-                all.push((key.to_owned(), rules.into(), option.to_owned()));
-            }
+    pub(crate) fn settings(&self, is_single_call: bool) -> Result<Vec<Setting>, OpenError> {
+        let mut denied = self.disallowed()?;
+        if is_single_call {
+            denied.rules.append(&mut denied.whole_tools);
         }
-        Ok(all)
+        let rules = [
+            ("permissions.allow", self.allowed()?.rules, ALLOWED_TOOLS),
+            ("permissions.deny", denied.rules, DISALLOWED_TOOLS),
+        ];
+        let given = rules.into_iter().filter(|(_, rules, _)| !rules.is_empty());
+        Ok(given
+            .map(|(key, rules, option)| (key.to_owned(), rules.into(), option.to_owned()))
+            .collect())
     }
 
-    pub(in crate::cli) fn check_rules(&self) -> Result<(), OpenError> {
-        self.unknown_tool_warnings().map(drop)
+    pub(crate) fn unknown_tool_warnings(&self) -> Result<Vec<String>, OpenError> {
+        let allowed = unknown_tools_warning(&self.allowed()?.unknown_tools, ALLOWED_TOOLS);
+        let denied = unknown_tools_warning(&self.disallowed()?.unknown_tools, DISALLOWED_TOOLS);
+        Ok(allowed.into_iter().chain(denied).collect())
     }
 
-    pub(super) fn unknown_tool_warnings(&self) -> Result<Vec<String>, OpenError> {
-        let mut warnings = Vec::new();
-        for (texts, verb, _, option) in self.foreign_rules() {
-            let unknown = translate_rules(texts, verb, option)?.unknown_tools;
-            warnings.extend(unknown_tools_warning(&unknown, option));
-        }
-        Ok(warnings)
-    }
-
-    pub(in crate::cli) fn session_overrides(
-        &self,
-        compatible: &CompatibleOptions,
-    ) -> Result<SessionOverrides, OpenError> {
-        let [_, (texts, verb, _, option)] = self.foreign_rules();
-        let denied = translate_rules(texts, verb, option)?.whole_tools;
-        let mut of_session = compatible.session_overrides(denied)?;
-        of_session.add_dirs.splice(0..0, self.add_dir.iter().cloned());
-        Ok(of_session)
+    /// Tools that are refused as a whole.
+    pub(crate) fn denied_tools(&self) -> Result<Vec<String>, OpenError> {
+        self.disallowed().map(|denied| denied.whole_tools)
     }
 }
 
