@@ -94,7 +94,7 @@ async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8,
     results.write_report(&report)?;
     agent_ui::print_text(&report::variant_overview(&report));
     let directory = results.directory.display();
-    agent_ui::print_text(&format!("\nReport: {directory}/report.html, report.md, report.json\n"));
+    agent_ui::print_text(&format!("\nReport: {directory}/report.md, report.json\n"));
     let interrupted = control.interrupt_cause();
     if interrupted.is_some() || !is_complete {
         print_continue_hint(&report, &output);

@@ -1,5 +1,5 @@
-//! The registry, which processes every tool call: find → validate → hooks → repetition → breaker → permit → lock →
-//! run → limits → envelope → events.
+//! The registry, which processes every tool call: prepare → hooks → redirect → repetition → breaker → expected snapshot →
+//! permission → write lock → checkpoint → run → checkpoint → hooks → limits → envelope → events.
 //!
 //! It does not know the kernel that calls it, nor the internals of tools.
 

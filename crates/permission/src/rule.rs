@@ -169,7 +169,11 @@ impl Rule {
         let behind_links = match &self.pattern {
             RulePattern::Path(paths) => resolve_links_in_glob(&paths.text, facts)
                 .and_then(|glob| RulePattern::from_glob(&glob).ok()),
-            _ => None,
+            RulePattern::Any
+            | RulePattern::Words(_)
+            | RulePattern::AllWords(_)
+            | RulePattern::Files
+            | RulePattern::Name(_) => None,
         };
         Self { link_target_pattern: behind_links, ..self }
     }
@@ -249,7 +253,10 @@ impl Rule {
         match &self.pattern {
             RulePattern::Any => true,
             RulePattern::Name(glob) => glob.is_match(name),
-            _ => false,
+            RulePattern::Words(_)
+            | RulePattern::AllWords(_)
+            | RulePattern::Files
+            | RulePattern::Path(_) => false,
         }
     }
 

@@ -133,8 +133,12 @@ impl Effect {
         match self {
             Self::Write { .. } | Self::Command { .. } | Self::Mcp { .. } => true,
             Self::Agent { reads_only, .. } => !reads_only,
-            Self::Read { .. } => false,
-            internal => !internal.is_internal(),
+            Self::Read { .. }
+            | Self::Job { .. }
+            | Self::Plan
+            | Self::Ask
+            | Self::Skill { .. }
+            | Self::Lookup => false,
         }
     }
 

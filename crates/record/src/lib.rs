@@ -3,7 +3,6 @@
 
 pub mod eval;
 mod fork;
-mod html;
 mod live_events;
 mod log;
 pub mod otel;

@@ -104,11 +104,9 @@ impl EvaluationResults {
     pub(super) fn write_report(&self, report: &EvaluationReport) -> Result<(), OpenError> {
         let directory = self.directory.display().to_string();
         let json = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
-        for (name, text) in [
-            ("report.md", report::render_markdown(report, &directory)),
-            ("report.json", json),
-            ("report.html", report::render_html(report, &directory)),
-        ] {
+        for (name, text) in
+            [("report.md", report::render_markdown(report, &directory)), ("report.json", json)]
+        {
             disk::replace_file(&self.directory.join(name), text.as_bytes())
                 .map_err(|error| self.write_error(name, &error))?;
         }

@@ -22,20 +22,47 @@ use agent_protocol::hook::{HookPayload, HookRuling};
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::tool::Effect;
 
+/// Who allowed a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Approver {
+    /// A rule, or the mode.
+    Policy,
+    /// The user or a hook, where the policy asks.
+    UserOrHook,
+}
+
+/// What is decided about a call without a question to the user.
+enum Decision {
+    Approved(Approver),
+    Refused(Failure),
+    MustAsk(Reason),
+}
+
+impl Decision {
+    /// `None`: the user must be asked.
+    fn outcome(self) -> Option<Result<Approver, Failure>> {
+        match self {
+            Self::Approved(approver) => Some(Ok(approver)),
+            Self::Refused(failure) => Some(Err(failure)),
+            Self::MustAsk(_) => None,
+        }
+    }
+}
+
 impl Registry {
-    /// Rules on a call; asks the user if the ruling is to ask and the session is attended. `true`: the user or a hook
-    /// allowed it, where the policy asks.
+    /// Rules on a call; asks the user if the ruling is to ask and the session is attended.
     pub(super) async fn permit<'a>(
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Approver, Failure> {
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
         let reason = match self.decide_without_user(call, effect, context) {
-            Ok(permit) => return permit,
-            Err(reason) => reason,
+            Decision::Approved(approver) => return Ok(approver),
+            Decision::Refused(failure) => return Err(failure),
+            Decision::MustAsk(reason) => reason,
         };
         if self.control.can_ask_approval() {
             return self.ask_user(call, prepared, context, reason).await;
@@ -54,34 +81,33 @@ impl Registry {
         Err(failure)
     }
 
-    /// The permit or refusal of the policy in the current mode, or of a hook; the reason if one of them asks. For `true`
-    /// see `permit`.
+    /// The decision of the policy in the current mode, or of a hook.
     fn decide_without_user(
         &self,
         call: &ToolCall,
         effect: &Effect,
         context: &mut CallContext,
-    ) -> Result<Result<bool, Failure>, Reason> {
+    ) -> Decision {
         let reads = matches!(effect, Effect::Read { .. });
         match (self.rule_on(call, effect), &context.hook_ruling) {
             // What the user's rules ask about, a hook does not answer.
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
                 self.emit_permission_decided(call, "allow", plain_reason("hook", text), false);
-                Ok(Ok(true))
+                Decision::Approved(Approver::UserOrHook)
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
-                Err(plain_reason("hook", with_reason("a hook asks before this", why)))
+                Decision::MustAsk(plain_reason("hook", with_reason("a hook asks before this", why)))
             }
-            (Ruling::Ask(reason), _) => Err(reason),
+            (Ruling::Ask(reason), _) => Decision::MustAsk(reason),
             (Ruling::Allow(reason), _) => {
                 if !reads && !effect.is_internal() {
                     self.emit_permission_decided(call, "allow", reason, false);
                 }
-                Ok(Ok(false))
+                Decision::Approved(Approver::Policy)
             }
             (Ruling::Refuse(code, reason), _) => {
-                Ok(Err(self.refuse_call(call, effect, code, reason, context)))
+                Decision::Refused(self.refuse_call(call, effect, code, reason, context))
             }
         }
     }
@@ -169,15 +195,18 @@ impl Registry {
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
         reason: Reason,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Approver, Failure> {
         let _one_at_a_time = self.shared.question_lock.lock().await;
-        self.recheck_path(prepared)?;
+        // Waiting for an earlier question takes time: the file may have been replaced.
+        if let Some(checked_path) = &mut prepared.target.checked_path {
+            checked_path.forget_metadata();
+        }
         // A change that would fail needs no permission.
         let diff = self.draft_change(prepared).await?;
         let effect = &prepared.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
-        if let Ok(permit) = self.decide_without_user(call, effect, context) {
-            return permit;
+        if let Some(outcome) = self.decide_without_user(call, effect, context).outcome() {
+            return outcome;
         }
         let path = prepared.target.checked_path.as_ref().filter(|path| path.is_link());
         let link_target = path.map(|path| path.path().relative().to_owned());
@@ -201,8 +230,9 @@ impl Registry {
                     // An answer to another call's questions.
                     Some(UserReply::Answers(_)) => {}
                     Some(UserReply::ModeRequested) => {
-                        if let Ok(permit) = self.decide_without_user(call, effect, context) {
-                            break Err(permit);
+                        let decision = self.decide_without_user(call, effect, context);
+                        if let Some(outcome) = decision.outcome() {
+                            break Err(outcome);
                         }
                     }
                     None => break Ok(None),
@@ -218,7 +248,7 @@ impl Registry {
         };
         match answer {
             Ok(decision) => self.apply_decision(call, prepared, context, decision).await,
-            Err(permit) => permit,
+            Err(outcome) => outcome,
         }
     }
 
@@ -229,17 +259,15 @@ impl Registry {
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
         decision: Option<ApprovalDecision>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Approver, Failure> {
         let by_user = |text: String| plain_reason("the user", text);
         match decision {
             Some(ApprovalDecision::AllowOnce) => {
-                self.recheck_path(prepared)?;
                 let reason = by_user("yes, this once".to_owned());
                 self.emit_permission_decided(call, "allow", reason, false);
-                Ok(true)
+                Ok(Approver::UserOrHook)
             }
             Some(ApprovalDecision::AllowAlways(grant)) => {
-                self.recheck_path(prepared)?;
                 let text = format!("yes, and for this session: {}", grant.in_words());
                 match grant {
                     Grant::Rules(rules) => {
@@ -257,13 +285,13 @@ impl Registry {
                     Grant::Mode(_) => _ = self.mode(),
                 }
                 self.emit_permission_decided(call, "allow", by_user(text), false);
-                Ok(true)
+                Ok(Approver::UserOrHook)
             }
             Some(ApprovalDecision::AllowChanged(input)) => {
                 self.apply_changed_input(call, prepared, input, context).await?;
                 let text = "yes, with other arguments".to_owned();
                 self.emit_permission_decided(call, "allow", by_user(text), false);
-                Ok(true)
+                Ok(Approver::UserOrHook)
             }
             Some(ApprovalDecision::Reject(instead)) => {
                 let words = instead.as_deref().unwrap_or_default().trim().to_owned();
@@ -310,12 +338,6 @@ impl Registry {
             }
         }
         grants
-    }
-
-    /// Checks the path again after a wait for the user: anything may have changed meanwhile.
-    fn recheck_path(&self, prepared: &mut PreparedCall<'_>) -> Result<(), Failure> {
-        let Some(path) = &mut prepared.target.checked_path else { return Ok(()) };
-        self.cx.workspace.recheck(path)
     }
 
     /// Drafts the change of a file; the draft is what will be made.

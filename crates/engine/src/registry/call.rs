@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
+use super::approval::Approver;
 use super::arguments::{self, ArgumentNotes};
 use super::circuit_breaker::CircuitState;
 use super::hooks::describe_changed_arguments;
@@ -107,7 +108,6 @@ impl Registry {
     pub async fn run_calls(&self, calls: &[ToolCall], room: usize) -> Vec<ToolCallResult> {
         let mut results: Vec<ToolCallResult> = Vec::with_capacity(calls.len());
         let mut room = room;
-        let mut next = None;
         while results.len() < calls.len() {
             let is_stopped = results.iter().any(|result| result.stop_reason.is_some());
             let rest = &calls[results.len()..];
@@ -116,7 +116,7 @@ impl Registry {
                     .extend(rest.iter().map(|call| self.cancel_unstarted_call(call, is_stopped)));
                 break;
             }
-            let batch = self.next_batch(rest, &mut next);
+            let batch = self.next_batch(rest);
             let later = rest.len() - batch.len();
             let cancel = self.control.cancellation_token();
             let attempts = rest
@@ -135,26 +135,22 @@ impl Registry {
         results
     }
 
-    /// Prepares the calls that start together: the first, and those of the same kind after it. `next` is a call that was
-    /// prepared to see its kind, and is of another one.
-    fn next_batch<'a>(
-        &'a self,
-        calls: &[ToolCall],
-        next: &mut Option<Preparation<'a>>,
-    ) -> Vec<Preparation<'a>> {
-        let first = next.take().unwrap_or_else(|| self.prepare(&calls[0]));
-        let kind = BatchKind::of(&first);
-        let mut batch = vec![first];
-        if kind == BatchKind::Alone {
-            return batch;
-        }
-        for call in &calls[1..] {
+    /// Prepares the calls that start together: the first, and those after it as long as all only read, or all are
+    /// sub-agents. The call after them is prepared when its turn comes, since files may change until then.
+    fn next_batch(&self, calls: &[ToolCall]) -> Vec<Preparation<'_>> {
+        let mut batch = Vec::new();
+        let (mut reads, mut agents) = (true, true);
+        for call in calls {
             let prepared = self.prepare(call);
-            if BatchKind::of(&prepared) == kind {
+            let effect = prepared.as_ref().ok().map(|call| &call.target.effect);
+            reads &= effect.is_some_and(Effect::is_read_only);
+            // Sub-agents run concurrently, also if they may write: their operations take turns.
+            agents &= matches!(effect, Some(Effect::Agent { .. }));
+            let is_first = batch.is_empty();
+            if is_first || reads || agents {
                 batch.push(prepared);
-            } else {
-                // Sub-agents may change what the path of the next call leads to.
-                *next = (kind == BatchKind::Reads).then_some(prepared);
+            }
+            if !reads && !agents {
                 break;
             }
         }
@@ -259,17 +255,17 @@ impl Registry {
         {
             return outcome;
         }
-        let is_approved = self.admit(call, &mut prepared, context).await?;
-        self.run(call, prepared, is_approved, context).await
+        let approver = self.admit(call, &mut prepared, context).await?;
+        self.run(call, prepared, approver, context).await
     }
 
-    /// All decisions before the tool runs. `true`: the user or a hook allowed the call, where the policy asks.
+    /// All decisions before the tool runs.
     async fn admit<'a>(
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Approver, Failure> {
         let effect = &prepared.target.effect;
         self.refuse_repetition(&format!("the same {} call", call.name), prepared.key, effect)?;
         let circuit = circuit_of(&call.name, effect).into_owned();
@@ -285,7 +281,7 @@ impl Registry {
             )
             .with_hint("use another tool, or continue with another part of the task"));
         }
-        self.lock_file(prepared).await;
+        self.load_expected_snapshot(prepared).await;
         self.permit(call, prepared, context).await.inspect_err(|_| {
             // The tool did not run: the trial call is still open.
             let circuit = context.effect.as_ref().map(|effect| circuit_of(&call.name, effect));
@@ -297,13 +293,13 @@ impl Registry {
         &self,
         call: &ToolCall,
         prepared: PreparedCall<'_>,
-        is_approved: bool,
+        approver: Approver,
         context: &mut CallContext,
     ) -> Result<Report, Failure> {
         let mut cx = self.call_cx(&call.id, &prepared, context.cancel.clone());
         let PreparedCall { entry, input, target, snapshot, key, .. } = prepared;
         let effect = &target.effect;
-        cx.rights = self.rights_of(call, effect, is_approved);
+        cx.rights = self.rights_of(call, effect, approver);
         let is_confined = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
         if matches!(effect, Effect::Command { .. }) {
             self.apply_denied_paths();
@@ -325,7 +321,8 @@ impl Registry {
             context.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.size().into());
         }
         let guard = self.acquire_write_lock(effect, cx.rights.read_only, &cx.cancel).await;
-        let _guard = guard.inspect_err(|_| self.state().breaker.release_call(&call.name))?;
+        let circuit = circuit_of(&call.name, effect);
+        let _guard = guard.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
         let operation = self.checkpoint_before(&call.name, &target, cx.rights).await;
         let operation = operation.map(|operation| operation.with_call(&call.id));
         let read = matches!(effect, Effect::Read { .. }).then_some(&target.checked_path);
@@ -375,7 +372,8 @@ impl Registry {
         });
     }
 
-    fn rights_of(&self, call: &ToolCall, effect: &Effect, is_approved: bool) -> CommandRights {
+    fn rights_of(&self, call: &ToolCall, effect: &Effect, approver: Approver) -> CommandRights {
+        let is_approved = approver == Approver::UserOrHook;
         let facts = WorkspaceFacts(&self.cx.workspace);
         let rights =
             self.permissions().policy.command_rights(&call.name, effect, is_approved, &facts);
@@ -499,24 +497,6 @@ impl Registry {
 }
 
 type Preparation<'a> = Result<PreparedCall<'a>, InvalidCall>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BatchKind {
-    Reads,
-    /// Also if they may write: their operations take turns.
-    Agents,
-    Alone,
-}
-
-impl BatchKind {
-    fn of(prepared: &Preparation<'_>) -> Self {
-        match prepared {
-            Ok(call) if call.target.effect.is_read_only() => Self::Reads,
-            Ok(call) if matches!(call.target.effect, Effect::Agent { .. }) => Self::Agents,
-            Ok(_) | Err(_) => Self::Alone,
-        }
-    }
-}
 
 /// What a sub-agent did counts as done by the call.
 fn record_agent_outcome(outcome: &Result<Report, Failure>, context: &mut CallContext) {

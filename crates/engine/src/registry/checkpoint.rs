@@ -120,7 +120,16 @@ impl Registry {
                 Effect::Write { .. } | Effect::Command { .. } if !is_read_only => {
                     (Some(lock.write().await), None)
                 }
-                _ => (None, None),
+                Effect::Write { .. }
+                | Effect::Command { .. }
+                | Effect::Read { .. }
+                | Effect::Job { .. }
+                | Effect::Plan
+                | Effect::Ask
+                | Effect::Skill { .. }
+                | Effect::Agent { .. }
+                | Effect::Lookup
+                | Effect::Mcp { reads_only: true, .. } => (None, None),
             }
         };
         let why = "not run: it was interrupted while another agent's operation ran";

@@ -53,8 +53,8 @@ impl Registry {
         hooks.run_matching(HookRequest { payload: occasion, mode, root, events, limit }).await
     }
 
-    /// Asks hooks before a call. Returns the call with other arguments if a hook replaces them; they are validated and
-    /// judged like the model's.
+    /// Asks hooks before a call. Returns the call to be prepared again, if there are hooks: one may have replaced its
+    /// arguments, which are validated and judged like the model's, or changed what they name.
     pub(super) async fn ask_pre_tool_hooks(
         &self,
         call: &ToolCall,
@@ -101,7 +101,8 @@ impl Registry {
         context.hook_ruling = outcome.ruling;
         // (Some hooks return the input as it is.)
         let Some(changed) = outcome.updated_input.filter(|changed| *changed != *seen.input) else {
-            return Ok(None);
+            // The hooks may have changed what the path leads to.
+            return Ok(Some(call.clone()));
         };
         context.changed_by = Some(ChangeAuthor::Hook);
         if seen.tool == call.name {
@@ -250,7 +251,7 @@ impl Registry {
         })?;
         context.changed_by = Some(ChangeAuthor::User);
         *prepared = context.adopt(self.prepare(&with_input(call, input)))?;
-        self.lock_file(prepared).await;
+        self.load_expected_snapshot(prepared).await;
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
         match self.rule_on(call, effect) {

@@ -93,7 +93,7 @@ impl Registry {
 
     /// Takes the lock of the file that the call changes: the snapshot of its last read. Waits if the hash of a large
     /// file is still being computed.
-    pub(super) async fn lock_file(&self, prepared: &mut PreparedCall<'_>) {
+    pub(super) async fn load_expected_snapshot(&self, prepared: &mut PreparedCall<'_>) {
         if let (Effect::Write { .. }, Some(checked_path)) =
             (&prepared.target.effect, &prepared.target.checked_path)
         {

@@ -51,6 +51,7 @@ impl Registry {
         let key = prepared.key;
         let it = format!("the {} call that answers this command", redirect.tool);
         if let Err(failure) = self.refuse_repetition(&it, key, &target.effect) {
+            context.effect = None;
             return Some(Err(failure));
         }
         let mut cx = self.call_cx(&call.id, &prepared, context.cancel.clone());

@@ -68,7 +68,8 @@ impl<A: ChangeArgs> Tool for ChangeTool<A> {
 
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
         let ChangeInput::<A> { path, .. } = parse_input(input)?;
-        let checked_path = cx.workspace.locate_writable(&path)?;
+        let checked_path = cx.workspace.locate(&path)?;
+        cx.workspace.check_writable(checked_path.path())?;
         let effect = Effect::Write { path: checked_path.path().relative().to_owned() };
         Ok(CallTarget { effect, checked_path: Some(checked_path) })
     }
@@ -96,8 +97,9 @@ impl<A: ChangeArgs> Tool for ChangeTool<A> {
             let cx = cx.clone();
             run_blocking(move || {
                 let draft = match &cx.draft {
-                    Some(draft) => Arc::clone(draft),
-                    None => Arc::new(args.draft_or_current_text(&cx)?),
+                    // Only what is written is compared with the file again.
+                    Some(draft) if !dry_run && !draft.is_unchanged() => Arc::clone(draft),
+                    _ => Arc::new(args.draft_or_current_text(&cx)?),
                 };
                 if dry_run {
                     return Ok(draft.report(None));
@@ -244,17 +246,18 @@ impl ChangeDraft {
         }
     }
 
+    fn is_unchanged(&self) -> bool {
+        matches!(self.content, DraftContent::Unchanged)
+    }
+
     pub(super) fn apply(&self, cx: &ToolCx) -> Result<Report, Failure> {
         if cx.cancel.is_cancelled() {
             return Err(cancelled_failure());
         }
-        if matches!(self.content, DraftContent::Unchanged) {
+        if self.is_unchanged() {
             return Ok(self.report(None));
         }
-        let unchecked =
-            || Failure::new(ErrorCode::InternalError, "the call's path was not checked");
-        let path = cx.checked_path.as_ref().and_then(CheckedPath::writable);
-        let path = path.filter(|path| *path.path() == self.path).ok_or_else(unchecked)?;
+        let path = cx.workspace.check_writable(&self.path)?;
         let result = match &self.old_snapshot {
             Some(old) => cx.workspace.replace(&path, old, &self.content.pieces())?,
             None => cx.workspace.create(&path, &self.content.pieces().concat())?,
@@ -268,7 +271,7 @@ impl ChangeDraft {
         let diff = self.diff(DiffSize::Preview);
         let mut data =
             json_object(json!({ "applied": result.is_some(), "diff_preview": diff.text }));
-        let is_unchanged = matches!(self.content, DraftContent::Unchanged);
+        let is_unchanged = self.is_unchanged();
         let mut text = match result {
             _ if is_unchanged => format!("{at} has this content already: unchanged."),
             Some(_) => format!("{} {at}: {}.", self.verb, self.describe_lines(&diff)),

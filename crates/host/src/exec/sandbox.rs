@@ -1,19 +1,13 @@
 //! The operating-system sandbox of commands: namespaces, Landlock and seccomp (`docs/SECURITY.md`).
 
-mod channel;
-mod confine;
 mod git_guard;
 mod layout;
-mod mounts;
+mod linux;
 mod plan;
-mod probe;
 mod profile;
 mod refusal;
 mod session_folder;
-mod sockets;
-mod standby;
-mod supervisor;
-pub(super) mod sys;
+pub(super) use linux::sys;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -35,18 +29,18 @@ use agent_protocol::disk;
 use agent_protocol::event::SandboxStatus as Guarantees;
 use agent_protocol::tool::CommandRights;
 use git_guard::GitGuard;
+use linux::StandbyProcess;
 use plan::FileId;
 use session_folder::SessionFolder;
-use standby::StandbyProcess;
 
-pub(super) use channel::{Supervisor, SupervisorMessage};
 pub(super) use git_guard::GitGuard as Guard;
 pub use layout::is_private_temporary;
+pub(super) use linux::SocketRequest;
+pub(super) use linux::{Supervisor, SupervisorMessage};
+pub(super) use linux::{has_children, is_readable, kill_children, wait_any};
 pub(super) use plan::ProgramInvocation;
 pub use profile::{GitPaths, SandboxFacts, SandboxProfile};
 pub use session_folder::temporary_directory;
-pub(super) use sockets::SocketRequest;
-pub(super) use supervisor::{has_children, is_readable, kill_children, wait_any};
 pub use tables::{SECRET_STORES, STARTUP_FILES};
 
 /// True once `main` has called [`run_if_supervisor`]: only such a binary can be a supervisor.
@@ -56,7 +50,7 @@ static CAN_SUPERVISE: AtomicBool = AtomicBool::new(false);
 /// call in `main`; without it there is no sandbox.
 pub fn run_if_supervisor() -> Option<u8> {
     CAN_SUPERVISE.store(true, Ordering::Relaxed);
-    supervisor::main().or_else(super::service::main)
+    linux::main().or_else(super::service::main)
 }
 
 pub(super) fn can_supervise() -> bool {
@@ -152,7 +146,7 @@ impl Sandbox {
         }
         let abi = sys::landlock_abi();
         let probed = match backend {
-            Backend::Auto | Backend::Namespaces => probe::mount_proc_in_child()
+            Backend::Auto | Backend::Namespaces => linux::mount_proc_in_child()
                 .map_err(|error| format!("namespaces, or /proc in them, are refused: {error}")),
             Backend::Landlock => Err("sandbox.backend is \"landlock\"".to_owned()),
         };
@@ -321,7 +315,7 @@ impl Sandbox {
     pub(super) fn listening_ports(&self) -> Vec<u16> {
         let standbys = self.standbys.lock();
         let standby = standbys.get(&Some(Network::Loopback));
-        standby.map_or_else(Vec::new, |standby| sockets::listening_ports(standby.process.id()))
+        standby.map_or_else(Vec::new, |standby| linux::listening_ports(standby.process.id()))
     }
 
     /// Whether localhost is the session's own instead of the user's.
@@ -332,7 +326,7 @@ impl Sandbox {
     pub(super) fn refused_connections(&self) -> u64 {
         let standbys = self.standbys.lock();
         let standby = standbys.get(&Some(Network::Loopback));
-        standby.map_or(0, |standby| sockets::refused_connections(standby.process.id()))
+        standby.map_or(0, |standby| linux::refused_connections(standby.process.id()))
     }
 
     /// Applies from the next command on, to paths that exist.

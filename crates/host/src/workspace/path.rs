@@ -110,7 +110,6 @@ pub struct CheckedPath {
     path: ProjectPath,
     is_link: bool,
     data: Option<Metadata>,
-    is_writable: bool,
 }
 
 impl CheckedPath {
@@ -129,9 +128,9 @@ impl CheckedPath {
         self.data.as_ref().filter(|data| data.is_file()).map(Metadata::len)
     }
 
-    /// The writable path; `None` unless [`Workspace::locate_writable`] resolved it.
-    pub fn writable(&self) -> Option<WritablePath> {
-        self.is_writable.then(|| WritablePath(self.path.clone()))
+    /// Discards the metadata, so that they are read again.
+    pub fn forget_metadata(&mut self) {
+        self.data = None;
     }
 }
 
@@ -317,23 +316,6 @@ impl Workspace {
         }
     }
 
-    /// Like [`Workspace::locate`] for a path that will be written; `ACCESS_DENIED` if it is protected.
-    pub fn locate_writable(&self, given: &str) -> Result<CheckedPath, Failure> {
-        let mut checked_path = self.locate(given)?;
-        self.check_writable(&checked_path.path)?;
-        checked_path.is_writable = true;
-        Ok(checked_path)
-    }
-
-    /// Checks a path again after a wait, during which it may have changed.
-    pub fn recheck(&self, checked_path: &mut CheckedPath) -> Result<(), Failure> {
-        checked_path.data = None;
-        if checked_path.is_writable {
-            self.check_writable(&checked_path.path)?;
-        }
-        Ok(())
-    }
-
     /// Works component by component, as the kernel does.
     fn resolve_components(&self, given: &str, raw: &Path) -> Result<CheckedPath, Failure> {
         let mut at = self.root.clone();
@@ -417,7 +399,7 @@ impl Workspace {
         }
         found.map_err(|failure| failure.with_path(given))?;
         let path = ProjectPath { through_git_link: by_git, ..self.project_path(&at) };
-        Ok(CheckedPath { path, is_link: links > 0, is_writable: false, data: end })
+        Ok(CheckedPath { path, is_link: links > 0, data: end })
     }
 }
 

@@ -189,7 +189,11 @@ fn extended_attributes_are_kept() {
     }
     let seen = read(&workspace, "a");
     workspace
-        .replace(&workspace.locate_writable("a").unwrap().writable().unwrap(), &seen, &[b"two\n"])
+        .replace(
+            &workspace.check_writable(&workspace.resolve("a").unwrap()).unwrap(),
+            &seen,
+            &[b"two\n"],
+        )
         .unwrap();
     let mut value = [0; 16];
     let length = rustix::fs::getxattr(dir.path().join("a"), "user.note", &mut value).unwrap();

@@ -70,6 +70,8 @@ pub(super) struct CommandRule {
 static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
     let text = agent_protocol::embedded::COMMANDS;
     let mut table: CommandTable = toml::from_str(text).expect("data/commands.toml is valid");
+    assert!(table.rule.iter().all(|rule| !rule.programs.is_empty()), "a rule without programs");
+    assert!(table.wrapper.iter().all(|it| !it.programs.is_empty()), "a wrapper without programs");
     for (n, rule) in table.rule.iter().enumerate() {
         for program in &rule.programs {
             table.by_program.entry(program.clone()).or_default().push(n);

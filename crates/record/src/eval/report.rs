@@ -1,6 +1,5 @@
 //! The report: the results of each variant, and the comparison of the variants with the first one.
 
-mod html;
 mod markdown;
 
 use std::collections::BTreeMap;
@@ -16,7 +15,6 @@ use super::statistics::{
 use super::suite::Suite;
 use agent_protocol::pluralize;
 
-pub use html::render_html;
 pub use markdown::{render_markdown, variant_overview};
 
 /// The report of an evaluation.

@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 use serde::{Deserialize as _, Serialize};
 
 use self::embed::embed;
-use crate::html;
 use crate::log::process_in_parts;
 use agent_protocol::Object;
 use agent_protocol::envelope::Envelope;
@@ -62,7 +61,14 @@ pub fn render_html(log: &[u8]) -> Page {
         "style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'"
     );
     page.push_str(BEGINNING);
-    page.push_str(&html::head("agent trace", &policy, &format!(" nonce=\"{nonce}\""), STYLE));
+    _ = write!(
+        page,
+        "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; {policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>agent trace</title>\n\
+         <style nonce=\"{nonce}\">\n{STYLE}</style>\n</head>\n<body>\n"
+    );
     page.push_str(
         "<noscript>This page needs JavaScript; it loads nothing from anywhere. Without it: \
          agent trace show</noscript>\n<script type=\"application/json\" id=\"facts\">",
@@ -70,7 +76,10 @@ pub fn render_html(log: &[u8]) -> Page {
     embed(&serde_json::to_string(&facts).unwrap_or_default(), &mut page);
     page.push_str("</script>\n<script type=\"application/json\" id=\"log\">\n");
     page.push_str(&lines.text);
-    _ = write!(page, "</script>\n<script nonce=\"{nonce}\">\n{SCRIPT}</script>\n{}", html::END);
+    _ = write!(
+        page,
+        "</script>\n<script nonce=\"{nonce}\">\n{SCRIPT}</script>\n</body>\n</html>\n"
+    );
     Page { html: page, notices }
 }
 

@@ -274,7 +274,7 @@ fn only_one_concurrent_create_succeeds() {
         let writers: Vec<_> = (0..4)
             .map(|n| {
                 let workspace = Arc::clone(&desk.cx.workspace);
-                let path = workspace.locate_writable(&path).unwrap().writable().unwrap();
+                let path = workspace.check_writable(&workspace.resolve(&path).unwrap()).unwrap();
                 std::thread::spawn(move || workspace.create(&path, format!("{n}").as_bytes()))
             })
             .collect();

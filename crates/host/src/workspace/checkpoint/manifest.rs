@@ -411,7 +411,8 @@ impl ManifestScanner {
                 let known = last.next_if(|entry| entry.path.as_bytes() == met.name.as_slice());
                 let is_stored = |entry: &ManifestEntry| match &entry.state {
                     PathState::File { hash, .. } => pack.has_fresh(hash),
-                    state => !matches!(state, PathState::NotCovered { .. }),
+                    PathState::Link { .. } | PathState::Directory { .. } => true,
+                    PathState::NotCovered { .. } => false,
                 };
                 let is_known = |it: &&Arc<ManifestEntry>| {
                     it.stat == met.stat
@@ -550,7 +551,10 @@ impl Manifest {
             PathState::NotCovered { why, .. } if why == NO_ROOM || why.starts_with(NOT_STORED) => {
                 Some(why.as_str())
             }
-            _ => None,
+            PathState::File { .. }
+            | PathState::Link { .. }
+            | PathState::Directory { .. }
+            | PathState::NotCovered { .. } => None,
         })
     }
 
@@ -633,7 +637,9 @@ impl Manifest {
     pub(super) fn hashes(&self) -> HashSet<Hash> {
         let hash = |entry: &Arc<ManifestEntry>| match &entry.state {
             PathState::File { hash, .. } => Some(*hash),
-            _ => None,
+            PathState::Link { .. } | PathState::Directory { .. } | PathState::NotCovered { .. } => {
+                None
+            }
         };
         self.files.iter().chain(&self.git).filter_map(hash).collect()
     }

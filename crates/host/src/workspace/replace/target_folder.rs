@@ -66,7 +66,11 @@ impl TargetFolder {
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
-        let folder = disk::open_folder(parent)?;
+        let folder = disk::open_folder(parent).map_err(|error| {
+            // Opened without following links, a link is no directory; what matters is that there is one now.
+            let is_link = std::fs::symlink_metadata(parent).is_ok_and(|data| data.is_symlink());
+            if is_link { Errno::LOOP.into() } else { error }
+        })?;
         let until = Instant::now() + PATIENCE;
         // Not every file system supports locks.
         while rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)

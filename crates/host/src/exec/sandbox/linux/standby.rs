@@ -14,11 +14,12 @@ use nix::sched::CloneFlags;
 use rustix::process::{DumpableBehavior, chdir, set_dumpable_behavior, setsid};
 use rustix::stdio::dup2_stdin;
 
-use super::super::process::SupervisorProcess;
+use super::super::Network;
+use super::super::plan::SandboxPlan;
 use super::channel::Supervisor;
-use super::plan::SandboxPlan;
 use super::supervisor::{self, prefix_error};
-use super::{Network, SocketRequest, sockets, sys};
+use super::{SocketRequest, sockets, sys};
+use crate::exec::process::SupervisorProcess;
 use agent_protocol::disk;
 
 /// How long an answer, or reading a plan, may take. The first answer includes the start of the program.
@@ -29,14 +30,14 @@ const LIBRARIES: &str = "LD_LIBRARY_PATH";
 const FORK: u8 = 0;
 
 #[derive(Debug)]
-pub(super) struct StandbyProcess {
-    pub(super) process: Child,
+pub(in crate::exec) struct StandbyProcess {
+    pub(in crate::exec) process: Child,
     control: UnixStream,
 }
 
 impl StandbyProcess {
     /// Uses libraries from outside `writable`. With a `network` it creates the session's namespaces.
-    pub(super) fn start(
+    pub(in crate::exec) fn start(
         network: Option<Network>,
         folder: &Path,
         writable: &[PathBuf],
@@ -64,7 +65,7 @@ impl StandbyProcess {
     }
 
     /// The supervisor inherits the descriptors. Its plan is computed meanwhile. Must be called in a runtime.
-    pub(super) fn fork_supervisor(
+    pub(in crate::exec) fn fork_supervisor(
         &mut self,
         descriptors: &[BorrowedFd<'_>],
         plan: impl FnOnce() -> SandboxPlan,
@@ -80,7 +81,7 @@ impl StandbyProcess {
         Supervisor::new(channel, process)
     }
 
-    pub(super) fn create_socket(
+    pub(in crate::exec) fn create_socket(
         &mut self,
         socket: SocketRequest,
         port: u16,
@@ -115,10 +116,10 @@ impl Drop for StandbyProcess {
 }
 
 /// The error of creating the namespaces, and the descriptors of the request, the channel first.
-pub(super) type ForkRequest = (Result<(), String>, Vec<OwnedFd>);
+pub(in crate::exec) type ForkRequest = (Result<(), String>, Vec<OwnedFd>);
 
 /// Returns `None` when the agent has ended, and the request in each fork.
-pub(super) fn run_standby(network: Option<&OsStr>) -> io::Result<Option<ForkRequest>> {
+pub(in crate::exec) fn run_standby(network: Option<&OsStr>) -> io::Result<Option<ForkRequest>> {
     // Descriptors that the agent inherited are not for commands.
     sys::close_inherited()?;
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);

@@ -17,7 +17,7 @@ pub(in crate::exec) enum SocketRequest {
     Listening = 2,
 }
 
-pub(super) fn listening_ports(pid: u32) -> Vec<u16> {
+pub(in crate::exec) fn listening_ports(pid: u32) -> Vec<u16> {
     let tables = ["tcp", "tcp6"]
         .map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
     let ports = tables.iter().flat_map(|table| table.lines().filter_map(listening_port));
@@ -25,7 +25,7 @@ pub(super) fn listening_ports(pid: u32) -> Vec<u16> {
 }
 
 /// TCP connections that were refused so far: `AttemptFails` (RFC 4022) counts the attempts that ended in a reset.
-pub(super) fn refused_connections(pid: u32) -> u64 {
+pub(in crate::exec) fn refused_connections(pid: u32) -> u64 {
     let table = fs::read_to_string(format!("/proc/{pid}/net/snmp")).unwrap_or_default();
     parse_attempt_fails(&table).unwrap_or_default()
 }
@@ -46,7 +46,7 @@ fn listening_port(line: &str) -> Option<u16> {
 }
 
 /// Runs in the stand-by.
-pub(super) fn create_socket(request: u8, port: u16) -> io::Result<OwnedFd> {
+pub(in crate::exec) fn create_socket(request: u8, port: u16) -> io::Result<OwnedFd> {
     let addresses: [SocketAddr; 2] =
         [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
     if request == SocketRequest::Listening as u8 {

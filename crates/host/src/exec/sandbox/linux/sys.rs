@@ -20,7 +20,7 @@ fn check_result(is_done: bool) -> io::Result<()> {
     if is_done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-pub(super) fn send(
+pub(in crate::exec) fn send(
     channel: &UnixStream,
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
@@ -35,7 +35,10 @@ pub(super) fn send(
 }
 
 /// Returns the number of bytes, 0 at the end of the channel, and the descriptors.
-pub(super) fn receive(channel: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+pub(in crate::exec) fn receive(
+    channel: &UnixStream,
+    bytes: &mut [u8],
+) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
     let mut into = [IoSliceMut::new(bytes)];
@@ -50,7 +53,7 @@ pub(super) fn receive(channel: &UnixStream, bytes: &mut [u8]) -> io::Result<(usi
 }
 
 /// Adds `MOUNT_ATTR_*` flags, also to all mounts below.
-pub(super) fn restrict_mounts(tree: &OwnedFd, flags: u64) -> io::Result<()> {
+pub(in crate::exec) fn restrict_mounts(tree: &OwnedFd, flags: u64) -> io::Result<()> {
     let attributes =
         libc::mount_attr { attr_set: flags, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: the path is empty and ends with NUL, the structure lives through the call and its size is given.
@@ -75,25 +78,25 @@ pub(in crate::exec) fn fork() -> io::Result<Option<Pid>> {
     Ok(Pid::from_raw(pid))
 }
 
-pub(super) fn ignore_children(forgets: bool) -> io::Result<()> {
+pub(in crate::exec) fn ignore_children(forgets: bool) -> io::Result<()> {
     let action = if forgets { libc::SIG_IGN } else { libc::SIG_DFL };
     // SAFETY: neither action runs code of this process.
     let before = unsafe { libc::signal(libc::SIGCHLD, action) };
     check_result(before != libc::SIG_ERR)
 }
 
-pub(super) fn duplicate_onto(descriptor: &OwnedFd, number: i32) -> io::Result<()> {
+pub(in crate::exec) fn duplicate_onto(descriptor: &OwnedFd, number: i32) -> io::Result<()> {
     // SAFETY: the agent chose a number far above those that this process uses.
     check_result(unsafe { libc::dup2(descriptor.as_raw_fd(), number) } == number)
 }
 
 /// All descriptors but the first three.
-pub(super) fn close_inherited() -> io::Result<()> {
+pub(in crate::exec) fn close_inherited() -> io::Result<()> {
     // SAFETY: called before this process opens any.
     check_result(unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) } == 0)
 }
 
-pub(super) fn bring_loopback_up() -> io::Result<()> {
+pub(in crate::exec) fn bring_loopback_up() -> io::Result<()> {
     // `IFF_UP | IFF_RUNNING`, in the width of the field.
     const UP: libc::c_short = 0x41;
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -110,7 +113,7 @@ pub(super) fn bring_loopback_up() -> io::Result<()> {
 }
 
 /// The Landlock version of the kernel; 0 without Landlock.
-pub(super) fn landlock_abi() -> i32 {
+pub(in crate::exec) fn landlock_abi() -> i32 {
     const VERSION: u32 = 1;
     // SAFETY: the call only returns the version; nothing is passed in.
     let version = unsafe {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 
-use super::super::process::SupervisorProcess;
+use crate::exec::process::SupervisorProcess;
 
 /// A supervisor ends everything within milliseconds; a slower one is killed after this time.
 const END_TIME: Duration = Duration::from_secs(5);
@@ -36,7 +36,10 @@ pub(in crate::exec) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(super) fn new(channel: UnixStream, process: SupervisorProcess) -> io::Result<Self> {
+    pub(in crate::exec) fn new(
+        channel: UnixStream,
+        process: SupervisorProcess,
+    ) -> io::Result<Self> {
         channel.set_nonblocking(true)?;
         let messages = tokio::net::UnixStream::from_std(channel.try_clone()?)?;
         Ok(Self { messages: Some(BufReader::new(messages).lines()), channel, process })

@@ -17,15 +17,15 @@ use seccompiler::{
     SeccompRule, apply_filter, sock_filter,
 };
 
-use super::Network;
-use super::plan::SandboxPlan;
+use super::super::Network;
+use super::super::plan::SandboxPlan;
 use super::supervisor::prefix_error;
 use agent_protocol::disk::nofollow;
 
 /// The newest Landlock version that the agent supports; rights that the kernel lacks are left out.
 const NEWEST: ABI = ABI::V9;
 
-pub(super) fn confine_process(plan: &SandboxPlan) -> Result<(), String> {
+pub(in crate::exec) fn confine_process(plan: &SandboxPlan) -> Result<(), String> {
     apply_landlock(plan).map_err(prefix_error("Landlock"))?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };

@@ -22,17 +22,17 @@ use rustix::process::{
     set_parent_process_death_signal, setrlimit, setsid, wait,
 };
 
-use super::super::FOLDER_FLAGS;
-use super::super::process::end_descendants;
+use super::super::plan::SandboxPlan;
 use super::channel::SupervisorMessage;
-use super::plan::SandboxPlan;
 use super::{confine, mounts, standby, sys};
+use crate::exec::FOLDER_FLAGS;
+use crate::exec::process::end_descendants;
 use agent_protocol::disk::{self, nofollow};
 
-pub(super) const STANDBY_ARGUMENT: &str = "__supervise";
+pub(in crate::exec) const STANDBY_ARGUMENT: &str = "__supervise";
 
 /// Runs the stand-by or a supervisor if this process was started as one; then its exit code.
-pub(super) fn main() -> Option<u8> {
+pub(in crate::exec) fn main() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != STANDBY_ARGUMENT {
         return None;
@@ -57,7 +57,7 @@ fn send_message(channel: &mut UnixStream, message: &SupervisorMessage) {
     _ = channel.write_all(format!("{line}\n").as_bytes());
 }
 
-pub(super) fn prefix_error<E: Display>(what: impl Display) -> impl Fn(E) -> String {
+pub(in crate::exec) fn prefix_error<E: Display>(what: impl Display) -> impl Fn(E) -> String {
     move |error| format!("{what}: {error}")
 }
 
@@ -104,7 +104,7 @@ pub(in crate::exec) fn is_readable<const N: usize>(
 }
 
 /// In the new namespace this process keeps its user and group, and there are no others. The process must be dumpable.
-pub(super) fn make_user_namespace(others: CloneFlags, proc: &str) -> Result<(), String> {
+pub(in crate::exec) fn make_user_namespace(others: CloneFlags, proc: &str) -> Result<(), String> {
     let (uid, gid) = (getuid(), getgid());
     unshare(CloneFlags::CLONE_NEWUSER | others).map_err(prefix_error("namespaces"))?;
     for (name, text) in [

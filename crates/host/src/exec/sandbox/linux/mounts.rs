@@ -13,7 +13,7 @@ use rustix::mount::{
     move_mount, open_tree,
 };
 
-use super::plan::{Mount, MountAccess, SandboxPlan};
+use super::super::plan::{Mount, MountAccess, SandboxPlan};
 use super::supervisor::prefix_error;
 use super::sys::restrict_mounts;
 use agent_protocol::disk::{self, nofollow};
@@ -21,11 +21,11 @@ use agent_protocol::disk::{self, nofollow};
 const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 
-pub(super) const NAMESPACES: CloneFlags =
+pub(in crate::exec) const NAMESPACES: CloneFlags =
     CloneFlags::CLONE_NEWNS.union(CloneFlags::CLONE_NEWPID).union(CloneFlags::CLONE_NEWIPC);
 
 /// Must be called in a new mount and PID namespace. Returns the previous `/proc`.
-pub(super) fn apply_mounts(plan: &SandboxPlan) -> Result<OwnedFd, String> {
+pub(in crate::exec) fn apply_mounts(plan: &SandboxPlan) -> Result<OwnedFd, String> {
     make_mounts_private().map_err(prefix_error("the mounts could not be made private"))?;
     let proc = open_tree(CWD, "/proc", CLONE | OpenTreeFlags::AT_RECURSIVE)
         .map_err(prefix_error("/proc"))?;
@@ -120,11 +120,11 @@ fn open_path(path: &Path) -> io::Result<OwnedFd> {
     Ok(nofollow::open(path, OFlags::PATH)?)
 }
 
-pub(super) fn make_mounts_private() -> rustix::io::Result<()> {
+pub(in crate::exec) fn make_mounts_private() -> rustix::io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }
 
-pub(super) fn mount_proc() -> rustix::io::Result<()> {
+pub(in crate::exec) fn mount_proc() -> rustix::io::Result<()> {
     let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", strict | MountFlags::RDONLY, None)
 }
