@@ -203,7 +203,7 @@ impl Kernel {
         let ending = loop {
             self.update_spend_limit(&mut turn);
             if let Some(ending) = self.limit_reached(&turn) {
-                // If the ending does not say it.
+                // The token limit of a sub-agent has no ending of its own.
                 turn.errors.extend(self.agent_limit_reached(&turn).and_then(|limit| limit.1));
                 break ending;
             }

@@ -56,7 +56,7 @@ pub struct Registry {
 /// Returns tools that are known better when the model is asked for the first time than when the session is opened.
 type ToolLoader = Box<dyn FnOnce() -> Vec<Box<dyn Tool>> + Send + Sync>;
 
-/// What the registries of all agents of a session share: permissions, and whose turn it is.
+/// What the registries of all agents of a session share: permissions, and the locks for questions and writes.
 pub struct SharedState {
     limits: OutputLimits,
     breaker: BreakerConfig,

@@ -18,7 +18,8 @@ use agent_protocol::tool::{CommandRights, Effect};
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_LISTED_FILES: usize = 200;
 
-/// The turn to write, or to read while nothing writes.
+/// Exclusive for operations whose checkpoint must hold only their own changes; shared for those that must only not
+/// overlap one.
 type WriteGuard<'a> = (Option<RwLockWriteGuard<'a, ()>>, Option<RwLockReadGuard<'a, ()>>);
 
 impl Registry {

@@ -116,7 +116,7 @@ impl<A: ChangeArgs> Tool for ChangeTool<A> {
 
 pub(super) struct ExistingFile {
     pub(super) path: ProjectPath,
-    /// The current snapshot; the bytes are those that were read before.
+    /// Taken now; its bytes equal those that the model read.
     pub(super) snapshot: Snapshot,
     pub(super) text: Text,
 }

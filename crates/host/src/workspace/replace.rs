@@ -112,7 +112,7 @@ impl Workspace {
         if let Some(folder) = path.absolute().parent() {
             self.remove_leftovers_once(folder);
         }
-        // The lock makes several agents write one after the other.
+        // The target folder is locked while it is open: several agents write one after the other.
         let (old, data) = self.open_file(path)?;
         if is_read_only(path.absolute(), &data) {
             let message = format!("{} is read-only", path.relative());
@@ -120,7 +120,7 @@ impl Workspace {
                 .failure(ErrorCode::PermissionDenied, message)
                 .with_hint("leave it as it is, or ask the user before you make it writable"));
         }
-        // The bytes are hashed only if the metadata changed. If neither seems changed, the check follows the exchange.
+        // The bytes are hashed only if the metadata changed. Else they are checked after the exchange.
         if FileStat::of(&data) != seen.stat {
             self.read_unchanged(path, Some(seen))?;
         }
