@@ -8,7 +8,7 @@ ci:
 
 # Format, then lint.
 tidy:
-    cargo fmt
+    cargo fmt --all
     cargo clippy --all-targets -- -D warnings
 
 # The figures of docs/BENCHMARKS.md.

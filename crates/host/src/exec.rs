@@ -36,7 +36,7 @@ use environment::Environment;
 use live_output::LiveOutput;
 use port_forwards::PortForwards;
 use running_command::{RemainingProcesses, RunningCommand};
-use sandbox::{Guard, Sandbox};
+use sandbox::{GitGuard, Sandbox};
 use status_report::StatusReport;
 
 use agent_protocol::disk::{canonical_prefix, nofollow};
@@ -193,7 +193,7 @@ pub struct Exec {
 struct StartedCommand {
     running: RunningCommand,
     report: Option<StatusReport>,
-    guard: Option<Guard>,
+    guard: Option<GitGuard>,
 }
 
 impl Exec {

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::capture::{CapturedStreams, OutputCapture};
 use super::running_command::RunningCommand;
-use super::sandbox::Guard;
+use super::sandbox::GitGuard;
 use super::{
     CapturedOutput, Command, EndReason, Error, Exec, RemainingProcess, StartedCommand,
     exit_code_and_signal,
@@ -121,7 +121,7 @@ struct NewJob {
     running: RunningCommand,
     capture: OutputCapture<'static>,
     timeout: Option<Duration>,
-    guard: Option<Guard>,
+    guard: Option<GitGuard>,
 }
 
 impl Exec {

@@ -28,12 +28,11 @@ use super::ClosedPath;
 use agent_protocol::disk;
 use agent_protocol::event::SandboxStatus as Guarantees;
 use agent_protocol::tool::CommandRights;
-use git_guard::GitGuard;
 use linux::StandbyProcess;
 use plan::FileId;
 use session_folder::SessionFolder;
 
-pub(super) use git_guard::GitGuard as Guard;
+pub(super) use git_guard::GitGuard;
 pub use layout::is_private_temporary;
 pub(super) use linux::SocketRequest;
 pub(super) use linux::{Supervisor, SupervisorMessage};
