@@ -117,8 +117,7 @@ fn hook_has_the_user_asked() {
     chat.wait_until_it_accepts_keys("look at it");
     chat.send("y");
     chat.wait_for("done");
-    chat.send("\x04");
-    chat.end();
+    chat.leave();
     assert_eq!(code(&envelopes(&test)[0]), "");
     let asked = asked(&test.root().join("../log"));
     assert_eq!(asked[0]["notification_type"], "permission_prompt");

@@ -149,16 +149,14 @@ fn chat_shows_why_a_hook_blocked_the_message() {
     });
     chat.send("\x14");
     chat.wait_for("/help");
-    chat.send("\x04");
-    chat.end();
+    chat.leave();
     // And the resumed session.
     let mut chat = Pty::chat(&test, &["-c"]);
     chat.wait_for("/help");
     chat.wait_for(shown);
     chat.say("hello");
     chat.wait_for("the plan is public");
-    chat.send("\x04");
-    chat.end();
+    chat.leave();
 }
 
 #[test]
@@ -179,8 +177,7 @@ fn message_to_a_running_turn_can_be_blocked() {
     std::fs::write(test.root().join("../go"), "").unwrap();
     chat.wait_for("a hook blocked the message: no secrets");
     chat.wait_for("the end");
-    chat.send("\x04");
-    chat.end();
+    chat.leave();
     assert_eq!(test.events_of("turn.steered")[0]["blocked"], true);
     assert_eq!(test.events_of("turn.started").len(), 1);
 }
@@ -231,8 +228,7 @@ fn message_of_a_hook_to_the_user_is_shown() {
     chat.wait_for("hook: the formatter is missing");
     chat.say("/hooks");
     chat.wait_for("PostToolUse *: ");
-    chat.send("\x04");
-    chat.end();
+    chat.leave();
 }
 
 #[test]
@@ -255,8 +251,7 @@ fn compaction_asks_before_and_after() {
     wait_for(|| test.has_event("context.compacted"));
     chat.say("second");
     chat.wait_for("two");
-    chat.send("\x04");
-    chat.end();
+    chat.leave();
     let asked = asked(&test.root().join("../log"));
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0]["trigger"], "manual");

@@ -55,8 +55,7 @@ fn number_answers_a_question_with_options() {
     assert_eq!(finished["stats"]["time_ms"], 0);
     assert_eq!(test.events_of("question.asked")[0]["questions"], json!([database()]));
     // A resumed session shows it.
-    pty.send("\x04");
-    pty.end();
+    pty.leave();
     let resumed = Pty::chat(&test, &["-c"]);
     resumed.wait_for("Which database? → Postgres");
 }

@@ -170,6 +170,19 @@ impl Pty {
         rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
     }
 
+    /// Leaves the chat with Ctrl-D, which it accepts only between turns.
+    #[track_caller]
+    pub(crate) fn leave(&mut self) -> u32 {
+        let begun = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < self.patience, "it does not end\n{}", self.screen());
+            // It may have ended meanwhile.
+            _ = self.writer.write_all(b"\x04").and_then(|()| self.writer.flush());
+            std::thread::sleep(self.pace * 10);
+        }
+        self.end()
+    }
+
     /// Waits until the program has exited and all output is read; returns its exit code.
     #[track_caller]
     pub(crate) fn end(&mut self) -> u32 {
