@@ -124,7 +124,7 @@ fn manifests(name: &str, root: &Path, state: &Path, goal: u32) {
         .map(|_| {
             let operation = checkpoints.begin_operation("Bash", OperationScope::Project);
             let begun = Instant::now();
-            checkpoints.finish_operation(operation, false).unwrap();
+            checkpoints.finish_operation(operation, false, &|_| false).unwrap();
             millis(begun.elapsed())
         })
         .collect();

@@ -177,7 +177,9 @@ fn ends(dir: &Path) {
                     facts,
                     ..SandboxSettings::default()
                 }) {
-                    Ok(sandbox) => exec = exec.with_sandbox(sandbox),
+                    Ok(sandbox) => {
+                        exec = exec.with_sandbox(sandbox, std::sync::Arc::new(|_, _| None))
+                    }
                     Err(error) => {
                         println!("| {what} | {error} | |");
                         return;

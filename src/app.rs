@@ -119,6 +119,10 @@ impl From<ConfigError> for OpenError {
     }
 }
 
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 fn parse_duration(text: &str) -> Result<Duration, OpenError> {
     agent_protocol::settings::parse_duration(text).map_err(OpenError::Usage)
 }
@@ -154,13 +158,12 @@ pub struct Options {
     /// Besides the configured ones.
     pub hooks: Option<Arc<HookSet>>,
     pub tools: ToolChoice,
-    /// Of sub-agents, besides those in files.
+    /// Roles of sub-agents, besides those in files.
     pub roles: Vec<RoleDefinition>,
     pub variables: Vec<(String, String)>,
 }
 
 impl Options {
-    /// A session of the project at `root` with the defaults of everything else. `dirs`: the user's directories.
     pub fn new(
         root: PathBuf,
         config: LoadedConfig,
@@ -192,7 +195,6 @@ impl Options {
     }
 }
 
-/// A session: a kernel with its components.
 pub struct Session {
     kernel: Kernel,
     events: EventStream,
@@ -207,11 +209,11 @@ pub struct Session {
     mcp: McpServers,
     /// Distils the last turn, while it is polled.
     distilling: Option<BoxFuture<'static, ()>>,
-    /// For the user before the session begins, one line each.
+    /// Lines for the user before the session begins.
     pub notices: Vec<String>,
     /// `None` if nothing is recorded.
     pub log_path: Option<PathBuf>,
-    /// Of the model with which the session was opened, as configured or recorded.
+    /// The model with which the session was opened, as configured or recorded.
     pub opened_model: String,
     /// The model, and the effort that the user chose for it.
     pub chosen_effort: Option<(String, Effort)>,
@@ -241,6 +243,11 @@ impl Session {
 
     pub fn id(&self) -> &str {
         self.events.session_id()
+    }
+
+    /// Takes time that has passed already from the time limit of turns.
+    pub fn deduct_time(&mut self, passed: Duration) {
+        self.timeout = self.timeout.map(|timeout| timeout.saturating_sub(passed));
     }
 
     /// Works on the user's message. The result is masked, like all output of the program.
@@ -326,10 +333,11 @@ impl Session {
         self.exec.shutdown_and_wait().await;
         self.mcp.close().await;
         self.kernel.registry().record_background_changes(true);
+        self.kernel.registry().report_comparison(self.exec.compare_git_state());
         if let Some(learning) = &self.learning {
             learning.finish();
         }
-        // It may report that telemetry is lost.
+        // Before the summary: telemetry may report a loss.
         self.background.finish().await;
         self.events.emit(EventBody::SessionSummary(self.summary.summary()));
     }

@@ -137,7 +137,7 @@ fn dispatch() -> u8 {
         }
     };
     match cli.command {
-        Some(Command::Chat(args)) => chat::run(&args),
+        Some(Command::Chat(args)) => chat::run(&args.to_run_args(), args.plain),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Demo(args)) => demo::run(&args),
         Some(Command::Tool(command)) => tool::run(command),
@@ -166,11 +166,8 @@ fn dispatch() -> u8 {
             run::run(&cli.run)
         }
         None => match unknown_command_error(&cli.run).or_else(|| run_only_option_error(&matches)) {
-            None => chat::run(&chat::ChatArgs::from(cli)),
-            Some(reason) => {
-                agent_ui::print_notice(&reason);
-                2
-            }
+            None => chat::run(&cli.run, cli.plain),
+            Some(reason) => report_error(&reason),
         },
     }
 }
@@ -178,7 +175,7 @@ fn dispatch() -> u8 {
 /// `agent -p` accepts the options of `run`. Those that the chat lacks are hidden, and documented
 /// there.
 fn build_command() -> clap::Command {
-    let of_chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
+    let chat_options = chat_option_ids();
     Cli::command()
         .override_usage(
             "agent [OPTIONS] [\"MESSAGE\"]\n       agent -p [OPTIONS OF RUN] <TASK>\n       agent <COMMAND>",
@@ -195,21 +192,24 @@ fn build_command() -> clap::Command {
                 let help = "The first message of a chat, in quotes; a single word is a command";
                 arg.value_name("MESSAGE").help(help)
             }
-            id => {
-                let is_of_chat = of_chat.get_arguments().any(|of_chat| of_chat.get_id() == id);
-                let is_hidden = arg.is_hide_set() || !is_of_chat;
+            _ => {
+                let is_hidden = arg.is_hide_set() || !chat_options.contains(arg.get_id());
                 arg.hide(is_hidden)
             }
         })
 }
 
+fn chat_option_ids() -> Vec<clap::Id> {
+    let chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
+    chat.get_arguments().map(|option| option.get_id().clone()).collect()
+}
+
 fn run_only_option_error(matches: &clap::ArgMatches) -> Option<String> {
     let command = build_command();
-    let of_chat = chat::ChatArgs::augment_args(clap::Command::new("chat"));
-    let is_of_chat = |id: &clap::Id| of_chat.get_arguments().any(|of_chat| of_chat.get_id() == id);
+    let chat_options = chat_option_ids();
     let is_given = |arg: &&clap::Arg| {
         arg.is_hide_set()
-            && !is_of_chat(arg.get_id())
+            && !chat_options.contains(arg.get_id())
             && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
     };
     let option = command.get_arguments().find(is_given)?.get_long()?;
@@ -278,14 +278,24 @@ fn exit_code(done: Result<u8, OpenError>) -> u8 {
     })
 }
 
+/// Returns the exit code of wrong usage.
+fn report_error(why: &str) -> u8 {
+    agent_ui::print_notice(why);
+    2
+}
+
+fn print_notices<'a>(notices: impl IntoIterator<Item = &'a String>) {
+    notices.into_iter().for_each(|notice| agent_ui::print_notice(notice));
+}
+
+fn usage_error(why: impl Into<String>) -> OpenError {
+    OpenError::Usage(why.into())
+}
+
 fn json_answer(value: &impl serde::Serialize) -> CommandOutput {
     // Names, numbers and texts always serialise.
     let json = serde_json::to_string_pretty(value).unwrap_or_default();
     CommandOutput::Data(format!("{json}\n"))
-}
-
-fn text_or_data(text: String, is_json: bool) -> CommandOutput {
-    if is_json { CommandOutput::Data(text) } else { text.into() }
 }
 
 fn report_left_out(mut errors: impl Iterator<Item = impl std::fmt::Display>) {
@@ -313,9 +323,6 @@ fn block_on(work: impl Future<Output = u8>, control: &SessionControl) -> u8 {
             runtime.shutdown_background();
             code
         }
-        Err(error) => {
-            agent_ui::print_notice(&format!("the runtime could not start: {error}"));
-            2
-        }
+        Err(error) => report_error(&format!("the runtime could not start: {error}")),
     }
 }

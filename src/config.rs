@@ -4,6 +4,7 @@
 //! the command line. A project's file cannot set anything that would harm a user who only opens a folder
 //! (keys, endpoints, permissions, checks), unless the user trusts the folder in its current state.
 
+mod claude_settings;
 mod edit;
 mod hook_scripts;
 mod hooks;
@@ -18,10 +19,11 @@ mod sensitive_settings;
 mod trust;
 mod types;
 
+pub(crate) use claude_settings::hooks_of_settings;
 pub use edit::{change_file, changeable_project_file, with_rule, with_server, without_server};
 pub use hook_scripts::HookScripts;
-pub(crate) use hooks::DEFAULT_TIMEOUT;
 pub use hooks::{Hook, HookTable, Matcher, describe_hooks};
+pub(crate) use layers::{ALLOWED_TOOLS, DISALLOWED_TOOLS, SETTINGS};
 pub use layers::{ConfigError, LoadedConfig, Origin, Setting, Sources, Trust, load};
 pub use mcp::{MCP_FILE, Mcp, McpConfigServers, McpServer, parse_servers};
 pub use model_types::{ModelTable, ProviderTable, Requests};
@@ -38,13 +40,37 @@ pub use types::{
 };
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use jiff::{Timestamp, Zoned, tz::TimeZone};
+use serde_json::Value as Json;
 
 pub const AGENT_DIR: &str = ".agent";
 
 pub const FILE_NAME: &str = "config.toml";
+
+/// The JSON of a file for another program, and its text; the error names the file. `None` if there is no such
+/// file.
+fn parse_file(name: &str, text: io::Result<String>) -> Option<Result<(Json, String), String>> {
+    let text = match text {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return None;
+        }
+        Err(error) => return Some(Err(format!("{name}: {error}"))),
+    };
+    Some(match serde_json::from_str(&text) {
+        Ok(json) => Ok((json, text)),
+        Err(error) => Err(format!("{name}:{}: {error}", error.line())),
+    })
+}
+
+/// The line of a JSON string in a text; 1 if it is not found.
+fn line_of(text: &str, string: &str) -> usize {
+    let at = text.find(&Json::from(string).to_string()).unwrap_or_default();
+    text[..at].matches('\n').count() + 1
+}
 
 /// The user's directories, according to XDG.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +114,6 @@ impl UserDirs {
         Some(Self::below_home(&home))
     }
 
-    /// The default directories in this home.
     pub fn below_home(home: &Path) -> Self {
         Self {
             config: home.join(".config/agent"),
@@ -116,7 +141,6 @@ pub fn time_zone() -> TimeZone {
     named.or_else(|| TimeZone::try_system().ok()).unwrap_or(TimeZone::UTC)
 }
 
-/// The local time.
 pub fn now() -> Zoned {
     Timestamp::now().to_zoned(time_zone())
 }

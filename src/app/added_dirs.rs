@@ -64,19 +64,17 @@ pub fn resolve_recorded_session(
     let storage = options.session_storage();
     let id = part
         .map_or_else(|| storage.latest_session(), |part| storage.resolve_session_id(Some(part)))?;
-    options.session = if is_fork {
-        SessionChoice::Fork(Some(id.clone()))
-    } else {
-        SessionChoice::Resume(id.clone())
-    };
+    let recorded = id.clone();
+    options.session =
+        if is_fork { SessionChoice::Fork(Some(recorded)) } else { SessionChoice::Resume(recorded) };
     let (directories, notices) =
         with_recorded_dirs(&options.add_dirs, (&storage, &id), &options.root, state_dirs);
     options.add_dirs = directories;
     Ok((Some(id), notices))
 }
 
-/// These directories and those that the user added to the session, and a notice for each of the latter that
-/// cannot be used any more.
+/// The given directories and those that the user added to the session, and a notice for each of the latter
+/// that cannot be used any more.
 pub(super) fn with_recorded_dirs(
     given: &[PathBuf],
     (storage, id): (&Storage, &str),

@@ -24,7 +24,7 @@ use agent_engine::registry::{self, Registry};
 use agent_engine::tools::{self, Tool, ToolCx};
 use agent_protocol::control::{Interrupt, Recovery, SessionControl};
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{EventStream, TurnFinished};
+use agent_protocol::event::EventStream;
 use agent_protocol::prompt::Prompts;
 use agent_protocol::subagent::{
     ModelChoice, RoleFacts, SubagentResult, SubagentRunner, SubagentTask,
@@ -42,7 +42,7 @@ pub(super) struct SessionAgents {
     session: OnceLock<ParentSession>,
 }
 
-/// Shared with the session, which is opened after its tools.
+/// What a sub-agent shares with the session, which is opened after its tools.
 struct ParentSession {
     registry: Arc<registry::SharedState>,
     cx: ToolCx,
@@ -122,10 +122,14 @@ impl SessionAgents {
     /// A sub-agent has no plan that is shown, asks no user and starts no sub-agents. The tools of servers are the
     /// current ones.
     fn role_tools(&self, role: &Role, session: &ParentSession) -> Vec<Box<dyn Tool>> {
+        let is_of_kind = |name: &str| match role.kind {
+            RoleKind::General => !["TodoWrite", "AskUser"].contains(&name),
+            _ => ["LS", "Glob", "Grep", "Read", "Bash"].contains(&name),
+        };
         let is_allowed = |name: &str| {
             // A command could change anything if nothing confines it.
             let is_confined = session.is_sandboxed || !role.reads_only() || name != "Bash";
-            role.kind.allows_tool(name) && role.allows(name) && is_confined
+            is_of_kind(name) && role.allows(name) && is_confined
         };
         let mut tools = tools::all_tools();
         tools.retain(|tool| is_allowed(&tool.spec().name));
@@ -152,26 +156,19 @@ impl SessionAgents {
         // Another agent wrote it: its sentences are no directives of the user.
         let mut input = UserInput::default();
         input.push_pasted(&task.prompt);
-        let finished = self.run_with_timeout(&mut kernel, &input, &control).await;
-        kernel.registry().end_background_commands().await;
-        Ok(SubagentResult { turn: finished, calls: kernel.calls_made().clone() })
-    }
-
-    async fn run_with_timeout(
-        &self,
-        kernel: &mut Kernel,
-        input: &UserInput,
-        control: &SessionControl,
-    ) -> TurnFinished {
-        let run = kernel.run(input);
-        tokio::pin!(run);
-        match tokio::time::timeout(self.timeout, &mut run).await {
-            Ok(finished) => finished,
-            Err(_) => {
-                control.interrupt(Interrupt::Timeout);
-                run.await
+        let turn = {
+            let run = kernel.run(&input);
+            tokio::pin!(run);
+            match tokio::time::timeout(self.timeout, &mut run).await {
+                Ok(finished) => finished,
+                Err(_) => {
+                    control.interrupt(Interrupt::Timeout);
+                    run.await
+                }
             }
-        }
+        };
+        kernel.registry().end_background_commands().await;
+        Ok(SubagentResult { turn, calls: kernel.calls_made().clone() })
     }
 
     fn build_kernel(
@@ -197,31 +194,22 @@ impl SessionAgents {
             takes_images: configured_model.takes_images,
             ..session.cx.clone()
         };
-        let reads_only = role.reads_only();
         let mut registry = Registry::for_agent(
             session.registry.clone(),
             self.role_tools(role, session),
             cx,
             events.clone(),
             control.clone(),
-            reads_only,
+            role.reads_only(),
         );
         registry.override_descriptions(prompts);
         let mut texts = vec![prompts.text(role.kind.prompt())];
         texts.extend(Some(role.text.as_str()).filter(|text| !text.is_empty()));
         texts.push(&session.place);
-        let budget = ContextBudget::new(
-            configured_model.model.id(),
-            configured_model.context_window,
-            self.compact_at,
-        );
-        let layers = Layers::for_agent(
-            prompts,
-            &texts,
-            registry.specs(),
-            &session.rules,
-            session.max_rules_bytes,
-        );
+        let (model, window) = (configured_model.model.id(), configured_model.context_window);
+        let budget = ContextBudget::new(model, window, self.compact_at);
+        let (specs, max_rules_bytes) = (registry.specs(), session.max_rules_bytes);
+        let layers = Layers::for_agent(prompts, &texts, specs, &session.rules, max_rules_bytes);
         Ok(Kernel::new(KernelParts {
             main: configured_model,
             light,
@@ -230,7 +218,7 @@ impl SessionAgents {
             message_expander: None,
             layers,
             project: session.project.clone(),
-            max_rules_bytes: session.max_rules_bytes,
+            max_rules_bytes,
             checks: Checks { commands: Vec::new(), timeout: Duration::ZERO },
             verifier: None,
             answer_schema: None,
@@ -270,14 +258,5 @@ impl SubagentRunner for SessionAgents {
 
     fn run_subagent(&self, task: SubagentTask) -> BoxFuture<'_, Result<SubagentResult, String>> {
         self.run_agent(task).boxed()
-    }
-}
-
-impl RoleKind {
-    fn allows_tool(self, tool: &str) -> bool {
-        match self {
-            Self::General => !["TodoWrite", "AskUser"].contains(&tool),
-            _ => ["LS", "Glob", "Grep", "Read", "Bash"].contains(&tool),
-        }
     }
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::Storage;
 use super::checkpoints::FirstCheckpoint;
 use super::retention::Retention;
 use super::telemetry::Telemetry;
+use super::{Storage, variable};
 use crate::config::Config;
 use agent_host::workspace::{Checkpoints, Workspace};
 use agent_protocol::event::EventStream;
 use agent_record::{LoadedSession, otel};
 
-/// The end of a session waits for it, within limits.
+/// Work for which the end of a session waits, within limits.
 pub(super) struct BackgroundWork {
     checkpoints: Option<Arc<Checkpoints>>,
     retention: Option<Retention>,
@@ -37,7 +37,7 @@ impl BackgroundWork {
         if let Some(retention) = &retention {
             events.add_sink(Box::new(retention.clone()));
         }
-        let (settings, warnings) = otel::read_settings(|name| std::env::var(name).ok());
+        let (settings, warnings) = otel::read_settings(variable);
         notices.extend(warnings);
         let earlier = resumed.map_or(&[][..], |resumed| &resumed.events);
         let telemetry = settings.and_then(|settings| Telemetry::start(events, settings, earlier));

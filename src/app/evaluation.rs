@@ -25,7 +25,7 @@ use agent_protocol::tool::CommandRights;
 use agent_record::eval::results::{CheckResult, RunOutcome, RunResult, SessionResult};
 use agent_record::eval::suite::Task;
 
-/// For the agent to end by itself after its time limit.
+/// Time for the agent to end by itself after its time limit.
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
 /// Limits of reasons and of the output of checks.
 const MAX_REASON: usize = 400;
@@ -70,7 +70,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Without checks.
+    /// A result without checks.
     fn result(
         &self,
         outcome: RunOutcome,
@@ -121,8 +121,7 @@ impl Trial<'_> {
         let state = self.results.join("state/agent");
         let dirs = UserDirs { state, ..UserDirs::below_home(self.results) };
         let log = Storage::find(&scratch.project, Some(&dirs)).log_path(&id);
-        let events =
-            agent_record::load_session(&log).map(|loaded| loaded.events).unwrap_or_default();
+        let events = agent_record::load_session(&log).map_or_else(|_| Vec::new(), |it| it.events);
         let finished = events.iter().rev().find_map(|event| match &event.body {
             EventBody::TurnFinished(finished) => Some(finished),
             _ => None,
@@ -262,19 +261,19 @@ impl Trial<'_> {
     }
 }
 
-/// In a sandbox if there is one. The project's own settings have no effect: the agent may have written them.
+/// Sandboxed if possible. The project's own settings have no effect: the agent may have written them.
 fn suite_exec(loaded: &LoadedConfig, scratch: &TrialDirectory) -> Result<Exec, OpenError> {
     let writable = WritableDirs::from_config(&loaded.config, &scratch.project, &[]);
     let dirs = UserDirs::find().map(|dirs| UserDirs { cache: scratch.cache.join("agent"), ..dirs });
     let (sandbox, _) = open_sandbox(loaded, &writable, &StateDirs::new(dirs.as_ref()))?;
     let exec = command_exec(&loaded.config, &writable, &[]);
     Ok(match sandbox {
-        Some(sandbox) => exec.with_sandbox(sandbox),
+        Some(sandbox) => exec.with_sandbox(sandbox, std::sync::Arc::new(|_, _| None)),
         None => exec,
     })
 }
 
-/// Without the checks, and the reason; `None`: the checks decide.
+/// The outcome without the checks, and the reason; `None`: the checks decide.
 fn turn_outcome(finished: &TurnFinished) -> (Option<RunOutcome>, String) {
     let reason = format!("{}: {}", finished.ending.as_str(), first_line(&finished.result));
     let outcome = match finished.ending {

@@ -78,7 +78,7 @@ impl Skills {
     }
 }
 
-/// For the description of the tool; with a notice about what the list leaves out.
+/// The list for the description of the tool, and a notice about what it leaves out.
 fn describe_skills(skills: &[Skill], max_tokens: usize) -> (String, Option<String>) {
     let room = max_tokens.saturating_mul(BYTES_PER_TOKEN);
     let line = |skill: &Skill, max: usize| match max {
@@ -169,14 +169,14 @@ fn add_shell_instructions(command: &mut CustomCommand, prompts: &Prompts) {
     }
 }
 
-/// Those of the project come first.
+/// The project's folders come first.
 fn skill_folders(root: &Path, dirs: Option<&UserDirs>) -> Vec<ExtensionFolder> {
     let mut folders = project_folders(root, "skills");
     folders.extend(user_folders(root, dirs, "skills"));
     folders::distinct_folders(folders)
 }
 
-/// Of the project, and of the directories around it that belong to its repository.
+/// Folders of the project, and of the directories around it that belong to its repository.
 fn project_folders(root: &Path, name: &str) -> Vec<ExtensionFolder> {
     let places = iter::once(root).chain(enclosing_directories(root));
     places.flat_map(|place| folders::project_folders(place, AGENT_DIR, name)).collect()

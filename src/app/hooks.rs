@@ -24,9 +24,9 @@ use agent_protocol::mask::Masker;
 use agent_protocol::{one_line, pluralize, shorten};
 use hook_command::HookCommand;
 
-/// Of a text for the model, in bytes.
+/// Limit of a text for the model, in bytes.
 const MAX_TEXT: usize = 10_000;
-/// Of a text in an event, in bytes.
+/// Limit of a text in an event, in bytes.
 const MAX_EVENT_TEXT: usize = 400;
 
 /// Asks a hook in another program: question and answer in JSON; the error says why there is no answer.
@@ -37,7 +37,7 @@ pub type Callback = Box<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String
 pub struct HookSet {
     entries: RwLock<Vec<Arc<HookEntry>>>,
     log: OnceLock<PathBuf>,
-    /// Each is shown once per hook and kind of problem, since the output may differ each time.
+    /// Problems that were shown: one per hook and kind, since the output may differ each time.
     reported: Mutex<BTreeSet<(HookEvent, String, HookProblem)>>,
 }
 
@@ -55,7 +55,7 @@ struct HookEntry {
     matcher: Matcher,
     timeout: Duration,
     handler: Handler,
-    /// Of the project's hooks, as they were when the session began.
+    /// Scripts of the project's hooks, as they were when the session began.
     scripts: Option<Arc<HookScripts>>,
 }
 
@@ -113,7 +113,7 @@ impl HookResult {
     }
 }
 
-/// Those of the options, and the configured ones; `None` if there are none. `log`: the session's record.
+/// The hooks of the options, and the configured ones; `None` if there are none. `log`: the session's record.
 pub(super) fn session_hooks(
     options: &Options,
     writable: &WritableDirs,
@@ -164,7 +164,7 @@ impl HookSet {
         let mut matching: Vec<Arc<HookEntry>> = Vec::new();
         for entry in entries.iter().filter(|entry| entry.event == event) {
             let is_same = |other: &Arc<HookEntry>| match (&other.handler, &entry.handler) {
-                (Handler::Command(one), Handler::Command(other)) => one.line == other.line,
+                (Handler::Command(one), Handler::Command(another)) => one.line == another.line,
                 _ => false,
             };
             if names.is_none_or(|names| entry.matcher.matches_any(&names))
@@ -215,16 +215,15 @@ impl HookSet {
             }
             _ => return outcome,
         };
+        let shown = mask_and_shorten(masker, name, 100);
         let mut reported = self.reported.lock();
         if reported.insert((event, name.to_owned(), problem)) {
-            let shown =
-                format!("hook {} {:?}", event.as_str(), mask_and_shorten(masker, name, 100));
-            events.emit(EventBody::error("hook", format!("{shown}{what}")));
+            let message = format!("hook {} {shown:?}{what}", event.as_str());
+            events.emit(EventBody::error("hook", message));
         }
         // The hook may have been meant to stop the call: the user decides about it.
         if changed.is_some() && event == HookEvent::PreToolUse {
-            let reason =
-                format!("hook {:?} is not run: {text}", mask_and_shorten(masker, name, 100));
+            let reason = format!("hook {shown:?} is not run: {text}");
             return HookOutcome { ruling: Some((HookRuling::Ask, reason)), ..outcome };
         }
         outcome
@@ -303,7 +302,7 @@ fn mask_and_shorten(masker: &Masker, text: &str, max: usize) -> String {
 }
 
 fn limit_texts(mut outcome: HookOutcome, masker: &Masker) -> HookOutcome {
-    let limit = |text: &mut String| *text = shorten(&masker.mask(text), MAX_TEXT);
+    let limit = |text: &mut String| *text = mask_and_shorten(masker, text, MAX_TEXT);
     outcome.context.iter_mut().for_each(limit);
     outcome.block.iter_mut().chain(&mut outcome.stop).for_each(limit);
     outcome.ruling.iter_mut().for_each(|(_, reason)| limit(reason));

@@ -132,7 +132,7 @@ impl HostPrograms {
         })
     }
 
-    /// The environment as text; variables that are not UTF-8 are left out.
+    /// Variables that are not UTF-8 are left out.
     pub fn utf8_environment(&self) -> Vec<(String, String)> {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -167,11 +167,7 @@ impl HostPrograms {
         let home = std::env::home_dir().map(|home| home.display().to_string());
         let whole = home.map_or_else(
             || text.clone(),
-            |home| {
-                ["${HOME}", "$HOME", "~"]
-                    .iter()
-                    .fold(text.clone(), |text, name| text.replace(name, &home))
-            },
+            |home| text.replace("${HOME}", &home).replace("$HOME", &home).replace('~', &home),
         );
         let here = self.working_directory();
         let named = |text: &str| {

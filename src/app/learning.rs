@@ -29,7 +29,7 @@ use worker::{LearningWorker, Notices};
 
 /// Limit of the queue, which takes memory only for what is in it; a turn has fewer events, unless the store hangs.
 const QUEUE_CAPACITY: usize = 8192;
-/// For the session's lessons to be written.
+/// Time for the session's lessons to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 enum LearningMessage {
@@ -59,7 +59,7 @@ pub(super) struct SessionLearning {
     sender: mpsc::Sender<LearningMessage>,
     shared: Arc<LearningState>,
     max_tokens: u64,
-    /// For the file, before the first task.
+    /// Limit of the wait for the file, before the first task.
     open_timeout: Duration,
     distils: bool,
     distillation: Mutex<Option<Distillation>>,
@@ -147,7 +147,7 @@ impl SessionLearning {
         *self.distillation.lock() = distillation;
     }
 
-    /// Of the turn that just ended.
+    /// The work for the turn that just ended.
     pub(super) fn distil(&self) -> Option<BoxFuture<'static, ()>> {
         let distillation = self.distillation.lock().clone()?;
         Some(distillation.run().boxed())

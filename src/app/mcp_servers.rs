@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{HostPrograms, OpenError, Options, WritableDirs, parse_duration};
+use super::{HostPrograms, OpenError, Options, WritableDirs, parse_duration, variable};
 use crate::config::{Config, LoadedConfig, McpServer, UserDirs};
 use agent_engine::mcp::{self, ServerState, Servers, ToolScope};
 use agent_engine::registry::Registry;
@@ -14,7 +14,7 @@ use agent_protocol::event::{EventStream, McpServerStatus};
 pub struct McpServers {
     /// `None` if none is configured.
     pub servers: Option<Servers>,
-    /// One line each: what is not used, and why.
+    /// What is not used, and why.
     pub notices: Vec<String>,
     scope: ToolScope,
 }
@@ -30,8 +30,8 @@ impl McpServers {
         let config = &loaded.config;
         let (mut settings, mut notices) = (Vec::new(), Vec::new());
         for (name, server) in config.mcp.servers.iter().filter(|(_, server)| server.enabled) {
-            match server_settings(name, server, writable.root())? {
-                Ok(server) => settings.push(server),
+            match server.expand_variables(&variable) {
+                Ok(server) => settings.push(server_settings(name, server, writable.root())?),
                 Err(variable) => notices.push(format!(
                     "MCP server {name} is not used: the environment variable {variable} is not set (`${{{variable}:-}}` \
                      makes it optional)"
@@ -104,23 +104,17 @@ impl McpServers {
     }
 }
 
-/// As the user, without the sandbox and without keys.
+/// Runs programs as the user, without the sandbox and without keys.
 pub(super) fn host_exec(config: &Config, writable: &WritableDirs) -> Exec {
     let environment = HostPrograms::from_writable(writable).environment();
     Exec::with_environment(environment, &super::toolbox::secret_variables(config))
 }
 
-/// The error names a missing variable.
 fn server_settings(
     name: &str,
-    server: &McpServer,
+    server: McpServer,
     root: &Path,
-) -> Result<Result<mcp::ServerSettings, String>, OpenError> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let server = match server.expand_variables(&variable) {
-        Ok(server) => server,
-        Err(missing) => return Ok(Err(missing)),
-    };
+) -> Result<mcp::ServerSettings, OpenError> {
     let timeout = parse_duration(&server.timeout)?;
     let passed = server.pass_keys.iter().map(|name| Some((name.clone(), variable(name)?)));
     let endpoint = match (server.url, server.command) {
@@ -136,11 +130,11 @@ fn server_settings(
             directory: root.to_owned(),
         }),
     };
-    Ok(Ok(mcp::ServerSettings {
+    Ok(mcp::ServerSettings {
         name: name.to_owned(),
         endpoint,
         timeout,
         enabled_tools: server.enabled_tools,
         disabled_tools: server.disabled_tools,
-    }))
+    })
 }

@@ -9,10 +9,9 @@ use agent_protocol::disk::read_small_text;
 
 pub fn memory_file(config: &Config, dirs: Option<&UserDirs>) -> Result<PathBuf, OpenError> {
     let wrong = |why: &str| OpenError::Usage(format!("learning.database: {why}"));
-    let data = dirs.map(|dirs| dirs.data.as_path());
     match config.learning.database.as_deref() {
-        None => data
-            .map(|data| data.join(FILE_NAME))
+        None => dirs
+            .map(|dirs| dirs.data.join(FILE_NAME))
             .ok_or_else(|| wrong("there is no home; name a file")),
         Some("") => Err(wrong("is empty; name a file, or leave it out")),
         Some(path) => match path.strip_prefix("~/") {
@@ -58,7 +57,7 @@ fn git_folder(top: &Path) -> Option<PathBuf> {
     folder.canonicalize().ok()
 }
 
-/// Of `origin`, or of the first remote.
+/// The URL of `origin`, or of the first remote.
 fn remote_url(config: &str) -> Option<String> {
     let mut section = "";
     let mut first = None;
@@ -82,15 +81,13 @@ fn remote_url(config: &str) -> Option<String> {
 /// `host/path` of a URL in any notation, without user name and credentials; `None` for a path that is valid only in
 /// one checkout.
 fn remote_address(url: &str) -> Option<String> {
-    let (scheme, rest) =
-        url.split_once("://").map_or((None, url), |(scheme, rest)| (Some(scheme), rest));
-    let (host, path) = match scheme {
-        Some("file") => return Some(strip_git_suffix(rest).to_owned()),
-        Some(_) => rest.split_once('/').unwrap_or((rest, "")),
+    let (host, path) = match url.split_once("://") {
+        Some(("file", path)) => return Some(strip_git_suffix(path).to_owned()),
+        Some((_, rest)) => rest.split_once('/').unwrap_or((rest, "")),
         // `git@host:path`; a local path contains no colon before its first slash.
-        None => match rest.split_once(':').filter(|(host, _)| !host.contains('/')) {
+        None => match url.split_once(':').filter(|(host, _)| !host.contains('/')) {
             Some(parts) => parts,
-            None if rest.starts_with('/') => return Some(strip_git_suffix(rest).to_owned()),
+            None if url.starts_with('/') => return Some(strip_git_suffix(url).to_owned()),
             None => return None,
         },
     };

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::toolbox::build_masker;
-use super::{HostPrograms, OpenError, parse_duration};
+use super::{HostPrograms, OpenError, parse_duration, variable};
 use crate::config::{self, Config, Requests};
 use agent_engine::context::DEFAULT_WINDOW;
 use agent_engine::kernel::{ConfiguredModel, Price};
@@ -16,7 +16,7 @@ use agent_protocol::format_thousands;
 use agent_protocol::model::{Model, ModelError, ModelErrorKind};
 use agent_protocol::prompt::Prompts;
 
-/// For listing a server's models: of a server that may not exist, and of a configured one.
+/// Time limits for listing the models of a server that may not exist, and of a configured one.
 const LOCAL_TIMEOUT: Duration = Duration::from_millis(500);
 const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -42,10 +42,10 @@ impl OpenModel {
         let name = &endpoint.model;
         match agent_model::list_models(endpoint, CONFIGURED_TIMEOUT).await {
             Ok(models) if models.contains(name) => Ok(None),
-            Ok(models) => Ok(Some(format!(
-                "the server does not list {name} among its {} models",
-                models.len()
-            ))),
+            Ok(models) => {
+                let n = models.len();
+                Ok(Some(format!("the server does not list {name} among its {n} models")))
+            }
             Err(error) if error.kind == ModelErrorKind::Unavailable => {
                 Err(OpenError::Usage(error.to_string()))
             }
@@ -56,9 +56,9 @@ impl OpenModel {
 
 pub(super) struct Models {
     pub(super) main: ConfiguredModel,
-    /// For summaries and reflections; it may be the main model.
+    /// The model for summaries and reflections; it may be the main model.
     pub(super) light: ConfiguredModel,
-    /// In this order, if the main model is not available.
+    /// The models that answer if the main model is not available, in this order.
     pub(super) fallback: Vec<ConfiguredModel>,
     pub(super) verifier: Option<ConfiguredModel>,
     pub(super) keys: Vec<String>,
@@ -94,12 +94,8 @@ pub(super) async fn open_models(
     let [light, verifier] = others;
     let main = main.configured_model;
     if config.limits.max_budget_usd.is_some() {
-        [&main]
-            .into_iter()
-            .chain(&light)
-            .chain(&fallback)
-            .chain(&verifier)
-            .try_for_each(require_price)?;
+        let others = light.iter().chain(&fallback).chain(&verifier);
+        [&main].into_iter().chain(others).try_for_each(require_price)?;
     }
     let light = light.unwrap_or_else(|| main.clone());
     Ok(Models { main, light, fallback, verifier, keys, notices })
@@ -142,7 +138,6 @@ pub(super) async fn open_model(
         };
         return Ok(OpenModel { configured_model, endpoint: None });
     }
-    let variable = |name: &str| std::env::var(name).ok();
     let resolved = match config::resolve_model(config, &variable)? {
         Some(resolved) => resolved,
         None => find_server_model(config).await?,
@@ -173,7 +168,7 @@ fn configure_model(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
         temperature: table.and_then(|table| table.temperature).or(config.temperature),
         effort: chosen
             .map(|(_, effort)| *effort)
-            .or(table.and_then(|table| table.effort))
+            .or(table.and_then(|it| it.effort))
             .or(config.effort),
         model,
     }
@@ -256,16 +251,13 @@ fn wire_recorder(
     Ok(RECORDER.get().cloned())
 }
 
-/// For `auto` without a key: the first server that responds, with the first of its models. Configured servers
-/// come first.
+/// The model of `auto` without a key: the first of the first server that responds. Configured servers come first.
 async fn find_server_model(config: &Config) -> Result<config::ResolvedModel, OpenError> {
     for server in model_servers(config)? {
         let Ok(models) = server.models().await else { continue };
         if let Some(first) = models.first() {
             let config = Config { model: format!("{}/{first}", server.name), ..config.clone() };
-            if let Some(resolved) =
-                config::resolve_model(&config, &|name| std::env::var(name).ok())?
-            {
+            if let Some(resolved) = config::resolve_model(&config, &variable)? {
                 return Ok(resolved);
             }
         }
@@ -304,14 +296,13 @@ const UNKNOWN: &str = "?";
 
 /// The configured ones, then those on this machine.
 pub(super) fn model_servers(config: &Config) -> Result<Vec<ModelServer>, OpenError> {
-    let own = config.providers.iter().filter(|(_, provider)| provider.base_url.is_some());
-    let own = own.map(|(name, _)| (name, CONFIGURED_TIMEOUT));
     let is_own = |name: &String| config.providers.get(name).is_some_and(|it| it.base_url.is_some());
+    let own = config.providers.keys().filter(|name| is_own(name));
+    let own = own.map(|name| (name, CONFIGURED_TIMEOUT));
     let local = config::presets().iter().filter(|it| it.is_local() && !is_own(&it.name));
     let local = local.map(|preset| (&preset.name, LOCAL_TIMEOUT));
-    let variable = |name: &str| std::env::var(name).ok();
     let mut servers = Vec::new();
-    for (name, patience) in own.chain(local) {
+    for (name, timeout) in own.chain(local) {
         // The name of the model is unknown here.
         let config = Config { model: format!("{name}/{UNKNOWN}"), ..config.clone() };
         if let Some(resolved) = config::resolve_model(&config, &variable)? {
@@ -322,7 +313,7 @@ pub(super) fn model_servers(config: &Config) -> Result<Vec<ModelServer>, OpenErr
                 prefix,
                 endpoint,
                 is_configured: is_own(name),
-                timeout: patience,
+                timeout,
             });
         }
     }
@@ -359,7 +350,6 @@ async fn run_key_command(
     Ok(key)
 }
 
-/// Facts about a model; unknown fields are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelFacts {
     /// Tokens of a request and its answer together.
@@ -372,18 +362,18 @@ pub struct ModelFacts {
 }
 
 impl ModelFacts {
-    /// One line for display: `window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens`.
+    /// For example: `window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens`.
     pub fn describe(&self) -> String {
-        let window = self.context_window.map_or_else(
-            || "window not known".to_owned(),
-            |window| format!("window {} tokens", format_thousands(window)),
-        );
-        let price = self.price.map_or_else(
-            || "price not known".to_owned(),
-            |Price { input, output, cached, .. }| {
+        let window = match self.context_window {
+            Some(window) => format!("window {} tokens", format_thousands(window)),
+            None => "window not known".to_owned(),
+        };
+        let price = match self.price {
+            Some(Price { input, output, cached, .. }) => {
                 format!("{input} in, {output} out, {cached} cached $ per million tokens")
-            },
-        );
+            }
+            None => "price not known".to_owned(),
+        };
         format!("{window} · {price}")
     }
 }

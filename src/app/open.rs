@@ -37,9 +37,9 @@ use agent_protocol::event::{
 };
 use agent_protocol::mask::Masker;
 use agent_protocol::prompt::{Prompt, Prompts};
-use agent_record::{Log, SummarySink};
+use agent_record::{LoadedSession, Log, SummarySink};
 
-/// A sixteenth of the model's window, for one rules file.
+/// Share of the model's window for one rules file: a sixteenth.
 const RULES_SHARE: u64 = 16;
 
 /// Replaces a tool by another one of the same name.
@@ -94,7 +94,7 @@ struct PreparedSession {
 struct SessionRecording {
     storage: Storage,
     is_ephemeral: bool,
-    loaded: Option<agent_record::LoadedSession>,
+    loaded: Option<LoadedSession>,
     events: EventStream,
     summary: SummarySink,
 }
@@ -341,24 +341,18 @@ fn session_storage(options: &Options, root: &Path) -> Storage {
 
 /// The mode of a resumed session unless one is set. `full` has to be set by the user, on the command line or
 /// in the configuration; it is never taken from the log.
-fn recorded_mode(
-    options: &Options,
-    loaded: Option<&agent_record::LoadedSession>,
-) -> Option<PermissionMode> {
-    let recorded = loaded.and_then(|loaded| {
-        agent_record::last_permission_mode(agent_record::live_events(&loaded.events))
-    })?;
+fn recorded_mode(options: &Options, loaded: Option<&LoadedSession>) -> Option<PermissionMode> {
+    let live = agent_record::live_events(&loaded?.events);
+    let recorded = agent_record::last_permission_mode(live)?;
     let is_set = options.config.config.permissions.mode.is_some();
     (!is_set && recorded < PermissionMode::Full).then_some(recorded)
 }
-
-type OpenLog = (Option<Log>, Option<agent_record::LoadedSession>, String);
 
 fn open_log(
     options: &Options,
     recorded: Option<String>,
     storage: &Storage,
-) -> Result<OpenLog, OpenError> {
+) -> Result<(Option<Log>, Option<LoadedSession>, String), OpenError> {
     let resumed = match (recorded, &options.session) {
         (Some(id), SessionChoice::Fork(_)) => Some(storage.fork(&id, None)?),
         (recorded, _) => recorded,
@@ -374,16 +368,12 @@ fn open_log(
                 return Err(OpenError::Usage(format!("--session-id {id:?} is not a UUID")));
             }
             if storage.log_path(id).exists() {
-                return Err(OpenError::Usage(format!(
-                    "session {id} exists already; --resume {id} resumes it"
-                )));
+                let why = format!("session {id} exists already; --resume {id} resumes it");
+                return Err(OpenError::Usage(why));
             }
             id.clone()
         }
-        SessionChoice::New
-        | SessionChoice::Latest
-        | SessionChoice::Resume(_)
-        | SessionChoice::Fork(_) => uuid::Uuid::now_v7().to_string(),
+        _ => uuid::Uuid::now_v7().to_string(),
     };
     let log = if options.ephemeral || storage.is_ephemeral {
         None
@@ -393,13 +383,13 @@ fn open_log(
     Ok((log, None, id))
 }
 
-/// The log first. Faces receive the earlier events of a resumed session.
+/// The log comes first. Faces receive the earlier events of a resumed session.
 fn build_sinks(
     log: Option<Log>,
     summary: &SummarySink,
     learning: Option<&SessionLearning>,
     mut faces: Vec<Box<dyn Sink>>,
-    loaded: Option<&agent_record::LoadedSession>,
+    loaded: Option<&LoadedSession>,
 ) -> Vec<Box<dyn Sink>> {
     if let Some(loaded) = loaded {
         let live = agent_record::live_events(&loaded.events);
@@ -458,11 +448,11 @@ fn prompt_additions(options: &Options, prompts: &Prompts) -> Option<String> {
 /// The user's first, then those around the project, then the project's.
 fn collect_rules(
     project: &ProjectFiles,
-    withheld: &HiddenFiles,
+    hidden_files: &HiddenFiles,
     dirs: Option<&UserDirs>,
 ) -> Vec<RulesFile> {
     let mut rules = Vec::from_iter(user_rules(dirs));
-    let is_shown = |path: &str| withheld.hidden_reason("Read", path).is_none();
+    let is_shown = |path: &str| hidden_files.hidden_reason("Read", path).is_none();
     rules.extend(enclosing_rules(project.workspace.root(), is_shown));
     rules.extend(project.rules_in(".", &is_shown));
     // The home may be the project, or a directory around it.

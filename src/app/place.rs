@@ -8,7 +8,7 @@ use agent_protocol::disk::read_small_text;
 use agent_protocol::event::{Event, EventBody, SandboxStatus};
 use agent_protocol::prompt::{Prompt, Prompts};
 
-/// One fact per line; the last is the permission mode.
+/// The last line is the permission mode.
 pub(super) fn place_section(
     root: &Path,
     sandbox: &SandboxStatus,

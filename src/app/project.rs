@@ -11,11 +11,11 @@ use agent_protocol::disk;
 use agent_protocol::envelope::ErrorCode::AccessDenied;
 use agent_protocol::terminal_escape::escape_literal_line;
 
-/// In any case.
+/// Names in any case of letters.
 const RULES_FILES: [&str; 2] = ["CODE_LAW.md", "AGENTS.md"];
-/// For a folder that has none of `RULES_FILES`.
+/// The name in a folder that has none of `RULES_FILES`.
 const OTHER_RULES_FILE: &str = "CLAUDE.md";
-/// It may contain `OTHER_RULES_FILE` instead, in a project and in the home.
+/// A folder that may contain `OTHER_RULES_FILE` instead, in a project and in the home.
 const OTHER_RULES_FOLDER: &str = ".claude";
 
 /// Up to the top of the project's git repository, the nearest first.
@@ -24,7 +24,7 @@ pub(super) fn enclosing_directories(root: &Path) -> impl Iterator<Item = &Path> 
     root.ancestors().skip(1).take(depth.unwrap_or(0))
 }
 
-/// For each configuration file around the project that would apply to a session in its directory.
+/// A notice for each configuration file around the project that would apply to a session in its directory.
 pub(super) fn unused_settings_notices(root: &Path) -> impl Iterator<Item = String> {
     let files =
         enclosing_directories(root).map(|folder| folder.join(AGENT_DIR).join(config::FILE_NAME));
@@ -124,10 +124,8 @@ impl Project for ProjectFiles {
                 return Vec::new();
             }
             let place = folder.to_str().and_then(|folder| workspace.locate(folder).ok());
-            let Some(folder) = place.and_then(|place| workspace.existing_directory(&place).ok())
-            else {
-                return Vec::new();
-            };
+            let folder = place.and_then(|place| workspace.existing_directory(&place).ok());
+            let Some(folder) = folder else { return Vec::new() };
             // A rules file may be a link to a file that must not be shown.
             let texts = workspace.read_texts_in(&folder, names, is_shown);
             texts.into_iter().map(|(path, text)| RulesFile { path, text }).collect()

@@ -65,15 +65,15 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
     // What sub-agents did is part of the result of their call.
     loaded.events.retain(|event| event.header.is_main());
     let mut script = Script::from_events(&loaded.events);
+    let nothing_to_replay =
+        |why: &str| OpenError::Usage(format!("session {id}: there is nothing to replay: {why}"));
     let started = loaded.events.iter().find_map(|event| match &event.body {
         EventBody::SessionStarted(started) => Some(started),
         _ => None,
     });
-    let Some(started) = started else {
-        return Err(nothing_to_replay(&id, "its log has no beginning"));
-    };
+    let started = started.ok_or_else(|| nothing_to_replay("its log has no beginning"))?;
     if !script.steps.iter().any(|step| matches!(step, ScriptStep::Turn { .. })) {
-        return Err(nothing_to_replay(&id, "it has no turn"));
+        return Err(nothing_to_replay("it has no turn"));
     }
     let root = PathBuf::from(&started.cwd);
     let config = config::config_from_record(&started.settings).map_err(OpenError::Usage)?.config;
@@ -155,10 +155,6 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
     })
 }
 
-fn nothing_to_replay(id: &str, why: &str) -> OpenError {
-    OpenError::Usage(format!("session {id}: there is nothing to replay: {why}"))
-}
-
 fn describe_ignored(ignored: &[String]) -> Vec<String> {
     if ignored.is_empty() {
         return Vec::new();
@@ -175,9 +171,7 @@ fn command_excuse(started: &SessionStarted, missing: &[String]) -> Option<String
     if matches!(started.sandbox.network.as_str(), "on" | "unenforced") {
         return Some("the command could use the network".to_owned());
     }
-    let has_extra =
-        started.settings.get("sandbox").is_some_and(|it| it.get("extra_writable").is_some());
-    if has_extra {
+    if started.settings.get("sandbox").is_some_and(|it| it.get("extra_writable").is_some()) {
         return Some("the command could use sandbox.extra_writable".to_owned());
     }
     let first = missing.first()?;

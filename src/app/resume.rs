@@ -4,14 +4,14 @@ use super::place;
 use agent_engine::kernel::Kernel;
 use agent_host::workspace::Workspace;
 use agent_protocol::event::{Event, EventBody, EventStream, SessionStarted};
-use agent_record::SummarySink;
+use agent_record::{LoadedSession, SummarySink};
 
 /// Adds results for calls without one.
 pub(super) fn resume_session(
     kernel: &mut Kernel,
     events: &EventStream,
     summary: &SummarySink,
-    loaded: &agent_record::LoadedSession,
+    loaded: &LoadedSession,
     now: SessionStarted,
     changed: &dyn Fn(&[&Event]) -> Option<EventBody>,
 ) {
@@ -25,11 +25,8 @@ pub(super) fn resume_session(
     }
     events.set_position(loaded.events.last().map(|it| it.header.place).unwrap_or_default());
     let unanswered = agent_record::unanswered_calls(live.iter().copied());
-    let uncertain = unanswered
-        .iter()
-        .filter(|unanswered| unanswered.uncertain)
-        .map(|unanswered| format!("{} ({})", unanswered.call.id, unanswered.call.name))
-        .collect();
+    let uncertain = unanswered.iter().filter(|unanswered| unanswered.uncertain);
+    let uncertain = uncertain.map(|it| format!("{} ({})", it.call.id, it.call.name)).collect();
     let moved = place::change_notice(&live, &now.place);
     let with_agents = agent_record::live_events_of_all_agents(&loaded.events);
     events.emit(EventBody::SessionResumed {
@@ -46,15 +43,12 @@ pub(super) fn resume_session(
     for unanswered in &unanswered {
         kernel.apply(&events.emit(agent_record::synthetic_result(unanswered)));
     }
-    if let Some(notice) = moved {
-        kernel.apply(&events.emit(notice));
-    }
-    if let Some(notice) = changed(&with_agents) {
+    for notice in moved.into_iter().chain(changed(&with_agents)) {
         kernel.apply(&events.emit(notice));
     }
 }
 
-/// Interrupted changes left them, including changes that a rewind removed.
+/// Removes what interrupted changes left, including changes that a rewind removed.
 pub(super) fn remove_leftovers(workspace: &Workspace, unanswered: &[agent_record::UnansweredCall]) {
     for (path, input) in unanswered.iter().filter_map(|unanswered| unanswered.writes.as_ref()) {
         let number = |name: &str| input.get(name).and_then(serde_json::Value::as_i64);

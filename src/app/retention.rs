@@ -1,7 +1,6 @@
 //! Retention: deletes the oldest sessions of a project, by age and by size. A session that a process uses is
 //! never deleted.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime};
@@ -14,7 +13,7 @@ use agent_protocol::event::{EventBody, Sink, StampedEvent};
 use agent_record::Log;
 use parking_lot::Mutex;
 
-/// For the deletion at the end of the session. The next session continues it.
+/// Time for the deletion at the end of the session. The next session continues it.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Applies the limits of `[record]` once per session, in the background, when the first request is sent.
@@ -124,18 +123,29 @@ impl Storage {
         let written = disk::metadata_without_links(&path).and_then(|data| data.modified());
         if written.is_ok_and(|written| written != log.written) {
             let short = self.short_id(&log.id);
-            return Err(OpenError::InUse(format!(
-                "session {short} was used meanwhile; it is kept"
-            )));
+            let why = format!("session {short} was used meanwhile; it is kept");
+            return Err(OpenError::InUse(why));
         }
         self.delete(&log.id)?;
         drop(held);
         Ok(())
     }
 
-    /// Of its log and the files beside it.
+    /// The size of its log and the files beside it.
     pub fn session_size(&self, id: &str) -> u64 {
-        folder_size(&self.session_dir(id))
+        let mut bytes = 0;
+        let mut folders = vec![self.session_dir(id)];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let Ok(data) = entry.metadata() else { continue };
+                if data.is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    bytes += data.len();
+                }
+            }
+        }
+        bytes
     }
 
     fn delete_leftovers(&self) {
@@ -147,20 +157,4 @@ impl Storage {
             }
         }
     }
-}
-
-fn folder_size(folder: &Path) -> u64 {
-    let mut bytes = 0;
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(data) = entry.metadata() else { continue };
-            if data.is_dir() {
-                folders.push(entry.path());
-            } else {
-                bytes += data.len();
-            }
-        }
-    }
-    bytes
 }

@@ -56,7 +56,7 @@ impl WritableDirs {
     }
 }
 
-/// Each as configured, and its path: `None` without a home.
+/// The directories as configured, each with its path: `None` without a home.
 fn extra_writable<'a>(
     config: &'a Config,
     root: &Path,
@@ -76,18 +76,18 @@ pub struct StateDirs {
     homes: Vec<PathBuf>,
     /// `dirs`, and the default ones, which a session with other variables uses.
     all_dirs: Vec<UserDirs>,
-    /// Of the state, if there is no home.
+    /// The place of the state if there is no home.
     temporary: Option<PathBuf>,
 }
 
 impl StateDirs {
     pub fn new(dirs: Option<&UserDirs>) -> Self {
         let homes = sandbox::home_directories();
-        let mut all: Vec<UserDirs> = dirs.cloned().into_iter().collect();
         let by_default = homes.iter().map(|home| UserDirs::below_home(home));
-        all.extend(by_default.filter(|other| dirs != Some(other)));
+        let others = by_default.filter(|other| dirs != Some(other));
+        let all_dirs = dirs.cloned().into_iter().chain(others).collect();
         let temporary = Some(super::storage::temporary_place());
-        Self { dirs: dirs.cloned(), homes, all_dirs: all, temporary }
+        Self { dirs: dirs.cloned(), homes, all_dirs, temporary }
     }
 
     pub fn find() -> Self {
@@ -176,7 +176,7 @@ pub(super) fn sandbox_facts(
     }
 }
 
-/// For these tools. Rules with globs apply to the file tools only.
+/// Paths that rules deny to these tools. Rules with globs apply to the file tools only.
 fn denied_paths(loaded: &LoadedConfig, root: &Path, tools: &[&str]) -> Vec<PathBuf> {
     let rules = loaded.rules.iter().filter(|(list, ..)| list == "deny");
     let rules = rules.flat_map(|(_, text, _)| Rule::parse_all(text).unwrap_or_default());
@@ -253,7 +253,7 @@ fn is_git_directory(path: &Path) -> bool {
     path.join("HEAD").symlink_metadata().is_ok()
 }
 
-/// Of a git directory, of its submodules and worktrees.
+/// Adds the settings of a git directory, of its submodules and worktrees.
 fn add_git_settings(git: &Path, settings: &mut Vec<PathBuf>) {
     let mut found = vec![git.to_owned()];
     find_git_directories(&git.join("modules"), 0, &mut found);

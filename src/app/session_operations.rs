@@ -9,7 +9,6 @@ use super::undo::{nothing_to_undo, undo_event};
 use super::{
     HostPrograms, OpenError, Options, Session, Storage, UndoOptions, WritableDirs, models,
 };
-use crate::config::Config;
 use agent_engine::context::Project as _;
 use agent_engine::mcp::Servers;
 use agent_host::exec::{BackgroundCommand, Exec};
@@ -21,9 +20,9 @@ use agent_protocol::mask::Masker;
 use agent_protocol::provider::Effort;
 use agent_protocol::shorten;
 
-/// Of a user command's output, in bytes: the model receives this part.
+/// Limit of a user command's output, in bytes: the model receives its end.
 const MAX_SHARED: usize = 16 * 1024;
-/// Of a command in a sentence.
+/// Limit of a command in a sentence, in bytes.
 const MAX_NAMED: usize = 60;
 
 impl Session {
@@ -53,10 +52,9 @@ impl Session {
 
     /// The permission mode, after applying a requested one.
     pub fn apply_requested_mode(&self) -> PermissionMode {
-        self.kernel.registry().mode()
+        self.kernel.registry().update_mode()
     }
 
-    /// Shares the output of a user's command with the model.
     pub fn share_command(&mut self, command: &str, output: &str, exit_code: Option<i32>) {
         let from = output.ceil_char_boundary(output.len().saturating_sub(MAX_SHARED));
         let cut = if from > 0 { "…\n" } else { "" };
@@ -69,8 +67,8 @@ impl Session {
         compacted.map_err(|ending| format!("the summary could not be written: {}", ending.as_str()))
     }
 
-    pub fn undo(&mut self, what: UndoTarget, options: UndoOptions) -> Result<(), String> {
-        let report = self.undo_files(what, options)?;
+    pub fn undo(&mut self, target: UndoTarget, options: UndoOptions) -> Result<(), String> {
+        let report = self.undo_files(target, options)?;
         let turn = report.turns.0;
         // After an undo in part there is nothing to redo first.
         let how = match (report.git_skipped, report.is_complete()) {
@@ -90,31 +88,31 @@ impl Session {
 
     pub fn undo_files(
         &mut self,
-        what: UndoTarget,
+        target: UndoTarget,
         options: UndoOptions,
     ) -> Result<UndoReport, String> {
         self.kernel.registry().record_background_changes(false);
-        self.check_running(what, options)?;
+        self.check_running(target, options)?;
         let report = self
             .workspace
-            .undo(what, options)
-            .map_err(|error| describe_undo_error(&error, what))?;
-        self.kernel.record(undo_event(&report, what));
+            .undo(target, options)
+            .map_err(|error| describe_undo_error(&error, target))?;
+        self.kernel.record(undo_event(&report, target));
         Ok(report)
     }
 
-    pub fn undo_preview(&mut self, what: UndoTarget) -> Result<UndoReport, String> {
+    pub fn undo_preview(&mut self, target: UndoTarget) -> Result<UndoReport, String> {
         self.kernel.registry().record_background_changes(false);
         let options = UndoOptions::default();
-        self.check_running(what, options)?;
+        self.check_running(target, options)?;
         self.workspace
-            .undo_preview(what, options)
-            .map_err(|error| describe_undo_error(&error, what))
+            .undo_preview(target, options)
+            .map_err(|error| describe_undo_error(&error, target))
     }
 
     /// A background command of these turns, or of a later one, may still write.
-    fn check_running(&self, what: UndoTarget, options: UndoOptions) -> Result<(), String> {
-        let first = self.workspace.turn_to_undo(what);
+    fn check_running(&self, target: UndoTarget, options: UndoOptions) -> Result<(), String> {
+        let first = self.workspace.turn_to_undo(target);
         if !options.force
             && self.kernel.registry().latest_background_turn() >= Some(first.unwrap_or_default())
             && let Some(running) = self.describe_running()
@@ -136,7 +134,7 @@ impl Session {
         Ok(())
     }
 
-    /// It is available when the session is opened again with these options.
+    /// Records an added directory: it is available when the session is opened again with these options.
     pub fn record_directory(&self, path: PathBuf, options: &Options) -> Result<(), OpenError> {
         let shown = path.display().to_string();
         check_memory_outside(&options.config.config, &[path], options.dirs.as_ref())?;
@@ -162,11 +160,9 @@ impl Session {
 
     /// Adds permission rules for this session that the user wrote; false if none is new.
     pub fn add_rules(&self, list: &str, rules: &[Rule]) -> bool {
-        let add = |rule: &Rule| {
-            self.kernel.registry().add_written_rule(format!("{list} {}", rule.text()))
-        };
-        let n_added = rules.iter().filter(|rule| add(rule)).count();
-        n_added > 0
+        let registry = self.kernel.registry();
+        let add = |rule: &&Rule| registry.add_written_rule(format!("{list} {}", rule.text()));
+        rules.iter().filter(add).count() > 0
     }
 
     /// The rules file of the project's root that the model receives first, if there is one.
@@ -183,9 +179,9 @@ impl Session {
         model: &str,
         effort: Option<Effort>,
     ) -> Result<Vec<String>, OpenError> {
-        let chosen_effort = effort.map(|effort| (model.to_owned(), effort));
-        let model_name = model.to_owned();
-        let config = Config { model: model_name, chosen_effort, ..options.config.config.clone() };
+        let mut config = options.config.config.clone();
+        model.clone_into(&mut config.model);
+        config.chosen_effort = effort.map(|effort| (model.to_owned(), effort));
         let programs = HostPrograms::from_writable(&self.writable);
         let prompts = &options.config.prompts;
         let opened = models::open_model(&config, prompts, &programs, &self.control).await?;
@@ -207,11 +203,7 @@ impl Session {
         }
         if let Some(learning) = &self.learning {
             let request = self.log_path.is_some().then(|| self.kernel.background_requester());
-            learning.attach_session(
-                &self.events,
-                request,
-                &Arc::new(options.config.prompts.clone()),
-            );
+            learning.attach_session(&self.events, request, &Arc::new(prompts.clone()));
         }
         Ok(warnings)
     }
@@ -236,9 +228,9 @@ impl Session {
 /// Why the state of git is left as it is although it was to be restored.
 pub const MAY_HAVE_FILE: &str = "git may have the only copy of a file that could not be restored";
 
-fn describe_undo_error(error: &UndoError, what: UndoTarget) -> String {
+fn describe_undo_error(error: &UndoError, target: UndoTarget) -> String {
     match error {
-        UndoError::Nothing => nothing_to_undo(what),
+        UndoError::Nothing => nothing_to_undo(target),
         UndoError::Shared { turn, .. } => {
             error.to_string().replace("--force", &format!("/undo {turn} force"))
         }

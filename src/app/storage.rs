@@ -15,15 +15,14 @@ use agent_protocol::disk::{self, canonical_prefix};
 use agent_protocol::terminal_escape::escape_prose;
 use agent_record::{EVENTS, Log, LogError};
 
-/// In a state directory: contains the project's path.
+/// A file in a state directory: contains the project's path.
 const PATH_FILE: &str = "path";
-/// Of the end of an id that is displayed. Ids begin with the time, so those of one day begin alike.
+/// Length of the end of an id that is displayed. Ids begin with the time, so those of one day begin alike.
 const MIN_SHORT_ID: usize = 6;
-/// Of the name of a session's folder that is being deleted.
+/// Prefix of the name of a session's folder that is being deleted.
 pub(super) const REMOVED_PREFIX: &str = "removed-";
-/// In the name of its state directory, in characters.
+/// Limits in characters: of a project's name in that of its state directory, and of a session's name.
 const MAX_NAME: usize = 40;
-/// In characters.
 const MAX_SESSION_NAME: usize = 80;
 
 /// The state directory of one project: `$XDG_STATE_HOME/agent/projects/<name>-<hash of the path>/`.
@@ -36,7 +35,7 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// For a session to be recorded: creates the directory in the first writable place.
+    /// The storage of a session to be recorded: creates the directory in the first writable place.
     pub fn open_or_create(root: &Path, dirs: Option<&UserDirs>) -> Self {
         let places = candidate_places(dirs);
         let mut failed: Option<(PathBuf, io::Error)> = None;
@@ -48,7 +47,7 @@ impl Storage {
                         let (first, directory) = (first.display(), directory.display());
                         format!("{first}: {error}; sessions are kept in {directory}")
                     });
-                    return Self { directory, is_ephemeral: false, notice };
+                    return Self { notice, ..Self::in_directory(directory) };
                 }
                 Err(error) => {
                     failed.get_or_insert((directory, error));
@@ -75,15 +74,13 @@ impl Storage {
         let all: Vec<PathBuf> =
             readable_places(dirs).map(|place| project_directory(&place, root)).collect();
         let existing = all.iter().find(|directory| directory.join("sessions").is_dir());
-        let directory = existing.or(all.first()).cloned().unwrap_or_default();
-        Self { directory, is_ephemeral: false, notice: None }
+        Self::in_directory(existing.or(all.first()).cloned().unwrap_or_default())
     }
 
     pub fn find_all(dirs: Option<&UserDirs>) -> Vec<Self> {
         let projects =
             readable_places(dirs).flat_map(|place| std::fs::read_dir(place.join("projects")));
-        let directories = projects.flatten().flatten().map(|entry| entry.path());
-        directories.map(|directory| Self { directory, is_ephemeral: false, notice: None }).collect()
+        projects.flatten().flatten().map(|entry| Self::in_directory(entry.path())).collect()
     }
 
     /// The project with a session of this id, beginning or end of an id, or name; and the project's directory.
@@ -170,25 +167,22 @@ impl Storage {
             return Err("a name is one line without control characters".to_owned());
         }
         if name.chars().count() > MAX_SESSION_NAME {
-            return Err(format!(
-                "a name has at most {MAX_SESSION_NAME} characters; choose a shorter one"
-            ));
+            let max = MAX_SESSION_NAME;
+            return Err(format!("a name has at most {max} characters; choose a shorter one"));
         }
         if is_part_of_id(name) {
             return Err(format!(
                 "{name} could be a part of a session's id: a name needs a character other than 0–9, a–f and -"
             ));
         }
-        let others = self.session_ids().into_iter().filter(|other| other != id);
-        for other in others {
-            if self.session_name(&other).as_deref() == Some(name) {
-                return Err(format!(
-                    "session {} is named {name} already; choose another name",
-                    self.short_id(&other)
-                ));
+        let mut others = self.session_ids().into_iter().filter(|other| other != id);
+        match others.find(|other| self.session_name(other).as_deref() == Some(name)) {
+            Some(other) => {
+                let other = self.short_id(&other);
+                Err(format!("session {other} is named {name} already; choose another name"))
             }
+            None => Ok(name.to_owned()),
         }
-        Ok(name.to_owned())
     }
 
     fn ids_with_part(&self, part: &str) -> Vec<String> {
@@ -200,20 +194,15 @@ impl Storage {
 
     /// The latest last.
     pub(super) fn logs(&self) -> Vec<StoredLog> {
-        let mut logs: Vec<StoredLog> = std::fs::read_dir(self.sessions_folder())
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| {
-                // A folder may have any name, which the user may copy after `--resume`.
-                let id =
-                    entry.file_name().into_string().ok().filter(|id| agent_record::is_id(id))?;
-                let log = disk::metadata_without_links(&self.log_path(&id))
-                    .ok()
-                    .filter(Metadata::is_file)?;
-                Some(StoredLog { written: log.modified().ok()?, id, bytes: log.len() })
-            })
-            .collect();
+        let entries = std::fs::read_dir(self.sessions_folder()).into_iter().flatten().flatten();
+        let logs = entries.filter_map(|entry| {
+            // A folder may have any name, which the user may copy after `--resume`.
+            let id = entry.file_name().into_string().ok().filter(|id| agent_record::is_id(id))?;
+            let log = disk::metadata_without_links(&self.log_path(&id)).ok();
+            let log = log.filter(Metadata::is_file)?;
+            Some(StoredLog { written: log.modified().ok()?, id, bytes: log.len() })
+        });
+        let mut logs: Vec<StoredLog> = logs.collect();
         logs.sort();
         logs
     }
@@ -275,7 +264,7 @@ impl Storage {
         }
     }
 
-    /// For `-c`: the latest session with a turn. Recorded tool calls are no conversation.
+    /// The session of `-c`: the latest with a turn. Recorded tool calls are no conversation.
     pub(super) fn latest_session(&self) -> Result<String, OpenError> {
         // A session that cannot be read is reported when it is loaded.
         let has_turn = |id: &&String| {
@@ -303,11 +292,8 @@ impl Storage {
             several => {
                 let ids = self.short_ids();
                 let short: Vec<String> = several.iter().map(|id| ids.shorten(id)).collect();
-                Err(OpenError::Usage(format!(
-                    "{id} fits {} sessions: {}; write more of it",
-                    several.len(),
-                    short.join(", ")
-                )))
+                let (n, short) = (short.len(), short.join(", "));
+                Err(OpenError::Usage(format!("{id} fits {n} sessions: {short}; write more of it")))
             }
         }
     }
@@ -357,12 +343,11 @@ fn candidate_places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
 
 /// Without temporary places in which other users may have created sessions.
 fn readable_places(dirs: Option<&UserDirs>) -> impl Iterator<Item = PathBuf> {
-    candidate_places(dirs)
-        .into_iter()
-        .filter(|place| *place != temporary_place() || is_private(place))
+    let places = candidate_places(dirs).into_iter();
+    places.filter(|place| *place != temporary_place() || is_private(place))
 }
 
-/// Used if no home is writable.
+/// The place that is used if no home is writable.
 pub(super) fn temporary_place() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     canonical_prefix(&std::env::temp_dir()).join(format!("agent-{user}"))

@@ -219,7 +219,7 @@ impl Exporter {
             TelemetryRecord::Measurement(measured) if self.settings.metrics.is_some() => {
                 self.metrics.record(measured);
             }
-            TelemetryRecord::Span(_) | TelemetryRecord::Measurement(_) => {}
+            _ => {}
         }
     }
 
@@ -240,9 +240,9 @@ impl Exporter {
         if let Err(reason) = self.try_send(signal, document.to_string().into_bytes()).await
             && !std::mem::replace(&mut self.has_reported, true)
         {
-            let what = format!("telemetry: {reason}; what was not sent is lost");
+            let message = format!("telemetry: {reason}; what was not sent is lost");
             if let Some(events) = &*self.shared.events.lock() {
-                events.emit(EventBody::error("telemetry", what));
+                events.emit(EventBody::error("telemetry", message));
             }
         }
     }

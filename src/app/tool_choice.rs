@@ -6,18 +6,18 @@ use agent_engine::tools::Tool;
 /// The tools that the user chose for a session and its sub-agents.
 #[derive(Clone, Debug, Default)]
 pub struct ToolChoice {
-    /// Of our own tools; `None`: all.
+    /// Our own tools that it has; `None`: all.
     pub only: Option<Vec<String>>,
-    /// Our own tools, `mcp__server` or `mcp__server__tool`.
+    /// Our own tools that it lacks, `mcp__server` or `mcp__server__tool`.
     pub without: Vec<String>,
 }
 
 impl ToolChoice {
     pub(super) fn apply(&self, tools: &mut Vec<Box<dyn Tool>>) {
         tools.retain(|tool| {
-            let is_it = |name: &String| *name == *tool.spec().name;
-            self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
-                && !self.without.iter().any(is_it)
+            let is_named =
+                |names: &Vec<String>| names.iter().any(|name| *name == *tool.spec().name);
+            self.only.as_ref().is_none_or(is_named) && !is_named(&self.without)
         });
     }
 

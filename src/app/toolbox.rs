@@ -10,10 +10,10 @@ use super::{OpenError, Options, parse_duration};
 use crate::config::{self, Config, LoadedConfig, SandboxBackend, UserDirs};
 use agent_engine::kernel::{ConfiguredModel, Verifier};
 use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
-use agent_engine::tools::WorkspaceFacts;
-use agent_engine::tools::{self, Tool, ToolCx};
+use agent_engine::tools::{self, Tool, ToolCx, WorkspaceFacts};
 use agent_host::exec::Exec;
 use agent_host::exec::sandbox::{self, Backend, Sandbox, SandboxError};
+use agent_host::git_guard::Keep;
 use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
 use agent_permission::{HiddenFiles, MCP, PathRoots, Policy, Rule, RuleAction, RuleOrigin};
 use agent_protocol::control::{PermissionMode, SessionControl};
@@ -38,13 +38,13 @@ pub struct Toolbox {
 }
 
 pub struct ToolStorage {
-    /// For output that is too large to be shown.
+    /// Output that is too large to be shown.
     pub spill: SpillFolder,
     pub images: ImageStore,
 }
 
 impl ToolStorage {
-    /// For a session with this log: its folders are beside the log. `root` is the project's root.
+    /// The storage of a session with this log: its folders are beside the log. `root` is the project's root.
     pub fn beside_log(log: &Path, root: &Path, masker: Arc<Masker>) -> Self {
         let spill = SpillFolder::new(log.with_file_name("tool-output"), root, masker);
         Self { spill, images: ImageStore::Folder(log.with_file_name("images")) }
@@ -162,21 +162,29 @@ pub fn open_toolbox(
     events: EventStream,
     control: &SessionControl,
 ) -> Toolbox {
+    let spill = Arc::new(storage.spill);
     let exec = Arc::new(match sandbox {
-        Some(sandbox) => exec.with_sandbox(sandbox.with_readable(storage.spill.folder())),
+        Some(sandbox) => {
+            let sandbox = sandbox.with_readable(spill.folder());
+            let spill = Arc::clone(&spill);
+            let keep: Keep = Arc::new(move |name, bytes| {
+                spill.write(name, &String::from_utf8_lossy(bytes)).ok()
+            });
+            exec.with_sandbox(sandbox, keep)
+        }
         None => exec,
     });
     let cx = ToolCx {
         workspace,
         exec: exec.clone(),
-        spill: Arc::new(storage.spill),
+        spill,
         images: Arc::new(storage.images),
         takes_images: true,
         call_id: String::new(),
         cancel: control.cancellation_token(),
         secrets: Arc::default(),
         rights: CommandRights::default(),
-        read_restrictions: HiddenFiles::default(),
+        hidden_files: HiddenFiles::default(),
         output_watcher: None,
         inquirer: None,
         checked_path: None,
@@ -187,8 +195,8 @@ pub fn open_toolbox(
     Toolbox { registry, events, exec }
 }
 
-/// Its registry has read-only tools: its reads do not count as reads of the model, its calls are not repetitions of
-/// the model's, it asks no user, and the kernel emits its events.
+/// The registry of a verifier has read-only tools: its reads do not count as reads of the model, its calls are not
+/// repetitions of the model's, it asks no user, and the kernel emits its events.
 pub(super) fn open_verifier(
     configured_model: Option<ConfiguredModel>,
     (options, writable, state_dirs): (&Options, &WritableDirs, &StateDirs),
@@ -257,10 +265,8 @@ pub fn build_masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenE
     }
     let of_providers = config.providers.values().flat_map(|provider| &provider.headers);
     let of_servers = config.mcp.servers.values().flat_map(|it| it.headers.iter().chain(&it.env));
-    for (name, value) in of_providers.chain(of_servers) {
-        if is_secret_name(name) {
-            masker.add_secret(name, value);
-        }
+    for (name, value) in of_providers.chain(of_servers).filter(|(name, _)| is_secret_name(name)) {
+        masker.add_secret(name, value);
     }
     Ok(Arc::new(masker))
 }
@@ -302,9 +308,7 @@ fn build_policy(
         let origin = match origin {
             config::Origin::User(..) => RuleOrigin::UserFile,
             config::Origin::Project(..) => RuleOrigin::ProjectFile,
-            config::Origin::CommandLine(option) if crate::compat::uses_foreign_syntax(option) => {
-                RuleOrigin::Compatible
-            }
+            _ if origin.has_claude_syntax() => RuleOrigin::Compatible,
             config::Origin::Environment(_) | config::Origin::CommandLine(_) => {
                 RuleOrigin::CommandLine
             }
@@ -314,7 +318,7 @@ fn build_policy(
     Ok(policy)
 }
 
-/// Whatever their names are: hidden from commands.
+/// Variables that are hidden from commands, whatever their names are.
 pub(super) fn secret_variables(config: &Config) -> Vec<String> {
     let presets = config::presets().iter().flat_map(|preset| preset.keys.iter().cloned());
     let own = config.providers.values().filter_map(|provider| provider.api_key_env.clone());

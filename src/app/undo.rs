@@ -36,8 +36,8 @@ pub struct RewindReport {
     pub conversation: bool,
 }
 
-pub(super) fn nothing_to_undo(what: UndoTarget) -> String {
-    match what {
+pub(super) fn nothing_to_undo(target: UndoTarget) -> String {
+    match target {
         UndoTarget::Turn(turn) => format!("turn {turn} changed no file, or is undone already"),
         UndoTarget::Redo => "there is no undo to redo".to_owned(),
         UndoTarget::Latest | UndoTarget::FromTurn(_) => {
@@ -46,13 +46,13 @@ pub(super) fn nothing_to_undo(what: UndoTarget) -> String {
     }
 }
 
-pub(super) fn undo_event(report: &UndoReport, what: UndoTarget) -> EventBody {
+pub(super) fn undo_event(report: &UndoReport, target: UndoTarget) -> EventBody {
     let files = report.files.iter().map(|(path, how)| (path.clone(), how.to_string()));
     EventBody::TurnUndone {
         undone: report.turns.0,
         files: files.collect(),
         is_complete: report.is_complete(),
-        is_redo: what == UndoTarget::Redo,
+        is_redo: target == UndoTarget::Redo,
     }
 }
 
@@ -70,21 +70,15 @@ impl RecordedSession {
         let workspace = open_workspace(root, &directories, own)?;
         let workspace = with_checkpoints(workspace, config, storage, id)?;
         let masker = build_masker(config, &[])?;
-        let seq = loaded.events.len() as u64;
-        let events = EventStream::new(
-            id.to_owned(),
-            seq,
-            Arc::new(SystemClock),
-            masker,
-            vec![Box::new(log)],
-        );
+        let (seq, clock) = (loaded.events.len() as u64, Arc::new(SystemClock));
+        let events = EventStream::new(id.to_owned(), seq, clock, masker, vec![Box::new(log)]);
         events.set_position(loaded.events.last().map(|it| it.header.place).unwrap_or_default());
         Ok(Self { id: storage.short_id(id), workspace, record: loaded.events, events })
     }
 
-    pub fn undo(&self, what: UndoTarget, options: UndoOptions) -> Result<UndoReport, OpenError> {
-        self.undo_and_record(what, options)?.ok_or_else(|| {
-            OpenError::Usage(format!("session {}: {}", self.id, nothing_to_undo(what)))
+    pub fn undo(&self, target: UndoTarget, options: UndoOptions) -> Result<UndoReport, OpenError> {
+        self.undo_and_record(target, options)?.ok_or_else(|| {
+            OpenError::Usage(format!("session {}: {}", self.id, nothing_to_undo(target)))
         })
     }
 
@@ -93,7 +87,7 @@ impl RecordedSession {
     pub fn rewind(
         &self,
         turn: u32,
-        what: RewindScope,
+        scope: RewindScope,
         options: UndoOptions,
     ) -> Result<RewindReport, OpenError> {
         let turns = agent_record::turns(&self.record);
@@ -110,15 +104,11 @@ impl RecordedSession {
             Some(_) => {}
         }
         let mut rewound = RewindReport::default();
-        if what != RewindScope::Conversation {
+        if scope != RewindScope::Conversation {
             if !options.force
                 && let Some(report) = self.refused_files(UndoTarget::FromTurn(turn), options)?
             {
-                return Ok(RewindReport {
-                    is_refused: true,
-                    files: Some(report),
-                    conversation: false,
-                });
+                return Ok(RewindReport { is_refused: true, files: Some(report), ..rewound });
             }
             rewound.files = self.undo_and_record(UndoTarget::FromTurn(turn), options)?;
             let is_complete = rewound.files.as_ref().is_none_or(UndoReport::is_complete);
@@ -126,7 +116,7 @@ impl RecordedSession {
                 return Ok(rewound);
             }
         }
-        if what != RewindScope::Files {
+        if scope != RewindScope::Files {
             self.events.emit(EventBody::SessionRewound { from_turn: turn });
             rewound.conversation = true;
         }
@@ -136,12 +126,12 @@ impl RecordedSession {
     /// `None`: there is nothing to undo.
     fn undo_and_record(
         &self,
-        what: UndoTarget,
+        target: UndoTarget,
         options: UndoOptions,
     ) -> Result<Option<UndoReport>, OpenError> {
-        let report = self.undo_result(self.workspace.undo(what, options))?;
+        let report = self.undo_result(self.workspace.undo(target, options))?;
         if let Some(report) = &report {
-            self.events.emit(undo_event(report, what));
+            self.events.emit(undo_event(report, target));
         }
         Ok(report)
     }
@@ -149,10 +139,10 @@ impl RecordedSession {
     /// Files that an undo would leave unchanged.
     fn refused_files(
         &self,
-        what: UndoTarget,
+        target: UndoTarget,
         options: UndoOptions,
     ) -> Result<Option<UndoReport>, OpenError> {
-        let report = self.undo_result(self.workspace.undo_preview(what, options))?;
+        let report = self.undo_result(self.workspace.undo_preview(target, options))?;
         Ok(report.filter(|report| !report.is_complete()).map(|mut report| {
             report.files.retain(|(_, how)| matches!(how, UndoOutcome::Refused(_)));
             report
@@ -161,9 +151,9 @@ impl RecordedSession {
 
     fn undo_result(
         &self,
-        done: Result<UndoReport, UndoError>,
+        outcome: Result<UndoReport, UndoError>,
     ) -> Result<Option<UndoReport>, OpenError> {
-        match done {
+        match outcome {
             Ok(report) => Ok(Some(report)),
             Err(UndoError::Nothing) => Ok(None),
             Err(error @ UndoError::Shared { .. }) => {

@@ -2,15 +2,15 @@
 
 use futures_util::future::join_all;
 
-use super::OpenError;
 use super::models::{ModelFacts, ModelServer, model_facts, model_servers};
+use super::{OpenError, variable};
 use crate::config::{self, Config};
 
 #[derive(Clone, Debug)]
 pub struct UsableModel {
     /// `provider/model`.
     pub id: String,
-    /// Of the key, or the address of the server that lists the model.
+    /// Source of the key, or the address of the server that lists the model.
     pub source: String,
     /// The configuration names the model, or `auto` chooses it.
     pub is_chosen: bool,
@@ -20,7 +20,6 @@ pub struct UsableModel {
 /// The configured models and the built-in ones of presets with a key; then those that configured and local servers
 /// list. Also, why a configured one cannot be used.
 pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<String>), OpenError> {
-    let variable = |name: &str| std::env::var(name).ok();
     let resolved = |id: &String| {
         config::resolve_model(&Config { model: id.clone(), ..config.clone() }, &variable)
     };
@@ -30,11 +29,11 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
     });
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     let (mut listed, mut silent) = (Vec::new(), Vec::new());
-    for (ModelServer { name, endpoint, is_configured: is_own, .. }, models) in join_all(lists).await
-    {
+    for (server, models) in join_all(lists).await {
+        let ModelServer { name, endpoint, is_configured, .. } = server;
         match models {
             Ok(models) => listed.push((name, endpoint.base_url, models)),
-            Err(error) if is_own => {
+            Err(error) if is_configured => {
                 problems.push(format!("{name}: its models are not known: {error}"));
                 silent.push(name);
             }
@@ -45,18 +44,20 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
         match resolved(&id) {
             _ if config::is_file_model(&id) => found.push((id, "recorded answers".to_owned())),
             Err(error) => problems.push(error.to_string()),
-            Ok(Some(it)) if it.api_key.is_some() || it.table.api_key_command.is_some() => {
-                found.push((id, it.key_source));
+            Ok(Some(model)) if model.api_key.is_some() || model.table.api_key_command.is_some() => {
+                found.push((id, model.key_source));
             }
             // Without a key the model is usable if its server lists it.
             Ok(_) if listed.iter().any(|(name, ..)| id.starts_with(&format!("{name}/"))) => {}
             Ok(_) if silent.iter().any(|name| id.starts_with(&format!("{name}/"))) => {}
-            Ok(Some(it)) => problems.push(format!("{id}: no server answers at {}", it.base_url)),
+            Ok(Some(model)) => {
+                problems.push(format!("{id}: no server answers at {}", model.base_url));
+            }
             Ok(None) => {}
         }
     }
     for (name, address, models) in listed {
-        found.extend(models.into_iter().map(|it| (format!("{name}/{it}"), address.clone())));
+        found.extend(models.iter().map(|model| (format!("{name}/{model}"), address.clone())));
     }
     let auto = resolved(&config.model).ok().flatten().map(|resolved| resolved.id);
     let chosen = auto.or_else(|| Some(found.first()?.0.clone()));

@@ -1,8 +1,7 @@
 //! `agent acp`: the Agent Client Protocol over standard input and output, for editors.
 //!
 //! It is a front end like the chat: each session of the client is a [`Session`](crate::app::Session) whose events
-//! become updates (`updates.rs`), and the client's requests reach it through its
-//! [`SessionControl`].
+//! become updates (`updates.rs`), and the client's requests reach it through its [`SessionControl`].
 
 mod client;
 mod client_requests;
@@ -53,12 +52,15 @@ pub(super) struct AcpArgs {
 }
 
 impl AcpArgs {
-    fn to_run_args(&self, tools: ToolOptions) -> RunArgs {
+    fn to_run_args(&self) -> RunArgs {
+        let args = self.clone();
         RunArgs {
-            model: self.model.clone(),
-            limits: self.limits.clone(),
-            no_memory: self.no_memory,
-            tools,
+            model: args.model,
+            limits: args.limits,
+            ephemeral: args.ephemeral,
+            no_memory: args.no_memory,
+            append_system_prompt: args.append_system_prompt,
+            tools: args.tools,
             ..RunArgs::default()
         }
     }
@@ -66,10 +68,9 @@ impl AcpArgs {
 
 pub(super) fn run(args: &AcpArgs) -> u8 {
     if args.tools.cwd.is_some() {
-        agent_ui::print_notice(
+        return super::report_error(
             "-C has no meaning here: the editor names the folder of each session",
         );
-        return 2;
     }
     let Some(output) = stdout::report_thread_error(Output::open()) else { return 2 };
     let control = SessionControl::default();

@@ -10,12 +10,12 @@ mod rules;
 mod session_work;
 mod start;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::options;
-use crate::app::{OpenError, Options, Session, SessionChoice, Storage, UndoOptions};
+use super::options::{self, RunArgs};
+use crate::app::{OpenError, Options, Session, SessionChoice, UndoOptions};
 use crate::config::{LoadedConfig, UserDirs};
 use agent_host::workspace::UndoTarget;
 use agent_protocol::control::{Interrupt, PermissionMode, SessionControl};
@@ -33,47 +33,38 @@ use session_work::{SessionWork, run_session_work, work_for_command};
 pub(super) use start::ChatArgs;
 use start::{chat_settings, welcome_text};
 
-pub(super) fn run(args: &ChatArgs) -> u8 {
-    let term = std::env::var("TERM").unwrap_or_default();
-    let is_plain = args.plain || tui::is_interactive() && matches!(term.as_str(), "dumb");
+pub(super) fn run(args: &RunArgs, is_plain: bool) -> u8 {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let is_plain = is_plain || tui::is_interactive() && is_dumb;
     if !is_plain && !tui::is_interactive() {
-        agent_ui::print_notice(
+        return super::report_error(
             "the chat needs a terminal: `agent run \"task\"` works on one task without, `agent --plain` \
              chats by plain lines, `agent --help` shows the rest",
         );
-        return 2;
     }
     let control = SessionControl::default();
     if !args.tools.is_unattended_with(&args.compatible) {
         control.enable_user_questions();
     }
-    super::block_on(
-        async {
-            let mut ended = Box::pin(run_chat(args, is_plain, !is_plain, &control)).await;
-            if matches!(ended, Err(OpenError::NoModel(_))) && args.resume_id() == Some("") {
-                // The chosen session may have a model.
-                ended = Box::pin(run_chat(args, is_plain, false, &control)).await;
-            }
-            match ended {
-                Ok(code) => code,
-                Err(OpenError::NoModel(_)) => {
-                    agent_ui::print_text(&welcome_text());
-                    2
-                }
-                Err(error) => {
-                    agent_ui::print_notice(&error.to_string());
-                    error.exit_code()
-                }
-            }
-        },
-        &control,
-    )
+    let work = async {
+        let mut ended = Box::pin(run_chat(args, is_plain, !is_plain, &control)).await;
+        if matches!(ended, Err(OpenError::NoModel(_))) && args.resume_id() == Some("") {
+            // The chosen session may have a model.
+            ended = Box::pin(run_chat(args, is_plain, false, &control)).await;
+        }
+        if matches!(ended, Err(OpenError::NoModel(_))) {
+            agent_ui::print_text(&welcome_text());
+            return Ok(2);
+        }
+        ended
+    };
+    super::block_on_result(work, &control)
 }
 
 /// For a session that takes no messages: on the screen of a terminal, else as lines.
 pub(super) fn start_display(root: &Path, config: &LoadedConfig) -> Result<Chat, OpenError> {
     let places = ChatFiles::new(root, None);
-    let settings = chat_settings(&ChatArgs::default(), config, &places)?;
+    let settings = chat_settings(&RunArgs::default(), config, &places)?;
     let has_screen =
         tui::is_interactive() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
     let arrangement = if has_screen { DisplayMode::Screen } else { DisplayMode::PlainOutput };
@@ -85,7 +76,7 @@ fn screen_error(error: &std::io::Error) -> OpenError {
 }
 
 async fn run_chat(
-    args: &ChatArgs,
+    args: &RunArgs,
     is_plain: bool,
     may_offer: bool,
     control: &SessionControl,
@@ -95,8 +86,7 @@ async fn run_chat(
     let (args, offers_sessions) = &args.choose_session(may_offer, control).await?;
     let (root, storage) = options::root_for_session(args.tools.cwd.as_deref(), args.resume_id())?;
     let dirs = UserDirs::find();
-    let mut config =
-        options::load_config(&root, dirs.as_ref(), &args.tools, Some(&args.to_run_args()))?;
+    let mut config = options::load_config(&root, dirs.as_ref(), &args.tools, Some(args))?;
     if tui::is_interactive() {
         config.config.use_chat_defaults();
     }
@@ -104,7 +94,9 @@ async fn run_chat(
     let settings =
         Settings { offers_sessions: *offers_sessions, ..chat_settings(args, &config, &places)? };
     let arrangement = if is_plain { DisplayMode::Plain } else { DisplayMode::Screen };
-    let mut options = session_options(args, (root, storage), config, dirs)?;
+    let session = args.continued.session_choice(SessionChoice::New)?;
+    let place = (root, storage);
+    let mut options = args.to_session_options(place, dirs, config, session, PermissionMode::Ask)?;
     let mut chat = tui::start(settings, arrangement).map_err(|error| screen_error(&error))?;
     let mut is_first = true;
     // The session continues the conversation on the screen.
@@ -228,26 +220,6 @@ async fn run_chat(
     Ok(exit_code(control, shown))
 }
 
-fn session_options(
-    args: &ChatArgs,
-    (root, storage): (PathBuf, Option<Storage>),
-    config: LoadedConfig,
-    dirs: Option<UserDirs>,
-) -> Result<Options, OpenError> {
-    let session = args.continued.session_choice(SessionChoice::New)?;
-    let options = Options::new(root, config, session, dirs);
-    let options = args.tools.apply_to(options, &args.compatible)?;
-    Ok(Options {
-        storage,
-        ephemeral: args.ephemeral,
-        append_system_prompt: args
-            .compatible
-            .system_prompt_addition(args.append_system_prompt.as_ref())?,
-        default_mode: PermissionMode::Ask,
-        ..options
-    })
-}
-
 /// Reports the addresses of servers that the session's commands start, and the background commands.
 fn watch_commands(session: &Session, handle: &ChatHandle) {
     let (notes, news) = (handle.clone(), handle.clone());
@@ -311,7 +283,7 @@ async fn run_session_loop(
         if quits {
             return NextStep::Quit;
         }
-        let Some(what) = work.take() else {
+        let Some(next_work) = work.take() else {
             let cancel = control.cancellation_token();
             tokio::select! {
                 request = chat.requests.recv() => match request.unwrap_or(ChatRequest::Quit) {
@@ -358,7 +330,7 @@ async fn run_session_loop(
         };
         control.begin_turn();
         let is_done = {
-            let working = run_session_work(session, options, &handle, what);
+            let working = run_session_work(session, options, &handle, next_work);
             tokio::pin!(working);
             loop {
                 tokio::select! {
@@ -475,7 +447,7 @@ fn list_pins(session: &Session) -> String {
 
 fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
     let mut options = UndoOptions::default();
-    let mut what = UndoTarget::Latest;
+    let mut target = UndoTarget::Latest;
     for word in arguments.split_whitespace() {
         match word {
             "force" => options.force = true,
@@ -483,9 +455,9 @@ fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
             turn => {
                 let wrong =
                     |_| format!("/undo [TURN] [force] [git]: {turn:?} is not the number of a turn");
-                what = UndoTarget::Turn(turn.parse().map_err(wrong)?);
+                target = UndoTarget::Turn(turn.parse().map_err(wrong)?);
             }
         }
     }
-    session.undo(what, options)
+    session.undo(target, options)
 }

@@ -1,6 +1,6 @@
 //! `agent config`: prints the active configuration with the origin of each value.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use toml::Value;
 
 use super::options::{self, ToolOptions};
@@ -15,11 +15,8 @@ pub(super) enum ConfigCommand {
     /// Show which files are read
     Path(ToolOptions),
     /// Print the JSON Schema of the configuration
-    Schema(NoArgs),
+    Schema,
 }
-
-#[derive(Debug, Args)]
-pub(super) struct NoArgs {}
 
 /// The schema of [`Config`](crate::config::Config), which a test generates: the code that generates it is 0.2 MB.
 const SCHEMA: &str = include_str!("../../docs/config.schema.json");
@@ -28,7 +25,7 @@ pub(super) fn run(command: &ConfigCommand) -> u8 {
     let text = match command {
         ConfigCommand::Show(options) => show_config(options),
         ConfigCommand::Path(options) => show_paths(options),
-        ConfigCommand::Schema(NoArgs {}) => Ok(SCHEMA.to_owned()),
+        ConfigCommand::Schema => Ok(SCHEMA.to_owned()),
     };
     print_answer(text.map(Into::into))
 }
@@ -46,10 +43,8 @@ pub(super) fn describe_config(loaded: &LoadedConfig) -> Result<String, OpenError
     let width = lines.iter().map(|(key, value)| key.len() + value.len()).max().unwrap_or(0).min(60);
     let mut out = String::new();
     for (key, value) in lines {
-        let origin = loaded
-            .origins
-            .get(&key.replace('"', ""))
-            .map_or_else(|| "default".to_owned(), ToString::to_string);
+        let origin = loaded.origins.get(&key.replace('"', ""));
+        let origin = origin.map_or_else(|| "default".to_owned(), ToString::to_string);
         let setting = format!("{key} = {value}");
         let setting = masker.mask(&setting);
         out.push_str(&format!("{setting:<width$}  # {origin}\n", width = width + 3));

@@ -40,6 +40,7 @@ pub(super) struct DoctorArgs {
     options: ToolOptions,
 }
 
+#[derive(Default)]
 pub(super) struct DoctorReport {
     out: String,
     failed: bool,
@@ -63,15 +64,13 @@ impl DoctorReport {
 
 pub(super) fn run(args: &DoctorArgs) -> u8 {
     let control = SessionControl::default();
-    super::block_on(
-        async {
-            let mut report = DoctorReport { out: String::new(), failed: false };
-            examine(args, &control, &mut report).await;
-            agent_ui::print_text(&report.out);
-            u8::from(report.failed)
-        },
-        &control,
-    )
+    let work = async {
+        let mut report = DoctorReport::default();
+        examine(args, &control, &mut report).await;
+        agent_ui::print_text(&report.out);
+        u8::from(report.failed)
+    };
+    super::block_on(work, &control)
 }
 
 async fn examine(args: &DoctorArgs, control: &SessionControl, report: &mut DoctorReport) {
@@ -90,11 +89,8 @@ async fn examine(args: &DoctorArgs, control: &SessionControl, report: &mut Docto
     let run = RunArgs { model, ..RunArgs::default() };
     let loaded = options::load_config(&root, dirs.as_ref(), &args.options, Some(&run));
     let default = Config::default();
-    let outside = HostPrograms::from_config(
-        loaded.as_ref().map_or(&default, |it| &it.config),
-        &root,
-        &add_dirs,
-    );
+    let config = loaded.as_ref().map_or(&default, |loaded| &loaded.config);
+    let outside = HostPrograms::from_config(config, &root, &add_dirs);
     examine_machine(&root, &outside, agent_ui::is_terminal(), control, report).await;
     let loaded = match loaded {
         Ok(loaded) => loaded,
@@ -159,36 +155,24 @@ impl DoctorSetup {
             return;
         };
         let storage = Storage::open_or_create(&self.root, self.dirs.as_ref());
-        let gap = if !config.enabled {
-            Some("checkpoints.enabled is false".to_owned())
-        } else if storage.is_ephemeral {
-            storage.notice
+        let gap = if config.enabled {
+            storage.notice.filter(|_| storage.is_ephemeral)
         } else {
-            None
+            Some("checkpoints.enabled is false".to_owned())
         };
-        match (gap, workspace.count_covered(limits)) {
-            (Some(gap), _) => {
-                report.warn(
-                    "undo",
-                    &format!("{gap}: nothing can be undone, and destructive commands ask"),
-                );
-            }
-            (None, Some(n)) => {
-                report.pass(
-                    "undo",
-                    &format!("checkpoints cover {} files", format_thousands(n as u64)),
-                );
-            }
-            (None, None) => {
-                let n = format_thousands(limits.max_files as u64);
-                report.warn(
-                    "undo",
-                    &format!(
-                        "the project has more than {n} files (checkpoints.max_files): changes by commands cannot be \
-                         undone, and destructive commands ask"
-                    ),
-                );
-            }
+        if let Some(gap) = gap {
+            let effect = "nothing can be undone, and destructive commands ask";
+            report.warn("undo", &format!("{gap}: {effect}"));
+        } else if let Some(n) = workspace.count_covered(limits) {
+            let n = format_thousands(n as u64);
+            report.pass("undo", &format!("checkpoints cover {n} files"));
+        } else {
+            let n = format_thousands(limits.max_files as u64);
+            let why = format!(
+                "the project has more than {n} files (checkpoints.max_files): changes by commands cannot be \
+                 undone, and destructive commands ask"
+            );
+            report.warn("undo", &why);
         }
     }
 
@@ -210,13 +194,10 @@ impl DoctorSetup {
             _ = tokio::time::timeout(SERVER_TIMEOUT, servers.wait_until_ready(None)).await;
         }
         for server in servers.states() {
+            let shown = server.to_string();
             match server.state {
-                ServerState::Idle | ServerState::Connected(_) => {
-                    report.pass("mcp", &server.to_string());
-                }
-                ServerState::Connecting | ServerState::Failed(_) => {
-                    report.warn("mcp", &server.to_string());
-                }
+                ServerState::Idle | ServerState::Connected(_) => report.pass("mcp", &shown),
+                ServerState::Connecting | ServerState::Failed(_) => report.warn("mcp", &shown),
             }
         }
         mcp.close().await;
@@ -233,7 +214,7 @@ impl DoctorSetup {
     /// Blocks: reads the memory, and tests the sandbox.
     pub(super) fn report(&self, control: &SessionControl) -> std::io::Result<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut report = DoctorReport { out: String::new(), failed: false };
+        let mut report = DoctorReport::default();
         runtime.block_on(async {
             examine_machine(&self.root, &self.host_programs(), true, control, &mut report).await;
             self.examine(control, &mut report).await;
@@ -284,12 +265,13 @@ impl DoctorSetup {
                 }
                 let requests = &loaded.config.requests;
                 let prompts = &loaded.prompts;
-                let endpoint =
-                    match app::open_endpoint(&resolved, requests, prompts, &self.host_programs(), control).await {
-                        Ok(endpoint) => endpoint,
-                        Err(error) => return report.fail("model", &error.to_string()),
-                    };
-                examine_server(&endpoint, &what, prompts, report).await;
+                let host_programs = self.host_programs();
+                let opening =
+                    app::open_endpoint(&resolved, requests, prompts, &host_programs, control);
+                match opening.await {
+                    Ok(endpoint) => examine_server(&endpoint, &what, prompts, report).await,
+                    Err(error) => report.fail("model", &error.to_string()),
+                }
             }
             Ok(None) => report.warn(
                 "model",
@@ -339,10 +321,8 @@ async fn examine_server(
 
 fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut DoctorReport) {
     if !config.learning.enabled {
-        return report.warn(
-            "memory",
-            "off: nothing is learnt from failures; [learning] enabled turns it on",
-        );
+        let off = "off: nothing is learnt from failures; [learning] enabled turns it on";
+        return report.warn("memory", off);
     }
     let file = match app::memory_file(config, dirs) {
         Ok(file) => file,
@@ -354,10 +334,8 @@ fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut DoctorR
         Ok(Some(health)) if health.damage.is_empty() => {
             let (n_lessons, n_traces) = (health.n_lessons, health.n_traces);
             let size = format_thousands(health.bytes);
-            report.pass(
-                "memory",
-                &format!("{shown}: {n_lessons} items, {n_traces} traces, {size} bytes"),
-            );
+            let contents = format!("{n_lessons} items, {n_traces} traces, {size} bytes");
+            report.pass("memory", &format!("{shown}: {contents}"));
             if health.is_on_network {
                 report.warn(
                     "memory",

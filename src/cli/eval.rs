@@ -3,12 +3,12 @@
 mod prepare;
 mod results;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use futures_util::stream::{self, StreamExt as _};
 
-use super::options;
+use super::{options, usage_error};
 use crate::app::OpenError;
 use crate::app::evaluation::Trial;
 use crate::config;
@@ -97,22 +97,18 @@ async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8,
     agent_ui::print_text(&format!("\nReport: {directory}/report.md, report.json\n"));
     let interrupted = control.interrupt_cause();
     if interrupted.is_some() || !is_complete {
-        print_continue_hint(&report, &output);
+        let n_errors = report.runs.iter().filter(|run| run.outcome == RunOutcome::Error).count();
+        agent_ui::print_notice(&format!(
+            "{} of {} runs have no result; the same command with -o {} continues",
+            n_errors + report.missing(),
+            report.planned,
+            output.display()
+        ));
     }
     Ok(match interrupted {
         Some(interrupt) => interrupt.ending().exit_code(),
         None => exit_code(args, &report, is_complete),
     })
-}
-
-fn print_continue_hint(report: &EvaluationReport, output: &Path) {
-    agent_ui::print_notice(&format!(
-        "{} of {} runs have no result; the same command with -o {} continues",
-        report.runs.iter().filter(|run| run.outcome == RunOutcome::Error).count()
-            + report.missing(),
-        report.planned,
-        output.display()
-    ));
 }
 
 fn exit_code(args: &EvalArgs, report: &EvaluationReport, is_complete: bool) -> u8 {
@@ -122,9 +118,8 @@ fn exit_code(args: &EvalArgs, report: &EvaluationReport, is_complete: bool) -> u
             && rate < min
         {
             let name = &row.variant.variant.name;
-            agent_ui::print_notice(&format!(
-                "--min-success {min}: variant {name} reached {rate:.2}"
-            ));
+            let why = format!("--min-success {min}: variant {name} reached {rate:.2}");
+            agent_ui::print_notice(&why);
             code = 1;
         }
     }
@@ -156,11 +151,8 @@ impl Trials<'_> {
         let left: Vec<PlannedRun> =
             runs.iter().filter(|run| !is_done(results, run)).copied().collect();
         let mut n_done = runs.len() - left.len();
-        let settings: Vec<Vec<String>> = self
-            .prepared
-            .iter()
-            .map(|it| results.settings_with_prompts(it))
-            .collect::<Result<_, _>>()?;
+        let settings = self.prepared.iter().map(|it| results.settings_with_prompts(it));
+        let settings = settings.collect::<Result<Vec<_>, _>>()?;
         let directory = results.directory.clone();
         let cancel = control.cancellation_token();
         let progress = agent_ui::ProgressBar::new(runs.len());
@@ -190,17 +182,13 @@ impl Trials<'_> {
             let Some(result) = result else { continue };
             n_done += 1;
             n_errors = if result.outcome == RunOutcome::Error { n_errors + 1 } else { 0 };
-            progress.finish_step(
-                n_done,
-                &progress_line(&result),
-                result.outcome != RunOutcome::Success,
-            );
+            let is_failed = result.outcome != RunOutcome::Success;
+            progress.finish_step(n_done, &progress_line(&result), is_failed);
             results.add(result)?;
             if n_errors == MAX_ERRORS {
                 drop(progress);
-                agent_ui::print_notice(&format!(
-                    "stopped: {MAX_ERRORS} runs in a row could not be carried out"
-                ));
+                let why = format!("stopped: {MAX_ERRORS} runs in a row could not be carried out");
+                agent_ui::print_notice(&why);
                 return Ok(false);
             }
         }
@@ -209,20 +197,13 @@ impl Trials<'_> {
 }
 
 fn progress_line(run: &RunResult) -> String {
-    let what = format!("{} · {} · repetition {}", run.task, run.variant, run.repetition);
+    let name = format!("{} · {} · repetition {}", run.task, run.variant, run.repetition);
     let steps =
         run.session.as_ref().map_or_else(String::new, |it| format!(" ({} steps)", it.steps));
-    match (run.outcome, &run.reason) {
-        (RunOutcome::Success, _) => format!("{what}: success{steps}"),
-        (RunOutcome::Failure, why) => {
-            format!("{what}: failure{steps}: {}", why.as_deref().unwrap_or_default())
-        }
-        (RunOutcome::Error, why) => {
-            format!("{what}: not carried out: {}", why.as_deref().unwrap_or_default())
-        }
+    let why = run.reason.as_deref().unwrap_or_default();
+    match run.outcome {
+        RunOutcome::Success => format!("{name}: success{steps}"),
+        RunOutcome::Failure => format!("{name}: failure{steps}: {why}"),
+        RunOutcome::Error => format!("{name}: not carried out: {why}"),
     }
-}
-
-fn usage_error(why: impl Into<String>) -> OpenError {
-    OpenError::Usage(why.into())
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::options::{self, ToolOptions};
+use super::{print_notices, usage_error};
 use crate::app::{
     self, McpServers, OpenError, StateDirs, Storage, SystemClock, ToolStorage, Toolbox,
     WritableDirs,
@@ -12,19 +13,9 @@ use agent_engine::tools;
 use agent_host::workspace::SpillFolder;
 use agent_protocol::Object;
 use agent_protocol::control::{PermissionMode, SessionControl};
-use agent_protocol::event::{
-    EventBody, EventStream, SandboxStatus as Guarantees, SessionStarted, WorkPosition,
-};
+use agent_protocol::event::{EventBody, EventStream, SessionStarted, WorkPosition};
 use agent_protocol::prompt::Prompts;
 use agent_record::{Log, SummarySink};
-
-#[derive(Clone, Copy)]
-pub(super) enum ToolSelection {
-    /// All that need no session, and those of MCP servers.
-    All,
-    /// Tools whose names the function accepts.
-    Only(fn(&str) -> bool),
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordingMode {
@@ -77,8 +68,8 @@ impl GuardedTools {
         self.toolbox.exec.shutdown_and_wait().await;
         self.mcp.close().await;
         self.toolbox.registry.record_background_changes(true);
-        if let Some(record) =
-            self.record.as_ref().filter(|record| record.begin_result.get().is_some())
+        if let Some(record) = &self.record
+            && record.begin_result.get().is_some()
         {
             self.toolbox.events.emit(EventBody::SessionSummary(record.summary.summary()));
         }
@@ -88,10 +79,11 @@ impl GuardedTools {
     }
 }
 
-/// `runs_commands`: a sandbox is needed.
+/// `accepts` a tool by its name; `None`: all that need no session, and those of MCP servers. `runs_commands`: a
+/// sandbox is needed.
 pub(super) fn open(
     options: &ToolOptions,
-    tools: ToolSelection,
+    accepts: Option<fn(&str) -> bool>,
     recording: RecordingMode,
     runs_commands: bool,
     control: &SessionControl,
@@ -105,9 +97,7 @@ pub(super) fn open(
     let mut log = None;
     let storage =
         (recording != RecordingMode::Off).then(|| Storage::open_or_create(&root, dirs.as_ref()));
-    if let Some(notice) = storage.as_ref().and_then(|storage| storage.notice.as_ref()) {
-        agent_ui::print_notice(notice);
-    }
+    print_notices(storage.as_ref().and_then(|storage| storage.notice.as_ref()));
     let tool_storage = match storage {
         Some(storage) if !storage.is_ephemeral => {
             id = uuid::Uuid::now_v7().to_string();
@@ -116,8 +106,7 @@ pub(super) fn open(
             ToolStorage::beside_log(path, &root, masker.clone())
         }
         Some(_) if recording == RecordingMode::Required => {
-            let why = "--record: no state directory can be written";
-            return Err(OpenError::Usage(why.to_owned()));
+            return Err(usage_error("--record: no state directory can be written"));
         }
         // The user may need spilled output after the call.
         Some(_) | None => {
@@ -138,43 +127,32 @@ pub(super) fn open(
     let mut mcp = McpServers::default();
     // Without a model there are no sub-agents.
     let mut offered = tools::all_tools();
-    match tools {
-        ToolSelection::All => {
+    match accepts {
+        Some(accepts) => offered.retain(|tool| accepts(&tool.spec().name)),
+        None => {
             mcp = McpServers::from_config(&config, &writable, dirs.as_ref(), &[])?;
             offered.extend(mcp.tools());
         }
-        ToolSelection::Only(accepts) => offered.retain(|tool| accepts(&tool.spec().name)),
     }
-    for notice in &mcp.notices {
-        agent_ui::print_notice(notice);
-    }
+    print_notices(&mcp.notices);
     let parts = (workspace, offered);
     let mut toolbox =
         app::open_toolbox(exec, settings, sandbox, parts, tool_storage, events, control);
     toolbox.registry.override_descriptions(&config.prompts);
     mcp.announce(&toolbox.events);
     let record = log.map(|log| {
-        let start = session_started(cwd, mode, (&toolbox, &mcp), guarantees);
+        let start = SessionStarted {
+            cwd,
+            model: "none".to_owned(),
+            permission_mode: mode,
+            tools: toolbox.registry.specs().iter().map(|spec| spec.name.to_string()).collect(),
+            mcp_servers: mcp.initial_states(),
+            sandbox: guarantees,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            place: String::new(),
+            settings: Object::new(),
+        };
         SessionRecord { log, start, summary: SummarySink::default(), begin_result: OnceLock::new() }
     });
     Ok(GuardedTools { toolbox, prompts: config.prompts, mcp, record })
-}
-
-fn session_started(
-    cwd: String,
-    mode: PermissionMode,
-    (toolbox, mcp): (&Toolbox, &McpServers),
-    guarantees: Guarantees,
-) -> SessionStarted {
-    SessionStarted {
-        cwd,
-        model: "none".to_owned(),
-        permission_mode: mode,
-        tools: toolbox.registry.specs().iter().map(|spec| spec.name.to_string()).collect(),
-        mcp_servers: mcp.initial_states(),
-        sandbox: guarantees,
-        program: env!("CARGO_PKG_VERSION").to_owned(),
-        place: String::new(),
-        settings: Object::new(),
-    }
 }

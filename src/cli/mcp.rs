@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 
 use super::options::{self, ToolOptions};
-use super::print_answer;
+use super::{print_answer, print_notices, usage_error};
 use crate::app::{self, McpServers, OpenError, StateDirs, WritableDirs};
 use crate::config::{self, McpServer, UserDirs};
 use agent_engine::mcp::{NO_SERVERS, ServerState};
@@ -19,10 +19,7 @@ use agent_protocol::control::SessionControl;
 #[derive(Debug, Subcommand)]
 pub(super) enum McpCommand {
     /// List the configured servers; none is started
-    List {
-        #[command(flatten)]
-        options: ToolOptions,
-    },
+    List(ToolOptions),
     /// Add a server: `agent mcp add git uvx mcp-server-git`
     Add(McpAddArgs),
     /// Remove a server
@@ -70,7 +67,7 @@ pub(super) struct McpAddArgs {
 
 pub(super) fn run(command: McpCommand) -> u8 {
     let done = match command {
-        McpCommand::List { options } => list(&options),
+        McpCommand::List(options) => list(&options),
         McpCommand::Add(args) => add(args),
         McpCommand::Remove { name, project } => config_file(project).and_then(|file| {
             config::change_file(&file, |text| config::without_server(&text, &name))
@@ -83,18 +80,6 @@ pub(super) fn run(command: McpCommand) -> u8 {
     print_answer(done.map(Into::into))
 }
 
-fn configured_servers(options: &ToolOptions) -> Result<McpServers, OpenError> {
-    let (root, dirs, loaded) = options::load_project_config(options)?;
-    let own = StateDirs::new(dirs.as_ref());
-    let workspace = app::open_workspace(&root, &options.add_dir, &own)?;
-    let writable = WritableDirs::from_workspace(&loaded.config, &workspace)?;
-    let mcp = McpServers::from_config(&loaded, &writable, dirs.as_ref(), &[])?;
-    for notice in &mcp.notices {
-        agent_ui::print_notice(notice);
-    }
-    Ok(mcp)
-}
-
 fn list(options: &ToolOptions) -> Result<String, OpenError> {
     let (.., loaded) = options::load_project_config(options)?;
     let masker = app::build_masker(&loaded.config, &[])?;
@@ -104,8 +89,8 @@ fn list(options: &ToolOptions) -> Result<String, OpenError> {
             let program = server.command.iter().chain(&server.args);
             program.cloned().collect::<Vec<_>>().join(" ")
         });
-        let of_server = format!("mcp.servers.{name}.");
-        let origin = loaded.origins.iter().find(|(key, _)| key.starts_with(&of_server));
+        let table = format!("mcp.servers.{name}.");
+        let origin = loaded.origins.iter().find(|(key, _)| key.starts_with(&table));
         let origin = origin.map_or_else(String::new, |(_, origin)| format!("  # {origin}"));
         let off = if server.enabled { "" } else { " (not enabled)" };
         out.push_str(&masker.mask(&format!("{name}: {how}{off}{origin}\n")));
@@ -118,15 +103,15 @@ fn config_file(project: bool) -> Result<PathBuf, OpenError> {
         let root = options::project_root(None)?;
         return config::changeable_project_file(&root).map_err(OpenError::Usage);
     }
-    let no_home = || OpenError::Usage("there is no home folder: set HOME".to_owned());
+    let no_home = || usage_error("there is no home folder: set HOME");
     Ok(UserDirs::find().ok_or_else(no_home)?.config.join(config::FILE_NAME))
 }
 
 fn add(args: McpAddArgs) -> Result<String, OpenError> {
     let McpAddArgs { name, project, url, header, env, pass_key, command } = args;
-    if name.is_empty() || !name.chars().all(|it| it.is_alphanumeric() || "-_.".contains(it)) {
+    if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c)) {
         let message = format!("{name:?}: a name has letters, digits, `-`, `_` and `.` only");
-        return Err(OpenError::Usage(message));
+        return Err(usage_error(message));
     }
     let pairs = |items: &[String], separator: char, option: &str| {
         let pair = |item: &String| {
@@ -172,7 +157,12 @@ async fn try_servers(
     name: Option<&str>,
     options: &ToolOptions,
 ) -> Result<(String, bool), OpenError> {
-    let mcp = configured_servers(options)?;
+    let (root, dirs, loaded) = options::load_project_config(options)?;
+    let own = StateDirs::new(dirs.as_ref());
+    let workspace = app::open_workspace(&root, &options.add_dir, &own)?;
+    let writable = WritableDirs::from_workspace(&loaded.config, &workspace)?;
+    let mcp = McpServers::from_config(&loaded, &writable, dirs.as_ref(), &[])?;
+    print_notices(&mcp.notices);
     let Some(servers) = &mcp.servers else {
         return Ok((format!("{NO_SERVERS}\n"), name.is_none()));
     };

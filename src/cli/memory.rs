@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::options::{self, ToolOptions};
-use super::print_answer;
+use super::{print_answer, usage_error};
 use crate::app::{self, OpenError, Storage};
 use crate::config::{Config, UserDirs};
 use agent_learning::lesson::{Lesson, Scope};
@@ -35,7 +35,7 @@ pub(super) enum MemoryCommand {
     /// Forget lessons
     Forget(change::ForgetArgs),
     /// Write lessons to standard output, one JSON object a line
-    Export(transfer::LessonExportArgs),
+    Export(ScopeArgs),
     /// Add exported lessons; existing ones are not changed
     Import(transfer::ImportArgs),
     /// Show the number of lessons, their success, and the path of the file
@@ -46,7 +46,6 @@ pub(super) enum MemoryCommand {
 
 pub(super) use change::add_rule;
 
-/// Which project.
 #[derive(Debug, Args)]
 struct MemoryProjectArgs {
     /// Of the project in this folder
@@ -57,9 +56,8 @@ struct MemoryProjectArgs {
     trust: bool,
 }
 
-/// Which lessons.
 #[derive(Debug, Args)]
-struct ScopeArgs {
+pub(super) struct ScopeArgs {
     /// Of all projects
     #[arg(long)]
     all: bool,
@@ -73,7 +71,6 @@ struct ScopeArgs {
     project_args: MemoryProjectArgs,
 }
 
-/// A kind of lesson.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LessonKindArg {
     /// A rule that always applies
@@ -188,13 +185,13 @@ impl ProjectMemory {
     fn check_text(&self, text: &str) -> Result<String, OpenError> {
         const MAX: usize = 1000;
         let text = one_line(text);
-        let wrong = |why: &str| Err(OpenError::Usage(format!("this cannot be stored: {why}")));
-        match text.len() {
-            0 => return wrong("the text is empty"),
-            n if n > MAX => {
-                return wrong(&format!("it has {n} bytes, and a lesson at most {MAX}; shorten it"));
-            }
-            _ => {}
+        let wrong = |why: &str| Err(usage_error(format!("this cannot be stored: {why}")));
+        let n = text.len();
+        if n == 0 {
+            return wrong("the text is empty");
+        }
+        if n > MAX {
+            return wrong(&format!("it has {n} bytes, and a lesson at most {MAX}; shorten it"));
         }
         // The text would be sent to a model with every task that it matches.
         let is_masked = *app::build_masker(&self.config, &[])?.mask(&text) != text;

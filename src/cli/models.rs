@@ -4,10 +4,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::options::{self, ToolOptions};
-use super::{print_answer, text_or_data};
+use super::{print_answer, print_notices};
 use crate::app::{self, OpenError, UsableModel};
 use crate::config::UserDirs;
 use agent_protocol::control::SessionControl;
+use agent_ui::CommandOutput;
 
 #[derive(Debug, Args)]
 pub(super) struct ModelsArgs {
@@ -20,21 +21,17 @@ pub(super) struct ModelsArgs {
 
 pub(super) fn run(args: &ModelsArgs) -> u8 {
     let control = SessionControl::default();
-    let work =
-        async { print_answer(list_models(args).await.map(|text| text_or_data(text, args.json))) };
-    super::block_on(work, &control)
+    super::block_on(async { print_answer(list_models(args).await) }, &control)
 }
 
-async fn list_models(args: &ModelsArgs) -> Result<String, OpenError> {
+async fn list_models(args: &ModelsArgs) -> Result<CommandOutput, OpenError> {
     let root = options::project_root(args.options.cwd.as_deref())?;
     let loaded = options::load_config(&root, UserDirs::find().as_ref(), &args.options, None)?;
     let (models, problems) = app::usable_models(&loaded.config).await?;
-    for problem in loaded.warnings.iter().chain(&problems) {
-        agent_ui::print_notice(problem);
-    }
+    print_notices(loaded.warnings.iter().chain(&problems));
     if args.json {
         let models: Vec<_> = models.iter().map(to_json).collect();
-        return Ok(format!("{}\n", json!({ "models": models })));
+        return Ok(CommandOutput::Data(format!("{}\n", json!({ "models": models }))));
     }
     if models.is_empty() {
         return Err(app::no_model_error());
@@ -45,7 +42,7 @@ async fn list_models(args: &ModelsArgs) -> Result<String, OpenError> {
         let mark = if *is_chosen { '*' } else { ' ' };
         format!("{mark} {id:<width$}  {} · {source}\n", facts.describe())
     });
-    Ok(lines.collect())
+    Ok(lines.collect::<String>().into())
 }
 
 fn to_json(model: &UsableModel) -> serde_json::Value {

@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use clap::Args;
 use toml::Value;
 
+use super::{print_notices, usage_error};
 use crate::app::{OpenError, Options, SessionChoice, Storage, WritableDirs};
 use crate::compat::{self, CompatibleOptions, PermissionModeArg, RuleOptions};
 use crate::config::{self, AGENT_DIR, LoadedConfig, Setting, Sources, Trust, UserDirs};
@@ -65,16 +66,6 @@ impl ToolOptions {
         let is_mode_given = self.permission_mode.is_some() || self.yolo;
         self.is_unattended() || compatible.is_unattended(is_mode_given)
     }
-
-    pub(super) fn apply_to(
-        &self,
-        options: Options,
-        compatible: &CompatibleOptions,
-    ) -> Result<Options, OpenError> {
-        let mut options = compatible.apply_to(options, self.rules.denied_tools()?)?;
-        options.add_dirs.splice(0..0, self.add_dir.iter().cloned());
-        Ok(options)
-    }
 }
 
 /// The format of standard input.
@@ -120,7 +111,7 @@ pub(super) struct LimitOptions {
     pub(super) max_budget_usd: Option<f64>,
 }
 
-/// Which recorded session is continued.
+/// The recorded session that is continued.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ContinueOptions {
     /// Continue the latest session of this project
@@ -147,7 +138,7 @@ impl ContinueOptions {
             (false, Some(id)) => SessionChoice::Resume(id.clone()),
             (false, None) if self.fork => {
                 let why = "--fork goes with -c (the latest session) or --resume ID";
-                return Err(OpenError::Usage(why.to_owned()));
+                return Err(usage_error(why));
             }
             (false, None) => new,
         })
@@ -232,11 +223,27 @@ pub(super) struct RunArgs {
 
 impl RunArgs {
     pub(super) fn further_lines(&self) -> StreamJsonOptions {
-        let Self { include_partial_messages, include_hook_events, .. } = *self;
         StreamJsonOptions {
-            partial_messages: include_partial_messages,
-            hook_events: include_hook_events,
+            partial_messages: self.include_partial_messages,
+            hook_events: self.include_hook_events,
         }
+    }
+
+    pub(super) fn to_session_options(
+        &self,
+        (root, storage): (PathBuf, Option<Storage>),
+        dirs: Option<UserDirs>,
+        config: LoadedConfig,
+        session: SessionChoice,
+        default_mode: PermissionMode,
+    ) -> Result<Options, OpenError> {
+        let Self { compatible, tools, append_system_prompt, .. } = self;
+        let options = Options::new(root, config, session, dirs);
+        let mut options = compatible.apply_to(options, tools.rules.denied_tools()?)?;
+        options.add_dirs.splice(0..0, tools.add_dir.iter().cloned());
+        options.append_system_prompt =
+            compatible.system_prompt_addition(append_system_prompt.as_ref())?;
+        Ok(Options { storage, ephemeral: self.ephemeral, default_mode, ..options })
     }
 }
 
@@ -262,8 +269,8 @@ pub(super) fn project_root(cwd: Option<&Path>) -> Result<PathBuf, OpenError> {
     Ok(root)
 }
 
-/// The storage that has this session: that of the project at `root`, or of another project, then
-/// with its directory.
+/// The storage that has this session: that of the project at `root`, or of another project, then with the
+/// directory of that project.
 pub(super) fn find_session_storage(
     root: &Path,
     id: &str,
@@ -295,7 +302,7 @@ pub(super) fn root_for_session(
         )));
     }
     agent_ui::print_notice(&format!("session {id} belongs to another project; working in {shown}"));
-    Ok((self::project_root(Some(&own))?, Some(storage)))
+    Ok((project_root(Some(&own))?, Some(storage)))
 }
 
 /// As in `PWD`, if that is the same directory.
@@ -368,7 +375,7 @@ pub(super) fn load_project_config(
 ) -> Result<(PathBuf, Option<UserDirs>, LoadedConfig), OpenError> {
     let (root, dirs) = (project_root(tools.cwd.as_deref())?, UserDirs::find());
     let loaded = load_config(&root, dirs.as_ref(), tools, None)?;
-    loaded.warnings.iter().for_each(|warning| agent_ui::print_notice(warning));
+    print_notices(&loaded.warnings);
     Ok((root, dirs, loaded))
 }
 
@@ -392,7 +399,7 @@ pub(super) fn load_config(
         environment: environment_settings(),
         // A single option outranks the settings.
         command_line: [meaning.values, command_line_settings(tools, run)?].concat(),
-        prompts: prompt_overrides(tools, run)?,
+        prompts: prompt_overrides(tools, &compatible)?,
     };
     let mut loaded = config::load(&sources)?;
     let server =
@@ -453,12 +460,9 @@ fn command_line_settings(
             values.push((key.to_owned(), value, "--set".to_owned()));
         }
     }
+    let mode = tools.permission_mode.map(|given| given.mode.as_str().into());
     values.extend(set_options([
-        (
-            "permissions.mode",
-            tools.permission_mode.map(|it| it.mode.as_str().into()),
-            "--permission-mode",
-        ),
+        ("permissions.mode", mode, "--permission-mode"),
         ("permissions.mode", tools.yolo.then(|| PermissionMode::Full.as_str().into()), "--yolo"),
         ("permissions.allow", list(&tools.allow), "--allow"),
         ("permissions.deny", list(&tools.deny), "--deny"),
@@ -501,12 +505,9 @@ fn parse_assignment(assignment: &str) -> Result<(&str, &str), OpenError> {
 
 fn prompt_overrides(
     tools: &ToolOptions,
-    run: Option<&RunArgs>,
+    compatible: &CompatibleOptions,
 ) -> Result<BTreeMap<String, String>, OpenError> {
-    let mut prompts = BTreeMap::new();
-    if let Some(run) = run {
-        prompts.extend(run.compatible.prompt_overrides()?);
-    }
+    let mut prompts = compatible.prompt_overrides()?;
     for assignment in &tools.set {
         let (key, file) = parse_assignment(assignment)?;
         let Some(name) = key.strip_prefix(PROMPT_KEY_PREFIX) else { continue };
@@ -526,13 +527,10 @@ fn server_settings(options: &ModelOptions, model: &str) -> Vec<Setting> {
         && !model.contains('/')
         && !config::is_file_model(model);
     let whole = is_name.then(|| format!("{provider}/{model}"));
+    let table = format!("providers.{provider}");
     set_options([
-        (&format!("providers.{provider}.base_url"), text(options.base_url.as_ref()), "--base-url"),
-        (
-            &format!("providers.{provider}.api_key_env"),
-            text(options.api_key_env.as_ref()),
-            "--api-key-env",
-        ),
+        (&format!("{table}.base_url"), text(options.base_url.as_ref()), "--base-url"),
+        (&format!("{table}.api_key_env"), text(options.api_key_env.as_ref()), "--api-key-env"),
         ("model", text(whole.as_ref()), "--model"),
     ])
 }

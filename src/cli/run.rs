@@ -4,12 +4,14 @@ use std::io::{IsTerminal as _, Read, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
 
 use super::options::{self, InputFormat, RunArgs};
-use super::sdk;
 use super::session::format_session_list;
 use super::user_message::{MAX_TEXT, too_long_error};
+use super::{print_notices, sdk};
 use crate::app::{
     self, OpenError, Options, Session, SessionChoice, StateDirs, Storage, WritableDirs,
 };
@@ -19,56 +21,52 @@ use agent_protocol::control::{PermissionMode, SessionControl};
 use agent_protocol::custom_command::{CustomCommand, MCP_PROMPT_PREFIX};
 use agent_protocol::directives::UserInput;
 use agent_protocol::disk::ResolvedPath;
-use agent_protocol::event::Sink;
+use agent_protocol::event::{Sink, TurnFinished};
 use agent_protocol::most_similar;
 use agent_protocol::prompt::Prompts;
+use agent_protocol::settings::parse_duration;
 use agent_ui::{OutputFormat, StreamJsonOptions, Verbosity, tui};
 
 const DISTILLATION_TIMEOUT: Duration = Duration::from_secs(10);
 const BEFORE_PIPED: &str = "\n\n<stdin>\n";
 const AFTER_PIPED: &str = "\n</stdin>";
-/// Time until a silent pipe next to a task is reported, and until it is an error.
-const STDIN_NOTICE_DELAY: Duration = Duration::from_secs(1);
-const STDIN_TIMEOUT: Duration = Duration::from_secs(59);
+/// The run begins without standard input after this time without a byte of it.
+const STDIN_SILENCE: Duration = Duration::from_secs(3);
 
 pub(super) fn run(args: &RunArgs) -> u8 {
     if args.input_format == InputFormat::StreamJson {
         return sdk::run(args);
     }
+    let begun = Instant::now();
     // A list of rules may have taken the task.
     let checked = session_choice(args).and_then(|_| args.tools.rules.unknown_tool_warnings());
-    let input =
-        checked.map_err(|error| error.to_string()).and_then(|_| TaskInput::read(&args.task));
+    let timeout = args.timeout.as_deref().and_then(|text| parse_duration(text).ok());
+    let silence = timeout.map_or(STDIN_SILENCE, |timeout| STDIN_SILENCE.min(timeout / 2));
+    let input = checked.map_err(|error| error.to_string());
+    let input = input.and_then(|_| TaskInput::read(&args.task, silence));
     let task = match input {
         Ok(task) => task,
-        Err(reason) => {
-            agent_ui::print_notice(&reason);
-            return 2;
-        }
+        Err(reason) => return super::report_error(&reason),
     };
+    let verbosity = match (args.quiet, args.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Progress,
+    };
+    let format = args.output_format;
+    let sink = agent_ui::sink_for_format(format, verbosity, args.further_lines());
     let control = SessionControl::default();
-    super::block_on(
-        async {
-            let sink = agent_ui::sink_for_format(
-                args.output_format,
-                verbosity(args),
-                args.further_lines(),
-            );
-            match Box::pin(run_task(args, task, &control, vec![sink])).await {
-                Ok(code) => code,
-                Err(error) => {
-                    let code = error.exit_code();
-                    // Every exit except wrong usage ends with a result.
-                    if code != 2 {
-                        agent_ui::print_failure(args.output_format, &error.to_string(), code);
-                    }
-                    agent_ui::print_notice(&error.to_string());
-                    code
-                }
-            }
-        },
-        &control,
-    )
+    let work = async {
+        let done = Box::pin(run_task(args, (task, begun), &control, vec![sink])).await;
+        // Every exit except wrong usage ends with a result.
+        if let Err(error) = &done
+            && error.exit_code() != 2
+        {
+            agent_ui::print_failure(format, &error.to_string(), error.exit_code());
+        }
+        done
+    };
+    super::block_on_result(work, &control)
 }
 
 pub(super) fn session_options(
@@ -96,32 +94,25 @@ pub(super) fn session_options(
             "{AGENT_DIR}/config.toml wants checks to be run, and {why}, or give --check yourself"
         )));
     }
-    for warning in &config.warnings {
-        agent_ui::print_notice(warning);
-    }
-    let options = Options::new(root, config, session, dirs);
-    let options = args.tools.apply_to(options, &args.compatible)?;
-    Ok(Options {
-        storage,
-        ephemeral: args.ephemeral,
-        append_system_prompt: args
-            .compatible
-            .system_prompt_addition(args.append_system_prompt.as_ref())?,
-        answer_schema: answer_schema(args)?,
-        default_mode,
-        ..options
-    })
+    print_notices(&config.warnings);
+    let place = (root, storage);
+    let mut options = args.to_session_options(place, dirs, config, session, default_mode)?;
+    let schema = args.json_schema.as_deref().map(compat::read_json).transpose();
+    let schema = schema.map_err(|why| OpenError::Usage(format!("--json-schema: {why}")))?;
+    options.answer_schema = schema.map(|(schema, _)| schema);
+    Ok(options)
 }
 
 async fn run_task(
     args: &RunArgs,
-    task: TaskInput,
+    (mut task, begun): (TaskInput, Instant),
     control: &SessionControl,
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<u8, OpenError> {
     let mut options = session_options(args, PermissionMode::AutoEdit)?;
     args.compatible.warn_without_host()?;
     let (root, prompts) = (&options.root, &options.config.prompts);
+    let rest = task.rest.take();
     let task = task
         .to_user_input(|given| expand_own_command(given, root, options.dirs.as_ref(), prompts))?;
     // Opened first, so that an error is reported before the task runs.
@@ -144,18 +135,15 @@ async fn run_task(
     let mut session = Session::open(options, control.clone(), sinks).await?;
     // A pipe or a terminal has no length.
     _ = output_file.as_ref().map(|file| file.set_len(0));
-    for notice in &session.notices {
-        agent_ui::print_notice(notice);
-    }
-    let finished = session.run(task).await;
+    print_notices(&session.notices);
+    session.deduct_time(begun.elapsed());
+    let finished = run_with_input(&mut session, task, rest, control).await;
     let mut code = finished.ending.exit_code();
     if let (Some(path), Some(file)) = (&args.output_file, &mut output_file)
         && let Err(error) = file.write_all(finished.result.as_bytes())
     {
-        agent_ui::print_notice(&format!(
-            "{}: {error}; the answer was not written there",
-            path.display()
-        ));
+        let path = path.display();
+        agent_ui::print_notice(&format!("{path}: {error}; the answer was not written there"));
         code = code.max(1);
     }
     session.finish_distillation(DISTILLATION_TIMEOUT).await;
@@ -168,11 +156,47 @@ async fn run_task(
     Ok(code)
 }
 
-fn answer_schema(args: &RunArgs) -> Result<Option<serde_json::Value>, OpenError> {
-    let Some(given) = &args.json_schema else { return Ok(None) };
-    match compat::read_json(given) {
-        Ok((schema, _)) => Ok(Some(schema)),
-        Err(why) => Err(OpenError::Usage(format!("--json-schema: {why}"))),
+/// What arrives on standard input while the task runs is a message of the user.
+async fn run_with_input(
+    session: &mut Session,
+    task: UserInput,
+    mut rest: Option<PipedInput>,
+    control: &SessionControl,
+) -> TurnFinished {
+    let run = session.run(task);
+    tokio::pin!(run);
+    loop {
+        tokio::select! {
+            biased;
+            finished = &mut run => {
+                let is_unused = control.has_queued_messages();
+                if rest.is_some() || is_unused {
+                    let how = if is_unused { "arrived too late" } else { "did not end" };
+                    agent_ui::print_notice(&format!("standard input {how}, so it was not used"));
+                }
+                return finished;
+            }
+            read = wait_for_input(&mut rest) => {
+                rest = None;
+                match read {
+                    Ok(text) if text.trim().is_empty() => {}
+                    Ok(text) => {
+                        let mut input = UserInput::from(BEFORE_PIPED.trim_start());
+                        input.push_pasted(text.trim_end());
+                        input.text.push_str(AFTER_PIPED);
+                        control.queue_message(input);
+                    }
+                    Err(why) => agent_ui::print_notice(&why),
+                }
+            }
+        }
+    }
+}
+
+async fn wait_for_input(rest: &mut Option<PipedInput>) -> Result<String, String> {
+    match rest {
+        Some(PipedInput { whole, .. }) => stdin_text(whole.await.ok()),
+        None => std::future::pending().await,
     }
 }
 
@@ -197,42 +221,40 @@ fn missing_session_id(args: &RunArgs) -> OpenError {
     OpenError::Usage(why)
 }
 
-fn verbosity(args: &RunArgs) -> Verbosity {
-    match (args.quiet, args.verbose) {
-        (true, _) => Verbosity::Quiet,
-        (_, true) => Verbosity::Verbose,
-        _ => Verbosity::Progress,
-    }
-}
-
 struct TaskInput {
     given: String,
     piped: String,
+    /// Standard input whose end did not come yet.
+    rest: Option<PipedInput>,
 }
 
 impl TaskInput {
-    fn read(words: &[String]) -> Result<Self, String> {
+    fn read(words: &[String], silence: Duration) -> Result<Self, String> {
+        let mut rest = None;
         let given = words.join(" ");
         let (given, insists) = match given.trim() {
             "-" => ("", true),
             given => (given, false),
         };
-        let piped = if insists || given.is_empty() {
-            if std::io::stdin().is_terminal() && !insists {
-                String::new()
-            } else {
-                read_all(&mut std::io::stdin())
-                    .map_err(|error| format!("standard input: {error}"))?
-            }
+        let piped = if insists || given.is_empty() && !std::io::stdin().is_terminal() {
+            read_all(&mut std::io::stdin()).map_err(|error| format!("standard input: {error}"))?
         } else if is_stdin_piped() {
-            read_piped_input()?
+            let mut input = PipedInput::read();
+            let read = input.wait(silence).transpose()?;
+            if read.is_none() {
+                agent_ui::print_notice(
+                    "standard input is silent and open: the task begins without it (</dev/null if there is none)",
+                );
+                rest = Some(input);
+            }
+            read.unwrap_or_default()
         } else {
             String::new()
         };
         if given.is_empty() && piped.trim().is_empty() {
             return Err("the task is empty: write `agent run \"what to do\"`, or pipe it in".into());
         }
-        Ok(Self { given: given.to_owned(), piped: piped.trim_end().to_owned() })
+        Ok(Self { given: given.to_owned(), piped: piped.trim_end().to_owned(), rest })
     }
 
     fn to_user_input(
@@ -297,43 +319,47 @@ fn is_stdin_piped() -> bool {
         .is_ok_and(|kind| kind.is_fifo() || kind.is_socket() || kind.is_file())
 }
 
-/// A pipe without data is reported, and then an error: some programs leave a pipe open without
-/// writing to it.
-fn read_piped_input() -> Result<String, String> {
-    enum PipeRead {
-        FirstByte,
-        All(std::io::Result<String>),
+/// Standard input, read by a thread: some programs leave a pipe open without writing to it.
+struct PipedInput {
+    /// A message for each piece that was read.
+    pieces: mpsc::Receiver<()>,
+    whole: oneshot::Receiver<std::io::Result<String>>,
+}
+
+impl PipedInput {
+    fn read() -> Self {
+        let (progress, pieces) = mpsc::channel();
+        let (sender, whole) = oneshot::channel();
+        std::thread::spawn(move || {
+            _ = sender.send(read_all(&mut ObservedInput(std::io::stdin(), progress)));
+        });
+        Self { pieces, whole }
     }
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut first = [0];
-        let read = match std::io::stdin().read(&mut first) {
-            Ok(0) => Ok(String::new()),
-            Ok(_) => {
-                _ = sender.send(PipeRead::FirstByte);
-                read_all(&mut (&first[..]).chain(std::io::stdin()))
+
+    /// `None` if no byte came for this long before the end.
+    fn wait(&mut self, silence: Duration) -> Option<Result<String, String>> {
+        while self.pieces.recv_timeout(silence) != Err(RecvTimeoutError::Timeout) {
+            match self.whole.try_recv() {
+                Err(oneshot::error::TryRecvError::Empty) => {}
+                read => return Some(stdin_text(read.ok())),
             }
-            Err(error) => Err(error),
-        };
-        _ = sender.send(PipeRead::All(read));
-    });
-    let mut got = receiver.recv_timeout(STDIN_NOTICE_DELAY);
-    if matches!(got, Err(RecvTimeoutError::Timeout)) {
-        agent_ui::print_notice(
-            "waiting for standard input, which is appended to the task (</dev/null if there is none)",
-        );
-        got = receiver.recv_timeout(STDIN_TIMEOUT);
+        }
+        None
     }
-    let mut got = got.map_err(|_| {
-        "standard input is a pipe that nobody writes to: start with </dev/null if there is none"
-            .to_owned()
-    })?;
-    if matches!(got, PipeRead::FirstByte) {
-        got = receiver.recv().map_err(|error| format!("standard input: {error}"))?;
-    }
-    match got {
-        PipeRead::All(read) => read.map_err(|error| format!("standard input: {error}")),
-        PipeRead::FirstByte => Ok(String::new()),
+}
+
+fn stdin_text(read: Option<std::io::Result<String>>) -> Result<String, String> {
+    let read = read.unwrap_or_else(|| Err(std::io::Error::other("it cannot be read")));
+    read.map_err(|error| format!("standard input: {error}"))
+}
+
+struct ObservedInput(std::io::Stdin, mpsc::Sender<()>);
+
+impl Read for ObservedInput {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        _ = self.1.send(());
+        Ok(read)
     }
 }
 

@@ -83,12 +83,8 @@ pub(super) async fn examine_sandbox(
     };
     let Some(sandbox) = sandbox else {
         let why = guarantees.gaps.join("; ");
-        return report.warn(
-            "sandbox",
-            &format!(
-                "none ({why}): commands need --allow 'Bash(…)' or --permission-mode full; {FIX}"
-            ),
-        );
+        let effect = "commands need --allow 'Bash(…)' or --permission-mode full";
+        return report.warn("sandbox", &format!("none ({why}): {effect}; {FIX}"));
     };
     report.pass("sandbox", &format!("{}, network {}", guarantees.backend, guarantees.network));
     for gap in &guarantees.gaps {
@@ -109,7 +105,7 @@ pub(super) async fn examine_sandbox(
     let hidden = profile.hidden.iter().filter(|path| path.exists());
     let stores: Vec<String> = hidden.map(|path| path.display().to_string()).collect();
     let stores = stores.join("\n");
-    let exec = Exec::new(&[]).with_sandbox(sandbox);
+    let exec = Exec::new(&[]).with_sandbox(sandbox, std::sync::Arc::new(|_, _| None));
     let root = workspace.root();
     let home = std::env::home_dir().filter(|home| !root.starts_with(home) || root != home);
     let outside = home.as_deref().or(root.parent()).unwrap_or(Path::new("/"));

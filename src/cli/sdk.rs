@@ -22,20 +22,19 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::options::RunArgs;
-use super::run;
 use super::stdout::{self, Output};
+use super::{print_notices, report_error, run};
 use crate::app::{self, OpenError, Options, Session};
 use crate::compat;
 use agent_engine::mcp::ToolScope;
 use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
-use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::Sink;
 use agent_ui::{OutputFormat, StreamJson};
 use inbox::Inbox;
 use input::{ControlRequest, ProgramInput, ProgramMessage};
 use program::Program;
-use program_sink::{ProgramSink, SharedStatus, UndeliveredMessage};
+use program_sink::{ProgramSink, SharedStatus};
 use requests::{DeferredRequest, RequestHandler, perform_deferred, send_answer};
 use servers::ServerSenders;
 use state_reporter::StateReporter;
@@ -49,14 +48,12 @@ const SERVER_START_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &RunArgs) -> u8 {
     if args.output_format != OutputFormat::StreamJson {
-        agent_ui::print_notice("--input-format stream-json needs --output-format stream-json");
-        return 2;
+        return report_error("--input-format stream-json needs --output-format stream-json");
     }
     if !args.task.is_empty() {
-        agent_ui::print_notice(
+        return report_error(
             "--input-format stream-json takes messages on standard input, not a task",
         );
-        return 2;
     }
     let control = SessionControl::default();
     control.accept_denials();
@@ -98,7 +95,7 @@ async fn serve_program(
         }
         _ => None,
     };
-    let introduction = introduces.as_ref().map(|it| &it.1);
+    let introduction = introduces.as_ref().map(|(_, body)| body);
     let opened = Box::pin(open_session(args, introduction, (program, output), control));
     let opened = tokio::select! {
         opened = opened => Some(opened),
@@ -112,8 +109,7 @@ async fn serve_program(
                 send_answer(program, id, Err(error.to_string()));
             }
             program.send(&agent_ui::failed_result(&error.to_string(), error.exit_code()));
-            agent_ui::print_notice(&error.to_string());
-            return error.exit_code();
+            return super::exit_code(Err(error));
         }
         None => return control.interrupt_cause().unwrap_or(Interrupt::User).ending().exit_code(),
     };
@@ -190,15 +186,18 @@ async fn open_session(
     // A resumed session begins in the mode in which it ended.
     status.lock().full_mode_refusal =
         args.compatible.full_mode_refusal(session.apply_requested_mode());
-    for notice in &session.notices {
-        agent_ui::print_notice(notice);
-    }
-    let settling = wait_for_servers(&session, &host_servers);
-    tokio::select! {
-        _ = tokio::time::timeout(SERVER_START_TIMEOUT, settling) => {}
-        never = program.expire_requests() => match never {},
-    }
+    print_notices(&session.notices);
     if let Some(servers) = session.servers() {
+        // The first request to the model needs the tools of the program's servers.
+        let settling = async {
+            for name in &host_servers {
+                servers.wait_until_ready(Some(name)).await;
+            }
+        };
+        tokio::select! {
+            _ = tokio::time::timeout(SERVER_START_TIMEOUT, settling) => {}
+            never = program.expire_requests() => match never {},
+        }
         let available = servers.tools(ToolScope::default());
         _ = tools.set(available.iter().map(|tool| tool.spec().name.to_string()).collect());
     }
@@ -251,15 +250,6 @@ fn apply_introduction(
         options.append_system_prompt.as_deref().into_iter().chain(more).collect();
     options.append_system_prompt = (!parts.is_empty()).then(|| parts.join("\n\n"));
     Ok(())
-}
-
-/// The first request to the model needs their tools.
-async fn wait_for_servers(session: &Session, names: &[String]) {
-    for name in names {
-        if let Some(servers) = session.servers() {
-            servers.wait_until_ready(Some(name)).await;
-        }
-    }
 }
 
 impl DrivenSession {
@@ -348,9 +338,8 @@ impl DrivenSession {
         self.state_reporter.report(&program, "running");
         loop {
             control.begin_turn();
-            let inputs: Vec<UserInput> =
-                messages.into_iter().map(|message| self.register_message(message)).collect();
-            let message = UserInput::join(inputs, "\n\n");
+            let inputs = messages.into_iter().map(|message| self.inbox.register_message(message));
+            let message = UserInput::join(inputs.collect(), "\n\n");
             let finished =
                 self.inbox.run_until_done(Box::pin(self.session.run(message)), input, true).await;
             self.last_ending = match finished.ending {
@@ -378,14 +367,6 @@ impl DrivenSession {
         }
     }
 
-    fn register_message(&self, message: ProgramMessage) -> UserInput {
-        if message.is_redelivered {
-            message.input
-        } else {
-            register_and_expand(&self.inbox.status, &self.inbox.commands, message)
-        }
-    }
-
     async fn close(mut self) {
         // A program that closed its input may still read the answers.
         _ = tokio::time::timeout(STOP_TIMEOUT, self.inbox.handler.finish_stops()).await;
@@ -399,23 +380,4 @@ fn compact_focus(message: &ProgramMessage) -> Option<&str> {
     let is_plain = input.pasted.is_empty() && input.images.is_empty() && !message.is_redelivered;
     let rest = input.text.trim().strip_prefix("/compact").filter(|_| is_plain)?;
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then(|| rest.trim())
-}
-
-/// With the text of the command that the message names. Remembers the message's id.
-fn register_and_expand(
-    status: &SharedStatus,
-    commands: &[CustomCommand],
-    message: ProgramMessage,
-) -> UserInput {
-    let ProgramMessage { input, uuid, content, share, .. } = message;
-    status.lock().undelivered.push_back(UndeliveredMessage { uuid, content, _share: share });
-    let line = input.text.strip_prefix('/').filter(|_| input.pasted.is_empty());
-    let Some(line) = line else { return input };
-    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    match CustomCommand::find(commands, name) {
-        Some(command) => {
-            UserInput { images: input.images, ..command.expand_to_message(arguments.trim()) }
-        }
-        None => input,
-    }
 }

@@ -102,7 +102,7 @@ pub(super) fn pick_session(
     Ok(ids[picked].clone())
 }
 
-/// That of this project, or of the project that has the session.
+/// The storage of this project, or of the project that has the session.
 pub(super) fn session_storage(
     project_args: &ProjectArgs,
     id: Option<&str>,
@@ -114,24 +114,26 @@ pub(super) fn session_storage(
     })
 }
 
-pub(super) fn find_session(one: &SessionArgs) -> Result<(Storage, String), OpenError> {
-    let storage = session_storage(&one.project_args, one.id.as_deref())?;
-    let id = storage.resolve_session_id(one.id.as_deref())?;
+/// `None`: the latest session of the project.
+pub(super) fn find_session(
+    project_args: &ProjectArgs,
+    id: Option<&str>,
+) -> Result<(Storage, String), OpenError> {
+    let storage = session_storage(project_args, id)?;
+    let id = storage.resolve_session_id(id)?;
     Ok((storage, id))
 }
 
 fn load_session(
     one: &SessionArgs,
 ) -> Result<(Storage, String, agent_record::LoadedSession), OpenError> {
-    let (storage, id) = find_session(one)?;
+    let (storage, id) = find_session(&one.project_args, one.id.as_deref())?;
     let path = storage.log_path(&id);
     let loaded =
         agent_record::load_session(&path).map_err(|error| OpenError::Usage(error.to_string()))?;
     if loaded.is_torn {
-        agent_ui::print_notice(&format!(
-            "{}: the last line is torn and is left out",
-            path.display()
-        ));
+        let path = path.display();
+        agent_ui::print_notice(&format!("{path}: the last line is torn and is left out"));
     }
     Ok((storage, id, loaded))
 }

@@ -4,34 +4,32 @@ use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::guarded_tools::{self, GuardedTools, RecordingMode, ToolSelection};
+use super::guarded_tools::{self, GuardedTools, RecordingMode};
 use super::options::ToolOptions;
 use super::stdin::{InputLine, LineReader};
-use super::{print_answer, text_or_data};
+use super::{print_answer, report_error};
 use crate::app::OpenError;
 use agent_engine::tools;
 use agent_protocol::Object;
 use agent_protocol::control::SessionControl;
 use agent_protocol::envelope::{Envelope, ErrorCode, SealedEnvelope, ToolError};
 use agent_protocol::message::ToolCall;
+use agent_ui::CommandOutput;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ToolCommand {
     /// List the tools and their arguments
-    List(ToolListArgs),
+    List {
+        /// As JSON, with the schema of each tool's input
+        #[arg(long)]
+        json: bool,
+    },
     /// Call one tool and print its envelope
     Call(CallArgs),
     /// Call many tools: JSON lines `{"id", "name", "input"}` in, `{"id", "envelope"}` out
     ///
     /// All calls share one state: a file that one call has read can be changed by the next.
-    Batch(BatchArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ToolListArgs {
-    /// As JSON, with the schema of each tool's input
-    #[arg(long)]
-    json: bool,
+    Batch(RecordingOptions),
 }
 
 #[derive(Debug, Args)]
@@ -40,15 +38,12 @@ pub(super) struct CallArgs {
     name: String,
     /// Its input, a JSON object
     input: String,
-    /// Record it as a session, with checkpoints
-    #[arg(long)]
-    record: bool,
     #[command(flatten)]
-    options: ToolOptions,
+    options: RecordingOptions,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct BatchArgs {
+pub(super) struct RecordingOptions {
     /// Record it as a session, with checkpoints
     #[arg(long)]
     record: bool,
@@ -58,18 +53,17 @@ pub(super) struct BatchArgs {
 
 pub(super) fn run(command: ToolCommand) -> u8 {
     match command {
-        ToolCommand::List(args) => list_tools(&args),
+        ToolCommand::List { json } => list_tools(json),
         ToolCommand::Call(args) => call_tool(&args),
-        ToolCommand::Batch(args) => run_batch(&args),
+        ToolCommand::Batch(options) => run_batch(&options),
     }
 }
 
-fn list_tools(args: &ToolListArgs) -> u8 {
-    let tools = tools::all_tools();
+fn list_tools(is_json: bool) -> u8 {
     let mut out = String::new();
-    for tool in &tools {
+    for tool in tools::all_tools() {
         let spec = tool.spec();
-        if args.json {
+        if is_json {
             let line = json!({"name": spec.name, "description": spec.description, "input_schema": spec.schema});
             out.push_str(&format!("{line}\n"));
         } else {
@@ -79,26 +73,22 @@ fn list_tools(args: &ToolListArgs) -> u8 {
             out.push_str(&format!("{:<10} {}\n{:11}{first}\n", spec.name, fields.join(", "), ""));
         }
     }
-    print_answer(Ok(text_or_data(out, args.json)))
+    print_answer(Ok(if is_json { CommandOutput::Data(out) } else { out.into() }))
 }
 
 fn call_tool(args: &CallArgs) -> u8 {
     match serde_json::from_str::<Value>(&args.input) {
         Ok(Value::Object(_)) => {}
         Ok(_) => {
-            agent_ui::print_notice(
+            return report_error(
                 "the input is not a JSON object; write it like '{\"path\":\"README.md\"}'",
             );
-            return 2;
         }
-        Err(error) => {
-            agent_ui::print_notice(&format!("the input is not valid JSON: {error}"));
-            return 2;
-        }
+        Err(error) => return report_error(&format!("the input is not valid JSON: {error}")),
     }
     let control = SessionControl::default();
     let work = async {
-        let tools = open_tools(&args.options, args.record, args.name == "Bash", &control)?;
+        let tools = open_tools(&args.options, args.name == "Bash", &control)?;
         let call = ToolCall {
             id: "call_1".to_owned(),
             name: args.name.clone(),
@@ -107,7 +97,7 @@ fn call_tool(args: &CallArgs) -> u8 {
         let envelope = tools.toolbox.registry.run_call(&call).await.envelope;
         // Standard output is masked like all other output.
         let answer = tools.toolbox.events.masker().to_masked_json(&envelope);
-        agent_ui::print_output(&agent_ui::CommandOutput::Data(answer + "\n"));
+        agent_ui::print_output(&CommandOutput::Data(answer + "\n"));
         tools.close().await;
         let code = u8::from(envelope.error().is_some());
         Ok(control.interrupt_cause().map_or(code, |interrupt| interrupt.ending().exit_code()))
@@ -129,10 +119,10 @@ struct BatchAnswer {
     envelope: SealedEnvelope,
 }
 
-fn run_batch(args: &BatchArgs) -> u8 {
+fn run_batch(options: &RecordingOptions) -> u8 {
     let control = SessionControl::default();
     let work = async {
-        let tools = open_tools(&args.options, args.record, true, &control)?;
+        let tools = open_tools(options, true, &control)?;
         let mut code = 0;
         let mut lines = LineReader::spawn(usize::MAX);
         let cancel = control.cancellation_token();
@@ -159,7 +149,7 @@ fn run_batch(args: &BatchArgs) -> u8 {
                 }
             };
             let answer = tools.toolbox.events.masker().to_masked_json(&answer) + "\n";
-            if !agent_ui::print_output(&agent_ui::CommandOutput::Data(answer)) {
+            if !agent_ui::print_output(&CommandOutput::Data(answer)) {
                 break;
             }
         }
@@ -170,14 +160,12 @@ fn run_batch(args: &BatchArgs) -> u8 {
 }
 
 fn open_tools(
-    options: &ToolOptions,
-    record: bool,
+    RecordingOptions { record, options }: &RecordingOptions,
     runs_commands: bool,
     control: &SessionControl,
 ) -> Result<GuardedTools, OpenError> {
-    let recording = if record { RecordingMode::Required } else { RecordingMode::Off };
-    let guarded =
-        guarded_tools::open(options, ToolSelection::All, recording, runs_commands, control)?;
+    let recording = if *record { RecordingMode::Required } else { RecordingMode::Off };
+    let guarded = guarded_tools::open(options, None, recording, runs_commands, control)?;
     guarded.begin_session().map_err(OpenError::Usage)?;
     Ok(guarded)
 }

@@ -8,7 +8,7 @@ mod stats;
 use clap::{Subcommand, ValueEnum};
 
 use super::session::{SessionArgs, find_session};
-use super::{exit_code, print_answer};
+use super::{exit_code, print_answer, usage_error};
 use crate::app::{OpenError, Storage};
 
 #[derive(Debug, Subcommand)]
@@ -36,7 +36,7 @@ enum TraceFormat {
 pub(super) fn run(command: &TraceCommand) -> u8 {
     match command {
         TraceCommand::Show(one) => print_answer(
-            find_session(one)
+            find_session(&one.project_args, one.id.as_deref())
                 .and_then(|(storage, id)| ReadSession::read(&storage, id))
                 .map(|session| agent_record::timeline(&session.record.events).into()),
         ),
@@ -56,14 +56,11 @@ impl ReadSession {
     /// Reads any version, and reports what it does not understand.
     fn read(storage: &Storage, id: String) -> Result<Self, OpenError> {
         let path = storage.log_path(&id);
-        let record = agent_record::read_partially(&path)
-            .map_err(|error| OpenError::Usage(error.to_string()))?;
+        let record =
+            agent_record::read_partially(&path).map_err(|error| usage_error(error.to_string()))?;
         if !record.gaps.is_empty() {
-            agent_ui::print_notice(&format!(
-                "session {}: {}",
-                storage.short_id(&id),
-                record.gaps.describe()
-            ));
+            let (short, gaps) = (storage.short_id(&id), record.gaps.describe());
+            agent_ui::print_notice(&format!("session {short}: {gaps}"));
         }
         Ok(Self { id, record })
     }

@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::config::collect_leaves;
 use super::options::{self, ToolOptions};
-use super::print_answer;
+use super::{print_answer, print_notices, usage_error};
 use crate::app::{self, OpenError};
 use crate::config::{self, AGENT_DIR, LoadedConfig, MCP_FILE, Trust, UserDirs};
 
@@ -23,15 +23,12 @@ pub(super) fn run(args: &TrustArgs) -> u8 {
 }
 
 fn trust_current_settings(root: &Path) -> Result<String, OpenError> {
-    let no_home =
-        || OpenError::Usage("there is no home folder to store it in: set HOME".to_owned());
+    let no_home = || usage_error("there is no home folder to store it in: set HOME");
     let dirs = UserDirs::find().ok_or_else(no_home)?;
     // An invalid configuration would be an error in each session.
     let in_full = ToolOptions { trust: true, ..ToolOptions::default() };
     let loaded = options::load_config(root, Some(&dirs), &in_full, None)?;
-    for warning in &loaded.warnings {
-        agent_ui::print_notice(warning);
-    }
+    print_notices(&loaded.warnings);
     let (shown, seal, needs) =
         (root.display(), loaded.sensitive_settings.digest(), describe_needs(&loaded)?);
     if matches!(config::folder_trust(Some(&dirs), root), Trust::WithSettings(old) if old == seal) {

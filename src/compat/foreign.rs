@@ -66,12 +66,13 @@ pub(super) struct ForeignOptions(pub(super) Vec<&'static str>);
 impl ForeignOptions {
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let mut ignored = Vec::new();
-        for (name, _, answer) in FOREIGN_OPTIONS.iter().filter(|(name, ..)| self.0.contains(name)) {
-            match answer {
+        let given = FOREIGN_OPTIONS.iter().filter(|(name, ..)| self.0.contains(name));
+        for (name, _, handling) in given {
+            match handling {
                 Ignore => {}
                 Warn(why) => ignored.push(format!("--{name} ({why})")),
-                Reject(what) => {
-                    return Err(OpenError::Usage(format!("--{name} is not supported: {what}")));
+                Reject(advice) => {
+                    return Err(OpenError::Usage(format!("--{name} is not supported: {advice}")));
                 }
             }
         }
@@ -108,9 +109,8 @@ impl FromArgMatches for ForeignOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given =
             |name: &str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
-        Ok(Self(
-            FOREIGN_OPTIONS.iter().map(|(name, ..)| *name).filter(|name| is_given(name)).collect(),
-        ))
+        let names = FOREIGN_OPTIONS.iter().map(|(name, ..)| *name);
+        Ok(Self(names.filter(|name| is_given(name)).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

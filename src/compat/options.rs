@@ -8,13 +8,12 @@ use clap::Args;
 use serde_json::Value as Json;
 use toml::Value;
 
-use super::SETTINGS;
 use super::foreign::{ALLOWS_FULL, ForeignOptions};
 use super::roles::parse_roles;
 use super::rules::parse_tool_list;
 use super::settings::ClaudeSettings;
 use crate::app::{OpenError, Options, ToolChoice};
-use crate::config::{self, Hook, LoadedConfig, Setting};
+use crate::config::{self, Hook, LoadedConfig, SETTINGS, Setting};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk;
 use agent_protocol::provider::Effort;
@@ -127,36 +126,36 @@ impl CompatibleOptions {
     }
 
     pub(crate) fn config_overrides(&self) -> Result<ConfigOverrides, OpenError> {
-        let mut meaning = ConfigOverrides::default();
+        let mut overrides = ConfigOverrides::default();
         let settings = self.settings()?;
         for (key, value) in &settings.values {
-            meaning.values.push((key.clone(), value.clone(), SETTINGS.to_owned()));
+            overrides.values.push((key.clone(), value.clone(), SETTINGS.to_owned()));
         }
-        meaning.hooks.clone_from(&settings.hooks);
+        overrides.hooks.clone_from(&settings.hooks);
         if !settings.ignored.is_empty() {
             let ignored = settings.ignored.join(", ");
-            meaning.warnings.push(format!("--settings: without effect: {ignored}"));
+            overrides.warnings.push(format!("--settings: without effect: {ignored}"));
         }
         let (_, unknown) = parse_tool_list(&self.tools);
-        meaning.warnings.extend(unknown_tools_warning(&unknown, "--tools"));
-        meaning.warnings.extend(unknown_tools_warning(&settings.unknown_tools, "--settings"));
+        overrides.warnings.extend(unknown_tools_warning(&unknown, "--tools"));
+        overrides.warnings.extend(unknown_tools_warning(&settings.unknown_tools, "--settings"));
         if !self.fallback_model.is_empty() {
             let models = self.fallback_model.iter().map(|model| Value::from(model.trim()));
             let models: Vec<Value> = models.collect();
-            meaning.values.push(("fallback".into(), models.into(), "--fallback-model".into()));
+            overrides.values.push(("fallback".into(), models.into(), "--fallback-model".into()));
         }
         match (self.thinking.as_deref(), self.max_thinking_tokens) {
             (Some("disabled"), _) | (None, Some(0)) => {
                 let (effort, option) = (Effort::None.as_str(), "--thinking".to_owned());
-                meaning.values.push(("effort".to_owned(), effort.into(), option));
+                overrides.values.push(("effort".to_owned(), effort.into(), option));
             }
-            (_, Some(_)) => meaning.warnings.push(
+            (_, Some(_)) => overrides.warnings.push(
                 "--max-thinking-tokens: without effect; --effort says how much the model reasons"
                     .to_owned(),
             ),
             (Some(_) | None, None) => {}
         }
-        Ok(meaning)
+        Ok(overrides)
     }
 
     /// `denied`: the tools of --disallowedTools without a pattern.

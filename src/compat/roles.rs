@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::app::OpenError;
-use crate::extend::roles::{RoleDefinition, check_name, one_line_description};
+use crate::extend::check_name;
+use crate::extend::roles::{RoleDefinition, one_line_description};
 
 const FIELDS: [&str; 5] = ["description", "prompt", "tools", "disallowedTools", "model"];
 /// An error, because a role without their effect would do something else.
@@ -54,8 +55,10 @@ fn parse(json: &Value, source: &str) -> Result<(Vec<RoleDefinition>, Vec<String>
                 .map_err(|_| wrong(&format!("{field} is no list of names"))),
         };
         let model = text("model")?;
+        let name = name.trim();
+        check_name(name)?;
         roles.push(RoleDefinition {
-            name: check_name(name)?,
+            name: name.to_owned(),
             description: one_line_description(&text("description")?)
                 .ok_or_else(|| wrong("it has no description"))?,
             tools: list("tools")?.filter(|tools| !tools.iter().any(|tool| tool == "*")),

@@ -4,9 +4,8 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 use super::options::{split_list, unknown_tools_warning};
-use super::{ALLOWED_TOOLS, DISALLOWED_TOOLS};
 use crate::app::{self, OpenError};
-use crate::config::{LoadedConfig, Setting};
+use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS, LoadedConfig, Setting};
 use agent_permission::{ClaudeRule, RuleAction};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::hook::claude_names::native_tool_name;
@@ -46,7 +45,7 @@ impl ValueEnum for PermissionModeArg {
 
 #[derive(Debug, Default)]
 pub(super) struct TranslatedRules {
-    /// In our syntax.
+    /// Rules in our syntax.
     pub(super) rules: Vec<String>,
     /// Tools without a pattern.
     pub(super) whole_tools: Vec<String>,
@@ -80,7 +79,7 @@ pub(super) fn translate_rules(
     Ok(given)
 }
 
-/// In our syntax. A rule that cannot be used is a warning.
+/// Adds the rules in our syntax. A rule that cannot be used is a warning.
 pub(crate) fn apply_restrictions(loaded: &mut LoadedConfig) {
     for (list, text, origin) in std::mem::take(&mut loaded.foreign_rules) {
         let verb = if list == "deny" { RuleAction::Deny } else { RuleAction::Ask };
@@ -123,7 +122,7 @@ impl RuleOptions {
             .map_err(OpenError::Usage)
     }
 
-    /// In our syntax. A session lacks tools that are refused as a whole; a single call of them is
+    /// Rules in our syntax. A session lacks tools that are refused as a whole; a single call of them is
     /// refused.
     pub(crate) fn settings(&self, is_single_call: bool) -> Result<Vec<Setting>, OpenError> {
         let mut denied = self.disallowed()?;
@@ -146,7 +145,6 @@ impl RuleOptions {
         Ok(allowed.into_iter().chain(denied).collect())
     }
 
-    /// Tools that are refused as a whole.
     pub(crate) fn denied_tools(&self) -> Result<Vec<String>, OpenError> {
         self.disallowed().map(|denied| denied.whole_tools)
     }

@@ -6,11 +6,9 @@ use clap::ValueEnum as _;
 use serde_json::{Map, Value as Json};
 use toml::Value;
 
-use super::SETTINGS;
 use super::options::read_json;
 use super::rules::{PermissionModeArg, translate_rules};
-use super::settings_files::hooks_of_settings;
-use crate::config::Hook;
+use crate::config::{Hook, SETTINGS, hooks_of_settings};
 use agent_permission::RuleAction;
 
 /// Settings that do not restrict are ignored.

@@ -46,7 +46,6 @@ pub fn changeable_project_file(root: &Path) -> Result<PathBuf, String> {
     Ok(file)
 }
 
-/// Adds an MCP server to the text of a configuration file.
 pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String, String> {
     let existing: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
     if find_server(&existing, name).is_some() {
@@ -60,12 +59,12 @@ pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String,
     let lines: String =
         own.iter().map(|(key, value)| format!("{key} = {}\n", inline_value(value))).collect();
     let new = format!("{}{header}\n{lines}", with_blank_line(text));
-    let is_there = |table: &Table| find_server(table, name) == Some(&Value::Table(own.clone()));
-    let is_expected = toml::from_str::<Table>(&new).is_ok_and(|table| is_there(&table));
+    let own = Value::Table(own);
+    let is_expected =
+        toml::from_str::<Table>(&new).is_ok_and(|table| find_server(&table, name) == Some(&own));
     if is_expected { Ok(new) } else { Err(format!("add {header} yourself")) }
 }
 
-/// Removes an MCP server from the text of a configuration file.
 pub fn without_server(text: &str, name: &str) -> Result<String, String> {
     let mut expected: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
     let servers = expected.get_mut("mcp").and_then(|mcp| mcp.get_mut("servers"));
@@ -98,7 +97,7 @@ pub fn without_server(text: &str, name: &str) -> Result<String, String> {
     if is_expected { Ok(new) } else { Err(format!("remove [mcp.servers.{name}] yourself")) }
 }
 
-fn find_server<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
+pub(super) fn find_server<'a>(table: &'a Table, name: &str) -> Option<&'a Value> {
     table.get("mcp")?.get("servers")?.get(name)
 }
 

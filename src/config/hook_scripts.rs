@@ -15,7 +15,6 @@ const MAX_FILES: usize = 200;
 /// Bytes of all files in each of the folders.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// The files in the folders for hooks of a project, with their hashes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookScripts {
     root: PathBuf,

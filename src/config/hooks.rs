@@ -55,9 +55,8 @@ impl Default for HookTable {
     }
 }
 
-pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
+pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A configured hook.
 #[derive(Clone, Debug)]
 pub struct Hook {
     pub event: HookEvent,
@@ -95,7 +94,6 @@ pub enum Matcher {
 }
 
 impl Matcher {
-    /// Parses a matcher; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let is_plain = |letter: char| letter.is_alphanumeric() || "_-| ,".contains(letter);
         match text.trim() {
@@ -112,7 +110,6 @@ impl Matcher {
         }
     }
 
-    /// Whether the matcher selects one of these names.
     pub fn matches_any(&self, names: &[&str]) -> bool {
         match self {
             Self::All => true,
@@ -121,7 +118,6 @@ impl Matcher {
         }
     }
 
-    /// The matcher as the user wrote it.
     pub fn text(&self) -> String {
         match self {
             Self::All => "*".to_owned(),

@@ -11,28 +11,38 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::claude_settings::{self, SettingsFile};
 use super::hook_scripts::HookScripts;
 use super::hooks::{self, Hook};
 use super::mcp::{self, MCP_FILE, McpFile};
 use super::sensitive_settings::{self, SensitiveSettings, SettingsDigest};
 use super::types::Config;
 use super::{AGENT_DIR, own_prompts};
-use crate::compat::{self, SettingsFile};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::disk::{self, read_small_text};
 use agent_protocol::prompt::Prompts;
-use agent_protocol::settings::with_suggestion;
+use agent_protocol::settings::{parse_duration, with_suggestion};
 
-/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// File and line.
     User(PathBuf, usize),
     /// File and line.
     Project(PathBuf, usize),
-    /// The variable's name.
     Environment(String),
     CommandLine(String),
+}
+
+/// Options with rules in the syntax of Claude Code.
+pub(crate) const SETTINGS: &str = "--settings";
+pub(crate) const ALLOWED_TOOLS: &str = "--allowedTools";
+pub(crate) const DISALLOWED_TOOLS: &str = "--disallowedTools";
+
+impl Origin {
+    pub(crate) fn has_claude_syntax(&self) -> bool {
+        let options = [SETTINGS, ALLOWED_TOOLS, DISALLOWED_TOOLS];
+        matches!(self, Self::CommandLine(option) if options.contains(&option.as_str()))
+    }
 }
 
 impl fmt::Display for Origin {
@@ -55,7 +65,6 @@ pub struct ConfigError(pub String);
 /// Key, value, and the variable or option that sets it.
 pub type Setting = (String, Value, String);
 
-/// The sources of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     pub user_file: Option<PathBuf>,
@@ -66,11 +75,10 @@ pub struct Sources {
     pub trust: Trust,
     pub environment: Vec<Setting>,
     pub command_line: Vec<Setting>,
-    /// Text by name, from the command line.
+    /// Texts by name, from the command line.
     pub prompts: BTreeMap<String, String>,
 }
 
-/// The user's trust in a folder.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
     #[default]
@@ -81,7 +89,6 @@ pub enum Trust {
     WithSettings(SettingsDigest),
 }
 
-/// The merged configuration, and the origin of each value.
 #[derive(Clone, Debug, Default)]
 pub struct LoadedConfig {
     pub config: Config,
@@ -103,17 +110,16 @@ pub struct LoadedConfig {
     pub prompts: Prompts,
 }
 
-/// Reads and merges every layer.
 pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
     let mut loaded = LoadedConfig::default();
     let mut merged = Table::new();
-    if let Some(path) = &sources.user_file {
-        let path_of = |line| Origin::User(path.clone(), line);
-        if let Some((table, lines)) = read_table(path)? {
-            loaded.add_layer(&mut merged, table, &|key| path_of(key_line(&lines, key)))?;
-        }
+    if let Some(path) = &sources.user_file
+        && let Some((table, lines)) = read_table(path)?
+    {
+        let origin = |key: &str| Origin::User(path.clone(), key_line(&lines, key));
+        loaded.add_layer(&mut merged, table, &origin)?;
     }
-    let own = sources.user_settings.as_deref().and_then(compat::read_user_settings);
+    let own = sources.user_settings.as_deref().and_then(claude_settings::read_user_settings);
     let is_disabled = own.as_ref().is_some_and(|file| file.disables_all);
     if let (Some(file), Some(path)) = (&own, &sources.user_settings) {
         loaded.add_restrictions(file, &|line| Origin::User(path.clone(), line));
@@ -125,9 +131,10 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
         let n_hooks = loaded.hooks.len();
         if let Some((path, McpFile { table, lines, .. })) = servers {
             mcp::replace_servers(&mut merged, &table);
-            let line = |key: &str| lines.iter().find(|(name, _)| key.starts_with(name.as_str()));
-            let line = |key: &str| line(key).map_or(1, |(_, line)| *line);
-            let origin = |key: &str| Origin::Project(path.clone(), line(key));
+            let origin = |key: &str| {
+                let line = lines.iter().find(|(name, _)| key.starts_with(name.as_str()));
+                Origin::Project(path.clone(), line.map_or(1, |(_, line)| *line))
+            };
             loaded.add_layer(&mut merged, table, &origin)?;
         }
         if let Some((table, lines)) = project {
@@ -177,11 +184,11 @@ impl LoadedConfig {
             table.insert("recovery".to_owned(), recovery);
         }
         for list in ["allow", "ask", "deny"] {
-            let rules =
-                table.get("permissions").and_then(|p| p.get(list)).and_then(Value::as_array);
-            for rule in rules.into_iter().flatten().filter_map(Value::as_str) {
-                let key = format!("permissions.{list}");
-                self.rules.push((list.to_owned(), rule.to_owned(), origin(&key)));
+            let rules = table.get("permissions").and_then(|permissions| permissions.get(list));
+            let rules = rules.and_then(Value::as_array).into_iter().flatten();
+            for rule in rules.filter_map(Value::as_str) {
+                let origin = origin(&format!("permissions.{list}"));
+                self.rules.push((list.to_owned(), rule.to_owned(), origin));
             }
         }
         let hooks = hooks::hooks_of_table(&table, &|key| origin(key).to_string());
@@ -237,7 +244,7 @@ impl LoadedConfig {
             Trust::Once | Trust::WithSettings(_) if !prompts_are_redirectable => {
                 own_prompts::read_prompts(&folder)?
             }
-            Trust::Never | Trust::Once | Trust::WithSettings(_) => BTreeMap::new(),
+            _ => BTreeMap::new(),
         };
         for (name, text) in &own {
             self.sensitive_settings.add_prompt(name, text);
@@ -248,7 +255,7 @@ impl LoadedConfig {
         if let Some(servers) = servers.as_ref().and_then(|(_, file)| file.table.get("mcp")) {
             self.sensitive_settings.add_file(MCP_FILE, servers["servers"].clone());
         }
-        let mut settings = compat::read_project_settings(root);
+        let mut settings = claude_settings::read_project_settings(root);
         for file in &settings {
             let path = root.join(&file.name);
             self.add_restrictions(file, &|line| Origin::Project(path.clone(), line));
@@ -338,103 +345,89 @@ impl LoadedConfig {
         // A task with these checks is not started.
         self.untrusted_checks = (!checks.is_empty()).then(|| why.to_owned());
         if !ignored.is_empty() {
-            self.warnings.push(format!(
-                "{}: ignored {} because {why}",
-                path.display(),
-                ignored.join(", ")
-            ));
+            let (path, ignored) = (path.display(), ignored.join(", "));
+            self.warnings.push(format!("{path}: ignored {ignored} because {why}"));
         }
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {
         let config = &self.config;
-        let at_least = |key: &str, value: u64, min: u64| {
-            if value >= min {
-                return Ok(());
+        let Config { agents, context, learning, limits, record, recovery, requests, .. } = config;
+        let at_least = |key: &str, value: Option<u64>, min: u64| match value {
+            Some(value) if value < min => {
+                self.range_error(key, &format!("must be at least {min}, not {value}"))
             }
-            self.range_error(key, &format!("must be at least {min}, not {value}"))
+            _ => Ok(()),
         };
-        at_least("limits.max_turns", config.limits.max_turns.into(), 1)?;
-        at_least("agents.max_concurrent", config.agents.max_concurrent as u64, 1)?;
-        at_least("agents.max_turns", config.agents.max_turns.into(), 1)?;
-        at_least("agents.max_tokens", config.agents.max_tokens, 1)?;
-        let context = &config.context;
-        at_least("context.tool_output_max_lines", context.tool_output_max_lines as u64, 1)?;
-        at_least("context.tool_output_max_bytes", context.tool_output_max_bytes as u64, 1024)?;
-        let ends = context.tool_output_head_tail_lines as u64;
-        at_least("context.tool_output_head_tail_lines", ends, 1)?;
-        let failures = config.recovery.max_consecutive_failures;
-        at_least("recovery.max_consecutive_failures", failures.into(), 1)?;
-        at_least("recovery.reflect_after", config.recovery.reflect_after.into(), 1)?;
-        at_least("context.keep_rounds", context.keep_rounds as u64, 1)?;
+        let (ends, failures) =
+            (context.tool_output_head_tail_lines, recovery.max_consecutive_failures);
+        let positive = [
+            ("limits.max_turns", Some(u64::from(limits.max_turns))),
+            ("agents.max_concurrent", Some(agents.max_concurrent as u64)),
+            ("agents.max_turns", Some(u64::from(agents.max_turns))),
+            ("agents.max_tokens", Some(agents.max_tokens)),
+            ("context.tool_output_max_lines", Some(context.tool_output_max_lines as u64)),
+            ("context.tool_output_head_tail_lines", Some(ends as u64)),
+            ("context.keep_rounds", Some(context.keep_rounds as u64)),
+            ("recovery.max_consecutive_failures", Some(u64::from(failures))),
+            ("recovery.reflect_after", Some(u64::from(recovery.reflect_after))),
+            ("learning.keep_days", Some(u64::from(learning.keep_days))),
+            ("learning.max_items", Some(learning.max_items as u64)),
+            ("record.keep_days", record.keep_days.map(u64::from)),
+            ("record.max_bytes", record.max_bytes),
+            ("requests.max_tries", requests.max_tries.map(u64::from)),
+            ("breaker.threshold", Some(u64::from(config.breaker.threshold))),
+        ];
+        for (key, value) in positive {
+            at_least(key, value, 1)?;
+        }
+        let max_bytes = Some(context.tool_output_max_bytes as u64);
+        at_least("context.tool_output_max_bytes", max_bytes, 1024)?;
         if !(0.1..=0.95).contains(&context.compact_at) {
             return self.range_error("context.compact_at", "must be from 0.1 to 0.95");
         }
-        let is_wrong = |value: Option<f32>| value.is_some_and(|it| !(0.0..=2.0).contains(&it));
-        if is_wrong(config.temperature) {
-            return self.range_error("temperature", "must be from 0 to 2");
-        }
+        let mut temperatures = vec![("temperature".to_owned(), config.temperature)];
         for (id, model) in &config.models {
-            if is_wrong(model.temperature) {
-                return self
-                    .range_error(&format!("models.{id}.temperature"), "must be from 0 to 2");
+            at_least(&format!("models.{id}.context_window"), model.context_window, 1024)?;
+            temperatures.push((format!("models.{id}.temperature"), model.temperature));
+        }
+        for (key, value) in temperatures {
+            if value.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
+                return self.range_error(&key, "must be from 0 to 2");
             }
-            if let Some(window) = model.context_window {
-                at_least(&format!("models.{id}.context_window"), window, 1024)?;
-            }
         }
-        at_least("learning.keep_days", config.learning.keep_days.into(), 1)?;
-        at_least("learning.max_items", config.learning.max_items as u64, 1)?;
-        if let Some(days) = config.record.keep_days {
-            at_least("record.keep_days", days.into(), 1)?;
-        }
-        if let Some(bytes) = config.record.max_bytes {
-            at_least("record.max_bytes", bytes, 1)?;
-        }
-        if let Some(tries) = config.requests.max_tries {
-            at_least("requests.max_tries", tries.into(), 1)?;
-        }
-        at_least("breaker.threshold", config.breaker.threshold.into(), 1)?;
-        if config.limits.max_budget_usd.is_some_and(|budget| !budget.is_finite() || budget <= 0.0) {
+        if limits.max_budget_usd.is_some_and(|budget| !budget.is_finite() || budget <= 0.0) {
             return self.range_error("limits.max_budget_usd", "must be more than 0");
         }
-        let requests = &config.requests;
         let time_limits = [
             ("requests.connect_timeout", Some(&requests.connect_timeout)),
             ("requests.first_data_timeout", requests.first_data_timeout.as_ref()),
             ("requests.idle_timeout", requests.idle_timeout.as_ref()),
-            ("agents.timeout", Some(&config.agents.timeout)),
+            ("agents.timeout", Some(&agents.timeout)),
         ];
         for (key, text) in time_limits {
-            if text.is_some_and(|text| {
-                agent_protocol::settings::parse_duration(text) == Ok(Duration::ZERO)
-            }) {
+            if text.is_some_and(|text| parse_duration(text) == Ok(Duration::ZERO)) {
                 return self.range_error(key, "must be more than 0");
             }
         }
         let durations = [
             ("requests.retry_for", requests.retry_for.as_ref()),
             ("checks.timeout", Some(&config.checks.timeout)),
-            ("limits.timeout", config.limits.timeout.as_ref()),
+            ("limits.timeout", limits.timeout.as_ref()),
             ("breaker.cooldown", Some(&config.breaker.cooldown)),
             ("checkpoints.expire_after", Some(&config.checkpoints.expire_after)),
         ];
         for (key, text) in time_limits.into_iter().chain(durations) {
-            if let Some(Err(reason)) =
-                text.map(|text| agent_protocol::settings::parse_duration(text))
-            {
+            if let Some(Err(reason)) = text.map(|text| parse_duration(text)) {
                 return self.range_error(key, &reason);
             }
         }
         for (name, server) in &config.mcp.servers {
             if let Err((key, reason)) = server.check() {
-                let key = format!("mcp.servers.{name}.{key}");
-                let origin = self.origins.get(&key);
-                let origin = origin.or_else(|| {
-                    let of_server = format!("mcp.servers.{name}.");
-                    let key = self.origins.iter().find(|(key, _)| key.starts_with(&of_server));
-                    key.map(|(_, origin)| origin)
-                });
+                let server = format!("mcp.servers.{name}.");
+                let key = format!("{server}{key}");
+                let of_server = self.origins.iter().find(|(other, _)| other.starts_with(&server));
+                let origin = self.origins.get(&key).or(of_server.map(|(_, origin)| origin));
                 let origin = origin.map_or_else(String::new, |origin| format!("{origin}: "));
                 return Err(ConfigError(format!("{origin}{key}: {reason}")));
             }
@@ -453,7 +446,6 @@ impl LoadedConfig {
         Err(ConfigError(format!("{origin}{key}: {reason}")))
     }
 
-    /// The mode, or the default if it is not set.
     pub fn mode_or(&self, default: PermissionMode) -> PermissionMode {
         self.config.permissions.mode.unwrap_or(default)
     }

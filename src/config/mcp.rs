@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-use crate::compat::{line_of, parse_file};
+use super::edit::find_server;
+use super::{line_of, parse_file};
 use agent_protocol::disk::read_small_text_without_links;
+use agent_protocol::settings::parse_duration;
 
 /// Relative to a project's root.
 pub const MCP_FILE: &str = ".mcp.json";
@@ -94,9 +96,7 @@ impl McpServer {
             }
             (Some(_), None) | (None, Some(_)) => {}
         }
-        agent_protocol::settings::parse_duration(&self.timeout)
-            .map(drop)
-            .map_err(|why| ("timeout", why))
+        parse_duration(&self.timeout).map(drop).map_err(|why| ("timeout", why))
     }
 
     /// Replaces the variables in its values; the error is the name of one that is not set.
@@ -125,10 +125,8 @@ fn expand_text(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((inner, after)) = after.split_once('}') else { break };
-        let (name, default) = match inner.split_once(":-") {
-            Some((name, default)) => (name, Some(default)),
-            None => (inner, None),
-        };
+        let (name, default) =
+            inner.split_once(":-").map_or((inner, None), |(name, default)| (name, Some(default)));
         let value = variable(name).filter(|value| !value.is_empty() || default.is_none());
         expanded.push_str(before);
         expanded.push_str(&value.or(default.map(str::to_owned)).ok_or(name)?);
@@ -178,7 +176,6 @@ pub(super) fn read_mcp_file(path: &Path) -> Option<McpFile> {
     Some(file)
 }
 
-/// MCP servers from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct McpConfigServers {
     pub servers: BTreeMap<String, McpServer>,
@@ -198,9 +195,8 @@ pub fn parse_servers(json: &Json) -> Result<McpConfigServers, String> {
             continue;
         }
         let wrong = |why: String| format!("MCP server {name}: {why}");
-        let table = server_table(server).map_err(wrong)?;
-        let server = table.try_into();
-        let server = server.map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+        let server: Result<McpServer, _> = server_table(server).map_err(wrong)?.try_into();
+        let server = server.map_err(|error| wrong(error.message().to_owned()))?;
         given.servers.insert(name.clone(), server);
     }
     Ok(given)
@@ -235,10 +231,8 @@ fn server_table(server: &Json) -> Result<Table, String> {
     if server["disabled"] == true {
         table.insert("enabled".to_owned(), false.into());
     }
-    let parsed: McpServer = table
-        .clone()
-        .try_into()
-        .map_err(|error: toml::de::Error| error.message().trim_end().replace('\n', " "))?;
+    let parsed: Result<McpServer, _> = table.clone().try_into();
+    let parsed = parsed.map_err(|error| error.message().trim_end().replace('\n', " "))?;
     parsed.check().map_err(|(_, why)| why)?;
     Ok(table)
 }
@@ -250,19 +244,9 @@ fn json_text(value: &Json) -> String {
 /// Removes the servers of `merged` that `over` has: a server of a later layer takes nothing from
 /// the earlier one.
 pub(super) fn replace_servers(merged: &mut Table, over: &Table) {
-    let of = |table: &Table| -> Vec<String> {
-        let servers = table.get("mcp").and_then(|mcp| mcp.get("servers"));
-        servers
-            .and_then(Value::as_table)
-            .into_iter()
-            .flatten()
-            .map(|(name, _)| name.clone())
-            .collect()
-    };
-    let names = of(over);
     let servers = merged.get_mut("mcp").and_then(|mcp| mcp.get_mut("servers"));
     if let Some(servers) = servers.and_then(Value::as_table_mut) {
-        servers.retain(|name, _| !names.iter().any(|own| own == name));
+        servers.retain(|name, _| find_server(over, name).is_none());
     }
 }
 

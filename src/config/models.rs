@@ -7,7 +7,7 @@ use super::types::Config;
 
 const TEXT: &str = agent_protocol::embedded::MODELS;
 
-/// By name, or by a prefix of names with `*`.
+/// The models by name, or by a prefix of names with `*`.
 type KnownModels = BTreeMap<String, ModelTable>;
 
 /// Parses only the provider's table of the file: parsing all takes longer than the rest of reading
@@ -74,8 +74,7 @@ fn find_known(provider: &str, name: &str) -> Option<ModelTable> {
         None => name == key,
     };
     let models = provider_models(provider).into_iter();
-    let longest = models.filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len());
-    longest.map(|(_, facts)| facts)
+    Some(models.filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len())?.1)
 }
 
 #[cfg(test)]

@@ -19,17 +19,16 @@ pub(super) fn read_prompts(folder: &Path) -> Result<BTreeMap<String, String>, Co
     Ok(own)
 }
 
-pub(super) fn prompt_error(what: &str) -> ConfigError {
-    ConfigError(format!("{AGENT_DIR}/{PROMPTS_FOLDER}/{what}"))
+pub(super) fn prompt_error(problem: &str) -> ConfigError {
+    ConfigError(format!("{AGENT_DIR}/{PROMPTS_FOLDER}/{problem}"))
 }
 
-type PromptFileError = (String, String);
-
+/// The error is the file's name, and the reason.
 fn read_below(
     folder: &Path,
     below: &str,
     own: &mut BTreeMap<String, String>,
-) -> Result<(), PromptFileError> {
+) -> Result<(), (String, String)> {
     let failed = |name: &str, error: std::io::Error| (name.to_owned(), error.to_string());
     for entry in std::fs::read_dir(folder).map_err(|error| failed(below, error))? {
         let entry = entry.map_err(|error| failed(below, error))?;

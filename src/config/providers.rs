@@ -23,7 +23,6 @@ struct Presets {
 static PRESETS: LazyLock<Vec<ProviderPreset>> =
     LazyLock::new(|| toml::from_str::<Presets>(TEXT).map_or_else(|_| Vec::new(), |it| it.provider));
 
-/// A provider in `data/providers.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderPreset {
@@ -36,7 +35,7 @@ pub struct ProviderPreset {
     pub keys: Vec<String>,
     #[serde(default)]
     pub key_is_optional: bool,
-    /// For `auto`.
+    /// The model of `auto`.
     pub model: Option<String>,
     /// Precedes a model's name in requests.
     #[serde(default)]
@@ -52,12 +51,10 @@ pub struct ProviderPreset {
 }
 
 impl ProviderPreset {
-    /// Whether the server is on this machine.
     pub fn is_local(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Whether wire format and dialect apply to a server with this base URL.
     fn applies_to(&self, base_url: &str) -> bool {
         let own = url_host(self.base_url.as_deref().unwrap_or_default());
         let domain = own.split_once('.').map_or("", |(_, domain)| domain);
@@ -110,7 +107,6 @@ fn find_key<'a>(
     })
 }
 
-/// A model with its endpoint.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResolvedModel {
     /// `provider/model`.
@@ -136,10 +132,7 @@ pub fn resolve_model(
     if config.model == "auto" {
         let found = usable_presets(config, variable)
             .find_map(|preset| Some(format!("{}/{}", preset.name, preset.model.as_ref()?)));
-        return match found {
-            Some(id) => resolve_id(config, &id, variable).map(Some),
-            None => Ok(None),
-        };
+        return found.map(|id| resolve_id(config, &id, variable)).transpose();
     }
     resolve_id(config, &config.model, variable).map(Some)
 }
@@ -204,9 +197,8 @@ fn resolve_id(
 }
 
 fn unknown_provider(name: &str, own: &BTreeMap<String, ProviderTable>) -> ConfigError {
-    let names =
-        PRESETS.iter().map(|preset| preset.name.as_str()).chain(own.keys().map(String::as_str));
-    let names: Vec<&str> = names.collect();
+    let presets = PRESETS.iter().map(|preset| &preset.name);
+    let names: Vec<&str> = presets.chain(own.keys()).map(String::as_str).collect();
     let suggestion = most_similar(name, names.iter().copied())
         .map_or_else(String::new, |known| format!(" did you mean {known}?"));
     ConfigError(format!(

@@ -13,7 +13,6 @@ const SECTIONS: [&str; 7] =
 /// Key of the permission rules, each as list, rule and origin.
 const RULES: &str = "rules";
 
-/// The settings to record.
 pub fn settings_to_record(loaded: &LoadedConfig) -> Map<String, Value> {
     let as_object = |config: &Config| match serde_json::to_value(config) {
         Ok(Value::Object(object)) => object,
@@ -49,7 +48,6 @@ pub fn settings_to_record(loaded: &LoadedConfig) -> Map<String, Value> {
     settings
 }
 
-/// Rebuilds the configuration from recorded settings.
 pub fn config_from_record(settings: &Map<String, Value>) -> Result<LoadedConfig, String> {
     let mut set = settings.clone();
     let rules = set.remove(RULES).unwrap_or_default();

@@ -1,11 +1,59 @@
-//! The settings of a folder that require trust. The same list determines what an untrusted folder
-//! may not set, and what the user trusts.
+//! The settings of a folder that require trust: all but a closed list. The same list determines what an untrusted
+//! folder may not set, and what the user trusts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
 use agent_protocol::control::PermissionMode;
+
+/// What a folder may set without trust, whatever the value is: nothing here runs a program, chooses where data goes,
+/// permits more, or keeps less of what the user could need.
+const HARMLESS: &[&str] = &[
+    "effort",
+    "temperature",
+    "permissions.ask",
+    "permissions.deny",
+    "checks.timeout",
+    "context.compact_at",
+    "context.keep_rounds",
+    "context.max_skill_tokens",
+    "context.tool_output_max_lines",
+    "context.tool_output_max_bytes",
+    "context.tool_output_head_tail_lines",
+    "context.tool_output_truncate_direction",
+    "recovery.max_step_retries",
+    "recovery.max_answer_retries",
+    "recovery.max_single_step_repairs",
+    "recovery.max_task_replanning_attempts",
+    "recovery.max_consecutive_failures",
+    "recovery.reflect_after",
+    "recovery.max_reflections",
+    "recovery.enable_step_level_reflection",
+    "recovery.undo_on_failure",
+    "breaker.threshold",
+    "breaker.cooldown",
+];
+
+/// Tables whose settings are trusted one by one; any other is trusted as a whole.
+const SEPARATE: &[&str] =
+    &["permissions", "checks", "context", "recovery", "breaker", "limits", "agents", "learning"];
+
+/// Whether a folder may set this value without trust.
+fn is_harmless(name: &str, value: &Value) -> bool {
+    match name {
+        // A script or a record is not a model: it would execute what the project wrote into it.
+        "model" | "light_model" | "fallback" => {
+            let models = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            !models.iter().any(|model| model.as_str().is_none_or(super::is_file_model))
+        }
+        // The project may be more restrictive, not less.
+        "permissions.mode" => permissiveness(Some(value)) <= PermissionMode::ReadOnly,
+        // The memory is the user's: a project may disable it, but not choose its path or what it keeps.
+        "learning.enabled" => value.as_bool() == Some(false),
+        _ => false,
+    }
+}
 
 /// Settings by name, with their values; prompts of the folder by name (`prompts/learn.md`).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,48 +63,18 @@ impl SensitiveSettings {
     /// Everything in the table that might require trust under any user configuration.
     pub(super) fn from_table(table: &Table) -> Self {
         let mut needs = BTreeMap::new();
-        let mut need = |name: String, value: &Value| {
-            needs.insert(name, value.clone());
-        };
-        // Key bindings are the user's: one of them switches to a more permissive mode, another interrupts.
-        for key in
-            ["providers", "models", "requests", "sandbox", "verify", "record", "ui", "mcp", "hooks"]
-        {
-            if let Some(value) = table.get(key) {
-                need(key.to_owned(), value);
+        for (key, value) in table {
+            if HARMLESS.contains(&key.as_str()) || is_harmless(key, value) {
+                continue;
             }
-        }
-        // A script or a record is not a model: it would execute what the project wrote into it.
-        let is_script = |model: &&Value| model.as_str().is_some_and(super::is_file_model);
-        for key in ["model", "light_model", "fallback"] {
-            let Some(value) = table.get(key) else { continue };
-            let models = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-            if models.iter().any(|model| is_script(&model)) {
-                need(key.to_owned(), value);
+            match value.as_table().filter(|_| SEPARATE.contains(&key.as_str())) {
+                Some(inner) => needs.extend(inner.iter().filter_map(|(inner, value)| {
+                    let name = format!("{key}.{inner}");
+                    let is_free = HARMLESS.contains(&name.as_str()) || is_harmless(&name, value);
+                    (!is_free).then(|| (name, value.clone()))
+                })),
+                None => _ = needs.insert(key.clone(), value.clone()),
             }
-        }
-        let inner = |key: &str| table.get(key).and_then(Value::as_table).into_iter().flatten();
-        for (key, value) in inner("permissions") {
-            // The project may be more restrictive, not less.
-            if key == "allow"
-                || key == "mode" && permissiveness(Some(value)) > PermissionMode::ReadOnly
-            {
-                need(format!("permissions.{key}"), value);
-            }
-        }
-        for table in ["limits", "agents"] {
-            for (key, value) in inner(table) {
-                need(format!("{table}.{key}"), value);
-            }
-        }
-        // The memory is the user's: a project may disable it, but not choose its path or what it keeps.
-        for (key, value) in inner("learning") {
-            if key != "enabled" || value.as_bool() != Some(false) {
-                need(format!("learning.{key}"), value);
-            }
-        }
-        for (_, value) in inner("checks").filter(|(key, _)| *key == "commands") {
-            need("checks.commands".to_owned(), value);
         }
         Self(needs)
     }
@@ -73,7 +91,6 @@ impl SensitiveSettings {
         self.0.keys().any(|name| name == "hooks" || name.starts_with(".claude/"))
     }
 
-    /// Adds rules that allow calls.
     #[must_use]
     pub fn with_allowed_rules<'a>(mut self, rules: impl Iterator<Item = &'a str>) -> Self {
         let list = self.0.entry("permissions.allow".to_owned());
@@ -88,12 +105,10 @@ impl SensitiveSettings {
         self
     }
 
-    /// Whether there are no such settings.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -125,9 +140,8 @@ impl SensitiveSettings {
 
     /// The hashes to store when the user trusts these settings.
     pub fn digest(&self) -> SettingsDigest {
-        SettingsDigest(
-            self.0.iter().map(|(name, value)| (name.clone(), value_hash(value))).collect(),
-        )
+        let hashes = self.0.iter().map(|(name, value)| (name.clone(), value_hash(value)));
+        SettingsDigest(hashes.collect())
     }
 }
 
@@ -179,13 +193,10 @@ impl SettingsDigest {
 pub(super) fn remove_setting(table: &mut Table, name: &str) {
     match name.split_once('.') {
         Some((outer, key)) => {
-            if let Some(inner) = table.get_mut(outer).and_then(Value::as_table_mut) {
-                inner.remove(key);
-            }
+            let inner = table.get_mut(outer).and_then(Value::as_table_mut);
+            _ = inner.and_then(|inner| inner.remove(key));
         }
-        None => {
-            table.remove(name);
-        }
+        None => _ = table.remove(name),
     }
 }
 
@@ -224,6 +235,9 @@ mod tests {
         check(&allows("\"Read\""), &allows("\"Bash\""), "", Err("permissions.allow (changed)"));
         check("", "checks.commands = [\"x\"]", "", Err("checks.commands (new)"));
         check("", "learning.keep_days = 1", "", Err("learning.keep_days (new)"));
+        check("", "checkpoints.enabled = false", "", Err("checkpoints (new)"));
+        // What is not known is not harmless.
+        check("", "later.key = 1\ncontext.later = 1", "", Err("context.later (new), later (new)"));
     }
 
     #[test]

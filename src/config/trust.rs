@@ -12,7 +12,6 @@ use agent_protocol::disk;
 
 pub(super) const TRUSTED_FILE: &str = "trusted";
 
-/// The user's trust in this folder.
 pub fn folder_trust(dirs: Option<&UserDirs>, root: &Path) -> Trust {
     let text = dirs.and_then(|dirs| fs::read(dirs.trusted_file()).ok()).unwrap_or_default();
     // The last entry counts: the user may have edited the file.
@@ -20,7 +19,6 @@ pub fn folder_trust(dirs: Option<&UserDirs>, root: &Path) -> Trust {
     found.map_or(Trust::Never, |(seal, _)| Trust::WithSettings(SettingsDigest::parse(seal)))
 }
 
-/// Trusts this folder with its current settings.
 pub fn trust_folder(dirs: &UserDirs, folder: &Path, seal: &SettingsDigest) -> io::Result<()> {
     let name = folder.as_os_str().as_bytes();
     // A path with a line break would be stored as two folders.

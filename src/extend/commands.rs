@@ -1,11 +1,10 @@
 //! Commands: Markdown files whose text is sent as a message.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::folders::ExtensionFolder;
-use super::{argument_hint, front_matter, is_command_name, one_line_description};
+use super::{custom_command, front_matter, is_command_name, one_line_description};
 use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::disk::{read_small_text, read_small_text_without_links};
 
@@ -35,15 +34,8 @@ pub fn load_commands(
                 continue;
             }
             let shown = path.display();
-            let text = match read_file(&path, folder.is_user_folder) {
-                Ok(text) => text,
-                Err(error) => {
-                    notices.push(format!("{shown}: {error}; the command is left out"));
-                    continue;
-                }
-            };
-            match parse_command(name, &text) {
-                Ok(command) => match commands.iter().find(|it| it.0.name == command.name) {
+            match read_command(name, &path, folder.is_user_folder) {
+                Ok(command) => match commands.iter().find(|known| known.0.name == command.name) {
                     Some((known, _)) if *known == command => {}
                     Some((known, at)) => {
                         let (name, at) = (&known.name, at.display());
@@ -76,11 +68,6 @@ fn misnamed_notice(mut files: Vec<String>) -> Option<String> {
     })
 }
 
-fn read_file(path: &Path, is_users: bool) -> io::Result<String> {
-    // A link of the project may lead to a file that the user does not want to send.
-    if is_users { read_small_text(path) } else { read_small_text_without_links(path) }
-}
-
 /// `git/commit.md` is `git:commit`.
 fn find_files(
     folder: &Path,
@@ -104,15 +91,10 @@ fn find_files(
     }
 }
 
-fn parse_command(name: String, text: &str) -> Result<CustomCommand, String> {
-    let (matter, text) = front_matter::split(text)?;
-    Ok(CustomCommand {
-        name,
-        description: one_line_description(&matter, text),
-        argument_hint: argument_hint(&matter),
-        parameters: matter.list("arguments").unwrap_or_default(),
-        text: text.trim().to_owned(),
-        folder: None,
-        server: None,
-    })
+fn read_command(name: String, path: &Path, is_users: bool) -> Result<CustomCommand, String> {
+    // A link of the project may lead to a file that the user does not want to send.
+    let read = if is_users { read_small_text } else { read_small_text_without_links };
+    let text = read(path).map_err(|error| error.to_string())?;
+    let (matter, text) = front_matter::split(&text)?;
+    Ok(custom_command(name, one_line_description(&matter, text), &matter, text))
 }

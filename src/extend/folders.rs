@@ -1,11 +1,11 @@
 //! The folders of files with which people extend the agent: the project's and the user's.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Folders of other agents, whose files are read unchanged.
 const SHARED_FOLDERS: &[&str] = &[".claude", ".agents"];
 
-/// A folder with files that extend the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtensionFolder {
     pub path: PathBuf,
@@ -34,15 +34,8 @@ pub fn user_folders(config: &Path, home: Option<&Path>, name: &str) -> Vec<Exten
 }
 
 /// Each folder once, in order: the home may be the project, and one folder a link to another.
-pub fn distinct_folders(folders: Vec<ExtensionFolder>) -> Vec<ExtensionFolder> {
-    let mut seen = Vec::new();
-    let mut distinct = Vec::new();
-    for folder in folders {
-        let Ok(real) = folder.path.canonicalize() else { continue };
-        if !seen.contains(&real) {
-            seen.push(real);
-            distinct.push(folder);
-        }
-    }
-    distinct
+pub fn distinct_folders(mut folders: Vec<ExtensionFolder>) -> Vec<ExtensionFolder> {
+    let mut seen = HashSet::new();
+    folders.retain(|folder| folder.path.canonicalize().is_ok_and(|real| seen.insert(real)));
+    folders
 }

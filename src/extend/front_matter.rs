@@ -10,7 +10,6 @@ use agent_protocol::Object;
 /// Bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The values of a front matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrontMatter(Object);
 
@@ -52,14 +51,11 @@ impl FrontMatter {
         match values {
             Value::Object(values) => Ok(Self(values)),
             Value::Null => Ok(Self::default()),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                Err("the front matter is not a list of `name: value`".to_owned())
-            }
+            _ => Err("the front matter is not a list of `name: value`".to_owned()),
         }
     }
 
-    /// The value of this name.
-    pub fn value(&self, name: &str) -> Option<&Value> {
+    fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 

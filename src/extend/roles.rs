@@ -3,16 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::front_matter;
+use super::{check_name, front_matter};
 use agent_protocol::disk::read_small_text;
 use agent_protocol::one_line;
 
 /// Files of one folder.
 const MAX_FILES: usize = 200;
-/// Characters.
-const MAX_NAME: usize = 64;
 
-/// A role of sub-agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleDefinition {
     pub name: String,
@@ -55,14 +52,6 @@ pub fn load_roles(
     (roles, notices)
 }
 
-pub(crate) fn check_name(name: &str) -> Result<String, String> {
-    let name = name.trim();
-    if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(format!("its name is not one line of at most {MAX_NAME} characters"));
-    }
-    Ok(name.to_owned())
-}
-
 pub(crate) fn one_line_description(text: &str) -> Option<String> {
     Some(one_line(text)).filter(|line| !line.is_empty())
 }
@@ -86,7 +75,8 @@ fn read_role(path: &Path) -> Result<RoleDefinition, String> {
     let text = read_small_text(&real).map_err(|error| error.to_string())?;
     let (matter, text) = front_matter::split(&text)?;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = check_name(&matter.text("name").or(stem).unwrap_or_default())?;
+    let name = matter.text("name").or(stem).unwrap_or_default().trim().to_owned();
+    check_name(&name)?;
     let description = one_line_description(&matter.text("description").unwrap_or_default())
         .ok_or("its front matter has no description")?;
     let tools = matter.list("tools").or_else(|| matter.list("allowed-tools"));

@@ -1,18 +1,18 @@
 //! Skills: folders with a file `SKILL.md`, whose front matter says when the text is useful.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::folders::ExtensionFolder;
-use super::{argument_hint, front_matter, is_command_name, one_line_description};
+use super::{check_name, custom_command, front_matter, is_command_name, one_line_description};
 use agent_protocol::custom_command::{CustomCommand, Skill};
 use agent_protocol::disk::read_small_text_without_links;
+use agent_protocol::one_line;
 
 const SKILL_FILE: &str = "SKILL.md";
 /// Entries of one folder.
 const MAX_ENTRIES: usize = 500;
-/// Characters.
-const MAX_NAME: usize = 64;
 
 /// Loads the skills in these folders, sorted by name, and a notice for each that is left out. Of
 /// several with the same name, the one in the first folder counts.
@@ -20,28 +20,20 @@ pub fn load_skills(folders: &[ExtensionFolder]) -> (Vec<Skill>, Vec<String>) {
     let real = |folder: &ExtensionFolder| folder.path.canonicalize().ok();
     let roots: Vec<PathBuf> = folders.iter().filter_map(real).collect();
     let (mut skills, mut notices): (Vec<(Skill, PathBuf)>, _) = (Vec::new(), Vec::new());
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for path in folders.iter().flat_map(|folder| skill_files(&folder.path)) {
         let shown = path.display();
         let real = match path.canonicalize() {
-            Ok(real) if roots.iter().any(|root| real.starts_with(root)) => real,
-            Ok(_) => {
-                let why = "it is a link that leaves the folders of skills";
-                notices.push(format!("{shown}: {why}; the skill is left out"));
-                continue;
-            }
-            Err(error) => {
-                notices.push(format!("{shown}: {error}; the skill is left out"));
-                continue;
-            }
+            Ok(real) if roots.iter().any(|root| real.starts_with(root)) => Ok(real),
+            Ok(_) => Err("it is a link that leaves the folders of skills".to_owned()),
+            Err(error) => Err(error.to_string()),
         };
         // Installers link one agent's folder to another's.
-        if seen.contains(&real) {
+        if real.as_ref().is_ok_and(|real| !seen.insert(real.clone())) {
             continue;
         }
-        seen.push(real.clone());
-        match read_skill(&real) {
-            Ok(skill) => match skills.iter().find(|(it, _)| it.name == skill.name) {
+        match real.and_then(|real| read_skill(&real)) {
+            Ok(skill) => match skills.iter().find(|(known, _)| known.name == skill.name) {
                 // Installers copy a skill for each agent.
                 Some((Skill { command, .. }, _))
                     if command.text == skill.command.text
@@ -76,25 +68,18 @@ fn read_skill(path: &Path) -> Result<Skill, String> {
     let of_folder = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let name = matter.text("name").map(|name| name.trim().to_owned());
     let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| of_folder.clone());
-    if name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(format!("its name is not one line of at most {MAX_NAME} characters"));
-    }
+    check_name(&name)?;
     let mut description = one_line_description(&matter, text);
     if let Some(when) = matter.text("when_to_use") {
-        let when: Vec<&str> = when.split_whitespace().collect();
-        description = format!("{description} {}", when.join(" "));
+        description = format!("{description} {}", one_line(&when));
     }
     if description.is_empty() {
         return Err("it has no description".to_owned());
     }
+    let command_name = if is_command_name(&name) { name.clone() } else { of_folder };
     let command = CustomCommand {
-        name: if is_command_name(&name) { name.clone() } else { of_folder },
-        description,
-        argument_hint: argument_hint(&matter),
-        parameters: matter.list("arguments").unwrap_or_default(),
-        text: text.trim().to_owned(),
         folder: Some(folder.to_owned()),
-        server: None,
+        ..custom_command(command_name, description, &matter, text)
     };
     Ok(Skill {
         name,

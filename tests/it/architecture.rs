@@ -20,7 +20,8 @@ const CRATES: &[(&str, &[&str])] = &[
 /// Module of a crate with several → the modules beside it that it may import. `app` and `cli` may import all.
 const MODULES: &[(&str, &[&str])] = &[
     ("host/workspace", &[]),
-    ("host/exec", &[]),
+    ("host/git_guard", &[]),
+    ("host/exec", &["git_guard"]),
     ("engine/context", &[]),
     ("engine/tools", &[]),
     ("engine/mcp", &["tools"]),
@@ -36,6 +37,7 @@ const MODULES: &[(&str, &[&str])] = &[
 const FILES: &[&str] = &[
     "protocol/disk",
     "host/workspace",
+    "host/git_guard",
     "host/exec",
     "model",
     "record",

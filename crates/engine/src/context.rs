@@ -37,7 +37,7 @@ use agent_protocol::model::{Purpose, Request};
 use agent_protocol::prompt::{BOUNDARY, Prompt, Prompts};
 use agent_protocol::tool::ToolSpec;
 
-/// In three parts: prohibitions, decisions, failures.
+/// Prohibitions, decisions, and failures.
 const L1: [Prompt; 3] =
     [BOUNDARY, Prompt::named("system/decision.md"), Prompt::named("system/recovery.md")];
 
@@ -60,17 +60,16 @@ pub struct Layers {
     /// End of the part that is unchanged since the session began.
     base_bytes: usize,
     tools: String,
-    /// Of L1, the tools, and L2.
+    /// Hashes of L1, the tools, and L2.
     hashes: [String; 3],
 }
 
 /// The facts about sent requests on which later requests depend.
 #[derive(Clone, Debug, Default)]
 pub struct SentRequests {
-    /// Of the texts that are in the log.
+    /// Hashes of the texts that are in the log.
     recorded_texts: BTreeSet<String>,
     last_request: Option<RequestPrefix>,
-    /// Since the last request.
     pub(crate) is_compacted: bool,
 }
 
@@ -147,10 +146,10 @@ impl Layers {
 
     /// Sets the tools, before the first request.
     pub fn set_tools(&mut self, tools: &[ToolSpec]) {
-        let described = tools
-            .iter()
-            .map(|tool| format!("{}: {}\n{}\n", tool.name, tool.description, tool.parameters()));
-        self.tools = described.collect();
+        let described = |tool: &ToolSpec| {
+            format!("{}: {}\n{}\n", tool.name, tool.description, tool.parameters())
+        };
+        self.tools = tools.iter().map(described).collect();
         self.update_hashes();
     }
 
@@ -201,18 +200,16 @@ impl Layers {
     ) -> ModelRequested {
         let (l1, l2) = self.system.split_at(self.l1_bytes);
         let fixed = [("l1", l1), ("tools", self.tools.as_str()), ("l2", l2)];
+        let layer = |hash, bytes| RequestLayer { hash, bytes, tokens: budget.tokens(bytes) };
         let mut layers = BTreeMap::new();
         let mut texts = BTreeMap::new();
         for ((name, text), hash) in fixed.into_iter().zip(&self.hashes) {
             if !text.is_empty() && sent.recorded_texts.insert(hash.clone()) {
                 texts.insert(hash.clone(), text.to_owned());
             }
-            let tokens = budget.tokens(text.len());
-            let layer = RequestLayer { hash: hash.clone(), bytes: text.len(), tokens };
-            layers.insert(name.to_owned(), layer);
+            layers.insert(name.to_owned(), layer(hash.clone(), text.len()));
         }
-        let (bytes, tokens) = (history.bytes(), budget.tokens(history.bytes()));
-        layers.insert("l3".to_owned(), RequestLayer { hash: String::new(), bytes, tokens });
+        layers.insert("l3".to_owned(), layer(String::new(), history.bytes()));
         let prefix = RequestPrefix {
             fixed: self.hashes.clone(),
             sizes: fixed.map(|(_, text)| text.len()),
@@ -242,7 +239,7 @@ impl Layers {
 
 #[derive(Clone, Debug)]
 struct RequestPrefix {
-    /// Of the parts that precede the conversation, in order.
+    /// Hashes of the parts that precede the conversation, in order.
     fixed: [String; 3],
     sizes: [usize; 3],
     conversation: HistoryMark,

@@ -44,10 +44,10 @@ pub use message::{Attachment, ExpandedMessage, MessageExpander};
 pub use recall::LessonMemory;
 use spend::ModelCost;
 pub use spend::{ConfiguredModel, Price};
-pub use state::State;
+use state::State;
 pub use sub_agent::{CallIds, SessionModels, SubAgent};
 use think::ModelView;
-use turn::{PastAttempt, Turn};
+use turn::Turn;
 pub use verify::Verifier;
 
 use crate::context::{
@@ -60,7 +60,7 @@ use agent_protocol::directives::UserInput;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{Event, EventBody, EventStream, TurnFinished, WorkPosition};
 use agent_protocol::message::{Image, ToolCall};
-use agent_protocol::model::{Purpose, Reply, StopReason};
+use agent_protocol::model::{Reply, StopReason};
 use agent_protocol::plan::{Plan, Todo, TodoStatus};
 use agent_protocol::prompt::Prompts;
 use agent_protocol::tool::Effect;
@@ -69,8 +69,9 @@ use agent_protocol::{shorten, truncate_middle};
 
 /// An eighth of the window, for all results of one round.
 const RESULTS_WINDOW_DIVISOR: u64 = 8;
-/// Of one piece of evidence for a reflection.
+/// Size of one piece of evidence for a reflection.
 const EVIDENCE_BYTES: usize = 4000;
+
 /// Limits of a turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TurnLimits {
@@ -85,14 +86,14 @@ pub struct KernelParts {
     pub main: ConfiguredModel,
     /// Writes summaries.
     pub light: ConfiguredModel,
-    /// In this order, for the rest of a turn, if the main model is not available.
+    /// Models for the rest of a turn, in this order, if the main model is not available.
     pub fallback: Vec<ConfiguredModel>,
     pub registry: Registry,
     /// `None`: messages name nothing of MCP servers.
     pub message_expander: Option<MessageExpander>,
     pub layers: Layers,
     pub project: Arc<dyn Project>,
-    /// Of one rules file.
+    /// Size limit of each rules file.
     pub max_rules_bytes: usize,
     pub checks: Checks,
     /// Runs after the checks.
@@ -101,14 +102,13 @@ pub struct KernelParts {
     pub events: EventStream,
     pub control: SessionControl,
     pub limits: TurnLimits,
-    /// The part of the model's window that may be used.
     pub budget: ContextBudget,
     /// The latest rounds that a compaction keeps unchanged.
     pub keep_rounds: usize,
     pub recovery: Recovery,
     pub memory: Option<LessonMemory>,
     pub prompts: Arc<Prompts>,
-    /// Of background requests and sub-agents.
+    /// Cost of background requests and sub-agents.
     pub spend_limit: SpendLimit,
     pub call_ids: CallIds,
     /// `None`: the main agent.
@@ -139,7 +139,7 @@ impl Kernel {
     /// A kernel at the start of a session.
     pub fn new(parts: KernelParts) -> Self {
         let (budget, history) = (parts.budget.clone(), History::new(parts.prompts.clone()));
-        let model_view = ModelView::new(parts.registry.mode());
+        let model_view = ModelView::new(parts.registry.update_mode());
         parts.registry.set_takes_images(parts.main.takes_images);
         // A sub-agent begins its only turn under the number of the session's.
         let turn = parts.sub_agent.as_ref().map_or(0, |agent| agent.turn.saturating_sub(1));
@@ -161,7 +161,7 @@ impl Kernel {
         }
     }
 
-    /// Applies an event of the recorded session that is resumed.
+    /// Applies an event of the recorded session that is resumed. [`Kernel::register_calls`] precedes it.
     pub fn apply(&mut self, event: &Event) {
         self.history.apply(event);
         self.budget.apply(event);
@@ -177,9 +177,6 @@ impl Kernel {
             EventBody::ContextCompacted(compacted) => {
                 self.update_l2();
                 self.note_compaction_size(compacted);
-            }
-            EventBody::ModelResponded(answer) if answer.purpose == Purpose::Main => {
-                self.parts.call_ids.register(&answer.calls);
             }
             _ => {}
         }
@@ -202,9 +199,10 @@ impl Kernel {
         self.add_hook_texts(&texts);
         let ending = loop {
             self.update_spend_limit(&mut turn);
-            if let Some(ending) = self.limit_reached(&turn) {
+            if let Err(ending) = self.check_limits(&turn) {
                 // The token limit of a sub-agent has no ending of its own.
-                turn.errors.extend(self.agent_limit_reached(&turn).and_then(|limit| limit.1));
+                let agent = self.parts.sub_agent.as_ref();
+                turn.errors.extend(agent.and_then(|agent| agent.token_limit_error(&turn.spent)));
                 break ending;
             }
             turn.round += 1;
@@ -231,13 +229,10 @@ impl Kernel {
                 self.deliver_user_messages(&mut turn).await;
                 continue;
             }
-            if let Some(ending) = accepted {
+            if let Some(ending) = accepted.or_else(|| Self::take_hook_stop(&mut turn)) {
                 break ending;
             }
-            if let Some(ending) = Self::take_hook_stop(&mut turn) {
-                break ending;
-            }
-            let ending = self.recover(&mut turn).await;
+            let ending = self.recover(&mut turn).await.err();
             if let Some(ending) = ending.or_else(|| Self::take_hook_stop(&mut turn)) {
                 break ending;
             }
@@ -265,20 +260,19 @@ impl Kernel {
         self.set_place(0);
         self.parts.registry.begin_turn(self.turn);
         let mut mentions = Mentions::default();
-        let (images, unread) = self.add_mentions(&mut mentions, message);
+        let images = self.add_mentions(&mut mentions, message, &mut expanded.unread);
         self.history.add_user_message(shown.as_deref().unwrap_or(input), &images);
         let started = self.parts.events.emit(self.started_event(message, shown, images));
         self.nested_rules.apply(&started);
         self.apply_directives(message);
         self.recall_for_task(message.model_text());
         self.report_unread(&expanded.unread);
-        self.report_unread(&unread);
         self.new_turn(message.model_text(), mentions)
     }
 
     fn new_turn(&self, goal: &str, mentions: Mentions) -> Turn {
         let started = self.parts.events.clock().now();
-        Turn::new(started, State::new(self.parts.recovery), goal, mentions)
+        Turn::new(started, State::new(self.parts.recovery), goal.to_owned(), mentions)
     }
 
     fn update_spend_limit(&self, turn: &mut Turn) {
@@ -289,24 +283,21 @@ impl Kernel {
         spend_limit.settle(&mut turn.spent, limits.max_budget_usd);
     }
 
-    fn limit_reached(&self, turn: &Turn) -> Option<Ending> {
-        if let Some(interrupt) = self.parts.control.interrupt_cause() {
-            return Some(interrupt.ending());
+    fn check_limits(&self, turn: &Turn) -> Result<(), Ending> {
+        let KernelParts { control, limits, sub_agent, .. } = &self.parts;
+        if let Some(interrupt) = control.interrupt_cause() {
+            return Err(interrupt.ending());
         }
-        if turn.round >= self.parts.limits.max_turns {
-            return Some(Ending::MaxTurns);
+        if turn.round >= limits.max_turns {
+            return Err(Ending::MaxTurns);
         }
-        if let Some((ending, _)) = self.agent_limit_reached(turn) {
-            return Some(ending);
+        if sub_agent.as_ref().is_some_and(|agent| agent.has_used_up_budget(&turn.spent)) {
+            return Err(Ending::MaxBudget);
         }
-        match (turn.spent.cost_usd, self.parts.limits.max_budget_usd) {
-            (Some(spent), Some(budget)) if spent >= budget => Some(Ending::MaxBudget),
-            _ => None,
+        match (turn.spent.cost_usd, limits.max_budget_usd) {
+            (Some(spent), Some(budget)) if spent >= budget => Err(Ending::MaxBudget),
+            _ => Ok(()),
         }
-    }
-
-    fn agent_limit_reached(&self, turn: &Turn) -> Option<(Ending, Option<String>)> {
-        self.parts.sub_agent.as_ref()?.limit_reached(&turn.spent)
     }
 
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
@@ -316,50 +307,52 @@ impl Kernel {
         self.update_spend_limit(turn);
         *self.parts.session_models.0.lock() =
             Some((self.parts.main.clone(), self.parts.light.clone()));
-        let answers = self.parts.registry.run_calls(calls, room).await;
+        let results = self.parts.registry.run_calls(calls, room).await;
         self.model_view.calls_since_recap += calls.len();
         for call in calls {
             *self.calls_made.entry(call.name.clone()).or_default() += 1;
         }
-        let envelopes: Vec<&Envelope> = answers.iter().map(|answer| &*answer.envelope).collect();
+        let envelopes: Vec<&Envelope> = results.iter().map(|result| &*result.envelope).collect();
         self.history.add_exchange(&reply.text, calls, &reply.opaque_items, &envelopes);
         turn.draft.text.clear();
-        self.evaluate(turn, &RoundOutcome::Calls { calls, results: &answers });
+        self.evaluate(turn, &RoundOutcome::Calls { calls, results: &results });
         if let (Some(failure), None) = (&turn.state.last_failure, &turn.state.failed_call) {
             turn.reflection_input.evidence.clone_from(&failure.message);
         }
-        self.record_results(turn, calls, &answers);
+        self.record_results(turn, calls, &results);
     }
 
-    /// Of all results of one round.
     fn results_byte_limit(&self) -> usize {
         self.budget.bytes(self.budget.window() / RESULTS_WINDOW_DIVISOR)
     }
 
-    fn record_results(&mut self, turn: &mut Turn, calls: &[ToolCall], answers: &[ToolCallResult]) {
-        for (call, answer) in calls.iter().zip(answers) {
-            let envelope = &answer.envelope;
+    fn record_results(&mut self, turn: &mut Turn, calls: &[ToolCall], results: &[ToolCallResult]) {
+        for (call, result) in calls.iter().zip(results) {
+            let envelope = &result.envelope;
             let input = &envelope.context.params_input;
             let outcome = match envelope.error() {
                 Some(error) => format!("{} {}", error.code.as_str(), shorten(&error.message, 200)),
                 None => envelope.status().to_owned(),
             };
-            turn.reflection_input
-                .add_attempt(PastAttempt { call: call_line(&call.name, input), outcome });
+            turn.reflection_input.add_attempt(&call_line(&call.name, input), &outcome);
             if turn.state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id) {
                 turn.reflection_input.evidence = shorten_evidence(&render_for_model(envelope));
             }
-            turn.completion.record_result(answer);
+            turn.completion.record_result(result);
             turn.hook_stop_reason =
-                turn.hook_stop_reason.take().or_else(|| answer.stop_reason.clone());
-            if answer.effect == Some(Effect::Plan) && envelope.error().is_none() {
-                self.update_plan(turn, envelope);
+                turn.hook_stop_reason.take().or_else(|| result.stop_reason.clone());
+            match &result.effect {
+                _ if envelope.error().is_some() => {}
+                Some(Effect::Plan) => self.update_plan(turn, envelope),
+                Some(Effect::Read { path } | Effect::Write { path }) => {
+                    turn.touched_paths.push(path.clone());
+                }
+                _ => {}
             }
         }
-        turn.record_touched_paths(answers);
     }
 
-    /// After an interrupt the rest stays undelivered.
+    /// Messages stay undelivered after an interrupt.
     async fn deliver_user_messages(&mut self, turn: &mut Turn) {
         let n_drops = self.parts.control.n_drops();
         let mut messages = VecDeque::from(self.parts.control.drain_user_messages());
@@ -388,7 +381,8 @@ impl Kernel {
             let message = &expanded.input;
             self.parts.registry.reset_repetitions();
             let input = message.text.as_str();
-            let (images, unread) = self.add_mentions(&mut turn.pending_messages.mentions, message);
+            let mentions = &mut turn.pending_messages.mentions;
+            let images = self.add_mentions(mentions, message, &mut expanded.unread);
             self.history.add_user_message(shown.as_deref().unwrap_or(input), &images);
             self.parts.events.emit(EventBody::TurnSteered {
                 input: input.to_owned(),
@@ -400,7 +394,6 @@ impl Kernel {
             });
             self.apply_directives(message);
             self.report_unread(&expanded.unread);
-            self.report_unread(&unread);
             self.add_hook_texts(&texts);
             turn.reflection_input
                 .goal
@@ -422,18 +415,20 @@ impl Kernel {
         events.emit(EventBody::error(source, why));
     }
 
-    /// Returns the images, and a sentence about each file that the model cannot read.
+    /// Returns the images, and adds a sentence about each file that the model cannot read to `unread`.
     fn add_mentions(
         &self,
         mentions: &mut Mentions,
         message: &UserInput,
-    ) -> (Vec<Image>, Vec<String>) {
+        unread: &mut Vec<String>,
+    ) -> Vec<Image> {
         let project = &self.parts.project;
         mentions.add(message, |path| {
             project.find_path(path).or_else(|| project.find_unreadable_path(path))
         });
-        let (mut images, mut unread) =
+        let (mut images, refused) =
             mentions.take_images(|path| self.parts.registry.load_mentioned_image(path));
+        unread.extend(refused);
         for content in &message.images {
             match self.parts.registry.store_sent_image(content) {
                 Ok(image) if images.contains(&image) => {}
@@ -443,7 +438,7 @@ impl Kernel {
                 }
             }
         }
-        (images, unread)
+        images
     }
 
     fn report_unread(&self, sentences: &[String]) {
@@ -484,7 +479,7 @@ impl Kernel {
         self.parts.events.emit(EventBody::PlanUpdated { plan, reason });
     }
 
-    /// From 1; 0 if no todo is in progress.
+    /// Number of the todo in progress, from 1; 0 if there is none.
     fn current_step(&self) -> u32 {
         self.plan.current_todo().map_or(0, |(at, _)| u32::try_from(at).unwrap_or(u32::MAX))
     }

@@ -44,7 +44,7 @@ pub const MCP_TOOL_NAME: &str = "McpTool";
 
 pub const NO_SERVERS: &str = "no MCP server is configured; `agent mcp add NAME COMMAND` or `agent mcp add NAME --url URL` adds one";
 
-/// For the servers to end by themselves.
+/// Time for the servers to end by themselves.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a server is reached.
@@ -55,7 +55,7 @@ pub enum ServerEndpoint {
     /// Streamable HTTP.
     Address {
         url: String,
-        /// Of each request.
+        /// Headers of each request.
         headers: Vec<(String, String)>,
         client: fn(&str) -> Result<HttpClient, String>,
     },
@@ -68,7 +68,7 @@ pub enum ServerEndpoint {
 pub struct ServerSettings {
     pub name: String,
     pub endpoint: ServerEndpoint,
-    /// Of the start, and of each call.
+    /// Limit of the start, and of each call.
     pub timeout: Duration,
     /// Empty: all.
     pub enabled_tools: Vec<String>,
@@ -100,9 +100,9 @@ impl std::fmt::Display for ServerReport {
 
 /// The servers of a session. Those that run end when the last copy is dropped.
 #[derive(Clone)]
-pub struct Servers(Arc<Inner>);
+pub struct Servers(Arc<ServerPool>);
 
-struct Inner {
+struct ServerPool {
     servers: Vec<Arc<Server>>,
     max_tokens: u64,
     prompts: Prompts,
@@ -121,7 +121,7 @@ struct ServerThreadContext {
 #[derive(Default)]
 struct ReportQueue {
     events: Option<EventStream>,
-    /// From before the session began.
+    /// Reports from before the session began.
     queued: Vec<EventBody>,
 }
 
@@ -148,8 +148,8 @@ impl Servers {
         max_tokens: u64,
         prompts: &Prompts,
     ) -> Self {
-        let servers: Vec<Arc<Server>> =
-            settings.into_iter().map(|it| Arc::new(Server::new(it, cache.as_deref()))).collect();
+        let server = |settings| Arc::new(Server::new(settings, cache.as_deref()));
+        let servers = settings.into_iter().map(server).collect();
         let shared = Arc::new(ServerThreadContext {
             cache,
             cancel: CancellationToken::new(),
@@ -157,7 +157,7 @@ impl Servers {
         });
         let thread = Mutex::default();
         let (exec, prompts) = (Arc::new(exec), prompts.clone());
-        Self(Arc::new(Inner { servers, max_tokens, prompts, shared, exec, thread }))
+        Self(Arc::new(ServerPool { servers, max_tokens, prompts, shared, exec, thread }))
     }
 
     /// The current tools for an agent with this scope, in a fixed order.
@@ -170,8 +170,8 @@ impl Servers {
         self.0.servers.iter().any(|server| match server.tools() {
             _ if name == MCP_TOOL_NAME => true,
             Some(tools) => {
-                let is_it = |tool: &ToolInfo| scope::names_tool(name, server.name(), &tool.name);
-                scope::names_tool(name, server.name(), "") || tools.iter().any(is_it)
+                let names = |tool: &str| scope::names_tool(name, server.name(), tool);
+                names("") || tools.iter().any(|tool| names(&tool.name))
             }
             None => scope::names_server(name, server.name()),
         })
@@ -204,9 +204,9 @@ impl Servers {
     pub fn attach_events(&self, events: &EventStream) {
         let mut reports = self.0.shared.reports.lock();
         reports.events = Some(events.clone());
-        let waiting = std::mem::take(&mut reports.queued);
+        let queued = std::mem::take(&mut reports.queued);
         drop(reports);
-        for body in waiting {
+        for body in queued {
             events.emit(body);
         }
     }
@@ -216,7 +216,7 @@ impl Servers {
         let report = |server: &Arc<Server>| ServerReport {
             name: server.name().to_owned(),
             state: server.displayed_state(),
-            tools: server.tools().map(|tools| tools.iter().map(|it| it.name.clone()).collect()),
+            tools: server.tools().map(|tools| tools.iter().map(|tool| tool.name.clone()).collect()),
         };
         self.0.servers.iter().map(report).collect()
     }
@@ -253,7 +253,7 @@ impl Servers {
         self.servers().iter().map(|server| server.name()).collect()
     }
 
-    /// From `git.log` or `mcp__git__log`.
+    /// The server and its tool that `git.log` or `mcp__git__log` names.
     fn find_tool<'a>(&'a self, tool: &'a str) -> Option<(&'a Arc<Server>, &'a str)> {
         let split = |separator: &'static str| {
             move |server: &'a Arc<Server>| {
@@ -269,7 +269,7 @@ impl Servers {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ServerPool {
     fn drop(&mut self) {
         self.shared.cancel.cancel();
     }

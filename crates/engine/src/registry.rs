@@ -98,7 +98,6 @@ struct State {
     repetition: RepetitionTracker,
     takes_images: bool,
     may_have_changed_project: bool,
-    /// Background commands whose changes are not recorded yet.
     unrecorded_background: Vec<(String, OpenOperation)>,
     /// The background commands that its calls started.
     background_ids: Vec<String>,
@@ -244,34 +243,35 @@ impl Registry {
 
     /// Applies an event of a session.
     pub fn apply(&self, event: &Event) {
-        let mut state = self.permissions();
-        state.policy.apply_event(&event.body, &WorkspaceFacts(&self.cx.workspace));
+        let mut permissions = self.permissions();
+        permissions.policy.apply_event(&event.body, &WorkspaceFacts(&self.cx.workspace));
         match &event.body {
-            EventBody::RuleAdded { rule } => state.last_rule_id = state.last_rule_id.max(rule.id),
-            EventBody::ModeChanged { from, words: Some(_), mode } if mode < from => {
-                let before = state.restriction.map_or(*from, |before| before.replaced_mode);
-                let replaced = before.max(*from);
-                state.restriction = Some(ModeRestriction { mode: *mode, replaced_mode: replaced });
+            EventBody::RuleAdded { rule } => {
+                permissions.last_rule_id = permissions.last_rule_id.max(rule.id);
             }
-            EventBody::ModeChanged { .. } => state.restriction = None,
+            EventBody::ModeChanged { from, words: Some(_), mode } if mode < from => {
+                let before = permissions.restriction.map_or(*from, |before| before.replaced_mode);
+                let restriction = ModeRestriction { mode: *mode, replaced_mode: before.max(*from) };
+                permissions.restriction = Some(restriction);
+            }
+            EventBody::ModeChanged { .. } => permissions.restriction = None,
             _ => {}
         }
     }
 
     /// Switches to a mode because of a sentence of the user, if the mode permits less than the current one.
     pub fn restrict_mode(&self, mode: PermissionMode, words: &str) -> Option<Event> {
-        let current = self.mode();
+        let current = self.update_mode();
         (mode < current).then(|| self.change_mode(mode, Some(words.to_owned())))
     }
 
     /// Returns to the mode before [`Registry::restrict_mode`], because of a sentence of the user, but not to a
     /// more permissive one than the user selected in this process, whatever a resumed session had.
     pub fn restore_mode(&self, words: &str) -> Option<Event> {
-        let current = self.mode();
-        let state = self.permissions();
-        let (restriction, freest) = (state.restriction?, state.most_permissive_mode);
-        drop(state);
-        let mode = restriction.replaced_mode.min(freest);
+        let current = self.update_mode();
+        let most_permissive_mode = self.permissions().most_permissive_mode;
+        let restriction = self.permissions().restriction?;
+        let mode = restriction.replaced_mode.min(most_permissive_mode);
         let is_restricted = restriction.mode == current && mode > current;
         is_restricted.then(|| self.change_mode(mode, Some(words.to_owned())))
     }
@@ -318,13 +318,13 @@ impl Registry {
     }
 
     /// Which files must not be shown.
-    pub fn read_restrictions(&self) -> HiddenFiles {
+    pub fn hidden_files(&self) -> HiddenFiles {
         self.permissions().policy.hidden_files()
     }
 
     /// The current mode permits no changes.
     pub fn is_read_only(&self) -> bool {
-        self.reads_only || self.mode().is_read_only()
+        self.reads_only || self.update_mode().is_read_only()
     }
 
     /// A call of this turn could have changed the project.
@@ -332,14 +332,14 @@ impl Registry {
         self.state().may_have_changed_project
     }
 
-    /// The current mode, after applying one that the user selected meanwhile.
-    pub fn mode(&self) -> PermissionMode {
+    /// Applies a mode that the user selected meanwhile; returns the current mode.
+    pub fn update_mode(&self) -> PermissionMode {
         if let Some(mode) = self.shared.control.take_requested_mode()
             && mode != self.permissions().policy.mode()
         {
-            let mut state = self.permissions();
-            state.most_permissive_mode = state.most_permissive_mode.max(mode);
-            drop(state);
+            let mut permissions = self.permissions();
+            permissions.most_permissive_mode = permissions.most_permissive_mode.max(mode);
+            drop(permissions);
             self.change_mode(mode, None);
         }
         self.permissions().policy.mode()
@@ -383,15 +383,15 @@ impl Registry {
     }
 
     fn ruling(&self, tool: &str, effect: &Effect) -> Ruling {
-        let (state, facts) = (self.permissions(), WorkspaceFacts(&self.cx.workspace));
+        let (permissions, facts) = (self.permissions(), WorkspaceFacts(&self.cx.workspace));
         // (Of servers it has only tools that are marked as reading. They ask as for the main agent.)
         let is_marked = matches!(effect, Effect::Mcp { reads_only: true, .. });
-        if self.reads_only && !is_marked && !state.policy.mode().is_read_only() {
-            let mut policy = state.policy.clone();
+        if self.reads_only && !is_marked && !permissions.policy.mode().is_read_only() {
+            let mut policy = permissions.policy.clone();
             policy.set_mode(PermissionMode::ReadOnly);
             return policy.rule_on(tool, effect, &facts);
         }
-        state.policy.rule_on(tool, effect, &facts)
+        permissions.policy.rule_on(tool, effect, &facts)
     }
 
     /// Ends the background commands that its calls started: nobody could read their output any more.

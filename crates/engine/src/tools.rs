@@ -118,7 +118,7 @@ pub struct ToolCx {
     /// How a command differs from the session's sandbox profile.
     pub rights: CommandRights,
     /// Files that must not be shown in searches.
-    pub read_restrictions: HiddenFiles,
+    pub hidden_files: HiddenFiles,
     /// Receives the latest output of a running command.
     pub output_watcher: Option<OutputWatcher>,
     /// Asks the user on behalf of the call; `None` if no user can be asked.

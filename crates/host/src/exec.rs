@@ -36,11 +36,12 @@ use environment::Environment;
 use live_output::LiveOutput;
 use port_forwards::PortForwards;
 use running_command::{RemainingProcesses, RunningCommand};
-use sandbox::{GitGuard, Sandbox};
+use sandbox::Sandbox;
 use status_report::StatusReport;
 
-use agent_protocol::disk::{canonical_prefix, nofollow};
-use agent_protocol::tool::CommandRights;
+use crate::git_guard::{GitGuard, GuardReport, Keep};
+use agent_protocol::disk::nofollow;
+use agent_protocol::tool::{CommandRights, GitConfigAccess};
 
 pub use background::{BackgroundCommand, BackgroundOutput, CommandEnd};
 pub use capture::{CapturedOutput, OutputFileOpener};
@@ -53,7 +54,7 @@ const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// The maximum length of an argument on Linux (`MAX_ARG_STRLEN`, including its NUL).
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
 
-/// Note about a failed command: a connection to a service of the user's localhost may have been refused.
+/// For a failed command: the connection may have been to a service of the user's localhost.
 const PRIVATE_LOCALHOST: &str = "a connection to localhost was refused: localhost is private to this session, and \
      services of this machine are reachable only on the ports in sandbox.host_ports, which the user can set";
 
@@ -89,12 +90,6 @@ impl Command<'_> {
     }
 }
 
-#[derive(Debug)]
-struct ClosedPath {
-    path: PathBuf,
-    reason: String,
-}
-
 /// The result of a command.
 #[derive(Debug)]
 pub struct CommandOutcome {
@@ -106,7 +101,7 @@ pub struct CommandOutcome {
     pub signal: Option<String>,
     pub stdout: CapturedOutput,
     pub stderr: CapturedOutput,
-    /// Of the stages of the last pipeline, after those of earlier ones if requested; empty if unknown.
+    /// Exit statuses of the stages of the last pipeline, after those of earlier ones if requested; empty if unknown.
     pub statuses: Vec<Vec<i32>>,
     /// Processes that outlived the shell. They end with [`Exec::shutdown`].
     pub left_running: Vec<RemainingProcess>,
@@ -116,6 +111,8 @@ pub struct CommandOutcome {
     /// Which path or right the sandbox refused, and how to allow it.
     pub refusal: Option<String>,
     pub notices: Vec<String>,
+    /// Changes of git's state that are not allowed and could not be reverted.
+    pub unreverted: Vec<String>,
     pub time: Duration,
     pub timeout: Duration,
 }
@@ -184,16 +181,32 @@ pub struct Exec {
     environment: Environment,
     bash: OnceLock<Option<PathBuf>>,
     sandbox: Option<Arc<Sandbox>>,
+    git_guard: Option<Arc<GitGuard>>,
     remaining: Mutex<Vec<RemainingProcesses>>,
     background: Arc<BackgroundJobs>,
     forwards: PortForwards,
-    closed: Mutex<Vec<ClosedPath>>,
 }
 
 struct StartedCommand {
     running: RunningCommand,
     report: Option<StatusReport>,
-    guard: Option<GitGuard>,
+    guard: Option<GuardedCommand>,
+}
+
+/// The comparison of git's state around one command.
+struct GuardedCommand {
+    guard: Arc<GitGuard>,
+    /// What the comparison before it did.
+    before: GuardReport,
+    is_granted: bool,
+}
+
+impl GuardedCommand {
+    fn finish(self) -> GuardReport {
+        let Self { guard, mut before, is_granted } = self;
+        before.merge(guard.compare(is_granted, None));
+        before
+    }
 }
 
 impl Exec {
@@ -211,10 +224,10 @@ impl Exec {
             environment: Environment::new(variables, secret_names),
             bash: OnceLock::new(),
             sandbox: None,
+            git_guard: None,
             remaining: Mutex::default(),
             background: Arc::default(),
             forwards: PortForwards::default(),
-            closed: Mutex::default(),
         }
     }
 
@@ -228,9 +241,11 @@ impl Exec {
         self
     }
 
-    /// Further commands run in this sandbox, except those with the right to run outside.
+    /// Further commands run in this sandbox, except those with the right to run outside. What they change in git's state
+    /// and may not is reverted; `keep` stores it.
     #[must_use]
-    pub fn with_sandbox(mut self, sandbox: Sandbox) -> Self {
+    pub fn with_sandbox(mut self, sandbox: Sandbox, keep: Keep) -> Self {
+        self.git_guard = Some(Arc::new(sandbox.git_guard(keep)));
         self.sandbox = Some(Arc::new(sandbox));
         self
     }
@@ -250,13 +265,12 @@ impl Exec {
         cancel: &CancellationToken,
     ) -> Result<CommandOutcome, Error> {
         let begun = Instant::now();
-        let watcher = command.watcher.take();
-        let mut capture =
-            OutputCapture::new(command.whole_output.take(), watcher.map(LiveOutput::new));
-        let (directory, timeout, rights) =
-            (command.directory.clone(), command.timeout, command.rights);
-        let private_localhost =
-            self.sandbox_of(rights).filter(|it| it.has_private_localhost(rights));
+        let live = command.watcher.take().map(LiveOutput::new);
+        let mut capture = OutputCapture::new(command.whole_output.take(), live);
+        let directory = command.directory.clone();
+        let (timeout, rights) = (command.timeout, command.rights);
+        let sandbox = self.sandbox_of(rights);
+        let private_localhost = sandbox.filter(|sandbox| sandbox.has_private_localhost(rights));
         let refused_before = private_localhost.map_or(0, Sandbox::refused_connections);
         let Some(started) = cancel.run_until_cancelled(self.start_command(command)).await else {
             return Ok(outcome(EndReason::Cancelled, None, capture, begun));
@@ -276,14 +290,16 @@ impl Exec {
         }
         outcome.left_running = left;
         outcome.timeout = timeout;
-        outcome.notices = guard.map(|guard| guard.revert_changes()).unwrap_or_default();
-        let sandbox = self.sandbox_of(rights);
+        let compared = guard.map(GuardedCommand::finish).unwrap_or_default();
+        (outcome.notices, outcome.unreverted) = (compared.notices, compared.failures);
         outcome.notices.extend(sandbox.and_then(|sandbox| sandbox.notice_of_temporary_files()));
         let refused = private_localhost.map_or(0, Sandbox::refused_connections);
         if refused > refused_before && outcome.exit_code != Some(0) {
             outcome.notices.push(PRIVATE_LOCALHOST.to_owned());
         }
-        outcome.refusal = self.explain_refusal(&outcome.stderr.text, &directory, rights);
+        let stderr = &outcome.stderr.text;
+        outcome.refusal =
+            sandbox.and_then(|sandbox| sandbox.explain_refusal(stderr, &directory, rights));
         Ok(outcome)
     }
 
@@ -291,51 +307,33 @@ impl Exec {
         self.sandbox.as_deref().filter(|_| !rights.unsandboxed)
     }
 
-    /// The refused path or right and how to allow it; `None` if `stderr` shows no refusal by the sandbox.
-    fn explain_refusal(
-        &self,
-        stderr: &str,
-        directory: &Path,
-        rights: CommandRights,
-    ) -> Option<String> {
-        self.sandbox_of(rights)?.explain_refusal(stderr, directory, rights, &self.closed.lock())
-    }
-
     /// Hides paths from further commands, or makes them read-only; each comes with the rule that denies it.
     pub fn close_paths(&self, hidden: Vec<(PathBuf, String)>, read_only: Vec<(PathBuf, String)>) {
-        let Some(sandbox) = &self.sandbox else { return };
-        let paths = |all: &[(PathBuf, String)]| -> Vec<PathBuf> {
-            all.iter().map(|(path, _)| path.clone()).collect()
-        };
-        sandbox.close_paths(&paths(&hidden), &paths(&read_only));
-        let closed = hidden.into_iter().chain(read_only);
-        let closed =
-            closed.map(|(path, reason)| ClosedPath { path: canonical_prefix(&path), reason });
-        *self.closed.lock() = closed.collect();
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.close_paths(hidden, read_only);
+        }
     }
 
     /// Background commands, the oldest first, and processes that other commands left.
     pub fn running_commands(&self) -> Vec<BackgroundCommand> {
         let mut running = self.background.running_commands();
-        let mut left = self.remaining.lock();
-        running.extend(left.iter_mut().flat_map(RemainingProcesses::running_processes).map(
-            |process| BackgroundCommand {
-                id: process.pid.to_string(),
-                line: process.name,
-                time: None,
-            },
-        ));
+        let mut others = self.remaining.lock();
+        let left = others.iter_mut().flat_map(RemainingProcesses::running_processes);
+        running.extend(left.map(|process| {
+            let id = process.pid.to_string();
+            BackgroundCommand { id, line: process.name, time: None }
+        }));
         running
     }
 
     /// Ends an entry of [`Exec::running_commands`]; false if there is none with this id. The output of a background
     /// command stays readable. For a process that a command left, the other processes of the command end too.
     pub async fn stop(&self, id: &str) -> bool {
-        let is_it = |process: &RemainingProcess| process.pid.to_string() == id;
+        let has_id = |process: &RemainingProcess| process.pid.to_string() == id;
         let of_command = self
             .remaining
             .lock()
-            .extract_if(.., |left| left.running_processes().iter().any(is_it))
+            .extract_if(.., |left| left.running_processes().iter().any(has_id))
             .next();
         of_command.is_some() || self.background.stop(id).await
     }
@@ -353,6 +351,32 @@ impl Exec {
         let mut tasks = self.background.shutdown();
         while tasks.join_next().await.is_some() {}
         self.shutdown();
+    }
+
+    /// Compares git's state now if commands ran since the last comparison that may have changed it.
+    pub fn compare_git_state(&self) -> GuardReport {
+        match &self.git_guard {
+            Some(guard) if guard.is_open() || self.has_running() => guard.compare(false, None),
+            _ => GuardReport::default(),
+        }
+    }
+
+    /// Guards the repositories of the session; `None` without a sandbox.
+    pub fn git_guard(&self) -> Option<&Arc<GitGuard>> {
+        self.git_guard.as_ref()
+    }
+
+    fn begin_guarded(&self, rights: CommandRights) -> Option<GuardedCommand> {
+        let guard = self.git_guard.clone().filter(|_| !rights.read_only)?;
+        let access = rights.git_config;
+        let before = guard.begin(self.has_running(), access != GitConfigAccess::Protected);
+        Some(GuardedCommand { guard, before, is_granted: access == GitConfigAccess::Granted })
+    }
+
+    fn has_running(&self) -> bool {
+        let mut left = self.remaining.lock();
+        let has_left = left.iter_mut().any(|left| !left.running_processes().is_empty());
+        has_left || !self.background.running_commands().is_empty()
     }
 
     async fn start_command(&self, command: Command<'_>) -> Result<StartedCommand, Error> {
@@ -375,7 +399,7 @@ impl Exec {
         let mark = uuid::Uuid::now_v7().to_string();
         let words = ["--noprofile", "--norc", "-c", "--", line];
         let mut variables = self.environment.variables(&mark);
-        let sandbox = self.sandbox.as_ref().filter(|_| !command.rights.unsandboxed);
+        let sandbox = self.sandbox_of(command.rights);
         if let Some(sandbox) = sandbox {
             sandbox.prepare().await.map_err(sandbox_error)?;
             self.forwards.open_host_ports(sandbox).map_err(sandbox_error)?;
@@ -396,7 +420,7 @@ impl Exec {
                 report: report.as_ref().map(|report| report.file.as_raw_fd()),
             };
             let descriptor = report.as_ref().map(|report| report.file.as_fd());
-            let guard = (!command.rights.read_only).then(|| sandbox.capture_git_state());
+            let guard = self.begin_guarded(command.rights);
             let started = sandbox.start(run, command.rights, descriptor).await;
             let (supervisor, stdout, stderr) = started.map_err(sandbox_error)?;
             let running = RunningCommand::from_supervisor(supervisor, mark, stdout, stderr)?;
@@ -435,9 +459,7 @@ pub async fn run_in_foreground(
     let line = format!("exec {program} \"$1\"");
     let mut command = new_command(Path::new("/bin/sh"));
     command.arg("-c").arg(line).arg("sh").arg(file).current_dir(directory);
-    command.env_clear().envs(environment);
-    command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-    command.kill_on_drop(true).status().await
+    command.env_clear().envs(environment).kill_on_drop(true).status().await
 }
 
 /// The signal for the death of its parent ends the child. A supervisor instead watches its channel, which closes with
@@ -511,17 +533,14 @@ fn outcome(
         full_output_error: kept.full_output_error,
         refusal: None,
         notices: Vec::new(),
+        unreverted: Vec::new(),
         time: begun.elapsed(),
         timeout: Duration::ZERO,
     }
 }
 
 fn exit_code_and_signal(status: Option<ExitStatus>) -> (Option<i32>, Option<String>) {
-    let exit_code = status.and_then(|status| status.code());
-    let signal = status.and_then(|status| match (status.signal(), status.code()) {
-        (Some(signal), _) => Some(signal),
-        (None, Some(code)) if code > 128 => Some(code - 128),
-        (None, _) => None,
-    });
-    (exit_code, signal.and_then(process::signal_name))
+    let Some(status) = status else { return (None, None) };
+    let signal = status.signal().or_else(|| Some(status.code()? - 128));
+    (status.code(), signal.and_then(process::signal_name))
 }

@@ -31,8 +31,8 @@ use std::sync::Arc;
 pub use charset::Charset;
 pub use checkpoint::{
     ChangedFiles, CheckpointLimits, CheckpointSettings, Checkpoints, FileHistory, GitSkipReason,
-    OpenOperation, OperationScope, OutsideChange, ReadBlobs, ScratchCopy, USER_PROGRAMS, UndoError,
-    UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo, copy_journal,
+    OpenOperation, OperationScope, OutsideChange, ReadBlobs, USER_PROGRAMS, UndoError, UndoOptions,
+    UndoOutcome, UndoReport, UndoTarget, can_undo, copy_journal,
 };
 pub use content::FileContent;
 pub use diff::{Diff, DiffSize};
@@ -62,7 +62,7 @@ pub struct Workspace {
     /// Folders that may only be read: the session's `tool-output/`.
     readable: Vec<PathBuf>,
     snapshots: Snapshots,
-    /// Records changes; `None` if nothing can be undone.
+    /// `None` if nothing can be undone.
     checkpoints: Option<Arc<Checkpoints>>,
     guarded: GuardedPaths,
     searched_folders: Mutex<HashSet<PathBuf>>,
@@ -95,7 +95,6 @@ impl Workspace {
     /// A workspace with the same files and checkpoints for another agent of the session, which has not read any of them.
     #[must_use]
     pub fn of_agent(&self) -> Self {
-        let swept = self.searched_folders.lock().clone();
         Self {
             root: self.root.clone(),
             extra_folders: self.extra_folders.clone(),
@@ -103,7 +102,7 @@ impl Workspace {
             snapshots: Snapshots::default(),
             checkpoints: self.checkpoints.clone(),
             guarded: self.guarded.clone(),
-            searched_folders: Mutex::new(swept),
+            searched_folders: Mutex::new(self.searched_folders.lock().clone()),
         }
     }
 
@@ -160,7 +159,7 @@ impl Workspace {
     /// Marks lines of a file as not shown, or all lines without a range. Earlier reads of the same lines still count.
     pub fn mark_unshown(&self, path: &ProjectPath, lines: Option<Range<u64>>) {
         match lines {
-            Some(lines) => self.snapshots.mark_hidden(path.absolute(), &lines),
+            Some(lines) => self.snapshots.mark_unshown(path.absolute(), &lines),
             None => self.snapshots.set_shown(path.absolute(), false),
         }
     }
@@ -173,40 +172,32 @@ impl Workspace {
         names: &[&str],
         is_shown: impl Fn(&str) -> bool,
     ) -> Vec<(String, String)> {
-        let mut there: Vec<String> = fs::read_dir(folder.absolute())
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
-        there.sort();
+        let entries = fs::read_dir(folder.absolute()).into_iter().flatten().flatten();
+        let mut files: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        files.sort();
+        let read = |file: &String| {
+            let given = folder.absolute().join(file);
+            let path = self.resolve(given.to_str()?).ok()?;
+            if !is_shown(path.relative()) {
+                return None;
+            }
+            let mut text = String::new();
+            self.open_file(&path).ok()?.0.read_to_string(&mut text).ok()?;
+            Some((self.display(&given), text))
+        };
         let matching = names
             .iter()
-            .flat_map(|name| there.iter().filter(move |file| file.eq_ignore_ascii_case(name)));
-        matching
-            .filter_map(|file| {
-                let given = folder.absolute().join(file);
-                let path = self.resolve(given.to_str()?).ok()?;
-                if !is_shown(path.relative()) {
-                    return None;
-                }
-                let (mut file, _) = self.open_file(&path).ok()?;
-                let mut text = String::new();
-                file.read_to_string(&mut text).ok()?;
-                Some((self.display(&given), text))
-            })
-            .collect()
+            .flat_map(|name| files.iter().filter(move |file| file.eq_ignore_ascii_case(name)));
+        matching.filter_map(read).collect()
     }
 
     /// Relative, sorted paths of files whose bytes changed since they were read in this session, or that are gone.
     pub fn files_changed_since_read(&self) -> Vec<String> {
-        let mut changed: Vec<String> = self
-            .snapshots
-            .known_snapshots()
-            .into_iter()
-            .filter(|(path, snapshot)| !snapshot.still_describes(path))
-            .map(|(path, _)| self.display(&path))
-            .collect();
+        let mut known = self.snapshots.known_snapshots();
+        known.retain(|(path, snapshot)| !snapshot.still_describes(path));
+        let mut changed: Vec<String> =
+            known.into_iter().map(|(path, _)| self.display(&path)).collect();
         changed.sort();
         changed
     }
@@ -218,11 +209,10 @@ fn canonical_folder(path: &Path) -> Result<PathBuf, Failure> {
     // Listing distinguishes a file from a folder, and whether it is readable.
     match fs::read_dir(&folder) {
         Ok(_) => Ok(folder),
-        Err(_) if folder.is_file() => Err(Failure::new(
-            ErrorCode::NotADirectory,
-            format!("{shown} is a file, not a directory"),
-        )
-        .with_hint("use its directory")),
+        Err(_) if folder.is_file() => {
+            let message = format!("{shown} is a file, not a directory");
+            Err(Failure::new(ErrorCode::NotADirectory, message).with_hint("use its directory"))
+        }
         Err(error) => Err(io_failure(&error, "open", &shown)),
     }
 }

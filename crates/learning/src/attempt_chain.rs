@@ -32,20 +32,17 @@ pub fn find_chains(calls: &[CallRecord]) -> (Vec<AttemptChain>, Vec<usize>) {
         if calls[at].failure.is_none() || is_used[at] {
             continue;
         }
-        let (success, is_same_call) = match find_resolution(calls, at) {
-            Some((success, is_same_call)) => (Some(success), is_same_call),
-            None => (None, false),
-        };
+        let (success, is_same_call) = find_resolution(calls, at).unzip();
         let end = success.unwrap_or(calls.len());
         let is_attempt = |other: &usize| {
             let (failed, later) = (&calls[at], &calls[*other]);
             later.failure.is_some()
                 && (is_made_for(failed, later) || is_similar_call(failed, later))
         };
-        let further: Vec<usize> =
-            (at + 1..end).filter(|other| !is_used[*other]).filter(is_attempt).collect();
+        let further = (at + 1..end).filter(|other| !is_used[*other]).filter(is_attempt);
         let failures: Vec<usize> = std::iter::once(at).chain(further).collect();
         failures.iter().chain(&success).for_each(|at| is_used[*at] = true);
+        let is_same_call = is_same_call.unwrap_or_default();
         chains.push(AttemptChain { failures, success, is_same_call });
     }
     let others = (0..calls.len()).filter(|at| !is_used[*at]).collect();
@@ -55,9 +52,9 @@ pub fn find_chains(calls: &[CallRecord]) -> (Vec<AttemptChain>, Vec<usize>) {
 /// Returns the index of the call, and whether it is the same call.
 fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
     let failed = &calls[at];
-    let of_kernel = (at + 1..calls.len())
+    let kernel_retry = (at + 1..calls.len())
         .find(|at| has_succeeded(&calls[*at]) && is_made_for(failed, &calls[*at]));
-    if let Some(at) = of_kernel {
+    if let Some(at) = kernel_retry {
         return Some((at, false));
     }
     // The model requested the calls of one answer before it knew about the failure.
@@ -92,8 +89,9 @@ fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
         };
         let next = near.into_iter().find(|at| !is_passed_over(&calls[*at]))?;
         let next_call = &calls[next];
-        let is_alike = match &failed.failure {
-            Some(it) if it.code == ErrorCode::UnknownTool => shares_argument(failed, next_call),
+        let code = failed.failure.as_ref().map(|failure| failure.code);
+        let is_alike = match code {
+            Some(ErrorCode::UnknownTool) => shares_argument(failed, next_call),
             _ => shares_operand(failed, next_call),
         };
         (has_succeeded(next_call) && is_alike).then_some(next)
@@ -130,9 +128,7 @@ fn is_same_target(failed: &CallRecord, call: &CallRecord) -> bool {
         return false;
     }
     if failed.command().is_some() {
-        return failed
-            .last_program()
-            .is_some_and(|program| call.programs.iter().any(|it| it == program));
+        return failed.last_program().is_some_and(|program| call.programs.contains(program));
     }
     failed.path().is_some() && failed.target() == call.target()
 }
@@ -162,8 +158,8 @@ fn program_name(program: Option<&String>) -> Option<&str> {
 }
 
 fn is_same_tool(failed: &CallRecord, call: &CallRecord) -> bool {
-    let both_change = || [failed, call].iter().all(|it| CHANGE_TOOLS.contains(&it.tool.as_str()));
-    failed.tool == call.tool || both_change()
+    let changes = |call: &CallRecord| CHANGE_TOOLS.contains(&call.tool.as_str());
+    failed.tool == call.tool || changes(failed) && changes(call)
 }
 
 /// For example `python3 -m pytest` after `pytest`.
@@ -205,7 +201,7 @@ fn shares_operand(failed: &CallRecord, call: &CallRecord) -> bool {
 
 /// For example `Grep` of a text after an unknown `search` for it.
 fn shares_argument(failed: &CallRecord, call: &CallRecord) -> bool {
-    let mut texts = failed.input.values().filter_map(Value::as_str).filter(|it| !it.is_empty());
+    let mut texts = failed.input.values().filter_map(Value::as_str).filter(|text| !text.is_empty());
     texts.any(|text| call.input.values().any(|other| other == text))
 }
 

@@ -63,14 +63,26 @@ pub struct CallFailure {
 }
 
 impl CallRecord {
+    /// The call with this result. `arguments`: as the model sent them, in case the result has none.
+    pub fn from_result(id: &str, tool: &str, arguments: &str, envelope: &Envelope) -> Self {
+        let mut input = envelope.context.params_input.clone();
+        if input.is_empty() {
+            input = serde_json::from_str(arguments).unwrap_or_default();
+        }
+        let failure = failure_from_envelope(&input, envelope);
+        let (input, is_truncated) = stored_arguments(&input);
+        let (id, tool) = (id.to_owned(), tool.to_owned());
+        Self { id, tool, input, is_truncated, failure, ..Self::default() }
+    }
+
     /// The `command` argument.
     pub fn command(&self) -> Option<&str> {
-        self.input.get("command").and_then(Value::as_str)
+        text_argument(&self.input, "command")
     }
 
     /// The file that the call is about.
     pub fn path(&self) -> Option<&str> {
-        self.input.get("path").and_then(Value::as_str)
+        text_argument(&self.input, "path")
     }
 
     /// The subject of the call; see [`call_target`].
@@ -89,27 +101,32 @@ impl CallRecord {
         class == Some(ErrorClass::Policy)
     }
 
-    /// Whether the failure has this key.
-    pub fn has_failure_key(&self, wanted: &str) -> bool {
-        self.failure.as_ref().is_some_and(|failed| {
-            failure_key(&self.tool, &self.target(), failed.code, &failed.signature) == wanted
-        })
+    /// The key of the failure; `None` if the call did not fail.
+    pub fn failure_key(&self) -> Option<String> {
+        let failed = self.failure.as_ref()?;
+        Some(failure_key(&self.tool, &self.target(), failed.code, &failed.signature))
     }
+}
+
+pub(super) fn text_argument<'a>(input: &'a Object, name: &str) -> Option<&'a str> {
+    input.get(name).and_then(Value::as_str)
 }
 
 /// The subject of a call: the program, the check, the file; the tool itself if it names none.
 pub fn call_target(tool: &str, input: &Object, programs: &[String]) -> String {
-    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    let command = text_argument(input, "command");
     if tool == CHECK {
-        return text("command").unwrap_or_default().to_owned();
+        return command.unwrap_or_default().to_owned();
     }
-    if let Some(line) = text("command") {
+    if let Some(line) = command {
         let first = programs.first().map_or(line, String::as_str);
         return first.split_whitespace().next().unwrap_or_default().to_owned();
     }
-    let file = || text("path").map(|path| path.strip_prefix("./").unwrap_or(path).to_owned());
-    let is_search = input.contains_key("pattern");
-    (!is_search).then(file).flatten().unwrap_or_else(|| tool.to_owned())
+    let subject = match text_argument(input, "path") {
+        Some(path) if !input.contains_key("pattern") => path.strip_prefix("./").unwrap_or(path),
+        _ => tool,
+    };
+    subject.to_owned()
 }
 
 /// The programs of an effect.
@@ -126,7 +143,7 @@ pub fn proven_programs(effect: Option<&Effect>) -> Vec<String> {
         // (The command is still running.)
         Some(Effect::Command { background: true, .. }) => Vec::new(),
         Some(Effect::Command { programs, unproven, .. }) => {
-            programs.iter().filter(|it| !unproven.contains(it)).cloned().collect()
+            programs.iter().filter(|program| !unproven.contains(program)).cloned().collect()
         }
         _ => Vec::new(),
     }
@@ -145,13 +162,8 @@ pub fn failure_from_envelope(input: &Object, envelope: &Envelope) -> Option<Call
     let output = if text("stderr").trim().is_empty() { text("stdout") } else { text("stderr") };
     let error_text = if code == ErrorCode::CommandFailed { output } else { message };
     let error_text = if error_text.trim().is_empty() { message } else { error_text };
-    Some(build_failure(
-        code,
-        input,
-        error_text,
-        &format!("{message}\n{}", output.trim()),
-        exit_code,
-    ))
+    let evidence = format!("{message}\n{}", output.trim());
+    Some(build_failure(code, input, error_text, &evidence, exit_code))
 }
 
 /// Whether no program has certainly succeeded, or a stage of a pipeline failed (also with SIGPIPE).
@@ -168,7 +180,7 @@ pub fn hides_failure(effect: Option<&Effect>, envelope: &Envelope) -> bool {
 
 fn stage_statuses(envelope: &Envelope) -> impl Iterator<Item = i64> {
     let stages = envelope.data.get("stages").and_then(Value::as_array);
-    stages.into_iter().flatten().filter_map(|it| it["exit_code"].as_i64())
+    stages.into_iter().flatten().filter_map(|stage| stage["exit_code"].as_i64())
 }
 
 /// Builds a failure with its output.
@@ -196,8 +208,7 @@ fn output_excerpt(output: &str, line: &str) -> String {
     if output.len() <= 4 * EXCERPT_BYTES && whole.len() <= EXCERPT_BYTES {
         return whole;
     }
-    let from = output.find(line).unwrap_or_default();
-    let rest = &output[from..];
+    let rest = &output[output.find(line).unwrap_or_default()..];
     joined(&rest[..rest.floor_char_boundary(4 * EXCERPT_BYTES)])
 }
 
@@ -208,11 +219,11 @@ fn reason_line(output: &str) -> &str {
     if output.contains("Traceback (most recent call last)") {
         return lines.next_back().unwrap_or_default();
     }
-    let speaks = |line: &&str| {
+    let mentions_error = |line: &&str| {
         let line = line.to_lowercase();
         ERRORS.iter().any(|word| line.contains(word))
     };
-    lines.clone().find(speaks).or_else(|| lines.next()).unwrap_or_default()
+    lines.clone().find(mentions_error).or_else(|| lines.next()).unwrap_or_default()
 }
 
 /// Numbers, paths, hashes, and the words of the call itself differ between cases.

@@ -70,7 +70,8 @@ fn credit_shown_lesson(later: &[&CallRecord], lesson: &Lesson) -> (u32, u32) {
     let is_followed =
         |call: &&CallRecord| is_other_way && is_target(call) && follows_fix(call, failure);
     let followed = || later.iter().copied().filter(is_followed);
-    if followed().any(|call| call.has_failure_key(&key)) {
+    let has_key = |call: &CallRecord| call.failure_key().as_ref() == Some(&key);
+    if followed().any(has_key) {
         return (0, 1);
     }
     if followed().any(|call| call.failure.is_none()) {
@@ -85,8 +86,8 @@ fn credit_shown_lesson(later: &[&CallRecord], lesson: &Lesson) -> (u32, u32) {
     }
     // A lesson about a preparation: its failure did not occur although its target was used.
     let was_used = later.iter().any(|call| call.failure.is_none() && is_failed_call(call));
-    let came = later.iter().any(|call| call.has_failure_key(&key));
-    (u32::from(!is_other_way && was_used && !came), 0)
+    let has_recurred = later.iter().any(|call| has_key(call));
+    (u32::from(!is_other_way && was_used && !has_recurred), 0)
 }
 
 /// One word of the successful call is sufficient in a call about the same target, otherwise all are

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::attempt_chain::AttemptChain;
 use super::call_record::{CHECK, CallRecord};
 use super::lesson::{Lesson, Origin, Scope, Source};
 use super::lesson_filter;
@@ -13,10 +14,8 @@ use agent_protocol::reflection::{MemoryKind, Reflection};
 use agent_protocol::{one_line, shorten};
 
 const MAX_LESSONS: usize = 3;
-/// In bytes.
-const MAX_EVIDENCE: usize = 12_000;
-/// In bytes.
-const MIN_QUOTE: usize = 8;
+const MAX_EVIDENCE_BYTES: usize = 12_000;
+const MIN_QUOTE_BYTES: usize = 8;
 
 type FilteredLessons = (Vec<Lesson>, Vec<(String, String)>);
 
@@ -97,20 +96,16 @@ pub fn answer_schema() -> Value {
 pub fn distillation_request(record: &TurnRecord) -> Option<DistillationRequest> {
     record.succeeded?;
     let calls = &record.calls;
-    let chains: Vec<Vec<&CallRecord>> = record
-        .chains
-        .iter()
-        .filter(|chain| !calls[chain.failures[0]].was_denied())
-        .filter_map(|chain| {
-            let failures = chain.failures.iter().map(|at| &calls[*at]);
-            let tries: Vec<&CallRecord> =
-                failures.chain(chain.success.map(|at| &calls[at])).collect();
-            let rounds = || tries.iter().filter(|call| call.failure.is_some()).map(|it| it.round);
-            let lasted = rounds().min() != rounds().max();
-            let was_checked = tries[0].tool == CHECK && chain.success.is_some();
-            (lasted || was_checked).then_some(tries)
-        })
-        .collect();
+    let tries_worth_asking = |chain: &AttemptChain| {
+        let failures = chain.failures.iter().map(|at| &calls[*at]);
+        let tries: Vec<&CallRecord> = failures.chain(chain.success.map(|at| &calls[at])).collect();
+        let rounds = || tries.iter().filter(|call| call.failure.is_some()).map(|call| call.round);
+        let lasted = rounds().min() != rounds().max();
+        let was_checked = tries[0].tool == CHECK && chain.success.is_some();
+        (!tries[0].was_denied() && (lasted || was_checked)).then_some(tries)
+    };
+    let chains: Vec<Vec<&CallRecord>> =
+        record.chains.iter().filter_map(tries_worth_asking).collect();
     if chains.is_empty() && record.corrections.is_empty() {
         return None;
     }
@@ -136,8 +131,8 @@ pub fn distillation_request(record: &TurnRecord) -> Option<DistillationRequest> 
             None => "worked".to_owned(),
         };
         evidence.push_str(&format!("{} {how}\n", call_in_words(call)));
-        if evidence.len() > MAX_EVIDENCE {
-            evidence = shorten(&evidence, MAX_EVIDENCE);
+        if evidence.len() > MAX_EVIDENCE_BYTES {
+            evidence = shorten(&evidence, MAX_EVIDENCE_BYTES);
             break;
         }
     }
@@ -158,17 +153,24 @@ fn calls_in_words(calls: &[CallRecord]) -> String {
 impl DistillationRequest {
     /// The accepted lessons of an answer, and the rejected ones with the reason.
     pub fn parse_lessons(&self, answer: &str) -> Result<FilteredLessons, String> {
-        let (Some(start), Some(end)) = (answer.find('{'), answer.rfind('}')) else {
-            return Err("there is no JSON object in it".to_owned());
-        };
-        let object = answer.get(start..=end).ok_or("there is no JSON object in it")?;
+        let ends = answer.find('{').zip(answer.rfind('}'));
+        let object = ends.and_then(|(start, end)| answer.get(start..=end));
+        let object = object.ok_or("there is no JSON object in it")?;
         let answer: DistillationAnswer =
             serde_json::from_str(object).map_err(|error| error.to_string())?;
         let (mut lessons, mut refused) = (Vec::new(), Vec::new());
         for distilled in answer.lessons.into_iter().take(MAX_LESSONS) {
-            let lesson = self.build_lesson(lesson_text(&distilled), &distilled);
+            let scope = match distilled.scope.as_str() {
+                "user" => Scope::User,
+                _ => Scope::Project(self.turn.project.clone()),
+            };
+            let (kind, text) = (LessonKind::Rule, lesson_text(&distilled));
             let quote = distilled.quote.trim();
-            let why = if quote.len() < MIN_QUOTE || !self.evidence.contains(quote) {
+            let lesson = Lesson {
+                quote: Some(shorten(quote, 300)),
+                ..self.turn.build_lesson(scope, kind, text, Origin::Distilled)
+            };
+            let why = if quote.len() < MIN_QUOTE_BYTES || !self.evidence.contains(quote) {
                 Some("its quote is not in the evidence".to_owned())
             } else {
                 lesson_rejection(&lesson, &distilled.action, &self.known_text, &self.program_output)
@@ -179,15 +181,6 @@ impl DistillationRequest {
             }
         }
         Ok((lessons, refused))
-    }
-
-    fn build_lesson(&self, text: String, distilled: &DistilledLesson) -> Lesson {
-        let scope = match distilled.scope.as_str() {
-            "user" => Scope::User,
-            _ => Scope::Project(self.turn.project.clone()),
-        };
-        let quote = Some(shorten(distilled.quote.trim(), 300));
-        Lesson { quote, ..self.turn.build_lesson(scope, LessonKind::Rule, text, Origin::Distilled) }
     }
 }
 
@@ -320,7 +313,7 @@ mod tests {
         long.task = "x".repeat(8_000);
         long.corrections = vec!["y".repeat(8_000)];
         let request = distillation_request(&long).unwrap();
-        assert!(request.evidence.len() <= MAX_EVIDENCE + 10, "{}", request.evidence.len());
+        assert!(request.evidence.len() <= MAX_EVIDENCE_BYTES + 10, "{}", request.evidence.len());
         assert!(request.evidence.starts_with("Task: xxx"));
     }
 

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::attempt_chain::AttemptChain;
-use super::call_record::{CHECK, CallFailure, CallRecord};
+use super::call_record::{CHECK, CallFailure, CallRecord, text_argument};
 use super::lesson::{FailurePattern, Lesson, Origin, Scope, Source};
 use super::lesson_filter;
 use super::trace::{error_type, skill_id};
-use super::trace_builder::{TurnRecord, text_argument};
+use super::trace_builder::TurnRecord;
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::Caller;
 use agent_protocol::recall::LessonKind;
@@ -182,7 +182,7 @@ fn new_words(failed: &CallRecord, success: &CallRecord) -> Vec<String> {
     let words = |input: &Object| -> Vec<String> {
         match text_argument(input, "command") {
             Some(command) => {
-                let directory = text_argument(input, "directory").filter(|it| *it != ".");
+                let directory = text_argument(input, "directory").filter(|path| *path != ".");
                 command.split_whitespace().chain(directory).map(str::to_owned).collect()
             }
             None => input.iter().map(|(name, value)| format!("{name}={value}")).collect(),

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::call_record::{self, CallRecord};
-use super::lesson::{Lesson, MIN_APPLY_CONFIDENCE, Origin, Scope, failure_key};
+use super::call_record::{CallRecord, effect_programs};
+use super::lesson::{Lesson, MIN_APPLY_CONFIDENCE, Origin, Scope};
 use super::store::{SqliteStore, StoreError, index_terms};
-use super::trace_builder::text_argument;
 use agent_protocol::message::ToolCall;
 use agent_protocol::recall::{FailedCall, RecalledLesson, Remedy};
 use agent_protocol::reflection::SuggestedAction;
@@ -62,7 +61,8 @@ pub fn find_remedy(
     project: &str,
     failed: &FailedCall<'_>,
 ) -> Result<Option<Remedy>, StoreError> {
-    let Some((call, key)) = to_call_record(failed) else { return Ok(None) };
+    let call = to_call_record(failed);
+    let Some(key) = call.failure_key() else { return Ok(None) };
     let lessons = store.lessons_about(&Scope::Project(project.to_owned()), &key)?;
     let surest = lessons.into_iter().max_by(|one, other| {
         one.confidence()
@@ -70,16 +70,13 @@ pub fn find_remedy(
             .then(one.last_occurred_ms.cmp(&other.last_occurred_ms))
     });
     Ok(surest.map(|lesson| {
-        let failure =
-            lesson.failure.as_ref().filter(|it| !call.is_truncated && it.input == call.input);
-        let fix = failure
-            .filter(|_| lesson.confidence() >= MIN_APPLY_CONFIDENCE)
-            .and_then(|it| it.fix.clone());
-        Remedy {
-            item: lesson.to_recalled(),
-            action: fix
-                .map(|input| SuggestedAction::Alternative { tool: call.tool.clone(), input }),
-        }
+        let may_apply = !call.is_truncated && lesson.confidence() >= MIN_APPLY_CONFIDENCE;
+        let same_call =
+            lesson.failure.as_ref().filter(|failure| may_apply && failure.input == call.input);
+        let fix = same_call.and_then(|failure| failure.fix.clone());
+        let tool = call.tool.clone();
+        let action = fix.map(|input| SuggestedAction::Alternative { tool, input });
+        Remedy { item: lesson.to_recalled(), action }
     }))
 }
 
@@ -89,11 +86,12 @@ pub fn similar_lessons(
     project: &str,
     failed: &FailedCall<'_>,
 ) -> Result<Vec<RecalledLesson>, StoreError> {
-    let Some((call, key)) = to_call_record(failed) else { return Ok(Vec::new()) };
+    let call = to_call_record(failed);
+    let Some(key) = call.failure_key() else { return Ok(Vec::new()) };
     let here = Scope::Project(project.to_owned());
     let mut lessons = store.lessons_about(&here, &key)?;
     let excerpt = call.failure.as_ref().map_or("", |failed| &failed.excerpt);
-    let command = text_argument(&call.input, "command").unwrap_or_default();
+    let command = call.command().unwrap_or_default();
     let query = index_terms(&format!("{} {command} {excerpt}", call.target()));
     for (_, lesson) in store.matching_lessons(&[here, Scope::User], &query, MAX_SIMILAR)? {
         if lessons.iter().all(|known| known.id != lesson.id) {
@@ -104,22 +102,8 @@ pub fn similar_lessons(
     Ok(lessons.iter().map(Lesson::to_recalled).collect())
 }
 
-fn to_call_record(failed: &FailedCall<'_>) -> Option<(CallRecord, String)> {
+fn to_call_record(failed: &FailedCall<'_>) -> CallRecord {
     let FailedCall { call: ToolCall { id, name, arguments }, effect, envelope } = failed;
-    let mut input = envelope.context.params_input.clone();
-    if input.is_empty() {
-        input = serde_json::from_str(arguments).unwrap_or_default();
-    }
-    let failure = call_record::failure_from_envelope(&input, envelope)?;
-    let (input, is_cut) = call_record::stored_arguments(&input);
-    let call = CallRecord {
-        id: id.clone(),
-        tool: name.clone(),
-        input,
-        is_truncated: is_cut,
-        programs: call_record::effect_programs(*effect),
-        ..CallRecord::default()
-    };
-    let key = failure_key(name, &call.target(), failure.code, &failure.signature);
-    Some((CallRecord { failure: Some(failure), ..call }, key))
+    let call = CallRecord::from_result(id, name, arguments, envelope);
+    CallRecord { programs: effect_programs(*effect), ..call }
 }

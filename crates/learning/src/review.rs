@@ -89,10 +89,10 @@ pub fn review(
         kind.weight = weights.get(&kind.skill).copied().unwrap_or(kind.weight);
         kind.weight_before = store.weight(&kind.skill)?;
     }
-    for methodology in &mut review.methodologies {
-        methodology.weight =
-            weights.get(&methodology.subject()).copied().unwrap_or(methodology.weight);
-        methodology.weight_before = store.weight(&methodology.subject())?;
+    for used in &mut review.methodologies {
+        let subject = used.subject();
+        used.weight = weights.get(&subject).copied().unwrap_or(used.weight);
+        used.weight_before = store.weight(&subject)?;
     }
     review.methodologies.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     review.learnt.sort_by_key(|item| {
@@ -116,11 +116,10 @@ fn select_lessons(items: &[Lesson], fits: impl Fn(&Lesson) -> bool) -> Vec<Lesso
 /// of changed weights.
 pub fn apply_review(store: &SqliteStore, review: &Review) -> Result<usize, StoreError> {
     let mut n_changed = 0;
-    let kinds = review.call_kinds.iter().map(|m| (m.skill.clone(), m.weight_before, m.weight));
-    let methodologies = review
-        .methodologies
-        .iter()
-        .map(|methodology| (methodology.subject(), methodology.weight_before, methodology.weight));
+    let kinds = review.call_kinds.iter();
+    let kinds = kinds.map(|kind| (kind.skill.clone(), kind.weight_before, kind.weight));
+    let methodologies = review.methodologies.iter();
+    let methodologies = methodologies.map(|used| (used.subject(), used.weight_before, used.weight));
     for (subject, before, now) in kinds.chain(methodologies) {
         if (before - now).abs() > 1e-9 {
             store.set_weight(&subject, now)?;

@@ -1,11 +1,11 @@
 //! Traces: attempts derived from the events of a session.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::call_record::{CHECK, CallRecord};
+use super::call_record::{CHECK, CallRecord, text_argument};
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorClass, ErrorCode};
 
@@ -56,37 +56,15 @@ pub struct Attempt {
 }
 
 /// The source of a fix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FixSource {
+    /// A lesson that the kernel applied.
+    FailurePattern,
     /// A correction by the model, or a retry of the kernel.
     SelfCorrection,
     /// A message of the user during the turn, or the text of a denial.
     UserHint,
-    /// A lesson that the kernel applied.
-    FailurePattern,
-}
-
-impl FixSource {
-    /// The serialized name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SelfCorrection => "self_correction",
-            Self::UserHint => "user_hint",
-            Self::FailurePattern => "failure_pattern",
-        }
-    }
-}
-
-/// One use of an artifact.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExecutionRecord {
-    pub timestamp_ms: i64,
-    pub success: bool,
-    pub error: Option<String>,
-    pub context_hash: String,
-    /// Tool, options, file kinds, mode, platform.
-    pub context: String,
 }
 
 /// The kind of a call: `Bash cargo`.
@@ -108,9 +86,9 @@ pub fn build_attempt(call: &CallRecord, index: u32, mode: &str, directory: &str)
         ("platform".to_owned(), std::env::consts::OS.into()),
         ("cwd".to_owned(), directory.into()),
     ]);
-    context.extend(
-        failed.and_then(|it| it.exit_code).map(|code| ("exit_code".to_owned(), json!(code))),
-    );
+    if let Some(code) = failed.and_then(|failed| failed.exit_code) {
+        context.insert("exit_code".to_owned(), code.into());
+    }
     Attempt {
         index,
         timestamp_ms: call.time_ms.0,
@@ -143,40 +121,17 @@ pub fn error_type(tool: &str, code: Option<ErrorCode>, exit_code: Option<i64>) -
     }
 }
 
-/// Each artifact with its uses, oldest first.
-pub fn execution_history(traces: &[ExecutionTrace]) -> BTreeMap<String, Vec<ExecutionRecord>> {
-    let mut history: BTreeMap<String, Vec<ExecutionRecord>> = BTreeMap::new();
-    for attempt in traces.iter().flat_map(|trace| &trace.attempts) {
-        let context = describe_context(attempt);
-        let hash = blake3::hash(context.as_bytes()).to_hex();
-        for artifact in &attempt.activated_artifacts {
-            history.entry(artifact.clone()).or_default().push(ExecutionRecord {
-                timestamp_ms: attempt.timestamp_ms,
-                success: attempt.success,
-                error: attempt.error.clone(),
-                context_hash: hash[..12].to_owned(),
-                context: context.clone(),
-            });
-        }
-    }
-    for records in history.values_mut() {
-        records.sort_by_key(|record| record.timestamp_ms);
-    }
-    history
-}
-
 /// Tool, options, the kinds of files that it names, directory, mode and platform.
 pub fn describe_context(attempt: &Attempt) -> String {
-    let text = |name: &str| attempt.context.get(name).and_then(Value::as_str).unwrap_or_default();
+    let text = |name: &str| text_argument(&attempt.context, name).unwrap_or_default();
     let empty = Object::new();
     let input = attempt.context.get("input").and_then(Value::as_object).unwrap_or(&empty);
-    let argument = |name: &str| input.get(name).and_then(Value::as_str);
+    let argument = |name: &str| text_argument(input, name);
     let words: Vec<&str> =
         argument("command").into_iter().flat_map(str::split_whitespace).collect();
     let mut parts = vec![text("tool").to_owned()];
-    let options: BTreeSet<&str> =
-        words.iter().copied().filter(|word| word.starts_with('-')).collect();
-    parts.extend(options.into_iter().map(str::to_owned));
+    let options = words.iter().filter(|word| word.starts_with('-'));
+    parts.extend(options.map(|word| (*word).to_owned()).collect::<BTreeSet<String>>());
     let extension = |word: &str| {
         let (stem, extension) = word.rsplit('/').next()?.rsplit_once('.')?;
         let is_kind = !stem.is_empty()

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-
 use super::attempt_chain::{AttemptChain, find_chains};
 use super::call_record::{self, CHECK, CallRecord};
 use super::pair::call_in_words;
@@ -84,7 +82,7 @@ impl TraceBuilder {
 
     /// Applies the next event; returns the record at the end of a turn.
     pub fn apply(&mut self, event: &Event) -> Option<TurnRecord> {
-        let (seq, place) = (event.header.seq, event.header.place);
+        let seq = event.header.seq;
         let time = event.header.ts.parse::<jiff::Timestamp>();
         let at_ms = time.map_or(0, |time| time.as_millisecond());
         if event.body.is_stored() {
@@ -101,7 +99,7 @@ impl TraceBuilder {
             EventBody::TurnStarted { input, shown, .. } => {
                 // (A turn that a crash interrupted.)
                 let left = self.finish_turn();
-                self.begin_turn(&event.header.session, place.turn, (input, shown.as_deref()), seq);
+                self.begin_turn(event, input, shown.as_deref());
                 return left;
             }
             EventBody::TurnSteered { input, blocked: false, .. } => self.add_hint(seq, input),
@@ -162,42 +160,33 @@ impl TraceBuilder {
         else {
             return;
         };
-        let arguments = self.requested_arguments.remove(call);
+        let arguments = self.requested_arguments.remove(call).unwrap_or_default();
         let (began_ms, effect) = match self.started_calls.remove(call) {
             Some((began_ms, effect)) => (began_ms, Some(effect)),
             None => (at_ms, None),
         };
-        let is_cancelled = envelope.error().is_some_and(|it| it.code == ErrorCode::Cancelled);
+        let is_cancelled = envelope.error().is_some_and(|error| error.code == ErrorCode::Cancelled);
         if is_cancelled || matches!(effect, Some(Effect::Job { .. })) {
             return;
         }
-        let mut input = envelope.context.params_input.clone();
-        if input.is_empty() {
-            input = arguments.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default();
-        }
-        let failed = call_record::failure_from_envelope(&input, envelope);
-        let (input, is_cut) = call_record::stored_arguments(&input);
+        let call = CallRecord::from_result(call, tool, &arguments, envelope);
         self.push_call(CallRecord {
             seq: event.header.seq,
-            id: call.clone(),
             round: event.header.place.round,
             step: event.header.place.step,
             time_ms: (began_ms, at_ms),
-            tool: tool.clone(),
-            input,
-            is_truncated: is_cut,
-            programs: match failed {
+            programs: match call.failure {
                 Some(_) => call_record::effect_programs(effect.as_ref()),
                 None => call_record::proven_programs(effect.as_ref()),
             },
             caller: *by,
             parent_call: parent_call.clone(),
             result: shorten(envelope.text.lines().next().unwrap_or_default(), 160),
-            failure: failed,
             hides_failure: call_record::hides_failure(effect.as_ref(), envelope),
             was_read_only: self.mode.is_read_only(),
             may_change: effect
                 .is_some_and(|effect| effect != Effect::Plan && !effect.is_read_only()),
+            ..call
         });
     }
 
@@ -239,13 +228,7 @@ impl TraceBuilder {
         self.record.calls.push(call);
     }
 
-    fn begin_turn(
-        &mut self,
-        session: &str,
-        turn: u32,
-        (input, shown): (&str, Option<&str>),
-        seq: u64,
-    ) {
+    fn begin_turn(&mut self, event: &Event, input: &str, shown: Option<&str>) {
         self.requested_arguments.clear();
         self.started_calls.clear();
         self.hint_events.clear();
@@ -255,10 +238,10 @@ impl TraceBuilder {
         self.is_running = true;
         let corrections = self.was_interrupted.then(|| shorten(input, 2000)).into_iter().collect();
         self.record = TurnRecord {
-            session: session.to_owned(),
+            session: event.header.session.clone(),
             project: std::mem::take(&mut self.record.project),
-            turn,
-            events: (seq, seq),
+            turn: event.header.place.turn,
+            events: (event.header.seq, event.header.seq),
             // The prompt of a command says what it asks for.
             task: shorten(shown.unwrap_or(input), 2000),
             corrections,
@@ -341,12 +324,9 @@ impl TraceBuilder {
     fn describe_retry(&self, attempt: Attempt, before: &CallRecord, call: &CallRecord) -> Attempt {
         let is_same = before.tool == call.tool && before.input == call.input;
         let fix = if is_same { "tried again".to_owned() } else { call_in_words(call) };
+        let mut recalled = self.record.recalled_lessons.iter().map(|(_, recalled)| recalled);
         let is_remedy = call.parent_call.is_some()
-            && self
-                .record
-                .recalled_lessons
-                .iter()
-                .any(|(_, it)| it.applied && it.call == call.parent_call);
+            && recalled.any(|recalled| recalled.applied && recalled.call == call.parent_call);
         let has_hint = self.hint_events.iter().any(|hint| (before.seq..call.seq).contains(hint));
         let source = match (is_remedy, has_hint) {
             (true, _) => FixSource::FailurePattern,
@@ -355,8 +335,4 @@ impl TraceBuilder {
         };
         Attempt { fix_applied: Some(fix), fix_source: Some(source), ..attempt }
     }
-}
-
-pub(super) fn text_argument<'a>(input: &'a Object, name: &str) -> Option<&'a str> {
-    input.get(name).and_then(Value::as_str)
 }

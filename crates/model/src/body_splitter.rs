@@ -19,12 +19,6 @@ pub(super) enum BodyError {
     TooLong { limit: usize },
 }
 
-impl From<EventTooLong> for BodyError {
-    fn from(EventTooLong { limit }: EventTooLong) -> Self {
-        Self::TooLong { limit }
-    }
-}
-
 impl BodySplitter {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, BodyError> {
         match self {
@@ -41,7 +35,9 @@ impl BodySplitter {
                 };
                 self.push(bytes)
             }
-            Self::Events(parser) => Ok(parser.push(bytes)?),
+            Self::Events(parser) => {
+                parser.push(bytes).map_err(|EventTooLong { limit }| BodyError::TooLong { limit })
+            }
             Self::Document(document) => {
                 document.extend_from_slice(bytes);
                 if document.len() > MAX_DOCUMENT_BYTES {

@@ -1,4 +1,4 @@
-//! Builds the HTTP client for one server: proxies, and the certificates to trust.
+//! Builds the HTTP client for one server, of models or not: proxies, and the certificates to trust.
 
 use std::error::Error;
 use std::io;
@@ -11,9 +11,32 @@ use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
 
 use super::urls::is_loopback;
 
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An HTTP client.
+pub type HttpClient = Client;
+
+/// A client for this URL, of a server that is not a model.
+pub fn http_client(url: &str) -> Result<HttpClient, String> {
+    let url = Url::parse(url).map_err(|error| format!("{url:?} is not a URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("{url}: only http and https are supported"));
+    }
+    let mut builder = client_builder(CONNECT_TIMEOUT);
+    if is_loopback(&url) {
+        // A proxy cannot reach servers on this machine.
+        builder = builder.no_proxy();
+        if url.scheme() == "http" {
+            // Loading the system's root certificates would take most of the time.
+            builder = builder.tls_certs_only([]);
+        }
+    }
+    builder.build().map_err(|error| format!("the HTTP client cannot be made: {error}"))
+}
+
 pub(super) struct ConnectionSettings<'a> {
     pub(super) server: &'a Url,
-    /// Whose settings these are, for messages.
+    /// Owner of these settings, for messages.
     pub(super) owner: &'a str,
     /// `none` for no proxy at all; `None`: the environment decides.
     pub(super) proxy: Option<&'a str>,
@@ -79,7 +102,7 @@ impl ConnectionSettings<'_> {
 }
 
 /// Redirects are not followed, since headers may contain keys.
-pub(super) fn client_builder(connect_timeout: Duration) -> ClientBuilder {
+fn client_builder(connect_timeout: Duration) -> ClientBuilder {
     // The provider is installed once per process; a second call fails without effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
@@ -88,7 +111,7 @@ pub(super) fn client_builder(connect_timeout: Duration) -> ClientBuilder {
         .connect_timeout(connect_timeout)
 }
 
-/// Its value is not shown; `None` if it is not valid.
+/// A header whose value is not shown; `None` if it is not valid.
 pub(super) fn secret_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
     let mut value = HeaderValue::try_from(value).ok()?;
     value.set_sensitive(true);

@@ -108,23 +108,9 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
             .field("id", &self.id)
-            .field("model", &self.model)
             .field("base_url", &strip_secrets(&self.base_url))
-            .field("key_source", &self.key_source)
-            .field("has_key", &self.api_key.is_some())
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
-            .field("ca_file", &self.ca_file)
-            .field("has_proxy", &self.proxy.is_some())
-            .field("timeouts", &self.timeouts)
-            .field("retries", &self.retries)
-            .field("is_recorded", &self.recorder.is_some())
-            .field("wire", &self.wire)
-            .field("dialect", &self.dialect)
-            .field("returns_reasoning", &self.returns_reasoning)
-            .field("thinking", &self.thinking)
-            .field("max_output_tokens", &self.max_output_tokens)
-            .field("tools_in_text", &self.tools_in_text)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

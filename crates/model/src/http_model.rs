@@ -21,20 +21,20 @@ use super::wire_format::{
 use agent_protocol::model::{Delta, Model, ModelError, Request, StopReason};
 use agent_protocol::shorten;
 
-/// After the last text.
+/// Time limit for the usage after the last text.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
 
-/// After `[DONE]`; reading the body to its end allows the connection to be reused.
+/// Time limit for the end of the body after `[DONE]`: a body read to its end allows to reuse the connection.
 const BODY_END_WAIT: Duration = Duration::from_millis(250);
 
-/// Without a part of the answer: some servers send only keep-alive messages while the model reasons.
+/// Time limit without a part of the answer: some servers send only keep-alive messages while the model reasons.
 const MAX_KEEP_ALIVE: Duration = Duration::from_mins(20);
 
 pub(super) struct HttpModel {
     endpoint: Endpoint,
     rejections: Mutex<Rejections>,
     transport: Transport,
-    /// Of generated call ids; different in each process, because a session may be resumed.
+    /// Different in each process, because a session may be resumed.
     id_prefix: String,
     next_id: AtomicU64,
 }
@@ -194,11 +194,9 @@ impl<'a> Attempt<'a> {
             self.last_data = Instant::now();
         } else if !is_end && self.last_data.elapsed() > MAX_KEEP_ALIVE {
             let seconds = MAX_KEEP_ALIVE.as_secs();
-            return Err(AttemptFailure::temporary(format!(
-                "{}: only keep-alive messages for {seconds} s",
-                self.endpoint_facts.url
-            ))
-            .with_reason("no data"));
+            let url = &self.endpoint_facts.url;
+            let message = format!("{url}: only keep-alive messages for {seconds} s");
+            return Err(AttemptFailure::temporary(message).with_reason("no data"));
         }
         if self.decoder.is_stream_over() {
             let drain = async { while let Ok(Some(_)) = answer.read_chunk().await {} };
@@ -225,46 +223,42 @@ fn require_complete(
     match stop {
         Some(StopReason::Other(reason)) => {
             let reason = shorten(&reason, 120);
-            Err(AttemptFailure::temporary(format!(
+            let message = format!(
                 "{url}: {model} ended the answer with the reason `{reason}`, so it is not known to be \
                  complete; try again later"
-            ))
-            .with_reason(format!("the answer ended with `{reason}`")))
+            );
+            let reason = format!("the answer ended with `{reason}`");
+            Err(AttemptFailure::temporary(message).with_reason(reason))
         }
         Some(stop) => Ok(stop),
-        None => Err(AttemptFailure::temporary(format!(
-            "{url}: the answer ended before it was complete"
-        ))
-        .with_reason("the answer ended early")),
+        None => {
+            let message = format!("{url}: the answer ended before it was complete");
+            Err(AttemptFailure::temporary(message).with_reason("the answer ended early"))
+        }
     }
 }
 
 fn body_failure(endpoint_facts: &EndpointFacts, foreign: BodyError) -> AttemptFailure {
+    let url = &endpoint_facts.url;
     match foreign {
         BodyError::HtmlPage => endpoint_facts.html_page_failure(),
-        BodyError::TooLong { limit } => AttemptFailure::temporary(format!(
-            "{}: a part of the answer is longer than {limit} bytes",
-            endpoint_facts.url
-        ))
-        .with_reason("the answer is not readable"),
+        BodyError::TooLong { limit } => {
+            let message = format!("{url}: a part of the answer is longer than {limit} bytes");
+            AttemptFailure::temporary(message).with_reason("the answer is not readable")
+        }
     }
 }
 
 fn decode_failure(endpoint_facts: &EndpointFacts, broken: &DecodeError) -> AttemptFailure {
     match broken {
-        DecodeError::Malformed(text) => AttemptFailure::temporary(format!(
-            "{}: the answer is garbage: {}",
-            endpoint_facts.url,
-            endpoint_facts.redact_key(&shorten(text, 200))
-        ))
-        .with_reason("the answer is not readable"),
+        DecodeError::Malformed(text) => {
+            let quote = endpoint_facts.redact_key(&shorten(text, 200));
+            let message = format!("{}: the answer is garbage: {quote}", endpoint_facts.url);
+            AttemptFailure::temporary(message).with_reason("the answer is not readable")
+        }
         DecodeError::ServerError(error) => {
-            let body = error.to_string();
-            endpoint_facts.classify_refusal(&Refusal {
-                status: None,
-                retry_after: None,
-                body: &body,
-            })
+            let body = &error.to_string();
+            endpoint_facts.classify_refusal(&Refusal { status: None, retry_after: None, body })
         }
     }
 }

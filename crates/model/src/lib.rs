@@ -15,7 +15,6 @@ mod failure;
 #[cfg(test)]
 mod fuzz_tests;
 mod gemini;
-mod http_client;
 mod http_model;
 mod openai_chat;
 mod openai_responses;
@@ -36,10 +35,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub use self::connection::{HttpClient, http_client};
 pub use self::document_sender::{DocumentSender, SendError};
 pub use self::endpoint::{Endpoint, TOOLS_IN_TEXT, Timeouts};
 use self::failure::Refusal;
-pub use self::http_client::{HttpClient, http_client};
 use self::http_model::HttpModel;
 pub use self::probe::{ProbeResult, probe};
 pub use self::replay::ReplayModel;

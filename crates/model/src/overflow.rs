@@ -7,7 +7,7 @@ const WORDS_AFTER: [&str; 2] = [" maximum", " tokens max"];
 /// In bytes.
 const MAX_DISTANCE: usize = 40;
 
-/// In tokens.
+/// The window in tokens.
 pub(super) fn parse_window(text: &str) -> Option<u64> {
     let text = text.to_lowercase();
     let mut found = None;

@@ -94,16 +94,16 @@ fn sent_reasoning<'a>(
     endpoint: &'a Endpoint,
 ) -> impl Iterator<Item = &'a OpaqueItem> {
     let parts = messages.iter().flat_map(|message| &message.parts);
-    let carried = parts.filter_map(|part| match part {
-        Part::Carried(carried) if carried.model == endpoint.id => Some(carried),
+    let items = parts.filter_map(|part| match part {
+        Part::Carried(item) if item.model == endpoint.id => Some(item),
         _ => None,
     });
-    // With Responses, the properties of a text are carried too.
-    carried.filter(|carried| carried.data["type"] != "message")
+    // With Responses, the properties of a text are such items too.
+    items.filter(|item| item.data["type"] != "message")
 }
 
-fn hash_item(carried: &OpaqueItem) -> blake3::Hash {
-    blake3::hash(carried.data.to_string().as_bytes())
+fn hash_item(item: &OpaqueItem) -> blake3::Hash {
+    blake3::hash(item.data.to_string().as_bytes())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod parse;
 mod template;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -15,6 +15,7 @@ use regex::Regex;
 
 use self::fault::Fault;
 use self::template::{Template, TemplateValues};
+use super::wire_format::CallIds;
 use agent_protocol::message::{Message, Part, Role};
 use agent_protocol::model::{
     Delta, Model, ModelError, ModelErrorKind, Purpose, Request, RetryNotice, StopReason, Usage,
@@ -233,6 +234,7 @@ impl ScriptedModel {
         let unknown =
             (turn.fault == Some(Fault::UnknownTool)).then(|| ("no_such_tool", "{}".to_owned()));
         let n_calls = turn.calls.len();
+        let mut ids = CallIds::new("call_", &self.next_id, request);
         calls
             .chain(unknown)
             .enumerate()
@@ -246,24 +248,10 @@ impl ScriptedModel {
                 if is_cut {
                     arguments.truncate(arguments.floor_char_boundary(arguments.len() / 2));
                 }
-                let id = Some(self.new_call_id(request));
+                let id = Some(ids.assign(None));
                 Delta::Call { index, id, name: Some(name.to_owned()), arguments }
             })
             .collect()
-    }
-
-    /// New also among the calls of earlier processes.
-    fn new_call_id(&self, request: &Request<'_>) -> String {
-        let is_taken = |id: &str| {
-            let parts = request.messages.iter().flat_map(|message| &message.parts);
-            parts.into_iter().any(|part| matches!(part, Part::Call(call) if call.id == id))
-        };
-        loop {
-            let id = format!("call_{}", self.next_id.fetch_add(1, Ordering::Relaxed));
-            if !is_taken(&id) {
-                return id;
-            }
-        }
     }
 
     fn fault_error(&self, fault: Option<Fault>) -> ModelError {

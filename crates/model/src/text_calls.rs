@@ -35,7 +35,7 @@ pub(super) struct TextCallDecoder<'a> {
     reader: TextCallReader<'a>,
     ids: CallIds<'a>,
     calls: Vec<ToolCall>,
-    /// By the server.
+    /// Calls that the server reported.
     reported: Reply,
 }
 

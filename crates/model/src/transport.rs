@@ -186,10 +186,8 @@ impl Transport {
         };
         let root = endpoint_facts.redact_key(&root_cause(error));
         if error.is_builder() {
-            return AttemptFailure::permanent(
-                ModelErrorKind::Configuration,
-                format!("{url}: {root}"),
-            );
+            let message = format!("{url}: {root}");
+            return AttemptFailure::permanent(ModelErrorKind::Configuration, message);
         }
         if let Some(error) = error_causes(error).find_map(|cause| cause.downcast_ref()) {
             return match error {
@@ -204,10 +202,10 @@ impl Transport {
                     ModelErrorKind::Refused,
                     format!("{url}{proxy}: no TLS is spoken there ({error}); is it http://?"),
                 ),
-                _ => AttemptFailure::temporary(format!(
-                    "{url}{proxy}: no secure connection ({error})"
-                ))
-                .with_reason("no secure connection"),
+                _ => {
+                    let message = format!("{url}{proxy}: no secure connection ({error})");
+                    AttemptFailure::temporary(message).with_reason("no secure connection")
+                }
             };
         }
         if error.is_dns() {
@@ -238,10 +236,8 @@ impl Transport {
             })
             .with_reason("no connection");
         }
-        AttemptFailure::temporary(format!(
-            "{url}{proxy}: the connection broke before an answer ({root})"
-        ))
-        .with_reason("the connection broke")
+        let message = format!("{url}{proxy}: the connection broke before an answer ({root})");
+        AttemptFailure::temporary(message).with_reason("the connection broke")
     }
 }
 
@@ -303,10 +299,8 @@ impl ResponseStream {
             Ok(Err(error)) => {
                 let root = root_cause(&error);
                 let url = &self.endpoint_facts.url;
-                Err(AttemptFailure::temporary(format!(
-                    "{url}: the connection broke in mid-answer ({root})"
-                ))
-                .with_reason("the connection broke"))
+                let message = format!("{url}: the connection broke in mid-answer ({root})");
+                Err(AttemptFailure::temporary(message).with_reason("the connection broke"))
             }
             Err(_) => Err(timeout_failure(&self.endpoint_facts, self.limit)),
         }
@@ -415,7 +409,7 @@ fn time_until(date: Timestamp) -> Duration {
 }
 
 fn request_headers(endpoint: &Endpoint) -> Result<HeaderMap, ModelError> {
-    let wrong = |what: String| ModelError::new(ModelErrorKind::Configuration, what);
+    let wrong = |message: String| ModelError::new(ModelErrorKind::Configuration, message);
     let mut headers = HeaderMap::new();
     for (name, value) in endpoint.wire.headers() {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));

@@ -107,6 +107,18 @@ pub(super) enum DecodeError {
     ServerError(Value),
 }
 
+/// The JSON object in `data`.
+pub(super) fn parse_event(
+    data: &str,
+    is_error: impl Fn(&Value) -> bool,
+) -> Result<Value, DecodeError> {
+    match serde_json::from_str(data) {
+        Ok(event) if is_error(&event) => Err(DecodeError::ServerError(event)),
+        Ok(event @ Value::Object(_)) => Ok(event),
+        Ok(_) | Err(_) => Err(DecodeError::Malformed(data.to_owned())),
+    }
+}
+
 /// Ids are unique in the session.
 #[derive(Clone)]
 pub(super) struct CallIds<'a> {

@@ -129,7 +129,7 @@ pub(super) struct Recording {
     number: u32,
     start: Instant,
     exchange: Exchange,
-    /// With the time in milliseconds.
+    /// Milliseconds after the request, and bytes.
     pieces: Vec<(u64, Vec<u8>)>,
 }
 
@@ -206,10 +206,9 @@ impl Recording {
         let whole: Vec<u8> = self.pieces.iter().flat_map(|(_, bytes)| bytes).copied().collect();
         let whole = String::from_utf8_lossy(&whole);
         let masked = self.mask.mask_body(&whole);
-        let is_document = serde_json::from_str::<Value>(&whole).ok();
-        let has_secret = match is_document {
-            Some(document) => serde_json::from_str::<Value>(&masked).ok() != Some(document),
-            None => masked != whole,
+        let has_secret = match serde_json::from_str::<Value>(&whole) {
+            Ok(document) => serde_json::from_str::<Value>(&masked).ok() != Some(document),
+            Err(_) => masked != whole,
         };
         let pieces = match self.pieces.first() {
             Some((ms, _)) if has_secret => vec![(*ms, masked.into_bytes())],
@@ -233,7 +232,7 @@ impl Drop for Recording {
     }
 }
 
-/// With the names of their files, in order.
+/// The exchanges with the names of their files, in order.
 pub(super) fn read_exchanges(folder: &Path) -> Result<Vec<(String, Exchange)>, String> {
     let because =
         |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());

@@ -29,7 +29,9 @@ impl ClaudeRule {
                     (name, Some(pattern.trim().to_owned()))
                 }
             };
-            if !is_name(name) {
+            let is_name = name.starts_with(|char: char| char.is_ascii_alphabetic())
+                && name.chars().all(rule::is_rule_name_char);
+            if !is_name {
                 return Err(syntax_error(piece));
             }
             Ok(Self { tool: native_tool_name(name).to_owned(), pattern })
@@ -117,11 +119,6 @@ fn syntax_error(piece: &str) -> String {
         "`{piece}` is not a rule: write `Tool` or `Tool(pattern)`, for instance `Bash(git log *)`; a task goes before \
          this option"
     )
-}
-
-fn is_name(text: &str) -> bool {
-    let is_of_name = |char: char| char.is_ascii_alphanumeric() || "_-*".contains(char);
-    text.starts_with(|char: char| char.is_ascii_alphabetic()) && text.chars().all(is_of_name)
 }
 
 fn native_role(name: &str) -> &str {

@@ -2,7 +2,7 @@
 
 use super::judge::{self, Command};
 use super::rule::Rule;
-use super::{CommandLine, PathFacts, Policy, shell::Word};
+use super::{CommandLine, PathFacts, shell::Word};
 use agent_protocol::control::Grant;
 use agent_protocol::tool::Effect;
 
@@ -24,7 +24,8 @@ pub fn propose_grants(effect: &Effect, facts: &dyn PathFacts) -> Vec<Grant> {
         Effect::Command { command, .. } => {
             let line = CommandLine::parse(command);
             proposed.extend(rules_for_line(&line, exact_rule));
-            if !Policy::is_destructive(effect, facts) {
+            let findings = super::findings_of(effect, facts);
+            if !findings.is_some_and(|(_, findings)| findings.iter().any(super::is_destructive)) {
                 proposed.extend(rules_for_line(&line, prefix_rule));
             }
             proposed.dedup();
@@ -79,7 +80,8 @@ pub(super) fn exact_rule(command: &Command) -> Option<String> {
 /// `Bash(cargo test *)`: the words up to the first operand; the whole command if no other follows.
 pub(super) fn prefix_rule(command: &Command) -> Option<String> {
     let operand = command.operands().next();
-    let at = command.words.iter().position(|word| operand.is_some_and(|it| std::ptr::eq(word, it)));
+    let is_operand = |word: &Word| operand.is_some_and(|first| std::ptr::eq(word, first));
+    let at = command.words.iter().position(is_operand);
     match at.map(|at| at + 1).filter(|n_words| *n_words < command.words.len()) {
         Some(n_words) => rule_of_words(&format!("{} *", leading_words(command, n_words)?)),
         None => exact_rule(command),

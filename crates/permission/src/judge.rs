@@ -5,6 +5,7 @@
 
 mod command;
 mod conditions;
+mod filter;
 mod find;
 mod table;
 mod targets;
@@ -14,6 +15,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 
 pub(super) use command::{Command, Commands};
+pub(super) use filter::is_harmless_beside;
 use table::{CommandClass, table};
 
 /// Facts about paths that the judge needs, provided by the tools.
@@ -22,27 +24,23 @@ pub trait PathFacts {
     fn kind(&self, path: &str) -> PathKind;
 
     /// Whether the path is an ordinary file.
-    fn is_file(&self, path: &str) -> bool {
-        _ = path;
+    fn is_file(&self, _path: &str) -> bool {
         false
     }
 
     /// The names in a directory that a pattern matches, as a shell expands it.
-    fn expand_pattern(&self, directory: &str, pattern: &str) -> Vec<String> {
-        _ = (directory, pattern);
+    fn expand_pattern(&self, _directory: &str, _pattern: &str) -> Vec<String> {
         Vec::new()
     }
 
     /// Whether something selected below a directory is neither covered by checkpoints nor build output.
-    fn has_uncovered(&self, directory: &str, is_selected: &dyn Fn(&str, bool) -> bool) -> bool {
-        _ = is_selected;
+    fn has_uncovered(&self, directory: &str, _is_selected: &dyn Fn(&str, bool) -> bool) -> bool {
         self.kind(directory) == PathKind::Uncovered
     }
 
     /// Whether at or below one of these paths is a file that no checkpoint covers and git neither
     /// has nor ignores: one that is not tracked, or else one with changes.
-    fn has_unsaved(&self, paths: &[String], is_tracked: bool) -> bool {
-        _ = (paths, is_tracked);
+    fn has_unsaved(&self, _paths: &[String], _is_tracked: bool) -> bool {
         false
     }
 
@@ -122,7 +120,7 @@ pub(super) fn findings(commands: &[Command], context: &JudgeContext<'_>) -> Vec<
             };
             // A function is judged by the commands in its body.
             if class != FindingClass::Forbidden
-                && context.functions.iter().any(|it| it == command.name())
+                && context.functions.iter().any(|function| function == command.name())
             {
                 continue;
             }
@@ -185,9 +183,9 @@ pub fn command_table_markdown() -> String {
             rule.class == Some(CommandClass::Asks) && rule.right == right
         }
     };
-    let mut section = |title: &str, is_it: &dyn Fn(&&table::CommandRule) -> bool| {
+    let mut section = |title: &str, is_listed: &dyn Fn(&&table::CommandRule) -> bool| {
         _ = writeln!(text, "| **{title}** | |");
-        for rule in table().rules().iter().filter(is_it) {
+        for rule in table().rule.iter().filter(is_listed) {
             let mut programs = rule.programs.join(", ");
             if !rule.words.is_empty() {
                 _ = write!(programs, " {}", rule.words.join(" / "));

@@ -72,7 +72,6 @@ struct PolicyQuery<'a> {
     tool: &'a str,
     effect: &'a Effect,
     command: Option<(CommandLine, Vec<Finding>)>,
-    roots: &'a PathRoots,
 }
 
 enum RuleOutcome {
@@ -186,7 +185,7 @@ impl Policy {
 
     /// Whether this tool may have this effect.
     pub fn rule_on(&self, tool: &str, effect: &Effect, facts: &dyn PathFacts) -> Ruling {
-        let query = self.build_query(tool, effect, facts);
+        let query = build_query(tool, effect, facts);
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &query));
         ruling.unwrap_or_else(|| self.decide_by_mode(&query))
     }
@@ -199,29 +198,19 @@ impl Policy {
             })
     }
 
-    /// Whether the effect is a command that deletes or replaces something, or cannot be undone.
-    pub fn is_destructive(effect: &Effect, facts: &dyn PathFacts) -> bool {
-        findings_of(effect, facts).is_some_and(|(_, findings)| {
-            findings.iter().any(|finding| is_destructive(finding.class))
-        })
-    }
-
-    fn build_query<'a>(
-        &'a self,
-        tool: &'a str,
-        effect: &'a Effect,
-        facts: &dyn PathFacts,
-    ) -> PolicyQuery<'a> {
-        // Rules about the tools of MCP servers name the server and the tool.
-        let tool = if matches!(effect, Effect::Mcp { .. }) { rule::MCP } else { tool };
-        PolicyQuery { tool, effect, command: findings_of(effect, facts), roots: &self.roots }
-    }
-
     fn deny_by_rule(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
         let text = format!("a rule forbids this; {ANOTHER_WAY}");
-        let is_it =
-            |entry: &PolicyEntry| entry.verb == RuleAction::Deny && query.matches_rule(&entry.rule);
-        if let Some(entry) = self.find_entry(query.tool, is_it) {
+        let fits = |rule: &Rule| match query.effect {
+            Effect::Read { path } | Effect::Write { path } => rule.covers_path(path, &self.roots),
+            Effect::Job { .. } | Effect::Plan | Effect::Ask | Effect::Lookup => rule.is_bare(),
+            Effect::Skill { name } | Effect::Agent { role: name, .. } => rule.fits_name(name),
+            Effect::Mcp { server, tool, .. } => rule.fits_mcp_tool(server, tool),
+            Effect::Command { .. } => query.command.as_ref().is_some_and(|(line, _)| {
+                rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
+            }),
+        };
+        let denies = |entry: &PolicyEntry| entry.verb == RuleAction::Deny && fits(&entry.rule);
+        if let Some(entry) = self.find_entry(query.tool, denies) {
             let code = match query.effect {
                 Effect::Command { .. } => ErrorCode::CommandBlocked,
                 _ => ErrorCode::AccessDenied,
@@ -229,8 +218,8 @@ impl Policy {
             return Some(Ruling::Refuse(code, self.reason_of(entry, text)));
         }
         let path = query.shown_path()?;
-        let withheld = self.hidden_files();
-        let entry = withheld.denying_entry(query.tool, path)?;
+        let hidden_files = self.hidden_files();
+        let entry = hidden_files.denying_entry(query.tool, path)?;
         Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)))
     }
 
@@ -259,12 +248,12 @@ impl Policy {
         if !matches!(query.effect, Effect::Write { .. } | Effect::Mcp { reads_only: false, .. }) {
             return None;
         }
-        let is_it = |entry: &PolicyEntry| {
+        let allows = |entry: &PolicyEntry| {
             entry.verb == RuleAction::Allow
                 && entry.origin == RuleOrigin::CommandLine
                 && fits(&entry.rule)
         };
-        let is_refused = self.mode.is_read_only() && self.find_entry(query.tool, is_it).is_none();
+        let is_refused = self.mode.is_read_only() && self.find_entry(query.tool, allows).is_none();
         is_refused.then(|| self.decide_by_mode(query))
     }
 
@@ -273,8 +262,12 @@ impl Policy {
             (Effect::Read { path } | Effect::Write { path }, _) => {
                 let allows = |rule: &Rule| rule.fits_path(path, &self.roots);
                 let asks = |rule: &Rule| rule.covers_path(path, &self.roots);
-                self.ask_before_read(query)
-                    .unwrap_or_else(|| self.rule_outcome(query.tool, allows, asks, None, None))
+                // A rule that asks before Read also asks before Grep.
+                let (hidden_files, shown) = (self.hidden_files(), query.shown_path());
+                match shown.and_then(|path| hidden_files.asking_entry(query.tool, path)) {
+                    Some(entry) => RuleOutcome::Ask(self.asking_reason(entry)),
+                    None => self.rule_outcome(query.tool, allows, asks, None, None),
+                }
             }
             (Effect::Command { directory, .. }, Some((line, findings))) => {
                 return self.decide_line(query.tool, (line, directory), findings);
@@ -294,13 +287,6 @@ impl Policy {
             RuleOutcome::Ask(reason) => Some(Ruling::Ask(reason)),
             RuleOutcome::ReadOnly | RuleOutcome::Undecided => None,
         }
-    }
-
-    /// A rule that asks before Read also asks before Grep.
-    fn ask_before_read(&self, query: &PolicyQuery<'_>) -> Option<RuleOutcome> {
-        let withheld = self.hidden_files();
-        let entry = withheld.asking_entry(query.tool, query.shown_path()?)?;
-        Some(RuleOutcome::Ask(self.asking_reason(entry)))
     }
 
     fn asking_reason(&self, entry: &PolicyEntry) -> Reason {
@@ -386,11 +372,7 @@ impl Policy {
         &self,
         findings: impl Iterator<Item = &'f Finding>,
     ) -> Option<&'f Finding> {
-        findings.filter(|finding| self.needs_approval(finding)).max_by_key(|finding| finding.class)
-    }
-
-    fn needs_approval(&self, finding: &Finding) -> bool {
-        match (self.mode, finding.class) {
+        let needs_approval = |finding: &&Finding| match (self.mode, finding.class) {
             (PermissionMode::Full, _) => false,
             // The command changes nothing, and gets no additional right.
             (PermissionMode::Plan | PermissionMode::ReadOnly, class) => {
@@ -398,7 +380,8 @@ impl Policy {
             }
             (_, FindingClass::Destructive) => !self.has_checkpoints,
             (_, FindingClass::NeedsApproval(_) | FindingClass::Forbidden) => true,
-        }
+        };
+        findings.filter(needs_approval).max_by_key(|finding| finding.class)
     }
 
     /// The directories in which this rule matches commands of a line; empty if it matches none.
@@ -408,9 +391,11 @@ impl Policy {
             return Vec::new();
         };
         let line = CommandLine::parse(command);
-        let fits = |it: &&Command| rule.tool() == "Bash" && rule.fits_words(&it.source_words());
+        let fits =
+            |command: &&Command| rule.tool() == "Bash" && rule.fits_words(&command.source_words());
         let fitting = line.commands().iter().filter(fits);
-        let places = fitting.filter_map(|it| self.command_directory(&line, it, directory));
+        let places =
+            fitting.filter_map(|command| self.command_directory(&line, command, directory));
         places.collect::<BTreeSet<String>>().into_iter().collect()
     }
 
@@ -447,7 +432,7 @@ impl Policy {
         let asked = |entry: &PolicyEntry| RuleOutcome::Ask(self.asking_reason(entry));
         let is_here = |entry: &PolicyEntry| {
             let directories = &entry.directories;
-            directories.is_empty() || directories.iter().any(|it| place == Some(it))
+            directories.is_empty() || directories.iter().any(|directory| place == Some(directory))
         };
         let is_allow = |entry: &PolicyEntry| {
             entry.verb == RuleAction::Allow && is_here(entry) && allows(&entry.rule)
@@ -588,7 +573,8 @@ impl Policy {
                     RuleOutcome::Allow(_) | RuleOutcome::ReadOnly => continue,
                     RuleOutcome::Ask(_) | RuleOutcome::Undecided => {}
                 }
-                let rule = if findings.iter().any(|it| it.at == at && is_destructive(it.class)) {
+                let mut own = findings.iter().filter(|finding| finding.at == at);
+                let rule = if own.any(is_destructive) {
                     grant_proposals::exact_rule(command)
                 } else {
                     grant_proposals::prefix_rule(command)
@@ -646,19 +632,12 @@ impl PolicyQuery<'_> {
             _ => None,
         }
     }
+}
 
-    /// For rules that deny: the path, or any command of the line, matches.
-    fn matches_rule(&self, rule: &Rule) -> bool {
-        match self.effect {
-            Effect::Read { path } | Effect::Write { path } => rule.covers_path(path, self.roots),
-            Effect::Job { .. } | Effect::Plan | Effect::Ask | Effect::Lookup => rule.is_bare(),
-            Effect::Skill { name } | Effect::Agent { role: name, .. } => rule.fits_name(name),
-            Effect::Mcp { server, tool, .. } => rule.fits_mcp_tool(server, tool),
-            Effect::Command { .. } => self.command.as_ref().is_some_and(|(line, _)| {
-                rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
-            }),
-        }
-    }
+fn build_query<'a>(tool: &'a str, effect: &'a Effect, facts: &dyn PathFacts) -> PolicyQuery<'a> {
+    // Rules about the tools of MCP servers name the server and the tool.
+    let tool = if matches!(effect, Effect::Mcp { .. }) { rule::MCP } else { tool };
+    PolicyQuery { tool, effect, command: findings_of(effect, facts) }
 }
 
 fn findings_of(effect: &Effect, facts: &dyn PathFacts) -> Option<(CommandLine, Vec<Finding>)> {
@@ -671,19 +650,17 @@ fn findings_of(effect: &Effect, facts: &dyn PathFacts) -> Option<(CommandLine, V
     Some((line, findings))
 }
 
-fn is_destructive(class: FindingClass) -> bool {
-    match class {
-        FindingClass::Destructive | FindingClass::NeedsApproval(None) => true,
-        FindingClass::NeedsApproval(Some(_)) | FindingClass::Forbidden => false,
-    }
+/// The command deletes or replaces something, or cannot be undone.
+fn is_destructive(finding: &Finding) -> bool {
+    matches!(finding.class, FindingClass::Destructive | FindingClass::NeedsApproval(None))
 }
 
 fn refuse_forbidden(query: &PolicyQuery<'_>) -> Option<Ruling> {
     match query.effect {
         Effect::Command { .. } => {
             let (_, findings) = query.command.as_ref()?;
-            let is_it = |finding: &&Finding| finding.class == FindingClass::Forbidden;
-            let Finding { reason: why, hint, program, .. } = findings.iter().find(is_it)?;
+            let is_forbidden = |finding: &&Finding| finding.class == FindingClass::Forbidden;
+            let Finding { reason: why, hint, program, .. } = findings.iter().find(is_forbidden)?;
             let text = format!("{program} is not run: {why}");
             let reason = Reason { hint: hint.map(str::to_owned), ..new_reason("never", text) };
             Some(Ruling::Refuse(ErrorCode::CommandBlocked, reason))

@@ -22,7 +22,7 @@ enum RunCondition {
 impl CommandLine {
     /// Whether a pipeline precedes the last command, and the statuses can be assigned.
     pub fn has_inner_pipelines(&self) -> bool {
-        let (_, others) = self.pipelines().split_last().unwrap_or((&EMPTY, &[]));
+        let others = self.pipelines().split_last().map_or(&[][..], |(_, others)| others);
         others.iter().any(|pipeline| pipeline.stages.len() > 1)
             && self.runs_as_written()
             && self.run_conditions().is_some()
@@ -78,7 +78,7 @@ impl CommandLine {
             Some(all) if all.len() == self.pipelines().len() => return Vec::new(),
             Some(pipelines) => {
                 let text = |pipeline: &Pipeline| pipeline.stages.join("|");
-                pipelines.iter().flat_map(|it| Self::parse(&text(it)).programs()).collect()
+                pipelines.iter().flat_map(|one| Self::parse(&text(one)).programs()).collect()
             }
             None => Vec::new(),
         };
@@ -88,7 +88,7 @@ impl CommandLine {
 
     /// `None` if not certain: with a `cd`, only if `&&` joins all commands.
     pub(super) fn directory_of<'a>(&self, command: &'a Command) -> Option<&'a str> {
-        let changes = |it: &Command| matches!(it.name(), "cd" | "pushd" | "popd");
+        let changes = |command: &Command| matches!(command.name(), "cd" | "pushd" | "popd");
         let is_certain = !self.commands().iter().any(changes)
             || self.proven_pipelines().is_some_and(|proven| proven.len() == self.pipelines().len());
         command.directory.as_deref().filter(|_| is_certain)
@@ -132,8 +132,6 @@ impl CommandLine {
         is_followed.then_some(after)
     }
 }
-
-static EMPTY: Pipeline = Pipeline { stages: Vec::new(), is_simple: false, at: 0..0 };
 
 #[cfg(test)]
 mod tests {

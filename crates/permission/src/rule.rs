@@ -7,8 +7,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::PathFacts;
 use super::judge::Command;
-use agent_protocol::tool::CHANGE_TOOLS;
-use agent_protocol::tool::mcp_tool_name;
+use agent_protocol::tool::{CHANGE_TOOLS, mcp_tool_name};
 use agent_protocol::{has_too_many_braces, unescape_path};
 
 /// What a rule decides about the calls that it matches.
@@ -165,17 +164,12 @@ impl Rule {
 
     /// Also matches the target of symlinks before the first `*` of the pattern.
     #[must_use]
-    pub(super) fn with_link_targets(self, facts: &dyn PathFacts) -> Self {
-        let behind_links = match &self.pattern {
-            RulePattern::Path(paths) => resolve_links_in_glob(&paths.text, facts)
-                .and_then(|glob| RulePattern::from_glob(&glob).ok()),
-            RulePattern::Any
-            | RulePattern::Words(_)
-            | RulePattern::AllWords(_)
-            | RulePattern::Files
-            | RulePattern::Name(_) => None,
-        };
-        Self { link_target_pattern: behind_links, ..self }
+    pub(super) fn with_link_targets(mut self, facts: &dyn PathFacts) -> Self {
+        if let RulePattern::Path(paths) = &self.pattern {
+            self.link_target_pattern = resolve_links_in_glob(&paths.text, facts)
+                .and_then(|glob| RulePattern::from_glob(&glob).ok());
+        }
+        self
     }
 
     /// The tool that the rule is about.
@@ -190,12 +184,11 @@ impl Rule {
 
     /// A pattern that ends with `*` still matches further words.
     #[must_use]
-    pub(super) fn without_further_words(self) -> Self {
-        let pattern = match self.pattern {
-            RulePattern::Words(words) => RulePattern::AllWords(words),
-            other => other,
-        };
-        Self { pattern, ..self }
+    pub(super) fn without_further_words(mut self) -> Self {
+        if let RulePattern::Words(words) = self.pattern {
+            self.pattern = RulePattern::AllWords(words);
+        }
+        self
     }
 
     pub(super) fn is_bare(&self) -> bool {
@@ -225,10 +218,8 @@ impl Rule {
             |pattern| {
                 let paths = match pattern {
                     RulePattern::Any | RulePattern::Files => return true,
-                    RulePattern::Words(_) | RulePattern::AllWords(_) | RulePattern::Name(_) => {
-                        return false;
-                    }
                     RulePattern::Path(paths) => paths,
+                    _ => return false,
                 };
                 let path = match paths.base {
                     PatternBase::Project => Some(path.into()),
@@ -253,10 +244,7 @@ impl Rule {
         match &self.pattern {
             RulePattern::Any => true,
             RulePattern::Name(glob) => glob.is_match(name),
-            RulePattern::Words(_)
-            | RulePattern::AllWords(_)
-            | RulePattern::Files
-            | RulePattern::Path(_) => false,
+            _ => false,
         }
     }
 
@@ -281,7 +269,7 @@ impl Rule {
             RulePattern::Any => true,
             RulePattern::Words(pattern) => match_words(pattern, n_words, false, fits, skip),
             RulePattern::AllWords(pattern) => match_words(pattern, n_words, true, fits, skip),
-            RulePattern::Files | RulePattern::Path(_) | RulePattern::Name(_) => false,
+            _ => false,
         }
     }
 
@@ -340,7 +328,7 @@ pub(super) fn split_rules(text: &str) -> Vec<&str> {
 }
 
 /// `*` occurs in rules of other agents: `mcp__server__*`.
-fn is_rule_name_char(char: char) -> bool {
+pub(super) fn is_rule_name_char(char: char) -> bool {
     is_tool_name_char(char) || char == '*'
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Pipeline {
 pub(super) struct SimpleCommand {
     /// Without the assignments before them.
     pub(super) words: Vec<Word>,
-    /// Those before the words, or those that the command consists of.
+    /// Before the words, or the whole command.
     pub(super) assignments: Vec<Word>,
     /// Also those of the statements around the command.
     pub(super) redirects: Vec<Redirect>,
@@ -85,12 +85,11 @@ impl Script {
 }
 
 impl Redirect {
-    /// The file that is written, unless it is one of the harmless devices.
-    pub(super) fn written_file(&self) -> Option<&Word> {
+    /// False for the harmless devices.
+    pub(super) fn writes_file(&self) -> bool {
         let harmless = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"];
-        let is_file = self.kind == RedirectKind::Write
-            && !(self.target.is_literal() && harmless.contains(&self.target.text.as_str()));
-        is_file.then_some(&self.target)
+        self.kind == RedirectKind::Write
+            && !(self.target.is_literal() && harmless.contains(&self.target.text.as_str()))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use agent_protocol::control::Grant;
 use agent_protocol::event::{EventBody, SessionRule};
-use agent_protocol::tool::CommandRights;
+use agent_protocol::tool::{CommandRights, GitConfigAccess};
 
 /// Each rule is a verb and a pattern, as `allow Bash(ls *)`, `--deny Write`, `user ask Bash`: with
 /// `--` from the command line, with `user` from the user's configuration, otherwise from the
@@ -150,7 +150,7 @@ fn irreversible_commands_ask() {
         ("git clone ./sub x", "allow: mode auto-edit"),
         ("docker ps", "ask: outside"),
         ("git config user.name x", "ask: git config"),
-        ("git remote add origin x", "ask: git config"),
+        ("git remote set-url origin x", "ask: git config"),
         ("git checkout -b x", "allow: mode auto-edit"),
         ("rm -rf src", "allow: mode auto-edit"),
         ("rm -rf local", "ask: not undoable"),
@@ -381,35 +381,32 @@ fn rights_depend_on_the_command_and_on_who_allowed_it() {
     let none = CommandRights::default();
     let read_only = CommandRights { read_only: true, ..none };
     let network = CommandRights { network: true, ..none };
-    let git_config = CommandRights { git_config: true, ..none };
+    let fetches = CommandRights { git_config: GitConfigAccess::Compared, ..network };
+    let git_config = CommandRights { git_config: GitConfigAccess::Compared, ..none };
+    let granted = CommandRights { git_config: GitConfigAccess::Granted, ..none };
     let outside = CommandRights { unsandboxed: true, ..none };
     for (mode, rules, line, by_person, expected) in [
         (AutoEdit, &[][..], "git status | head", false, read_only),
         (AutoEdit, &[], "git status > x", false, none),
         (AutoEdit, &[], "make", false, none),
         (AutoEdit, &[], "make", true, none),
-        (AutoEdit, &[], "git fetch", true, network),
-        (AutoEdit, &["--allow Bash(git fetch *)"], "git fetch | tail", false, network),
+        (AutoEdit, &[], "git fetch", true, fetches),
+        (AutoEdit, &["--allow Bash(git fetch *)"], "git fetch | tail", false, fetches),
         (AutoEdit, &["--allow Bash(git fetch *)"], "git fetch && make", false, none),
         (AutoEdit, &["--allow Bash"], "git fetch && make", false, network),
-        (AutoEdit, &["allow Bash"], "git fetch", false, none),
+        (AutoEdit, &["allow Bash"], "git fetch", false, git_config),
         (AutoEdit, &[], "git checkout -b x", false, git_config),
         (AutoEdit, &[], "git checkout -b x && make", false, none),
-        (AutoEdit, &[], "git -c core.pager=x switch y", false, none),
-        (AutoEdit, &[], "git pull ../x main", false, none),
+        (AutoEdit, &[], "git -c core.pager=x switch y", false, git_config),
+        (AutoEdit, &[], "git pull ../x main", false, git_config),
         (AutoEdit, &[], "git checkout x && git status", false, git_config),
-        (AutoEdit, &[], "cd sub && git checkout x", false, none),
-        (AutoEdit, &[], "git -C sub checkout x", false, none),
-        (AutoEdit, &[], "git pull --upload-pack=./x origin", false, none),
-        (
-            AutoEdit,
-            &["--allow Bash(git pull *)"],
-            "git pull",
-            false,
-            CommandRights { git_config: true, ..network },
-        ),
-        (AutoEdit, &[], "git config a.b c", true, git_config),
-        (AutoEdit, &[], "git remote add x y && make", true, git_config),
+        (AutoEdit, &[], "cd sub && git checkout x", false, git_config),
+        (AutoEdit, &[], "git -C sub checkout x", false, git_config),
+        (AutoEdit, &[], "git checkout x > y", false, none),
+        (AutoEdit, &["--allow Bash(git pull *)"], "git pull", false, fetches),
+        (AutoEdit, &[], "git config a.b c", true, granted),
+        (AutoEdit, &[], "git remote set-url x y && make", true, granted),
+        (AutoEdit, &["--allow Bash(git config *)"], "git config a.b c", false, granted),
         (AutoEdit, &["--allow Bash(docker *)"], "docker ps | cat", false, outside),
         (AutoEdit, &["--allow Bash(docker *)"], "docker ps; make", false, none),
         (AutoEdit, &["--allow Bash(docker *)"], "docker ps && git push", false, none),

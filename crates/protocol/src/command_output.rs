@@ -138,7 +138,7 @@ fn columns(char: char) -> usize {
     }
 }
 
-/// In bytes, at the start of the text.
+/// Length in bytes of the sequence at the start of the text.
 fn escape_sequence_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     // ESC and a letter, or one character that means both.

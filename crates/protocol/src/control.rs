@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{ErrorClass, ErrorCode};
 use super::recall::Remedy;
 use super::reflection::Reflection;
+use super::variant_names::variant_names;
 pub use changed_input::ChangedInput;
 pub use user_control::{ApprovalDecision, Grant, OpenQuestion, SessionControl, UserReply};
 
@@ -88,13 +89,7 @@ impl PermissionMode {
 
     /// The name on the command line and in events.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::ReadOnly => "read-only",
-            Self::Ask => "ask",
-            Self::AutoEdit => "auto-edit",
-            Self::Full => "full",
-        }
+        variant_names::<Self>()[self as usize]
     }
 
     /// Whether the mode permits no change.
@@ -204,26 +199,7 @@ pub enum CauseCategory {
 impl CauseCategory {
     /// The name in events.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ParameterError => "parameter_error",
-            Self::ToolError => "tool_error",
-            Self::DependencyError => "dependency_error",
-            Self::DecompositionError => "decomposition_error",
-            Self::EnvironmentError => "environment_error",
-            Self::PermissionError => "permission_error",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-impl Counters {
-    /// The counter that a decision uses.
-    pub fn count_of(&self, decision: ControlDecision) -> Count {
-        match decision {
-            ControlDecision::Continue | ControlDecision::Retry(_) => self.retry_count,
-            ControlDecision::Replan(ReplanScope::Step) => self.single_step_repair_count,
-            ControlDecision::Replan(ReplanScope::Task) => self.task_replan_count,
-        }
+        variant_names::<Self>()[self as usize]
     }
 }
 
@@ -337,6 +313,17 @@ pub struct Counters {
     pub reflections: Count,
 }
 
+impl Counters {
+    /// The counter that a decision uses.
+    pub fn count_of(&self, decision: ControlDecision) -> Count {
+        match decision {
+            ControlDecision::Continue | ControlDecision::Retry(_) => self.retry_count,
+            ControlDecision::Replan(ReplanScope::Step) => self.single_step_repair_count,
+            ControlDecision::Replan(ReplanScope::Task) => self.task_replan_count,
+        }
+    }
+}
+
 /// Why a turn ended: `terminal_reason`, with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -370,20 +357,7 @@ pub enum Ending {
 impl Ending {
     /// The name in `terminal_reason`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::CompletedUnverified => "completed_unverified",
-            Self::Failed => "failed",
-            Self::CheckFailed => "check_failed",
-            Self::ModelRefused => "model_refused",
-            Self::ModelUnavailable => "model_unavailable",
-            Self::PermissionDenied => "permission_denied",
-            Self::MaxTurns => "max_turns",
-            Self::MaxBudget => "max_budget",
-            Self::Timeout => "timeout",
-            Self::Interrupted => "interrupted",
-            Self::Terminated => "terminated",
-        }
+        variant_names::<Self>()[self as usize]
     }
 
     /// The process's exit code. 69, 75 and 77 are those of `sysexits.h`, 124 that of `timeout`.

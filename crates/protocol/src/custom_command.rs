@@ -148,7 +148,7 @@ pub fn split_words(line: &str) -> Vec<String> {
     words
 }
 
-/// Each with its `@`.
+/// Mentions, each with its `@`.
 fn find_mentions(text: &str) -> Vec<String> {
     let mut mentions = Vec::new();
     let mut from = 0;

@@ -169,7 +169,7 @@ fn listed_sentences(effect: DirectiveEffect) -> impl Iterator<Item = &'static St
         .directive
         .iter()
         .filter(move |entry| entry.effect == effect)
-        .flat_map(|it| &it.sentences)
+        .flat_map(|entry| &entry.sentences)
 }
 
 /// The path in "don't touch PATH", with or without quotes or backticks.
@@ -212,7 +212,7 @@ fn unify_negations(sentence: &str) -> String {
         let is_word_start = out.chars().last().is_none_or(|before| !before.is_alphanumeric());
         let found = starts.iter().find(|start| {
             is_word_start
-                && rest.get(..start.len()).is_some_and(|it| it.eq_ignore_ascii_case(start))
+                && rest.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
         });
         if let Some(start) = found {
             out.push_str("don't ");
@@ -232,19 +232,20 @@ fn trim_fillers(text: &str) -> &str {
         let before = text;
         for filler in &DIRECTIVES.fillers {
             let n = filler.len();
-            let is_it = |part: Option<&str>| part.is_some_and(|it| it.eq_ignore_ascii_case(filler));
+            let is_filler =
+                |part: Option<&str>| part.is_some_and(|part| part.eq_ignore_ascii_case(filler));
             // English words are separated by blanks, Chinese ones are not.
-            let parts = |char: Option<char>| {
+            let separates = |char: Option<char>| {
                 !filler.is_ascii()
                     || char.is_some_and(|char| !char.is_alphanumeric() && char != '\'')
             };
-            if is_it(text.get(..n)) && parts(text[n..].chars().next()) {
+            if is_filler(text.get(..n)) && separates(text[n..].chars().next()) {
                 text = text[n..].trim_start_matches(|char: char| {
                     !char.is_alphanumeric() && !"`\"'./~".contains(char)
                 });
             }
             let start = text.len().saturating_sub(n);
-            if is_it(text.get(start..)) && parts(text[..start].chars().last()) {
+            if is_filler(text.get(start..)) && separates(text[..start].chars().last()) {
                 text = text[..start]
                     .trim_end_matches(|char: char| char.is_whitespace() || ",，".contains(char));
             }

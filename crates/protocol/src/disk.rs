@@ -235,11 +235,6 @@ pub fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     Ok(open_without_links(path, flags, Mode::from_raw_mode(mode))?.into())
 }
 
-/// Opens a regular file for writing; creates it if it does not exist.
-pub fn open_or_create_file(path: &Path) -> io::Result<File> {
-    open_regular(path, OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o666))
-}
-
 fn open_regular(path: &Path, flags: OFlags, mode: Mode) -> io::Result<File> {
     // NONBLOCK: does not wait for a FIFO.
     let file = open_without_links(path, flags | OFlags::NONBLOCK, mode);
@@ -390,7 +385,8 @@ impl ResolvedPath {
     pub fn open_for_write(&self) -> io::Result<File> {
         self.check_still_valid()?;
         if self.is_inside {
-            return open_or_create_file(&self.path);
+            let flags = OFlags::WRONLY | OFlags::CREATE;
+            return open_regular(&self.path, flags, Mode::from_raw_mode(0o666));
         }
         File::options().write(true).create(true).truncate(false).open(&self.path)
     }

@@ -2,7 +2,6 @@
 //!
 //! A tool returns `Result<Report, Failure>`; only the registry turns it into an [`Envelope`].
 
-use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -12,6 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::Object;
 use super::message::Image;
+use super::variant_names::variant_names;
 
 /// How a call went. `error` exists if and only if the status is `error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,7 +115,8 @@ impl Envelope {
     /// All images of the result: the result itself, or the images in `data.images`.
     pub fn images(&self) -> Vec<Image> {
         let others = self.data.get("images").and_then(serde_json::Value::as_array);
-        let others = others.into_iter().flatten().filter_map(|it| Image::deserialize(it).ok());
+        let others = others.into_iter().flatten();
+        let others = others.filter_map(|image| Image::deserialize(image).ok());
         self.image().into_iter().chain(others).collect()
     }
 
@@ -175,20 +176,6 @@ impl Serialize for SealedEnvelope {
 impl<'de> Deserialize<'de> for SealedEnvelope {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Envelope::deserialize(deserializer).map(Self::from)
-    }
-}
-
-impl JsonSchema for SealedEnvelope {
-    fn schema_name() -> Cow<'static, str> {
-        Envelope::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        Envelope::schema_id()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Envelope::json_schema(generator)
     }
 }
 
@@ -389,37 +376,7 @@ impl ErrorCode {
 
     /// The value of `code`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotFound => "NOT_FOUND",
-            Self::AccessDenied => "ACCESS_DENIED",
-            Self::PermissionDenied => "PERMISSION_DENIED",
-            Self::InvalidParam => "INVALID_PARAM",
-            Self::NoMatch => "NO_MATCH",
-            Self::MultipleMatches => "MULTIPLE_MATCHES",
-            Self::NotRead => "NOT_READ",
-            Self::Conflict => "CONFLICT",
-            Self::IsDirectory => "IS_DIRECTORY",
-            Self::NotADirectory => "NOT_A_DIRECTORY",
-            Self::BinaryFile => "BINARY_FILE",
-            Self::Encoding => "ENCODING",
-            Self::TooLarge => "TOO_LARGE",
-            Self::Timeout => "TIMEOUT",
-            Self::Cancelled => "CANCELLED",
-            Self::ExecutionError => "EXECUTION_ERROR",
-            Self::CommandFailed => "COMMAND_FAILED",
-            Self::CommandBlocked => "COMMAND_BLOCKED",
-            Self::ApprovalRequired => "APPROVAL_REQUIRED",
-            Self::ApprovalRejected => "APPROVAL_REJECTED",
-            Self::UnknownTool => "UNKNOWN_TOOL",
-            Self::RepeatedCall => "REPEATED_CALL",
-            Self::CircuitOpen => "CIRCUIT_OPEN",
-            Self::AskUserUnavailable => "ASK_USER_UNAVAILABLE",
-            Self::McpUnavailable => "MCP_UNAVAILABLE",
-            Self::McpTimeout => "MCP_TIMEOUT",
-            Self::McpFailed => "MCP_FAILED",
-            Self::SubagentFailed => "SUBAGENT_FAILED",
-            Self::InternalError => "INTERNAL_ERROR",
-        }
+        variant_names::<Self>()[self as usize]
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use self::stream::{Clock, EventStream, Sink, StampedEvent};
 use super::Object;
 use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, PermissionMode};
-use super::envelope::SealedEnvelope;
+use super::envelope::{Envelope, SealedEnvelope};
 use super::hook::HookFinished;
 use super::message::{Image, OpaqueItem, ToolCall};
 use super::model::{Purpose, StopReason, Usage};
@@ -23,6 +23,7 @@ use super::recall::{MemoryRecalled, MemoryWritten};
 use super::reflection::Reflection;
 use super::spending::Spending;
 use super::tool::Effect;
+use super::variant_names::variant_names;
 
 pub const FORMAT_VERSION: u32 = 2;
 
@@ -316,6 +317,7 @@ pub enum EventBody {
         /// The tool.
         tool: String,
         /// The whole envelope.
+        #[schemars(with = "Envelope")]
         envelope: SealedEnvelope,
         /// Written on resume for a call whose outcome is unknown.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -601,12 +603,7 @@ pub enum McpServerState {
 impl McpServerState {
     /// The name in events.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Connected => "connected",
-            Self::Changed => "changed",
-            Self::Lost => "lost",
-            Self::Failed => "failed",
-        }
+        variant_names::<Self>()[self as usize]
     }
 }
 

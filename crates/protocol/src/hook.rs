@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::Object;
 use super::control::PermissionMode;
 use super::event::EventStream;
+use super::variant_names::variant_names;
 
 /// Runs hooks. A session without hooks has no implementation.
 pub trait Hooks: Send + Sync {
@@ -72,19 +73,7 @@ impl HookEvent {
 
     /// The name in configurations.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SessionStart => "SessionStart",
-            Self::SessionEnd => "SessionEnd",
-            Self::UserPromptSubmit => "UserPromptSubmit",
-            Self::PreToolUse => "PreToolUse",
-            Self::PostToolUse => "PostToolUse",
-            Self::PostToolUseFailure => "PostToolUseFailure",
-            Self::Stop => "Stop",
-            Self::StopFailure => "StopFailure",
-            Self::SubagentStop => "SubagentStop",
-            Self::PreCompact => "PreCompact",
-            Self::Notification => "Notification",
-        }
+        variant_names::<Self>()[self as usize]
     }
 
     /// The event with this name.
@@ -322,14 +311,6 @@ impl HookStatus {
 
     /// The name in events.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Allowed => "allowed",
-            Self::Asked => "asked",
-            Self::Denied => "denied",
-            Self::Blocked => "blocked",
-            Self::Stopped => "stopped",
-            Self::Failed => "failed",
-        }
+        variant_names::<Self>()[self as usize]
     }
 }

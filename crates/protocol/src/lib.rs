@@ -37,6 +37,7 @@ pub mod spending;
 pub mod subagent;
 pub mod terminal_escape;
 pub mod tool;
+pub mod variant_names;
 pub mod view;
 
 use std::ffi::OsString;
@@ -46,12 +47,12 @@ use std::os::unix::ffi::OsStringExt;
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
 /// A number of things: `1 line`, `2 lines`, `2 entries`.
-pub fn pluralize(n: u64, what: &str) -> String {
-    match (n, what.strip_suffix("ch").or_else(|| what.strip_suffix('y'))) {
-        (1, _) => format!("1 {what}"),
-        (_, Some(_)) if what.ends_with("ch") => format!("{n} {what}es"),
+pub fn pluralize(n: u64, noun: &str) -> String {
+    match (n, noun.strip_suffix("ch").or_else(|| noun.strip_suffix('y'))) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(_)) if noun.ends_with("ch") => format!("{n} {noun}es"),
         (_, Some(stem)) => format!("{n} {stem}ies"),
-        (_, None) => format!("{n} {what}s"),
+        (_, None) => format!("{n} {noun}s"),
     }
 }
 

@@ -134,7 +134,7 @@ pub struct Masker {
 }
 
 impl Masker {
-    /// For the well-known patterns, these expressions (`record.redact_extra`) and these variables.
+    /// A masker for the well-known patterns, these expressions (`record.redact_extra`) and these variables.
     pub fn new(
         environment: impl IntoIterator<Item = (String, String)>,
         extra: &[String],
@@ -180,7 +180,7 @@ impl Masker {
     /// Masks the texts of a result; status and error code stay, whatever an expression matches.
     pub fn mask_envelope(&self, envelope: &mut Envelope) {
         let objects = [&mut envelope.data, &mut envelope.context.params_input];
-        objects.into_iter().flat_map(|it| it.values_mut()).for_each(|it| self.mask_value(it));
+        objects.into_iter().flatten().for_each(|(_, value)| self.mask_value(value));
         self.mask_text(&mut envelope.text);
         if let Verdict::Error { error } = &mut envelope.verdict {
             self.mask_text(&mut error.message);
@@ -216,7 +216,7 @@ impl Masker {
         text
     }
 
-    /// Without the user's expressions, which may match anything.
+    /// Masks without the user's expressions, which may match anything.
     pub(super) fn mask_known_secrets<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = replace_values(text, &self.values);
         if ANY_PATTERN.is_match(&text) {

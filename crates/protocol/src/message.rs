@@ -78,7 +78,7 @@ impl Part {
         match self {
             Self::Text { text } => text.len(),
             Self::Image(_) => Image::BYTES_OF_TEXT,
-            Self::Carried(carried) => carried.data.to_string().len(),
+            Self::Carried(item) => item.data.to_string().len(),
             Self::Call(call) => call.name.len() + call.arguments.len(),
             Self::Result(result) => result.text.len() + result.images.len() * Image::BYTES_OF_TEXT,
         }
@@ -86,16 +86,16 @@ impl Part {
 }
 
 /// The parts of an answer, in the order in which they were received.
-pub fn answer_parts(text: &str, calls: &[ToolCall], carried: &[OpaqueItem]) -> Vec<Part> {
+pub fn answer_parts(text: &str, calls: &[ToolCall], items: &[OpaqueItem]) -> Vec<Part> {
     fn add(parts: &mut Vec<Part>, text: &str, calls: &[ToolCall]) {
         if !text.is_empty() {
             parts.push(Part::Text { text: text.to_owned() });
         }
         parts.extend(calls.iter().cloned().map(Part::Call));
     }
-    let mut parts = Vec::with_capacity(calls.len() + carried.len() + 1);
+    let mut parts = Vec::with_capacity(calls.len() + items.len() + 1);
     let (mut from_byte, mut from_call) = (0, 0);
-    for item in carried {
+    for item in items {
         // A record may contain any numbers.
         let to_byte = text.floor_char_boundary(item.after_bytes).max(from_byte);
         let to_call = item.after_calls.clamp(from_call, calls.len());

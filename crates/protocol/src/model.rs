@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::message::{ImageSource, Message, OpaqueItem, ToolCall};
 use super::provider::Effort;
 use super::tool::ToolSpec;
+use super::variant_names::variant_names;
 
 /// A model. Every error is an item of its stream; dropping the stream cancels the request.
 ///
@@ -49,15 +50,7 @@ pub enum Purpose {
 impl Purpose {
     /// The name in scripts and events.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Main => "main",
-            Self::Reflect => "reflect",
-            Self::Plan => "plan",
-            Self::Summary => "summary",
-            Self::Learn => "learn",
-            Self::Task => "task",
-            Self::Agent => "agent",
-        }
+        variant_names::<Self>()[self as usize]
     }
 
     /// Whether the request belongs to a conversation with tools, which grows with each request.
@@ -127,7 +120,7 @@ pub enum Delta {
         /// Next part of the arguments' JSON text.
         arguments: String,
     },
-    /// Needed back by the provider, after everything received before it: see [`OpaqueItem`].
+    /// An item that the provider needs back, after everything received before it: see [`OpaqueItem`].
     Opaque {
         /// `provider/model`.
         model: String,
@@ -266,7 +259,7 @@ pub struct Reply {
     pub reasoning: String,
     /// In the order of their first fragments.
     pub calls: Vec<ToolCall>,
-    /// Needed back by the provider with the answer.
+    /// Items that the provider needs back with the answer.
     pub opaque_items: Vec<OpaqueItem>,
     pub usage: Option<Usage>,
     /// `None` until the answer ends.

@@ -48,105 +48,43 @@ const fn is_same(a: &str, b: &str) -> bool {
 pub const BOUNDARY: Prompt = Prompt::named("system/boundary.md");
 
 macro_rules! prompts {
-    ($($name:literal),* $(,)?) => {
+    ($($folder:literal: $($stem:ident)*;)*) => {
         /// Names of the prompts that can be overridden.
-        pub const NAMES: &[&str] = &[$($name),*];
+        pub const NAMES: &[&str] = &[$($(concat!($folder, stringify!($stem), ".md"),)*)*];
 
-        const EMBEDDED: &[Prompt] = &[$(Prompt {
-            name: $name,
-            text: include_str!(concat!("../../../prompts/", $name)),
-        }),*];
+        const EMBEDDED: &[Prompt] = &[$($(Prompt {
+            name: concat!($folder, stringify!($stem), ".md"),
+            text: include_str!(concat!("../../../prompts/", $folder, stringify!($stem), ".md")),
+        },)*)*];
     };
 }
 
-prompts![
-    "after_results.md",
-    "agents/explore.md",
-    "agents/general.md",
-    "agents/plan.md",
-    "agents/summary.md",
-    "answer_schema.md",
-    "commands/init.md",
-    "commands/review.md",
-    "commands/shell_lines.md",
-    "distil.md",
-    "doctor/message.md",
-    "doctor/tool.md",
-    "feedback/answer_misfit.md",
-    "feedback/changed_since.md",
-    "feedback/check_failed.md",
-    "feedback/circle.md",
-    "feedback/continue.md",
-    "feedback/cut_off.md",
-    "feedback/directory_added.md",
-    "feedback/empty.md",
-    "feedback/hook.md",
-    "feedback/image_not_shown.md",
-    "feedback/interrupted.md",
-    "feedback/mentioned_files.md",
-    "feedback/mentioned_folders.md",
-    "feedback/objection.md",
-    "feedback/refused.md",
-    "feedback/replan_step.md",
-    "feedback/replan_step_alone.md",
-    "feedback/replan_task.md",
-    "feedback/replan_task_alone.md",
-    "feedback/rules_found.md",
-    "feedback/rules_named.md",
-    "feedback/undone.md",
-    "feedback/user_command.md",
-    "mcp/serve.md",
-    "mcp/tool.md",
-    "memory/applied.md",
-    "memory/known.md",
-    "memory/offered.md",
-    "memory/patterns.md",
-    "memory/reminder.md",
-    "memory/rules.md",
-    "methodologies/reproduce_first.md",
-    "methodologies/search_then_edit.md",
-    "methodologies/smallest_change.md",
-    "methodologies/test_first.md",
-    "pins/hold.md",
-    "pins/withdrawn.md",
-    "plan/accepted.md",
-    "plan/edited.md",
-    "plan/mode.md",
-    "recovery/evidence.md",
-    "recovery/fix_json.md",
-    "recovery/kernel_call.md",
-    "recovery/plan_step.md",
-    "recovery/plan_task.md",
-    "recovery/reflect.md",
-    "recovery/verify.md",
-    "recovery/verify_claim.md",
-    "recovery/verify_now.md",
-    "summary/archived.md",
-    "summary/cut.md",
-    "summary/forgotten.md",
-    "summary/stale.md",
-    "summary/system.md",
-    "summary/task.md",
-    "summary/user_messages.md",
-    "system/boundary.md",
-    "system/decision.md",
-    "system/recovery.md",
-    "tools/ask_user.md",
-    "tools/bash.md",
-    "tools/bash_kill.md",
-    "tools/bash_output.md",
-    "tools/edit.md",
-    "tools/glob.md",
-    "tools/grep.md",
-    "tools/ls.md",
-    "tools/multi_edit.md",
-    "tools/read.md",
-    "tools/skill.md",
-    "tools/task.md",
-    "tools/todo_write.md",
-    "tools/write.md",
-    "tools_in_text.md",
-];
+// The folders of `prompts/`, with the names of their files without `.md`.
+prompts! {
+    "": after_results;
+    "agents/": explore general plan summary;
+    "": answer_schema;
+    "commands/": init review shell_lines;
+    "": distil;
+    "doctor/": message tool;
+    "feedback/":
+        answer_misfit changed_since check_failed circle continue cut_off directory_added empty hook
+        image_not_shown interrupted mentioned_files mentioned_folders objection refused replan_step
+        replan_step_alone replan_task replan_task_alone rules_found rules_named undone user_command;
+    "mcp/": serve tool;
+    "memory/": applied known offered patterns reminder rules;
+    "methodologies/": reproduce_first search_then_edit smallest_change test_first;
+    "pins/": hold withdrawn;
+    "plan/": accepted edited mode;
+    "recovery/":
+        evidence fix_json kernel_call plan_step plan_task reflect verify verify_claim verify_now;
+    "summary/": archived cut forgotten stale system task user_messages;
+    "system/": boundary decision recovery;
+    "tools/":
+        ask_user bash bash_kill bash_output edit glob grep ls multi_edit read skill task todo_write
+        write;
+    "": tools_in_text;
+}
 
 /// The prompts of this session: the embedded ones, and overrides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -215,7 +153,7 @@ pub fn fill(text: &str, values: &[(&str, &str)]) -> String {
     filled
 }
 
-/// Such as `{{path}}`.
+/// Placeholders such as `{{path}}`.
 fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("{{").filter_map(|(at, _)| {
         let end = text[at..].find("}}")?;

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::variant_names::variant_names;
+
 /// Wire formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -21,12 +23,7 @@ pub enum WireFormat {
 impl WireFormat {
     /// The name in the configuration.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenaiChat => "openai-chat",
-            Self::Gemini => "gemini",
-            Self::OpenaiResponses => "openai-responses",
-            Self::AnthropicMessages => "anthropic-messages",
-        }
+        variant_names::<Self>()[self as usize]
     }
 
     /// Whether the wire format has a value for this effort.
@@ -107,15 +104,7 @@ impl Effort {
 
     /// The name in the configuration and in requests.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Minimal => "minimal",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Xhigh => "xhigh",
-            Self::Max => "max",
-        }
+        variant_names::<Self>()[self as usize]
     }
 
     /// The effort with this name.

@@ -128,7 +128,7 @@ impl Effect {
         }
     }
 
-    /// It may change files or have another effect outside the session.
+    /// Whether the call may change files or have another effect outside the session.
     pub fn writes(&self) -> bool {
         match self {
             Self::Write { .. } | Self::Command { .. } | Self::Mcp { .. } => true,
@@ -142,7 +142,7 @@ impl Effect {
         }
     }
 
-    /// It concerns only the session itself; the calls of a sub-agent have effects of their own.
+    /// Whether the call concerns only the session itself; the calls of a sub-agent have effects of their own.
     pub fn is_internal(&self) -> bool {
         matches!(
             self,
@@ -168,15 +168,25 @@ impl Effect {
 }
 
 /// How the sandbox of one command differs from the session's profile.
-#[expect(clippy::struct_excessive_bools, reason = "each is given or withheld by itself")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandRights {
     /// Only the private TMPDIR is writable.
     pub read_only: bool,
     pub network: bool,
-    /// Git's configuration and hooks are writable.
-    pub git_config: bool,
+    pub git_config: GitConfigAccess,
     pub unsandboxed: bool,
+}
+
+/// Whether a command may write git's configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GitConfigAccess {
+    /// It is read-only where the sandbox has mounts.
+    #[default]
+    Protected,
+    /// It is writable, and what git itself does not write is reverted.
+    Compared,
+    /// The user permitted any change.
+    Granted,
 }
 
 /// The part of a large output that is shown.

@@ -213,9 +213,9 @@ pub fn command_place(tool: &str, input: &Object) -> Option<String> {
         return None;
     }
     let directory = input.get("directory").and_then(Value::as_str);
-    let directory = directory.filter(|it| !matches!(it.trim_end_matches('/'), "" | "."));
+    let directory = directory.filter(|name| !matches!(name.trim_end_matches('/'), "" | "."));
     let directory = directory.map(|directory| format!("in {directory}"));
-    let is_background = input.get("background").is_some_and(|it| *it == true);
+    let is_background = input.get("background").is_some_and(|value| *value == true);
     let background = is_background.then(|| "in the background".to_owned());
     let parts: Vec<String> = directory.into_iter().chain(background).collect();
     (!parts.is_empty()).then(|| parts.join(", "))

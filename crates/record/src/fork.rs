@@ -9,7 +9,7 @@ use memchr::memmem;
 
 use super::log::{EVENTS, LogError, load_session};
 use agent_protocol::disk;
-use agent_protocol::event::{Event, EventBody, EventHeader, FORMAT_VERSION, WorkPosition};
+use agent_protocol::event::{Event, EventBody, EventHeader, FORMAT_VERSION};
 
 const OUTPUT: &str = "tool-output";
 const IMAGES: &str = "images";
@@ -21,8 +21,6 @@ pub enum ForkError {
     Log(#[from] LogError),
     #[error("session {session} has no turn {turn}; its last is {last}")]
     NoTurn { session: String, turn: u32, last: u32 },
-    #[error("{path}: {error}")]
-    Io { path: String, error: io::Error },
 }
 
 /// Copies the record of a session up to the end of a turn (`None`: all of it) into a new folder; folders are
@@ -47,14 +45,12 @@ pub fn fork_session(
             })?
         }
     };
-    let place =
-        loaded.events[..n].last().map_or_else(WorkPosition::default, |last| last.header.place);
-    let text = disk::read_file(&log).map_err(io_error(&log))?;
-    let lines = text.split_inclusive(|byte| *byte == b'\n').take(n);
+    let place = loaded.events[..n].last().map(|last| last.header.place).unwrap_or_default();
+    let text = disk::read_file(&log).map_err(LogError::io(&log))?;
     let mut copy: Vec<u8> = Vec::with_capacity(text.len());
     let id = (format!("\"session\":\"{old}\""), format!("\"session\":\"{new}\""));
     let paths = (format!("sessions/{old}/{OUTPUT}/"), format!("sessions/{new}/{OUTPUT}/"));
-    for line in lines {
+    for line in text.split_inclusive(|byte| *byte == b'\n').take(n) {
         copy.extend(replace_bytes(&replace_bytes(line, &id, 1), &paths, usize::MAX));
     }
     let header = EventHeader {
@@ -69,30 +65,23 @@ pub fn fork_session(
     // An event contains only strings and numbers: it always serialises.
     copy.extend(serde_json::to_vec(&Event { header, body }).unwrap_or_default());
     copy.push(b'\n');
-    let written = write_fork(from, to, &copy);
-    if written.is_err() {
-        _ = disk::remove_folder(to);
-    }
-    written
+    write_fork(from, to, &copy).inspect_err(|_| _ = disk::remove_folder(to))?;
+    Ok(())
 }
 
 fn session_id(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ForkError + '_ {
-    move |error| ForkError::Io { path: path.display().to_string(), error }
-}
-
 /// A turn that was killed ends where the next begins.
 fn count_until_turn_end(events: &[Event], turn: u32) -> Option<usize> {
-    let is_of = |event: &Event| event.header.place.turn == turn;
-    let begin = events.iter().position(is_of)?;
-    let finished = events
-        .iter()
-        .position(|event| is_of(event) && matches!(event.body, EventBody::TurnFinished(_)));
-    let next = events[begin..].iter().position(|event| !is_of(event)).map(|n| begin + n);
-    Some(finished.map_or_else(|| next.unwrap_or(events.len()), |at| at + 1))
+    let is_of_turn = |event: &Event| event.header.place.turn == turn;
+    let begin = events.iter().position(is_of_turn)?;
+    let is_end =
+        |event: &Event| is_of_turn(event) && matches!(event.body, EventBody::TurnFinished(_));
+    let finished = events.iter().position(is_end).map(|at| at + 1);
+    let next = events[begin..].iter().position(|event| !is_of_turn(event)).map(|n| begin + n);
+    Some(finished.or(next).unwrap_or(events.len()))
 }
 
 fn replace_bytes(line: &[u8], (old, new): &(String, String), most: usize) -> Vec<u8> {
@@ -107,23 +96,23 @@ fn replace_bytes(line: &[u8], (old, new): &(String, String), most: usize) -> Vec
     out
 }
 
-fn write_fork(from: &Path, to: &Path, events: &[u8]) -> Result<(), ForkError> {
-    disk::create_folder(to, 0o700).map_err(io_error(to))?;
+fn write_fork(from: &Path, to: &Path, events: &[u8]) -> Result<(), LogError> {
+    disk::create_folder(to, 0o700).map_err(LogError::io(to))?;
     let outputs = outputs_in(events).into_iter().map(|name| (OUTPUT, name));
     let images = images_in(&from.join(IMAGES), events).into_iter().map(|name| (IMAGES, name));
     for (folder, name) in outputs.chain(images) {
         // A link could lead to any file of the user.
         let Ok(mut file) = disk::open_file(&from.join(folder).join(&name)) else { continue };
         let copy = to.join(folder).join(name);
-        disk::create_folder_all(&to.join(folder), 0o700).map_err(io_error(&copy))?;
-        let mut new = disk::create_file(&copy, 0o600).map_err(io_error(&copy))?;
-        io::copy(&mut file, &mut new).map_err(io_error(&copy))?;
+        disk::create_folder_all(&to.join(folder), 0o700).map_err(LogError::io(&copy))?;
+        let mut new = disk::create_file(&copy, 0o600).map_err(LogError::io(&copy))?;
+        io::copy(&mut file, &mut new).map_err(LogError::io(&copy))?;
     }
     // The log comes last: without it a folder is no session.
     let half = to.join(format!("{EVENTS}.new"));
-    let mut file = disk::create_file(&half, 0o600).map_err(io_error(&half))?;
-    io::Write::write_all(&mut file, events).map_err(io_error(&half))?;
-    fs::rename(&half, to.join(EVENTS)).map_err(io_error(&half))
+    let mut file = disk::create_file(&half, 0o600).map_err(LogError::io(&half))?;
+    io::Write::write_all(&mut file, events).map_err(LogError::io(&half))?;
+    fs::rename(&half, to.join(EVENTS)).map_err(LogError::io(&half))
 }
 
 /// The names are the hashes of the images.

@@ -18,7 +18,7 @@ pub use live_events::{
     parse_milliseconds,
 };
 pub use log::{EVENTS, LoadedSession, Log, LogError, load_session};
-pub use overview::{SessionOverview, added_directories, last_main_model, read_overview, read_tail};
+pub use overview::{SessionOverview, added_directories, last_main_model, read_overview};
 pub use partial_record::{PartialRecord, RecordGaps, read_partially};
 pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, summary, turns};
@@ -151,10 +151,8 @@ pub fn synthetic_result(unanswered: &UnansweredCall) -> EventBody {
             "call it again",
         )
     };
-    let mut data = Object::new();
-    if unanswered.uncertain {
-        data.insert("uncertain".to_owned(), true.into());
-    }
+    let data =
+        Object::from_iter(unanswered.uncertain.then(|| ("uncertain".to_owned(), true.into())));
     let error = ToolError {
         code: ErrorCode::Cancelled,
         message: message.to_owned(),

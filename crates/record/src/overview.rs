@@ -1,6 +1,5 @@
 //! Short descriptions of sessions, read from the beginning and end of their logs.
 
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -43,10 +42,7 @@ pub struct SessionOverview {
 pub fn read_overview(log: &Path) -> Result<SessionOverview, LogError> {
     let (head, tail) = read_ends(log).map_err(LogError::io(log))?;
     let closed = closing_summary(&tail);
-    let whole = match closed {
-        Some(_) => Vec::new(),
-        None => load_session(log)?.events,
-    };
+    let whole = if closed.is_some() { Vec::new() } else { load_session(log)?.events };
     let (summary, ending) = closed.unwrap_or_else(|| (summary(&whole), last_turn_ending(&whole)));
     let (started, model) = session_start(&head);
     let forked_from =
@@ -113,7 +109,10 @@ fn read_ends(path: &Path) -> io::Result<(Vec<Event>, Vec<Event>)> {
     let first = BufReader::new(&mut file).split(b'\n').take(HEAD_EVENTS).map_while(Result::ok);
     let is_task = |event: &Event| matches!(event.body, EventBody::TurnStarted { .. });
     let head = events_until(first, is_task);
-    let tail = read_last_bytes(&mut file)?;
+    let begin = file.metadata()?.len().saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
     let mut is_closed = false;
     let is_ending = |event: &Event| {
         is_closed |= matches!(event.body, EventBody::SessionSummary(_));
@@ -158,20 +157,6 @@ pub fn last_main_model(log: &Path) -> io::Result<Option<(String, Option<Effort>)
     Ok(last)
 }
 
-/// The last events within the bytes that are read.
-pub fn read_tail(log: &Path) -> io::Result<Vec<Event>> {
-    let tail = read_last_bytes(&mut disk::open_file(log)?)?;
-    Ok(events_until(tail.split(|byte| *byte == b'\n'), |_| false))
-}
-
-fn read_last_bytes(file: &mut File) -> io::Result<Vec<u8>> {
-    let begin = file.metadata()?.len().saturating_sub(TAIL_BYTES);
-    file.seek(SeekFrom::Start(begin))?;
-    let mut tail = Vec::new();
-    file.read_to_end(&mut tail)?;
-    Ok(tail)
-}
-
 /// A log can be large: only the lines that contain one of these texts are parsed.
 fn read_events_with(log: &Path, texts: &[&[u8]]) -> io::Result<Vec<Event>> {
     let log = disk::read_file(log)?;
@@ -180,15 +165,15 @@ fn read_events_with(log: &Path, texts: &[&[u8]]) -> io::Result<Vec<Event>> {
     Ok(lines.filter_map(|line| parse_event(line).ok()).collect())
 }
 
-/// Ends with the first event that `is_wanted` accepts.
+/// Ends with the first event that `is_last` accepts.
 fn events_until<Line: AsRef<[u8]>>(
     lines: impl Iterator<Item = Line>,
-    mut is_wanted: impl FnMut(&Event) -> bool,
+    mut is_last: impl FnMut(&Event) -> bool,
 ) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     for event in lines.filter_map(|line| parse_event(line.as_ref()).ok()) {
         events.push(event);
-        if events.last().is_some_and(&mut is_wanted) {
+        if events.last().is_some_and(&mut is_last) {
             break;
         }
     }

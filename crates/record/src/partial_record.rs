@@ -83,7 +83,7 @@ pub fn read_partially(path: &Path) -> Result<PartialRecord, LogError> {
     let text = disk::read_file(path).map_err(LogError::io(path))?;
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let mut all = PartialRecord::default();
-    for mut part in process_in_parts(&text[..whole], parse_lines) {
+    for mut part in process_in_parts(&text[..whole], PartialRecord::parse) {
         all.events.append(&mut part.events);
         all.gaps.add(part.gaps);
     }
@@ -91,15 +91,13 @@ pub fn read_partially(path: &Path) -> Result<PartialRecord, LogError> {
     Ok(all)
 }
 
-fn parse_lines(lines: &[u8]) -> PartialRecord {
-    let mut part = PartialRecord::default();
-    for line in lines.split_inclusive(|byte| *byte == b'\n') {
-        part.add_line(line);
-    }
-    part
-}
-
 impl PartialRecord {
+    fn parse(lines: &[u8]) -> Self {
+        let mut part = Self::default();
+        lines.split_inclusive(|byte| *byte == b'\n').for_each(|line| part.add_line(line));
+        part
+    }
+
     fn add_line(&mut self, line: &[u8]) {
         #[derive(Deserialize)]
         struct TypeFields {

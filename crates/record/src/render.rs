@@ -34,11 +34,11 @@ pub fn timeline(events: &[Event]) -> String {
             agents.insert(event.header.agent.as_str(), format!("{role} {n}"));
         }
         let agent = agents.get(event.header.agent.as_str());
-        let line = agent.map_or_else(|| line.clone(), |agent| format!("    [{agent}] {line}"));
+        let agent = agent.map_or_else(String::new, |agent| format!("    [{agent}] "));
         let place = event.header.place;
         let time = seconds_since(&start, &event.header.ts);
         let place = format!("{}.{}", place.turn, place.round);
-        _ = writeln!(out, "{time:>8.2}s {place:>6}  {line}");
+        _ = writeln!(out, "{time:>8.2}s {place:>6}  {agent}{line}");
     }
     out
 }
@@ -189,7 +189,7 @@ fn dialog_line(body: &EventBody) -> Option<String> {
             format!("  permission: {tool} {ruling} by {rule}")
         }
         EventBody::QuestionAsked { questions, .. } => {
-            let questions = questions.iter().map(|it| it.question.clone()).collect();
+            let questions = questions.iter().map(|asked| asked.question.clone()).collect();
             format!("  the model asks: {}", in_a_row(questions))
         }
         EventBody::QuestionAnswered { answers, .. } => {
@@ -219,13 +219,12 @@ fn result_line(tool: &str, envelope: &Envelope, synthetic: bool) -> String {
 }
 
 fn ending_line(what: &str, finished: &TurnFinished) -> String {
-    let spending = finished.spending();
     format!(
         "{what}: {} (exit {}), {}, {}",
         finished.ending.as_str(),
         finished.ending.exit_code(),
         pluralize(finished.rounds.into(), "model answer"),
-        spending.in_words(),
+        finished.spending().in_words(),
     )
 }
 
@@ -249,11 +248,10 @@ fn answer_line(answer: &ModelResponded) -> String {
     let discarded = if answer.discarded { " (not used)" } else { "" };
     let calls = match answer.calls.len() {
         0 => String::new(),
-        1 => " [1 call]".to_owned(),
-        n => format!(" [{n} calls]"),
+        n => format!(" [{}]", pluralize(n as u64, "call")),
     };
-    let aside = purpose_label(answer.purpose);
-    format!("← model{aside}{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
+    let purpose = purpose_label(answer.purpose);
+    format!("← model{purpose}{calls}{discarded}: {text} ({} ms{tokens})", answer.time_ms)
 }
 
 fn recalled_line(recalled: &MemoryRecalled) -> String {
@@ -285,10 +283,8 @@ fn summary_line(summary: &SessionSummary) -> String {
     } else {
         format!("; failures: {}", list(&summary.failures))
     };
-    let (turns, calls) = (summary.turns, list(&summary.calls));
-    let cost = summary.spending.in_words();
-    let s = if turns == 1 { "" } else { "s" };
-    format!("session: {turns} turn{s}, calls: {calls}{failures}; {cost}")
+    let (turns, calls) = (pluralize(summary.turns.into(), "turn"), list(&summary.calls));
+    format!("session: {turns}, calls: {calls}{failures}; {}", summary.spending.in_words())
 }
 
 fn pin_line(pin: &Pin, how: &str) -> String {
@@ -320,16 +316,14 @@ fn compacted_line(compacted: &Compaction) -> String {
 
 fn reflection_line(reflection: Option<&Reflection>, refused: &[String]) -> String {
     let mut line = String::from("  reflection: ");
-    match reflection {
-        None => line.push_str("no answer that can be used"),
-        Some(reflection) => {
-            let cause = &reflection.root_cause;
-            let text = one_line(&cause.text, 160);
-            line.push_str(&format!("{text} (confidence {:.1})", cause.confidence));
-            if !reflection.patch_prompt.is_empty() {
-                line.push_str(&format!("; patch: {}", one_line(&reflection.patch_prompt, 160)));
-            }
+    if let Some(Reflection { root_cause: cause, patch_prompt, .. }) = reflection {
+        let text = one_line(&cause.text, 160);
+        line.push_str(&format!("{text} (confidence {:.1})", cause.confidence));
+        if !patch_prompt.is_empty() {
+            line.push_str(&format!("; patch: {}", one_line(patch_prompt, 160)));
         }
+    } else {
+        line.push_str("no answer that can be used");
     }
     for why in refused {
         line.push_str(&format!("; not followed: {why}"));
@@ -369,22 +363,14 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "{}\n", answer.text);
             }
             EventBody::ToolFinished { tool, envelope, .. } => {
-                let call = call_line(tool, &envelope.context.params_input);
+                let call = call_line(tool, &envelope.context.params_input).replace('`', "'");
                 let how = envelope.error().map_or(envelope.status(), |error| error.code.as_str());
-                _ = writeln!(
-                    out,
-                    "- `{}` — {how}: {}\n",
-                    call.replace('`', "'"),
-                    one_line(&envelope.text, 200)
-                );
+                _ = writeln!(out, "- `{call}` — {how}: {}\n", one_line(&envelope.text, 200));
                 if let Some(diff) = envelope.data.get("diff_preview").and_then(Value::as_str)
                     && !diff.is_empty()
                 {
-                    _ = writeln!(
-                        out,
-                        "  ```diff\n  {}\n  ```\n",
-                        diff.trim_end().replace('\n', "\n  ")
-                    );
+                    let diff = diff.trim_end().replace('\n', "\n  ");
+                    _ = writeln!(out, "  ```diff\n  {diff}\n  ```\n");
                 }
             }
             EventBody::ContextCompacted(compacted) if !compacted.summary.is_empty() => {
@@ -402,11 +388,8 @@ pub fn markdown(events: &[Event]) -> String {
                 }
             }
             EventBody::CheckFinished { command, passed, .. } => {
-                _ = writeln!(
-                    out,
-                    "- check `{command}`: {}\n",
-                    if *passed { "passed" } else { "failed" }
-                );
+                let how = if *passed { "passed" } else { "failed" };
+                _ = writeln!(out, "- check `{command}`: {how}\n");
             }
             EventBody::TurnFinished(finished) => {
                 _ = writeln!(out, "*{}*\n", finished.ending.as_str());
@@ -427,8 +410,5 @@ fn one_line(text: &str, max: usize) -> String {
 
 fn seconds_since(start: &str, now: &str) -> f64 {
     let at = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    match (at(start), at(now)) {
-        (Some(start), Some(now)) => now.duration_since(start).as_secs_f64(),
-        _ => 0.0,
-    }
+    at(start).zip(at(now)).map_or(0.0, |(start, now)| now.duration_since(start).as_secs_f64())
 }

@@ -131,10 +131,8 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
         let between = || {
             u64::try_from(parse_milliseconds(end)?.checked_sub(parse_milliseconds(start)?)?).ok()
         };
-        turn.time_ms = turn
-            .finished
-            .as_ref()
-            .map_or_else(|| between().unwrap_or_default(), |done| done.time_ms);
+        let recorded = turn.finished.as_ref().map(|finished| finished.time_ms);
+        turn.time_ms = recorded.or_else(between).unwrap_or_default();
     }
     turns
 }

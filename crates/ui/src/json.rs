@@ -114,7 +114,6 @@ impl StreamJson {
         let Some(partial) = self.partial.as_mut().filter(|_| self.has_turn) else {
             return Vec::new();
         };
-        let events = partial.stream_events(event, &model).into_iter();
         let line = |part: Value| {
             json!({
                 "type": "stream_event",
@@ -124,7 +123,7 @@ impl StreamJson {
                 "uuid": uuid::Uuid::now_v7().to_string(),
             })
         };
-        events.map(line).collect()
+        partial.stream_events(event, &model).into_iter().map(line).collect()
     }
 
     fn event_line(&mut self, event: &Event) -> Option<Value> {
@@ -152,9 +151,8 @@ impl StreamJson {
             {
                 let mut content = Vec::new();
                 if !answer.reasoning.is_empty() {
-                    let thinking = answer.reasoning.as_str();
-                    content
-                        .push(json!({"type": "thinking", "thinking": thinking, "signature": ""}));
+                    let text = &answer.reasoning;
+                    content.push(json!({"type": "thinking", "thinking": text, "signature": ""}));
                 }
                 if !answer.text.is_empty() {
                     content.push(json!({"type": "text", "text": answer.text}));
@@ -167,8 +165,8 @@ impl StreamJson {
                         json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
                     }));
                 }
-                let arrived =
-                    self.partial.as_ref().and_then(|it| it.message_id(&event.header.agent));
+                let partial = self.partial.as_ref();
+                let arrived = partial.and_then(|partial| partial.message_id(&event.header.agent));
                 let id = arrived.map_or_else(|| format!("msg_{}", event.header.seq), str::to_owned);
                 json!({
                     "type": "assistant",
@@ -188,21 +186,19 @@ impl StreamJson {
             // calls of the model.
             EventBody::ToolFinished {
                 call, envelope, synthetic: false, parent_call: None, ..
-            } => {
-                json!({
-                    "type": "user",
-                    "message": {
-                        "role": "user",
-                        "content": [{
-                            "type": "tool_result",
-                            "tool_use_id": call,
-                            "content": render_for_model(envelope),
-                            "is_error": envelope.error().is_some(),
-                        }],
-                    },
-                    "parent_tool_use_id": parent_call(event),
-                })
-            }
+            } => json!({
+                "type": "user",
+                "message": {
+                    "role": "user",
+                    "content": [{
+                        "type": "tool_result",
+                        "tool_use_id": call,
+                        "content": render_for_model(envelope),
+                        "is_error": envelope.error().is_some(),
+                    }],
+                },
+                "parent_tool_use_id": parent_call(event),
+            }),
             EventBody::Error { message, retry_in_ms: Some(delay), attempt, .. } => json!({
                 "type": "system",
                 "subtype": "api_retry",
@@ -323,7 +319,7 @@ impl ModelUsage {
     fn to_json(&self) -> Value {
         let models = self.models.iter().map(|(model, (used, cost_usd, window))| {
             let used = usage_json(*used);
-            let of_model = json!({
+            let counts = json!({
                 "inputTokens": used["input_tokens"],
                 "outputTokens": used["output_tokens"],
                 "cacheReadInputTokens": used["cache_read_input_tokens"],
@@ -332,7 +328,7 @@ impl ModelUsage {
                 "costUSD": cost_usd,
                 "contextWindow": window,
             });
-            (model.clone(), of_model)
+            (model.clone(), counts)
         });
         Value::Object(models.collect())
     }

@@ -1,7 +1,6 @@
 //! User interfaces: output of the event stream for users and scripts. Each is a [`Sink`] and does
 //! not know the loop; no other module writes to standard output.
 
-mod events;
 mod json;
 mod progress_bar;
 mod text;
@@ -18,9 +17,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde_json::Value;
 
-use agent_protocol::event::Sink;
+use agent_protocol::event::{Sink, StampedEvent};
 use agent_protocol::terminal_escape::{escape_for_file, escape_prose};
-use events::EventLines;
 use json::ResultObject;
 use text::TextOutput;
 
@@ -52,6 +50,21 @@ pub fn sink_for_format(
         OutputFormat::Json => Box::new(ResultObject::new(stdout)),
         OutputFormat::StreamJson => Box::new(StreamJson::new(stdout).with_options(further)),
         OutputFormat::Events => Box::new(EventLines(stdout)),
+    }
+}
+
+/// Prints each event unchanged, as a line of JSON.
+struct EventLines(Box<dyn Write + Send>);
+
+impl Sink for EventLines {
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        self.receive(stamped);
+    }
+
+    fn receive(&mut self, stamped: &StampedEvent) {
+        if stamped.event.body.is_stored() {
+            write_text(self.0.as_mut(), format!("{}\n", stamped.line));
+        }
     }
 }
 

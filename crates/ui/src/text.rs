@@ -10,12 +10,12 @@ use super::write_text;
 use agent_protocol::control::{CauseCategory, ControlDecision};
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
-    Caller, Event, EventBody, McpServerState, Sink, StampedEvent, TurnFinished,
+    Caller, Event, EventBody, McpServerState, ModelRequested, Sink, StampedEvent, TurnFinished,
     describe_mode_change, describe_resume_point,
 };
 use agent_protocol::hook::HookFinished;
 use agent_protocol::model::Purpose;
-use agent_protocol::recall::{MemoryRecalled, RecallMoment, RecalledLesson};
+use agent_protocol::recall::{RecallMoment, RecalledLesson};
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use agent_protocol::view::call_line;
 use agent_protocol::{pluralize, shorten};
@@ -72,19 +72,6 @@ impl TextOutput {
         }
     }
 
-    /// Lessons for a whole task are counted, unless the output is verbose.
-    fn print_recalled_lessons(&mut self, recalled: &MemoryRecalled) {
-        if recalled.moment == RecallMoment::Task && self.verbosity < Verbosity::Verbose {
-            let lessons = pluralize(recalled.items.len() as u64, "lesson");
-            self.print_progress(&format!(
-                "  ✦ remembers {lessons} of earlier sessions: `agent memory list` lists them"
-            ));
-            return;
-        }
-        let how = if recalled.applied { "known, tries" } else { "remembers" };
-        self.print_lessons(how, &recalled.items);
-    }
-
     fn print_lessons(&mut self, how: &str, items: &[RecalledLesson]) {
         for item in items {
             self.print_progress(&format!("  ✦ {how}: {} [{}]", item.text, item.id));
@@ -94,15 +81,6 @@ impl TextOutput {
     /// Escapes control characters, whether or not the output is a terminal.
     fn print_line(&mut self, line: &str) {
         write_text(self.progress_out.as_mut(), format!("{}\n", escape_prose(line)));
-    }
-
-    /// A failed server is reported at every verbosity.
-    fn print_server_state(&mut self, server: &str, state: McpServerState, detail: &str) {
-        if state == McpServerState::Failed {
-            self.print_line(&format!("agent: MCP server {server}: {detail}"));
-        } else {
-            self.print_verbose(&format!("  mcp {server}: {}", state.as_str()));
-        }
     }
 
     fn print_progress(&mut self, line: &str) {
@@ -161,40 +139,17 @@ impl TextOutput {
     }
 }
 
-fn instruction_text(body: &EventBody) -> Option<String> {
-    Some(match body {
-        EventBody::ModeChanged { mode, from, words } => {
-            describe_mode_change(*mode, *from, words.as_deref())
-        }
-        EventBody::RuleAdded { rule } => {
-            format!("rule {}: {}", rule.id, escape_literal_line(&rule.rule))
-        }
-        EventBody::RuleRemoved { rule } => {
-            format!("rule {} removed: {}", rule.id, escape_literal_line(&rule.rule))
-        }
-        EventBody::PinAdded { pin } => {
-            let words = shorten(&pin.text.replace('\n', " "), 120);
-            format!("⚲ pin {}: “{words}”", pin.id)
-        }
-        EventBody::PinRemoved { pin } => format!("⚲ pin {} removed", pin.id),
-        EventBody::RulesFound { path, .. } => format!("§ rules found: {path}"),
-        _ => return None,
-    })
-}
-
 impl Sink for TextOutput {
     fn receive_recorded(&mut self, events: &[&Event]) {
-        let of_turn = events.iter().rev().find_map(|event| match &event.body {
-            EventBody::TurnStarted { .. } => Some(true),
-            EventBody::TurnFinished(_) => Some(false),
-            _ => None,
+        let last = events.iter().rev().map(|event| &event.body).find(|body| {
+            matches!(body, EventBody::TurnStarted { .. } | EventBody::TurnFinished(_))
         });
-        self.is_cut_off = of_turn.unwrap_or(false);
+        self.is_cut_off = matches!(last, Some(EventBody::TurnStarted { .. }));
     }
 
     /// Calls are indented; the Task call reports the beginning and the end.
     fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
-        let StampedEvent { event, .. } = stamped;
+        let event = &stamped.event;
         if let EventBody::AgentStarted { role, .. } = &event.body {
             let n = self.agents.len() + 1;
             self.agents.insert(event.header.agent.clone(), format!("{role} {n}"));
@@ -202,8 +157,8 @@ impl Sink for TextOutput {
         let agent = self.agents.get(&event.header.agent).cloned().unwrap_or_default();
         let line = match &event.body {
             EventBody::AgentStarted { description, prompt, .. } => {
-                let what = if description.is_empty() { prompt } else { description };
-                shorten(&what.replace('\n', " "), 120)
+                let task = if description.is_empty() { prompt } else { description };
+                shorten(&task.replace('\n', " "), 120)
             }
             EventBody::ToolFinished { tool, envelope, by, .. } => {
                 call_and_outcome(tool, envelope, *by, 0).trim().to_owned()
@@ -234,8 +189,7 @@ impl Sink for TextOutput {
                 let after = describe_resume_point(stamped.event.header.place.turn, self.is_cut_off);
                 return self.print_progress(&format!("↺ resumed {after}"));
             }
-            EventBody::ModelRequested(request) => {
-                let (messages, bytes) = (request.messages, request.bytes);
+            EventBody::ModelRequested(ModelRequested { messages, bytes, .. }) => {
                 return self.print_verbose(&format!("→ {messages} messages, {bytes} bytes"));
             }
             EventBody::ModelResponded(answer) => {
@@ -283,14 +237,6 @@ impl Sink for TextOutput {
                 self.category = failure.as_ref().map(|failure| failure.category);
                 return;
             }
-            EventBody::Reflected { reflection: Some(reflection), .. } => {
-                let text = shorten(&reflection.root_cause.text.replace('\n', " "), 160);
-                format!("⟲ reflection: {text}")
-            }
-            EventBody::Verified(verification) => {
-                let words = shorten(&verification.in_words().replace('\n', " "), 200);
-                format!("⊙ verifier: {words}")
-            }
             EventBody::ControlDecided { decision, reason, after, .. }
                 if *decision != ControlDecision::Continue =>
             {
@@ -299,20 +245,17 @@ impl Sink for TextOutput {
                 let words = decision.label();
                 format!("↻ {words} {}/{} · {category} · {reason}", count.n, count.max)
             }
-            EventBody::MemoryRecalled(recalled) => return self.print_recalled_lessons(recalled),
+            EventBody::MemoryRecalled(recalled)
+                if recalled.moment == RecallMoment::Task && self.verbosity < Verbosity::Verbose =>
+            {
+                let lessons = pluralize(recalled.items.len() as u64, "lesson");
+                format!("✦ remembers {lessons} of earlier sessions: `agent memory list` lists them")
+            }
+            EventBody::MemoryRecalled(recalled) => {
+                let how = if recalled.applied { "known, tries" } else { "remembers" };
+                return self.print_lessons(how, &recalled.items);
+            }
             EventBody::MemoryWritten(written) => return self.print_lessons("learnt", &written.new),
-            EventBody::PlanUpdated { plan, .. } => {
-                let Some(recap) = plan.recap() else { return };
-                format!("☰ {recap}")
-            }
-            EventBody::CheckFinished { command, passed, exit_code, .. } => {
-                let how = match (passed, exit_code) {
-                    (true, _) => "passed".to_owned(),
-                    (false, Some(code)) => format!("failed (exit {code})"),
-                    (false, None) => "failed (did not exit by itself)".to_owned(),
-                };
-                format!("check {}: {how}", escape_literal_line(command))
-            }
             EventBody::Error { message, retry_in_ms: Some(delay), attempt, .. } => {
                 let attempt = attempt.unwrap_or_default();
                 format!("! try {attempt}: {message}; again in {delay} ms")
@@ -326,20 +269,61 @@ impl Sink for TextOutput {
             {
                 return self.print_line(&format!("agent: {message}"));
             }
-            EventBody::McpServer { server, state, detail, .. } => {
-                return self.print_server_state(server, *state, detail);
+            EventBody::McpServer { server, state: McpServerState::Failed, detail, .. } => {
+                return self.print_line(&format!("agent: MCP server {server}: {detail}"));
+            }
+            EventBody::McpServer { server, state, .. } => {
+                return self.print_verbose(&format!("  mcp {server}: {}", state.as_str()));
             }
             EventBody::HookFinished(HookFinished { message: Some(message), .. }) => {
                 return self.print_line(&format!("agent: hook: {message}"));
             }
             EventBody::TurnFinished(finished) => return self.print_turn_end(finished),
-            body => match instruction_text(body) {
+            body => match describe_event(body) {
                 Some(text) => text,
                 None => return,
             },
         };
         self.print_progress(&format!("  {line}"));
     }
+}
+
+fn describe_event(body: &EventBody) -> Option<String> {
+    Some(match body {
+        EventBody::Reflected { reflection: Some(reflection), .. } => {
+            let text = shorten(&reflection.root_cause.text.replace('\n', " "), 160);
+            format!("⟲ reflection: {text}")
+        }
+        EventBody::Verified(verification) => {
+            let words = shorten(&verification.in_words().replace('\n', " "), 200);
+            format!("⊙ verifier: {words}")
+        }
+        EventBody::PlanUpdated { plan, .. } => format!("☰ {}", plan.recap()?),
+        EventBody::CheckFinished { command, passed, exit_code, .. } => {
+            let how = match (passed, exit_code) {
+                (true, _) => "passed".to_owned(),
+                (false, Some(code)) => format!("failed (exit {code})"),
+                (false, None) => "failed (did not exit by itself)".to_owned(),
+            };
+            format!("check {}: {how}", escape_literal_line(command))
+        }
+        EventBody::ModeChanged { mode, from, words } => {
+            describe_mode_change(*mode, *from, words.as_deref())
+        }
+        EventBody::RuleAdded { rule } => {
+            format!("rule {}: {}", rule.id, escape_literal_line(&rule.rule))
+        }
+        EventBody::RuleRemoved { rule } => {
+            format!("rule {} removed: {}", rule.id, escape_literal_line(&rule.rule))
+        }
+        EventBody::PinAdded { pin } => {
+            let words = shorten(&pin.text.replace('\n', " "), 120);
+            format!("⚲ pin {}: “{words}”", pin.id)
+        }
+        EventBody::PinRemoved { pin } => format!("⚲ pin {} removed", pin.id),
+        EventBody::RulesFound { path, .. } => format!("§ rules found: {path}"),
+        _ => return None,
+    })
 }
 
 fn call_and_outcome(tool: &str, envelope: &Envelope, by: Caller, step: u32) -> String {

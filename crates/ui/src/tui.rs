@@ -37,7 +37,7 @@ pub use commands::{
     COMMANDS, Command, CommandAction, CommandTiming, DEFAULT_EFFORT, find_built_in,
     unknown_effort_message,
 };
-pub use keys::{BINDINGS, Key, Keymap};
+pub use keys::Keymap;
 pub use state::{ChatRequest, ChatUpdate, PagePlace, Settings, WorkOutcome};
 pub use status_line::StatusItem;
 pub use terminal::{is_interactive, panic_if_requested};
@@ -201,14 +201,13 @@ fn run_on_screen(
         is_finished: false,
     };
     if offers_sessions {
-        for action in chat.state.offer_sessions() {
-            chat.perform(action)?;
-        }
+        let actions = chat.state.offer_sessions();
+        chat.perform_all(actions)?;
     }
     if let Some(words) = first_message {
-        for action in chat.state.send_message(AttributedText::from_user(&words), Instant::now()) {
-            chat.perform(action)?;
-        }
+        let message = AttributedText::from_user(&words);
+        let actions = chat.state.send_message(message, Instant::now());
+        chat.perform_all(actions)?;
     }
     chat.draw()?;
     let mut drawn = Instant::now();
@@ -277,10 +276,12 @@ impl ChatScreen<'_> {
     }
 
     fn update(&mut self, input: Input) -> io::Result<()> {
-        for action in self.state.update(input, Instant::now()) {
-            self.perform(action)?;
-        }
-        Ok(())
+        let actions = self.state.update(input, Instant::now());
+        self.perform_all(actions)
+    }
+
+    fn perform_all(&mut self, actions: Vec<Action>) -> io::Result<()> {
+        actions.into_iter().try_for_each(|action| self.perform(action))
     }
 
     fn perform(&mut self, action: Action) -> io::Result<()> {
@@ -292,40 +293,36 @@ impl ChatScreen<'_> {
                 }
                 // A closed session accepts no requests.
                 self.is_finished |= self.requests.send(request).is_err();
-                Ok(())
             }
-            Action::Copy(text) => self
-                .terminal
-                .write(format!("\x1b]52;c;{}\x07", BASE64_STANDARD.encode(text)).as_bytes()),
+            Action::Copy(text) => {
+                let text = BASE64_STANDARD.encode(text);
+                self.terminal.write(format!("\x1b]52;c;{text}\x07"))?;
+            }
             Action::Notify(text) => {
                 let text = escape_literal_line(&text).replace(';', ",");
-                self.terminal.write(format!("\x1b]9;{text}\x07\x07").as_bytes())
+                self.terminal.write(format!("\x1b]9;{text}\x07\x07"))?;
             }
             Action::Suspend => {
                 self.release_terminal()?;
                 terminal::suspend();
                 self.resumed_at = Some(Instant::now());
-                self.reclaim_terminal()
+                self.reclaim_terminal()?;
             }
             Action::Redraw => {
                 self.screen.invalidate();
                 if let Some(page) = &mut self.alternate_screen {
                     page.invalidate();
                 }
-                Ok(())
             }
-            Action::EndChat => {
-                self.is_finished = true;
-                Ok(())
-            }
+            Action::EndChat => self.is_finished = true,
         }
+        Ok(())
     }
 
     fn release_terminal(&mut self) -> io::Result<()> {
         self.terminal.set_alternate_screen(false)?;
         self.alternate_screen = None;
-        let clear = self.screen.erase_live_area();
-        self.terminal.write(&clear)?;
+        self.terminal.write(self.screen.erase_live_area())?;
         self.terminal.release();
         Ok(())
     }
@@ -356,16 +353,14 @@ impl ChatScreen<'_> {
             self.terminal.set_alternate_screen(true)?;
             let live = self.state.full_screen_area();
             let page = self.alternate_screen.get_or_insert_with(|| Screen::full(size.0));
-            let bytes = page.render_frame(&[], &live);
-            self.terminal.write(&bytes)?;
+            self.terminal.write(page.render_frame(&[], &live))?;
         } else {
             if self.alternate_screen.take().is_some() {
                 self.terminal.set_alternate_screen(false)?;
             }
             let options = self.state.render_options();
             let history = self.state.conversation.take_finished(options);
-            let bytes = self.screen.render_frame(&history, &self.state.live_area());
-            self.terminal.write(&bytes)?;
+            self.terminal.write(self.screen.render_frame(&history, &self.state.live_area()))?;
         }
         let title = self.state.window_title();
         if title != self.title {
@@ -383,16 +378,14 @@ impl ChatScreen<'_> {
 
     /// Prints the rest of the conversation to the scrollback.
     fn finish(mut self) -> io::Result<()> {
-        if !self.is_editor_open {
-            self.terminal.set_alternate_screen(false)?;
-            let options = self.state.render_options();
-            let history = self.state.conversation.take_finished(options);
-            let bytes = self.screen.render_frame(&history, &screen::LiveArea::default());
-            self.terminal.write(&bytes)?;
-            let clear = self.screen.erase_live_area();
-            self.terminal.write(&clear)?;
+        // The editor has the terminal.
+        if self.is_editor_open {
+            return Ok(());
         }
-        self.terminal.release();
-        Ok(())
+        self.terminal.set_alternate_screen(false)?;
+        let options = self.state.render_options();
+        let history = self.state.conversation.take_finished(options);
+        self.terminal.write(self.screen.render_frame(&history, &screen::LiveArea::default()))?;
+        self.release_terminal()
     }
 }

@@ -18,15 +18,15 @@ use agent_protocol::prompt::Prompt;
 use agent_protocol::subagent::ModelChoice;
 use agent_protocol::{pluralize, shorten};
 
-/// In the description of Task: bytes of one role, and of all.
+/// Limits in the description of Task: bytes of one role, and of all.
 const ROLE_BYTES: usize = 200;
 const ROLES_BYTES: usize = 1200;
 
-/// No sub-agent has them: a role that lists them gets the others.
+/// Tools that no sub-agent has: a role that lists them gets the others.
 const NOT_FOR_AGENTS: &[&str] =
     &["AskUser", "AskUserQuestion", "TodoWrite", "TodoRead", "ExitPlanMode"];
 
-/// The tools and the prompt of a role depend on it.
+/// The kind decides about the tools and the prompt of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoleKind {
     General,
@@ -169,7 +169,7 @@ impl Roles {
         let mut role = Role {
             tools,
             // An unknown name may be that of a tool which a server adds later.
-            denied_tools: denied_tools.iter().map(|it| native_tool_name(it).to_owned()).collect(),
+            denied_tools: denied_tools.iter().map(|tool| native_tool_name(tool).into()).collect(),
             text,
             description,
             name,
@@ -207,12 +207,11 @@ impl Roles {
         let mut room = ROLES_BYTES;
         for Role { name, description, .. } in self.all.iter().skip(RoleKind::ALL.len()) {
             let line = format!("`{name}`: {}", shorten(description, ROLE_BYTES));
-            match room.checked_sub(line.len()).filter(|_| names.is_empty()) {
-                Some(left) => {
-                    room = left;
-                    lines.push(line);
-                }
-                None => names.push(format!("`{name}`")),
+            if line.len() <= room && names.is_empty() {
+                room -= line.len();
+                lines.push(line);
+            } else {
+                names.push(format!("`{name}`"));
             }
         }
         if !names.is_empty() {
@@ -233,8 +232,8 @@ fn role_kind(name: &str) -> Option<RoleKind> {
     RoleKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
-/// In order of precedence: of the project, of the directories around it that belong to its repository, and of the
-/// user. A folder that leads out of its place is ignored.
+/// In order of precedence: those of the project, of the directories around it that belong to its repository, and
+/// of the user. A folder that leads out of its place is ignored.
 fn role_folders(options: &Options) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for place in iter::once(options.root.as_path()).chain(enclosing_directories(&options.root)) {
@@ -265,9 +264,7 @@ fn known_tool_names(
     for name in names {
         let ours = native_tool_name(&name);
         if NOT_FOR_AGENTS.contains(&ours) {
-            continue;
-        }
-        if is_known(ours) {
+        } else if is_known(ours) {
             own.push(ours.to_owned());
         } else {
             unknown.push(name);

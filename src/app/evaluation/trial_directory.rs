@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use agent_protocol::disk;
 use agent_record::eval::suite::{Task, TaskProject};
 
-/// Its path tells the model nothing about task or variant. Removed on drop.
+/// A directory whose path tells the model nothing about task or variant. Removed on drop.
 pub(super) struct TrialDirectory {
     directory: PathBuf,
     pub(super) project: PathBuf,
@@ -89,9 +89,6 @@ fn list_entries(directory: &Path) -> io::Result<Vec<(PathBuf, DirectoryEntry)>> 
 }
 
 fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
-    let named = |path: &Path, error: io::Error| {
-        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-    };
     for (path, entry) in list_entries(from)? {
         let (source, copy) = (from.join(&path), to.join(&path));
         let copied = match entry {
@@ -99,7 +96,9 @@ fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
             DirectoryEntry::Link(target) => symlink(target, &copy),
             DirectoryEntry::File { .. } => fs::copy(&source, &copy).map(drop),
         };
-        copied.map_err(|error| named(&source, error))?;
+        copied.map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", source.display()))
+        })?;
     }
     Ok(())
 }

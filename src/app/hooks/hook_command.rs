@@ -11,7 +11,7 @@ use agent_host::exec::{Exec, ServiceCommand};
 use agent_protocol::hook::HookEvent;
 use agent_protocol::hook::json;
 
-/// In bytes, of each output.
+/// Limit of each output, in bytes.
 const MAX_OUTPUT: usize = 1024 * 1024;
 /// The project's root: for hooks of Claude Code, and for ours.
 const ROOT_VARIABLES: [&str; 2] = ["CLAUDE_PROJECT_DIR", "AGENT_PROJECT_DIR"];

@@ -32,18 +32,15 @@ impl Distillation {
         match self.request_answer(&request).await {
             Ok(Some(answer)) => {
                 let (done, stored) = oneshot::channel();
-                if self
-                    .sender
-                    .try_send(LearningMessage::StoreAnswer { request, answer, done })
-                    .is_ok()
-                {
+                let message = LearningMessage::StoreAnswer { request, answer, done };
+                if self.sender.try_send(message).is_ok() {
                     _ = stored.await;
                 }
             }
             Ok(None) => {}
             Err(why) => {
-                self.shared
-                    .emit(EventBody::error("memory", format!("no lessons were distilled: {why}")));
+                let message = format!("no lessons were distilled: {why}");
+                self.shared.emit(EventBody::error("memory", message));
             }
         }
     }

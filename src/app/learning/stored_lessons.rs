@@ -11,7 +11,7 @@ use agent_learning::recall;
 use agent_learning::store::{SqliteStore, StoreError};
 use agent_protocol::recall::{FailedCall, LessonSource, RecalledLesson, Remedy};
 
-/// For another process.
+/// Limit of the wait for another process.
 const READ_TIMEOUT: Duration = Duration::from_millis(5);
 
 pub(super) struct StoredLessons {

@@ -19,7 +19,7 @@ use agent_learning::trace_builder::{TraceBuilder, TurnRecord};
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::recall::MemoryWritten;
 
-/// For the user, until the session can report them.
+/// Messages for the user, until the session can report them.
 pub(super) type Notices = Arc<Mutex<Vec<String>>>;
 
 pub(super) fn notice_sender(notices: &Notices) -> impl Fn(String) + Send + use<> {
@@ -75,9 +75,8 @@ impl LearningWorker {
 
     fn handle_event(&mut self, event: &Event) {
         if self.shared.overflowed.load(Ordering::SeqCst) {
-            self.add_notice(
-                "the memory could not keep up; this session teaches nothing".to_owned(),
-            );
+            let notice = "the memory could not keep up; this session teaches nothing";
+            self.add_notice(notice.to_owned());
             return self.report_notices();
         }
         let harvest = self.fold.apply(event);
@@ -85,7 +84,7 @@ impl LearningWorker {
         self.store_batch(&Batch { traces, ..Batch::default() }, event.header.seq);
         let Some(mut harvest) = harvest else { return };
         self.request = None;
-        // They are stored only: a copy for a long turn would take megabytes.
+        // The traces are stored only: a copy for a long turn would take megabytes.
         let traces = std::mem::take(&mut harvest.traces);
         let work = || self.build_batch(&harvest, traces);
         match catch_unwind(AssertUnwindSafe(work)) {
@@ -114,10 +113,9 @@ impl LearningWorker {
         if let Ok((mut lessons, _)) = request.parse_lessons(answer) {
             // An untrusted folder provides no lessons for other projects.
             if !self.settings.is_trusted {
-                for lesson in &mut lessons {
-                    *lesson =
-                        lesson.clone().with_scope(Scope::Project(self.settings.project.clone()));
-                }
+                let scope = Scope::Project(self.settings.project.clone());
+                let scoped = lessons.into_iter().map(|lesson| lesson.with_scope(scope.clone()));
+                lessons = scoped.collect();
             }
             self.store_batch(&Batch { lessons, ..Batch::default() }, 0);
         }
@@ -131,11 +129,12 @@ impl LearningWorker {
         match self.store.commit(batch) {
             Ok(learned) => {
                 let mut written = MemoryWritten { new: Vec::new(), confirmed: Vec::new(), up_to };
-                for (lesson, learned) in batch.lessons.iter().zip(learned) {
-                    match learned {
-                        LearnOutcome::New => written.new.push(lesson.to_recalled()),
-                        LearnOutcome::Reinforced => written.confirmed.push(lesson.to_recalled()),
-                    }
+                for (lesson, outcome) in batch.lessons.iter().zip(learned) {
+                    let list = match outcome {
+                        LearnOutcome::New => &mut written.new,
+                        LearnOutcome::Reinforced => &mut written.confirmed,
+                    };
+                    list.push(lesson.to_recalled());
                 }
                 if !batch.lessons.is_empty() {
                     self.shared.emit(EventBody::MemoryWritten(written));
@@ -169,11 +168,10 @@ impl LearningWorker {
     fn report_notices(&mut self) {
         let notices = std::mem::take(&mut *self.notices.lock());
         for message in notices {
-            if self.reported.contains(&message) {
-                continue;
+            if !self.reported.contains(&message) {
+                self.reported.push(message.clone());
+                self.shared.emit(EventBody::error("memory", message));
             }
-            self.reported.push(message.clone());
-            self.shared.emit(EventBody::error("memory", message));
         }
     }
 }

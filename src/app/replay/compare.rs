@@ -38,11 +38,10 @@ pub(super) type FileStates = BTreeMap<String, String>;
 pub(super) struct ComparisonContext<'a> {
     pub(super) recorded_roots: &'a [RunRoot],
     pub(super) replayed_roots: &'a [RunRoot],
-    /// For any command: the network, files that no checkpoint covers.
+    /// The excuse of any command: the network, files that no checkpoint covers.
     pub(super) command_excuse: Option<String>,
-    /// Missing in the scratch copy.
     pub(super) missing_paths: &'a [String],
-    /// Of a call: in the record and in the replay.
+    /// The files of a call: in the record and in the replay.
     pub(super) files: &'a dyn Fn(&CallKey) -> Option<[FileStates; 2]>,
 }
 
@@ -65,11 +64,11 @@ pub(super) fn compare_results(
         Some(_) => Comparison::NotReached,
         None => Comparison::Different(why.to_owned()),
     };
-    let turns = recorded.calls.iter().map(|it| it.turn);
-    let turns = turns.chain(recorded.checks.iter().map(|it| it.turn));
+    let turns = recorded.calls.iter().map(|call| call.turn);
+    let turns = turns.chain(recorded.checks.iter().map(|check| check.turn));
     let turns = turns.chain(recorded.endings.iter().map(|(turn, _)| *turn));
     for turn in turns.collect::<BTreeSet<u32>>() {
-        for call in recorded.calls.iter().filter(|it| it.turn == turn) {
+        for call in recorded.calls.iter().filter(|call| call.turn == turn) {
             let result = match results.get(&call.key()) {
                 Some(result) => context.compare_call(call, result, replayed),
                 None => absent("the replay did not make this call"),
@@ -77,8 +76,8 @@ pub(super) fn compare_results(
             let what = call_line(&call.tool, &call.envelope.context.params_input);
             add_row(turn, call.round, &call.call, what, result);
         }
-        let mut checks = replayed.session.checks.iter().filter(|it| it.turn == turn);
-        for check in recorded.checks.iter().filter(|it| it.turn == turn) {
+        let mut checks = replayed.session.checks.iter().filter(|check| check.turn == turn);
+        for check in recorded.checks.iter().filter(|check| check.turn == turn) {
             let result = match checks.next() {
                 Some(replayed) => context.compare_check(check, replayed),
                 None => absent("the replay did not run this check"),
@@ -153,7 +152,7 @@ impl ComparisonContext<'_> {
         results: &ReplayResults,
     ) -> Comparison {
         if let Some(why) = results.skipped.get(&recorded.key()) {
-            // Its recorded result was used.
+            // The recorded result was used.
             return Comparison::NotReproducible(why.clone(), None);
         }
         let Some(difference) = self.find_difference(recorded, replayed) else {
@@ -171,8 +170,7 @@ impl ComparisonContext<'_> {
         replayed: &CallResult,
         difference: &str,
     ) -> Option<String> {
-        let is_cancelled = |it: &CallResult| error_code(&it.envelope) == Some(ErrorCode::Cancelled);
-        if is_cancelled(recorded) {
+        if error_code(&recorded.envelope) == Some(ErrorCode::Cancelled) {
             return Some("it was interrupted".to_owned());
         }
         if matches!(recorded.effect, Some(Effect::Job { .. })) {
@@ -181,7 +179,7 @@ impl ComparisonContext<'_> {
         if error_code(&replayed.envelope) == Some(ErrorCode::Timeout) {
             return Some("it ran into its time limit in the replay".to_owned());
         }
-        let is_masked = |it: &CallResult| render_for_model(&it.envelope).contains(MASK);
+        let is_masked = |call: &CallResult| render_for_model(&call.envelope).contains(MASK);
         if is_masked(recorded) || is_masked(replayed) {
             return Some("the record does not hold a secret in it".to_owned());
         }

@@ -29,7 +29,7 @@ pub(super) enum MomentKey {
 #[derive(Debug, Default)]
 pub(super) struct MomentKeyCounter {
     n_processes: usize,
-    /// By the kind of event, the turn and the purpose.
+    /// The number of events by kind, turn and purpose.
     counts: HashMap<(&'static str, u32, Option<Purpose>), u32>,
 }
 

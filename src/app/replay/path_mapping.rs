@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// Of a spilled output: its time differs, its number and tool do not.
+/// The name of a spilled output: its time differs, its number and tool do not.
 static OUTPUT_NAME: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"tool_\d{8}T\d{6}_(\d+_[A-Za-z-]+\.txt)").ok());
 

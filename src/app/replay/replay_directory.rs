@@ -46,7 +46,7 @@ impl ReplayDirectory {
         }
         let copy = history.create_scratch_copy(&self.root);
         let failed =
-            copy.map_err(|error| OpenError::Usage(format!("the scratch copy: {error}")))?.missing;
+            copy.map_err(|error| OpenError::Usage(format!("the scratch copy: {error}")))?;
         missing.extend(failed.iter().map(|(path, _)| path.clone()));
         let lines = failed.iter().take(MAX_NAMED).map(|(path, why)| format!("{path}: {why}"));
         let mut lines: Vec<String> = lines.collect();

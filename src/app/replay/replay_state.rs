@@ -24,7 +24,7 @@ use agent_protocol::recall::{
 };
 use agent_protocol::tool::Effect;
 
-/// For an answer, to keep the pace of the record.
+/// Limit of the wait for an answer that keeps the pace of the record.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// Changes of files that nothing in the replay makes, for the copy of the project at `root`.
@@ -158,13 +158,7 @@ impl ReplayState {
     /// Answers that were not requested are a divergence.
     pub(super) fn end_turn(&self, turn: u32, is_killed: bool) {
         let mut state = self.lock();
-        let left: usize = state
-            .script
-            .answers
-            .iter()
-            .filter(|((of, purpose), _)| *of == turn && *purpose == Purpose::Main)
-            .map(|(_, left)| left.len())
-            .sum();
+        let left = state.script.answers.get(&(turn, Purpose::Main)).map_or(0, VecDeque::len);
         if left > 0 && !is_killed {
             state.set_divergence(format!(
                 "turn {turn}: the turn ended, and the record has {left} more answers of the model"
@@ -188,13 +182,10 @@ impl State {
             ModelOutcome::Answer(answer) if self.keeps_pace => {
                 Duration::from_millis(answer.time_ms).min(LONGEST_DELAY)
             }
-            ModelOutcome::Answer(_) | ModelOutcome::Failed(_) | ModelOutcome::NoAnswer(..) => {
-                Duration::ZERO
-            }
+            _ => Duration::ZERO,
         }
     }
 
-    /// The recorded time since the first moment.
     fn now(&self) -> Instant {
         let (Some((first, start)), Some((last, reached))) = (self.first_moment, self.last_moment)
         else {

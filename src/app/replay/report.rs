@@ -56,11 +56,9 @@ impl ReplayReport {
             Comparison::Different(how) => Some((row, how)),
             _ => None,
         });
-        if let Some((row, how)) = first {
-            page.push_str(&format!(
-                "\nThe first difference, turn {}, round {}: {}\n{how}\n",
-                row.turn, row.round, row.what
-            ));
+        if let Some((ComparisonRow { turn, round, what, .. }, how)) = first {
+            let place = format!("turn {turn}, round {round}");
+            page.push_str(&format!("\nThe first difference, {place}: {what}\n{how}\n"));
         }
         if let Some(why) = &self.divergence {
             page.push_str(&format!("\nThe replay ended early: {why}\n"));

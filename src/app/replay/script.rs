@@ -20,12 +20,12 @@ pub(super) struct Script {
     pub(super) steps: Vec<ScriptStep>,
     pub(super) actions: HashMap<MomentKey, Vec<ScriptAction>>,
     pub(super) answers: HashMap<(u32, Purpose), VecDeque<ModelOutcome>>,
-    /// With the time in milliseconds since 1970, in order.
+    /// Moments in order, with the time in milliseconds since 1970.
     pub(super) moments: Vec<(MomentKey, i64)>,
     pub(super) results: SessionResults,
     pub(super) skipped: HashMap<CallKey, SkippedCall>,
     pub(super) recalled: Vec<(u32, MemoryRecalled)>,
-    /// With the message of the failure.
+    /// Remedies with the message of the failure.
     pub(super) remedies: Vec<(String, Remedy)>,
     pub(super) windows: HashMap<String, u64>,
     /// Models that answered when the main one was not available, in order.
@@ -87,7 +87,6 @@ pub(super) enum ModelOutcome {
     Failed(ModelError),
 }
 
-/// The results of a session's calls, checks and turns, in the record or in the replay.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SessionResults {
     pub(super) calls: Vec<CallResult>,

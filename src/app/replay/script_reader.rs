@@ -52,7 +52,6 @@ struct OpenQuestion {
     modes: Vec<PermissionMode>,
 }
 
-/// Why calls with this effect are not run again.
 fn skip_reason(effect: &Effect) -> Option<&'static str> {
     match effect {
         Effect::Agent { .. } => Some("sub-agents do not work again"),
@@ -135,10 +134,8 @@ impl Script {
                 }
             }
             EventBody::TurnUndone { undone, files, is_redo, .. } if reading.turn.is_none() => {
-                let is_rewind = matches!(
-                    rest.first().map(|next| &next.body),
-                    Some(EventBody::SessionRewound { .. })
-                );
+                let next = rest.first().map(|next| &next.body);
+                let is_rewind = matches!(next, Some(EventBody::SessionRewound { .. }));
                 let of_git = |path: &String| path.split('/').any(|part| part == ".git");
                 self.steps.push(ScriptStep::Undo {
                     turn: *undone,
@@ -193,7 +190,6 @@ impl Script {
         }
     }
 
-    /// Rules, pins and lessons.
     fn read_other_event(
         &mut self,
         reading: &mut ScriptReader,
@@ -233,11 +229,8 @@ impl Script {
                 reading.open_question = Some(OpenQuestion { call, grants, modes: Vec::new() });
             }
             EventBody::PermissionDecided { call, ruling, rule, reason, .. } => {
-                let Some(question) =
-                    reading.open_question.take_if(|question| question.call == *call)
-                else {
-                    return;
-                };
+                let asked = reading.open_question.take_if(|question| question.call == *call);
+                let Some(question) = asked else { return };
                 let grant = |grant: &&Grant| reason.ends_with(&grant.in_words());
                 let approval = match (ruling.as_str(), rule.as_str()) {
                     ("reject", _) => {
@@ -338,18 +331,14 @@ impl Script {
         for call in &answer.calls {
             reading.arguments.insert(call.id.clone(), call.arguments.clone());
         }
-        let outcome = if answer.stop == StopReason::Interrupted {
-            ModelOutcome::NoAnswer(answer.text.clone(), None)
+        let of_purpose = |place: &(u32, Purpose, usize)| place.1 == answer.purpose;
+        let Some(place) = reading.pending_requests.iter().rposition(of_purpose) else { return };
+        let request = reading.pending_requests[place];
+        if answer.stop == StopReason::Interrupted {
+            // It waits for the end of the turn.
+            self.set_outcome(request, ModelOutcome::NoAnswer(answer.text.clone(), None));
         } else {
-            ModelOutcome::Answer(Box::new(answer.clone()))
-        };
-        let is_silent = matches!(outcome, ModelOutcome::NoAnswer(..));
-        let place =
-            reading.pending_requests.iter().rposition(|(_, purpose, _)| *purpose == answer.purpose);
-        let Some(place) = place else { return };
-        self.set_outcome(reading.pending_requests[place], outcome);
-        // What was interrupted waits for the end of the turn.
-        if !is_silent {
+            self.set_outcome(request, ModelOutcome::Answer(Box::new(answer.clone())));
             reading.pending_requests.remove(place);
         }
     }
@@ -361,7 +350,7 @@ impl Script {
         purpose: Option<Purpose>,
         error: ModelError,
     ) {
-        let of_purpose = |place: &(u32, Purpose, usize)| purpose.is_none_or(|it| it == place.1);
+        let of_purpose = |place: &(u32, Purpose, usize)| purpose.is_none_or(|of| of == place.1);
         let Some(place) = reading.pending_requests.iter().rposition(of_purpose) else { return };
         self.set_outcome(reading.pending_requests.remove(place), ModelOutcome::Failed(error));
     }
@@ -461,8 +450,7 @@ fn recorded_input(
     mentions: &[String],
 ) -> UserInput {
     // A long message is shortened again; one that is longer than the input has attachments.
-    let is_prompt = |shown: &&str| is_command || shown.len() > input.len();
-    let prompt = shown.filter(is_prompt).map(str::to_owned);
+    let prompt = shown.filter(|shown| is_command || shown.len() > input.len()).map(str::to_owned);
     UserInput { prompt, mentions: mentions.to_vec(), ..UserInput::from(input) }
 }
 

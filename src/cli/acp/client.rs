@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio_util::sync::CancellationToken;
 
 use super::AcpArgs;
-use super::open::{SessionOpening, SessionParams};
+use super::open::{SessionOrigin, SessionParams};
 use super::session::{self, SessionRequest};
 use super::session_list;
 use crate::cli::stdout::Output;
@@ -135,19 +135,17 @@ impl<'a> ClientConnection<'a> {
             ClientRequest::NewSessionRequest(request) => {
                 let (cwd, add_dirs) = (request.cwd, request.additional_directories);
                 let params = SessionParams { cwd, add_dirs, servers: request.mcp_servers };
-                self.open_session(params, SessionOpening::New(responder.cast()));
+                self.open_session(params, SessionOrigin::New, responder);
             }
             ClientRequest::LoadSessionRequest(request) => {
                 let (cwd, add_dirs) = (request.cwd, request.additional_directories);
                 let params = SessionParams { cwd, add_dirs, servers: request.mcp_servers };
-                let opening = SessionOpening::Load(request.session_id, responder.cast());
-                self.open_session(params, opening);
+                self.open_session(params, SessionOrigin::Load(request.session_id), responder);
             }
             ClientRequest::ResumeSessionRequest(request) => {
                 let (cwd, add_dirs) = (request.cwd, request.additional_directories);
                 let params = SessionParams { cwd, add_dirs, servers: request.mcp_servers };
-                let opening = SessionOpening::Resume(request.session_id, responder.cast());
-                self.open_session(params, opening);
+                self.open_session(params, SessionOrigin::Resume(request.session_id), responder);
             }
             ClientRequest::ListSessionsRequest(request) => {
                 respond(responder.cast(), session_list::list_sessions(&request));
@@ -174,8 +172,14 @@ impl<'a> ClientConnection<'a> {
         }
     }
 
-    fn open_session(&mut self, params: SessionParams, opening: SessionOpening) {
-        self.sessions.push(Box::pin(session::serve(self.shared.clone(), params, opening)));
+    fn open_session(
+        &self,
+        params: SessionParams,
+        origin: SessionOrigin,
+        responder: Responder<Value>,
+    ) {
+        let served = session::serve(self.shared.clone(), params, origin, responder);
+        self.sessions.push(Box::pin(served));
     }
 
     fn send_to_session<T: agent_client_protocol::JsonRpcResponse>(

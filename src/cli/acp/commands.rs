@@ -45,22 +45,18 @@ fn to_available_command(name: &str, about: &str, hint: &str) -> AvailableCommand
 }
 
 pub(super) async fn prompt_action(
-    read: ParsedPrompt,
+    prompt: ParsedPrompt,
     session: &Session,
     options: &Options,
 ) -> Result<PromptAction, String> {
-    let Some(line) = read.command() else { return Ok(PromptAction::Turn(read.into_input())) };
+    let Some(line) = prompt.command() else { return Ok(PromptAction::Turn(prompt.into_input())) };
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let arguments = arguments.trim();
     let message = match name {
         "compact" => return Ok(PromptAction::Compact(arguments.to_owned())),
-        "init" => {
-            prompt_commands::command_message(session, options, CommandAction::Init, arguments)
-                .await?
-        }
-        "review" => {
-            prompt_commands::command_message(session, options, CommandAction::Review, arguments)
-                .await?
+        "init" | "review" => {
+            let action = if name == "init" { CommandAction::Init } else { CommandAction::Review };
+            prompt_commands::command_message(session, options, action, arguments).await?
         }
         _ => {
             let (root, dirs) = (&options.root, options.dirs.as_ref());
@@ -69,5 +65,5 @@ pub(super) async fn prompt_action(
                 .map_err(|error| error.to_string())?
         }
     };
-    Ok(PromptAction::Turn(read.with_command(message)))
+    Ok(PromptAction::Turn(prompt.with_command(message)))
 }

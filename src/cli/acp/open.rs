@@ -1,6 +1,6 @@
 //! Opens a session in the folder and with the MCP servers that the client names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
@@ -8,12 +8,12 @@ use agent_client_protocol::v1::schema::{
     SessionConfigOption, SessionId, SessionModeState,
 };
 use agent_client_protocol::{Error, ErrorCode};
+use serde_json::Value;
 
 use super::AcpArgs;
 use super::client::respond;
 use crate::app::{OpenError, Options, SessionChoice, Storage};
-use crate::cli::options;
-use crate::compat::CompatibleOptions;
+use crate::cli::{options, print_notices, usage_error};
 use crate::config::{McpServer, UserDirs};
 use agent_protocol::control::PermissionMode;
 
@@ -23,48 +23,34 @@ pub(super) struct SessionParams {
     pub(super) servers: Vec<GivenServer>,
 }
 
-pub(super) enum SessionOpening {
-    New(Responder<NewSessionResponse>),
+pub(super) enum SessionOrigin {
+    New,
     /// The client wants to see the recorded conversation.
-    Load(SessionId, Responder<LoadSessionResponse>),
+    Load(SessionId),
     /// The client has the recorded conversation.
-    Resume(SessionId, Responder<ResumeSessionResponse>),
+    Resume(SessionId),
 }
 
-impl SessionOpening {
-    fn recorded_id(&self) -> Option<&str> {
-        match self {
-            Self::New(_) => None,
-            Self::Load(id, _) | Self::Resume(id, _) => Some(&id.0),
-        }
-    }
-
-    pub(super) fn fail(self, error: Error) {
-        match self {
-            Self::New(responder) => respond(responder, Err(error)),
-            Self::Load(_, responder) => respond(responder, Err(error)),
-            Self::Resume(_, responder) => respond(responder, Err(error)),
-        }
-    }
-
-    pub(super) fn succeed(
-        self,
+impl SessionOrigin {
+    pub(super) fn respond_opened(
+        &self,
+        responder: Responder<Value>,
         id: &SessionId,
         modes: SessionModeState,
         options: Vec<SessionConfigOption>,
     ) {
         match self {
-            Self::New(responder) => {
+            Self::New => {
                 let response = NewSessionResponse::new(id.clone());
-                respond(responder, Ok(response.modes(modes).config_options(options)));
+                respond(responder.cast(), Ok(response.modes(modes).config_options(options)));
             }
-            Self::Load(_, responder) => {
+            Self::Load(_) => {
                 let response = LoadSessionResponse::new();
-                respond(responder, Ok(response.modes(modes).config_options(options)));
+                respond(responder.cast(), Ok(response.modes(modes).config_options(options)));
             }
-            Self::Resume(_, responder) => {
+            Self::Resume(_) => {
                 let response = ResumeSessionResponse::new();
-                respond(responder, Ok(response.modes(modes).config_options(options)));
+                respond(responder.cast(), Ok(response.modes(modes).config_options(options)));
             }
         }
     }
@@ -73,45 +59,35 @@ impl SessionOpening {
 pub(super) fn session_options(
     args: &AcpArgs,
     params: SessionParams,
-    opening: &SessionOpening,
+    origin: &SessionOrigin,
 ) -> Result<Options, OpenError> {
     if !params.cwd.is_absolute() {
-        return Err(OpenError::Usage(format!(
-            "cwd {:?}: write an absolute path",
-            params.cwd.display().to_string()
-        )));
+        let cwd = params.cwd.display().to_string();
+        return Err(usage_error(format!("cwd {cwd:?}: write an absolute path")));
     }
-    let mut tools = args.tools.clone();
-    tools.add_dir.extend(params.add_dirs);
-    tools.cwd = Some(params.cwd);
-    let root = options::project_root(tools.cwd.as_deref())?;
-    let (session, storage) = match opening.recorded_id() {
-        None => (SessionChoice::New, None),
-        Some(id) => (SessionChoice::Resume(id.to_owned()), Some(find_storage(&root, id)?)),
+    let mut run = args.to_run_args();
+    run.tools.add_dir.extend(params.add_dirs);
+    run.tools.cwd = Some(params.cwd);
+    let root = options::project_root(run.tools.cwd.as_deref())?;
+    let (session, storage) = match origin {
+        SessionOrigin::New => (SessionChoice::New, None),
+        SessionOrigin::Load(id) | SessionOrigin::Resume(id) => {
+            (SessionChoice::Resume(id.0.to_string()), Some(find_storage(&root, &id.0)?))
+        }
     };
     let dirs = UserDirs::find();
-    let run = args.to_run_args(tools.clone());
-    let mut config = options::load_config(&root, dirs.as_ref(), &tools, Some(&run))?;
+    let mut config = options::load_config(&root, dirs.as_ref(), &run.tools, Some(&run))?;
     config.config.use_chat_defaults();
-    for warning in &config.warnings {
-        agent_ui::print_notice(warning);
-    }
+    print_notices(&config.warnings);
     for server in params.servers {
         let (name, server) = to_mcp_server(server)?;
         config.config.mcp.servers.insert(name, server);
     }
-    let options = Options::new(root, config, session, dirs);
-    Ok(Options {
-        storage,
-        ephemeral: args.ephemeral,
-        append_system_prompt: args.append_system_prompt.clone(),
-        default_mode: PermissionMode::Ask,
-        ..tools.apply_to(options, &CompatibleOptions::default())?
-    })
+    run.to_session_options((root, storage), dirs, config, session, PermissionMode::Ask)
 }
 
 /// Clients use whole ids.
-fn find_storage(root: &std::path::Path, id: &str) -> Result<Storage, OpenError> {
+fn find_storage(root: &Path, id: &str) -> Result<Storage, OpenError> {
     let none = || OpenError::Usage(format!("no session {id} is recorded"));
     if !agent_record::is_id(id) {
         return Err(none());
@@ -138,12 +114,12 @@ fn to_mcp_server(server: GivenServer) -> Result<(String, McpServer), OpenError> 
             };
             Ok((given.name, server))
         }
-        GivenServer::Sse(given) => Err(OpenError::Usage(format!(
+        GivenServer::Sse(given) => Err(usage_error(format!(
             "MCP server {}: the transport sse is not supported; use http or stdio",
             given.name
         ))),
-        _ => Err(OpenError::Usage(
-            "an MCP server has a transport that is not supported; use http or stdio".to_owned(),
+        _ => Err(usage_error(
+            "an MCP server has a transport that is not supported; use http or stdio",
         )),
     }
 }

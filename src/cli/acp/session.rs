@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
@@ -11,12 +12,14 @@ use agent_client_protocol::v1::schema::{
     StopReason as Stopped,
 };
 use agent_client_protocol::{Error, ErrorCode};
+use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use super::client::{ConnectionState, respond};
 use super::commands::{self, PromptAction};
-use super::open::{self, SessionOpening, SessionParams, wire_error};
+use super::open::{self, SessionOrigin, SessionParams, wire_error};
 use super::prompt;
 use super::settings::{MODE, MODEL, SessionSettings};
 use super::updates::{Peer, SharedSessionState, UpdateSink};
@@ -35,18 +38,16 @@ pub(super) enum SessionRequest {
     Close(Responder<CloseSessionResponse>),
 }
 
-/// Waits for the end of a cancelled prompt.
-type QueuedPrompt = (Vec<ContentBlock>, Responder<PromptResponse>);
-
 /// Ends when the client closes the session or is gone.
 pub(super) async fn serve(
     shared: Rc<ConnectionState<'_>>,
     params: SessionParams,
-    opening: SessionOpening,
+    origin: SessionOrigin,
+    responder: Responder<Value>,
 ) {
-    let options = match open::session_options(shared.args, params, &opening) {
+    let options = match open::session_options(shared.args, params, &origin) {
         Ok(options) => options,
-        Err(error) => return opening.fail(wire_error(&error)),
+        Err(error) => return respond(responder, Err(wire_error(&error))),
     };
     let control = SessionControl::default();
     // The user sees denied calls, so they do not make a turn a failure.
@@ -58,16 +59,17 @@ pub(super) async fn serve(
         (false, true) => control.enable_user_questions(),
         (false, false) => control.enable_approvals(),
     }
-    // The client does not know a new session before the answer.
-    let common = SharedSessionState::new(
-        SessionSettings::from_config(&options.config.config),
-        matches!(opening, SessionOpening::Load(..)),
-    );
+    let common = Arc::new(SharedSessionState {
+        settings: Mutex::new(SessionSettings::from_config(&options.config.config)),
+        // The client does not know a new session before the answer.
+        is_announced: AtomicBool::new(matches!(origin, SessionOrigin::Load(_))),
+        last_stop: Mutex::new(StopReason::End),
+    });
     let (root, shown) = (options.root.clone(), common.clone());
     let updates = UpdateSink::new(peer.clone(), control.clone(), root, shown);
     let session = match open_session(&shared, &options, &control, updates).await {
         Ok(session) => session,
-        Err(error) => return opening.fail(wire_error(&error)),
+        Err(error) => return respond(responder, Err(wire_error(&error))),
     };
     let id = SessionId::new(session.id());
     let (sender, orders) = unbounded_channel();
@@ -80,7 +82,7 @@ pub(super) async fn serve(
         session.model().clone_into(&mut settings.model);
         (settings.modes(), settings.options())
     };
-    opening.succeed(&id, modes, choices);
+    origin.respond_opened(responder, &id, modes, choices);
     common.is_announced.store(true, Ordering::SeqCst);
     let offers = OfferChanges::watch(session.servers());
     peer.send_commands(&id, &options, session.servers());
@@ -140,10 +142,11 @@ struct SessionContext {
     options: Options,
     control: SessionControl,
     peer: Peer,
-    shared: SharedSessionState,
+    shared: Arc<SharedSessionState>,
     requests: UnboundedReceiver<SessionRequest>,
     offers: OfferChanges,
-    queued_prompts: VecDeque<QueuedPrompt>,
+    /// Prompts that wait for the end of a cancelled one.
+    queued_prompts: VecDeque<(Vec<ContentBlock>, Responder<PromptResponse>)>,
     /// Every turn ends at once.
     shutdown: CancellationToken,
 }
@@ -199,9 +202,8 @@ impl ServedSession {
         responder: Responder<PromptResponse>,
     ) -> Option<Responder<CloseSessionResponse>> {
         let Self { session, context: rest } = self;
-        let read = prompt::parse_prompt(blocks, &rest.options.root);
-        let work = match read {
-            Ok(read) => commands::prompt_action(read, session, &rest.options).await,
+        let work = match prompt::parse_prompt(blocks, &rest.options.root) {
+            Ok(prompt) => commands::prompt_action(prompt, session, &rest.options).await,
             Err(reason) => Err(reason),
         };
         let work = match work {
@@ -316,9 +318,8 @@ impl SessionContext {
                     }
                     other => Err(unknown_setting(other)),
                 });
-                let options =
-                    || SetSessionConfigOptionResponse::new(self.shared.settings.lock().options());
-                respond(responder, set.map(|()| options()));
+                let options = set.map(|()| self.shared.settings.lock().options());
+                respond(responder, options.map(SetSessionConfigOptionResponse::new));
             }
             SessionRequest::Close(responder) => {
                 self.control.interrupt(Interrupt::User);

@@ -9,13 +9,12 @@ use crate::app::Storage;
 use crate::config::UserDirs;
 use agent_protocol::shorten;
 use agent_protocol::terminal_escape::escape_prose;
-use agent_record::SessionOverview;
 
 const PAGE_SIZE: usize = 100;
 /// Bytes.
 const MAX_TITLE: usize = 120;
 
-/// Of one project, or of all; the latest of each project first. The cursor is the number of
+/// Sessions of one project, or of all; the latest of each project first. The cursor is the number of
 /// sessions before the page.
 pub(super) fn list_sessions(request: &ListSessionsRequest) -> Result<ListSessionsResponse, Error> {
     let skipped = match &request.cursor {
@@ -57,10 +56,7 @@ fn session_info(storage: &Storage, root: &Path, id: String) -> Option<SessionInf
     let written = std::fs::metadata(&log).and_then(|metadata| metadata.modified()).ok();
     let updated = written.and_then(|time| jiff::Timestamp::try_from(time).ok());
     let updated = updated.map(|time| format!("{time:.3}"));
-    Some(SessionInfo::new(id, root).title(session_title(overview)).updated_at(updated))
-}
-
-fn session_title(overview: SessionOverview) -> String {
     let title = overview.name.unwrap_or(overview.task);
-    shorten(&escape_prose(title.trim().lines().next().unwrap_or_default()), MAX_TITLE)
+    let title = shorten(&escape_prose(title.trim().lines().next().unwrap_or_default()), MAX_TITLE);
+    Some(SessionInfo::new(id, root).title(title).updated_at(updated))
 }

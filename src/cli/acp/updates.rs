@@ -66,14 +66,12 @@ impl Peer {
 
     /// For the user; not part of the conversation.
     pub(super) fn send_notice(&self, session: &SessionId, text: &str) {
-        self.send_update(
-            session,
-            if self.shows_notices {
-                SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text))
-            } else {
-                SessionUpdate::AgentThoughtChunk(text_chunk(&format!("{text}\n")))
-            },
-        );
+        let update = if self.shows_notices {
+            SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, text))
+        } else {
+            SessionUpdate::AgentThoughtChunk(text_chunk(&format!("{text}\n")))
+        };
+        self.send_update(session, update);
     }
 
     pub(super) fn send_commands(
@@ -91,31 +89,20 @@ fn text_chunk(text: &str) -> ContentChunk {
     ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
 }
 
-#[derive(Clone)]
 pub(super) struct SharedSessionState {
-    pub(super) settings: Arc<Mutex<SessionSettings>>,
+    pub(super) settings: Mutex<SessionSettings>,
     /// The client has the id of the session.
-    pub(super) is_announced: Arc<AtomicBool>,
-    pub(super) last_stop: Arc<Mutex<StopReason>>,
-}
-
-impl SharedSessionState {
-    pub(super) fn new(settings: SessionSettings, is_announced: bool) -> Self {
-        Self {
-            settings: Arc::new(Mutex::new(settings)),
-            is_announced: Arc::new(AtomicBool::new(is_announced)),
-            last_stop: Arc::new(Mutex::new(StopReason::End)),
-        }
-    }
+    pub(super) is_announced: AtomicBool,
+    pub(super) last_stop: Mutex<StopReason>,
 }
 
 pub(super) struct UpdateSink {
     peer: Peer,
-    /// Of the event that is received.
+    /// Session of the event that is received.
     session: SessionId,
     control: SessionControl,
     root: PathBuf,
-    shared: SharedSessionState,
+    shared: Arc<SharedSessionState>,
     /// Calls that are shown and not finished.
     running_calls: HashMap<String, Effect>,
     /// The plan shows these calls.
@@ -134,14 +121,14 @@ impl UpdateSink {
         peer: Peer,
         control: SessionControl,
         root: PathBuf,
-        common: SharedSessionState,
+        shared: Arc<SharedSessionState>,
     ) -> Self {
         Self {
             peer,
             session: SessionId::new(""),
             control,
             root,
-            shared: common,
+            shared,
             running_calls: HashMap::new(),
             hidden_calls: HashSet::new(),
             pending_request: None,
@@ -344,10 +331,8 @@ impl UpdateSink {
             settings.mode = mode;
             settings.options()
         };
-        let update = CurrentModeUpdate::new(mode.as_str());
-        self.send(SessionUpdate::CurrentModeUpdate(update));
-        let update = ConfigOptionUpdate::new(options);
-        self.send(SessionUpdate::ConfigOptionUpdate(update));
+        self.send(SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode.as_str())));
+        self.send(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options)));
     }
 
     fn send_user_request(&mut self, event: &Event) {
@@ -416,11 +401,8 @@ impl Sink for UpdateSink {
             EventBody::ModelFallback { to, reason, .. } => {
                 self.send_notice(&format!("{reason}; {to} answers for the rest of the turn"));
             }
-            EventBody::Error { message, retry_in_ms: Some(_), .. } => {
-                self.send_notice(message);
-            }
-            EventBody::Error { source, message, .. }
-                if NOTIFIED_SOURCES.contains(&source.as_str()) =>
+            EventBody::Error { source, message, retry_in_ms, .. }
+                if retry_in_ms.is_some() || NOTIFIED_SOURCES.contains(&source.as_str()) =>
             {
                 self.send_notice(message);
             }

@@ -25,21 +25,15 @@ impl Jobs<'_> {
             }
             ["stop", id] => {
                 let id = id.to_owned();
-                let stopping = async move {
+                self.spawn(async move {
                     let is_stopped = exec.stop(&id).await;
-                    handle.send(if is_stopped {
-                        ChatUpdate::Note(
-                            true,
-                            format!("{id} is ended; the model learns it when it reads its output"),
-                        )
+                    let text = if is_stopped {
+                        format!("{id} is ended; the model learns it when it reads its output")
                     } else {
-                        ChatUpdate::Note(
-                            false,
-                            format!("no command {id} runs in the background; /tasks lists them"),
-                        )
-                    });
-                };
-                self.spawn(stopping);
+                        format!("no command {id} runs in the background; /tasks lists them")
+                    };
+                    handle.send(ChatUpdate::Note(is_stopped, text));
+                });
             }
             _ => handle.send(ChatUpdate::Note(false, "/tasks [stop ID]".to_owned())),
         }

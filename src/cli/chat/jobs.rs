@@ -18,7 +18,7 @@ use crate::cli::editor::{PrivateFolder, edit_text};
 use crate::cli::session::session_descriptions;
 use crate::cli::{config, doctor, memory};
 use agent_engine::mcp::{self, Servers};
-use agent_host::exec::{Command, Exec, OutputListener};
+use agent_host::exec::{Command, Exec};
 use agent_host::workspace::{FileKind, Walk, WalkRules, Workspace};
 use agent_protocol::control::{Interrupt, SessionControl};
 use agent_protocol::disk::{self, ResolvedPath, canonical_prefix};
@@ -51,7 +51,7 @@ pub(super) struct Jobs<'a> {
     exec: Arc<Exec>,
     /// Runs the commands of the model.
     pub(super) commands: Arc<Exec>,
-    /// Their folder, and their number.
+    /// Folder and number of the images.
     pub(super) pasted_images: Option<(Rc<PrivateFolder>, u32)>,
     pub(super) cancel: CancellationToken,
     servers: Option<Servers>,
@@ -124,19 +124,17 @@ impl<'a> Jobs<'a> {
 
     pub(super) fn run_chat_command(&mut self, action: CommandAction, arguments: &str) {
         match action {
-            CommandAction::Sessions if arguments == "list" => {
-                let mut sessions = session_descriptions(&self.options.session_storage());
-                // The current session is not offered.
-                let own = self.short_id();
-                sessions.retain(|(id, _)| *id != own);
-                self.handle.send(ChatUpdate::Sessions(sessions));
-            }
             CommandAction::Sessions => {
-                let sessions = session_descriptions(&self.options.session_storage());
+                let mut sessions = session_descriptions(&self.options.session_storage());
                 let own = self.short_id();
-                let text = sessions.iter().map(|(id, what)| {
-                    let this = if *id == own { "  ← this one" } else { "" };
-                    format!("{id}  {what}{this}\n")
+                if arguments == "list" {
+                    // The current session is not offered.
+                    sessions.retain(|(id, _)| *id != own);
+                    return self.handle.send(ChatUpdate::Sessions(sessions));
+                }
+                let text = sessions.iter().map(|(id, description)| {
+                    let mark = if *id == own { "  ← this one" } else { "" };
+                    format!("{id}  {description}{mark}\n")
                 });
                 let title = "Sessions of this project";
                 self.show_page(title, Ok(text.collect()), PagePlace::Conversation);
@@ -178,17 +176,11 @@ impl<'a> Jobs<'a> {
             }
             CommandAction::Diff => {
                 let diff = self.workspace.session_diff();
-                match diff.as_deref() {
-                    None => self.handle.send(ChatUpdate::Note(
-                        false,
-                        "nothing of this session is recorded".to_owned(),
-                    )),
-                    Some("") => self.handle.send(ChatUpdate::Note(true, NO_CHANGE.to_owned())),
-                    Some(diff) => {
-                        let (title, text) = ("Changes of this session", diff.to_owned());
-                        self.show_page(title, Ok(text), PagePlace::Conversation);
-                    }
+                if diff.as_deref() == Some("") {
+                    return self.handle.send(ChatUpdate::Note(true, NO_CHANGE.to_owned()));
                 }
+                let diff = diff.ok_or_else(|| "nothing of this session is recorded".to_owned());
+                self.show_page("Changes of this session", diff, PagePlace::Conversation);
             }
             // The chat's screen runs the others, and requests none while the agent works.
             _ => {
@@ -203,9 +195,8 @@ impl<'a> Jobs<'a> {
     }
 
     fn add_lesson(&mut self, text: String) {
-        let (handle, root) = (self.handle.clone(), self.options.root.clone());
-        let loaded = self.options.config.clone();
-        let notices = handle.clone();
+        let (handle, notices) = (self.handle.clone(), self.handle.clone());
+        let (root, loaded) = (self.options.root.clone(), self.options.config.clone());
         let tell = move |line| notices.send(ChatUpdate::Note(false, line));
         let adding =
             tokio::task::spawn_blocking(move || memory::add_rule(root, loaded, &text, tell));
@@ -287,7 +278,22 @@ impl<'a> Jobs<'a> {
         let line = format!("{program} {arguments}");
         let command = Command::new(line, self.options.root.clone(), USER_COMMAND_TIMEOUT);
         let run = self.run_host_program(command);
-        self.show_output(title, run, "no output");
+        let (handle, masker) = (self.handle.clone(), self.masker.clone());
+        self.spawn(async move {
+            let CommandOutput { output, exit_code, .. } = run.await;
+            let output = output.trim_end();
+            // The chat does not need the program's name at the beginning.
+            let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
+            let text = output.into_owned();
+            handle.send(match (text.is_empty(), exit_code) {
+                (true, Some(0)) => ChatUpdate::Note(true, "no output".to_owned()),
+                (true, _) => ChatUpdate::Note(false, "it failed without output".to_owned()),
+                (false, _) => {
+                    let (title, place) = (title.to_owned(), PagePlace::Conversation);
+                    ChatUpdate::Page { title, text, place }
+                }
+            });
+        });
     }
 
     pub(super) fn run_host_program(
@@ -297,48 +303,30 @@ impl<'a> Jobs<'a> {
         run_command(&self.exec, command, &self.cancel)
     }
 
-    fn show_output(
-        &mut self,
-        title: &'static str,
-        run: impl Future<Output = CommandOutput> + 'static,
-        nothing: &'static str,
-    ) {
-        let (handle, masker) = (self.handle.clone(), self.masker.clone());
-        self.spawn(async move {
-            let CommandOutput { output, exit_code, .. } = run.await;
-            let output = output.trim_end();
-            // The chat does not need the program's name at the beginning.
-            let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
-            let output = output.into_owned();
-            handle.send(match (output.is_empty(), exit_code) {
-                (true, Some(0)) => ChatUpdate::Note(true, nothing.to_owned()),
-                (false, _) => {
-                    let title = title.to_owned();
-                    ChatUpdate::Page { title, text: output, place: PagePlace::Conversation }
-                }
-                (true, _) => ChatUpdate::Note(false, "it failed without output".to_owned()),
-            });
-        });
-    }
-
     fn run_shell(&mut self, id: u32, command: String) {
         let (handle, masker) = (self.handle.clone(), self.masker.clone());
         let (watcher, masks) = (handle.clone(), masker.clone());
         let watcher = move |tail: &str| {
             watcher.send(ChatUpdate::ShellOutput { id, tail: masks.mask(tail).into_owned() });
         };
-        let run = self.run_user_command(command.clone(), Some(Box::new(watcher)));
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let run = self.run_host_program(Command {
+            environment,
+            watcher: Some(Box::new(watcher)),
+            ..Command::new(command.clone(), self.options.root.clone(), USER_COMMAND_TIMEOUT)
+        });
         let places = self.chat_files;
         self.running.push(
             async move {
-                let CommandOutput { output, omitted_lines: left_out, exit_code } = run.await;
+                let CommandOutput { output, n_omitted, exit_code } = run.await;
                 let output = masker.mask(&output).into_owned();
-                let (shown_command, shown_output) = (command.clone(), output.clone());
                 handle.send(ChatUpdate::ShellFinished {
                     id,
-                    command: shown_command,
-                    output: shown_output,
-                    n_omitted: left_out,
+                    command: command.clone(),
+                    output: output.clone(),
+                    n_omitted,
                     exit_code,
                 });
                 // The command may have been one of git.
@@ -350,16 +338,10 @@ impl<'a> Jobs<'a> {
     }
 
     fn run_doctor(&mut self) {
-        let (handle, masker, stop) =
-            (self.handle.clone(), self.masker.clone(), self.cancel.clone());
-        let (setup, control) = (
-            doctor::DoctorSetup::from_chat(
-                self.options,
-                self.workspace.extra_folders(),
-                &self.model,
-            ),
-            SessionControl::default(),
-        );
+        let (handle, masker) = (self.handle.clone(), self.masker.clone());
+        let added = self.workspace.extra_folders();
+        let setup = doctor::DoctorSetup::from_chat(self.options, added, &self.model);
+        let (stop, control) = (self.cancel.clone(), SessionControl::default());
         let examined = control.clone();
         let examining = tokio::task::spawn_blocking(move || setup.report(&examined));
         self.spawn(async move {
@@ -375,18 +357,6 @@ impl<'a> Jobs<'a> {
                 Some(Err(error)) => handle.send(ChatUpdate::Note(false, error.to_string())),
             }
         });
-    }
-
-    fn run_user_command(
-        &self,
-        line: String,
-        watcher: Option<OutputListener<'static>>,
-    ) -> impl Future<Output = CommandOutput> + 'static {
-        let environment = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
-        let command = Command::new(line, self.options.root.clone(), USER_COMMAND_TIMEOUT);
-        run_command(&self.exec, Command { environment, watcher, ..command }, &self.cancel)
     }
 
     fn edit_message(&mut self, text: String) {
@@ -421,7 +391,7 @@ impl<'a> Jobs<'a> {
 
 pub(super) struct CommandOutput {
     output: String,
-    omitted_lines: usize,
+    n_omitted: usize,
     pub(super) exit_code: Option<i32>,
 }
 
@@ -435,16 +405,16 @@ fn run_command(
         match exec.run(command, &cancel).await {
             Ok(outcome) => {
                 let streams = [&outcome.stdout, &outcome.stderr];
-                let left_out = streams.iter().filter(|stream| stream.truncated).map(|stream| {
+                let omitted = streams.iter().filter(|stream| stream.truncated).map(|stream| {
                     let total = usize::try_from(stream.total_lines).unwrap_or(usize::MAX);
                     total.saturating_sub(stream.text.lines().count())
                 });
-                let left_out = left_out.sum();
+                let n_omitted = omitted.sum();
                 let output = streams.map(|stream| stream.text.as_str()).concat();
-                CommandOutput { output, omitted_lines: left_out, exit_code: outcome.exit_code }
+                CommandOutput { output, n_omitted, exit_code: outcome.exit_code }
             }
             Err(error) => {
-                CommandOutput { output: error.to_string(), omitted_lines: 0, exit_code: None }
+                CommandOutput { output: error.to_string(), n_omitted: 0, exit_code: None }
             }
         }
     }

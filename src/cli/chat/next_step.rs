@@ -21,7 +21,7 @@ pub(super) enum NextStep {
 #[derive(Clone, Copy)]
 pub(super) struct RewindRequest {
     turn: u32,
-    what: RewindScope,
+    scope: RewindScope,
     force: bool,
 }
 
@@ -137,12 +137,12 @@ fn add_directory(session: &Session, options: &Options, path: &str) -> Result<Nex
 fn parse_rewind(arguments: &str) -> Option<RewindRequest> {
     let mut words = arguments.split_whitespace();
     let turn = words.next()?.parse().ok()?;
-    let mut back = RewindRequest { turn, what: RewindScope::Both, force: false };
+    let mut back = RewindRequest { turn, scope: RewindScope::Both, force: false };
     for word in words {
         match word {
-            "both" => back.what = RewindScope::Both,
-            "files" => back.what = RewindScope::Files,
-            "conversation" => back.what = RewindScope::Conversation,
+            "both" => back.scope = RewindScope::Both,
+            "files" => back.scope = RewindScope::Files,
+            "conversation" => back.scope = RewindScope::Conversation,
             "force" => back.force = true,
             _ => return None,
         }
@@ -154,17 +154,17 @@ fn parse_rewind(arguments: &str) -> Option<RewindRequest> {
 pub(super) fn rewind_session(
     options: &Options,
     id: &str,
-    RewindRequest { turn, what, force }: RewindRequest,
+    RewindRequest { turn, scope, force }: RewindRequest,
 ) -> Result<ChatUpdate, String> {
     let storage = options.session_storage();
     let own = StateDirs::new(options.dirs.as_ref());
     let place = (options.root.as_path(), options.add_dirs.as_slice(), &own);
     let recorded = RecordedSession::open(place, &storage, id, &options.config.config)
         .map_err(|error| error.to_string())?;
-    let part = if what == RewindScope::Files { " files" } else { "" };
+    let part = if scope == RewindScope::Files { " files" } else { "" };
     let forced = format!("/rewind {turn}{part} force");
     let undo = UndoOptions { force, ..UndoOptions::default() };
-    let rewound = recorded.rewind(turn, what, undo).map_err(|error| match error {
+    let rewound = recorded.rewind(turn, scope, undo).map_err(|error| match error {
         OpenError::NotConfirmed(why) => why.replace("--force", &forced),
         error => error.to_string(),
     })?;
@@ -174,11 +174,11 @@ pub(super) fn rewind_session(
     let is_complete = rewound.files.as_ref().is_none_or(UndoReport::is_complete);
     Ok(if rewound.is_refused {
         let without = format!("; without the files: /rewind {turn} conversation");
-        let without = if what == RewindScope::Both { without.as_str() } else { "" };
+        let without = if scope == RewindScope::Both { without.as_str() } else { "" };
         ChatUpdate::Note(false, format!("nothing is rewound{files}. With force: {forced}{without}"))
-    } else if what == RewindScope::Files && !is_complete {
+    } else if scope == RewindScope::Files && !is_complete {
         ChatUpdate::Note(false, format!("not every file is as before turn {turn}{files}"))
-    } else if what == RewindScope::Files {
+    } else if scope == RewindScope::Files {
         ChatUpdate::Note(true, format!("files are as before turn {turn}{files}"))
     } else if rewound.conversation {
         ChatUpdate::SessionRewound(format!("back to before turn {turn}{files}"))

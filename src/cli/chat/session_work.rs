@@ -40,20 +40,16 @@ pub(super) async fn run_session_work(
         SessionWork::Compact(focus) => {
             let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
             let compacted = session.compact(focus).await;
-            let news = match compacted {
+            let (is_done, is_good, text) = match compacted {
                 Ok(true) => return true,
                 _ if session.control().interrupt_cause().is_some() => {
-                    ChatUpdate::Note(true, "stopped: the conversation is as it was".to_owned())
+                    (false, true, "stopped: the conversation is as it was".to_owned())
                 }
-                Ok(false) => {
-                    let text = "there is nothing to compact yet";
-                    handle.send(ChatUpdate::Note(true, text.to_owned()));
-                    return true;
-                }
-                Err(reason) => ChatUpdate::Note(false, reason),
+                Ok(false) => (true, true, "there is nothing to compact yet".to_owned()),
+                Err(reason) => (false, false, reason),
             };
-            handle.send(news);
-            false
+            handle.send(ChatUpdate::Note(is_good, text));
+            is_done
         }
         SessionWork::ChangeModel(arguments) => {
             let current = session.model().to_owned();

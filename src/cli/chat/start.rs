@@ -4,7 +4,6 @@ use clap::Args;
 
 use super::chat_files::ChatFiles;
 use crate::app::{OpenError, Storage};
-use crate::cli::Cli;
 use crate::cli::options::{
     self, ContinueOptions, LimitOptions, ModelOptions, RunArgs, ToolOptions,
 };
@@ -24,7 +23,7 @@ pub(in crate::cli) struct ChatArgs {
     message: Vec<String>,
     /// Plain lines, for screen readers and simple terminals
     #[arg(long)]
-    pub(super) plain: bool,
+    pub(in crate::cli) plain: bool,
     #[command(flatten)]
     model: ModelOptions,
     /// Record the requests to the model's server and its answers in this new directory
@@ -33,54 +32,42 @@ pub(in crate::cli) struct ChatArgs {
     #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
-    pub(super) continued: ContinueOptions,
+    continued: ContinueOptions,
     /// Do not record this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
-    pub(super) ephemeral: bool,
+    ephemeral: bool,
     /// Neither learn lessons nor use them (also: `AGENT_NO_MEMORY=1`)
     #[arg(long)]
     no_memory: bool,
     /// Add this to the model's instructions
     #[arg(long, value_name = "TEXT")]
-    pub(super) append_system_prompt: Option<String>,
+    append_system_prompt: Option<String>,
     #[command(flatten)]
-    pub(super) compatible: CompatibleOptions,
+    compatible: CompatibleOptions,
     #[command(flatten)]
-    pub(super) tools: ToolOptions,
-}
-
-impl From<Cli> for ChatArgs {
-    fn from(cli: Cli) -> Self {
-        let Cli { run, plain, .. } = cli;
-        Self {
-            message: run.task,
-            plain,
-            model: run.model,
-            record_wire: run.record_wire,
-            limits: run.limits,
-            continued: run.continued,
-            ephemeral: run.ephemeral,
-            no_memory: run.no_memory,
-            append_system_prompt: run.append_system_prompt,
-            compatible: run.compatible,
-            tools: run.tools,
-        }
-    }
+    tools: ToolOptions,
 }
 
 impl ChatArgs {
-    pub(super) fn to_run_args(&self) -> RunArgs {
+    pub(in crate::cli) fn to_run_args(&self) -> RunArgs {
+        let args = self.clone();
         RunArgs {
-            model: self.model.clone(),
-            record_wire: self.record_wire.clone(),
-            limits: self.limits.clone(),
-            no_memory: self.no_memory,
-            compatible: self.compatible.clone(),
-            tools: self.tools.clone(),
+            task: args.message,
+            model: args.model,
+            record_wire: args.record_wire,
+            limits: args.limits,
+            continued: args.continued,
+            ephemeral: args.ephemeral,
+            no_memory: args.no_memory,
+            append_system_prompt: args.append_system_prompt,
+            compatible: args.compatible,
+            tools: args.tools,
             ..RunArgs::default()
         }
     }
+}
 
+impl RunArgs {
     /// Lets the user choose if the session to resume is not named; `true`: the chat offers the
     /// sessions. The user can interrupt.
     pub(super) async fn choose_session(
@@ -106,8 +93,7 @@ impl ChatArgs {
             let storage = Storage::find(&root, UserDirs::find().as_ref());
             let mut ids = storage.session_ids();
             ids.reverse();
-            offers =
-                may_offer && !ids.is_empty() && self.message.is_empty() && !self.continued.fork;
+            offers = may_offer && !ids.is_empty() && self.task.is_empty() && !self.continued.fork;
             args.continued.resume = match ids.as_slice() {
                 [] => Some(storage.resolve_session_id(None)?),
                 _ if offers => None,
@@ -124,7 +110,7 @@ impl ChatArgs {
 }
 
 pub(super) fn chat_settings(
-    args: &ChatArgs,
+    args: &RunArgs,
     config: &LoadedConfig,
     places: &ChatFiles,
 ) -> Result<Settings, OpenError> {
@@ -135,7 +121,7 @@ pub(super) fn chat_settings(
         UiTheme::Auto if has_light_background(&variable) => Background::Light,
         UiTheme::Auto | UiTheme::Dark => Background::Dark,
     };
-    let message = args.message.join(" ");
+    let message = args.task.join(" ");
     let (own_commands, about_commands) = places.commands(&config.prompts);
     Ok(Settings {
         keymap: Keymap::new(&ui.keys).map_err(OpenError::Usage)?,

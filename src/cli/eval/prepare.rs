@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{EvalArgs, usage_error};
+use super::EvalArgs;
 use crate::app::evaluation::fingerprint;
 use crate::app::{self, OpenError};
 use crate::cli::options::{self, PROMPT_KEY_PREFIX, ToolOptions};
+use crate::cli::usage_error;
 use crate::config::{self, LoadedConfig, UserDirs};
 use agent_model::ScriptedModel;
 use agent_protocol::disk;
@@ -32,9 +33,8 @@ pub(super) fn read_suite(path: &Path) -> Result<Suite, OpenError> {
     }
     let shown = path.display();
     let text = disk::read_small_text(path).map_err(|error| {
-        usage_error(format!(
-            "{shown}: {error}; name the file of a suite, or the bundled suite {BASICS}"
-        ))
+        let hint = format!("name the file of a suite, or the bundled suite {BASICS}");
+        usage_error(format!("{shown}: {error}; {hint}"))
     })?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     suite::parse_suite(&shown.to_string(), &name, &text).map_err(usage_error)
@@ -45,7 +45,7 @@ pub(super) fn task_directories(
     suite: &Suite,
 ) -> Result<Vec<Option<PathBuf>>, OpenError> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let of = |task: &Task| {
+    let directory_of = |task: &Task| {
         let TaskProject::Directory { path: directory, line } = &task.project else {
             return Ok(None);
         };
@@ -53,13 +53,11 @@ pub(super) fn task_directories(
             let (suite, name) = (path.display(), &task.name);
             usage_error(format!("{suite}:{line}: task {name:?}: directory: {directory:?} {why}"))
         };
-        let real = folder
-            .join(directory)
-            .canonicalize()
-            .map_err(|_| wrong("does not exist; it is relative to the suite"))?;
+        let real = folder.join(directory).canonicalize();
+        let real = real.map_err(|_| wrong("does not exist; it is relative to the suite"))?;
         if real.is_dir() { Ok(Some(real)) } else { Err(wrong("is not a directory")) }
     };
-    suite.tasks.iter().map(of).collect()
+    suite.tasks.iter().map(directory_of).collect()
 }
 
 pub(super) async fn prepare_variants(
@@ -90,11 +88,11 @@ pub(super) async fn prepare_variants(
         });
         let configuration = serde_json::to_string(&loaded.config).unwrap_or_default();
         let prompts: Vec<(String, String)> = own.collect();
-        let configuration_hash = blake3::hash(format!("{configuration}{prompts:?}").as_bytes());
-        let equal = prepared
-            .iter()
-            .find(|other| other.variant.configuration_hash == configuration_hash.to_hex().as_str());
-        if let Some(equal) = equal {
+        let hash = blake3::hash(format!("{configuration}{prompts:?}").as_bytes());
+        let configuration_hash = hash.to_hex().to_string();
+        let is_equal =
+            |other: &&PreparedVariant| other.variant.configuration_hash == configuration_hash;
+        if let Some(equal) = prepared.iter().find(is_equal) {
             return Err(usage_error(format!(
                 "the variants {} and {name} are equal: each has the same settings and prompts in effect",
                 equal.variant.variant.name
@@ -111,7 +109,7 @@ pub(super) async fn prepare_variants(
             settings,
             variant: EvaluatedVariant {
                 model: loaded.config.model.clone(),
-                configuration_hash: configuration_hash.to_hex().to_string(),
+                configuration_hash,
                 variant,
             },
         });
@@ -124,11 +122,9 @@ async fn check_model(loaded: &LoadedConfig, suite: &Suite) -> Result<(), OpenErr
     let config = &loaded.config;
     if config.model == SCRIPT {
         for task in &suite.tasks {
+            let Task { name, line, .. } = task;
             let wrong = |why: &dyn std::fmt::Display| {
-                usage_error(format!(
-                    "model {SCRIPT}: task {:?} (line {}): {why}",
-                    task.name, task.line
-                ))
+                usage_error(format!("model {SCRIPT}: task {name:?} (line {line}): {why}"))
             };
             let script = task.script.as_ref().ok_or_else(|| wrong(&"it has no script"))?;
             ScriptedModel::parse(SCRIPT, script).map_err(|error| wrong(&error))?;
@@ -196,9 +192,9 @@ pub(super) fn suite_hash(
 ) -> Result<String, OpenError> {
     let mut text = serde_json::to_string(&suite.tasks).unwrap_or_default();
     for directory in directories.iter().flatten() {
-        let print = fingerprint(directory)
+        let fingerprint = fingerprint(directory)
             .map_err(|error| usage_error(format!("{}: {error}", directory.display())))?;
-        text.push_str(&print);
+        text.push_str(&fingerprint);
     }
     Ok(blake3::hash(text.as_bytes()).to_hex().to_string())
 }

@@ -42,9 +42,8 @@ impl EvaluationResults {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::InUse(format!(
-                    "-o {shown}: another evaluation writes there"
-                )));
+                let why = format!("-o {shown}: another evaluation writes there");
+                return Err(OpenError::InUse(why));
             }
             Err(TryLockError::Error(error)) => return Err(wrong(&error)),
         }
@@ -52,22 +51,22 @@ impl EvaluationResults {
         file.read_to_string(&mut text).map_err(|error| wrong(&error))?;
         let mut recorded = results::parse_results(&text)
             .map_err(|error| wrong(&format!("{RESULTS_FILE}, {error}")))?;
-        if let Some(why) = recorded.header.as_ref().and_then(|it| it.continuation_obstacle(&header))
-        {
+        let obstacle = recorded.header.as_ref().and_then(|it| it.continuation_obstacle(&header));
+        if let Some(why) = obstacle {
             return Err(wrong(&format!(
                 "these results cannot be continued: {why}; undo that, or name a new directory"
             )));
         }
         // The program ended in the middle of a line.
         file.set_len(recorded.complete_bytes as u64).map_err(|error| wrong(&error))?;
-        let header = recorded.header.take().map_or_else(
-            || {
+        let header = match recorded.header.take() {
+            Some(recorded) => recorded,
+            None => {
                 let line = serde_json::to_string(&header).unwrap_or_default();
-                file.write_all(format!("{line}\n").as_bytes()).map(|()| header)
-            },
-            Ok,
-        );
-        let header = header.map_err(|error| wrong(&error))?;
+                file.write_all(format!("{line}\n").as_bytes()).map_err(|error| wrong(&error))?;
+                header
+            }
+        };
         Ok(Self { directory, file, header, recorded })
     }
 

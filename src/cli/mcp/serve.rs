@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::call_events::{self, CallEvent, CallEventSink};
 use super::stdio::StdioTransport;
 use crate::app::OpenError;
-use crate::cli::guarded_tools::{self, GuardedTools, RecordingMode, ToolSelection};
+use crate::cli::guarded_tools::{self, GuardedTools, RecordingMode};
 use crate::cli::options::ToolOptions;
 use crate::cli::stdout::{self, Output};
 use agent_protocol::control::{ApprovalDecision, SessionControl};
@@ -81,8 +81,8 @@ async fn serve_connection(
     output: Output,
 ) -> Result<u8, OpenError> {
     let recording = if args.ephemeral { RecordingMode::Off } else { RecordingMode::IfPossible };
-    let tools = ToolSelection::Only(|name| find_hints(name).is_some());
-    let guarded = guarded_tools::open(&args.options, tools, recording, true, control)?;
+    let is_served: fn(&str) -> bool = |name| find_hints(name).is_some();
+    let guarded = guarded_tools::open(&args.options, Some(is_served), recording, true, control)?;
     if agent_ui::is_terminal() {
         agent_ui::print_notice(
             "this speaks MCP over standard input and output; another agent starts it, \

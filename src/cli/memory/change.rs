@@ -7,7 +7,7 @@ use clap::Args;
 use super::{LessonKindArg, MemoryProjectArgs, ProjectMemory, now_ms};
 use crate::app::{HostPrograms, OpenError};
 use crate::cli::terminal_prompt::confirm;
-use crate::cli::{block_on, editor};
+use crate::cli::{block_on, editor, usage_error};
 use crate::config::{LoadedConfig, UserDirs};
 use agent_learning::lesson::{Lesson, Origin, Scope};
 use agent_learning::store::{Batch, LearnOutcome};
@@ -85,8 +85,7 @@ pub(super) fn add(args: &LessonAddArgs) -> Result<String, OpenError> {
     let memory = ProjectMemory::open(&args.project_args)?;
     let kind = LessonKind::from(args.kind);
     if kind == LessonKind::FailurePattern {
-        let why = "failures are learnt from sessions; add a rule or a pattern";
-        return Err(OpenError::Usage(why.to_owned()));
+        return Err(usage_error("failures are learnt from sessions; add a rule or a pattern"));
     }
     let text = memory.check_text(&args.text.join(" "))?;
     let scope = if args.user { Scope::User } else { memory.scope() };
@@ -110,10 +109,9 @@ fn store_lesson(
 pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
     let memory = ProjectMemory::open(&args.project_args)?;
     let item = memory.find_lesson(&args.id)?;
-    let is_all_said = args.user || args.project;
     let text = match &args.text {
         Some(text) => Some(text.clone()),
-        None if is_all_said => None,
+        None if args.user || args.project => None,
         None => {
             let mut edited = Err("the editor was not opened".to_owned());
             let outside = HostPrograms::from_config(&memory.config, &memory.root, &[]);
@@ -127,15 +125,16 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
         }
     };
     let text = text.map(|text| memory.check_text(&text)).transpose()?;
-    let scope = match (args.user, args.project) {
-        (true, _) => Some(Scope::User),
-        (false, true) => Some(memory.scope()),
-        (false, false) => None,
-    };
+    let of_project = args.project.then(|| memory.scope());
+    let scope = if args.user { Some(Scope::User) } else { of_project };
     // The current version: an agent may have used it while the editor was open.
     let changed = memory.store.update_lesson(&item.id, |item| {
         if let Some(text) = text.as_ref().filter(|text| **text != item.text) {
-            set_text(item, text);
+            item.text.clone_from(text);
+            // The kernel no longer applies the fix of the old text.
+            if let Some(failure) = &mut item.failure {
+                failure.fix = None;
+            }
         }
         if let Some(scope) = &scope {
             item.scope.clone_from(scope);
@@ -147,14 +146,6 @@ pub(super) fn edit(args: &EditArgs) -> Result<String, OpenError> {
         OpenError::Usage(format!("{id} was forgotten meanwhile; `agent memory add` adds it again"))
     })?;
     Ok(format!("{}  {}\n", item.id, item.text))
-}
-
-/// The kernel no longer applies the fix of the old text.
-fn set_text(item: &mut Lesson, text: &str) {
-    text.clone_into(&mut item.text);
-    if let Some(failure) = &mut item.failure {
-        failure.fix = None;
-    }
 }
 
 pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {

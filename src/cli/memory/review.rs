@@ -40,10 +40,9 @@ pub(in crate::cli) struct ReviewArgs {
 fn parse_period(text: &str) -> Result<Duration, String> {
     let length = agent_protocol::settings::parse_duration(text)?;
     if length.is_zero() {
-        Err("the period must be longer than 0: write it like 7d or 2w".to_owned())
-    } else {
-        Ok(length)
+        return Err("the period must be longer than 0: write it like 7d or 2w".to_owned());
     }
+    Ok(length)
 }
 
 pub(super) fn run(args: &ReviewArgs) -> Result<CommandOutput, OpenError> {

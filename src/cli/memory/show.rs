@@ -100,9 +100,7 @@ pub(super) fn show(args: &ShowArgs) -> Result<CommandOutput, OpenError> {
     page.add_line("says", &lesson.text);
     let scope = match &lesson.scope {
         Scope::User => "in all projects".to_owned(),
-        Scope::Project(project) if *project == memory.project => {
-            format!("in this project, {project}")
-        }
+        Scope::Project(own) if *own == memory.project => format!("in this project, {own}"),
         Scope::Project(project) => format!("in the project {project}"),
     };
     page.add_line("applies", &scope);
@@ -112,15 +110,13 @@ pub(super) fn show(args: &ShowArgs) -> Result<CommandOutput, OpenError> {
     if let Some(quote) = &lesson.quote {
         page.add_line("quote", quote);
     }
-    page.add_line(
-        "from",
-        match lesson.origin {
-            Origin::User => "you: no review changes or removes it",
-            Origin::Pair => "a failure and the success that followed",
-            Origin::Reflection => "a reflection whose failure was resolved",
-            Origin::Distilled => "a model that was asked about a turn",
-        },
-    );
+    let origin = match lesson.origin {
+        Origin::User => "you: no review changes or removes it",
+        Origin::Pair => "a failure and the success that followed",
+        Origin::Reflection => "a reflection whose failure was resolved",
+        Origin::Distilled => "a model that was asked about a turn",
+    };
+    page.add_line("from", origin);
     let Lesson { frequency, recalled, helped, hurt, .. } = &lesson;
     page.add_line("learnt", &format!("{frequency}×"));
     page.add_line("recalled", &format!("{recalled}×: helped {helped}, hurt {hurt}"));
@@ -139,8 +135,8 @@ pub(super) fn show(args: &ShowArgs) -> Result<CommandOutput, OpenError> {
 pub(super) fn search(args: &SearchArgs) -> Result<CommandOutput, OpenError> {
     let memory = ProjectMemory::open(&args.project_args)?;
     let scopes = if args.all { Vec::new() } else { vec![memory.scope(), Scope::User] };
-    let mut found =
-        memory.store.matching_lessons(&scopes, &index_terms(&args.words.join(" ")), usize::MAX)?;
+    let terms = index_terms(&args.words.join(" "));
+    let mut found = memory.store.matching_lessons(&scopes, &terms, usize::MAX)?;
     found.retain(|(_, lesson)| args.kind.is_none_or(|kind| lesson.kind == kind.into()));
     found.truncate(args.limit);
     if args.json {
@@ -173,8 +169,9 @@ pub(super) fn stats(args: &MemoryStatsArgs) -> Result<CommandOutput, OpenError> 
     let here = memory.scope();
     let n_here = count(&|item| item.scope == here);
     let n_user = count(&|item| item.scope == Scope::User);
+    let n_others = items.len() - n_here - n_user;
     let n_applied = count(&is_applied_by_kernel);
-    let (wins, losses) = (sum(&|item| item.helped), sum(&|item| item.hurt));
+    let (helped, hurt) = (sum(&|item| item.helped), sum(&|item| item.hurt));
     let bytes = std::fs::metadata(memory.store.path()).map_or(0, |metadata| metadata.len());
     let n_mended =
         traces.iter().filter(|trace| trace.final_success && trace.attempts.len() > 1).count();
@@ -183,51 +180,36 @@ pub(super) fn stats(args: &MemoryStatsArgs) -> Result<CommandOutput, OpenError> 
         return Ok(json_answer(&json!({
             "file": memory.store.path(), "bytes": bytes, "enabled": memory.config.learning.enabled,
             "lessons": items.len(), "kinds": kinds, "this_project": n_here, "user": n_user,
-            "other_projects": items.len() - n_here - n_user, "retired": n_retired, "applied": n_applied,
-            "helped": wins, "hurt": losses, "traces": traces.len(), "traces_resolved": n_mended,
+            "other_projects": n_others, "retired": n_retired, "applied": n_applied,
+            "helped": helped, "hurt": hurt, "traces": traces.len(), "traces_resolved": n_mended,
             "traces_needing_you": n_human,
         })));
     }
     let mut page = LessonPage::default();
-    page.add_line(
-        "file",
-        &format!("{} ({} bytes)", memory.store.path().display(), format_thousands(bytes)),
-    );
+    let (file, bytes) = (memory.store.path().display(), format_thousands(bytes));
+    page.add_line("file", &format!("{file} ({bytes} bytes)"));
     if !memory.config.learning.enabled {
-        page.add_line(
-            "learning",
-            "off: nothing is learnt and nothing is used ([learning] enabled)",
-        );
+        let off = "off: nothing is learnt and nothing is used ([learning] enabled)";
+        page.add_line("learning", off);
     }
     let kinds: Vec<String> = kinds.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
     let of = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     page.add_line("lessons", &format!("{}{of}", items.len()));
-    let n_others = items.len() - n_here - n_user;
-    page.add_line(
-        "apply",
-        &format!("{n_here} in this project, {n_user} in all, {n_others} in others"),
-    );
+    let scopes = format!("{n_here} in this project, {n_user} in all, {n_others} in others");
+    page.add_line("apply", &scopes);
     page.add_line("fixes", &format!("{n_applied} that the kernel may apply itself"));
-    page.add_line(
-        "retired",
-        &format!("{n_retired} that stopped helping; the next review removes them"),
-    );
-    page.add_line(
-        "used",
-        &format!("{}× helped, {}× did not", format_thousands(wins), format_thousands(losses)),
-    );
-    let (n_traces, from) =
-        (traces.len(), traces.first().map(|trace| format_day(trace.created_at_ms)));
-    let since = from.map_or_else(String::new, |day| format!(" since {day}"));
+    let retired = format!("{n_retired} that stopped helping; the next review removes them");
+    page.add_line("retired", &retired);
+    let (helped, hurt) = (format_thousands(helped), format_thousands(hurt));
+    page.add_line("used", &format!("{helped}× helped, {hurt}× did not"));
+    let from = traces.first().map(|trace| format!(" since {}", format_day(trace.created_at_ms)));
+    let (n_traces, since) = (traces.len(), from.unwrap_or_default());
     page.add_line("traces", &format!("{n_traces}{since}: {n_mended} resolved, {n_human} need you"));
     let mut best: Vec<&Lesson> =
         items.iter().filter(|item| item.helped > 1 && item.is_in_use()).collect();
     best.sort_by_key(|item| std::cmp::Reverse((item.helped, item.last_occurred_ms)));
-    for item in best.into_iter().take(5) {
-        page.add_line(
-            "best",
-            &format!("{}  {}× {}", item.id, item.helped, shorten(&item.text, 100)),
-        );
+    for Lesson { id, helped, text, .. } in best.into_iter().take(5) {
+        page.add_line("best", &format!("{id}  {helped}× {}", shorten(text, 100)));
     }
     Ok(page.0.into())
 }

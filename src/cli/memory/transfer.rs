@@ -13,12 +13,6 @@ use agent_learning::lesson_filter;
 use agent_protocol::reflection::find_widening_word;
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct LessonExportArgs {
-    #[command(flatten)]
-    range: ScopeArgs,
-}
-
-#[derive(Debug, Args)]
 pub(in crate::cli) struct ImportArgs {
     /// The file; `-` reads standard input
     file: PathBuf,
@@ -29,13 +23,11 @@ pub(in crate::cli) struct ImportArgs {
     project_args: MemoryProjectArgs,
 }
 
-pub(super) fn export(args: &LessonExportArgs) -> Result<String, OpenError> {
-    let memory = ProjectMemory::open(&args.range.project_args)?;
-    let items = memory.store.lessons(&memory.scopes(&args.range))?;
-    Ok(items
-        .iter()
-        .map(|item| format!("{}\n", serde_json::to_string(item).unwrap_or_default()))
-        .collect())
+pub(super) fn export(range: &ScopeArgs) -> Result<String, OpenError> {
+    let memory = ProjectMemory::open(&range.project_args)?;
+    let items = memory.store.lessons(&memory.scopes(range))?;
+    let line = |item: &Lesson| format!("{}\n", serde_json::to_string(item).unwrap_or_default());
+    Ok(items.iter().map(line).collect())
 }
 
 pub(super) fn import(args: &ImportArgs) -> Result<String, OpenError> {
@@ -92,10 +84,10 @@ fn check_imported(memory: &ProjectMemory, lesson: &mut Lesson) -> Result<(), Str
         let input = failure.fix.clone().map(Value::Object).unwrap_or_default();
         collect_strings(&input, &mut texts);
     }
-    let wrong =
-        |text: &String| lesson_filter::rejection_reason(text).map(|why| format!("{text:?}: {why}"));
-    if let Some(why) = texts.iter().find_map(wrong) {
-        return Err(why);
+    for text in &texts {
+        if let Some(why) = lesson_filter::rejection_reason(text) {
+            return Err(format!("{text:?}: {why}"));
+        }
     }
     if lesson.text.contains(['<', '>']) {
         return Err("the text contains markup".to_owned());

@@ -16,7 +16,6 @@ use agent_protocol::hook::HookEvent;
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 /// The request ends before the limit of the hook, which is longer by this.
 const EXTRA_TIME: Duration = Duration::from_secs(5);
-const BLOCKS: &str = "block";
 
 pub(super) fn program_hooks(
     introduction: Option<&Value>,
@@ -63,7 +62,7 @@ fn program_callback(id: String, program: Program, timeout: Duration, blocks: boo
             match ask_program(&program, &request, timeout).await {
                 Err(why) if blocks => {
                     let reason = format!("a hook failed: {why}");
-                    Ok(json!({"decision": BLOCKS, "reason": reason}))
+                    Ok(json!({"decision": "block", "reason": reason}))
                 }
                 answer => answer,
             }

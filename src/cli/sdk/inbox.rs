@@ -6,12 +6,13 @@ use std::pin::pin;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::input::{ControlRequest, ProgramInput};
-use super::program_sink::SharedStatus;
+use super::compact_focus;
+use super::input::{ControlRequest, ProgramInput, ProgramMessage};
+use super::program_sink::{SharedStatus, UndeliveredMessage};
 use super::requests::{DeferredRequest, RequestHandler};
-use super::{compact_focus, register_and_expand};
 use agent_protocol::control::{Interrupt, SessionControl};
 use agent_protocol::custom_command::CustomCommand;
+use agent_protocol::directives::UserInput;
 
 pub(super) struct Inbox {
     pub(super) control: SessionControl,
@@ -58,11 +59,7 @@ impl Inbox {
             ProgramInput::Message(message)
                 if is_turn && !message.is_deferred && compact_focus(&message).is_none() =>
             {
-                self.control.queue_message(register_and_expand(
-                    &self.status,
-                    &self.commands,
-                    message,
-                ));
+                self.control.queue_message(self.register_message(message));
             }
             ProgramInput::Request(request) if request.is_interrupt() => self.interrupt(&request),
             // Queued messages came before the request.
@@ -76,13 +73,32 @@ impl Inbox {
         }
     }
 
+    /// With the text of the command that the message names. Remembers the message's id.
+    pub(super) fn register_message(&self, message: ProgramMessage) -> UserInput {
+        let ProgramMessage { input, uuid, content, is_redelivered, share, .. } = message;
+        if is_redelivered {
+            return input;
+        }
+        let undelivered = UndeliveredMessage { uuid, content, _share: share };
+        self.status.lock().undelivered.push_back(undelivered);
+        let line = input.text.strip_prefix('/').filter(|_| input.pasted.is_empty());
+        let Some(line) = line else { return input };
+        let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match CustomCommand::find(&self.commands, name) {
+            Some(command) => {
+                UserInput { images: input.images, ..command.expand_to_message(arguments.trim()) }
+            }
+            None => input,
+        }
+    }
+
     fn interrupt(&mut self, request: &ControlRequest) {
         self.control.interrupt(Interrupt::User);
         let queued = self.queued_ids();
         let answer = if request.body["cancel_queued"] == true {
             self.control.discard_messages();
             self.status.lock().undelivered.clear();
-            self.queued_input.retain(|it| !matches!(it, ProgramInput::Message(_)));
+            self.queued_input.retain(|input| !matches!(input, ProgramInput::Message(_)));
             json!({"still_queued": [], "cancelled": queued})
         } else {
             json!({ "still_queued": queued })

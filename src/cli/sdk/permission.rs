@@ -152,6 +152,9 @@ impl ShownCall {
 
 /// A rule or mode that a session cannot grant is named once on standard error.
 fn parse_grants(updates: &Value, status: &SharedStatus) -> (Vec<String>, Option<PermissionMode>) {
+    let report_ignored = |why: &str| {
+        agent_ui::print_notice(&format!("a permission update is ignored: {why}"));
+    };
     let (mut rules, mut mode) = (Vec::new(), None);
     for update in updates.as_array().into_iter().flatten() {
         match update["type"].as_str() {
@@ -159,9 +162,7 @@ fn parse_grants(updates: &Value, status: &SharedStatus) -> (Vec<String>, Option<
                 for given in update["rules"].as_array().into_iter().flatten() {
                     match translate_rule(given) {
                         Ok(texts) => rules.extend(texts),
-                        Err(why) => agent_ui::print_notice(&format!(
-                            "a permission update is ignored: {why}"
-                        )),
+                        Err(why) => report_ignored(&why),
                     }
                 }
             }
@@ -169,9 +170,7 @@ fn parse_grants(updates: &Value, status: &SharedStatus) -> (Vec<String>, Option<
                 let name = update["mode"].as_str().unwrap_or_default();
                 match status.lock().parse_mode(name) {
                     Ok(granted) => mode = Some(granted),
-                    Err(why) => {
-                        agent_ui::print_notice(&format!("a permission update is ignored: {why}"));
-                    }
+                    Err(why) => report_ignored(&why),
                 }
             }
             other => {

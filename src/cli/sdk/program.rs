@@ -17,9 +17,9 @@ use agent_host::exec::seconds;
 type AnswerCallback = Box<dyn FnOnce(Result<Value, String>) + Send>;
 
 #[derive(Clone)]
-pub(super) struct Program(Arc<Inner>);
+pub(super) struct Program(Arc<ProgramConnection>);
 
-struct Inner {
+struct ProgramConnection {
     open: Mutex<OpenRequests>,
     has_new: Notify,
     output: Output,
@@ -44,7 +44,8 @@ pub(super) type ForwardedRequest = (String, Value);
 
 impl Program {
     pub(super) fn new(output: Output) -> Self {
-        Self(Arc::new(Inner { open: Mutex::default(), has_new: Notify::new(), output }))
+        let (open, has_new) = (Mutex::default(), Notify::new());
+        Self(Arc::new(ProgramConnection { open, has_new, output }))
     }
 
     pub(super) fn send(&self, message: &Value) {
@@ -83,11 +84,9 @@ impl Program {
             }
             open.n_sent += 1;
             let id = format!("agent_{}", open.n_sent);
-            let until = (Instant::now() + limit, limit);
-            open.pending.insert(
-                id.clone(),
-                PendingRequest { on_answer: Box::new(then), deadline: until, forwarded: about },
-            );
+            let deadline = (Instant::now() + limit, limit);
+            let pending = PendingRequest { on_answer: Box::new(then), deadline, forwarded: about };
+            open.pending.insert(id.clone(), pending);
             id
         };
         self.0.has_new.notify_one();
@@ -115,8 +114,8 @@ impl Program {
     pub(super) fn withdraw_forwarded(&self, about: &ForwardedRequest) {
         let id = {
             let open = self.0.open.lock();
-            let mut passed_on = open.pending.iter();
-            passed_on.find(|(_, it)| it.forwarded.as_ref() == Some(about)).map(|(id, _)| id.clone())
+            let mut pending = open.pending.iter();
+            pending.find(|(_, it)| it.forwarded.as_ref() == Some(about)).map(|(id, _)| id.clone())
         };
         if let Some(id) = id {
             self.withdraw(&id);

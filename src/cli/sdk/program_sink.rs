@@ -26,7 +26,7 @@ pub(super) struct SessionStatus {
     /// Message ids, with the turns that they began or belong to.
     pub(super) message_turns: Vec<(String, u32)>,
     pub(super) undelivered: VecDeque<UndeliveredMessage>,
-    /// Of this process.
+    /// Spending of this process.
     pub(super) spending: Spending,
     /// Why mode full may not be chosen; `None`: it may.
     pub(super) full_mode_refusal: Option<&'static str>,
@@ -83,8 +83,7 @@ impl Sink for ProgramSink {
             }
             EventBody::TurnSteered { .. } => self.record_delivered(event, 1),
             EventBody::ModelRequested(request) if request.purpose.is_conversation() => {
-                let mut status = self.status.lock();
-                status.last_request = Some(request.clone());
+                self.status.lock().last_request = Some(request.clone());
             }
             EventBody::ModelResponded(answer) => {
                 let mut status = self.status.lock();

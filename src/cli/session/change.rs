@@ -7,7 +7,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::show::session_lines;
-use super::{ProjectArgs, SessionArgs, pick_session, session_storage};
+use super::{ProjectArgs, SessionArgs, find_session, pick_session, session_storage};
 use crate::app::{
     MAY_HAVE_FILE, OpenError, RecordedSession, RewindScope, StateDirs, Storage, StoredLog,
     UndoOptions,
@@ -85,54 +85,55 @@ pub(in crate::cli) struct RmArgs {
 }
 
 pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
-    let what = match (args.redo, args.turn) {
+    let target = match (args.redo, args.turn) {
         (true, _) => UndoTarget::Redo,
         (false, Some(turn)) => UndoTarget::Turn(turn),
         (false, None) => UndoTarget::Latest,
     };
-    let id = session_to_undo(&args.one, what)?;
+    let id = session_to_undo(&args.one, target)?;
     let recorded = open_recorded(&args.one.project_args, id.as_deref())?;
-    let report = run_confirmed(args.files.undo_options(), |options| recorded.undo(what, options))?;
+    let report =
+        run_confirmed(args.files.undo_options(), |options| recorded.undo(target, options))?;
     Ok(print_report(&report))
 }
 
 /// The session on the command line, or the latest if no other one has something to undo; else the
 /// user chooses.
-fn session_to_undo(one: &SessionArgs, what: UndoTarget) -> Result<Option<String>, OpenError> {
+fn session_to_undo(one: &SessionArgs, target: UndoTarget) -> Result<Option<String>, OpenError> {
     if one.id.is_some() {
         return Ok(one.id.clone());
     }
     let storage = session_storage(&one.project_args, None)?;
     let mut ids = storage.session_ids();
     let latest = ids.last().cloned();
-    ids.retain(|id| can_undo(&storage.session_dir(id), what));
+    ids.retain(|id| can_undo(&storage.session_dir(id), target));
     ids.reverse();
     if ids.iter().all(|id| latest.as_ref() == Some(id)) {
         return Ok(latest);
     }
-    let what = if what == UndoTarget::Redo { "an undo to redo" } else { "changes to undo" };
+    let what = if target == UndoTarget::Redo { "an undo to redo" } else { "changes to undo" };
     pick_session(&storage, &ids, &format!("these sessions may have {what}")).map(Some)
 }
 
 pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
-    let what = match (args.conversation, args.only_files) {
+    let scope = match (args.conversation, args.only_files) {
         (true, _) => RewindScope::Conversation,
         (_, true) => RewindScope::Files,
         (false, false) => RewindScope::Both,
     };
     let recorded = open_recorded(&args.one.project_args, args.one.id.as_deref())?;
     let options = args.files.undo_options();
-    let rewound = run_confirmed(options, |options| recorded.rewind(args.turn, what, options))?;
+    let rewound = run_confirmed(options, |options| recorded.rewind(args.turn, scope, options))?;
     let code = rewound.files.as_ref().map(print_report);
     if rewound.is_refused {
         let (turn, without) = (args.turn, "--conversation leaves the files as they are");
-        let hint = if what == RewindScope::Both { format!(", {without}") } else { String::new() };
+        let hint = if scope == RewindScope::Both { format!(", {without}") } else { String::new() };
         agent_ui::print_notice(&format!(
             "nothing was rewound to before turn {turn}; --force restores the files all the same{hint}"
         ));
     } else if rewound.conversation {
         agent_ui::print_text(&format!("conversation: back to before turn {}\n", args.turn));
-    } else if what != RewindScope::Files {
+    } else if scope != RewindScope::Files {
         agent_ui::print_notice(
             "the conversation was not changed, because a file was left as it is",
         );
@@ -143,8 +144,7 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
 }
 
 pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
-    let storage = session_storage(&args.one.project_args, args.one.id.as_deref())?;
-    let id = storage.resolve_session_id(args.one.id.as_deref())?;
+    let (storage, id) = find_session(&args.one.project_args, args.one.id.as_deref())?;
     let new = storage.fork(&id, args.turn)?;
     // A script needs an id that stays unique.
     let shown = if agent_ui::is_terminal() { storage.short_id(&new) } else { new };
@@ -155,12 +155,8 @@ pub(super) fn remove_sessions(args: &RmArgs) -> Result<u8, OpenError> {
     if let Some(age) = args.older_than {
         return remove_unused(&session_storage(&args.project_args, None)?, age, args.yes);
     }
-    let mut sessions = Vec::new();
-    for id in &args.ids {
-        let storage = session_storage(&args.project_args, Some(id))?;
-        let id = storage.resolve_session_id(Some(id))?;
-        sessions.push((storage, id));
-    }
+    let find = |id: &String| find_session(&args.project_args, Some(id));
+    let mut sessions = args.ids.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     sessions.sort_by(|(_, a), (_, b)| a.cmp(b));
     sessions.dedup_by(|(_, a), (_, b)| a == b);
     // The ids of removed sessions cannot be shortened later.
@@ -198,9 +194,7 @@ fn remove_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result
     let mut code = 0;
     for (log, line) in unused.iter().zip(lines) {
         match storage.delete_unused(log) {
-            Ok(()) => {
-                agent_ui::print_text(&format!("removed {line}\n"));
-            }
+            Ok(()) => _ = agent_ui::print_text(&format!("removed {line}\n")),
             Err(error) => {
                 agent_ui::print_notice(&error.to_string());
                 code = 1;
@@ -247,10 +241,10 @@ fn open_recorded(
     id: Option<&str>,
 ) -> Result<RecordedSession, OpenError> {
     let (root, storage) = options::root_for_session(project_args.cwd.as_deref(), id)?;
-    let storage = storage.unwrap_or_else(|| Storage::find(&root, UserDirs::find().as_ref()));
+    let dirs = UserDirs::find();
+    let storage = storage.unwrap_or_else(|| Storage::find(&root, dirs.as_ref()));
     let id = storage.resolve_session_id(id)?;
-    let loaded =
-        options::load_config(&root, UserDirs::find().as_ref(), &ToolOptions::default(), None)?;
+    let loaded = options::load_config(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
     RecordedSession::open((&root, &[], &StateDirs::find()), &storage, &id, &loaded.config)
 }
 
@@ -286,19 +280,18 @@ fn print_report(report: &UndoReport) -> u8 {
     for (path, how) in &report.files {
         out.push_str(&format!("  {path}: {how}\n"));
     }
-    let how = match (report.git_skipped, report.is_complete()) {
-        (None, _) => None,
-        (Some(GitSkipReason::MayHaveFile), _) => {
-            Some(format!("{MAY_HAVE_FILE}; --turn {first} --git --force restores them anyway"))
-        }
-        (Some(GitSkipReason::NotRequested), true) => {
-            Some(format!("--redo, then --turn {first} --git restores them too"))
-        }
-        (Some(GitSkipReason::NotRequested), false) => {
-            Some(format!("--turn {first} --git restores them too"))
-        }
-    };
-    if let Some(how) = how {
+    if let Some(reason) = report.git_skipped {
+        let how = match (reason, report.is_complete()) {
+            (GitSkipReason::MayHaveFile, _) => {
+                format!("{MAY_HAVE_FILE}; --turn {first} --git --force restores them anyway")
+            }
+            (GitSkipReason::NotRequested, true) => {
+                format!("--redo, then --turn {first} --git restores them too")
+            }
+            (GitSkipReason::NotRequested, false) => {
+                format!("--turn {first} --git restores them too")
+            }
+        };
         out.push_str(&format!("  (HEAD, the index and refs are left as they are; {how})\n"));
     }
     agent_ui::print_text(&out);

@@ -65,22 +65,16 @@ pub(super) fn session_lines(storage: &Storage, ids: &[String]) -> Vec<String> {
     let short = storage.short_ids();
     let line = |id: &String| {
         let overview = agent_record::read_overview(&storage.log_path(id));
-        format!(
-            "{}  {}",
-            short.shorten(id),
-            overview.map_or_else(|_| String::new(), |it| describe(&it))
-        )
+        let about = overview.as_ref().map(describe).unwrap_or_default();
+        format!("{}  {about}", short.shorten(id))
     };
     ids.iter().map(line).collect()
 }
 
 fn describe(overview: &SessionOverview) -> String {
     let started = overview.started.get(..16).unwrap_or(&overview.started).replace('T', " ");
-    format!(
-        "{}  ({started}, {})",
-        shorten(&one_line(&session_title(overview)), 60),
-        ending_text(overview)
-    )
+    let title = shorten(&one_line(&session_title(overview)), 60);
+    format!("{title}  ({started}, {})", ending_text(overview))
 }
 
 /// The latest first.
@@ -136,24 +130,22 @@ fn to_json(id: &str, overview: &SessionOverview) -> Value {
 pub(super) fn show(storage: &Storage, id: &str, loaded: &agent_record::LoadedSession) -> String {
     let events = &loaded.events;
     let mut page = SessionPage::default();
-    let first = events.first();
     let short = storage.short_ids();
     page.add_line("session", &short.shorten(id));
     page.add_line("file", &storage.log_path(id).display().to_string());
-    if let Some(Event { header, body: EventBody::SessionStarted(started) }) = first {
+    if let Some(Event { header, body: EventBody::SessionStarted(started) }) = events.first() {
         page.add_line("started", &header.ts);
         page.add_line("model", &started.model);
         page.add_line("folder", &started.cwd);
         page.add_line("mode", started.permission_mode.as_str());
     }
-    if let Some(name) = agent_record::summary(events).name {
-        page.add_line("name", &name);
+    let sum = agent_record::summary(events);
+    if let Some(name) = &sum.name {
+        page.add_line("name", name);
     }
     if let Some((from, up_to)) = agent_record::forked_from(events) {
-        page.add_line(
-            "forked",
-            &format!("from {}, up to the end of turn {up_to}", short.shorten(from)),
-        );
+        let from = short.shorten(from);
+        page.add_line("forked", &format!("from {from}, up to the end of turn {up_to}"));
     }
     for turn in agent_record::turns(events) {
         page.add_turn(&turn);
@@ -164,7 +156,6 @@ pub(super) fn show(storage: &Storage, id: &str, loaded: &agent_record::LoadedSes
         let call = call_line(&open.call.name, &input);
         page.add_line("unknown", &format!("what {call} changed: the program ended while it ran"));
     }
-    let sum = agent_record::summary(events);
     page.add_line("in all", &sum.spending.in_words());
     page.add_line("events", &events.len().to_string());
     page.0

@@ -5,7 +5,7 @@ use clap::Args;
 use super::{ReadSession, TraceFormat};
 use crate::app::OpenError;
 use crate::cli::json_answer;
-use crate::cli::session::{ProjectArgs, session_storage};
+use crate::cli::session::{ProjectArgs, find_session};
 use agent_record::trace::diff::{RecordedRun, compare, render_text};
 
 #[derive(Debug, Args)]
@@ -39,8 +39,8 @@ struct DiffSide {
 
 impl DiffSide {
     fn read(args: &DiffArgs, id: &str) -> Result<Self, OpenError> {
-        let storage = session_storage(&args.project_args, Some(id))?;
-        let recorded = ReadSession::read(&storage, storage.resolve_session_id(Some(id))?)?;
+        let (storage, id) = find_session(&args.project_args, Some(id))?;
+        let recorded = ReadSession::read(&storage, id)?;
         let short = storage.short_id(&recorded.id);
         let directory = storage.session_dir(&recorded.id).display().to_string();
         Ok(Self { recorded, short, directory })

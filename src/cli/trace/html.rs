@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::options;
-use super::super::session::{SessionArgs, find_session};
 use crate::app::OpenError;
+use crate::cli::options;
+use crate::cli::session::{SessionArgs, find_session};
 use agent_protocol::disk::{self, ResolvedPath};
 use agent_record::trace::page;
 
@@ -21,7 +21,7 @@ pub(in crate::cli) struct HtmlArgs {
 }
 
 pub(super) fn write_html(args: &HtmlArgs) -> Result<agent_ui::CommandOutput, OpenError> {
-    let (storage, id) = find_session(&args.one)?;
+    let (storage, id) = find_session(&args.one.project_args, args.one.id.as_deref())?;
     let log = storage.log_path(&id);
     let text = disk::read_file(&log);
     let text = text.map_err(|error| OpenError::Usage(format!("{}: {error}", log.display())))?;
@@ -33,7 +33,7 @@ pub(super) fn write_html(args: &HtmlArgs) -> Result<agent_ui::CommandOutput, Ope
     if named.as_ref().is_some_and(|path| path.as_os_str() == "-") {
         return Ok(agent_ui::CommandOutput::Data(page.html));
     }
-    let short = storage.short_ids().shorten(&id);
+    let short = storage.short_id(&id);
     let path = named.unwrap_or_else(|| format!("agent-trace-{short}.html").into());
     let written = write_page(&options::resolve_path(&path)?, &page.html);
     written.map_err(|error| {

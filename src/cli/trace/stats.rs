@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 
 use super::{ReadSession, TraceFormat};
 use crate::app::{OpenError, Storage};
-use crate::cli::session::{ProjectArgs, session_storage};
+use crate::cli::session::{ProjectArgs, find_session, session_storage};
 use crate::cli::{json_answer, report_left_out};
 use crate::config::{UserDirs, time_zone};
 use agent_protocol::settings::parse_duration;
@@ -54,12 +54,8 @@ pub(super) fn report_stats(args: &TraceStatsArgs) -> Result<agent_ui::CommandOut
         for id in ids {
             match ReadSession::read(&storage, id) {
                 Ok(ReadSession { id, record }) => {
-                    report.add_session(
-                        (&id, &short.shorten(&id)),
-                        &record.events,
-                        &record.gaps,
-                        since,
-                    );
+                    let shortened = short.shorten(&id);
+                    report.add_session((&id, &shortened), &record.events, &record.gaps, since);
                 }
                 Err(error) if is_one => return Err(error),
                 Err(error) => errors.push(error),
@@ -91,16 +87,14 @@ fn select_sessions(args: &TraceStatsArgs) -> Result<Vec<(Storage, Vec<String>)>,
         });
         return Ok(with_sessions.collect());
     }
-    let one = |id: Option<&str>| {
-        let storage = session_storage(&args.project_args, id)?;
-        let id = storage.resolve_session_id(id)?;
-        Ok((storage, vec![id]))
+    let find = |id: Option<&str>| {
+        find_session(&args.project_args, id).map(|(storage, id)| (storage, vec![id]))
     };
     if args.ids.is_empty() {
-        return Ok(vec![one(None)?]);
+        return Ok(vec![find(None)?]);
     }
-    let mut sessions: Vec<(Storage, Vec<String>)> =
-        args.ids.iter().map(|id| one(Some(id))).collect::<Result<_, OpenError>>()?;
+    let mut sessions =
+        args.ids.iter().map(|id| find(Some(id))).collect::<Result<Vec<_>, OpenError>>()?;
     sessions.sort_by(|(_, a), (_, b)| a.cmp(b));
     sessions.dedup_by(|(_, a), (_, b)| a == b);
     Ok(sessions)

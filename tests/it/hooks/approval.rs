@@ -62,7 +62,7 @@ async fn written(folder: &std::path::Path, instead: Value) -> Value {
         cancel: control.cancellation_token(),
         secrets: Arc::default(),
         rights: CommandRights::default(),
-        read_restrictions: HiddenFiles::default(),
+        hidden_files: HiddenFiles::default(),
         output_watcher: None,
         inquirer: None,
         checked_path: None,

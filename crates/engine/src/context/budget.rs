@@ -3,14 +3,14 @@
 use agent_protocol::event::{CompactionCause, Event, EventBody};
 use agent_protocol::model::Purpose;
 
-/// Before the provider has counted anything, for code and prose with o200k.
+/// Estimate before the provider has counted anything, for code and prose with o200k.
 const BYTES_PER_TOKEN: f64 = 3.6;
 /// Counts outside are ignored.
 const PLAUSIBLE_BYTES_PER_TOKEN: std::ops::RangeInclusive<f64> = 1.0..=12.0;
 
-/// Of an unknown model, in tokens.
+/// Window of an unknown model, in tokens.
 pub const DEFAULT_WINDOW: u64 = 128_000;
-/// In tokens: a smaller window is not plausible.
+/// Smallest plausible window, in tokens.
 const MIN_WINDOW: u64 = 1024;
 
 /// The model's window and the calibration of estimates.
@@ -62,16 +62,12 @@ impl ContextBudget {
 
     /// Estimated tokens of a text of this size.
     pub fn tokens(&self, bytes: usize) -> u64 {
-        #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are out of reach")]
-        let tokens = bytes as f64 / self.bytes_per_token;
-        round_up(tokens)
+        round_up(to_float(bytes as u64) / self.bytes_per_token)
     }
 
     /// Estimated size of a text of this many tokens.
     pub fn bytes(&self, tokens: u64) -> usize {
-        #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
-        let bytes = tokens as f64 * self.bytes_per_token;
-        usize::try_from(round_up(bytes)).unwrap_or(usize::MAX)
+        usize::try_from(round_up(to_float(tokens) * self.bytes_per_token)).unwrap_or(usize::MAX)
     }
 
     /// Estimated tokens of the next request of the conversation. The provider's count of the last one is
@@ -85,8 +81,7 @@ impl ContextBudget {
 
     /// Records the provider's count for a request of this size.
     pub fn record_count(&mut self, bytes: usize, tokens: u64) {
-        #[expect(clippy::cast_precision_loss, reason = "2^53 bytes are out of reach")]
-        let bytes_per_token = bytes as f64 / tokens.max(1) as f64;
+        let bytes_per_token = to_float(bytes as u64) / to_float(tokens.max(1));
         if PLAUSIBLE_BYTES_PER_TOKEN.contains(&bytes_per_token) {
             self.bytes_per_token = bytes_per_token;
             self.last_count = Some((bytes, tokens));
@@ -99,8 +94,7 @@ impl ContextBudget {
         self.window = self.window.min(window).max(MIN_WINDOW);
         // The rejected request is longer than estimated.
         if let Some(reported) = reported.filter(|reported| estimated < *reported) {
-            #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
-            let bytes_per_token = self.bytes_per_token * estimated as f64 / reported as f64;
+            let bytes_per_token = self.bytes_per_token * to_float(estimated) / to_float(reported);
             self.bytes_per_token = bytes_per_token.max(*PLAUSIBLE_BYTES_PER_TOKEN.start());
             self.last_count = None;
         }
@@ -140,9 +134,13 @@ impl ContextBudget {
 }
 
 pub(super) fn fraction_of(tokens: u64, share: f64) -> u64 {
-    #[expect(clippy::cast_precision_loss, reason = "2^53 tokens are out of reach")]
-    let part = tokens as f64 * share;
-    round_up(part)
+    round_up(to_float(tokens) * share)
+}
+
+fn to_float(number: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "2^53 bytes or tokens are out of reach")]
+    let float = number as f64;
+    float
 }
 
 fn round_up(number: f64) -> u64 {

@@ -12,7 +12,7 @@ pub(super) struct CallOutcome {
     pub(super) tool: String,
     pub(super) action: CallAction,
     pub(super) error: Option<ErrorCode>,
-    /// By a command or a sub-agent, as its result names them.
+    /// Files that a command or a sub-agent changed, as its result names them.
     pub(super) changed_files: Vec<String>,
     pub(super) user_answers: Option<String>,
 }
@@ -83,17 +83,16 @@ impl CallOutcome {
 
     /// Whether a later read shows everything that this one shows.
     pub(super) fn is_superseded_by(&self, later: &Self) -> bool {
-        match (&self.action, &later.action) {
-            (
-                CallAction::ReadLines { path, lines, .. },
-                CallAction::ReadLines { path: later_path, lines: later_lines, is_cut, .. },
-            ) => {
-                !is_cut
-                    && path == later_path
-                    && later_lines.start() <= lines.start()
-                    && later_lines.end() >= lines.end()
-            }
-            _ => false,
-        }
+        let (
+            CallAction::ReadLines { path, lines, .. },
+            CallAction::ReadLines { path: later_path, lines: later_lines, is_cut, .. },
+        ) = (&self.action, &later.action)
+        else {
+            return false;
+        };
+        !is_cut
+            && path == later_path
+            && later_lines.start() <= lines.start()
+            && later_lines.end() >= lines.end()
     }
 }

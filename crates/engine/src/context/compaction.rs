@@ -20,9 +20,8 @@ const CUT: Prompt = Prompt::named("summary/cut.md");
 /// compaction starts.
 const TARGET_SHARE: f64 = 0.5;
 const TARGET_SHARE_OF_THRESHOLD: f64 = 0.7;
-/// Of all summaries; a share of the window.
+/// Shares of the window for all summaries and for all user messages.
 const SUMMARIES_SHARE: f64 = 0.125;
-/// Of all user messages; a share of the window.
 const USER_MESSAGES_SHARE: f64 = 0.25;
 /// User messages that exceed `USER_MESSAGES_SHARE` are shortened to this, the oldest first; to the second size if
 /// the first is not enough.
@@ -40,7 +39,7 @@ pub fn summary_tokens(window: u64) -> u64 {
 /// The part of a conversation that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArchivedRange {
-    /// After the summaries.
+    /// Number of messages after the summaries.
     pub n_messages: usize,
     pub from: WorkPosition,
     pub to: WorkPosition,
@@ -52,7 +51,7 @@ pub struct LargeText<'a> {
     pub call: &'a str,
     pub tool: &'a str,
     pub text: &'a str,
-    /// Its new size limit in bytes.
+    /// New size limit in bytes.
     pub room: usize,
 }
 

@@ -30,16 +30,16 @@ const USER_MESSAGES: Prompt = Prompt::named("summary/user_messages.md");
 pub struct History {
     pub(super) prompts: Arc<Prompts>,
     messages: Vec<Message>,
-    /// In the order of `messages`.
+    /// Facts about the messages, in their order.
     metadata: Vec<MessageMetadata>,
     bytes: usize,
-    /// Of the next message.
+    /// Place of the next message.
     pub place: WorkPosition,
     /// Messages at the front that replace older ones.
     front_length: usize,
-    /// Including those that were replaced by one line.
+    /// All summaries, including those that were replaced by one line.
     pub(super) summaries: Vec<String>,
-    /// Of archived turns, oldest first; they precede the summaries.
+    /// Messages of archived turns, oldest first; they precede the summaries.
     pub(super) user_messages: Vec<UserMessage>,
     /// While events are replayed: an answer with calls that have no result yet.
     pending_exchange: Option<PendingExchange>,
@@ -52,7 +52,7 @@ pub(super) struct MessageMetadata {
     pub(super) place: WorkPosition,
     pub(super) kind: MessageKind,
     pub(super) bytes: usize,
-    /// Of all messages up to this one.
+    /// Digest of all messages up to this one.
     digest: Digest,
 }
 
@@ -121,11 +121,9 @@ impl History {
 
     /// Whether the conversation was only appended to since `mark`.
     pub fn is_continuation_of(&self, mark: &HistoryMark) -> bool {
-        let before = mark.messages.checked_sub(1).map(|last| self.metadata.get(last));
-        match before {
-            None => true,
-            Some(note) => note.is_some_and(|note| note.digest == mark.digest),
-        }
+        mark.messages.checked_sub(1).is_none_or(|last| {
+            self.metadata.get(last).is_some_and(|note| note.digest == mark.digest)
+        })
     }
 
     /// Adds a message of the user. Images follow its text.
@@ -191,7 +189,7 @@ impl History {
     /// The result was not sent to the model yet.
     fn append_to_result(&mut self, parent: &str, text: &str, outcome: Option<&CallOutcome>) {
         let is_parent = |message: &Message| {
-            let is_its = |part: &Part| matches!(part, Part::Result(it) if it.call == parent);
+            let is_its = |part: &Part| matches!(part, Part::Result(own) if own.call == parent);
             message.parts.iter().any(is_its)
         };
         let Some(at) = self.messages.iter().rposition(is_parent) else {
@@ -369,7 +367,7 @@ impl History {
         self.place = now;
     }
 
-    /// By number: the archived user messages first, then those of the conversation.
+    /// Numbers count the archived user messages first, then those of the conversation.
     fn shorten_user_messages(&mut self, shortened: &[ShortenedText]) {
         let archived = self.user_messages.iter_mut().map(|message| &mut message.text);
         let body = self.messages.iter_mut().zip(&self.metadata).skip(self.front_length);
@@ -400,13 +398,9 @@ impl History {
 
     fn record_result(&mut self, call: &str, envelope: &Envelope) {
         let Some(waiting) = &mut self.pending_exchange else { return };
-        let at = waiting
-            .calls
-            .iter()
-            .zip(&waiting.envelopes)
-            .position(|(c, envelope)| c.id == call && envelope.is_none());
-        if let Some(at) = at {
-            waiting.envelopes[at] = Some(envelope.clone());
+        let mut slots = waiting.calls.iter().zip(&mut waiting.envelopes);
+        if let Some((_, slot)) = slots.find(|(own, slot)| own.id == call && slot.is_none()) {
+            *slot = Some(envelope.clone());
         }
         if waiting.envelopes.iter().all(Option::is_some)
             && let Some(waiting) = self.pending_exchange.take()
@@ -451,12 +445,9 @@ pub(super) fn running_turn_messages(
     notes: &[MessageMetadata],
     kept_from: usize,
 ) -> impl Iterator<Item = usize> + '_ {
-    let is_task = |note: &&MessageMetadata| note.kind == MessageKind::UserMessage;
-    let turn = notes.iter().rev().find(is_task).map(|note| note.place.turn);
-    let running = move |note: &MessageMetadata| {
-        note.kind == MessageKind::UserMessage && Some(note.place.turn) == turn
-    };
-    (0..kept_from).filter(move |at| running(&notes[*at]))
+    let is_task = |note: &MessageMetadata| note.kind == MessageKind::UserMessage;
+    let turn = notes.iter().rev().find(|note| is_task(note)).map(|note| note.place.turn);
+    (0..kept_from).filter(move |at| is_task(&notes[*at]) && Some(notes[*at].place.turn) == turn)
 }
 
 fn replace_results(message: &mut Message, cut: &BTreeMap<String, String>) {

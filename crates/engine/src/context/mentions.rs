@@ -41,7 +41,7 @@ pub struct Mentions(Vec<Mention>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mention {
-    /// For display, with its lines: `@src/a.rs:10-20`.
+    /// Text for display, with the lines: `@src/a.rs:10-20`.
     shown: String,
     target: MentionTarget,
     /// The user dropped the file: only an image counts as a mention.
@@ -54,16 +54,13 @@ impl Mentions {
     pub fn add(&mut self, message: &UserInput, find: impl Fn(&str) -> Option<MentionTarget>) {
         static NAME: LazyLock<Regex> =
             LazyLock::new(|| compile_regex(r#"^(?:"([^"\n]+)"(:\d+(?:-\d+)?)?|([^\s"@`'<>|]+))"#));
-        for path in message
-            .pasted
-            .iter()
-            .filter_map(|range| parse_dropped_path(&message.text[range.clone()]))
-        {
+        let pasted = message.pasted.iter().map(|range| &message.text[range.clone()]);
+        for path in pasted.filter_map(parse_dropped_path) {
             let found = find(&path);
-            if let Some(found) =
-                found.filter(|it| !matches!(it.kind, MentionTargetKind::Outside(_)))
+            if let Some(target) = found
+                && !matches!(target.kind, MentionTargetKind::Outside(_))
             {
-                self.push(Mention { shown: path, target: found, is_dropped: true });
+                self.push(Mention { shown: path, target, is_dropped: true });
             }
         }
         let typed = message.typed_text();
@@ -83,8 +80,8 @@ impl Mentions {
             });
             let plain =
                 || found.get(3).and_then(|name| longest_existing_prefix(name.as_str(), &find));
-            if let Some((shown, found)) = quoted.or_else(plain) {
-                self.push(Mention { shown, target: found, is_dropped: false });
+            if let Some((shown, target)) = quoted.or_else(plain) {
+                self.push(Mention { shown, target, is_dropped: false });
             }
         }
     }
@@ -102,11 +99,11 @@ impl Mentions {
         load: impl Fn(&str) -> Result<Option<Image>, String>,
     ) -> (Vec<Image>, Vec<String>) {
         let (mut images, mut sentences) = (Vec::new(), Vec::new());
-        self.0.retain(|Mention { shown, target: found, is_dropped }| {
-            let seen = match &found.kind {
+        self.0.retain(|Mention { shown, target, is_dropped }| {
+            let seen = match &target.kind {
                 MentionTargetKind::Folder => return !is_dropped,
                 MentionTargetKind::Outside(reason) => Err(reason.clone()),
-                MentionTargetKind::File => load(&found.path),
+                MentionTargetKind::File => load(&target.path),
             };
             match seen {
                 Ok(None) => return !is_dropped,
@@ -131,22 +128,20 @@ impl Mentions {
             0 => String::new(),
             n => format!(" and {n} more"),
         };
-        let list = |mentions: &[&Mention], more: &str| {
+        let (files_more, folders_more) = if files.is_empty() { ("", &*more) } else { (&*more, "") };
+        let line = |prompt: Prompt, placeholder: &str, mentions: &[&Mention], more: &str| {
             let shown: Vec<&str> = mentions.iter().map(|mention| mention.shown.as_str()).collect();
-            shown.join(", ") + more
+            let list = shown.join(", ") + more;
+            prompts.text(prompt).replace(placeholder, &list).trim_end().to_owned()
         };
-        let files_more = if files.is_empty() { "" } else { &*more };
-        let folders_more = if files.is_empty() { &*more } else { "" };
-        let parts = [
-            (!files.is_empty())
-                .then(|| prompts.text(FILES).replace("{{files}}", &list(&files, files_more))),
-            (!folders.is_empty()).then(|| {
-                prompts.text(FOLDERS).replace("{{folders}}", &list(&folders, folders_more))
-            }),
-        ];
-        let parts: Vec<String> =
-            parts.into_iter().flatten().map(|part| part.trim_end().to_owned()).collect();
-        (!parts.is_empty()).then(|| parts.join("\n"))
+        let mut lines = Vec::new();
+        if !files.is_empty() {
+            lines.push(line(FILES, "{{files}}", &files, files_more));
+        }
+        if !folders.is_empty() {
+            lines.push(line(FOLDERS, "{{folders}}", &folders, folders_more));
+        }
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 }
 

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::prompt::{Prompt, Prompts};
 
-/// Of one rules file, whatever the window is.
+/// Size limit of one rules file, whatever the window is.
 pub const MAX_RULES_BYTES: usize = 32 * 1024;
 
 /// A file of rules that the project or the user gives (`CODE_LAW.md`, `AGENTS.md`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesFile {
-    /// As the model sees it.
+    /// Path as the model sees it.
     pub path: String,
     pub text: String,
 }
@@ -38,9 +38,9 @@ impl RulesFile {
 /// The rules files of folders below the root, as far as they were searched.
 #[derive(Clone, Debug, Default)]
 pub struct NestedRules {
-    /// In the order in which the files were found.
+    /// The files in the order in which they were found.
     rules: Vec<RulesFile>,
-    /// In this turn: files that are created there later are found in the next one.
+    /// Folders searched in this turn: files that are created there later are found in the next one.
     searched_folders: BTreeSet<String>,
 }
 
@@ -48,14 +48,10 @@ impl NestedRules {
     /// The folders of this path that were not searched yet, outermost first, without the root; marks them as
     /// searched.
     pub fn take_unsearched_folders(&mut self, path: &str, is_folder: bool) -> Vec<String> {
-        let mut folders: Vec<&str> = Vec::new();
-        let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
-        folders.extend(ends.map(|at| &path[..at]));
-        if is_folder && path != "." {
-            folders.push(path);
-        }
-        folders.retain(|folder| self.searched_folders.insert((*folder).to_owned()));
-        folders.into_iter().map(str::to_owned).collect()
+        let parents = path.match_indices('/').map(|(at, _)| &path[..at]);
+        let own = Some(path).filter(|path| is_folder && *path != ".");
+        let folders = parents.filter(|folder| !folder.is_empty()).chain(own).map(str::to_owned);
+        folders.filter(|folder| self.searched_folders.insert(folder.clone())).collect()
     }
 
     /// Whether the file was found before, or has the same content as another one: a link or a copy.
@@ -72,11 +68,6 @@ impl NestedRules {
             }
             _ => {}
         }
-    }
-
-    /// The rules found so far, as they were shown, in that order.
-    pub fn rules(&self) -> &[RulesFile] {
-        &self.rules
     }
 
     /// The rules as part of L2 after a compaction, in about `room` bytes: the newest in full, older ones by

@@ -20,7 +20,7 @@ const SYSTEM: Prompt = Prompt::named("summary/system.md");
 const TASK: Prompt = Prompt::named("summary/task.md");
 const ARCHIVED: Prompt = Prompt::named("summary/archived.md");
 
-/// For the model, each with a keyword to recognise it.
+/// Headings for the model, each with a keyword to recognise it.
 const HEADINGS: [(&str, &str); 4] = [
     ("### Objectives & Status", "objective"),
     ("### Technical Context (Static)", "technical"),
@@ -31,7 +31,7 @@ const FILES: &str = "### File System State";
 
 /// Further files are only counted.
 const MAX_FILES: usize = 40;
-/// Of one text for the model; the first limit with which the archived range fits is used.
+/// Limits of each text for the model; the first with which the archived range fits is used.
 const TEXT_BYTE_LIMITS: [usize; 5] = [8000, 3000, 1000, 300, 100];
 
 /// The model's text under each of the four headings; `None` for a missing one.
@@ -44,9 +44,8 @@ pub fn summary_request<'a>(
     focus: Option<&str>,
     room: usize,
 ) -> (&'a str, String) {
-    let texts = TEXT_BYTE_LIMITS.iter().map(|cap| transcript(history, range, *cap));
-    let fits = texts.into_iter().find(|text| text.len() <= room);
-    let text = fits.unwrap_or_else(|| {
+    let mut texts = TEXT_BYTE_LIMITS.iter().map(|cap| transcript(history, range, *cap));
+    let text = texts.find(|text| text.len() <= room).unwrap_or_else(|| {
         let least = transcript(history, range, TEXT_BYTE_LIMITS[TEXT_BYTE_LIMITS.len() - 1]);
         cut_middle(&least, room, "(…)")
     });
@@ -83,7 +82,7 @@ pub struct SummaryParts<'a> {
     pub plan: &'a Plan,
     /// The path of the complete archived text; `None` if it could not be stored.
     pub record: Option<&'a str>,
-    /// In bytes.
+    /// Size limit in bytes.
     pub room: usize,
 }
 
@@ -148,7 +147,7 @@ pub fn transcript(history: &History, range: &ArchivedRange, cap: usize) -> Strin
 #[derive(Default)]
 struct SummaryFacts {
     files: BTreeMap<String, FileFacts>,
-    /// With the last exit code of each.
+    /// Each command with its last exit code.
     commands: Vec<(String, Option<i64>)>,
     failures: BTreeMap<String, u32>,
     calls: u32,
@@ -176,13 +175,13 @@ impl SummaryFacts {
                     let text = Some(first_text(message)).filter(|text| !text.is_empty());
                     facts.last_answer = text.map(str::to_owned).or(facts.last_answer);
                 }
-                // Including the calls that the kernel made.
+                // The calls that the kernel made are included.
                 MessageKind::Results(outcomes) => {
                     for outcome in outcomes {
                         facts.calls += 1;
                         if let Some(code) = outcome.error {
-                            let what = format!("{} {}", outcome.tool, code.as_str());
-                            *facts.failures.entry(what).or_default() += 1;
+                            let failure = format!("{} {}", outcome.tool, code.as_str());
+                            *facts.failures.entry(failure).or_default() += 1;
                         }
                         facts.add_action(&outcome.action);
                         for path in &outcome.changed_files {
@@ -199,8 +198,8 @@ impl SummaryFacts {
         facts
     }
 
-    fn add_action(&mut self, what: &CallAction) {
-        match what {
+    fn add_action(&mut self, action: &CallAction) {
+        match action {
             CallAction::ReadLines { path, lines, total, is_cut, mtime_ms } => {
                 let file = self.files.entry(path.clone()).or_default();
                 let (first, last) = (lines.start(), lines.end());
@@ -269,7 +268,7 @@ impl SummaryFacts {
     fn insights(&self) -> String {
         let mut out = String::new();
         if !self.failures.is_empty() {
-            let failures = self.failures.iter().map(|(what, n)| format!("{what} {n} times"));
+            let failures = self.failures.iter().map(|(failure, n)| format!("{failure} {n} times"));
             _ = writeln!(out, "failures: {}", failures.collect::<Vec<_>>().join(", "));
         }
         if let Some(words) = &self.last_answer {

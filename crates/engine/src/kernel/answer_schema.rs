@@ -18,8 +18,7 @@ impl AnswerSchema {
         let value: Value = serde_json::from_str(strip_code_fence(answer))
             .map_err(|error| format!("It is not JSON: {error}."))?;
         let problems = self.0.mismatches(&value, |mismatch| {
-            let place = Some(mismatch.pointer.as_str()).filter(|it| !it.is_empty());
-            let place = place.unwrap_or("at the top");
+            let place = if mismatch.pointer.is_empty() { "at the top" } else { &*mismatch.pointer };
             format!("{place}: {}", shorten(&mismatch.reason, 200))
         });
         let problems = &problems[..problems.len().min(5)];

@@ -17,7 +17,7 @@ use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{Delta, ModelErrorKind, Purpose, Reply, Request, Usage};
 
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Including its reasoning.
+/// Limit of an answer with its reasoning.
 const ANSWER_TOKENS: u64 = 2000;
 
 /// Sends requests in the background.
@@ -34,7 +34,6 @@ pub struct BackgroundRequester {
 pub enum BackgroundRequestError {
     /// The request could cost more than the turn may still spend: nothing was sent.
     TooExpensive,
-    /// Before or after the request was sent.
     Interrupted,
     Failed(String),
     /// The scripted model has no answer for this purpose.
@@ -144,7 +143,6 @@ impl SpendLimit {
         state.left_usd = budget_usd.map(|max| max - spent.cost_usd.unwrap_or(max));
     }
 
-    /// As far as costs are known.
     pub(super) fn is_used_up(&self) -> bool {
         let state = self.0.lock();
         state.left_usd.zip(state.spent.cost_usd).is_some_and(|(left, spent)| spent >= left)

@@ -9,11 +9,11 @@ use agent_host::exec::{Command, EndReason};
 use agent_protocol::event::{EventBody, EventStream};
 use agent_protocol::tool::CommandRights;
 
-/// Of the evidence from a check's output.
+/// Part of a check's output that is evidence.
 const TAIL_LINES: usize = 40;
 const TAIL_BYTES: usize = 3 * 1024;
 const NO_SANDBOX: &str = "in read-only mode a check needs the sandbox, which is not available";
-/// For finding out whether a program is installed.
+/// Time limit for finding out whether a program is installed.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The commands that decide whether the task is done (`--check`, `[checks]`).
@@ -21,7 +21,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Checks {
     /// Command lines, in order.
     pub commands: Vec<String>,
-    /// Of each command.
+    /// Limit of each command.
     pub timeout: Duration,
 }
 
@@ -54,7 +54,7 @@ pub(super) enum CheckFailure {
 }
 
 impl Checks {
-    /// In order, up to the first that does not pass. In read-only mode the checks may write only to their private
+    /// Runs the commands up to the first that does not pass. In read-only mode they may write only to their private
     /// temporary folder.
     pub(super) async fn run(
         &self,
@@ -73,13 +73,13 @@ impl Checks {
                 let line = check_command(registry, command.clone(), self.timeout, read_only);
                 exec.run(line, cancel).await.map_err(|error| error.to_string())
             };
-            let (exit_code, how, output, why) = match outcome {
+            let (exit_code, exit_text, output, cause) = match outcome {
                 Ok(mut outcome) => {
                     let cx = registry.cx();
                     let redactor = cx.secrets.redactor(&cx.workspace);
                     redactor.redact_in(&mut outcome.stdout.text);
                     redactor.redact_in(&mut outcome.stderr.text);
-                    let how = outcome.describe_end();
+                    let exit_text = outcome.describe_end();
                     let mut output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
                     if let Some(refused) = &outcome.refusal {
                         output.push_str(&format!("({refused})\n"));
@@ -88,7 +88,7 @@ impl Checks {
                         Some(127) => missing_program(registry, command, cancel).await,
                         _ => None,
                     };
-                    let why = match missing {
+                    let cause = match missing {
                         Some(program) => {
                             CheckFailure::CouldNotRun(format!("{program} was not found in PATH"))
                         }
@@ -97,34 +97,27 @@ impl Checks {
                         None if outcome.end_reason == EndReason::TimedOut => CheckFailure::TimedOut,
                         None => CheckFailure::Failed,
                     };
-                    (outcome.exit_code, how, output, why)
+                    (outcome.exit_code, exit_text, output, cause)
                 }
                 Err(why) => {
-                    let how = "could not start".to_owned();
-                    (None, how, why.clone(), CheckFailure::CouldNotRun(why))
+                    let exit_text = "could not start".to_owned();
+                    (None, exit_text, why.clone(), CheckFailure::CouldNotRun(why))
                 }
             };
             let tail = output_end(&output);
-            let has_passed = exit_code == Some(0);
+            let is_success = exit_code == Some(0);
             events.emit(EventBody::CheckFinished {
                 command: command.clone(),
                 exit_code,
-                passed: has_passed,
+                passed: is_success,
                 tail: tail.clone(),
                 time_ms: super::millis(events.clock().now().duration_since(started)),
             });
-            if !has_passed {
-                return (
-                    passed,
-                    Some(FailedCheck {
-                        command: command.clone(),
-                        exit_text: how,
-                        tail,
-                        cause: why,
-                    }),
-                );
+            let command = command.clone();
+            if !is_success {
+                return (passed, Some(FailedCheck { command, exit_text, tail, cause }));
             }
-            passed.push(PassedCheck { command: command.clone(), tail });
+            passed.push(PassedCheck { command, tail });
         }
         (passed, None)
     }
@@ -156,7 +149,7 @@ async fn missing_program(
     found.is_ok_and(|outcome| outcome.exit_code == Some(1)).then(|| program.to_owned())
 }
 
-/// After assignments, if it is a plain name.
+/// The first word after assignments, if it is a plain name.
 fn first_program(line: &str) -> Option<&str> {
     let is_name =
         |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.' | '+');

@@ -106,7 +106,6 @@ pub(super) fn failure_from_observation(
     Some(failure_from_error(chain, class, error, &signature))
 }
 
-/// No category, no reflection, no remedy.
 fn failure_from_error(
     chain: String,
     class: ErrorClass,

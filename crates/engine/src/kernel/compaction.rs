@@ -14,10 +14,10 @@ use agent_protocol::hook::HookPayload;
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{ModelErrorKind, Purpose, Reply, Request};
 
-/// Of the window, or of the compaction threshold.
+/// Percent of the window, or of the compaction threshold.
 pub(super) const NEARLY_FULL_PERCENT: u64 = 90;
 const MAX_TRIES: u32 = 2;
-/// Including its reasoning.
+/// Limit of a model's summary with its reasoning.
 const MAX_ANSWER_TOKENS: u64 = 4000;
 
 impl Kernel {
@@ -141,10 +141,7 @@ impl Kernel {
         }
         let sections =
             if may_ask { self.request_summary_sections(spent, range, focus).await? } else { None };
-        let by = match sections {
-            Some(_) => SummaryAuthor::Model,
-            None => SummaryAuthor::Program,
-        };
+        let by = if sections.is_some() { SummaryAuthor::Model } else { SummaryAuthor::Program };
         let parts = SummaryParts {
             range: *range,
             sections,
@@ -183,48 +180,38 @@ impl Kernel {
                         return Ok(Some(sections));
                     }
                 }
-                Err(error) => match error.kind {
-                    ModelErrorKind::Overflow => room /= 2,
-                    // The transport already retried, or a retry does not help.
-                    _ => return Ok(None),
-                },
+                Err(error) if error.kind == ModelErrorKind::Overflow => room /= 2,
+                // The transport already retried, or a retry does not help.
+                Err(_) => return Ok(None),
             }
         }
         Ok(None)
     }
 
-    /// Of texts that fitted their part of the window as it was assumed to be.
+    /// Shortens texts that fitted their part of the window as it was assumed to be.
     fn shortened_texts(&self, range: &ArchivedRange) -> Vec<ShortenedText> {
-        let spill = &self.parts.registry.cx().spill;
         let texts = context::long_texts(&self.history, range, self.results_byte_limit());
         let shortened = texts.into_iter().filter_map(|(message, large)| {
-            let path = spill.write(large.tool, large.text).ok()?;
-            Some(ShortenedText {
-                message,
-                text: context::shorten_large_text(&self.parts.prompts, &large, &path),
-            })
+            Some(ShortenedText { message, text: self.shorten_large_text(&large)? })
         });
         shortened.collect()
     }
 
-    /// Of user messages that together are too long, by their number.
+    /// Shortens user messages that together are too long.
     fn shortened_user_messages(&self) -> Vec<ShortenedText> {
         let LongUserMessages { cut, left_out } =
             context::long_user_messages(&self.history, &self.budget);
-        let (spill, prompts) = (&self.parts.registry.cx().spill, &self.parts.prompts);
         let mut all = Vec::new();
         for (message, text, room) in cut {
-            // What cannot be stored elsewhere is not cut.
-            let Ok(path) = spill.write("user-message", &text) else { continue };
-            let large = context::LargeText { call: "", tool: "task", text: &text, room };
-            all.push(ShortenedText {
-                message,
-                text: context::shorten_large_text(prompts, &large, &path),
-            });
+            let large = context::LargeText { call: "", tool: "user-message", text: &text, room };
+            // A text that cannot be stored elsewhere is not cut.
+            let text = self.shorten_large_text(&large);
+            all.extend(text.map(|text| ShortenedText { message, text }));
         }
         let texts: Vec<&str> = left_out.iter().map(|(_, text)| text.as_str()).collect();
         if let Some(((last, _), before)) = left_out.split_last()
-            && let Ok(path) = spill.write("user-messages", &texts.join("\n\n"))
+            && let Ok(path) =
+                self.parts.registry.cx().spill.write("user-messages", &texts.join("\n\n"))
         {
             let n = texts.len();
             let nothing = |(at, _): &(usize, String)| (*at, String::new());
@@ -235,23 +222,19 @@ impl Kernel {
         all
     }
 
-    /// Of results that stay in the conversation and are obsolete or too large.
+    /// Replaces results that stay in the conversation and are obsolete or too large.
     fn result_replacements(
         &self,
         range: &ArchivedRange,
         other_bytes: usize,
     ) -> BTreeMap<String, String> {
         let mut cut = context::stale_results(&self.history, range);
-        let spill = &self.parts.registry.cx().spill;
         let large = context::large_results(&self.history, range, &self.budget, other_bytes, &cut);
-        cut.extend(large.into_iter().filter_map(|large| {
-            // A result that could not be stored is not cut: the provider may accept it.
-            let path = spill.write(large.tool, large.text).ok()?;
-            Some((
-                large.call.to_owned(),
-                context::shorten_large_text(&self.parts.prompts, &large, &path),
-            ))
-        }));
+        // A result that could not be stored is not cut: the provider may accept it.
+        let shortened = large
+            .into_iter()
+            .filter_map(|large| Some((large.call.to_owned(), self.shorten_large_text(&large)?)));
+        cut.extend(shortened);
         cut
     }
 }

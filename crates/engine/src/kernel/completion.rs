@@ -30,20 +30,19 @@ pub(super) struct Completion {
     pub(super) candidate: String,
     /// The last final text was written in plan mode.
     pub(super) is_plan: bool,
-    /// If the final answer has to match a schema.
+    /// The final answer as JSON, if it has to match a schema.
     pub(super) structured: Option<Value>,
-    /// With the last final text.
     pub(super) passed_checks: Vec<PassedCheck>,
     check_outcome: Option<CheckOutcome>,
-    /// With the last final text, and how often in a row.
+    /// The check that timed out with the last final text, and how often in a row.
     timed_out_check: Option<(String, u32)>,
-    /// By the verifier.
+    /// The verifier confirmed the answer.
     pub(super) is_confirmed: bool,
     /// A write or a command was denied, and nothing has succeeded since.
     is_denied: bool,
 }
 
-/// Of the checks and the verifier, for the last final text.
+/// Outcome of the checks and the verifier for the last final text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckOutcome {
     Passed,
@@ -52,10 +51,10 @@ enum CheckOutcome {
 }
 
 pub(super) enum CompletionDecision {
-    Accepted(Ending),
-    /// Each reason has its own retries.
+    Accepted,
     Rejected {
         signal: FailureSignal,
+        /// Each reason has its own retries.
         reason_key: String,
         why: String,
         /// The end of a failed check's output.
@@ -77,8 +76,8 @@ impl Completion {
         }
     }
 
-    pub(super) fn record_result(&mut self, answer: &ToolCallResult) {
-        let ToolCallResult { envelope, effect, is_denied, changed, .. } = answer;
+    pub(super) fn record_result(&mut self, result: &ToolCallResult) {
+        let ToolCallResult { envelope, effect, is_denied, changed, .. } = result;
         self.is_denied |= is_denied;
         self.add_changes(&changed.files, &changed.ignored);
         match effect {
@@ -122,27 +121,22 @@ impl Completion {
         let (passed, failed) = checks.await;
         let timed_out_before = self.timed_out_check.take();
         self.passed_checks = passed;
-        let Some(FailedCheck { command, exit_text: how, tail, cause: why }) = failed else {
+        let Some(FailedCheck { command, exit_text: how, tail, cause }) = failed else {
             let passed = !self.passed_checks.is_empty();
             self.check_outcome = passed.then_some(CheckOutcome::Passed);
             self.is_denied &= read_only || !passed;
-            return CompletionDecision::Accepted(Ending::Completed);
+            return CompletionDecision::Accepted;
         };
-        self.check_outcome = match why {
-            CheckFailure::Failed | CheckFailure::TimedOut => Some(CheckOutcome::Failed),
-            CheckFailure::CouldNotRun(_) | CheckFailure::ReadOnly => {
-                Some(CheckOutcome::CouldNotRun)
-            }
-            CheckFailure::Interrupted => None,
-        };
-        match why {
+        match cause {
             CheckFailure::CouldNotRun(why) => {
+                self.check_outcome = Some(CheckOutcome::CouldNotRun);
                 return CompletionDecision::Unverifiable(format!(
                     "the check `{command}` could not run: {why}; correct it (--check, or [checks] in the \
                      configuration), then continue with -c"
                 ));
             }
             CheckFailure::ReadOnly => {
+                self.check_outcome = Some(CheckOutcome::CouldNotRun);
                 return CompletionDecision::Unverifiable(format!(
                     "the check `{command}` {how} in read-only mode, where it may not write and nothing can be \
                      fixed; run it in another mode"
@@ -152,9 +146,13 @@ impl Completion {
                 let before = timed_out_before.filter(|(before, _)| *before == command);
                 self.timed_out_check = Some((command.clone(), before.map_or(1, |(_, n)| n + 1)));
             }
-            CheckFailure::Interrupted => return CompletionDecision::Interrupted,
+            CheckFailure::Interrupted => {
+                self.check_outcome = None;
+                return CompletionDecision::Interrupted;
+            }
             CheckFailure::Failed => {}
         }
+        self.check_outcome = Some(CheckOutcome::Failed);
         let values = [("command", command.as_str()), ("how", &how), ("tail", &tail)];
         let feedback = fill(prompts.text(CHECK_FAILED), &values);
         CompletionDecision::Rejected {
@@ -174,7 +172,6 @@ impl Completion {
         ))
     }
 
-    /// For a prompt.
     pub(super) fn list_changed_files(&self) -> String {
         match &self.files_changed[..] {
             [] => "none".to_owned(),
@@ -197,16 +194,12 @@ impl Completion {
         }
     }
 
-    /// If no decision is left.
+    /// The ending if no decision is left.
     pub(super) fn failure_ending(&self, state: &State) -> Ending {
         let signal = state.last_failure.as_ref().map(|failure| failure.signal);
-        if signal == Some(FailureSignal::CheckFailed)
-            || self.check_outcome == Some(CheckOutcome::Failed)
-        {
-            Ending::CheckFailed
-        } else {
-            Ending::Failed
-        }
+        let has_failed_check = signal == Some(FailureSignal::CheckFailed)
+            || self.check_outcome == Some(CheckOutcome::Failed);
+        if has_failed_check { Ending::CheckFailed } else { Ending::Failed }
     }
 
     /// A permission that was needed and never granted takes precedence over the given ending.
@@ -308,12 +301,12 @@ pub(super) fn report_in_words(report: &FailureReport, last_output: &str) -> Stri
     out
 }
 
-/// For the agent of a sub-agent, which receives the reason and the changed files separately.
+/// Report for the agent of a sub-agent, which receives the reason and the changed files separately.
 pub(super) fn agent_report(report: &FailureReport, last_output: &str) -> String {
     format!("{}{}", last_output.trim(), attempts_in_words(report)).trim_start().to_owned()
 }
 
-/// Each line follows a line break.
+/// A line break precedes each line.
 fn attempts_in_words(report: &FailureReport) -> String {
     let lines = report.attempts.iter().map(|entry| {
         let step = if entry.step > 0 { format!("step {}: ", entry.step) } else { String::new() };
@@ -325,7 +318,7 @@ fn attempts_in_words(report: &FailureReport) -> String {
     lines.collect()
 }
 
-/// For endings that have no other text.
+/// Texts of endings that have no other.
 pub(super) fn describe_ending(ending: Ending, limits: &TurnLimits) -> String {
     match ending {
         Ending::MaxTurns => format!(

@@ -21,10 +21,9 @@ use agent_protocol::prompt::Prompt;
 
 /// The second attempt receives the error of the first.
 const MAX_TRIES: u32 = 2;
-/// For a reflection or a plan.
+/// Time limit of both attempts.
 const CONSULT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// For the second attempt, if the first gave no text before its token limit.
+/// Factor for the second attempt, if the first gave no text before its token limit.
 const RETRY_LIMIT_FACTOR: u64 = 8;
 
 pub(super) struct ConsultPrompt {
@@ -36,7 +35,6 @@ pub(super) struct ConsultPrompt {
 }
 
 impl Kernel {
-    /// `is_useful` says whether the answer is usable.
     pub(super) async fn consult(
         &self,
         spent: &mut ModelCost,
@@ -45,19 +43,14 @@ impl Kernel {
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
-        let pending = PendingRequest::new(
-            events,
-            configured,
-            describe_request(configured, request, &self.budget),
-        );
+        let requested = describe_request(configured, request, &self.budget);
+        let pending = PendingRequest::new(events, configured, requested);
         let answer = stream_reply(&pending, &self.budget, request, &self.parts.control).await;
         let reply = match answer.map_err(|interrupted| interrupted.ending)? {
             Ok(reply) => reply,
             Err(error) => {
-                events.emit(EventBody::error(
-                    "model",
-                    format!("no {}: {}", expected_answer(request.purpose), error.message),
-                ));
+                let text = format!("no {}: {}", expected_answer(request.purpose), error.message);
+                events.emit(EventBody::error("model", text));
                 return Ok(Err(error));
             }
         };
@@ -80,10 +73,8 @@ impl Kernel {
         // The request was sent, so it is paid for; the length of the answer is not known.
         let bytes = describe_request(configured, request, &self.budget).bytes;
         spent.add(configured.estimated_cost(request_usage(&self.budget, bytes)));
-        self.parts.events.emit(EventBody::error(
-            "model",
-            format!("no {} in time", expected_answer(request.purpose)),
-        ));
+        let text = format!("no {} in time", expected_answer(request.purpose));
+        self.parts.events.emit(EventBody::error("model", text));
         Ok(None)
     }
 
@@ -97,7 +88,6 @@ impl Kernel {
         let mut messages = vec![Message::text(Role::User, question.text.clone())];
         let schema = schemars::schema_for!(T).to_value();
         let mut limit = question.max_output_tokens;
-        // For both attempts.
         let deadline = tokio::time::Instant::now() + CONSULT_TIMEOUT;
         for _ in 0..MAX_TRIES {
             let request = Request {
@@ -120,15 +110,12 @@ impl Kernel {
                 {
                     limit *= RETRY_LIMIT_FACTOR;
                 }
-                Err(error) => {
-                    messages.extend(self.correction_request(&reply, &error));
-                }
+                Err(error) => messages.extend(self.correction_request(&reply, &error)),
             }
         }
         Ok(None)
     }
 
-    /// The answer and its error.
     pub(super) fn correction_request(&self, reply: &Reply, error: &str) -> [Message; 2] {
         const FIX_JSON: Prompt = Prompt::named("recovery/fix_json.md");
         let fix = self.parts.prompts.text(FIX_JSON).replace("{{error}}", error);
@@ -189,11 +176,10 @@ fn question_text(request: &Request<'_>) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-/// The text may have other text or a code fence around the object.
+/// The object may have other text or a code fence around it.
 pub(super) fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else {
-        return Err("there is no JSON object in it".to_owned());
-    };
-    let text = text.get(start..=end).ok_or("there is no JSON object in it")?;
-    serde_json::from_str(text).map_err(|error| error.to_string())
+    let range = text.find('{').zip(text.rfind('}'));
+    let object = range.and_then(|(start, end)| text.get(start..=end));
+    let object = object.ok_or("there is no JSON object in it")?;
+    serde_json::from_str(object).map_err(|error| error.to_string())
 }

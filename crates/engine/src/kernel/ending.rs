@@ -2,7 +2,7 @@
 
 use super::completion::{self, CompletionDecision, check_chain_key};
 use super::evaluate::RoundOutcome;
-use super::turn::{PastAttempt, Turn};
+use super::turn::Turn;
 use super::verify::Objection;
 use super::{Kernel, millis, shorten_evidence};
 use agent_protocol::control::{Ending, FailureSignal, PermissionMode};
@@ -10,7 +10,7 @@ use agent_protocol::event::{EventBody, TurnFinished};
 use agent_protocol::model::{Reply, StopReason};
 use agent_protocol::prompt::{Prompt, fill};
 
-/// Of an answer that was cut off by its length.
+/// Limit for an answer that was cut off by its length.
 const MAX_CONTINUATIONS: u32 = 3;
 
 impl Kernel {
@@ -49,7 +49,7 @@ impl Kernel {
         }
         let cancel = self.parts.control.cancellation_token();
         // A plan changed nothing that a check could find.
-        let plans = self.parts.registry.mode() == PermissionMode::Plan;
+        let plans = self.parts.registry.update_mode() == PermissionMode::Plan;
         turn.completion.is_plan = plans;
         let registry = &self.parts.registry;
         let may_write = !turn.completion.files_changed.is_empty() && !registry.is_read_only();
@@ -70,8 +70,8 @@ impl Kernel {
             turn.state.close_chain(&check_chain_key(&check.command));
         }
         match gate {
-            CompletionDecision::Accepted(ending) => match Box::pin(self.run_verifier(turn)).await {
-                Ok(None) => Some(ending),
+            CompletionDecision::Accepted => match Box::pin(self.run_verifier(turn)).await {
+                Ok(None) => Some(Ending::Completed),
                 Ok(Some(objection)) => {
                     self.reject_for_objection(turn, &objection);
                     None
@@ -97,7 +97,6 @@ impl Kernel {
         }
     }
 
-    /// Counts as a failed check.
     fn reject_for_objection(&mut self, turn: &mut Turn, objection: &Objection) {
         const OBJECTION: Prompt = Prompt::named("feedback/objection.md");
         let Objection { text, evidence } = objection;
@@ -105,23 +104,18 @@ impl Kernel {
         turn.completion.candidate = std::mem::take(&mut turn.draft.text);
         let values = [("objection", text.as_str()), ("evidence", evidence)];
         let feedback = fill(self.parts.prompts.text(OBJECTION), &values);
-        let why = format!("the verifier objected: {text}");
-        let (signal, about) = (FailureSignal::CheckFailed, "verifier");
-        self.reject_answer(
-            turn,
-            &feedback,
-            &RoundOutcome::RejectedAnswer { signal, reason_key: about, why: &why, output: "" },
-        );
+        let why = &*format!("the verifier objected: {text}");
+        let (signal, reason_key, output) = (FailureSignal::CheckFailed, "verifier", "");
+        let round = RoundOutcome::RejectedAnswer { signal, reason_key, why, output };
+        self.reject_answer(turn, &feedback, &round);
     }
 
     /// The model receives the reason if the turn continues.
     fn reject_answer(&mut self, turn: &mut Turn, feedback: &str, round: &RoundOutcome<'_>) {
         self.evaluate(turn, round);
         turn.reflection_input.evidence = shorten_evidence(feedback);
-        let outcome =
-            turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str()).to_owned();
-        turn.reflection_input
-            .add_attempt(PastAttempt { call: "a final answer".to_owned(), outcome });
+        let outcome = turn.state.last_failure.as_ref().map_or("", |f| f.message.as_str());
+        turn.reflection_input.add_attempt("a final answer", outcome);
         turn.feedback = Some(feedback.to_owned());
     }
 

@@ -18,33 +18,32 @@ pub(crate) enum RoundOutcome<'a> {
         calls: &'a [ToolCall],
         results: &'a [ToolCallResult],
     },
-    /// The answer is unusable, or was not accepted as final. `reason_key`: each reason has its own retries.
-    /// `output`: of a check, for its signature.
+    /// The answer is unusable, or was not accepted as final.
     RejectedAnswer {
         signal: FailureSignal,
+        /// Each reason has its own retries.
         reason_key: &'a str,
         why: &'a str,
+        /// Output of a check, for its signature.
         output: &'a str,
     },
-    /// On behalf of the call that failed.
+    /// A call on behalf of the one that failed.
     KernelCall {
         call: &'a ToolCall,
         result: &'a ToolCallResult,
     },
 }
 
-/// Of loops in successful work.
+/// Chain of loops in successful work.
 const LOOP_CHAIN: &str = "circle";
 const BAD_ANSWER_CHAIN: &str = "answer: unusable";
 
 pub(crate) fn evaluate(state: &mut State, round: &RoundOutcome<'_>) {
     match round {
-        RoundOutcome::Calls { calls, results: answers } => evaluate_calls(state, calls, answers),
-        RoundOutcome::KernelCall { call, result: answer } => {
-            evaluate_kernel_call(state, call, answer);
-        }
-        RoundOutcome::RejectedAnswer { signal, reason_key: about, why, output } => {
-            let chain = match (signal, *about) {
+        RoundOutcome::Calls { calls, results } => evaluate_calls(state, calls, results),
+        RoundOutcome::KernelCall { call, result } => evaluate_kernel_call(state, call, result),
+        RoundOutcome::RejectedAnswer { signal, reason_key, why, output } => {
+            let chain = match (signal, *reason_key) {
                 (_, "") => BAD_ANSWER_CHAIN.to_owned(),
                 (FailureSignal::CheckFailed, check) => check.to_owned(),
                 (_, reason) => format!("answer: {reason}"),
@@ -60,43 +59,39 @@ pub(crate) fn evaluate(state: &mut State, round: &RoundOutcome<'_>) {
     }
 }
 
-fn evaluate_calls(state: &mut State, calls: &[ToolCall], answers: &[ToolCallResult]) {
+fn evaluate_calls(state: &mut State, calls: &[ToolCall], results: &[ToolCallResult]) {
     let mut failures = Vec::new();
     let mut failed_calls = Vec::new();
     let mut any_success = false;
-    let mut circle = None;
-    for (call, answer) in calls.iter().zip(answers) {
-        let chain = chain_key(call, &answer.envelope, answer.effect.as_ref());
-        let plans = answer.effect == Some(Effect::Plan) || answer.effect == Some(Effect::Ask);
-        circle = circle.or(state.loop_detector.record_call(
-            call,
-            &answer.envelope,
-            answer.effect.as_ref(),
-        ));
-        if answer.envelope.error().is_none() {
+    let mut closed_loop = None;
+    for (call, result) in calls.iter().zip(results) {
+        let (envelope, effect) = (&*result.envelope, result.effect.as_ref());
+        let chain = chain_key(call, envelope, effect);
+        closed_loop = closed_loop.or(state.loop_detector.record_call(call, envelope, effect));
+        if envelope.error().is_none() {
             any_success = true;
             // Neither updating the plan nor asking the user is work on its todos.
-            state.step_had_success |= !plans;
-            if answer.envelope.data.get("applied") == Some(&Value::Bool(true)) {
+            state.step_had_success |= !matches!(effect, Some(Effect::Plan | Effect::Ask));
+            if envelope.data.get("applied") == Some(&Value::Bool(true)) {
                 state.n_edits += 1;
                 state.close_chain(LOOP_CHAIN);
             }
             state.close_chain(&chain);
             // Mistakes without a target (arguments that do not parse) are resolved by any success.
             state.chains.remove(&call.name);
-        } else if let Some(mut failure) = classify_failure(state, chain, call, &answer.envelope) {
-            if answer.violates_instruction {
+        } else if let Some(mut failure) = classify_failure(state, chain, call, envelope) {
+            if result.violates_instruction {
                 failure.signal = FailureSignal::ConstraintViolated;
             }
             join_previous_chain(state, &mut failure);
-            failed_calls.push((failure.chain.clone(), failed_call(call, call, answer)));
+            failed_calls.push((failure.chain.clone(), failed_call(call, call, result)));
             failures.push(failure);
         }
     }
-    if let Some(what) = circle {
+    if let Some(description) = closed_loop {
         failures.push(LastFailure {
             category: CauseCategory::DecompositionError,
-            ..failure_without_call(FailureSignal::Loop, LOOP_CHAIN, what)
+            ..failure_without_call(FailureSignal::Loop, LOOP_CHAIN, description)
         });
     }
     if any_success {
@@ -118,18 +113,17 @@ fn evaluate_calls(state: &mut State, calls: &[ToolCall], answers: &[ToolCallResu
         round = calls.chain(failures.iter().map(|failure| failure.signature.clone())).collect();
     }
     record_failures(state, failures, round);
-    let represents = state.last_failure.as_ref().map(|failure| failure.chain.as_str());
-    let representative =
-        failed_calls.into_iter().find(|(chain, _)| Some(chain.as_str()) == represents);
-    state.failed_call = representative.map(|(_, call)| call);
+    let last_chain = state.last_failure.as_ref().map(|failure| &failure.chain);
+    let failed_call = failed_calls.into_iter().find(|(chain, _)| Some(chain) == last_chain);
+    state.failed_call = failed_call.map(|(_, call)| call);
 }
 
-fn failed_call(call: &ToolCall, parent: &ToolCall, answer: &ToolCallResult) -> FailedCall {
-    let code = answer.envelope.error().map(|error| error.code);
+fn failed_call(call: &ToolCall, parent: &ToolCall, result: &ToolCallResult) -> FailedCall {
+    let code = result.envelope.error().map(|error| error.code);
     FailedCall {
         call: call.clone(),
         parent: parent.clone(),
-        effect: answer.effect.clone(),
+        effect: result.effect.clone(),
         is_unknown: code == Some(ErrorCode::UnknownTool),
         was_observed: false,
     }
@@ -146,9 +140,9 @@ fn join_previous_chain(state: &State, failure: &mut LastFailure) {
 }
 
 /// The result of a call of the kernel belongs to the chain of the failed call.
-fn evaluate_kernel_call(state: &mut State, call: &ToolCall, answer: &ToolCallResult) {
+fn evaluate_kernel_call(state: &mut State, call: &ToolCall, result: &ToolCallResult) {
     let Some(before) = state.last_failure.take() else { return };
-    let envelope = &answer.envelope;
+    let envelope = &result.envelope;
     if before.remedy.is_some() && envelope.error().is_some() {
         return discard_remedy(state, before);
     }
@@ -167,7 +161,7 @@ fn evaluate_kernel_call(state: &mut State, call: &ToolCall, answer: &ToolCallRes
     });
     let Some(mut failure) = failure else {
         let failed_call = state.failed_call.as_ref();
-        if failed_call.is_none_or(|failed| failed.is_resolved_by(call, answer.effect.as_ref())) {
+        if failed_call.is_none_or(|failed| failed.is_resolved_by(call, result.effect.as_ref())) {
             state.close_chain(&before.chain);
         }
         state.step_success = true;
@@ -183,8 +177,8 @@ fn evaluate_kernel_call(state: &mut State, call: &ToolCall, answer: &ToolCallRes
     };
     failure.chain.clone_from(&before.chain);
     let parent = state.failed_call.as_ref().map_or(call, |failed| &failed.parent);
-    state.failed_call = Some(failed_call(call, parent, answer));
-    if answer.violates_instruction {
+    state.failed_call = Some(failed_call(call, parent, result));
+    if result.violates_instruction {
         failure.signal = FailureSignal::ConstraintViolated;
     }
     record_failures(state, vec![failure], String::new());
@@ -192,8 +186,7 @@ fn evaluate_kernel_call(state: &mut State, call: &ToolCall, answer: &ToolCallRes
 
 /// Apart from the counted retry, the state is as if the remedy had not been tried.
 fn discard_remedy(state: &mut State, before: LastFailure) {
-    let observed = state.failed_call.take_if(|failed| failed.was_observed);
-    if observed.is_some() {
+    if state.failed_call.take_if(|failed| failed.was_observed).is_some() {
         state.close_chain(&before.chain);
         state.step_success = true;
         state.failing_chains.clear();
@@ -206,28 +199,28 @@ fn discard_remedy(state: &mut State, before: LastFailure) {
 pub(crate) fn attach_remedy(
     state: &mut State,
     call: &ToolCall,
-    answer: &ToolCallResult,
+    result: &ToolCallResult,
     remedy: &Remedy,
 ) -> bool {
     let is_left = |state: &State, chain: &str| {
         let retries = state.chains.get(chain).map_or(0, |chain| chain.retries);
         retries < state.limits.max_step_retries
     };
-    let represents = state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id);
-    if let Some(failure) = state.last_failure.as_ref().filter(|_| represents) {
+    let is_last = state.failed_call.as_ref().is_some_and(|failed| failed.call.id == call.id);
+    if let Some(failure) = state.last_failure.as_ref().filter(|_| is_last) {
         if !is_left(state, &failure.chain) || state.counters().unvaried_failures.is_exhausted() {
             return false;
         }
     } else {
-        let chain = chain_key(call, &answer.envelope, answer.effect.as_ref());
-        let Some(failure) = failure_from_observation(chain, call, &answer.envelope) else {
+        let chain = chain_key(call, &result.envelope, result.effect.as_ref());
+        let Some(failure) = failure_from_observation(chain, call, &result.envelope) else {
             return false;
         };
         if !state.step_success || !is_left(state, &failure.chain) {
             return false;
         }
         record_failures(state, vec![failure], String::new());
-        let failed = failed_call(call, call, answer);
+        let failed = failed_call(call, call, result);
         state.failed_call = Some(FailedCall { was_observed: true, ..failed });
     }
     if let Some(failure) = &mut state.last_failure {
@@ -281,12 +274,12 @@ fn record_failures(state: &mut State, failures: Vec<LastFailure>, round: String)
     state.step_success = false;
     // The chain with the most attempts represents the round; a denied call only if nothing else failed, since
     // it has no remedy.
-    let represents = |failure: &LastFailure| {
+    let rank = |failure: &LastFailure| {
         let retries = state.chains.get(&failure.chain).map_or(0, |chain| chain.retries);
         (failure.category != CauseCategory::PermissionError, retries)
     };
-    let most = failures.iter().map(represents).max();
-    state.last_failure = failures.into_iter().find(|failure| Some(represents(failure)) == most);
+    let highest = failures.iter().map(rank).max();
+    state.last_failure = failures.into_iter().find(|failure| Some(rank(failure)) == highest);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Runs the hooks of a session and of its turns; the registry runs those about calls.
 
 use super::{Kernel, Turn};
-use agent_protocol::control::{Ending, Interrupt};
+use agent_protocol::control::Ending;
 use agent_protocol::event::{EventBody, TurnFinished};
 use agent_protocol::hook::{HookEvent, HookOutcome, HookPayload};
 use agent_protocol::prompt::{Prompt, fill};
@@ -10,7 +10,7 @@ use agent_protocol::prompt::{Prompt, fill};
 const MAX_SENT_BACK: u32 = 8;
 
 impl Kernel {
-    /// Before the first message in this process.
+    /// Called before the first message in this process.
     pub(super) async fn ask_start_hooks_once(&mut self) {
         if self.parts.sub_agent.is_some() || self.has_asked_start_hooks {
             return;
@@ -21,12 +21,8 @@ impl Kernel {
     }
 
     pub(super) async fn ask_session_start_hooks(&mut self, source: &str) {
-        if self.parts.registry.hooks_for(HookEvent::SessionStart).is_none() {
-            return;
-        }
-        let model = self.model();
-        let request = self.parts.registry.ask_hooks(HookPayload::SessionStart { source, model });
-        let outcome = request.await;
+        let payload = HookPayload::SessionStart { source, model: self.model() };
+        let outcome = self.parts.registry.ask_hooks(payload).await;
         self.add_hook_texts(&outcome.context);
     }
 
@@ -54,7 +50,7 @@ impl Kernel {
         // A message that the hooks have not checked is not delivered.
         if let Some(interrupt) = self.parts.control.interrupt_cause() {
             let why = "interrupted before the hooks had checked the message".to_owned();
-            return Err((Interrupt::ending(interrupt), why));
+            return Err((interrupt.ending(), why));
         }
         let HookOutcome { block, stop, context, .. } = outcome;
         match block.or(stop) {
@@ -75,27 +71,23 @@ impl Kernel {
         if !ending.has_answer() {
             return Some(ending);
         }
-        let event = match &self.parts.sub_agent {
-            Some(_) => HookEvent::SubagentStop,
-            None => HookEvent::Stop,
-        };
-        let registry = &self.parts.registry;
-        if registry.hooks_for(event).is_none() {
-            return Some(ending);
-        }
         let is_active = turn.hook_rejections > 0;
         let answer = match turn.draft.text.as_str() {
             "" => turn.completion.candidate.as_str(),
             answer => answer,
         };
-        let occasion = match &self.parts.sub_agent {
+        let payload = match &self.parts.sub_agent {
             Some(agent) => HookPayload::SubagentStop { is_active, answer, role: &agent.role },
             None => HookPayload::Stop { is_active, answer },
         };
+        let (event, registry) = (payload.event(), &self.parts.registry);
+        if registry.hooks_for(event).is_none() {
+            return Some(ending);
+        }
         // Changes of the hooks to the files of the turn (a formatter) are undone with it.
         let may_write = !turn.completion.files_changed.is_empty();
         let cancel = self.parts.control.cancellation_token();
-        let asking = registry.ask_hooks(occasion);
+        let asking = registry.ask_hooks(payload);
         let (outcome, changed) = registry.run_user_programs("", may_write, &cancel, asking).await;
         turn.completion.add_changes(&changed.files, &changed.ignored);
         let HookOutcome { block, stop, .. } = outcome;
@@ -126,10 +118,10 @@ impl Kernel {
 
     pub(super) async fn ask_failure_hooks(&self, finished: &TurnFinished) {
         let is_failed = !finished.ending.has_answer() && self.parts.sub_agent.is_none();
-        if is_failed && self.parts.registry.hooks_for(HookEvent::StopFailure).is_some() {
+        if is_failed {
             let (error, details) = (finished.ending.as_str(), finished.errors.join("\n"));
-            let occasion = HookPayload::StopFailure { error, details: &details };
-            _ = self.parts.registry.ask_hooks(occasion).await;
+            let payload = HookPayload::StopFailure { error, details: &details };
+            _ = self.parts.registry.ask_hooks(payload).await;
         }
     }
 

@@ -4,7 +4,7 @@
 //! The registry's detector is another one: it refuses an equal call before it runs, also where there is no kernel, by
 //! resolved paths and defaults. This one compares the arguments as the model wrote them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
@@ -18,17 +18,18 @@ const MAX_REMEMBERED: usize = 9;
 const LOOP_REPETITIONS: usize = 3;
 const MAX_LOOP_LENGTH: usize = 3;
 
+/// File, removed text and inserted text.
+type Edit = (String, String, String);
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoopDetector {
-    /// Of each call and its result.
+    /// Hashes of calls with their results.
     calls: VecDeque<u64>,
-    /// File, removed text and inserted text.
-    edits: VecDeque<(String, String, String)>,
-    /// Without another call in between.
+    edits: VecDeque<Edit>,
     consecutive_plan_updates: usize,
     /// The last failure of each chain of commands.
     failed_commands: BTreeMap<String, FailedCommand>,
-    /// Its calls and their failures; empty if one succeeded.
+    /// The calls and failures of the last round; empty if a call succeeded.
     last_failing_round: String,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct LoopDetector {
 pub(crate) struct FailedCommand {
     pub(crate) arguments: String,
     pub(crate) signature: String,
-    /// Before the failure.
+    /// Edits before the failure.
     pub(crate) n_edits: u32,
 }
 
@@ -57,8 +58,7 @@ impl LoopDetector {
         if self.consecutive_plan_updates > LOOP_REPETITIONS {
             return Some("the plan is written again and again, and nothing is done".to_owned());
         }
-        let applied = envelope.data.get("applied") == Some(&Value::Bool(true));
-        if applied {
+        if envelope.data.get("applied") == Some(&Value::Bool(true)) {
             // Something changed: reads after this are not repetitions.
             self.calls.clear();
             return self.record_edit(call, envelope);
@@ -94,9 +94,7 @@ impl LoopDetector {
     fn is_loop(&self, length: usize) -> bool {
         let last: Vec<u64> =
             self.calls.iter().rev().take(length * LOOP_REPETITIONS).copied().collect();
-        let mut kinds = last[..length.min(last.len())].to_vec();
-        kinds.sort_unstable();
-        kinds.dedup();
+        let kinds: BTreeSet<&u64> = last.iter().take(length).collect();
         last.len() == length * LOOP_REPETITIONS
             && kinds.len() == length
             && last.chunks(length).all(|round| round == &last[..length])
@@ -110,13 +108,12 @@ impl LoopDetector {
         let text =
             |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let path = envelope.context.path_resolved.clone().unwrap_or_else(|| text("path"));
-        let edit = (path, text("old_string"), text("new_string"));
-        let undone = (edit.0.clone(), edit.2.clone(), edit.1.clone());
-        // The edit was undone and is redone.
-        let before = self.edits.iter().rev().position(|other| *other == undone);
-        let first = self.edits.iter().rev().position(|other| *other == edit);
-        let closes = before.zip(first).is_some_and(|(before, first)| before < first);
-        let path = edit.0.clone();
+        let (old, new) = (text("old_string"), text("new_string"));
+        let edit = (path.clone(), old.clone(), new.clone());
+        let undone = (path.clone(), new, old);
+        // Indexes from the end: the edit was undone after it was made.
+        let last = |edit: &Edit| self.edits.iter().rev().position(|other| other == edit);
+        let closes = last(&undone).zip(last(&edit)).is_some_and(|(undone, made)| undone < made);
         push_bounded(&mut self.edits, edit);
         closes.then(|| format!("an edit of {path} was made, undone and made again"))
     }

@@ -13,7 +13,7 @@ use agent_protocol::event::{EventBody, TurnFinished};
 
 /// A quarter of the window, as for all user messages after a compaction.
 const MESSAGE_WINDOW_DIVISOR: u64 = 4;
-/// Of all attachments of a message, as of a result of Read.
+/// Limit of all attachments of a message, as of a result of Read.
 const MAX_ATTACHED_BYTES: usize = 50 * 1024;
 
 const CUT_MESSAGE: &str = "this message is too long for the model's window: it receives the beginning and the end, and \
@@ -110,16 +110,15 @@ impl Kernel {
         self.budget.bytes(self.budget.window() / MESSAGE_WINDOW_DIVISOR)
     }
 
-    /// The beginning and end of a longer text, with the path of the whole.
+    /// `None` if the text is not too long.
     fn spill_and_shorten(&self, tool: &str, text: &str, room: usize) -> Option<String> {
-        if text.len() <= room {
-            return None;
-        }
-        let path = self.parts.registry.cx().spill.write(tool, text).ok()?;
-        Some(context::shorten_large_text(
-            &self.parts.prompts,
-            &LargeText { call: "", tool, text, room },
-            &path,
-        ))
+        let large = LargeText { call: "", tool, text, room };
+        if text.len() > room { self.shorten_large_text(&large) } else { None }
+    }
+
+    /// The beginning and end of a text, with the path of the whole; `None` if the whole cannot be stored.
+    pub(super) fn shorten_large_text(&self, large: &LargeText<'_>) -> Option<String> {
+        let path = self.parts.registry.cx().spill.write(large.tool, large.text).ok()?;
+        Some(context::shorten_large_text(&self.parts.prompts, large, &path))
     }
 }

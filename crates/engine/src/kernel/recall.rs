@@ -29,17 +29,16 @@ use agent_protocol::tool::Effect;
 #[derive(Clone)]
 pub struct LessonMemory {
     pub recall: Arc<dyn LessonSource>,
-    /// Of the lessons at the start of a task.
+    /// Limit of the lessons at the start of a task.
     pub max_tokens: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct TurnLessons {
-    /// The fix was applied and did not help.
+    /// Ids of lessons whose fix was applied and did not help.
     failed_remedies: BTreeSet<String>,
-    /// Shown to the model after a failure: each once in a turn.
+    /// Texts shown to the model after a failure: each once in a turn.
     shown_texts: BTreeSet<String>,
-    /// In the last round.
     last_failed_call: Option<LastFailedCall>,
 }
 
@@ -50,10 +49,8 @@ struct LastFailedCall {
     envelope: SealedEnvelope,
 }
 
-pub(super) struct CallLesson {
-    call: String,
-    lesson: RecalledLesson,
-}
+/// A lesson about a call of this id.
+pub(super) type CallLesson = (String, RecalledLesson);
 
 impl Kernel {
     /// Lessons become part of L2 if nothing was sent yet, otherwise of the conversation. A lesson that was shown is not
@@ -82,33 +79,29 @@ impl Kernel {
         round: &RoundOutcome<'_>,
     ) -> Vec<CallLesson> {
         let Some(memory) = &self.parts.memory else { return Vec::new() };
-        let (calls, answers) = match round {
-            RoundOutcome::Calls { calls, results: answers } => (calls, answers),
-            RoundOutcome::RejectedAnswer { .. } => {
-                turn.lessons.last_failed_call = None;
-                return Vec::new();
-            }
-            // The kernel made this call on behalf of the failed one.
-            RoundOutcome::KernelCall { .. } => return Vec::new(),
-        };
+        // The kernel makes its calls on behalf of the failed one.
+        if matches!(round, RoundOutcome::KernelCall { .. }) {
+            return Vec::new();
+        }
         turn.lessons.last_failed_call = None;
+        let RoundOutcome::Calls { calls, results } = round else { return Vec::new() };
         let mut lessons = Vec::new();
-        for (call, answer) in calls.iter().zip(*answers) {
-            let Some(error) = answer.envelope.error() else { continue };
+        for (call, result) in calls.iter().zip(*results) {
+            let Some(error) = result.envelope.error() else { continue };
             if matches!(error.code, ErrorCode::Cancelled | ErrorCode::ApprovalRejected) {
                 continue;
             }
-            let (effect, envelope) = (answer.effect.as_ref(), &*answer.envelope);
+            let (effect, envelope) = (result.effect.as_ref(), &*result.envelope);
             let failed = FailedCall { call, effect, envelope };
             turn.lessons.last_failed_call = Some(LastFailedCall {
                 call: call.clone(),
-                effect: answer.effect.clone(),
-                envelope: answer.envelope.clone(),
+                effect: result.effect.clone(),
+                envelope: result.envelope.clone(),
             });
             let Some(remedy) = memory.recall.find_remedy(&failed) else { continue };
-            let may_apply = self.may_apply_remedy(turn, call, answer, &remedy);
-            if !(may_apply && attach_remedy(&mut turn.state, call, answer, &remedy)) {
-                lessons.push(CallLesson { call: call.id.clone(), lesson: remedy.item });
+            let may_apply = self.may_apply_remedy(turn, call, result, &remedy);
+            if !(may_apply && attach_remedy(&mut turn.state, call, result, &remedy)) {
+                lessons.push((call.id.clone(), remedy.item));
             }
         }
         lessons
@@ -116,9 +109,9 @@ impl Kernel {
 
     pub(super) fn show_lessons(&mut self, turn: &mut Turn, lessons: Vec<CallLesson>) {
         const OFFERED: Prompt = Prompt::named("memory/offered.md");
-        for CallLesson { call, lesson: item } in lessons {
-            if turn.lessons.shown_texts.insert(item.text.clone()) {
-                self.append_lesson(&call, item, OFFERED, false);
+        for (call, lesson) in lessons {
+            if turn.lessons.shown_texts.insert(lesson.text.clone()) {
+                self.append_lesson(&call, lesson, OFFERED, false);
             }
         }
     }
@@ -142,22 +135,19 @@ impl Kernel {
         }
     }
 
-    /// On behalf of the call that failed.
+    /// Calls what helped before on behalf of the call that failed.
     pub(super) async fn apply_remedy(&mut self, turn: &mut Turn, remedy: Remedy) {
         const APPLIED: Prompt = Prompt::named("memory/applied.md");
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let Some(action) = &remedy.action else { return };
         self.append_lesson(&failed.parent.id, remedy.item.clone(), APPLIED, true);
-        let call = ToolCall {
-            id: self.next_kernel_call_id(turn),
-            ..self.call_with_action(&failed.call, action)
-        };
-        let answer = self.run_kernel_call(turn, &call, &failed.parent.id).await;
-        if answer.envelope.error().is_some() {
+        let call = self.call_with_action(turn, &failed.call, action);
+        let result = self.run_kernel_call(turn, &call, &failed.parent.id).await;
+        if result.envelope.error().is_some() {
             turn.lessons.failed_remedies.insert(remedy.item.id.clone());
         }
-        self.evaluate(turn, &RoundOutcome::KernelCall { call: &call, result: &answer });
-        self.record_results(turn, &[call], &[answer]);
+        self.evaluate(turn, &RoundOutcome::KernelCall { call: &call, result: &result });
+        self.record_results(turn, &[call], &[result]);
     }
 
     /// The fix is a different call of the same tool, its effect is no stronger, and no rule, pin or earlier attempt
@@ -166,21 +156,21 @@ impl Kernel {
         &self,
         turn: &Turn,
         call: &ToolCall,
-        answer: &ToolCallResult,
+        result: &ToolCallResult,
         remedy: &Remedy,
     ) -> bool {
-        let (Some(action), Some(error)) = (&remedy.action, answer.envelope.error()) else {
+        let (Some(action), Some(error)) = (&remedy.action, result.envelope.error()) else {
             return false;
         };
-        let fix = self.call_with_action(call, action);
+        let fix = self.call_with_action(turn, call, action);
         error.code.class(&call.name) != ErrorClass::Policy
             && error.code != ErrorCode::RepeatedCall
-            && !answer.violates_instruction
+            && !result.violates_instruction
             && self.pins.current().is_empty()
             && !turn.lessons.failed_remedies.contains(&remedy.item.id)
             && fix.name == call.name
             && !is_same_call(&fix, call)
-            && self.has_no_stronger_effect(&fix, answer.effect.as_ref())
+            && self.has_no_stronger_effect(&fix, result.effect.as_ref())
     }
 
     fn has_no_stronger_effect(&self, fix: &ToolCall, before: Option<&Effect>) -> bool {
@@ -198,7 +188,12 @@ impl Kernel {
         }
     }
 
-    pub(super) fn call_with_action(&self, failed: &ToolCall, action: &SuggestedAction) -> ToolCall {
+    pub(super) fn call_with_action(
+        &self,
+        turn: &Turn,
+        failed: &ToolCall,
+        action: &SuggestedAction,
+    ) -> ToolCall {
         let (name, input) = match action {
             SuggestedAction::Adjust { input } => {
                 let sent = serde_json::from_str(&failed.arguments);
@@ -214,7 +209,8 @@ impl Kernel {
             }
             SuggestedAction::Alternative { tool, input } => (tool.clone(), input.clone()),
         };
-        ToolCall { id: String::new(), name, arguments: Value::Object(input).to_string() }
+        let (id, arguments) = (self.next_kernel_call_id(turn), Value::Object(input).to_string());
+        ToolCall { id, name, arguments }
     }
 
     fn append_lesson(&mut self, call: &str, item: RecalledLesson, words: Prompt, applied: bool) {
@@ -226,7 +222,7 @@ impl Kernel {
     }
 }
 
-/// One a line.
+/// A line for each lesson.
 pub(super) fn list_lessons(lessons: &[RecalledLesson]) -> String {
     let lines: String = lessons.iter().map(|item| format!("\n- {}", item.text)).collect();
     if lines.is_empty() { "none".to_owned() } else { lines }

@@ -8,7 +8,7 @@ use super::consult::ConsultPrompt;
 use super::evaluate::RoundOutcome;
 use super::recall::{is_same_call, list_lessons};
 use super::reflect::reflect;
-use super::turn::{PastAttempt, Turn};
+use super::turn::Turn;
 use super::{Kernel, has_completed, shorten_evidence};
 use crate::registry::ToolCallResult;
 use agent_protocol::control::{ControlDecision, Ending, FailureSignal, ReplanScope, RetryStrategy};
@@ -24,7 +24,6 @@ use agent_protocol::reflection::{
 use agent_protocol::shorten;
 use agent_protocol::view::{call_line, render_for_model};
 
-/// Of a reflection, and of a plan.
 const REFLECTION_TOKENS: u64 = 400;
 const PLAN_TOKENS: u64 = 800;
 /// Low, so that the answer follows from the evidence.
@@ -32,7 +31,6 @@ const REFLECTION_TEMPERATURE: f32 = 0.2;
 /// About 120 tokens.
 const PATCH_BYTES: usize = 480;
 
-/// What a planner answers.
 #[derive(Deserialize, JsonSchema)]
 struct PlannerReply {
     todos: Vec<PlannedTodo>,
@@ -49,49 +47,38 @@ struct PlannedTodo {
 
 impl Kernel {
     /// Returns an ending if no decision is left. Calls of the kernel are evaluated like any other.
-    pub(super) async fn recover(&mut self, turn: &mut Turn) -> Option<Ending> {
+    pub(super) async fn recover(&mut self, turn: &mut Turn) -> Result<(), Ending> {
         loop {
             if turn.state.wants_reflection() {
-                if let Some(ending) = self.limit_reached(turn) {
-                    return Some(ending);
-                }
-                if let Err(ending) = self.reflect_on_failure(turn).await {
-                    return Some(ending);
-                }
+                self.check_limits(turn)?;
+                self.reflect_on_failure(turn).await?;
             }
             // A message of the user is delivered before anything else.
             if self.parts.control.has_queued_messages() {
-                return None;
+                return Ok(());
             }
-            let decision = match self.decide(turn) {
-                Ok(decision) => decision,
-                Err(ending) => return Some(ending),
-            };
+            let decision = self.decide(turn)?;
             match decision {
-                ControlDecision::Continue => return None,
+                ControlDecision::Continue => return Ok(()),
                 ControlDecision::Retry(RetryStrategy::Feedback) => {
                     self.report_loop(turn);
-                    return None;
+                    return Ok(());
                 }
                 ControlDecision::Retry(
                     RetryStrategy::Same | RetryStrategy::Adjusted | RetryStrategy::Alternative,
                 ) => {
-                    if let Some(ending) = self.limit_reached(turn) {
-                        return Some(ending);
-                    }
+                    self.check_limits(turn)?;
                     match turn.state.remedy().cloned() {
                         Some(remedy) => self.apply_remedy(turn, remedy).await,
                         None => self.retry_failed_call(turn, decision).await,
                     }
                     if let Some(interrupt) = self.parts.control.interrupt_cause() {
-                        return Some(interrupt.ending());
+                        return Err(interrupt.ending());
                     }
                 }
                 ControlDecision::Replan(replan) => {
-                    if let Some(ending) = self.limit_reached(turn) {
-                        return Some(ending);
-                    }
-                    return self.replan(turn, replan).await.err();
+                    self.check_limits(turn)?;
+                    return self.replan(turn, replan).await;
                 }
             }
         }
@@ -107,13 +94,8 @@ impl Kernel {
         turn.state.apply_decision(decision);
         let after = turn.state.counters();
         let evidence = turn.reflection_input.seq;
-        self.parts.events.emit(EventBody::ControlDecided {
-            decision,
-            reason,
-            before,
-            after,
-            evidence,
-        });
+        let decided = EventBody::ControlDecided { decision, reason, before, after, evidence };
+        self.parts.events.emit(decided);
         Ok(decision)
     }
 
@@ -127,7 +109,6 @@ impl Kernel {
         }
     }
 
-    /// Adds the answer of a model to the evidence.
     async fn reflect_on_failure(&mut self, turn: &mut Turn) -> Result<(), Ending> {
         const REFLECT: Prompt = Prompt::named("recovery/reflect.md");
         turn.state.reflections += 1;
@@ -166,9 +147,7 @@ impl Kernel {
         mut reflection: Reflection,
         refused: &mut Vec<String>,
     ) -> Reflection {
-        if reflection.patch_prompt.len() > PATCH_BYTES {
-            reflection.patch_prompt = shorten(&reflection.patch_prompt, PATCH_BYTES);
-        }
+        reflection.patch_prompt = shorten(&reflection.patch_prompt, PATCH_BYTES);
         // Rules that would widen a permission are not used.
         let patch = reflection.patch_prompt.to_lowercase();
         if let Some(word) = extract_proposals(&patch).into_iter().find_map(find_widening_word) {
@@ -188,22 +167,18 @@ impl Kernel {
 
     fn proposed_call(&self, turn: &Turn, action: &SuggestedAction) -> Result<ToolCall, String> {
         let failed = turn.state.failed_call.as_ref().ok_or("no call has failed")?;
-        let call = ToolCall {
-            id: self.next_kernel_call_id(turn),
-            ..self.call_with_action(&failed.call, action)
-        };
-        let is_call = |other: &ToolCall| is_same_call(other, &call);
-        if is_call(&failed.call) || is_call(&failed.parent) {
+        let call = self.call_with_action(turn, &failed.call, action);
+        let is_same = |other: &ToolCall| is_same_call(other, &call);
+        if is_same(&failed.call) || is_same(&failed.parent) {
             return Err("it is the call that failed".to_owned());
         }
-        if turn.kernel_calls.proposals.iter().any(is_call) {
+        if turn.kernel_calls.proposals.iter().any(is_same) {
             return Err("it was proposed before".to_owned());
         }
         self.parts.registry.check_call(&call).map_err(|failure| failure.message)?;
         Ok(call)
     }
 
-    /// The result is appended to that of the failed call, and is evaluated.
     async fn retry_failed_call(&mut self, turn: &mut Turn, decision: ControlDecision) {
         let Some(failed) = turn.state.failed_call.clone() else { return };
         let action =
@@ -220,14 +195,13 @@ impl Kernel {
                 Err(_) => return,
             },
         };
-        let answer = self.run_kernel_call(turn, &call, &failed.parent.id).await;
-        turn.reflection_input.evidence = shorten_evidence(&render_for_model(&answer.envelope));
-        let (calls, answers) = ([call], [answer]);
-        self.evaluate(turn, &RoundOutcome::KernelCall { call: &calls[0], result: &answers[0] });
-        self.record_results(turn, &calls, &answers);
+        let result = self.run_kernel_call(turn, &call, &failed.parent.id).await;
+        turn.reflection_input.evidence = shorten_evidence(&render_for_model(&result.envelope));
+        self.evaluate(turn, &RoundOutcome::KernelCall { call: &call, result: &result });
+        self.record_results(turn, &[call], &[result]);
     }
 
-    /// On behalf of one of the model's calls, to whose result the result is appended.
+    /// Runs a call on behalf of one of the model's calls, to whose result the result is appended.
     pub(super) async fn run_kernel_call(
         &mut self,
         turn: &mut Turn,
@@ -236,14 +210,14 @@ impl Kernel {
     ) -> ToolCallResult {
         turn.kernel_calls.n += 1;
         let room = self.results_byte_limit().saturating_sub(self.history.last_results_bytes());
-        let mut answer = self.parts.registry.run_kernel_call(call, parent, room).await;
-        if answer.is_denied {
+        let mut result = self.parts.registry.run_kernel_call(call, parent, room).await;
+        if result.is_denied {
             // The task did not need it, and nothing was run.
-            (answer.is_denied, answer.effect) = (false, None);
+            (result.is_denied, result.effect) = (false, None);
         }
-        let line = call_line(&call.name, &answer.envelope.context.params_input);
-        self.history.append_kernel_result(parent, &line, &answer.envelope);
-        answer
+        let line = call_line(&call.name, &result.envelope.context.params_input);
+        self.history.append_kernel_result(parent, &line, &result.envelope);
+        result
     }
 
     pub(super) fn next_kernel_call_id(&self, turn: &Turn) -> String {
@@ -285,7 +259,6 @@ impl Kernel {
             (planned.todos, methodology.filter(|_| replan == ReplanScope::Task))
         });
         let was_planned = todos.iter().any(|todo| !todo.content.trim().is_empty());
-        let reason = failure.clone();
         let mut plan = match replan {
             ReplanScope::Step => self.rewrite_step(todos),
             ReplanScope::Task => self.new_plan(todos),
@@ -303,14 +276,14 @@ impl Kernel {
         turn.pending_messages.reminders.extend(prompt);
         if plan != self.plan {
             self.plan = plan;
-            let body = EventBody::PlanUpdated { plan: self.plan.clone(), reason };
+            let body = EventBody::PlanUpdated { plan: self.plan.clone(), reason: failure };
             self.parts.events.emit(body);
         }
         turn.pending_messages.patch = None;
         Ok(())
     }
 
-    /// Each with its first sentence; the most successful first.
+    /// Lists the methodologies with their first sentences; the most successful first.
     fn list_methodologies(&self) -> String {
         let weight = |name: &str| {
             self.parts.memory.as_ref().map_or(0.5, |memory| memory.recall.methodology_weight(name))
@@ -358,7 +331,6 @@ impl Kernel {
         plan
     }
 
-    /// The goal and the step, the last decision, the failure, and the attempts so far.
     fn format_evidence(&self, turn: &Turn) -> String {
         const EVIDENCE: Prompt = Prompt::named("recovery/evidence.md");
         let failed = turn.state.failed_call.as_ref();
@@ -366,10 +338,6 @@ impl Kernel {
             || "a final answer".to_owned(),
             |failed| format!("{} {}", failed.call.name, shorten(&failed.call.arguments, 1500)),
         );
-        let evidence = turn.reflection_input.evidence.as_str();
-        let attempts = turn.reflection_input.attempts.iter();
-        let attempts: Vec<String> =
-            attempts.map(|PastAttempt { call, outcome }| format!("- {call}: {outcome}")).collect();
         let tools: Vec<&str> = self.parts.registry.specs().iter().map(|spec| &*spec.name).collect();
         let step =
             self.plan.current_todo().map_or("the whole task", |(_, todo)| todo.content.as_str());
@@ -377,8 +345,8 @@ impl Kernel {
             ("goal", &*shorten(&turn.reflection_input.goal, 2000)),
             ("step", step),
             ("decision", &decision),
-            ("evidence", evidence),
-            ("attempts", &attempts.join("\n")),
+            ("evidence", &turn.reflection_input.evidence),
+            ("attempts", &turn.reflection_input.attempts.join("\n")),
             ("tools", &tools.join(", ")),
             ("lessons", &list_lessons(&self.similar_lessons(turn))),
         ];
@@ -402,10 +370,8 @@ impl Kernel {
         let files = turn.completion.list_changed_files();
         text.push_str(&format!("Files changed so far: {files}\n"));
         if let Some(reflection) = turn.state.reflection() {
-            text.push_str(&format!(
-                "Cause, as a reflection sees it: {}\n",
-                reflection.root_cause.text
-            ));
+            let cause = &reflection.root_cause.text;
+            text.push_str(&format!("Cause, as a reflection sees it: {cause}\n"));
         }
         text
     }

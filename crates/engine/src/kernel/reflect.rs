@@ -56,23 +56,18 @@ pub(super) fn reflect(state: &State) -> ReasonedDecision {
             let reason = format!("{what}: a tool fault that may be transient; the same call again");
             return (Some(ControlDecision::Retry(RetryStrategy::Same)), reason);
         }
-        match choose_correction(reflection, category, state.retries_without_remedies()) {
-            // A final text that was not accepted has no step that could be rewritten.
-            Correction::ReplanStep if answers_itself => {
-                let reason = format!("{what}: retry {nth} with its error and hint");
-                return (Some(ControlDecision::Retry(RetryStrategy::Feedback)), reason);
-            }
-            Correction::Retry(kind) => {
-                let how = match kind {
-                    RetryStrategy::Feedback => "with its error and hint",
-                    RetryStrategy::Same => "as it was",
-                    RetryStrategy::Adjusted => "with the arguments that the reflection proposes",
-                    RetryStrategy::Alternative => "with the tool that the reflection proposes",
-                };
-                let reason = format!("{what}: retry {nth} {how}");
-                return (Some(ControlDecision::Retry(kind)), reason);
-            }
-            Correction::ReplanStep => {}
+        // A final text that was not accepted has no step that could be rewritten.
+        let strategy = choose_retry(reflection, category, state.retries_without_remedies())
+            .or(answers_itself.then_some(RetryStrategy::Feedback));
+        if let Some(strategy) = strategy {
+            let how = match strategy {
+                RetryStrategy::Feedback => "with its error and hint",
+                RetryStrategy::Same => "as it was",
+                RetryStrategy::Adjusted => "with the arguments that the reflection proposes",
+                RetryStrategy::Alternative => "with the tool that the reflection proposes",
+            };
+            let reason = format!("{what}: retry {nth} {how}");
+            return (Some(ControlDecision::Retry(strategy)), reason);
         }
     }
     if is_final {
@@ -91,17 +86,12 @@ pub(super) fn reflect(state: &State) -> ReasonedDecision {
     (None, format!("{what}: retries, repair and replan are used up"))
 }
 
-/// While retries are left.
-enum Correction {
-    Retry(RetryStrategy),
-    ReplanStep,
-}
-
-fn choose_correction(
+/// While retries are left. `None`: the step has to be rewritten.
+fn choose_retry(
     reflection: Option<&Reflection>,
     category: CauseCategory,
     retries: u32,
-) -> Correction {
+) -> Option<RetryStrategy> {
     // A retry does not install what is missing: one feedback, then a different approach.
     let wants_repair = match category {
         CauseCategory::DependencyError
@@ -112,22 +102,16 @@ fn choose_correction(
         | CauseCategory::PermissionError
         | CauseCategory::Unknown => false,
     };
-    let Some(reflection) = reflection else {
-        return if wants_repair {
-            Correction::ReplanStep
-        } else {
-            Correction::Retry(RetryStrategy::Feedback)
-        };
-    };
+    let feedback = (!wants_repair).then_some(RetryStrategy::Feedback);
+    let Some(reflection) = reflection else { return feedback };
     let cause = &reflection.root_cause;
     if !cause.plan_still_holds || !cause.recoverable {
-        return Correction::ReplanStep;
+        return None;
     }
     match &reflection.suggested_action {
-        Some(SuggestedAction::Adjust { .. }) => Correction::Retry(RetryStrategy::Adjusted),
-        Some(SuggestedAction::Alternative { .. }) => Correction::Retry(RetryStrategy::Alternative),
-        None if wants_repair || !cause.retry_may_succeed => Correction::ReplanStep,
-        None => Correction::Retry(RetryStrategy::Feedback),
+        Some(SuggestedAction::Adjust { .. }) => Some(RetryStrategy::Adjusted),
+        Some(SuggestedAction::Alternative { .. }) => Some(RetryStrategy::Alternative),
+        None => feedback.filter(|_| cause.retry_may_succeed),
     }
 }
 

@@ -36,20 +36,14 @@ impl<'a> PendingRequest<'a> {
         let share = |tokens: u64| {
             u64::try_from(u128::from(tokens) * shared_bytes as u128 / bytes.max(1) as u128)
         };
-        let estimated = Usage {
+        let estimated_usage = Usage {
             input_tokens: estimated_tokens,
             cached_tokens: share(estimated_tokens).unwrap_or(estimated_tokens),
-            output_tokens: 0,
             ..Usage::default()
         };
         events.emit(EventBody::ModelRequested(requested));
-        Self {
-            events,
-            configured_model,
-            purpose,
-            estimated_usage: estimated,
-            sent_at: events.clock().now(),
-        }
+        let sent_at = events.clock().now();
+        Self { events, configured_model, purpose, estimated_usage, sent_at }
     }
 
     pub(super) fn track_progress(&'a self, budget: &'a ContextBudget) -> ReplyProgress<'a> {
@@ -144,16 +138,15 @@ impl ReplyProgress<'_> {
             }
             Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => return,
         };
-        let PendingRequest {
-            events, configured_model, purpose, estimated_usage: estimated, ..
-        } = *self.request;
+        let PendingRequest { events, configured_model, purpose, estimated_usage, .. } =
+            *self.request;
         let now = events.clock().now();
         let is_due = self.reported.is_none_or(|(bytes, at)| {
             self.bytes - bytes >= PROGRESS_BYTES || now.duration_since(at) >= PROGRESS_TIME
         });
         if is_due {
             self.reported = Some((self.bytes, now));
-            let usage = Usage { output_tokens: self.budget.tokens(self.bytes), ..estimated };
+            let usage = Usage { output_tokens: self.budget.tokens(self.bytes), ..estimated_usage };
             let cost_usd = configured_model.cost(usage);
             events.emit(EventBody::ModelProgress { purpose, usage, cost_usd });
         }
@@ -174,7 +167,7 @@ impl ReplyProgress<'_> {
     }
 }
 
-/// Without the answer, which is unknown.
+/// Usage without the answer, which is unknown.
 pub(super) fn request_usage(budget: &ContextBudget, bytes: usize) -> Usage {
     Usage { input_tokens: budget.tokens(bytes), ..Usage::default() }
 }

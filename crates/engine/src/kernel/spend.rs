@@ -48,12 +48,11 @@ impl ConfiguredModel {
         self.price.map(|price| price.cost_of(usage))
     }
 
-    /// At most the configured limit.
     pub(super) fn output_token_limit(&self, tokens: u64) -> u64 {
         self.max_output_tokens.map_or(tokens, |max| max.min(tokens))
     }
 
-    /// Of a request whose answer nothing waited for.
+    /// Cost of a request whose answer nothing waited for.
     pub(super) fn estimated_cost(&self, usage: Usage) -> ModelCost {
         let (cost_usd, estimated_tokens) = (self.cost(usage), usage.total());
         ModelCost { usage, estimated_tokens, cost_usd, model_time: Duration::ZERO }

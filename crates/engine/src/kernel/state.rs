@@ -14,18 +14,17 @@ use agent_protocol::recall::Remedy;
 use agent_protocol::reflection::Reflection;
 use agent_protocol::tool::Effect;
 
-/// Of one tool with one target. The step is not part of the key: advancing in the plan does not reset counters.
+/// Failures of one tool with one target. The step is not part of the key: advancing in the plan does not reset counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailureChain {
     pub(crate) retries: u32,
     pub(crate) signature: String,
-    /// Of the last failure, for users.
+    /// Message of the last failure, for users.
     pub(crate) message: String,
     pub(crate) is_open: bool,
-    /// In this task, for the report.
+    /// Number of failures in this task, for the report.
     pub(crate) failures: u32,
     pub(crate) step: u32,
-    /// By the kernel.
     pub(crate) same_call_retried: bool,
     /// Rewrites of a step because of this chain; completing a step does not reset the number.
     pub(crate) repairs: u32,
@@ -70,26 +69,22 @@ impl FailedCall {
 
 /// The input of the decisions.
 #[derive(Clone, Debug)]
-pub struct State {
+pub(crate) struct State {
     /// The last round achieved its purpose.
-    pub step_success: bool,
-    /// Of the last unresolved failure.
-    pub last_failure: Option<LastFailure>,
-    pub control_decision: ControlDecision,
-    pub single_step_repair_count: u32,
-    /// Since the user's last message.
-    pub task_replan_count: u32,
+    pub(crate) step_success: bool,
+    pub(crate) last_failure: Option<LastFailure>,
+    pub(crate) single_step_repair_count: u32,
+    pub(crate) task_replan_count: u32,
     /// Rounds in which no call succeeded.
-    pub consecutive_failures: u32,
+    pub(crate) consecutive_failures: u32,
     /// Rounds that failed in the same way with the same calls.
-    pub unvaried_failures: u32,
+    pub(crate) unvaried_failures: u32,
     pub(crate) limits: Recovery,
     pub(crate) chains: BTreeMap<String, FailureChain>,
-    /// In the last round.
+    /// Keys of the chains that failed in the last round.
     pub(crate) failing_chains: Vec<String>,
-    /// Since the step was begun.
+    /// A call has succeeded since the step was begun.
     pub(crate) step_had_success: bool,
-    /// File changes so far.
     pub(crate) n_edits: u32,
     pub(crate) failed_call: Option<FailedCall>,
     pub(crate) reflections: u32,
@@ -99,12 +94,10 @@ pub struct State {
 }
 
 impl State {
-    /// The initial state.
-    pub fn new(limits: Recovery) -> Self {
+    pub(crate) fn new(limits: Recovery) -> Self {
         Self {
             step_success: true,
             last_failure: None,
-            control_decision: ControlDecision::Continue,
             single_step_repair_count: 0,
             task_replan_count: 0,
             consecutive_failures: 0,
@@ -121,8 +114,7 @@ impl State {
         }
     }
 
-    /// All counters, as in events.
-    pub fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         Counters {
             retry_count: self.retry_count(),
             single_step_repair_count: Count {
@@ -166,7 +158,7 @@ impl State {
             && !counters.unvaried_failures.is_exhausted()
     }
 
-    /// Of this step, or of the step in which the failure occurred before.
+    /// The repairs of this step, or of the step in which the failure occurred before.
     pub(crate) fn repairs_used_up(&self) -> bool {
         let repairs = self.chain_of_failure().map_or(0, |chain| chain.repairs);
         self.single_step_repair_count.max(repairs) >= self.limits.max_single_step_repairs
@@ -178,7 +170,7 @@ impl State {
         }
     }
 
-    /// Only if its confidence is sufficient.
+    /// `None` also if the confidence is not sufficient.
     pub(crate) fn reflection(&self) -> Option<&Reflection> {
         let reflection = self.last_failure.as_ref()?.reflection.as_deref()?;
         reflection.is_confident().then_some(reflection)
@@ -218,7 +210,6 @@ impl State {
     }
 
     pub(crate) fn apply_decision(&mut self, decision: ControlDecision) {
-        self.control_decision = decision;
         let is_remedy = self.remedy().is_some();
         match decision {
             ControlDecision::Continue => {}

@@ -16,13 +16,12 @@ use parking_lot::Mutex;
 /// The facts about a sub-agent that its kernel needs.
 pub struct SubAgent {
     pub role: String,
-    /// In a few words.
     pub description: String,
-    /// Of the session.
+    /// Number of the turn of the session.
     pub turn: u32,
-    /// Of all its requests and answers.
+    /// Limit for all requests and answers together.
     pub max_tokens: u64,
-    /// Of the turn, which pays for the sub-agent.
+    /// The turn, which pays for the sub-agent.
     pub payer: SpendLimit,
 }
 
@@ -50,8 +49,7 @@ impl Default for CallIds {
 
 impl CallIds {
     pub(super) fn register(&self, calls: &[ToolCall]) {
-        let mut ids = self.0.lock();
-        ids.extend(calls.iter().map(|call| call.id.clone()));
+        self.0.lock().extend(calls.iter().map(|call| call.id.clone()));
     }
 
     /// Ids are unique in the session: servers omit ids, or reuse them in every answer.
@@ -79,7 +77,6 @@ impl Kernel {
         }
     }
 
-    /// For an ending that has no other text.
     pub(super) fn describe_ending(&self, ending: Ending) -> String {
         let limits = &self.parts.limits;
         match (&self.parts.sub_agent, ending) {
@@ -129,15 +126,14 @@ impl SubAgent {
         turn.charged = turn.spent;
     }
 
-    /// Of the sub-agent, or the cost limit of the turn.
-    pub(super) fn limit_reached(&self, spent: &ModelCost) -> Option<(Ending, Option<String>)> {
-        if self.payer.is_used_up() {
-            return Some((Ending::MaxBudget, None));
-        }
-        (spent.usage.total() >= self.max_tokens).then(|| {
-            let limit = format_thousands(self.max_tokens);
-            let why = format!("the limit of {limit} tokens was reached (agents.max_tokens)");
-            (Ending::MaxBudget, Some(why))
-        })
+    pub(super) fn has_used_up_budget(&self, spent: &ModelCost) -> bool {
+        self.payer.is_used_up() || spent.usage.total() >= self.max_tokens
+    }
+
+    /// `None` also if the budget of the turn is used up, which takes precedence.
+    pub(super) fn token_limit_error(&self, spent: &ModelCost) -> Option<String> {
+        let is_reached = !self.payer.is_used_up() && spent.usage.total() >= self.max_tokens;
+        let limit = format_thousands(self.max_tokens);
+        is_reached.then(|| format!("the limit of {limit} tokens was reached (agents.max_tokens)"))
     }
 }

@@ -23,7 +23,7 @@ const CALLS_PER_RECAP: usize = 10;
 /// The mode and the plan as the model last saw them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ModelView {
-    /// In L1.
+    /// Mode that L1 names.
     mode_at_start: PermissionMode,
     mode: PermissionMode,
     /// `None`: the plan has to be shown again.
@@ -45,7 +45,6 @@ impl ModelView {
         }
     }
 
-    /// By its own call or in a recap.
     pub(super) fn record_plan_shown(&mut self, plan: &Plan) {
         self.plan = Some(plan.clone());
         self.calls_since_recap = 0;
@@ -68,7 +67,7 @@ fn mode_line(prompts: &Prompts, mode: PermissionMode) -> String {
 }
 
 impl Kernel {
-    /// From another model if the main one is not available.
+    /// Another model answers if the main one is not available.
     pub(super) async fn think(&mut self, turn: &mut Turn) -> Result<Reply, Ending> {
         loop {
             match self.think_with_model(turn).await? {
@@ -135,7 +134,7 @@ impl Kernel {
     /// One message, if needed: a new mode, reminders, a patch, the recap.
     fn add_reminder(&mut self, turn: &mut Turn) {
         let prompts = self.parts.prompts.clone();
-        let mode = self.parts.registry.mode();
+        let mode = self.parts.registry.update_mode();
         let mut lines = Vec::new();
         if mode != self.model_view.mode {
             lines.push(mode_line(&prompts, mode));
@@ -159,14 +158,11 @@ impl Kernel {
         }
     }
 
-    /// After a compaction, if the mode differs from the start of the session. A mode that the model has not received
-    /// yet is added as a reminder, so that a replay of the events gives the same L2.
+    /// Part of L2 after a compaction if the mode differs from the start of the session. A mode that the model has not
+    /// received yet is added as a reminder, so that a replay of the events gives the same L2.
     pub(super) fn mode_line(&self) -> String {
-        let mode = self.model_view.mode;
-        if mode == self.model_view.mode_at_start {
-            return String::new();
-        }
-        mode_line(&self.parts.prompts, mode)
+        let ModelView { mode, mode_at_start, .. } = self.model_view;
+        if mode == mode_at_start { String::new() } else { mode_line(&self.parts.prompts, mode) }
     }
 
     async fn request_reply(
@@ -258,11 +254,9 @@ pub(super) async fn stream_reply(
         while let Some(delta) = stream.next().await {
             let delta = delta?;
             match &delta {
-                Delta::Text(text) if is_shown => {
-                    events.emit(EventBody::ModelDelta { text: text.clone(), reasoning: false });
-                }
-                Delta::Reasoning(text) if is_shown => {
-                    events.emit(EventBody::ModelDelta { text: text.clone(), reasoning: true });
+                Delta::Text(text) | Delta::Reasoning(text) if is_shown => {
+                    let reasoning = matches!(delta, Delta::Reasoning(_));
+                    events.emit(EventBody::ModelDelta { text: text.clone(), reasoning });
                 }
                 Delta::Retry(retry) => {
                     events.emit(EventBody::Error {

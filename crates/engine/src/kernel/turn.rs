@@ -1,6 +1,5 @@
 //! The state of one turn.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::completion::Completion;
@@ -30,9 +29,9 @@ pub(super) struct Turn {
     pub(super) draft: AnswerDraft,
     pub(super) was_verified: bool,
     pub(super) pending_messages: PendingMessages,
-    /// To the model, before the next request.
+    /// Text for the model before the next request.
     pub(super) feedback: Option<String>,
-    /// In this round.
+    /// Files that the calls of this round read or changed.
     pub(super) touched_paths: Vec<String>,
     pub(super) hook_rejections: u32,
     pub(super) hook_stop_reason: Option<String>,
@@ -40,34 +39,27 @@ pub(super) struct Turn {
 
 #[derive(Default)]
 pub(super) struct ReflectionInput {
-    /// In the user's words.
     pub(super) goal: String,
-    /// As the tool or check returned it.
+    /// Output of the tool or check that failed.
     pub(super) evidence: String,
-    /// Of the last evaluation.
+    /// Sequence number of the last evaluation.
     pub(super) seq: u64,
-    pub(super) attempts: VecDeque<PastAttempt>,
+    pub(super) attempts: Vec<String>,
 }
 
 impl ReflectionInput {
-    pub(super) fn add_attempt(&mut self, attempt: PastAttempt) {
+    pub(super) fn add_attempt(&mut self, call: &str, outcome: &str) {
         if self.attempts.len() >= ATTEMPTS {
-            self.attempts.pop_front();
+            self.attempts.remove(0);
         }
-        self.attempts.push_back(attempt);
+        self.attempts.push(format!("- {call}: {outcome}"));
     }
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct PastAttempt {
-    pub(super) call: String,
-    pub(super) outcome: String,
 }
 
 #[derive(Default)]
 pub(super) struct KernelCalls {
     pub(super) n: u32,
-    /// From reflections: each call is made once.
+    /// Calls that reflections proposed: each is made once.
     pub(super) proposals: Vec<ToolCall>,
 }
 
@@ -83,12 +75,12 @@ pub(super) struct AnswerDraft {
 pub(super) struct PendingMessages {
     pub(super) reminders: Vec<String>,
     pub(super) mentions: Mentions,
-    /// From a reflection, for the next decisions.
+    /// Advice of a reflection for the next decisions.
     pub(super) patch: Option<String>,
 }
 
 impl Turn {
-    pub(super) fn new(started: Instant, state: State, input: &str, mentions: Mentions) -> Self {
+    pub(super) fn new(started: Instant, state: State, goal: String, mentions: Mentions) -> Self {
         Self {
             started,
             round: 0,
@@ -97,10 +89,7 @@ impl Turn {
             charged: ModelCost::default(),
             errors: Vec::new(),
             state,
-            reflection_input: ReflectionInput {
-                goal: input.to_owned(),
-                ..ReflectionInput::default()
-            },
+            reflection_input: ReflectionInput { goal, ..ReflectionInput::default() },
             kernel_calls: KernelCalls::default(),
             lessons: TurnLessons::default(),
             completion: Completion::default(),

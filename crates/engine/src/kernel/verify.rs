@@ -30,13 +30,12 @@ use agent_protocol::{one_line, shorten};
 
 /// The last answer must be the verdict.
 const MAX_ANSWERS: u32 = 6;
-/// Of one answer.
 const ANSWER_TOKENS: u64 = 2000;
-/// Of all answers.
+/// Time limit of all answers together.
 const VERIFY_TIMEOUT: Duration = Duration::from_mins(2);
 /// Shorter quotes occur in any text.
 const MIN_QUOTE_BYTES: usize = 12;
-/// For a quote that is a whole line.
+/// Minimum for a quote that is a whole line.
 const MIN_LINE_QUOTE_BYTES: usize = 4;
 
 /// The verifier's model and tools.
@@ -52,7 +51,6 @@ pub(super) struct Objection {
     pub(super) evidence: String,
 }
 
-/// What it answers.
 #[derive(Deserialize, JsonSchema)]
 struct VerifierVerdict {
     confirmed: bool,
@@ -74,7 +72,7 @@ impl Kernel {
     /// instead.
     pub(super) async fn run_verifier(&self, turn: &mut Turn) -> Result<Option<Objection>, Ending> {
         let Some(verifier) = &self.parts.verifier else { return Ok(None) };
-        let plans = self.parts.registry.mode() == PermissionMode::Plan;
+        let plans = self.parts.registry.update_mode() == PermissionMode::Plan;
         if turn.was_verified || plans || self.parts.control.has_queued_messages() {
             return Ok(None);
         }
@@ -119,7 +117,7 @@ impl Kernel {
             return Some("the user sent another message");
         }
         // An objection needs room for another answer.
-        self.limit_reached(turn).map(|_| "a limit of the turn is reached")
+        self.check_limits(turn).err().map(|_| "a limit of the turn is reached")
     }
 
     async fn inspect(
@@ -169,9 +167,7 @@ impl Kernel {
             match parse_object::<VerifierVerdict>(&reply.text) {
                 Ok(verdict) => return Ok(Ok(verdict)),
                 Err(why) if is_last => return Ok(Err(format!("it gave no verdict: {why}"))),
-                Err(why) => {
-                    inspection.messages.extend(self.correction_request(&reply, &why));
-                }
+                Err(why) => inspection.messages.extend(self.correction_request(&reply, &why)),
             }
         }
         Ok(Err("it gave no verdict".to_owned()))
@@ -187,12 +183,12 @@ impl Kernel {
         let control = &self.parts.control;
         let room =
             self.budget.bytes(verifier.configured_model.context_window / RESULTS_WINDOW_DIVISOR);
-        let carried_out = verifier.registry.run_calls(&calls, room);
-        let answers = control.cancellation_token().run_until_cancelled(carried_out).await;
-        let answers = answers.ok_or_else(|| interrupt_ending(control))?;
-        let mut results = Vec::with_capacity(calls.len());
-        for (call, answer) in calls.iter().zip(&answers) {
-            let envelope = &answer.envelope;
+        let running = verifier.registry.run_calls(&calls, room);
+        let results = control.cancellation_token().run_until_cancelled(running).await;
+        let results = results.ok_or_else(|| interrupt_ending(control))?;
+        let mut result_parts = Vec::with_capacity(calls.len());
+        for (call, result) in calls.iter().zip(&results) {
+            let envelope = &result.envelope;
             let line = call_line(&call.name, &envelope.context.params_input);
             inspection.calls.push(match envelope.error() {
                 Some(error) => format!("{line}: {}", error.code.as_str()),
@@ -204,37 +200,32 @@ impl Kernel {
                 inspection.shown_text.push_str(&text);
                 inspection.shown_text.push('\n');
             }
-            results.push(context::result_part(&call.id, envelope, text));
+            result_parts.push(context::result_part(&call.id, envelope, text));
         }
         let parts = answer_parts(&text, &calls, &carried);
         inspection.messages.push(Message { role: Role::Assistant, parts });
-        inspection.messages.push(Message { role: Role::Tool, parts: results });
+        inspection.messages.push(Message { role: Role::Tool, parts: result_parts });
         Ok(())
     }
 
-    /// The first message has the task, the claim, and the results of the checks.
     fn begin_inspection(&self, turn: &Turn) -> Inspection {
         const CLAIM: Prompt = Prompt::named("recovery/verify_claim.md");
-        let (mut checks, mut shown) = (String::new(), String::new());
+        let (mut checks, mut shown_text) = (String::new(), String::new());
         for check in &turn.completion.passed_checks {
             _ = write!(checks, "\n`{}` passed:\n{}", check.command, check.tail.trim_end());
-            shown.push_str(&check.tail);
-            shown.push('\n');
+            shown_text.push_str(&check.tail);
+            shown_text.push('\n');
         }
         let checks = if checks.is_empty() { "none".to_owned() } else { checks };
         let values = [
-            ("goal", shorten(&turn.reflection_input.goal, 4000)),
-            ("files", turn.completion.list_changed_files()),
-            ("checks", checks),
-            ("claim", shorten(turn.draft.text.trim(), 4000)),
+            ("goal", &*shorten(&turn.reflection_input.goal, 4000)),
+            ("files", &turn.completion.list_changed_files()),
+            ("checks", &checks),
+            ("claim", &shorten(turn.draft.text.trim(), 4000)),
         ];
-        let values = values.each_ref().map(|(name, value)| (*name, value.as_str()));
         let message = fill(self.parts.prompts.text(CLAIM).trim_end(), &values);
-        Inspection {
-            messages: vec![Message::text(Role::User, message)],
-            shown_text: shown,
-            calls: Vec::new(),
-        }
+        let messages = vec![Message::text(Role::User, message)];
+        Inspection { messages, shown_text, calls: Vec::new() }
     }
 }
 
@@ -250,20 +241,20 @@ fn valid_evidence(verdict: &VerifierVerdict, shown: &str) -> Result<Vec<Quote>, 
             |shown: &String| LINE_NUMBER.find(shown).is_some_and(|n| shown[n.end()..] == *line);
         line.len() >= MIN_LINE_QUOTE_BYTES && (whole.contains(line) || whole.iter().any(numbered))
     };
-    let stands_there = |quote: &&Quote| {
+    let is_shown = |quote: &&Quote| {
         let lines = quote.quote.lines().map(one_line).filter(|line| !line.is_empty());
         let lines: Vec<String> = lines.collect();
         lines.iter().all(|line| shown.contains(line))
             && lines.iter().any(|line| line.len() >= MIN_QUOTE_BYTES || is_whole(line))
     };
-    let evidence: Vec<Quote> = verdict.evidence.iter().filter(stands_there).cloned().collect();
+    let evidence: Vec<Quote> = verdict.evidence.iter().filter(is_shown).cloned().collect();
     if evidence.is_empty() {
         return Err("its evidence does not occur in what it was shown".to_owned());
     }
     Ok(evidence)
 }
 
-/// Of Read and Grep.
+/// Line numbers in results of Read and Grep.
 static LINE_NUMBER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:\d+ \||.*?[:-]\d+[:-]) ").expect("a fixed expression"));
 

@@ -20,7 +20,7 @@ use agent_protocol::schema::Schema;
 use agent_protocol::{Object, one_line, shorten};
 
 const LOSS_REASON_TIMEOUT: Duration = Duration::from_millis(500);
-/// Of a server's error message.
+/// Limit of a server's error message.
 const MAX_MESSAGE_BYTES: usize = 1000;
 
 /// `schema` is the one that the model received and that the arguments fit; without it they are checked here.
@@ -35,7 +35,7 @@ pub(super) async fn call_tool(
     let name = format!("{}.{tool}", server.name());
     let calling = async {
         let connected = wait_for_connection(server).await?;
-        let known = connected.tools.iter().find(|it| it.name == tool);
+        let known = connected.tools.iter().find(|known| known.name == tool);
         let arguments = match (schema, known) {
             (None, None) => return Err(unknown_tool_failure(server, &connected, tool)),
             (None, Some(known)) => check_arguments(server, known, arguments)?,
@@ -122,7 +122,7 @@ fn unknown_tool_failure(server: &Server, connected: &ServerConnection, tool: &st
     Failure::new(ErrorCode::UnknownTool, message).with_hint(hint)
 }
 
-/// As far as the tool's schema can be understood.
+/// Arguments are not checked if the tool's schema is not understood.
 fn check_arguments(server: &Server, tool: &ToolInfo, arguments: Object) -> Result<Object, Failure> {
     let Ok(schema) = Schema::new(&tool.schema) else { return Ok(arguments) };
     let arguments = Value::Object(arguments);
@@ -141,8 +141,7 @@ fn check_arguments(server: &Server, tool: &ToolInfo, arguments: Object) -> Resul
 /// If the tool differs from the one that the model received, the failure describes the current one.
 fn with_changed_tool(mut failure: Failure, server: &Server, changed: Option<&ToolInfo>) -> Failure {
     if let Some(tool) = changed {
-        let content = describe_tool(server.name(), tool);
-        failure = failure.with_data("tool_now", content);
+        failure = failure.with_data("tool_now", describe_tool(server.name(), tool));
         failure.hint =
             Some(format!("the tool has changed: call it with {MCP_TOOL_NAME}, as described below"));
     }
@@ -167,12 +166,10 @@ async fn failure_from_error(
         ServiceError::McpError(error) => {
             server.record_reachability(Ok(()));
             let message = shorten(&one_line(&error.message), MAX_MESSAGE_BYTES);
-            let failure = Failure::new(ErrorCode::McpFailed, message);
-            let failure = if error.code == RpcCode::INVALID_PARAMS {
-                failure.with_hint("check the arguments against the schema")
-            } else {
-                failure
-            };
+            let mut failure = Failure::new(ErrorCode::McpFailed, message);
+            if error.code == RpcCode::INVALID_PARAMS {
+                failure = failure.with_hint("check the arguments against the schema");
+            }
             with_changed_tool(failure, server, changed)
         }
         ServiceError::TransportClosed => {

@@ -17,10 +17,10 @@ use agent_protocol::tool::ToolSpec;
 const DESCRIPTION: Prompt = Prompt::named("mcp/tool.md");
 const SCHEMA: &str = embedded::MCP_TOOL.schema;
 
-/// Of a schema. An index has more tokens than its text: names are unusual words.
+/// Estimate for a schema. An index has more tokens than its text: names are unusual words.
 const BYTES_PER_TOKEN: usize = 4;
 const INDEX_BYTES_PER_TOKEN: usize = 3;
-/// Of a description, in the index.
+/// Limit of a description in the index.
 const MAX_FIRST_WORDS_BYTES: usize = 40;
 
 /// The model calls it under its own name.
@@ -144,10 +144,11 @@ fn format_index(servers: &[&IndexedServer], detail: IndexDetail) -> String {
 fn first_words(tool: &ToolInfo) -> String {
     let line = tool.description.lines().next().unwrap_or_default();
     let line = line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.');
-    let words = match line.get(..=MAX_FIRST_WORDS_BYTES).and_then(|cut| cut.rfind(' ')) {
-        Some(end) if line.len() > MAX_FIRST_WORDS_BYTES => &line[..end],
-        _ if line.len() <= MAX_FIRST_WORDS_BYTES => line,
-        _ => "",
+    let words = if line.len() <= MAX_FIRST_WORDS_BYTES {
+        line
+    } else {
+        let cut = line.get(..=MAX_FIRST_WORDS_BYTES).and_then(|cut| cut.rsplit_once(' '));
+        cut.map_or("", |(words, _)| words)
     };
     if words.is_empty() { String::new() } else { format!(": {words}") }
 }

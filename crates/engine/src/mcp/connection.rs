@@ -23,14 +23,14 @@ use super::{ServerEndpoint, ServerThreadContext, cache, http, offers};
 use agent_host::exec::{Exec, seconds};
 use agent_protocol::event::{EventBody, McpServerState};
 
-/// Of one server, in a session.
+/// Limit for one server in a session.
 const MAX_RESTARTS: u32 = 3;
-/// Before a restart, times its number.
+/// Pause before a restart, times its number.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
-/// For the rest of the error output after the end.
+/// Time for the rest of the error output after the end.
 const STDERR_DRAIN_TIME: Duration = Duration::from_millis(100);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Of a list of tools.
+/// Pages of a list of tools.
 const MAX_PAGES: usize = 200;
 
 pub(super) fn run_servers(servers: &[Arc<Server>], exec: &Exec, shared: &ServerThreadContext) {
@@ -52,7 +52,6 @@ pub(super) fn run_servers(servers: &[Arc<Server>], exec: &Exec, shared: &ServerT
 
 enum ConnectionEnd {
     Cancelled,
-    NotConnected(String),
     Lost(String),
 }
 
@@ -68,14 +67,14 @@ async fn supervise_server(server: &Arc<Server>, exec: &Exec, shared: &ServerThre
     let mut n_restarts = 0;
     loop {
         let why = match Box::pin(run_connection(server, exec, shared)).await {
-            ConnectionEnd::Cancelled => {
+            Ok(ConnectionEnd::Cancelled) => {
                 return server.set_failed("the session has ended".to_owned());
             }
-            ConnectionEnd::NotConnected(why) => why,
-            ConnectionEnd::Lost(why) if n_restarts == MAX_RESTARTS => {
+            Err(why) => why,
+            Ok(ConnectionEnd::Lost(why)) if n_restarts == MAX_RESTARTS => {
                 format!("{why}; it was started {n_restarts} times again")
             }
-            ConnectionEnd::Lost(why) => {
+            Ok(ConnectionEnd::Lost(why)) => {
                 n_restarts += 1;
                 server.set_connecting();
                 report(McpServerState::Lost, 0, &why);
@@ -88,11 +87,12 @@ async fn supervise_server(server: &Arc<Server>, exec: &Exec, shared: &ServerThre
     }
 }
 
+/// An error is the reason why the server could not be connected.
 async fn run_connection(
     server: &Arc<Server>,
     exec: &Exec,
     shared: &ServerThreadContext,
-) -> ConnectionEnd {
+) -> Result<ConnectionEnd, String> {
     let ending = ProcessEnding::default();
     server.set_listing(false);
     server.set_offers(None);
@@ -101,12 +101,7 @@ async fn run_connection(
     let cancel = shared.cancel.child_token();
     match &server.settings.endpoint {
         ServerEndpoint::Address { url, headers, client: make_client } => {
-            let transport = match make_client(url)
-                .and_then(|http| http::create_transport(http, url, headers))
-            {
-                Ok(transport) => transport,
-                Err(why) => return ConnectionEnd::NotConnected(why),
-            };
+            let transport = http::create_transport(make_client(url)?, url, headers)?;
             let connecting = serve_client_with_ct(client, transport, cancel);
             Box::pin(follow_connection(server, shared, connecting, &changed)).await
         }
@@ -115,16 +110,9 @@ async fn run_connection(
             Box::pin(follow_connection(server, shared, connecting, &changed)).await
         }
         ServerEndpoint::Program(command) => {
-            let stdio = exec
-                .start_service(command)
-                .map(|service| StdioTransport::new(service, ending.clone()));
-            let (stdio, stderr) = match stdio {
-                Ok(Some(stdio)) => stdio,
-                Ok(None) => {
-                    return ConnectionEnd::NotConnected("it has no standard input".to_owned());
-                }
-                Err(error) => return ConnectionEnd::NotConnected(error.to_string()),
-            };
+            let service = exec.start_service(command).map_err(|error| error.to_string())?;
+            let stdio = StdioTransport::new(service, ending.clone());
+            let (stdio, stderr) = stdio.ok_or("it has no standard input")?;
             let connecting = serve_client_with_ct(client, stdio, cancel);
             let mut following = Box::pin(follow_connection(server, shared, connecting, &changed));
             let listening = ending.collect_stderr(stderr);
@@ -138,11 +126,9 @@ async fn run_connection(
                 () = &mut listening => following.await,
             };
             match end {
-                ConnectionEnd::Cancelled => end,
-                ConnectionEnd::NotConnected(why) => {
-                    ConnectionEnd::NotConnected(ending.describe(&why))
-                }
-                ConnectionEnd::Lost(why) => ConnectionEnd::Lost(ending.describe(&why)),
+                Ok(ConnectionEnd::Cancelled) => end,
+                Ok(ConnectionEnd::Lost(why)) => Ok(ConnectionEnd::Lost(ending.describe(&why))),
+                Err(why) => Err(ending.describe(&why)),
             }
         }
     }
@@ -155,7 +141,7 @@ async fn follow_connection(
     shared: &ServerThreadContext,
     connecting: impl Future<Output = Result<RunningClient, ClientInitializeError>>,
     changed: &ListChanges,
-) -> ConnectionEnd {
+) -> Result<ConnectionEnd, String> {
     let limit = server.settings.timeout;
     let cancelled = || shared.cancel.is_cancelled();
     let first = async {
@@ -164,20 +150,13 @@ async fn follow_connection(
         let listed = list_tools(running.peer()).await?;
         Ok::<_, String>((running, listed))
     };
-    let running = match timeout(limit, first).await {
-        _ if cancelled() => return ConnectionEnd::Cancelled,
-        Ok(Ok((running, tools))) => {
-            publish_tools(server, shared, running.peer(), tools, McpServerState::Connected);
-            running
-        }
-        Ok(Err(why)) => return ConnectionEnd::NotConnected(why),
-        Err(_) => {
-            return ConnectionEnd::NotConnected(format!(
-                "it was not ready within {}",
-                seconds(limit)
-            ));
-        }
-    };
+    let first = timeout(limit, first).await;
+    if cancelled() {
+        return Ok(ConnectionEnd::Cancelled);
+    }
+    let first = first.map_err(|_| format!("it was not ready within {}", seconds(limit)))?;
+    let (running, tools) = first?;
+    publish_tools(server, shared, running.peer(), tools, McpServerState::Connected);
     let peer = running.peer().clone();
     // The connection ends by itself when the session ends.
     let over = running.waiting();
@@ -211,9 +190,9 @@ async fn follow_connection(
     }
     server.set_offers(Some(offers::ServerOffers::default()));
     if cancelled() {
-        ConnectionEnd::Cancelled
+        Ok(ConnectionEnd::Cancelled)
     } else {
-        ConnectionEnd::Lost("the connection was lost".to_owned())
+        Ok(ConnectionEnd::Lost("the connection was lost".to_owned()))
     }
 }
 
@@ -238,14 +217,14 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ToolInfo>, String> {
     let mut all: Vec<ToolInfo> = Vec::new();
     let mut cursor = None;
     for _ in 0..MAX_PAGES {
-        let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
         let answer = peer.send_request(request).await;
         let answer = answer.map_err(|error| match http::refusal_message(&error) {
             Some(why) => why,
             None => format!("it does not list its tools: {}", http::root_cause(&error)),
         })?;
-        let next = match answer {
+        cursor = match answer {
             ServerResult::ListToolsResult(list) => {
                 all.extend(list.tools.into_iter().map(tool_from_typed));
                 list.next_cursor
@@ -257,19 +236,18 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ToolInfo>, String> {
             }
             _ => return Err("its list of tools is no list of tools".to_owned()),
         };
-        match next {
-            Some(next) if all.len() < MAX_TOOLS => cursor = Some(next),
-            Some(_) | None => break,
+        if cursor.is_none() || all.len() >= MAX_TOOLS {
+            break;
         }
     }
     Ok(all)
 }
 
 fn tool_from_typed(tool: RpcTool) -> ToolInfo {
-    let reads_only = tool.annotations.and_then(|it| it.read_only_hint).unwrap_or(false);
+    let hint = tool.annotations.and_then(|annotations| annotations.read_only_hint);
     let description = tool.description.unwrap_or_default();
     let schema = Some((*tool.input_schema).clone());
-    ToolInfo::new(tool.name.into_owned(), &description, schema, reads_only)
+    ToolInfo::new(tool.name.into_owned(), &description, schema, hint == Some(true))
 }
 
 fn tool_from_json(tool: &Value) -> Option<ToolInfo> {

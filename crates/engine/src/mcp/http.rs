@@ -38,7 +38,7 @@ const LOGIN_REQUIRED: &str = "it wants a login (HTTP 401): give it a token, \
 
 type ClientError = <HttpClient as StreamableHttpClient>::Error;
 
-/// If a call failed because the server requires a login or cannot be reached.
+/// `None` unless a call failed because the server requires a login or cannot be reached.
 pub(super) fn refusal_message(error: &ServiceError) -> Option<String> {
     if requires_login(error, error.auth_challenge().is_some()) {
         return Some(LOGIN_REQUIRED.to_owned());
@@ -67,8 +67,8 @@ fn unreachable_message(error: &DynamicTransportError) -> String {
 
 /// Without a connection the server has received nothing.
 fn is_not_connected(error: &(dyn Error + 'static)) -> bool {
-    error_chain(error)
-        .any(|it| it.downcast_ref::<ClientError>().is_some_and(ClientError::is_connect))
+    let mut errors = error_chain(error).filter_map(|error| error.downcast_ref::<ClientError>());
+    errors.any(ClientError::is_connect)
 }
 
 pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
@@ -80,7 +80,7 @@ fn error_chain<'a>(
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| {
         let error: &'a (dyn Error + 'static) = *error;
-        // It does not say that the error of the client is its source.
+        // Its `source()` does not return the error of the client.
         match error.downcast_ref::<StreamableHttpError<ClientError>>() {
             Some(StreamableHttpError::Client(inner)) => Some(inner as &(dyn Error + 'static)),
             _ => error.source(),

@@ -41,7 +41,7 @@ pub(super) struct ServerOffers {
 struct ServerPrompt {
     name: String,
     description: String,
-    /// In order: the name, and whether it is required.
+    /// Names in order, and whether they are required.
     arguments: Vec<(String, bool)>,
 }
 
@@ -107,7 +107,7 @@ impl Servers {
 
     /// Whether there is a server of this name.
     pub fn has_server(&self, server: &str) -> bool {
-        self.servers().iter().any(|it| it.name() == server)
+        self.servers().iter().any(|known| known.name() == server)
     }
 
     /// The text of the prompt of the command `mcp__server__prompt`.
@@ -131,81 +131,76 @@ impl Servers {
         with_time_limit(&server, async {
             let connected = connect(&server).await?;
             let offers = server.wait_for_offers().await;
-            let is_it = |it: &&ServerPrompt| it.name == name || sanitize_name(&it.name) == name;
-            let prompt = offers.prompts.iter().find(is_it);
+            let is_named = |own: &str| own == name || sanitize_name(own) == name;
+            let prompt = offers.prompts.iter().find(|prompt| is_named(&prompt.name));
             let prompt = prompt.ok_or_else(|| offers.unknown_prompt_message(&server, name))?;
             let arguments = prompt.parse_arguments(arguments).map_err(|why| {
                 format!("{why}: /{} {}", prompt.command_name(&server), prompt.argument_hint())
             })?;
             let params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(arguments);
             let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
-            match connected.peer.send_request(request).await {
-                Ok(ServerResult::GetPromptResult(result)) => {
-                    let named = |message: &rmcp::model::PromptMessage| message.role != Role::User;
-                    let has_answers = result.messages.iter().any(named);
-                    let mut fetched = FetchedContent::default();
-                    let mut texts = Vec::new();
-                    for message in result.messages {
-                        let who = match message.role {
-                            _ if !has_answers => "",
-                            Role::User => "User: ",
-                            Role::Assistant => "Assistant: ",
-                        };
-                        let mut show = |data: &str, _: &str| fetched.add_image(data);
-                        let text = text_of(message.content, &mut show);
-                        texts.extend(text.map(|text| format!("{who}{text}")));
-                    }
-                    fetched.text = texts.join("\n\n");
-                    if fetched == FetchedContent::default() {
-                        return Err(format!(
-                            "the prompt {} of the MCP server {} is empty",
-                            prompt.name,
-                            server.name()
-                        ));
-                    }
-                    Ok(fetched)
-                }
-                Ok(_) => Err(protocol_error_message(&server)),
-                Err(error) => Err(request_error_message(&server, &connected, &error).await),
+            let answer = send_request(&server, &connected, request).await?;
+            let ServerResult::GetPromptResult(result) = answer else {
+                return Err(protocol_error_message(&server));
+            };
+            let is_answer = |message: &rmcp::model::PromptMessage| message.role != Role::User;
+            let has_answers = result.messages.iter().any(is_answer);
+            let mut fetched = FetchedContent::default();
+            let mut texts = Vec::new();
+            for message in result.messages {
+                let who = match message.role {
+                    _ if !has_answers => "",
+                    Role::User => "User: ",
+                    Role::Assistant => "Assistant: ",
+                };
+                let mut show = |data: &str, _: &str| fetched.add_image(data);
+                let text = text_of(message.content, &mut show);
+                texts.extend(text.map(|text| format!("{who}{text}")));
             }
+            fetched.text = texts.join("\n\n");
+            if fetched == FetchedContent::default() {
+                return Err(format!(
+                    "the prompt {} of the MCP server {} is empty",
+                    prompt.name,
+                    server.name()
+                ));
+            }
+            Ok(fetched)
         })
         .await
     }
 
     /// The content of a resource.
     pub async fn fetch_resource(&self, server: &str, uri: &str) -> Result<FetchedContent, String> {
-        let server = self.servers().iter().find(|it| it.name() == server).ok_or(NO_SERVERS)?;
+        let named = self.servers().iter().find(|known| known.name() == server);
+        let server = named.ok_or(NO_SERVERS)?;
         with_time_limit(server, async {
             let connected = connect(server).await?;
             let params = ReadResourceRequestParams::new(uri);
             let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
-            match connected.peer.send_request(request).await {
-                Ok(ServerResult::ReadResourceResult(result)) => {
-                    let mut fetched = FetchedContent::default();
-                    let mut texts = Vec::new();
-                    for contents in result.contents {
-                        match contents {
-                            ResourceContents::TextResourceContents { text, .. } => texts.push(text),
-                            ResourceContents::BlobResourceContents { mime_type, blob, .. } => {
-                                let kind = mime_type.unwrap_or_default();
-                                if !kind.starts_with("image/") {
-                                    let kind = if kind.is_empty() { "binary" } else { &kind };
-                                    return Err(format!(
-                                        "it is not text ({kind}, {} bytes)",
-                                        decoded_size(&blob)
-                                    ));
-                                }
-                                fetched.add_image(&blob)?;
-                            }
-                            _ => return Err(protocol_error_message(server)),
+            let answer = send_request(server, &connected, request).await?;
+            let ServerResult::ReadResourceResult(result) = answer else {
+                return Err(protocol_error_message(server));
+            };
+            let mut fetched = FetchedContent::default();
+            let mut texts = Vec::new();
+            for contents in result.contents {
+                match contents {
+                    ResourceContents::TextResourceContents { text, .. } => texts.push(text),
+                    ResourceContents::BlobResourceContents { mime_type, blob, .. } => {
+                        let kind = mime_type.unwrap_or_default();
+                        if !kind.starts_with("image/") {
+                            let kind = if kind.is_empty() { "binary" } else { &kind };
+                            let size = decoded_size(&blob);
+                            return Err(format!("it is not text ({kind}, {size} bytes)"));
                         }
+                        fetched.add_image(&blob)?;
                     }
-                    fetched.text = texts.join("\n");
-                    Ok(fetched)
+                    _ => return Err(protocol_error_message(server)),
                 }
-                Ok(_) => Err(protocol_error_message(server)),
-                Err(error) => Err(request_error_message(server, &connected, &error).await),
             }
+            fetched.text = texts.join("\n");
+            Ok(fetched)
         })
         .await
     }
@@ -222,8 +217,9 @@ impl FetchedContent {
 
 impl ServerOffers {
     fn unknown_prompt_message(&self, server: &Server, name: &str) -> String {
-        let names: Vec<String> = self.prompts.iter().map(|it| it.command_name(server)).collect();
-        let hint = match most_similar(name, self.prompts.iter().map(|it| it.name.as_str())) {
+        let prompts = &self.prompts;
+        let names: Vec<String> = prompts.iter().map(|prompt| prompt.command_name(server)).collect();
+        let hint = match most_similar(name, prompts.iter().map(|prompt| prompt.name.as_str())) {
             Some(near) => {
                 format!("did you mean /{}__{}?", server_prefix(server.name()), sanitize_name(near))
             }
@@ -247,7 +243,7 @@ impl ServerPrompt {
         shown.collect::<Vec<_>>().join(" ")
     }
 
-    /// By order; the last argument takes the rest of the line.
+    /// Words become arguments in order; the last argument takes the rest of the line.
     fn parse_arguments(&self, line: &str) -> Result<Object, String> {
         let mut words = split_words(line);
         let n = self.arguments.len();
@@ -258,7 +254,9 @@ impl ServerPrompt {
             let rest = words.split_off(n - 1).join(" ");
             words.push(rest);
         }
-        if let Some((name, _)) = self.arguments.iter().skip(words.len()).find(|it| it.1) {
+        if let Some((name, _)) =
+            self.arguments.iter().skip(words.len()).find(|(_, is_required)| *is_required)
+        {
             return Err(format!("the argument <{name}> is missing"));
         }
         let names = self.arguments.iter().map(|(name, _)| name.clone());
@@ -284,13 +282,17 @@ fn protocol_error_message(server: &Server) -> String {
     format!("the answer of the MCP server {} does not follow the protocol", server.name())
 }
 
-async fn request_error_message(
+async fn send_request(
     server: &Server,
     connected: &ServerConnection,
-    error: &ServiceError,
-) -> String {
+    request: ClientRequest,
+) -> Result<ServerResult, String> {
+    let error = match connected.peer.send_request(request).await {
+        Ok(answer) => return Ok(answer),
+        Err(error) => error,
+    };
     let name = server.name();
-    match error {
+    Err(match error {
         ServiceError::McpError(error) => {
             let message = shorten(&one_line(&error.message), MAX_MESSAGE_BYTES);
             format!("the MCP server {name}: {message}")
@@ -300,25 +302,25 @@ async fn request_error_message(
             format!("the MCP server {name} ended before it answered{why}")
         }
         error => {
-            let refused = http::refusal_message(error);
+            let refused = http::refusal_message(&error);
             if let Some(why) = &refused {
                 server.record_reachability(Err(why));
             }
-            let why = refused.unwrap_or_else(|| one_line(&http::root_cause(error)));
+            let why = refused.unwrap_or_else(|| one_line(&http::root_cause(&error)));
             format!("the MCP server {name}: {}", shorten(&why, MAX_MESSAGE_BYTES))
         }
-    }
+    })
 }
 
-/// Only what the server declares. What fails is not offered.
+/// Lists only what the server declares. What fails is not offered.
 pub(super) async fn list_offers(peer: &Peer<RoleClient>, limit: Duration) -> ServerOffers {
     let info = peer.peer_info();
     let capabilities = info.as_ref().map(|info| &info.capabilities);
     let mut offers = ServerOffers::default();
-    if capabilities.is_some_and(|it| it.prompts.is_some()) {
+    if capabilities.is_some_and(|declared| declared.prompts.is_some()) {
         _ = timeout(limit, list_prompts(peer, &mut offers.prompts)).await;
     }
-    if capabilities.is_some_and(|it| it.resources.is_some()) {
+    if capabilities.is_some_and(|declared| declared.resources.is_some()) {
         _ = timeout(limit, list_resources(peer, &mut offers.resources)).await;
     }
     offers
@@ -340,7 +342,7 @@ async fn list_prompts(peer: &Peer<RoleClient>, prompts: &mut Vec<ServerPrompt>) 
 fn prompt_from_rpc(prompt: RpcPrompt) -> ServerPrompt {
     let arguments = prompt.arguments.unwrap_or_default().into_iter();
     ServerPrompt {
-        arguments: arguments.map(|it| (it.name, it.required == Some(true))).collect(),
+        arguments: arguments.map(|own| (own.name, own.required == Some(true))).collect(),
         description: prompt.description.or(prompt.title).unwrap_or_default(),
         name: prompt.name,
     }

@@ -10,7 +10,7 @@ use agent_host::workspace::ImageData;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::{Object, format_thousands, one_line, shorten};
 
-/// Of a failure; the whole text is below it.
+/// Limit of a failure's message; the whole text is below it.
 const MAX_MESSAGE_BYTES: usize = 300;
 
 pub(super) fn report_answer(
@@ -67,7 +67,7 @@ pub(super) fn report_answer(
     Ok(Report { data, text, ..Report::default() })
 }
 
-/// For an answer whose parts do not all follow the protocol.
+/// Parses an answer whose parts do not all follow the protocol.
 fn parse_leniently(answer: &ServerResult) -> Option<CallToolResult> {
     let ServerResult::CustomResult(custom) = answer else { return None };
     let blocks = custom.0["content"].as_array()?;
@@ -115,22 +115,20 @@ fn store_image(data: &str, kind: &str, cx: &ToolCx) -> Result<Value, String> {
     if !cx.takes_images {
         return Err(not_shown_note("image, which you do not receive", kind, data));
     }
-    let picture = STANDARD.decode(data).map_err(|_| "it is not valid base64".to_owned());
-    let picture = picture.and_then(ImageData::from_bytes);
-    let kept = picture.and_then(|picture| {
+    let store = || -> Result<Value, String> {
+        let content = STANDARD.decode(data).map_err(|_| "it is not valid base64")?;
+        let picture = ImageData::from_bytes(content)?;
         let (width, height) = (picture.width, picture.height);
-        let kept = cx.images.store(picture).map_err(|error| error.to_string())?;
-        Ok((kept, width, height))
-    });
-    let (image, width, height) =
-        kept.map_err(|why| format!("[image, {kind}, not shown: {why}]"))?;
-    Ok(json!({
-        "hash": image.hash,
-        "media_type": image.media_type,
-        "bytes": image.bytes,
-        "width": width,
-        "height": height,
-    }))
+        let image = cx.images.store(picture).map_err(|error| error.to_string())?;
+        Ok(json!({
+            "hash": image.hash,
+            "media_type": image.media_type,
+            "bytes": image.bytes,
+            "width": width,
+            "height": height,
+        }))
+    };
+    store().map_err(|why| format!("[image, {kind}, not shown: {why}]"))
 }
 
 fn not_shown_note(what: &str, kind: &str, base64: &str) -> String {

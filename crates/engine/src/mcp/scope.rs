@@ -22,17 +22,17 @@ impl ToolScope {
         hashed: Option<&str>,
         reads_only: bool,
     ) -> bool {
-        let is_it = |given: &String| names_tool(given, server, tool) || hashed == Some(given);
+        let is_named = |given: &String| names_tool(given, server, tool) || hashed == Some(given);
         (reads_only || !self.reads_only)
-            && self.only.as_ref().is_none_or(|only| only.iter().any(is_it))
-            && !self.excluded.iter().any(is_it)
+            && self.only.as_ref().is_none_or(|only| only.iter().any(is_named))
+            && !self.excluded.iter().any(is_named)
     }
 
     pub(super) fn allows_all(&self) -> bool {
         self.only.is_none() && self.excluded.is_empty() && !self.reads_only
     }
 
-    /// As far as the names in the scope decide it.
+    /// True unless the names in the scope exclude the server.
     pub(super) fn may_allow_server(&self, server: &str) -> bool {
         let is_of = |given: &String| names_server(given, server);
         let is_whole = |given: &String| *given == server_prefix(server);

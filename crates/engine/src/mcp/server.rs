@@ -14,19 +14,19 @@ use super::{ServerEndpoint, ServerSettings, cache};
 use agent_protocol::Object;
 
 const MAX_DESCRIPTION: usize = 2048;
-/// Of one server.
+/// Limit for one server.
 pub(super) const MAX_TOOLS: usize = 2000;
 
 /// A tool as its server describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolInfo {
-    /// On the server.
+    /// Name on the server.
     pub name: String,
     /// Up to `MAX_DESCRIPTION` bytes.
     pub description: String,
     /// JSON Schema of the arguments.
     pub schema: Value,
-    /// According to the server.
+    /// The server says so.
     #[serde(default)]
     pub reads_only: bool,
 }
@@ -77,7 +77,7 @@ pub(super) struct Server {
     is_listing: watch::Sender<bool>,
     /// Prompts and resources; `None` until they are listed.
     offers: watch::Sender<Option<Arc<ServerOffers>>>,
-    /// From an earlier session; `None` if unknown.
+    /// Tools of an earlier session; `None` if unknown.
     cached_tools: Option<Arc<Vec<ToolInfo>>>,
 }
 
@@ -158,26 +158,26 @@ impl Server {
 
     /// The state is connected or failed.
     pub(super) async fn wait_until_settled(&self) -> ServerState {
-        let is_settled = |state: &ServerState| {
+        self.wait_for_state(|state| {
             matches!(state, ServerState::Connected(_) | ServerState::Failed(_))
-        };
-        self.wait_for_state(is_settled).await
+        })
+        .await
     }
 
     pub(super) async fn wait_until_lost(&self, connected: &ServerConnection) -> ServerState {
-        let is_same = |state: &ServerState| match state {
-            ServerState::Connected(now) => Arc::ptr_eq(&now.tools, &connected.tools),
-            _ => false,
-        };
-        self.wait_for_state(|state| !is_same(state)).await
+        self.wait_for_state(|state| match state {
+            ServerState::Connected(now) => !Arc::ptr_eq(&now.tools, &connected.tools),
+            _ => true,
+        })
+        .await
     }
 
-    async fn wait_for_state(&self, is_it: impl Fn(&ServerState) -> bool) -> ServerState {
+    async fn wait_for_state(&self, is_reached: impl FnMut(&ServerState) -> bool) -> ServerState {
         let mut states = self.state.subscribe();
-        states.wait_for(|state| is_it(state)).await.map_or(ServerState::Idle, |it| it.clone())
+        states.wait_for(is_reached).await.map_or(ServerState::Idle, |state| state.clone())
     }
 
-    /// Those of the connection, otherwise those of last time.
+    /// Tools of the connection, otherwise those of last time.
     pub(super) fn tools(&self) -> Option<Arc<Vec<ToolInfo>>> {
         match &*self.state.borrow() {
             ServerState::Connected(connected) => Some(Arc::clone(&connected.tools)),
@@ -186,7 +186,7 @@ impl Server {
     }
 }
 
-/// Each name once.
+/// Keeps each name once.
 fn filter_enabled(settings: &ServerSettings, tools: Vec<ToolInfo>) -> Vec<ToolInfo> {
     let mut seen = HashSet::new();
     let is_enabled = |tool: &ToolInfo| {

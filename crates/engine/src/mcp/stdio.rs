@@ -19,7 +19,7 @@ pub(super) const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const MAX_GARBAGE_LINES: usize = 100;
 const MAX_GARBAGE_BYTES: usize = 1 << 20;
 const MAX_STDERR_TAIL_BYTES: usize = 2048;
-/// For a program to end by itself.
+/// Time for a program to end by itself.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Default)]
@@ -36,7 +36,7 @@ impl ProcessEnding {
         self.0.lock().reason.get_or_insert(why);
     }
 
-    /// With the last lines of the error output.
+    /// The reason with the last lines of the error output.
     pub(super) fn describe(&self, otherwise: &str) -> String {
         let facts = self.0.lock();
         let mut words = facts.reason.clone().unwrap_or_else(|| otherwise.to_owned());
@@ -50,7 +50,7 @@ impl ProcessEnding {
         words
     }
 
-    /// Keeps only the end.
+    /// Keeps only the end of the output.
     pub(super) async fn collect_stderr(&self, mut stderr: ChildStderr) {
         let mut chunk = vec![0; 16 * 1024];
         while let Ok(n @ 1..) = stderr.read(&mut chunk).await {

@@ -15,10 +15,10 @@ use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::most_similar;
 use agent_protocol::tool::{Effect, ToolSpec, mcp_tool_name};
 
-/// For servers that are being started, in a search.
+/// Time that a search gives servers to start.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// With the schema that the model received.
+/// A tool with the schema that the model received.
 pub(super) struct ServerTool {
     servers: Servers,
     server: Arc<Server>,
@@ -64,9 +64,13 @@ pub(super) struct McpTool {
 }
 
 impl McpTool {
-    fn find_tool<'a>(&'a self, input: &'a Object) -> Result<Option<NamedTool<'a>>, Failure> {
-        let text = |name: &str| input.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
-        let Some(tool) = text("tool") else {
+    /// The server and its tool that the arguments name; `None` for a search.
+    fn find_tool<'a>(
+        &'a self,
+        input: &'a Object,
+    ) -> Result<Option<(&'a Arc<Server>, &'a str)>, Failure> {
+        let tool = input.get("tool").and_then(Value::as_str).filter(|tool| !tool.is_empty());
+        let Some(tool) = tool else {
             if input.contains_key("search") {
                 return Ok(None);
             }
@@ -87,9 +91,6 @@ impl McpTool {
     }
 }
 
-/// A server, and the name of a tool on it.
-type NamedTool<'a> = (&'a Arc<Server>, &'a str);
-
 impl Tool for McpTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -100,7 +101,7 @@ impl Tool for McpTool {
             return Ok(Effect::Lookup.into());
         };
         let known = server.tools();
-        let known = known.as_ref().and_then(|tools| tools.iter().find(|it| it.name == tool));
+        let known = known.as_ref().and_then(|tools| tools.iter().find(|known| known.name == tool));
         let reads_only = known.is_some_and(|tool| tool.reads_only);
         let hashed = self.names.hashed_name(server.name(), tool);
         if !self.scope.allows(server.name(), tool, hashed, reads_only) {

@@ -10,7 +10,7 @@ const HASH_BYTES: usize = 6;
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
     used: HashSet<String>,
-    /// By server and tool.
+    /// Names with a hash by server and tool.
     hashed: HashMap<(String, String), String>,
 }
 
@@ -33,7 +33,7 @@ impl ToolNames {
         name
     }
 
-    /// For a tool whose own name is too long or in use.
+    /// `None` unless the tool's own name is too long or in use.
     pub(super) fn hashed_name(&self, server: &str, tool: &str) -> Option<&str> {
         if self.hashed.is_empty() {
             return None;

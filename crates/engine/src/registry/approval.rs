@@ -22,7 +22,6 @@ use agent_protocol::hook::{HookPayload, HookRuling};
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::tool::Effect;
 
-/// Who allowed a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Approver {
     /// A rule, or the mode.
@@ -75,13 +74,12 @@ impl Registry {
         let failure = Failure::new(ErrorCode::ApprovalRequired, text).with_hint(
             "continue without it, or say in the final answer what the user has to allow",
         );
-        context.denied = !matches!(effect, Effect::Read { .. });
+        context.is_denied = !matches!(effect, Effect::Read { .. });
         context.violates_instruction = reason.by_instruction;
-        self.emit_permission_decided(call, "ask", reason, context.denied);
+        self.emit_permission_decided(call, "ask", reason, context.is_denied);
         Err(failure)
     }
 
-    /// The decision of the policy in the current mode, or of a hook.
     fn decide_without_user(
         &self,
         call: &ToolCall,
@@ -89,7 +87,9 @@ impl Registry {
         context: &mut CallContext,
     ) -> Decision {
         let reads = matches!(effect, Effect::Read { .. });
-        match (self.rule_on(call, effect), &context.hook_ruling) {
+        // A mode that the user selected meanwhile applies from this call on.
+        self.update_mode();
+        match (self.ruling(&call.name, effect), &context.hook_ruling) {
             // What the user's rules ask about, a hook does not answer.
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
@@ -128,9 +128,9 @@ impl Registry {
         // If another form of the command is allowed, no permission is missing.
         let has_other_form = reason.rule == "never" && reason.hint.is_some();
         // A plan needs no change.
-        let plans = self.mode() == PermissionMode::Plan;
-        context.denied = !reads && !reason.by_instruction && !has_other_form && !plans;
-        self.emit_permission_decided(call, "refuse", reason, context.denied);
+        let plans = self.update_mode() == PermissionMode::Plan;
+        context.is_denied = !reads && !reason.by_instruction && !has_other_form && !plans;
+        self.emit_permission_decided(call, "refuse", reason, context.is_denied);
         failure
     }
 
@@ -182,13 +182,6 @@ impl Registry {
         self.cx.images.store(picture).map_err(|error| format!("it cannot be stored: {error}"))
     }
 
-    pub(super) fn rule_on(&self, call: &ToolCall, effect: &Effect) -> Ruling {
-        // A mode that the user selected meanwhile applies from this call on.
-        self.mode();
-        self.ruling(&call.name, effect)
-    }
-
-    /// Shows the user what the call would do, and waits for the answer.
     async fn ask_user<'a>(
         &'a self,
         call: &ToolCall,
@@ -201,8 +194,10 @@ impl Registry {
         if let Some(checked_path) = &mut prepared.target.checked_path {
             checked_path.forget_metadata();
         }
-        // A change that would fail needs no permission.
-        let diff = self.draft_change(prepared).await?;
+        // A change that would fail needs no permission. The draft is what will be made.
+        let cx = self.call_cx("", prepared, self.control.cancellation_token());
+        prepared.draft = prepared.entry.tool.draft(&prepared.input, &cx).await?.map(Arc::new);
+        let diff = prepared.draft.as_ref().map(|draft| draft.diff(DiffSize::Whole).text);
         let effect = &prepared.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
         if let Some(outcome) = self.decide_without_user(call, effect, context).outcome() {
@@ -261,12 +256,8 @@ impl Registry {
         decision: Option<ApprovalDecision>,
     ) -> Result<Approver, Failure> {
         let by_user = |text: String| plain_reason("the user", text);
-        match decision {
-            Some(ApprovalDecision::AllowOnce) => {
-                let reason = by_user("yes, this once".to_owned());
-                self.emit_permission_decided(call, "allow", reason, false);
-                Ok(Approver::UserOrHook)
-            }
+        let text = match decision {
+            Some(ApprovalDecision::AllowOnce) => "yes, this once".to_owned(),
             Some(ApprovalDecision::AllowAlways(grant)) => {
                 let text = format!("yes, and for this session: {}", grant.in_words());
                 match grant {
@@ -282,16 +273,13 @@ impl Registry {
                         }
                     }
                     // It was requested together with the answer.
-                    Grant::Mode(_) => _ = self.mode(),
+                    Grant::Mode(_) => _ = self.update_mode(),
                 }
-                self.emit_permission_decided(call, "allow", by_user(text), false);
-                Ok(Approver::UserOrHook)
+                text
             }
             Some(ApprovalDecision::AllowChanged(input)) => {
                 self.apply_changed_input(call, prepared, input, context).await?;
-                let text = "yes, with other arguments".to_owned();
-                self.emit_permission_decided(call, "allow", by_user(text), false);
-                Ok(Approver::UserOrHook)
+                "yes, with other arguments".to_owned()
             }
             Some(ApprovalDecision::Reject(instead)) => {
                 let words = instead.as_deref().unwrap_or_default().trim().to_owned();
@@ -309,47 +297,37 @@ impl Registry {
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
                 self.emit_permission_decided(call, "reject", by_user(reason), true);
-                context.denied = true;
-                Err(failure)
+                context.is_denied = true;
+                return Err(failure);
             }
             Some(ApprovalDecision::RejectAndStop(why)) => {
                 let text = format!("the user said no to this call and ended the turn: {why}");
                 self.emit_permission_decided(call, "reject", by_user(why), true);
                 self.control.interrupt(Interrupt::User);
-                context.denied = true;
-                Err(Failure::new(ErrorCode::ApprovalRejected, text))
+                context.is_denied = true;
+                return Err(Failure::new(ErrorCode::ApprovalRejected, text));
             }
             None => {
                 let why = "not run: the turn was interrupted before the question was answered";
-                Err(Failure::new(ErrorCode::Cancelled, why))
+                return Err(Failure::new(ErrorCode::Cancelled, why));
             }
-        }
+        };
+        self.emit_permission_decided(call, "allow", by_user(text), false);
+        Ok(Approver::UserOrHook)
     }
 
     /// What the answer "always" can grant: rules, and mode auto-edit if it allows the call.
     fn offered_grants(&self, call: &ToolCall, effect: &Effect) -> Vec<Grant> {
-        let mut grants = propose_grants(effect, &WorkspaceFacts(&self.cx.workspace));
+        let facts = WorkspaceFacts(&self.cx.workspace);
+        let mut grants = propose_grants(effect, &facts);
         let mut policy = self.permissions().policy.clone();
         if policy.mode() == PermissionMode::Ask {
             policy.set_mode(PermissionMode::AutoEdit);
-            let ruling = policy.rule_on(&call.name, effect, &WorkspaceFacts(&self.cx.workspace));
-            if let Ruling::Allow(_) = ruling {
+            if let Ruling::Allow(_) = policy.rule_on(&call.name, effect, &facts) {
                 grants.push(Grant::Mode(PermissionMode::AutoEdit));
             }
         }
         grants
-    }
-
-    /// Drafts the change of a file; the draft is what will be made.
-    async fn draft_change(
-        &self,
-        prepared: &mut PreparedCall<'_>,
-    ) -> Result<Option<String>, Failure> {
-        let Effect::Write { .. } = prepared.target.effect else { return Ok(None) };
-        let cx = self.call_cx("", prepared, self.control.cancellation_token());
-        let draft = prepared.entry.tool.draft(&prepared.input, &cx).await?;
-        prepared.draft = draft.map(Arc::new);
-        Ok(prepared.draft.as_ref().map(|draft| draft.diff(DiffSize::Whole).text))
     }
 
     pub(super) fn emit_permission_decided(

@@ -114,7 +114,7 @@ pub(super) fn rename_aliases(
 ) -> Result<(), Failure> {
     // With strict schemas models send every parameter: null stands for one that is left out.
     let is_required = |name: &str| {
-        schema["required"].as_array().is_some_and(|names| names.iter().any(|it| it == name))
+        schema["required"].as_array().is_some_and(|names| names.iter().any(|own| own == name))
     };
     arguments.retain(|name, value| !value.is_null() || is_required(name));
     let known = |name: &str| schema["properties"].get(name).is_some();
@@ -124,14 +124,17 @@ pub(super) fn rename_aliases(
         let plain = if name.starts_with('-') { name.clone() } else { snake_case(&name) };
         let alias = resolve_alias(&plain, schema);
         let (meant, value) = match alias {
-            Some(parameter) if !known(&plain) => (alias, convert_alias_value(parameter, value)),
-            Some(_) | None => (known(&plain).then_some(plain.as_str()), value),
+            _ if known(&plain) => (Some(plain.as_str()), value),
+            Some(parameter) => (alias, convert_alias_value(parameter, value)),
+            None => (None, value),
         };
         let Some(meant) = meant else {
             let is_typo =
                 |known: &&str| known.len() > 2 && strsim::osa_distance(&plain, known) == 1;
-            let typo = accepted_names(schema).into_iter().find(is_typo);
-            if let Some(known) = typo {
+            let aliases = ALIASES.iter().filter(|(name, _)| known(name));
+            let aliases = aliases.flat_map(|(_, aliases)| aliases.iter().copied());
+            let mut accepted_names = validator::property_names(schema).chain(aliases);
+            if let Some(known) = accepted_names.find(is_typo) {
                 let parameter = resolve_alias(known, schema).unwrap_or(known);
                 let message =
                     format!("unknown parameter `{place}{name}`: did you mean `{parameter}`?");
@@ -155,10 +158,10 @@ pub(super) fn rename_aliases(
     }
     for (name, value) in arguments.iter_mut() {
         if let Some(text) = value.as_str()
-            && let Some((_, _, meant)) =
-                VALUE_ALIASES.iter().find(|it| it.0 == name && it.1 == text)
+            && let Some(alias) =
+                VALUE_ALIASES.iter().find(|alias| alias.0 == name && alias.1 == text)
         {
-            *value = (*meant).into();
+            *value = alias.2.into();
         }
         let items = &schema["properties"][name]["items"];
         for (n, item) in value.as_array_mut().into_iter().flatten().enumerate() {
@@ -174,16 +177,6 @@ fn resolve_alias<'a>(name: &str, schema: &'a Value) -> Option<&'a str> {
     let properties = schema["properties"].as_object()?;
     let mut names = ALIASES.iter().filter(|(_, aliases)| aliases.contains(&name));
     names.find_map(|(known, _)| Some(properties.get_key_value(*known)?.0.as_str()))
-}
-
-/// The parameters of a schema and their aliases.
-fn accepted_names(schema: &Value) -> Vec<&str> {
-    let properties = schema["properties"].as_object();
-    let own: Vec<&str> =
-        properties.into_iter().flat_map(|it| it.keys().map(String::as_str)).collect();
-    let aliases = ALIASES.iter().filter(|(known, _)| own.contains(known));
-    let aliases: Vec<&str> = aliases.flat_map(|(_, aliases)| aliases.iter().copied()).collect();
-    own.into_iter().chain(aliases).collect()
 }
 
 fn snake_case(name: &str) -> String {

@@ -1,6 +1,5 @@
 //! Runs one call through all steps of the registry, and the calls of one answer together.
 
-use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,21 +46,19 @@ pub struct ToolCallResult {
     pub stop_reason: Option<String>,
 }
 
-/// A call that ran or was refused, before its envelope is made.
-pub(super) struct CallAttempt {
-    pub(super) outcome: Result<Report, Failure>,
-    pub(super) context: CallContext,
-    pub(super) time_ms: u64,
+struct CallAttempt {
+    outcome: Result<Report, Failure>,
+    context: CallContext,
+    time_ms: u64,
 }
 
-/// What is known of a call while it is processed.
 #[derive(Default)]
 pub(super) struct CallContext {
     pub(super) input: Object,
     pub(super) effect: Option<Effect>,
-    pub(super) denied: bool,
+    pub(super) is_denied: bool,
     pub(super) violates_instruction: bool,
-    pub(super) changed: ChangedFiles,
+    pub(super) changed_files: ChangedFiles,
     pub(super) notes: ArgumentNotes,
     pub(super) has_run: bool,
     pub(super) hook_texts: Vec<String>,
@@ -69,14 +66,14 @@ pub(super) struct CallContext {
     pub(super) hook_ruling: Option<(HookRuling, String)>,
     /// The arguments are not the model's.
     pub(super) changed_by: Option<ChangeAuthor>,
-    pub(super) stop: Option<String>,
+    pub(super) stop_reason: Option<String>,
     /// On behalf of which the kernel makes this call.
-    pub(super) parent: Option<String>,
+    parent: Option<String>,
     pub(super) cancel: CancellationToken,
 }
 
 impl CallContext {
-    /// Takes over what its result reports of the call.
+    /// Keeps what is reported of the call after it ran.
     pub(super) fn adopt<'a>(
         &mut self,
         prepared: Preparation<'a>,
@@ -95,7 +92,7 @@ impl CallContext {
         }
     }
 
-    pub(super) fn caller(&self) -> Caller {
+    fn caller(&self) -> Caller {
         if self.parent.is_some() { Caller::Kernel } else { Caller::Model }
     }
 }
@@ -105,9 +102,8 @@ impl Registry {
     /// Every call gets a result, in call order; nothing starts after an interrupt or after a message of the
     /// user, so that the model reads the message first. All results together may take `room` bytes: small
     /// ones are shown in full, the large ones share the rest.
-    pub async fn run_calls(&self, calls: &[ToolCall], room: usize) -> Vec<ToolCallResult> {
+    pub async fn run_calls(&self, calls: &[ToolCall], mut room: usize) -> Vec<ToolCallResult> {
         let mut results: Vec<ToolCallResult> = Vec::with_capacity(calls.len());
-        let mut room = room;
         while results.len() < calls.len() {
             let is_stopped = results.iter().any(|result| result.stop_reason.is_some());
             let rest = &calls[results.len()..];
@@ -124,13 +120,13 @@ impl Registry {
                 .zip(batch)
                 .map(|(call, prepared)| self.attempt(call, prepared, None, cancel.clone()));
             let attempts = join_all(attempts).await;
-            let sizes: Vec<usize> =
-                attempts.iter().map(|it| output_limits::outcome_size(&it.outcome)).collect();
+            let size = |attempt: &CallAttempt| output_limits::outcome_size(&attempt.outcome);
+            let sizes: Vec<usize> = attempts.iter().map(size).collect();
             let reserved = (later * output_limits::MIN_RESULT_BYTES).min(room / 2);
             let share = output_limits::fair_share(&sizes, room - reserved);
             room = room.saturating_sub(sizes.iter().map(|size| size.min(&share)).sum());
             let finished = rest.iter().zip(attempts);
-            results.extend(finished.map(|(call, it)| self.finish_call(call, it, share)));
+            results.extend(finished.map(|(call, attempt)| self.finish_call(call, attempt, share)));
         }
         results
     }
@@ -185,7 +181,7 @@ impl Registry {
         self.finish_call(call, attempt, room.max(output_limits::MIN_RESULT_BYTES))
     }
 
-    /// It would need no approval by itself, whatever rules and modes say.
+    /// An effect that would need no approval by itself, whatever rules and modes say.
     pub fn is_harmless(&self, effect: &Effect) -> bool {
         Policy::is_harmless(effect, &WorkspaceFacts(&self.cx.workspace))
     }
@@ -200,16 +196,10 @@ impl Registry {
         let started = self.events.clock().now();
         let mut context =
             CallContext { parent: parent.map(str::to_owned), cancel, ..CallContext::default() };
-        let has_hooks = self.shared.hooks.is_some();
-        let changed = if has_hooks {
-            self.ask_pre_tool_hooks(call, &prepared, &mut context).await
-        } else {
-            Ok(None)
-        };
-        let mut outcome = match changed {
-            Ok(Some(changed)) => {
-                let prepared = self.prepare(&changed);
-                self.run_or_redirect(&changed, prepared, &mut context).await
+        let mut outcome = match self.ask_pre_tool_hooks(call, &prepared, &mut context).await {
+            Ok(Some(call)) => {
+                let prepared = self.prepare(&call);
+                self.run_or_redirect(&call, prepared, &mut context).await
             }
             Ok(None) => self.run_or_redirect(call, prepared, &mut context).await,
             Err(failure) => Err(failure),
@@ -221,11 +211,11 @@ impl Registry {
         {
             failure.hint = Some(validator::parameters_hint(&entry.tool.spec().schema));
         }
-        if has_hooks && context.has_run {
+        if context.has_run {
             self.ask_post_tool_hooks(call, &mut context, &mut outcome).await;
         }
-        let changed = context.changed_by.map(|by| describe_changed_arguments(by, &context.input));
-        let texts = changed.iter().chain(&context.hook_texts).map(|text| format!("\n{text}"));
+        let arguments = context.changed_by.map(|by| describe_changed_arguments(by, &context.input));
+        let texts = arguments.iter().chain(&context.hook_texts).map(|text| format!("\n{text}"));
         for note in context.notes.in_words().into_iter().chain(texts) {
             output_limits::append_note(&mut outcome, &note);
         }
@@ -255,38 +245,24 @@ impl Registry {
         {
             return outcome;
         }
-        let approver = self.admit(call, &mut prepared, context).await?;
-        self.run(call, prepared, approver, context).await
-    }
-
-    /// All decisions before the tool runs.
-    async fn admit<'a>(
-        &'a self,
-        call: &ToolCall,
-        prepared: &mut PreparedCall<'a>,
-        context: &mut CallContext,
-    ) -> Result<Approver, Failure> {
         let effect = &prepared.target.effect;
         self.refuse_repetition(&format!("the same {} call", call.name), prepared.key, effect)?;
-        let circuit = circuit_of(&call.name, effect).into_owned();
+        let circuit = circuit_of(&call.name, effect);
         let now = self.events.clock().now();
         if let CircuitState::Open { seconds_left } = self.state().breaker.admit_call(&circuit, now)
         {
-            return Err(Failure::new(
-                ErrorCode::CircuitOpen,
-                format!(
-                    "Tool temporarily disabled: {} failed several times in a row; {seconds_left} s left",
-                    call.name
-                ),
-            )
-            .with_hint("use another tool, or continue with another part of the task"));
+            let message = format!(
+                "Tool temporarily disabled: {} failed several times in a row; {seconds_left} s left",
+                call.name
+            );
+            return Err(Failure::new(ErrorCode::CircuitOpen, message)
+                .with_hint("use another tool, or continue with another part of the task"));
         }
-        self.load_expected_snapshot(prepared).await;
-        self.permit(call, prepared, context).await.inspect_err(|_| {
-            // The tool did not run: the trial call is still open.
-            let circuit = context.effect.as_ref().map(|effect| circuit_of(&call.name, effect));
-            self.state().breaker.release_call(circuit.as_deref().unwrap_or(&call.name));
-        })
+        self.load_expected_snapshot(&mut prepared).await;
+        let permission = self.permit(call, &mut prepared, context).await;
+        // If it is refused, the tool did not run: the trial call is still open.
+        let approver = permission.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
+        self.run(call, prepared, approver, context).await
     }
 
     async fn run(
@@ -299,7 +275,14 @@ impl Registry {
         let mut cx = self.call_cx(&call.id, &prepared, context.cancel.clone());
         let PreparedCall { entry, input, target, snapshot, key, .. } = prepared;
         let effect = &target.effect;
-        cx.rights = self.rights_of(call, effect, approver);
+        let is_approved = approver == Approver::UserOrHook;
+        let facts = WorkspaceFacts(&self.cx.workspace);
+        cx.rights =
+            self.permissions().policy.command_rights(&call.name, effect, is_approved, &facts);
+        if self.is_read_only() {
+            let network = cx.rights.network;
+            cx.rights = CommandRights { read_only: true, network, ..CommandRights::default() };
+        }
         let is_confined = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
         if matches!(effect, Effect::Command { .. }) {
             self.apply_denied_paths();
@@ -317,16 +300,14 @@ impl Registry {
             call: call.id.clone(),
         });
         if let Some(seen) = &snapshot {
-            context.input.insert(arguments::LOCK_FIELDS[0].to_owned(), seen.mtime_ms().into());
-            context.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.size().into());
+            context.input.insert(arguments::LOCK_FIELDS[0].to_owned(), seen.stat.mtime_ms().into());
+            context.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.stat.size.into());
         }
         let guard = self.acquire_write_lock(effect, cx.rights.read_only, &cx.cancel).await;
         let circuit = circuit_of(&call.name, effect);
         let _guard = guard.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
         let operation = self.checkpoint_before(&call.name, &target, cx.rights).await;
         let operation = operation.map(|operation| operation.with_call(&call.id));
-        let read = matches!(effect, Effect::Read { .. }).then_some(&target.checked_path);
-        let read = read.and_then(Option::as_ref).map(|path| path.path().absolute());
         let epoch = self.state().repetition.epoch;
         self.emit_started(call, effect, context);
         let run = AssertUnwindSafe(entry.tool.run(input, &cx)).catch_unwind().await;
@@ -338,19 +319,18 @@ impl Registry {
             self.state().background_ids.push(id.to_owned());
         }
         if let Some(operation) = operation {
-            context.changed = self.checkpoint_after(operation, effect, &mut outcome).await;
+            context.changed_files = self.checkpoint_after(operation, effect, &mut outcome).await;
         }
-        if let Some(path) = read {
-            self.record_external_change(path, &outcome).await;
-        }
-        match effect {
-            Effect::Job { .. } => self.record_background_changes(false),
-            Effect::Agent { .. } => record_agent_outcome(&outcome, context),
+        match (effect, &target.checked_path) {
+            (Effect::Read { .. }, Some(path)) => {
+                self.record_external_change(path.path().absolute(), &outcome).await;
+            }
+            (Effect::Job { .. }, _) => self.record_background_changes(false),
+            (Effect::Agent { .. }, _) => record_agent_outcome(&outcome, context),
             _ => {}
         }
         let mut state = self.state();
         let class = outcome.as_ref().err().map(|failure| failure.code.class(&call.name));
-        let circuit = circuit_of(&call.name, effect);
         state.breaker.record_outcome(&circuit, class, self.events.clock().now());
         if may_have_changed_something(effect, &outcome) {
             state.repetition.epoch += 1;
@@ -372,25 +352,8 @@ impl Registry {
         });
     }
 
-    fn rights_of(&self, call: &ToolCall, effect: &Effect, approver: Approver) -> CommandRights {
-        let is_approved = approver == Approver::UserOrHook;
-        let facts = WorkspaceFacts(&self.cx.workspace);
-        let rights =
-            self.permissions().policy.command_rights(&call.name, effect, is_approved, &facts);
-        if self.is_read_only() {
-            let network = rights.network;
-            return CommandRights { read_only: true, network, ..CommandRights::default() };
-        }
-        rights
-    }
-
     /// Creates the envelope of a call, of which up to `share` bytes are shown.
-    pub(super) fn finish_call(
-        &self,
-        call: &ToolCall,
-        attempt: CallAttempt,
-        share: usize,
-    ) -> ToolCallResult {
+    fn finish_call(&self, call: &ToolCall, attempt: CallAttempt, share: usize) -> ToolCallResult {
         let CallAttempt { outcome, context, time_ms } = attempt;
         let limits = self.shared.limits;
         let limits = OutputLimits { max_bytes: limits.max_bytes.min(share), ..limits };
@@ -399,7 +362,21 @@ impl Registry {
         if cut.iter().any(|field| field == "content") {
             self.mark_lines_unshown(&outcome);
         }
-        let mut envelope = build_envelope(outcome, context.input.clone(), time_ms);
+        let (verdict, data, text, mut stats, path_resolved) = match outcome {
+            Ok(Report { partial, data, text, stats, path }) => {
+                let verdict = if partial { Verdict::Partial } else { Verdict::Success };
+                (verdict, data, text, stats, path)
+            }
+            Err(Failure { code, message, hint, data, text, stats, path }) => {
+                let error = ToolError { code, message, hint };
+                let text = if text.is_empty() { error.in_words() } else { text };
+                (Verdict::Error { error }, data, text, stats, path)
+            }
+        };
+        stats.insert("time_ms".to_owned(), time_ms.into());
+        let params_input = context.input.clone();
+        let result_context = ResultContext { cwd: ".".to_owned(), params_input, path_resolved };
+        let mut envelope = Envelope { verdict, data, text, stats, context: result_context };
         // Once, for the model and the log. (A server runs with the user's environment, like a command.) File tools show
         // the model the real text, so that it can be edited; the log masks it.
         if call.name.starts_with("Bash") || matches!(context.effect, Some(Effect::Mcp { .. })) {
@@ -414,17 +391,18 @@ impl Registry {
             by: context.caller(),
             parent_call: context.parent,
         });
-        let CallContext { effect, denied, violates_instruction, changed, stop, .. } = context;
-        let (is_denied, stop_reason) = (denied, stop);
-        ToolCallResult { envelope, effect, is_denied, violates_instruction, changed, stop_reason }
+        ToolCallResult {
+            envelope,
+            effect: context.effect,
+            is_denied: context.is_denied,
+            violates_instruction: context.violates_instruction,
+            changed: context.changed_files,
+            stop_reason: context.stop_reason,
+        }
     }
 
     /// For a call that did not start because a hook ended the turn, or the user sent a message.
-    pub(super) fn cancel_unstarted_call(
-        &self,
-        call: &ToolCall,
-        is_stopped: bool,
-    ) -> ToolCallResult {
+    fn cancel_unstarted_call(&self, call: &ToolCall, is_stopped: bool) -> ToolCallResult {
         let failure = if is_stopped {
             Failure::new(ErrorCode::Cancelled, "not run: a hook ended the turn")
         } else {
@@ -452,7 +430,7 @@ impl Registry {
         let (hidden, read_only) = self.permissions().policy.denied_paths();
         let root = self.cx.workspace.root();
         let full = |paths: Vec<DeniedPath>| -> Vec<(PathBuf, String)> {
-            paths.into_iter().map(|it| (root.join(it.path), it.reason)).collect()
+            paths.into_iter().map(|denied| (root.join(denied.path), denied.reason)).collect()
         };
         let (mut hidden, read_only) = (full(hidden), full(read_only));
         if self.shared.hides_secrets {
@@ -465,7 +443,7 @@ impl Registry {
 
     pub(super) fn refuse_repetition(
         &self,
-        it: &str,
+        subject: &str,
         key: RepetitionKey,
         effect: &Effect,
     ) -> Result<(), Failure> {
@@ -490,13 +468,13 @@ impl Registry {
         }
         Err(Failure::new(
             ErrorCode::RepeatedCall,
-            format!("{it} gave the same answer {times} times running; it was not run again"),
+            format!("{subject} gave the same answer {times} times running; it was not run again"),
         )
         .with_hint("use the answer you have, change the arguments, or do something else first"))
     }
 }
 
-type Preparation<'a> = Result<PreparedCall<'a>, InvalidCall>;
+pub(super) type Preparation<'a> = Result<PreparedCall<'a>, InvalidCall>;
 
 /// What a sub-agent did counts as done by the call.
 fn record_agent_outcome(outcome: &Result<Report, Failure>, context: &mut CallContext) {
@@ -504,17 +482,17 @@ fn record_agent_outcome(outcome: &Result<Report, Failure>, context: &mut CallCon
     let files = data.get("files_changed").and_then(serde_json::Value::as_array);
     let files = files.into_iter().flatten().filter_map(serde_json::Value::as_str);
     let files = files.map(str::to_owned).collect();
-    context.changed = ChangedFiles { files, ignored: Vec::new() };
+    context.changed_files = ChangedFiles { files, ignored: Vec::new() };
     let ending = data.get("ending").and_then(serde_json::Value::as_str);
-    context.denied = ending == Some(Ending::PermissionDenied.as_str());
+    context.is_denied = ending == Some(Ending::PermissionDenied.as_str());
 }
 
 /// The circuit of a call: each tool of a server has its own, by whatever tool it is called.
-fn circuit_of<'a>(tool: &'a str, effect: &Effect) -> Cow<'a, str> {
-    if let Effect::Mcp { server, tool, .. } = effect {
-        return Cow::Owned(format!("{server}.{tool}"));
+fn circuit_of(tool: &str, effect: &Effect) -> String {
+    match effect {
+        Effect::Mcp { server, tool, .. } => format!("{server}.{tool}"),
+        _ => tool.to_owned(),
     }
-    Cow::Borrowed(tool)
 }
 
 /// A write that was refused changed nothing, but CONFLICT shows that another process did; a command may have
@@ -538,25 +516,4 @@ fn panic_failure(tool: &str, panic: &(dyn std::any::Any + Send)) -> Failure {
     let message = format!("{tool} failed unexpectedly (internal error): {message}");
     Failure::new(ErrorCode::InternalError, message)
         .with_hint("the call is not at fault; try another tool or another way")
-}
-
-fn build_envelope(
-    outcome: Result<Report, Failure>,
-    params_input: Object,
-    time_ms: u64,
-) -> Envelope {
-    let (verdict, data, text, mut stats, path_resolved) = match outcome {
-        Ok(Report { partial, data, text, stats, path }) => {
-            let verdict = if partial { Verdict::Partial } else { Verdict::Success };
-            (verdict, data, text, stats, path)
-        }
-        Err(Failure { code, message, hint, data, text, stats, path }) => {
-            let error = ToolError { code, message, hint };
-            let text = if text.is_empty() { error.in_words() } else { text };
-            (Verdict::Error { error }, data, text, stats, path)
-        }
-    };
-    stats.insert("time_ms".to_owned(), time_ms.into());
-    let context = ResultContext { cwd: ".".to_owned(), params_input, path_resolved };
-    Envelope { verdict, data, text, stats, context }
 }

@@ -1,6 +1,8 @@
 //! Takes checkpoints before and after calls that may write.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,8 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Registry;
 use crate::tools::CallTarget;
-use agent_host::workspace::{ChangedFiles, OpenOperation, OperationScope, USER_PROGRAMS};
-use agent_protocol::Object;
+use agent_host::git_guard::{GitGuard, GuardReport};
+use agent_host::workspace::{
+    ChangedFiles, Checkpoints, OpenOperation, OperationScope, USER_PROGRAMS,
+};
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::event::EventBody;
 use agent_protocol::tool::{CommandRights, Effect};
@@ -35,10 +39,10 @@ impl Registry {
                 gap.unwrap_or_else(|error| Some(error.to_string()))
             }
         };
-        let mut state = self.permissions();
-        state.policy.set_checkpoints(gap.is_none());
-        let is_first = gap.is_some() && !std::mem::replace(&mut state.is_gap_reported, true);
-        drop(state);
+        let mut permissions = self.permissions();
+        permissions.policy.set_checkpoints(gap.is_none());
+        let is_first = gap.is_some() && !std::mem::replace(&mut permissions.is_gap_reported, true);
+        drop(permissions);
         if let Some(gap) = gap.filter(|_| is_first) {
             self.shared.events.emit(EventBody::error("workspace", format!(
                     "some changes of commands cannot be undone: {gap}; until that is fixed, destructive commands need approval"
@@ -62,10 +66,37 @@ impl Registry {
             _ => return None,
         };
         let tool = tool.to_owned();
-        tokio::task::spawn_blocking(move || checkpoints.begin_operation(&tool, scope)).await.ok()
+        let guard = self.cx.exec.git_guard().filter(|_| matches!(scope, OperationScope::Project));
+        let guard = guard.map(Arc::clone);
+        let begin = move || {
+            let operation = checkpoints.begin_operation(&tool, scope);
+            if let Some(guard) = guard {
+                guard.set_nested(checkpoints.repositories());
+            }
+            operation
+        };
+        tokio::task::spawn_blocking(begin).await.ok()
     }
 
-    /// Takes the checkpoint after it; what the call changed.
+    /// Finishes an operation, and checks the repositories that it made. Blocks.
+    fn finish_operation(
+        checkpoints: &Checkpoints,
+        guard: Option<&GitGuard>,
+        operation: OpenOperation,
+        is_background: bool,
+    ) -> (std::io::Result<ChangedFiles>, GuardReport) {
+        let report = RefCell::default();
+        let check = |found: &BTreeSet<PathBuf>| {
+            let guard = guard.filter(|guard| guard.has_new(found));
+            let compared = guard.map(|guard| guard.compare(false, Some(found.clone())));
+            *report.borrow_mut() = compared.unwrap_or_default();
+            *report.borrow() != GuardReport::default()
+        };
+        let changed = checkpoints.finish_operation(operation, is_background, &check);
+        (changed, report.into_inner())
+    }
+
+    /// Returns what the call changed.
     pub(super) async fn checkpoint_after(
         &self,
         operation: OpenOperation,
@@ -81,25 +112,36 @@ impl Registry {
             self.state().unrecorded_background.push((id.to_owned(), operation));
             return ChangedFiles::default();
         }
-        let after =
-            tokio::task::spawn_blocking(move || checkpoints.finish_operation(operation, false))
-                .await;
-        let changed = match after {
-            Ok(Ok(changed)) => changed,
-            Ok(Err(error)) => {
-                let note = format!(" Note: this change cannot be undone: {error}.");
-                match outcome {
-                    Ok(report) => report.text.push_str(&note),
-                    Err(failure) if failure.text.is_empty() => failure.message.push_str(&note),
-                    Err(failure) => failure.text.push_str(&note),
-                }
-                ChangedFiles::default()
+        let guard = self.cx.exec.git_guard().map(Arc::clone);
+        let finish =
+            move || Self::finish_operation(&checkpoints, guard.as_deref(), operation, false);
+        let finished = tokio::task::spawn_blocking(finish).await;
+        let (changed, report) =
+            finished.unwrap_or_else(|_| (Ok(ChangedFiles::default()), GuardReport::default()));
+        let mut notes = [report.failures, report.notices].concat();
+        let changed = changed.unwrap_or_else(|error| {
+            notes.push(format!("this change cannot be undone: {error}"));
+            ChangedFiles::default()
+        });
+        for note in notes {
+            let note = format!(" Note: {note}.");
+            match outcome {
+                Ok(report) => report.text.push_str(&note),
+                Err(failure) if failure.text.is_empty() => failure.message.push_str(&note),
+                Err(failure) => failure.text.push_str(&note),
             }
-            Err(_) => ChangedFiles::default(),
-        };
+        }
         if matches!(effect, Effect::Command { .. }) {
             let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
-            insert_changed_files(data, &changed);
+            let listed = changed.files.iter().take(MAX_LISTED_FILES);
+            let listed: Vec<Value> = listed.map(|path| path.as_str().into()).collect();
+            data.insert("files_changed".to_owned(), listed.into());
+            if let more @ 1.. = changed.files.len().saturating_sub(MAX_LISTED_FILES) {
+                data.insert("more_files_changed".to_owned(), more.into());
+            }
+            if let ignored @ 1.. = changed.ignored.len() {
+                data.insert("ignored_files_changed".to_owned(), ignored.into());
+            }
         }
         changed
     }
@@ -159,9 +201,14 @@ impl Registry {
         let operation = operation.map(|operation| operation.with_call(call));
         let result = programs.await;
         let Ok(operation) = operation else { return (result, ChangedFiles::default()) };
-        let finish = move || checkpoints.finish_operation(operation, false);
+        let guard = self.cx.exec.git_guard().map(Arc::clone);
+        let finish =
+            move || Self::finish_operation(&checkpoints, guard.as_deref(), operation, false);
+        let Ok((changed, report)) = tokio::task::spawn_blocking(finish).await else {
+            return (result, ChangedFiles::default());
+        };
+        self.report_comparison(report);
         // (A failure means that these changes cannot be undone.)
-        let changed = tokio::task::spawn_blocking(finish).await.ok().and_then(Result::ok);
         (result, changed.unwrap_or_default())
     }
 
@@ -200,19 +247,16 @@ impl Registry {
         self.state().unrecorded_background.extend(running);
         for (_, operation) in ended {
             // A failure means that the changes cannot be undone; the command has ended.
-            _ = checkpoints.finish_operation(operation, true);
+            let guard = self.cx.exec.git_guard().map(Arc::as_ref);
+            let (_, report) = Self::finish_operation(checkpoints, guard, operation, true);
+            self.report_comparison(report);
         }
     }
-}
 
-fn insert_changed_files(data: &mut Object, changed: &ChangedFiles) {
-    let named: Vec<Value> =
-        changed.files.iter().take(MAX_LISTED_FILES).map(|path| path.as_str().into()).collect();
-    data.insert("files_changed".to_owned(), named.into());
-    if let more @ 1.. = changed.files.len().saturating_sub(MAX_LISTED_FILES) {
-        data.insert("more_files_changed".to_owned(), more.into());
-    }
-    if let ignored @ 1.. = changed.ignored.len() {
-        data.insert("ignored_files_changed".to_owned(), ignored.into());
+    /// Reports what a comparison of git's state reverted outside of a call.
+    pub fn report_comparison(&self, report: GuardReport) {
+        for text in report.failures.into_iter().chain(report.notices) {
+            self.shared.events.emit(EventBody::error("workspace", text));
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::arguments::{self, LOCK_FIELDS};
-use super::call::CallContext;
-use super::prepare::{InvalidCall, PreparedCall};
+use super::call::{CallContext, Preparation};
+use super::prepare::PreparedCall;
 use super::{RegisteredTool, Registry};
 use agent_protocol::Object;
 use agent_protocol::control::{ChangedInput, Interrupt, Reason, Ruling};
@@ -31,26 +31,26 @@ impl Registry {
     }
 
     /// Asks hooks. The answer is empty if there are none, or after an interrupt.
-    pub async fn ask_hooks(&self, occasion: HookPayload<'_>) -> HookOutcome {
+    pub async fn ask_hooks(&self, payload: HookPayload<'_>) -> HookOutcome {
         let cancel = self.control.cancellation_token();
-        cancel.run_until_cancelled(self.ask_hooks_within(occasion, None)).await.unwrap_or_default()
+        cancel.run_until_cancelled(self.ask_hooks_within(payload, None)).await.unwrap_or_default()
     }
 
     /// Asks hooks although the turn or the session is over: they cannot delay its end for long.
-    pub async fn ask_hooks_at_end(&self, occasion: HookPayload<'_>) -> HookOutcome {
+    pub async fn ask_hooks_at_end(&self, payload: HookPayload<'_>) -> HookOutcome {
         let is_terminated = self.control.interrupt_cause() == Some(Interrupt::Terminate);
         let limit = if is_terminated { TERMINATION_TIME_LIMIT } else { END_TIME_LIMIT };
-        self.ask_hooks_within(occasion, Some(limit)).await
+        self.ask_hooks_within(payload, Some(limit)).await
     }
 
     async fn ask_hooks_within(
         &self,
-        occasion: HookPayload<'_>,
+        payload: HookPayload<'_>,
         limit: Option<Duration>,
     ) -> HookOutcome {
-        let Some(hooks) = self.hooks_for(occasion.event()) else { return HookOutcome::default() };
-        let (mode, root, events) = (self.mode(), self.root(), &self.events);
-        hooks.run_matching(HookRequest { payload: occasion, mode, root, events, limit }).await
+        let Some(hooks) = self.hooks_for(payload.event()) else { return HookOutcome::default() };
+        let (mode, root, events) = (self.update_mode(), self.root(), &self.events);
+        hooks.run_matching(HookRequest { payload, mode, root, events, limit }).await
     }
 
     /// Asks hooks before a call. Returns the call to be prepared again, if there are hooks: one may have replaced its
@@ -58,7 +58,7 @@ impl Registry {
     pub(super) async fn ask_pre_tool_hooks(
         &self,
         call: &ToolCall,
-        prepared: &Result<PreparedCall<'_>, InvalidCall>,
+        prepared: &Preparation<'_>,
         context: &mut CallContext,
     ) -> Result<Option<ToolCall>, Failure> {
         let is_over = self.control.interrupt_cause().is_some() || context.cancel.is_cancelled();
@@ -77,7 +77,7 @@ impl Registry {
         context.hook_texts = outcome.context;
         let refusal = match (outcome.stop, &outcome.ruling) {
             (Some(why), _) => {
-                context.stop = Some(why.clone());
+                context.stop_reason = Some(why.clone());
                 let text = format!("not run: a hook ended the turn: {why}");
                 Some(Failure::new(ErrorCode::Cancelled, text))
             }
@@ -85,10 +85,10 @@ impl Registry {
                 let is_command = matches!(effect, Some(Effect::Command { .. }));
                 let code =
                     if is_command { ErrorCode::CommandBlocked } else { ErrorCode::AccessDenied };
-                context.denied = !matches!(effect, Some(Effect::Read { .. }));
+                context.is_denied = !matches!(effect, Some(Effect::Read { .. }));
                 let text = with_reason("a hook denied this call", why);
                 let reason = plain_reason("hook", text.clone());
-                self.emit_permission_decided(call, "refuse", reason, context.denied);
+                self.emit_permission_decided(call, "refuse", reason, context.is_denied);
                 let hint = "find another way, or say what you would need it for";
                 Some(Failure::new(code, text).with_hint(hint))
             }
@@ -132,7 +132,7 @@ impl Registry {
         input.retain(|name, _| !LOCK_FIELDS.contains(&name.as_str()));
         let seen = self.hook_view(call, context.effect.as_ref(), &input);
         let (response, error);
-        let occasion = match outcome {
+        let payload = match outcome {
             Ok(report) => {
                 response = self.hook_response(&call.name, &seen.input, report);
                 HookPayload::PostToolUse { call: seen.to_hooked_call(call), response: &response }
@@ -157,16 +157,16 @@ impl Registry {
         let asking = async {
             let is_over = self.control.interrupt_cause().is_some() || context.cancel.is_cancelled();
             if is_over {
-                self.ask_hooks_at_end(occasion).await
+                self.ask_hooks_at_end(payload).await
             } else {
-                self.ask_hooks(occasion).await
+                self.ask_hooks(payload).await
             }
         };
         let (answer, changed) =
             self.run_user_programs(&call.id, may_write, &context.cancel, asking).await;
-        context.changed.merge(changed);
+        context.changed_files.merge(changed);
         context.hook_texts.extend(answer.model_text());
-        context.stop = context.stop.take().or(answer.stop);
+        context.stop_reason = context.stop_reason.take().or(answer.stop);
     }
 
     /// A call as hooks see it. Whichever way a tool of an MCP server is called, it has one name, and matchers may also use
@@ -179,41 +179,30 @@ impl Registry {
         input: &'a Object,
     ) -> HookView<'a> {
         let name = call.name.as_str();
+        let direct_call =
+            |alias| HookView { tool: name.into(), alias, input: Cow::Borrowed(input) };
         let Some(Effect::Mcp { server, tool, .. }) = effect else {
-            let alias = if name == "MultiEdit" { "Edit" } else { name };
-            return HookView {
-                tool: name.into(),
-                alias: alias.into(),
-                input: Cow::Borrowed(input),
-            };
+            return direct_call(if name == "MultiEdit" { "Edit" } else { name }.into());
         };
         let alias = mcp_tool_name(server, tool);
         if self.find_tool(name).is_ok_and(|entry| entry.tool.spec().is_foreign) {
-            return HookView {
-                tool: name.into(),
-                alias: alias.into(),
-                input: Cow::Borrowed(input),
-            };
+            return direct_call(alias.into());
         }
         let inner = input.get(ARGUMENTS).and_then(Value::as_object).cloned();
-        let direct = self.direct_name(server, tool).map(Cow::Borrowed);
-        HookView {
-            tool: direct.unwrap_or_else(|| alias.clone().into()),
-            alias: alias.into(),
-            input: Cow::Owned(inner.unwrap_or_default()),
-        }
-    }
-
-    fn direct_name(&self, server: &str, tool: &str) -> Option<&str> {
-        let is_it = |entry: &&RegisteredTool| {
+        let calls_same_tool = |entry: &&RegisteredTool| {
             let target = entry.tool.target(&Object::new(), &self.cx);
             matches!(
                 target.map(|target| target.effect),
-                Ok(Effect::Mcp { server: of, tool: named, .. }) if of == server && named == tool
+                Ok(Effect::Mcp { server: of, tool: named, .. }) if of == *server && named == *tool
             )
         };
         let mut foreign = self.entries.iter().filter(|entry| entry.tool.spec().is_foreign);
-        foreign.find(is_it).map(|entry| &*entry.tool.spec().name)
+        let direct = foreign.find(calls_same_tool).map(|entry| &*entry.tool.spec().name);
+        HookView {
+            tool: direct.map_or_else(|| alias.clone().into(), Cow::Borrowed),
+            alias: alias.into(),
+            input: Cow::Owned(inner.unwrap_or_default()),
+        }
     }
 
     fn hook_response(&self, tool: &str, input: &Object, report: &Report) -> Value {
@@ -254,12 +243,11 @@ impl Registry {
         self.load_expected_snapshot(prepared).await;
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
-        match self.rule_on(call, effect) {
-            Ruling::Allow(_) | Ruling::Ask(_) => Ok(()),
-            Ruling::Refuse(code, reason) => {
-                Err(self.refuse_call(call, effect, code, reason, context))
-            }
+        self.update_mode();
+        if let Ruling::Refuse(code, reason) = self.ruling(&call.name, effect) {
+            return Err(self.refuse_call(call, effect, code, reason, context));
         }
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Limits the size of results. The complete output is kept in a file that Read and Grep can open.
+//! Limits the size of what is shown: what the model receives of a result. The complete output is kept in a file that Read and Grep can open.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl Default for OutputLimits {
 
 pub(super) const MIN_RESULT_BYTES: usize = 1024;
 
-/// The approximate size of a result as shown to the reader.
+/// The approximate size of a result.
 pub(super) fn outcome_size(outcome: &Result<Report, Failure>) -> usize {
     let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
     data.values().map(value_size).sum()
@@ -41,10 +41,9 @@ pub(super) fn outcome_size(outcome: &Result<Report, Failure>) -> usize {
 
 /// The size limit for each result so that all fit into `room`: what small ones do not need is shared by the
 /// large ones.
-pub(super) fn fair_share(sizes: &[usize], room: usize) -> usize {
+pub(super) fn fair_share(sizes: &[usize], mut room: usize) -> usize {
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();
-    let mut room = room;
     for (at, size) in sizes.iter().enumerate() {
         let share = room / (sizes.len() - at);
         if *size > share {
@@ -94,11 +93,8 @@ fn shorten_fields(
     let sizes: Vec<usize> = data.values().map(value_size).collect();
     let share = fair_share(&sizes, limits.max_bytes);
     let limits = &OutputLimits { max_bytes: limits.max_bytes.min(share), ..*limits };
-    let fields: Vec<String> = data
-        .iter()
-        .filter(|(_, value)| is_too_large(value, limits))
-        .map(|(n, _)| n.clone())
-        .collect();
+    let too_large = data.iter().filter(|(_, value)| is_too_large(value, limits));
+    let fields: Vec<String> = too_large.map(|(name, _)| name.clone()).collect();
     if fields.is_empty() {
         return None;
     }
@@ -115,9 +111,22 @@ fn shorten_fields(
         if !whole.ends_with('\n') {
             whole.push('\n');
         }
-        let of = |what: &str| stats.get(&format!("{name}_{what}")).and_then(Value::as_u64);
-        let whole = of("lines").zip(of("bytes"));
-        *value = shorten_value(value, &text, whole, limits);
+        let stat = |unit: &str| stats.get(&format!("{name}_{unit}")).and_then(Value::as_u64);
+        let whole = stat("lines").zip(stat("bytes"));
+        *value = match value {
+            // The first items of a list are the most relevant or newest.
+            Value::Array(items) => {
+                let mut room = limits.max_bytes;
+                let shown = items.iter().take(limits.max_lines).take_while(|item| {
+                    let size = value_size(item);
+                    let fits = size <= room;
+                    room = room.saturating_sub(size);
+                    fits
+                });
+                shown.cloned().collect()
+            }
+            _ => excerpt(&text, whole, limits).into(),
+        };
     }
     data.insert("truncated".to_owned(), true.into());
     // (The tool has named the path.)
@@ -187,28 +196,6 @@ fn item_as_line(item: &Value) -> String {
             format!("{file}:{line}: {text}")
         }
         _ => item.to_string(),
-    }
-}
-
-fn shorten_value(
-    value: &Value,
-    text: &str,
-    whole: Option<(u64, u64)>,
-    limits: &OutputLimits,
-) -> Value {
-    match value {
-        // The first items of a list are the most relevant or newest.
-        Value::Array(items) => {
-            let mut room = limits.max_bytes;
-            let shown = items.iter().take(limits.max_lines).take_while(|item| {
-                let size = value_size(item);
-                let fits = size <= room;
-                room = room.saturating_sub(size);
-                fits
-            });
-            shown.cloned().collect()
-        }
-        _ => excerpt(text, whole, limits).into(),
     }
 }
 

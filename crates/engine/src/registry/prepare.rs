@@ -37,6 +37,19 @@ pub(super) struct InvalidCall {
     pub(super) is_validated: bool,
 }
 
+impl<'a> PreparedCall<'a> {
+    fn new(
+        entry: &'a RegisteredTool,
+        input: Object,
+        notes: ArgumentNotes,
+        target: CallTarget,
+    ) -> Self {
+        let canonical = entry.tool.canonical_input(&input);
+        let key = repetition_key(&entry.tool.spec().name, canonical, &target.effect);
+        Self { entry, input, notes, target, key, snapshot: None, draft: None }
+    }
+}
+
 impl Registry {
     pub(super) fn prepare(&self, call: &ToolCall) -> Result<PreparedCall<'_>, InvalidCall> {
         let parsed = self.find_tool(&call.name).and_then(|entry| parse_input(entry, call));
@@ -46,9 +59,9 @@ impl Registry {
             notes: ArgumentNotes::default(),
             is_validated: false,
         })?;
-        match self.resolve_target(entry, input) {
-            Ok(prepared) => Ok(PreparedCall { notes, ..prepared }),
-            Err((failure, input)) => Err(InvalidCall { failure, input, notes, is_validated: true }),
+        match entry.tool.target(&input, &self.cx) {
+            Ok(target) => Ok(PreparedCall::new(entry, input, notes, target)),
+            Err(failure) => Err(InvalidCall { failure, input, notes, is_validated: true }),
         }
     }
 
@@ -59,22 +72,8 @@ impl Registry {
     ) -> Result<PreparedCall<'_>, Failure> {
         let entry = self.find_tool(tool)?;
         entry.validator.check_input(&entry.tool.spec().schema, &input)?;
-        self.resolve_target(entry, input).map_err(|(failure, _)| failure)
-    }
-
-    fn resolve_target<'a>(
-        &self,
-        entry: &'a RegisteredTool,
-        input: Object,
-    ) -> Result<PreparedCall<'a>, (Failure, Object)> {
-        let target = match entry.tool.target(&input, &self.cx) {
-            Ok(target) => target,
-            Err(failure) => return Err((failure, input)),
-        };
-        let canonical = entry.tool.canonical_input(&input);
-        let key = repetition_key(&entry.tool.spec().name, canonical, &target.effect);
-        let (notes, snapshot, draft) = (ArgumentNotes::default(), None, None);
-        Ok(PreparedCall { entry, input, notes, target, key, snapshot, draft })
+        let target = entry.tool.target(&input, &self.cx)?;
+        Ok(PreparedCall::new(entry, input, ArgumentNotes::default(), target))
     }
 
     /// The tool exists and takes these arguments.
@@ -115,7 +114,7 @@ impl Registry {
             checked_path: prepared.target.checked_path.clone(),
             expected_snapshot: prepared.snapshot.clone(),
             draft: prepared.draft.clone(),
-            read_restrictions: self.read_restrictions(),
+            hidden_files: self.hidden_files(),
             takes_images: self.state().takes_images,
             ..self.cx.clone()
         }

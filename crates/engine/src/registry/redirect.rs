@@ -42,15 +42,15 @@ impl Registry {
         if redirect.needs_file && file_size.is_none() {
             return None;
         }
-        self.mode();
+        self.update_mode();
         let is_allowed =
             |tool: &str, effect: &Effect| matches!(self.ruling(tool, effect), Ruling::Allow(_));
         if !is_allowed(redirect.tool, &target.effect) || !is_allowed("Bash", &bash.target.effect) {
             return None;
         }
         let key = prepared.key;
-        let it = format!("the {} call that answers this command", redirect.tool);
-        if let Err(failure) = self.refuse_repetition(&it, key, &target.effect) {
+        let subject = format!("the {} call that answers this command", redirect.tool);
+        if let Err(failure) = self.refuse_repetition(&subject, key, &target.effect) {
             context.effect = None;
             return Some(Err(failure));
         }
@@ -138,9 +138,9 @@ impl Redirect {
         }
         match self.tool {
             "Read" => {
-                let wanted = self.input.get("limit").and_then(Value::as_i64);
+                let limit = self.input.get("limit").and_then(Value::as_i64);
                 let n = number("start_line").zip(number("end_line")).map(|(a, b)| b - a + 1);
-                !report.partial || n == wanted && wanted < i64::try_from(MAX_LINES).ok()
+                !report.partial || n == limit && limit < i64::try_from(MAX_LINES).ok()
             }
             _ => {
                 let rows = ["matches", "files", "paths", "entries"];
@@ -218,8 +218,10 @@ fn redirect_pipeline(first: &[&str], then: &[&str]) -> Option<Redirect> {
     if let Some(whole) = first.strip_prefix(&["cat"]).or(numbered) {
         let Redirect { input, .. } = redirect_cat(whole)?;
         let path = input.get("path")?.as_str()?;
-        let program = then.first().filter(|it| matches!(**it, "head" | "tail" | "sed"));
-        return program.and_then(|_| redirect_command(&[then, &[path]].concat()));
+        if !matches!(then.first(), Some(&("head" | "tail" | "sed"))) {
+            return None;
+        }
+        return redirect_command(&[then, &[path]].concat());
     }
     let arguments = then.strip_prefix(&["head"])?;
     let (n, None) = count_and_path(arguments)? else { return None };
@@ -265,7 +267,6 @@ fn count_and_path<'a>(arguments: &[&'a str]) -> Option<(&'a str, Option<&'a str>
     is_file_or_nothing(rest).then(|| (n, rest.first().copied()))
 }
 
-/// At most one argument is left, and it is a file.
 fn is_file_or_nothing(rest: &[&str]) -> bool {
     matches!(rest, []) || matches!(rest, [path] if is_operand(path))
 }
@@ -316,7 +317,7 @@ fn redirect_grep(arguments: &[&str]) -> Option<Redirect> {
     Some(redirect)
 }
 
-/// Of ripgrep only a search in one file: in directories it applies more rules than the tool.
+/// Only a search in one file: in directories ripgrep applies more rules than the tool.
 fn redirect_ripgrep(arguments: &[&str]) -> Option<Redirect> {
     let mut search = GrepOptions::default();
     let operands = search.parse_options(arguments, |_| false)?;
@@ -353,7 +354,7 @@ impl GrepOptions {
                 self.context = Some(rest.next()?.parse().ok()?);
             } else if *argument == "--" {
                 operands.extend(rest.by_ref());
-            } else if let Some(letters) = argument.strip_prefix('-').filter(|it| !it.is_empty()) {
+            } else if let Some(letters) = argument.strip_prefix('-').filter(|all| !all.is_empty()) {
                 for option in letters.chars() {
                     match option {
                         'n' => {}
@@ -396,7 +397,7 @@ impl GrepOptions {
     }
 }
 
-/// It matches the same lines as a basic or extended POSIX expression and as one of the tool's: text, with `^`
+/// The same lines match a basic or extended POSIX expression and one of the tool's: text, with `^`
 /// before it and `|` in extended ones. (For the tool, unlike for grep, a line ends before `\r\n`, which `.`
 /// and `$` can match.)
 fn is_common_regex(pattern: &str, is_extended: bool) -> bool {

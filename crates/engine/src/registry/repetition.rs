@@ -33,7 +33,6 @@ struct RepetitionRecord {
 }
 
 impl RepetitionTracker {
-    /// How often this call ran with the same result and nothing in between.
     pub(super) fn repeat_count(&self, key: RepetitionKey) -> u32 {
         self.calls.get(&key).filter(|seen| seen.epoch == self.epoch).map_or(0, |seen| seen.times)
     }

@@ -109,7 +109,7 @@ fn describe_mismatch(mismatch: &Mismatch<'_>, schema: &Value, input: &Value) -> 
             format!("{} {verb} missing{inside}", quote_names(want))
         }
         ErrorKind::Type { want, .. } => {
-            let types: Vec<String> = want.iter().map(|it| it.to_string()).collect();
+            let types: Vec<String> = want.iter().map(|kind| kind.to_string()).collect();
             format!("{field} must be of type {}, not {}", types.join(" or "), value())
         }
         ErrorKind::Enum { want } => {
@@ -135,7 +135,7 @@ fn subschema_at<'a>(schema: &'a Value, place: &str) -> &'a Value {
     })
 }
 
-fn property_names(schema: &Value) -> impl Iterator<Item = &str> {
+pub(super) fn property_names(schema: &Value) -> impl Iterator<Item = &str> {
     schema["properties"].as_object().into_iter().flat_map(|map| map.keys().map(String::as_str))
 }
 

@@ -176,8 +176,12 @@ fn report_outcome(
     let missing = missing_program(&outcome);
     let is_silent = outcome.stdout.total_bytes + outcome.stderr.total_bytes == 0;
     let stats = output_stats(&outcome.stdout, &outcome.stderr);
+    let unreverted = outcome.unreverted.join("; ");
     let data = outcome_data(outcome, pipelines);
     let (code, message, hint) = match (ended, exit_code) {
+        _ if !unreverted.is_empty() => {
+            (ErrorCode::ExecutionError, format!("`{shown}` {how}, but {unreverted}"), None)
+        }
         (EndReason::Exited, Some(0)) => {
             let conclusion = match &failed_stages {
                 Some(stages) => format!("Exited 0, but {stages}."),

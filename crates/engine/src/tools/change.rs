@@ -25,7 +25,6 @@ use agent_protocol::line_diff::LineDiff;
 use agent_protocol::mask::{MASK, find_masks};
 use agent_protocol::tool::{Effect, ToolSpec};
 
-/// The input of a tool that changes one file.
 #[derive(Deserialize, Serialize)]
 struct ChangeInput<A> {
     path: String,
@@ -265,20 +264,22 @@ impl ChangeDraft {
         Ok(self.report(Some(&result)))
     }
 
-    /// The report of the change that was made, or of one that was not (a dry run).
+    /// `None`: a dry run, or the text is unchanged.
     pub(super) fn report(&self, result: Option<&WriteResult>) -> Report {
         let at = self.path.relative();
         let diff = self.diff(DiffSize::Preview);
         let mut data =
             json_object(json!({ "applied": result.is_some(), "diff_preview": diff.text }));
         let is_unchanged = self.is_unchanged();
+        let places = match &self.changed_lines[..] {
+            [] => String::new(),
+            lines => line_list_text(lines, 8),
+        };
+        let lines = format!("+{} -{} lines{places}", diff.added, diff.removed);
         let mut text = match result {
             _ if is_unchanged => format!("{at} has this content already: unchanged."),
-            Some(_) => format!("{} {at}: {}.", self.verb, self.describe_lines(&diff)),
-            None => format!(
-                "Not applied to {at} (dry run): {}. Call again without dry_run.",
-                self.describe_lines(&diff)
-            ),
+            Some(_) => format!("{} {at}: {lines}.", self.verb),
+            None => format!("Not applied to {at} (dry run): {lines}. Call again without dry_run."),
         };
         if result.is_some_and(|result| result.split_hard_link) {
             text.push_str(" It had other names (hard links): they still lead to the old content.");
@@ -303,33 +304,26 @@ impl ChangeDraft {
             path: Some(at.to_owned()),
         }
     }
-
-    /// `+2 -1 lines at line 7`.
-    fn describe_lines(&self, diff: &Diff) -> String {
-        let places = match &self.changed_lines[..] {
-            [] => String::new(),
-            lines => line_list_text(lines, 8),
-        };
-        format!("+{} -{} lines{places}", diff.added, diff.removed)
-    }
 }
 
-/// A replacement, as the model wrote it.
-pub(super) struct Replacement<'a> {
-    pub(super) old: &'a str,
-    pub(super) new: &'a str,
-    pub(super) replace_all: bool,
+/// The input of Edit, and a part of that of MultiEdit.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Replacement {
+    pub(super) old_string: String,
+    pub(super) new_string: String,
+    #[serde(default)]
+    replace_all: bool,
 }
 
-impl Replacement<'_> {
-    /// Its ranges in a text with `\n` line ends, sorted and disjoint.
+impl Replacement {
+    /// The ranges of `old_string` in a text with `\n` line ends, sorted and disjoint.
     pub(super) fn find_ranges(&self, text: &str, path: &str) -> Result<Vec<Range<usize>>, Failure> {
-        if self.old.is_empty() {
+        if self.old_string.is_empty() {
             return Err(Failure::new(ErrorCode::InvalidParam, "old_string is empty")
                 .with_hint("give the passage to replace; to create a file, use Write")
                 .with_path(path));
         }
-        let (old, new) = (plain(self.old), plain(self.new));
+        let (old, new) = (plain(&self.old_string), plain(&self.new_string));
         if old == new {
             let message = "old_string and new_string are the same";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
@@ -339,7 +333,9 @@ impl Replacement<'_> {
         let found = occurrences(text, &old);
         match found.len() {
             0 => Err(nearest_passage::no_match_failure(text, &old, &new, path)),
-            n if n == 1 || self.replace_all => Ok(disjoint_ranges(&found, old.len())),
+            n if n == 1 || self.replace_all => {
+                Ok(text.match_indices(&*old).map(|(at, _)| at..at + old.len()).collect())
+            }
             n => {
                 let lines = line_numbers(text, &found);
                 let at = line_list_text(&lines, 20);
@@ -353,11 +349,11 @@ impl Replacement<'_> {
     }
 }
 
-/// Every occurrence of `wanted`, including overlapping ones: `aa` occurs twice in `aaa`.
-fn occurrences(text: &str, wanted: &str) -> Vec<usize> {
-    let step = wanted.chars().next().map_or(1, char::len_utf8);
+/// Every occurrence of `passage`, including overlapping ones: `aa` occurs twice in `aaa`.
+fn occurrences(text: &str, passage: &str) -> Vec<usize> {
+    let step = passage.chars().next().map_or(1, char::len_utf8);
     // A match of the bytes is a match of the characters: no character begins within another.
-    let finder = memchr::memmem::Finder::new(wanted);
+    let finder = memchr::memmem::Finder::new(passage);
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = finder.find(&text.as_bytes()[from..]) {
@@ -365,18 +361,6 @@ fn occurrences(text: &str, wanted: &str) -> Vec<usize> {
         from += at + step;
     }
     found
-}
-
-fn disjoint_ranges(found: &[usize], length: usize) -> Vec<Range<usize>> {
-    let mut end = 0;
-    let mut places = Vec::new();
-    for &start in found {
-        if start >= end {
-            end = start + length;
-            places.push(start..end);
-        }
-    }
-    places
 }
 
 fn line_numbers(text: &str, found: &[usize]) -> Vec<usize> {
@@ -404,7 +388,7 @@ fn find_replaced_mask(old: &str, new: &str) -> Option<String> {
     memchr::memmem::find(new.as_bytes(), MASK.as_bytes())?;
     let diff = LineDiff::from_texts(old, new);
     let of_kind = |kind: ChangeTag| {
-        diff.changes().filter(move |change| change.tag() == kind).map(|c| c.value())
+        diff.changes().filter(move |change| change.tag() == kind).map(|change| change.value())
     };
     let removed: Vec<&str> = of_kind(ChangeTag::Delete).collect();
     of_kind(ChangeTag::Insert).find_map(|line| {

@@ -22,7 +22,7 @@ pub(super) fn with_current_text(
         _ => return failure,
     };
     let path = checked_path.path();
-    if cx.read_restrictions.hidden_reason("Read", path.relative()).is_some() {
+    if cx.hidden_files.hidden_reason("Read", path.relative()).is_some() {
         failure.data = Object::new();
         failure.hint.get_or_insert_with(|| "Read it, then send the change again".to_owned());
         return failure;

@@ -20,7 +20,7 @@ type BlockingWork<A> = dyn Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failu
 pub(super) struct FileTool<A> {
     spec: ToolSpec,
     path: fn(&A) -> &str,
-    /// Fast path for work that takes less time than switching threads.
+    /// For work that takes less time than switching threads.
     fast_path: FastPath<A>,
     work: Arc<BlockingWork<A>>,
 }
@@ -34,9 +34,8 @@ impl<A> FileTool<A> {
         Self { spec, path, fast_path: |_, _, _| None, work: Arc::new(work) }
     }
 
-    pub(super) fn with_fast_path(mut self, at_once: FastPath<A>) -> Self {
-        self.fast_path = at_once;
-        self
+    pub(super) fn with_fast_path(self, fast_path: FastPath<A>) -> Self {
+        Self { fast_path, ..self }
     }
 }
 

@@ -22,15 +22,19 @@ pub(super) fn hint_entry_limit(visited: u64) -> u64 {
 }
 
 /// The hint about matches in skipped files. `example` is relative to the base.
-pub(super) fn skipped_matches_hint(files: &str, example: &str, include_hidden: bool) -> String {
+pub(super) fn skipped_matches_hint(
+    n_files: u64,
+    limits: &SearchLimits,
+    example: &str,
+    include_hidden: bool,
+) -> String {
+    let (bound, files) = (limits.lower_bound_prefix(), pluralize(n_files, "file"));
+    let verb = if n_files == 1 { "matches" } else { "match" };
     let is_hidden = !include_hidden && example.split('/').any(|part| part.starts_with('.'));
     let flag = if is_hidden { "include_hidden" } else { "include_ignored" };
-    format!("In hidden or ignored places {files}, for instance {example}: set {flag}.")
-}
-
-/// `1 file matches`, `2 files match`.
-pub(super) fn matching_files_text(n: u64) -> String {
-    format!("{} {}", pluralize(n, "file"), if n == 1 { "matches" } else { "match" })
+    format!(
+        "In hidden or ignored places {bound}{files} {verb}, for instance {example}: set {flag}."
+    )
 }
 
 #[derive(Clone, Debug)]

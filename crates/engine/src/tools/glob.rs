@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::file_tool::FileTool;
 use super::files::{
     AbortReason, HINT_TIME_LIMIT, SearchLimits, display_path, hint_entry_limit,
-    matching_files_text, skipped_matches_hint,
+    skipped_matches_hint,
 };
 use super::{Tool, ToolCx, cancelled_failure, embedded_spec, glob_pattern, json_object};
 use agent_host::workspace::{
@@ -100,8 +100,8 @@ fn find_files(
             .with_path(at));
     }
     let truncated = matched > args.limit;
-    let there = found.newest_paths(args.limit).filter(|path| workspace.still_exists(path));
-    let paths: Vec<String> = there.map(|path| path.relative().to_owned()).collect();
+    let existing = found.newest_paths(args.limit).filter(|path| workspace.still_exists(path));
+    let paths: Vec<String> = existing.map(|path| path.relative().to_owned()).collect();
 
     let mut text = if matched == 0 {
         let mut text = format!("No files matching {:?} in {shown}.", args.pattern);
@@ -191,13 +191,6 @@ struct GlobMatches<'a> {
 type ModificationOrder = Reverse<(i64, i64)>;
 
 impl GlobMatches<'_> {
-    fn merge(&mut self, part: Self) {
-        self.paths.extend(part.paths);
-        self.near_matches.extend(part.near_matches);
-        self.matching_folders.extend(part.matching_folders);
-        self.links += part.links;
-    }
-
     fn newest_paths(&mut self, limit: usize) -> impl Iterator<Item = ProjectPath> {
         let in_order =
             |(time, entry): &(ModificationOrder, WalkedPath<'_>),
@@ -249,7 +242,10 @@ impl GlobSearch<'_> {
         });
         let mut found = GlobMatches::default();
         for part in parts.into_inner() {
-            found.merge(part);
+            found.paths.extend(part.paths);
+            found.near_matches.extend(part.near_matches);
+            found.matching_folders.extend(part.matching_folders);
+            found.links += part.links;
         }
         for paths in [&mut found.near_matches, &mut found.matching_folders] {
             paths.sort_unstable_by(|path, other| path.relative().cmp(other.relative()));
@@ -321,9 +317,8 @@ impl GlobSearch<'_> {
         let mut found = again.run_walk(everything).ok()?;
         let n_files = found.paths.len();
         let example = found.newest_paths(n_files).find(|path| is_there(&path))?;
-        let files =
-            format!("{}{}", again.limits.lower_bound_prefix(), matching_files_text(n_files as u64));
-        Some(skipped_matches_hint(&files, example.relative(), rules.include_hidden))
+        let (limits, example) = (&again.limits, example.relative());
+        Some(skipped_matches_hint(n_files as u64, limits, example, rules.include_hidden))
     }
 }
 

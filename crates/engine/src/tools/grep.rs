@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use grep_regex::RegexMatcherBuilder;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::file_tool::FileTool;
 use super::files::{
     AbortReason, HINT_TIME_LIMIT, SearchLimits, display_path, hint_entry_limit,
-    matching_files_text, skipped_matches_hint,
+    skipped_matches_hint,
 };
 use super::{Tool, ToolCx, cancelled_failure, embedded_spec, glob_pattern, json_object};
 use agent_host::workspace::{CheckedPath, ProjectPath, WalkRules};
@@ -22,7 +22,7 @@ mod matcher;
 mod search;
 
 use matcher::LineMatcher;
-use search::{GrepMatches, GrepSearch};
+use search::{FileHits, GrepMatches, GrepSearch};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the tool's parameters")]
@@ -106,7 +106,7 @@ fn grep(
         context: args.context,
         output: args.output,
         limit: args.limit,
-        read_restrictions: &cx.read_restrictions,
+        hidden_files: &cx.hidden_files,
         limits: SearchLimits::with_time_limit(time, cx.cancel.clone()),
     };
     let rules =
@@ -145,8 +145,11 @@ fn grep(
         if !one_file && rules != everything {
             let search = GrepSearch { output: OutputMode::Files, ..again() };
             let found = run(&search, everything)?;
-            let hint = skipped_files_hint(&found, &search.limits, rules);
-            report.text.push_str(&hint.unwrap_or_default());
+            if let Some(FileHits { path, .. }) = found.files.first() {
+                let (n_files, hidden) = (found.matched_files, args.include_hidden);
+                let hint = skipped_matches_hint(n_files, &search.limits, path, hidden);
+                report.text.push_str(&format!(" {hint}"));
+            }
         }
     }
     Ok(report)
@@ -168,20 +171,10 @@ fn caseless_hint(found: &GrepMatches, stop: &SearchLimits) -> Option<String> {
 
 /// The same search ignoring case, if that makes a difference.
 fn caseless_matcher(args: &Args) -> Option<LineMatcher> {
-    let makes_a_difference = args.case_sensitive && args.pattern.contains(char::is_alphabetic);
-    let wanted = || build_matcher(&Args { case_sensitive: false, ..args.clone() }).ok();
-    makes_a_difference.then(wanted).flatten()
-}
-
-fn skipped_files_hint(
-    found: &GrepMatches,
-    stop: &SearchLimits,
-    rules: WalkRules,
-) -> Option<String> {
-    let example = &found.files.first()?.path;
-    let files =
-        format!("{}{}", stop.lower_bound_prefix(), matching_files_text(found.matched_files));
-    Some(format!(" {}", skipped_matches_hint(&files, example, rules.include_hidden)))
+    if !args.case_sensitive || !args.pattern.contains(char::is_alphabetic) {
+        return None;
+    }
+    build_matcher(&Args { case_sensitive: false, ..args.clone() }).ok()
 }
 
 fn build_matcher(args: &Args) -> Result<LineMatcher, Failure> {
@@ -243,38 +236,22 @@ fn build_report(
 ) -> Report {
     let at = path.relative();
     let n_files = found.matched_files;
-    let mut data = Object::new();
-    let shown = match args.output {
+    let files = found.files.iter();
+    let (name, rows, all): (_, Vec<Value>, _) = match args.output {
         OutputMode::Matches => {
-            let hits = found
-                .files
-                .iter()
-                .flat_map(|file| file.hits.iter().map(|hit| hit.to_row(&file.path)));
-            let rows: Vec<_> = hits.take(args.limit).collect();
-            let shown = rows.len() as u64;
-            data.insert("matches".to_owned(), rows.into());
-            shown
+            let hits = files.flat_map(|file| file.hits.iter().map(|hit| hit.to_row(&file.path)));
+            ("matches", hits.take(args.limit).collect(), found.n_hits)
         }
         OutputMode::Files => {
-            let files: Vec<_> = found.files.iter().map(|file| file.path.as_str()).collect();
-            data.insert("files".to_owned(), json!(files));
-            files.len() as u64
+            ("files", files.map(|file| file.path.as_str().into()).collect(), n_files)
         }
         OutputMode::Count => {
-            let rows = found
-                .files
-                .iter()
-                .map(|file| json!({ "file": file.path, "count": file.matched_lines }));
-            let rows: Vec<_> = rows.collect();
-            let shown = rows.len() as u64;
-            data.insert("counts".to_owned(), rows.into());
-            shown
+            let row = |file: &FileHits| json!({ "file": file.path, "count": file.matched_lines });
+            ("counts", files.map(row).collect(), n_files)
         }
     };
-    let all = match args.output {
-        OutputMode::Matches => found.n_hits,
-        OutputMode::Files | OutputMode::Count => n_files,
-    };
+    let shown = rows.len() as u64;
+    let mut data = Object::from_iter([(name.to_owned(), rows.into())]);
     let truncated = all > shown;
     let mut text = headline(args, at, found);
     if truncated {
@@ -283,14 +260,14 @@ fn build_report(
     if aborted.is_some() {
         text.push_str(" The time limit was reached: there may be more; name a smaller `path`.");
     }
-    for (n, what) in [
+    for (n, outcome) in [
         (found.unreadable, "could not be read"),
         (found.too_long, "had too long a line to be searched"),
         (found.secret_skipped, "skipped because the name suggests secrets"),
         (found.withheld, "skipped because a rule denies reading"),
     ] {
         if n > 0 {
-            text.push_str(&format!(" {} {what}.", pluralize(n, "file")));
+            text.push_str(&format!(" {} {outcome}.", pluralize(n, "file")));
         }
     }
     if let Some(aborted) = aborted {

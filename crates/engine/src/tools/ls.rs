@@ -107,19 +107,16 @@ fn list_directory(
     } else {
         let kinds = [(dirs, "directory"), (files, "file"), (links, "link")];
         let kinds =
-            kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| pluralize(*n as u64, what));
+            kinds.iter().filter(|(n, _)| *n > 0).map(|(n, kind)| pluralize(*n as u64, kind));
         format!("{at} has {}.", kinds.collect::<Vec<_>>().join(", "))
     };
     if n_unwanted > 0 {
         text.push_str(&format!(" {n_unwanted} left out as `ignore` wants."));
     }
     if hidden > 0 {
-        text.push_str(&format!(" {hidden} left out"));
-        text.push_str(if args.include_hidden {
-            "."
-        } else {
-            " (include_hidden shows hidden and ignored ones)."
-        });
+        text.push_str(&format!(
+            " {hidden} left out (include_hidden shows hidden and ignored ones)."
+        ));
     }
     if truncated {
         text.push_str(&format!(
@@ -127,8 +124,8 @@ fn list_directory(
             args.offset + 1
         ));
     }
-    let there = shown.iter().filter(|entry| workspace.still_exists(&entry.path));
-    let rows: Vec<_> = there.map(|entry| entry_row(workspace, entry)).collect();
+    let existing = shown.iter().filter(|entry| workspace.still_exists(&entry.path));
+    let rows: Vec<_> = existing.map(|entry| entry_row(workspace, entry)).collect();
     let n_rows = rows.len();
     let mut data = json_object(json!({ "entries": rows }));
     if truncated {

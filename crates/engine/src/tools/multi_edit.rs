@@ -11,15 +11,7 @@ use agent_protocol::envelope::{ErrorCode, Failure};
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
-    edits: Vec<SingleEdit>,
-}
-
-#[derive(Debug, Deserialize, Serialize)]
-struct SingleEdit {
-    old_string: String,
-    new_string: String,
-    #[serde(default)]
-    replace_all: bool,
+    edits: Vec<Replacement>,
 }
 
 pub(super) fn tool() -> impl Tool {
@@ -35,13 +27,8 @@ impl ChangeArgs for Args {
         let existing = ExistingFile::open(cx, cx.workspace.existing_file(path)?)?;
         let at = existing.path.relative();
         let mut places = Vec::new();
-        for (index, one) in self.edits.iter().enumerate() {
-            let replacement = Replacement {
-                old: &one.old_string,
-                new: &one.new_string,
-                replace_all: one.replace_all,
-            };
-            let found = replacement.find_ranges(existing.text.plain(), at).map_err(|failure| {
+        for (index, edit) in self.edits.iter().enumerate() {
+            let found = edit.find_ranges(existing.text.plain(), at).map_err(|failure| {
                 let message = format!("edits[{index}]: {}; nothing was changed", failure.message);
                 Failure { message, ..failure }.with_data("failed_index", index)
             })?;

@@ -110,8 +110,8 @@ fn find_nearest_passage(text: &str, old: &str) -> Option<NearestPassage> {
     let passage = lines[start..end].join("\n");
     let mut reasons: Vec<Cow<'static, str>> = Vec::new();
     reasons.extend(mistake.map(|(reason, _)| reason.into()));
-    let (there, wanted) = differing_parts(&passage, variant.trim_end_matches('\n'));
-    reasons.extend(explain_differences(there, wanted, mistake.is_none()));
+    let (found_part, old_part) = differing_parts(&passage, variant.trim_end_matches('\n'));
+    reasons.extend(explain_differences(found_part, old_part, mistake.is_none()));
     if reasons.is_empty() {
         reasons.push("the line ends at its end".into());
     }
@@ -134,11 +134,11 @@ fn find_nearest_passage(text: &str, old: &str) -> Option<NearestPassage> {
 
 /// The index of the line where the wanted lines fit best, and how well: lines that are equal except for
 /// typing errors count more than lines that are only similar.
-fn best_start_line(lines: &[&str], wanted: &str, until: Instant) -> Option<((bool, u64), usize)> {
-    let wanted: Vec<String> =
-        wanted.trim_end_matches('\n').split('\n').take(MAX_OLD_LINES).map(normalize_line).collect();
+fn best_start_line(lines: &[&str], old: &str, until: Instant) -> Option<((bool, u64), usize)> {
+    let old: Vec<String> =
+        old.trim_end_matches('\n').split('\n').take(MAX_OLD_LINES).map(normalize_line).collect();
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (index, line) in wanted.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
+    for (index, line) in old.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
         places.entry(line).or_default().push(index);
     }
     // Each similar line votes for the start of the passage; long lines have more weight.
@@ -148,8 +148,8 @@ fn best_start_line(lines: &[&str], wanted: &str, until: Instant) -> Option<((boo
             break;
         }
         let line = normalize_line(line);
-        for wanted in places.get(line.as_str()).into_iter().flatten() {
-            if let Some(start) = index.checked_sub(*wanted) {
+        for old_index in places.get(line.as_str()).into_iter().flatten() {
+            if let Some(start) = index.checked_sub(*old_index) {
                 *votes.entry(start).or_default() += 10 * line.len().min(40) as u64;
             }
         }
@@ -158,7 +158,7 @@ fn best_start_line(lines: &[&str], wanted: &str, until: Instant) -> Option<((boo
     if let Some((start, votes)) = most {
         return Some(((true, votes), start));
     }
-    let (anchor, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.len())?;
+    let (anchor, longest) = old.iter().enumerate().max_by_key(|(_, line)| line.len())?;
     if longest.is_empty() {
         return None;
     }
@@ -186,10 +186,9 @@ fn best_start_line(lines: &[&str], wanted: &str, until: Instant) -> Option<((boo
 }
 
 /// The two texts without common lines at their beginnings and ends, limited to what is worth comparing.
-fn differing_parts<'a>(passage: &'a str, wanted: &'a str) -> (&'a str, &'a str) {
+fn differing_parts<'a>(passage: &'a str, old: &'a str) -> (&'a str, &'a str) {
     let same = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let [mut a, mut b] =
-        [passage, wanted].map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
+    let [mut a, mut b] = [passage, old].map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
     let begin = same(&a, &b);
     let skipped: usize = a[..begin].iter().map(|line| line.len()).sum();
     a.drain(..begin);
@@ -205,11 +204,11 @@ fn differing_parts<'a>(passage: &'a str, wanted: &'a str) -> (&'a str, &'a str) 
         let lines = text.match_indices('\n').nth(MAX_OLD_LINES).map_or(text.len(), |(at, _)| at);
         &text[..text.floor_char_boundary(lines.min(MAX_COMPARED))]
     };
-    (cut(passage), cut(wanted))
+    (cut(passage), cut(old))
 }
 
 /// How a passage differs from the wanted one: the smallest sufficient set of explanations.
-fn explain_differences(passage: &str, wanted: &str, alone: bool) -> Vec<Cow<'static, str>> {
+fn explain_differences(passage: &str, old: &str, alone: bool) -> Vec<Cow<'static, str>> {
     type Fold = fn(&str) -> String;
     let folds: [(&str, Fold); 5] = [
         ("trailing whitespace", |text| map_lines(text, str::trim_end)),
@@ -220,7 +219,7 @@ fn explain_differences(passage: &str, wanted: &str, alone: bool) -> Vec<Cow<'sta
             map_lines(text, str::trim).split_whitespace().collect::<Vec<_>>().join(" ")
         }),
     ];
-    if passage.contains(wanted) {
+    if passage.contains(old) {
         return Vec::new();
     }
     let mut sets: Vec<u32> = (1..1 << folds.len()).collect();
@@ -228,10 +227,10 @@ fn explain_differences(passage: &str, wanted: &str, alone: bool) -> Vec<Cow<'sta
     for set in sets {
         let chosen = || folds.iter().enumerate().filter(move |(n, _)| set >> n & 1 == 1);
         let fold = |text: &str| chosen().fold(text.to_owned(), |text, (_, (_, fold))| fold(&text));
-        if fold(passage).contains(&fold(wanted)) {
+        if fold(passage).contains(&fold(old)) {
             return chosen()
                 .map(|(_, (name, _))| match *name {
-                    "indentation" => explain_indentation(passage, wanted),
+                    "indentation" => explain_indentation(passage, old),
                     name => name.into(),
                 })
                 .collect();
@@ -240,9 +239,9 @@ fn explain_differences(passage: &str, wanted: &str, alone: bool) -> Vec<Cow<'sta
     if alone { vec!["its words (see the diff)".into()] } else { vec!["its words".into()] }
 }
 
-fn explain_indentation(passage: &str, wanted: &str) -> Cow<'static, str> {
+fn explain_indentation(passage: &str, old: &str) -> Cow<'static, str> {
     let has = |text: &str, mark: char| text.split('\n').any(|line| line.starts_with(mark));
-    match (has(passage, '\t'), has(wanted, '\t')) {
+    match (has(passage, '\t'), has(old, '\t')) {
         (true, false) => "indentation (the file has tabs)".into(),
         (false, true) => "indentation (the file has spaces, not tabs)".into(),
         (true, true) | (false, false) => "indentation".into(),

@@ -40,10 +40,8 @@ fn read_small_file(
     cx: &ToolCx,
     checked_path: &CheckedPath,
 ) -> Option<Result<Report, Failure>> {
-    checked_path
-        .file_size()
-        .filter(|size| *size <= MAX_FAST_READ_BYTES)
-        .map(|_| read(args, cx, checked_path))
+    let is_small = checked_path.file_size().is_some_and(|size| size <= MAX_FAST_READ_BYTES);
+    is_small.then(|| read(args, cx, checked_path))
 }
 
 fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, Failure> {
@@ -62,7 +60,6 @@ fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, 
     }
 }
 
-/// The image in a file that is not text.
 fn image_report(
     cx: &ToolCx,
     checked_path: &CheckedPath,
@@ -146,7 +143,7 @@ fn text_report(path: &ProjectPath, page: Page) -> Report {
         "file_size_bytes": page.stat.size,
         "file_mtime_ms": page.stat.mtime_ms(),
         "encoding": page.charset.name(),
-        "line_ending": page.line_ending.as_str(),
+        "line_ending": page.line_ending,
     }));
     if n_cut > 0 {
         stats.insert("lines_cut".to_owned(), n_cut.into());

@@ -79,12 +79,8 @@ impl Secrets {
 
     /// The files, which `sandbox.hide_secrets` hides from commands.
     pub fn files(&self, workspace: &Workspace) -> Vec<PathBuf> {
-        let mut found = self.0.lock();
-        found
-            .find_secret_files(workspace)
-            .iter()
-            .map(|file| file.absolute().to_path_buf())
-            .collect()
+        let files = self.0.lock().find_secret_files(workspace);
+        files.iter().map(|file| file.absolute().to_path_buf()).collect()
     }
 }
 
@@ -129,9 +125,7 @@ impl SecretFileIndex {
             for entry in entries.unwrap_or_default() {
                 match entry.kind {
                     FileKind::Directory => directory.directories.push(entry.path),
-                    FileKind::File | FileKind::Link | FileKind::Other => {
-                        directory.files.push(entry.path);
-                    }
+                    _ => directory.files.push(entry.path),
                 }
             }
             directory.directories.sort_by(|a, b| a.relative().cmp(b.relative()));
@@ -155,15 +149,11 @@ impl<W: Write> RedactingWriter<W> {
 
     fn write_redacted(&mut self, n_bytes: usize) -> io::Result<()> {
         let bytes: Vec<u8> = self.pending.drain(..n_bytes).collect();
-        match std::str::from_utf8(&bytes) {
-            Ok(text) => self.inner.write_all(self.redactor.redact(text).as_bytes()),
-            Err(_) => {
-                let text = String::from_utf8_lossy(&bytes);
-                match self.redactor.redact(&text) {
-                    redacted if redacted == text => self.inner.write_all(&bytes),
-                    redacted => self.inner.write_all(redacted.as_bytes()),
-                }
-            }
+        let text = String::from_utf8_lossy(&bytes);
+        // What is not UTF-8 stays as it is, if nothing is redacted.
+        match self.redactor.redact(&text) {
+            redacted if redacted == text => self.inner.write_all(&bytes),
+            redacted => self.inner.write_all(redacted.as_bytes()),
         }
     }
 }

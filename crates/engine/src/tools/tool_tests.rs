@@ -39,7 +39,7 @@ impl TestProject {
             cancel: CancellationToken::new(),
             secrets: Arc::default(),
             rights: CommandRights::default(),
-            read_restrictions: agent_permission::HiddenFiles::default(),
+            hidden_files: agent_permission::HiddenFiles::default(),
             output_watcher: None,
             inquirer: None,
             checked_path: None,

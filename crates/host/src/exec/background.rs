@@ -15,10 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::capture::{CapturedStreams, OutputCapture};
 use super::running_command::RunningCommand;
-use super::sandbox::GitGuard;
 use super::{
-    CapturedOutput, Command, EndReason, Error, Exec, RemainingProcess, StartedCommand,
-    exit_code_and_signal,
+    CapturedOutput, Command, EndReason, Error, Exec, GuardedCommand, RemainingProcess,
+    StartedCommand, exit_code_and_signal,
 };
 use agent_protocol::tool::CommandRights;
 
@@ -33,10 +32,9 @@ const UNLIMITED: Duration = Duration::from_hours(24 * 365);
 pub struct BackgroundOutput {
     pub stdout: CapturedOutput,
     pub stderr: CapturedOutput,
-    /// The path of the file with all output; `None` if there is no file or it could not be written.
+    /// The file with all output; `None` if there is none or it could not be written.
     pub full_output: Option<String>,
     pub full_output_error: Option<String>,
-    /// Which path or right the sandbox refused, and how to allow it.
     pub refusal: Option<String>,
     pub end: Option<CommandEnd>,
     /// Time since the start; after the end, the running time.
@@ -121,7 +119,7 @@ struct NewJob {
     running: RunningCommand,
     capture: OutputCapture<'static>,
     timeout: Option<Duration>,
-    guard: Option<GitGuard>,
+    guard: Option<GuardedCommand>,
 }
 
 impl Exec {
@@ -155,7 +153,9 @@ impl Exec {
         let job = self.background.job(id)?;
         let mut piece = job.request_output(wait, false).await?;
         let (directory, rights) = job.directory_and_rights;
-        piece.refusal = self.explain_refusal(&piece.stderr.text, &directory, rights);
+        piece.refusal = self
+            .sandbox_of(rights)
+            .and_then(|sandbox| sandbox.explain_refusal(&piece.stderr.text, &directory, rights));
         Some(piece)
     }
 
@@ -276,10 +276,10 @@ impl Job {
         self.state.load(Ordering::Relaxed)
     }
 
-    async fn request_output(&self, wait: Duration, kills: bool) -> Option<BackgroundOutput> {
+    async fn request_output(&self, wait: Duration, is_kill: bool) -> Option<BackgroundOutput> {
         let (answer, answered) = oneshot::channel();
         let until = Instant::now() + wait;
-        self.requests.send(OutputRequest { until, is_kill: kills, answer }).await.ok()?;
+        self.requests.send(OutputRequest { until, is_kill, answer }).await.ok()?;
         answered.await.ok()
     }
 }
@@ -340,23 +340,23 @@ async fn run_job(
     let mut left = if left_running.is_empty() { None } else { running.into_remaining() };
     capture.close();
     let (exit_code, signal) = exit_code_and_signal(status);
-    let notices = guard.map(|guard| guard.revert_changes()).unwrap_or_default();
+    let compared = guard.map(GuardedCommand::finish).unwrap_or_default();
+    let notices = [compared.failures, compared.notices].concat();
     let mut end = CommandEnd { reason: ended, exit_code, signal, notices, left_running, error };
     let time = begun.elapsed();
     job_status.set(if left.is_some() { PROCESSES_REMAIN } else { ENDED });
-    let mut next = request;
-    loop {
-        if let Some(request) = next.take().filter(|request| !request.answer.is_closed()) {
-            if request.is_kill && left.take().is_some() {
+    if request.is_none() {
+        request = requests.recv().await;
+    }
+    while let Some(OutputRequest { is_kill, answer, .. }) = request {
+        if !answer.is_closed() {
+            if is_kill && left.take().is_some() {
                 end.left_running.clear();
                 job_status.set(ENDED);
             }
-            _ = request.answer.send(take_output(&mut capture, time, Some(end.clone())));
+            _ = answer.send(take_output(&mut capture, time, Some(end.clone())));
         }
-        match requests.recv().await {
-            Some(request) => next = Some(request),
-            None => return,
-        }
+        request = requests.recv().await;
     }
 }
 
@@ -371,7 +371,6 @@ fn take_output(
     time: Duration,
     end: Option<CommandEnd>,
 ) -> BackgroundOutput {
-    let taken = capture.take();
-    let CapturedStreams { stdout, stderr, full_output, full_output_error } = taken;
+    let CapturedStreams { stdout, stderr, full_output, full_output_error } = capture.take();
     BackgroundOutput { stdout, stderr, full_output, full_output_error, refusal: None, end, time }
 }

@@ -52,18 +52,16 @@ impl<'a> OutputCapture<'a> {
         whole_output: Option<OutputFileOpener<'a>>,
         live: Option<LiveOutput<'a>>,
     ) -> Self {
-        let whole = match whole_output {
-            Some(factory) => OutputFile::Pending { factory, so_far: Vec::new() },
-            None => OutputFile::Disabled,
-        };
+        let pending = |factory| OutputFile::Pending { factory, so_far: Vec::new() };
+        let file = whole_output.map_or(OutputFile::Disabled, pending);
         let (stdout, stderr) = (Stream::default(), Stream::default());
-        Self { stdout, stderr, file: whole, keeps_all: false, live }
+        Self { stdout, stderr, file, keeps_all: false, live }
     }
 
     pub(super) fn close(&mut self) {
         self.file = match std::mem::replace(&mut self.file, OutputFile::Disabled) {
             OutputFile::Open { name, .. } => OutputFile::Closed { name, why: None },
-            whole => whole,
+            unchanged => unchanged,
         };
     }
 

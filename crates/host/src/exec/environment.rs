@@ -15,7 +15,7 @@ const ADDED_VARIABLES: &[(&str, &str)] = &[
     ("AGENT", "1"),
 ];
 
-/// Read by a shell before the command.
+/// Variables with files that a shell reads before the command.
 const STARTUP_FILES: &[&str] = &["BASH_ENV", "ENV"];
 
 const HARMLESS_NAMES: &[&str] =

@@ -44,8 +44,7 @@ pub fn read_blobs(directory: &Path, ids: &[String]) -> io::Result<HashMap<String
         written.map(|()| blobs)
     });
     let ended = git.wait();
-    let blobs = blobs?;
-    ended.map(|_| blobs)
+    blobs.and_then(|blobs| ended.map(|_| blobs))
 }
 
 /// The id of the commit that a revision names; `None` if there is no such commit or no repository.

@@ -52,11 +52,9 @@ impl<'a> LiveOutput<'a> {
 fn last_lines(tail: &[u8]) -> String {
     let text = String::from_utf8_lossy(tail);
     let text = text.trim_end_matches('\n');
-    let is_cut = tail.len() >= MAX_BYTES;
     let lines: Vec<&str> = text.split('\n').collect();
-    let n_wanted = lines.len().min(MAX_LINES);
-    let first =
-        if is_cut && n_wanted == lines.len() && n_wanted > 1 { 1 } else { lines.len() - n_wanted };
+    let is_first_cut = tail.len() >= MAX_BYTES && lines.len() > 1;
+    let first = lines.len().saturating_sub(MAX_LINES).max(usize::from(is_first_cut));
     lines[first..].join("\n")
 }
 

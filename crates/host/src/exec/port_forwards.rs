@@ -43,7 +43,7 @@ impl Exec {
 
 impl PortForwards {
     /// Makes the configured ports reachable in the sandbox. Must be called in a runtime, once the sandbox is prepared.
-    pub(super) fn open_host_ports(&self, sandbox: &Arc<Sandbox>) -> io::Result<()> {
+    pub(super) fn open_host_ports(&self, sandbox: &Sandbox) -> io::Result<()> {
         let profile = sandbox.profile();
         let ports = profile.host_ports.iter().filter(|_| profile.network == Network::Loopback);
         let mut state = self.0.lock();

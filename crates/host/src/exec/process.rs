@@ -25,7 +25,7 @@ const NAME_LENGTH: usize = 100;
 pub(super) struct CommandProcesses {
     /// The shell's process id, while the shell or its session may exist; later it may be reused.
     root: Option<i32>,
-    /// The shell's start time in clock ticks.
+    /// Clock ticks.
     start_time: u64,
     /// Part of the environment of each process, unless the process cleared it.
     mark: String,
@@ -37,13 +37,8 @@ pub(super) struct CommandProcesses {
 impl CommandProcesses {
     pub(super) fn new(root: i32, mark: String) -> Self {
         let start_time = read_process(root).map_or(0, |process| process.start_time);
-        Self {
-            root: Some(root),
-            start_time,
-            mark,
-            known: HashSet::new(),
-            non_members: HashSet::new(),
-        }
+        let (known, non_members) = (HashSet::new(), HashSet::new());
+        Self { root: Some(root), start_time, mark, known, non_members }
     }
 
     /// Only the mark identifies these processes: when they are searched, the supervisor has ended.
@@ -87,11 +82,11 @@ impl CommandProcesses {
         if self.non_members.contains(&id) {
             return false;
         }
-        let mark = process.has_mark(&self.mark);
-        if mark == Some(false) {
+        let has_mark = process.has_mark(&self.mark);
+        if has_mark == Some(false) {
             self.non_members.insert(id);
         }
-        mark == Some(true)
+        has_mark == Some(true)
     }
 }
 
@@ -221,9 +216,10 @@ impl Process {
         if !text.is_empty() {
             return Some(text);
         }
-        let of_threads = thread_ids(self.pid)
-            .filter_map(|thread| fs::read(format!("/proc/{}/task/{thread}/{file}", self.pid)).ok());
-        Some(of_threads.into_iter().find(|text| !text.is_empty()).unwrap_or(text))
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten();
+        let files = threads.flatten().map(|thread| thread.path().join(file));
+        let mut texts = files.filter_map(|file| fs::read(file).ok());
+        Some(texts.find(|text| !text.is_empty()).unwrap_or(text))
     }
 
     pub(super) fn to_remaining(&self) -> RemainingProcess {
@@ -264,13 +260,6 @@ fn read_process(pid: i32) -> Option<Process> {
     // The main thread may have ended while others run.
     let is_alive = !matches!(state, "Z" | "X" | "x") || n_threads > 1;
     Some(Process { pid, parent, group, session, start_time, is_alive })
-}
-
-fn thread_ids(pid: i32) -> impl Iterator<Item = String> {
-    fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
 }
 
 #[cfg(test)]

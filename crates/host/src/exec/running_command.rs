@@ -39,9 +39,9 @@ pub(super) struct RunningCommand {
 
 #[derive(Debug)]
 pub(super) enum ProcessTree {
-    /// By their marks; the first field is the agent's child.
+    /// Processes with a mark; the first field is the agent's child.
     Marked(Child, CommandProcesses),
-    /// By the supervisor; and by their marks, in case the supervisor ends before them.
+    /// Processes of a supervisor, with a mark in case the supervisor ends before them.
     Supervised(Supervisor, CommandProcesses),
 }
 
@@ -54,7 +54,6 @@ impl ProcessTree {
     }
 }
 
-/// The processes that a command left running, and pipes that are not read.
 #[derive(Debug)]
 pub(super) struct RemainingProcesses {
     tree: ProcessTree,
@@ -233,7 +232,7 @@ impl Drop for RunningCommand {
 async fn wait_for_shell(
     tree: Option<&mut ProcessTree>,
     shell_pid: &mut i32,
-    may_have_left: &mut bool,
+    may_have_remaining: &mut bool,
 ) -> io::Result<ExitStatus> {
     let (supervisor, family) = match tree {
         Some(ProcessTree::Supervised(supervisor, family)) => (supervisor, family),
@@ -245,7 +244,7 @@ async fn wait_for_shell(
         match supervisor.next_message().await {
             SupervisorMessage::Shell(pid) => *shell_pid = pid,
             SupervisorMessage::Exited { status, has_left } => {
-                *may_have_left = has_left;
+                *may_have_remaining = has_left;
                 return Ok(ExitStatus::from_raw(status));
             }
             SupervisorMessage::Failed(why) => {

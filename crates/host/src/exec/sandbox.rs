@@ -1,13 +1,11 @@
 //! The operating-system sandbox of commands: namespaces, Landlock and seccomp (`docs/SECURITY.md`).
 
-mod git_guard;
 mod layout;
 mod linux;
 mod plan;
 mod profile;
 mod refusal;
 mod session_folder;
-pub(super) use linux::sys;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -24,19 +22,20 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use super::ClosedPath;
+use crate::git_guard::{GitGuard, Keep};
 use agent_protocol::disk;
 use agent_protocol::event::SandboxStatus as Guarantees;
 use agent_protocol::tool::CommandRights;
 use linux::StandbyProcess;
 use plan::FileId;
+use refusal::ClosedPath;
 use session_folder::SessionFolder;
 
-pub(super) use git_guard::GitGuard;
 pub use layout::is_private_temporary;
-pub(super) use linux::SocketRequest;
-pub(super) use linux::{Supervisor, SupervisorMessage};
-pub(super) use linux::{has_children, is_readable, kill_children, wait_any};
+pub(super) use linux::{
+    SocketRequest, Supervisor, SupervisorMessage, has_children, is_readable, kill_children, sys,
+    wait_any,
+};
 pub(super) use plan::ProgramInvocation;
 pub use profile::{GitPaths, SandboxFacts, SandboxProfile};
 pub use session_folder::temporary_directory;
@@ -114,12 +113,19 @@ pub struct Sandbox {
     guarantees: Guarantees,
     /// Spilled tool output and similar files: readable even inside a hidden directory.
     readable: Vec<PathBuf>,
-    /// Further paths that rules of the session hide, and that they make read-only.
-    closed: Mutex<(Vec<PathBuf>, Vec<PathBuf>)>,
+    closed: Mutex<ClosedPaths>,
     session: OnceCell<SandboxSession>,
     notified_of_temporary: AtomicBool,
     /// By the network of the commands; the key is `None` without namespaces.
     standbys: Mutex<BTreeMap<Option<Network>, StandbyProcess>>,
+}
+
+/// Further paths that rules of the session deny.
+#[derive(Debug, Default)]
+struct ClosedPaths {
+    hidden: Vec<PathBuf>,
+    read_only: Vec<PathBuf>,
+    reasons: Vec<ClosedPath>,
 }
 
 #[derive(Debug)]
@@ -295,7 +301,7 @@ impl Sandbox {
     ) -> io::Result<T> {
         let mut standbys = self.standbys.lock();
         // Another process may have ended the stand-by.
-        standbys.retain(|_, standby| standby.process.try_wait().is_ok_and(|it| it.is_none()));
+        standbys.retain(|_, standby| matches!(standby.process.try_wait(), Ok(None)));
         let network = self.namespaces.then_some(network);
         question(match standbys.entry(network) {
             Entry::Occupied(running) => running.into_mut(),
@@ -317,7 +323,6 @@ impl Sandbox {
         standby.map_or_else(Vec::new, |standby| linux::listening_ports(standby.process.id()))
     }
 
-    /// Whether localhost is the session's own instead of the user's.
     pub(super) fn has_private_localhost(&self, rights: CommandRights) -> bool {
         self.namespaces && !rights.network && self.profile.network == Network::Loopback
     }
@@ -329,41 +334,53 @@ impl Sandbox {
     }
 
     /// Applies from the next command on, to paths that exist.
-    pub(super) fn close_paths(&self, hidden: &[PathBuf], read_only: &[PathBuf]) {
-        let real = |paths: &[PathBuf]| {
-            paths.iter().filter_map(|path| disk::resolve_existing(path)).collect()
+    pub(super) fn close_paths(
+        &self,
+        hidden: Vec<(PathBuf, String)>,
+        read_only: Vec<(PathBuf, String)>,
+    ) {
+        let real = |paths: &[(PathBuf, String)]| {
+            paths.iter().filter_map(|(path, _)| disk::resolve_existing(path)).collect()
         };
-        *self.closed.lock() = (real(hidden), real(read_only));
+        let mut closed = self.closed.lock();
+        (closed.hidden, closed.read_only) = (real(&hidden), real(&read_only));
+        closed.reasons.clear();
+        for (path, reason) in hidden.into_iter().chain(read_only) {
+            closed.reasons.push(ClosedPath { path: disk::canonical_prefix(&path), reason });
+        }
     }
 
     fn command_profile(&self, rights: CommandRights) -> SandboxProfile {
         let mut profile = self.profile.clone();
         let closed = self.closed.lock();
-        profile.hidden.extend_from_slice(&closed.0);
-        profile.read_only.extend_from_slice(&closed.1);
+        profile.hidden.extend_from_slice(&closed.hidden);
+        profile.read_only.extend_from_slice(&closed.read_only);
         profile.apply_rights(rights, &self.facts);
         profile
     }
 
-    /// Records the state of git directories before a writing command.
-    pub(super) fn capture_git_state(&self) -> GitGuard {
-        GitGuard::capture(&self.facts.git.directories)
+    /// A guard of the repositories that commands can write.
+    pub(super) fn git_guard(&self, keep: Keep) -> GitGuard {
+        let SandboxFacts { root, added, git, .. } = &self.facts;
+        let roots = std::iter::once(root).chain(added).cloned().collect();
+        let mounted = git.settings.iter().chain(&git.links).filter(|_| self.namespaces);
+        GitGuard::new(roots, git.directories.clone(), mounted.cloned().collect(), keep)
     }
 
-    /// `None` if the error output shows no refusal by the sandbox.
+    /// The refused path or right and how to allow it; `None` if `stderr` shows no refusal by the sandbox.
     pub(super) fn explain_refusal(
         &self,
         stderr: &str,
         directory: &Path,
         rights: CommandRights,
-        closed: &[ClosedPath],
     ) -> Option<String> {
         let mut profile = self.command_profile(rights);
         if !self.namespaces {
             profile.read_only.clear();
         }
         let git = &self.facts.git.settings;
-        refusal::explain_refusal(stderr, directory, &profile, git, closed, rights)
+        let closed = self.closed.lock();
+        refusal::explain_refusal(stderr, directory, &profile, git, &closed.reasons, rights)
     }
 }
 

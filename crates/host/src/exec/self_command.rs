@@ -1,6 +1,7 @@
 //! Runs this program again, as a process tree of its own.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -28,8 +29,7 @@ impl SelfCommand {
     /// Runs without standard input; else like [`super::Exec::run`].
     pub async fn run(self, cancel: &CancellationToken) -> Result<CommandOutcome, Error> {
         let begun = Instant::now();
-        let folder = nofollow::open(&self.directory, FOLDER_FLAGS)
-            .map_err(|error| Error::Io(error.into()))?;
+        let folder = nofollow::open(&self.directory, FOLDER_FLAGS).map_err(io::Error::from)?;
         let mark = uuid::Uuid::now_v7().to_string();
         // The mark of the command that runs this process.
         let outer = std::env::var(MARK_VARIABLE)

@@ -1,9 +1,9 @@
 //! MCP servers: programs that run beside the session, without the sandbox. The parent of each is a *guard*: this binary,
 //! which ends the program with all of its descendants when the agent has ended, however it ended.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -94,12 +94,10 @@ impl Exec {
             return path.is_file().then_some(path);
         }
         let own = service.environment.iter().find(|(name, _)| name == "PATH");
-        match own {
-            Some((_, list)) => std::env::split_paths(list)
-                .map(|folder| folder.join(&service.program))
-                .find(|path| path.is_absolute() && path.is_file()),
-            None => self.environment.find(&service.program, &[]),
-        }
+        let own = own.map(|(_, list)| OsStr::new(list));
+        let list = own.or_else(|| self.environment.get("PATH"))?;
+        let mut paths = std::env::split_paths(list).map(|folder| folder.join(&service.program));
+        paths.find(|path| path.is_absolute() && path.is_file())
     }
 }
 
@@ -133,14 +131,13 @@ impl Service {
     }
 }
 
-/// Returns the exit code of the guard if this process was started as one.
 pub(super) fn main() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != GUARD_ARGUMENT {
         return None;
     }
     let number: RawFd = arguments.next()?.to_str()?.parse().ok()?;
-    if number < 3 || rustix::io::fcntl_getfd(borrow_descriptor(number)).is_err() {
+    if number < 3 || !Path::new("/proc/self/fd").join(number.to_string()).exists() {
         return Some(2);
     }
     #[expect(unsafe_code, reason = "the number of an inherited descriptor")]
@@ -148,14 +145,6 @@ pub(super) fn main() -> Option<u8> {
     let lifeline = unsafe { OwnedFd::from_raw_fd(number) };
     let program = PathBuf::from(arguments.next()?);
     Some(run_guard(&lifeline, &program, arguments.collect()).unwrap_or(2))
-}
-
-fn borrow_descriptor(number: RawFd) -> BorrowedFd<'static> {
-    #[expect(unsafe_code, reason = "only to ask whether it is open")]
-    // SAFETY: the descriptor is used for one system call, which fails if it is not open.
-    unsafe {
-        BorrowedFd::borrow_raw(number)
-    }
 }
 
 fn run_guard(lifeline: &OwnedFd, program: &Path, arguments: Vec<OsString>) -> io::Result<u8> {

@@ -18,7 +18,7 @@ mod session_diff;
 mod tests;
 mod undo_plan;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -37,8 +37,9 @@ use outside_changes::KnownFiles;
 use overlap::OverlapDetector;
 use pack::ContentPack;
 use parking_lot::Mutex;
+use undo_plan::UndoStep;
 
-pub use file_history::{FileHistory, OutsideChange, ScratchCopy};
+pub use file_history::{FileHistory, OutsideChange};
 pub use restore::{
     GitSkipReason, UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo,
 };
@@ -157,7 +158,6 @@ pub const USER_PROGRAMS: &str = "user programs";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedFiles {
     pub files: Vec<String>,
-    /// Ignored files.
     pub ignored: Vec<String>,
 }
 
@@ -206,19 +206,15 @@ impl Checkpoints {
     pub fn coverage_gap(&self) -> Option<String> {
         self.wait_for_first_manifest();
         let last = self.state.lock().last.clone();
-        match last.map_or_else(|| self.take_manifest(), Ok) {
-            Ok(last) => match last.coverage_gap() {
-                Some(why) => Some(format!("a file has no checkpoint: {why}")),
-                None if self.overlap.open().is_err() => {
-                    Some(format!("{} cannot be written", self.settings.store.display()))
-                }
-                None => None,
-            },
-            Err(TooManyFiles) => {
-                let most = self.settings.limits.max_files;
-                Some(format!("the project has more than {most} files (checkpoints.max_files)"))
-            }
+        let Ok(last) = last.map_or_else(|| self.take_manifest(), Ok) else {
+            let most = self.settings.limits.max_files;
+            return Some(format!("the project has more than {most} files (checkpoints.max_files)"));
+        };
+        if let Some(why) = last.coverage_gap() {
+            return Some(format!("a file has no checkpoint: {why}"));
         }
+        let store = self.settings.store.display();
+        self.overlap.open().is_err().then(|| format!("{store} cannot be written"))
     }
 
     /// Records the state before an operation. Blocks.
@@ -256,17 +252,27 @@ impl Checkpoints {
         OpenOperation { what, call, scope, turn, time, before, journal_bytes, open_file, overlap }
     }
 
-    /// Records the state after an operation, and the changes; in the background the user may have made some. Blocks.
+    /// The directories in the project that contained `.git` or looked like a git directory at the last manifest.
+    pub fn repositories(&self) -> BTreeSet<PathBuf> {
+        self.state.lock().last.as_ref().map(|last| last.repositories.clone()).unwrap_or_default()
+    }
+
+    /// Records the state after an operation, and the changes; in the background the user may have made some.
+    /// `guard` receives the repositories; if it changed something, the state is recorded again. Blocks.
     pub fn finish_operation(
         &self,
         begun: OpenOperation,
         is_background: bool,
+        guard: &dyn Fn(&BTreeSet<PathBuf>) -> bool,
     ) -> std::io::Result<ChangedFiles> {
         let OpenOperation { what, call, scope, turn, time, before, overlap, .. } = begun;
         let (journal_bytes, open_file) = (begun.journal_bytes, begun.open_file);
         let after = match &scope {
             OperationScope::File(path) => Ok(Arc::new(self.manifest_of_file(path))),
-            OperationScope::Project => self.take_manifest(),
+            OperationScope::Project => match self.take_manifest() {
+                Ok(after) if guard(&after.repositories) => self.take_manifest(),
+                after => after,
+            },
         };
         if let (OperationScope::Project, Ok(after)) = (&scope, &after) {
             self.known.lock().finish_project_operation(after);
@@ -288,15 +294,15 @@ impl Checkpoints {
         if changes.is_empty() && git.is_empty() {
             return Ok(ChangedFiles::default());
         }
-        let mut named = ChangedFiles::default();
+        let mut names = ChangedFiles::default();
         for change in changes.iter().filter(|change| !change.is_directory()) {
-            let list = if change.is_ignored { &mut named.ignored } else { &mut named.files };
+            let list = if change.is_ignored { &mut names.ignored } else { &mut names.files };
             list.push(display_name(&change.path));
         }
         let operation =
             Operation { turn, what, call, is_shared, changes, git, ..Operation::default() };
         self.record_operation(operation)?;
-        Ok(named)
+        Ok(names)
     }
 
     /// Records the changes of a killed command. Must be called before any other operation of the session.
@@ -380,7 +386,7 @@ impl Checkpoints {
         };
         // Some file systems do not record when a file was created.
         let created = data.created().ok();
-        let created = created.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let created = created.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         data.nlink() == 1 && created.is_some_and(|created| created + TICK < since)
     }
 
@@ -390,17 +396,20 @@ impl Checkpoints {
         name: &PathName,
         expected: [Option<&PathState>; 2],
     ) -> Option<Arc<ManifestEntry>> {
-        let size = |state: Option<&PathState>| match state {
-            Some(PathState::File { hash, .. }) => self.pack().lock().size(hash),
-            _ => None,
+        let size = |state: &PathState| match state {
+            PathState::File { hash, .. } => self.pack().lock().size(hash),
+            // The content of a larger file is stored as well: a redo can restore it.
+            PathState::NotCovered { .. } => Some(MAX_CHANGED),
+            PathState::Link { .. } | PathState::Directory { .. } => None,
         };
-        // The content of a larger file is stored as well: a redo can restore it.
-        let is_large =
-            |state: Option<&PathState>| matches!(state, Some(PathState::NotCovered { .. }));
-        let large = expected.into_iter().any(is_large).then_some(MAX_CHANGED);
-        let sizes = expected.into_iter().filter_map(size).chain(large);
+        let sizes = expected.into_iter().flatten().filter_map(size);
         let max = sizes.fold(self.settings.limits.max_file_bytes, u64::max);
         self.scanner.read_entry(name.as_path(), self.pack(), max)
+    }
+
+    /// Like [`Self::current_entry`], for a step of an undo.
+    fn entry_of_step(&self, name: &PathName, step: &UndoStep) -> Option<Arc<ManifestEntry>> {
+        self.current_entry(name, [step.target.as_ref(), step.expected.as_ref()])
     }
 
     fn record_operation(&self, operation: Operation) -> std::io::Result<()> {
@@ -447,21 +456,15 @@ impl Checkpoints {
             return Err(TooManyFiles);
         }
         self.pack().lock().forget_removed();
-        match self.scanner.take_manifest(&last, self.pack()) {
-            Ok(manifest) => {
-                let mut manifest = Arc::new(manifest);
-                if manifest.lacks_room() {
-                    self.pack().lock().make_room(&manifest.hashes());
-                    manifest = Arc::new(self.scanner.take_manifest(&manifest, self.pack())?);
-                }
-                self.state.lock().last = Some(manifest.clone());
-                Ok(manifest)
-            }
-            Err(TooManyFiles) => {
-                self.state.lock().is_too_large = true;
-                Err(TooManyFiles)
-            }
+        let taken = self.scanner.take_manifest(&last, self.pack());
+        let mut manifest = taken.inspect_err(|_| self.state.lock().is_too_large = true)?;
+        if manifest.lacks_room() {
+            self.pack().lock().make_room(&manifest.hashes());
+            manifest = self.scanner.take_manifest(&manifest, self.pack())?;
         }
+        let manifest = Arc::new(manifest);
+        self.state.lock().last = Some(manifest.clone());
+        Ok(manifest)
     }
 
     /// Includes the directories above the path, below the root.
@@ -601,7 +604,7 @@ impl Workspace {
     /// The number of paths that a checkpoint of the project covers; `None` above the limit.
     pub fn count_covered(&self, limits: CheckpointLimits) -> Option<usize> {
         let scanner = ManifestScanner::new(self.root(), self.closed_paths(), limits);
-        scanner.walk().ok().map(|(paths, _)| paths.len())
+        scanner.walk(&Arc::default()).ok().map(|(paths, _)| paths.len())
     }
 }
 
@@ -624,11 +627,8 @@ fn now_ms() -> i64 {
 
 /// Appends a line of JSON to a file. A killed process may have left the previous line incomplete.
 fn append_line(path: &Path, value: &impl serde::Serialize) -> std::io::Result<()> {
-    let line = serde_json::to_string(value)?;
-    std::io::Write::write_all(
-        &mut disk::open_for_append(path, true)?,
-        format!("\n{line}\n").as_bytes(),
-    )
+    let line = format!("\n{}\n", serde_json::to_string(value)?);
+    std::io::Write::write_all(&mut disk::open_for_append(path, true)?, line.as_bytes())
 }
 
 fn display_name(name: &PathName) -> String {

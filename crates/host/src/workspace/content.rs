@@ -36,11 +36,9 @@ impl Workspace {
             return Err(path.failure(ErrorCode::NotRead, message));
         };
         if stat.size > MAX_CHANGED {
-            let message = format!(
-                "{} has {} bytes; files over 256 MiB are not changed by tools",
-                path.relative(),
-                stat.size
-            );
+            let (name, size) = (path.relative(), stat.size);
+            let message =
+                format!("{name} has {size} bytes; files over 256 MiB are not changed by tools");
             return Err(path
                 .failure(ErrorCode::TooLarge, message)
                 .with_hint("use a command that works on streams, such as sed"));
@@ -69,7 +67,7 @@ impl Workspace {
     ) -> Failure {
         let old = self.snapshots.bytes(path.absolute());
         self.snapshots.forget(path.absolute());
-        let expected = seen.mtime_ms();
+        let expected = seen.stat.mtime_ms();
         let Some((stat, new)) = now else {
             let message = format!(
                 "File changed since last read. Expected mtime: {expected}, actual: none, {} was deleted",

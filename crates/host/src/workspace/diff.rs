@@ -9,7 +9,6 @@ use agent_protocol::line_diff::LineDiff;
 
 const MAX_LINES: usize = 100;
 const MAX_BYTES: usize = 10 * 1024;
-const CONTEXT: usize = 3;
 const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 
 /// A unified diff with line counts.
@@ -31,6 +30,8 @@ pub enum DiffSize {
 }
 
 impl Diff {
+    pub const CONTEXT: usize = 3;
+
     /// The diff of two texts with `\n` line ends. The names appear in its header.
     pub fn between(old: &str, new: &str, names: (&str, &str)) -> Self {
         Self::after_lines(0, old, new, names, DiffSize::Preview)
@@ -59,10 +60,8 @@ impl Diff {
         let mut lines = vec![format!("--- {}\n", names.0), format!("+++ {}\n", names.1)];
         let mut n_bytes = lines.iter().map(String::len).sum::<usize>();
         // Hunk by hunk: the diff of a large file is never built as a whole.
-        for hunk in diff.hunks(CONTEXT) {
-            let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
-                continue;
-            };
+        for hunk in diff.hunks(Self::CONTEXT) {
+            let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { continue };
             let old = first.old_range().start..last.old_range().end;
             let new = first.new_range().start..last.new_range().end;
             let head = format!("@@ -{} +{} @@\n", middle.hunk_range(&old), middle.hunk_range(&new));
@@ -92,8 +91,6 @@ impl Diff {
     pub fn of_change(n_lines: usize, old: &str, new: &str, path: &str, size: DiffSize) -> Self {
         Self::after_lines(n_lines, old, new, (&format!("a/{path}"), &format!("b/{path}")), size)
     }
-
-    pub const CONTEXT: usize = CONTEXT;
 }
 
 /// The part in which two texts differ, with context lines: only this part is compared line by line.
@@ -113,7 +110,7 @@ impl ChangedRegion {
         // A line that only ends with the same bytes is not an equal line.
         let cut = memchr(b'\n', tail).map_or(tail.len(), |at| at + 1);
         let mut n_after = tail.len() - cut;
-        for _ in 0..CONTEXT {
+        for _ in 0..Diff::CONTEXT {
             start = memrchr(b'\n', &old[..start.saturating_sub(1)]).map_or(0, |at| at + 1);
             let after = &old[old.len() - n_after..];
             n_after -= memchr(b'\n', after).map_or(after.len(), |at| at + 1);

@@ -174,9 +174,7 @@ impl ImageStore {
                     rustix::fs::renameat(&folder, half, &folder, &image.hash)?;
                 }
             }
-            Self::Memory(kept) => {
-                kept.lock().insert(image.hash.clone(), bytes);
-            }
+            Self::Memory(kept) => drop(kept.lock().insert(image.hash.clone(), bytes)),
         }
         Ok(image)
     }

@@ -12,7 +12,6 @@ use agent_protocol::disk;
 pub(super) mod temporary {
     const DIGITS: usize = 32;
 
-    /// Contains prefixes of both hashes.
     pub(in crate::workspace) fn name(process: u32, number: u64, old: &str, new: &str) -> String {
         let (old, new) = (hash_prefix(old), hash_prefix(new));
         format!(".agent-{process}-{number}-{old}-{new}.tmp")
@@ -47,16 +46,14 @@ impl Workspace {
             stat.is_ok_and(|stat| seen == Some((stat.mtime_ms(), stat.size)))
         };
         let not_swapped = seen.is_none() || looks_as_seen(path.absolute());
-        let folder = path.absolute().parent();
-        folder.map_or_else(Vec::new, |folder| {
-            self.remove_leftovers_in(folder, |file| not_swapped || looks_as_seen(file))
-        })
+        let Some(folder) = path.absolute().parent() else { return Vec::new() };
+        self.remove_leftovers_in(folder, |file| not_swapped || looks_as_seen(file))
     }
 
     /// For a folder in which this process changes a file for the first time.
     pub(super) fn remove_leftovers_once(&self, folder: &Path) {
-        let mut swept = self.searched_folders.lock();
-        if swept.insert(folder.to_owned()) {
+        let mut searched = self.searched_folders.lock();
+        if searched.insert(folder.to_owned()) {
             // The remaining files may be the user's.
             self.remove_leftovers_in(folder, |_| false);
         }

@@ -45,6 +45,15 @@ impl Workspace {
         check_is_regular(path, &data)?;
         Ok((file, data))
     }
+
+    /// Whether the path exists without a symlink, which could reveal files outside if it replaced a folder meanwhile.
+    pub fn still_exists(&self, path: &ProjectPath) -> bool {
+        match nofollow::open(path.absolute(), OFlags::PATH | OFlags::NOFOLLOW) {
+            Ok(_) => true,
+            // A path without access, or without a free descriptor, exists.
+            Err(error) => !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP),
+        }
+    }
 }
 
 /// The open base folder of a walk: its path is resolved once, not for each file below it.
@@ -74,22 +83,11 @@ impl<'a> WalkBase<'a> {
         Ok(opened?.into())
     }
 
-    /// In seconds and nanoseconds; of a link itself. May be that of another file: see [`Workspace::still_exists`].
+    /// Seconds and nanoseconds; of a link itself. May be those of another file: see [`Workspace::still_exists`].
     pub fn modification_time(&self, entry: &WalkedPath<'_>) -> io::Result<(i64, i64)> {
         let inside = entry.relative_to(self.path);
         let data = rustix::fs::statat(&self.folder, inside, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((data.st_mtime, data.st_mtime_nsec.try_into().unwrap_or(0)))
-    }
-}
-
-impl Workspace {
-    /// Whether the path exists without a symlink, which could reveal files outside if it replaced a folder meanwhile.
-    pub fn still_exists(&self, path: &ProjectPath) -> bool {
-        match nofollow::open(path.absolute(), OFlags::PATH | OFlags::NOFOLLOW) {
-            Ok(_) => true,
-            // A path without access, or without a free descriptor, exists.
-            Err(error) => !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP),
-        }
     }
 }
 

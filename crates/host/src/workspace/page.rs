@@ -87,8 +87,8 @@ impl Workspace {
             let (file, data) = opened?;
             let stat = FileStat::of(&data);
             let mut reading = PageReader { file, path, stop };
-            let survey = reading.scan_file(&stat)?;
-            let mut page = reading.read_page(&survey, stat, from, limit)?;
+            let scan = reading.scan_file(&stat)?;
+            let mut page = reading.read_page(&scan, stat, from, limit)?;
             let after = reading.file.metadata();
             let after = after.map_err(|error| io_failure(&error, "look at", path.relative()))?;
             if FileStat::of(&after) != stat {
@@ -99,14 +99,14 @@ impl Workspace {
                 page.unsteady = true;
                 return Ok(page);
             }
-            page.modified_externally = before.as_ref().is_some_and(|before| match &survey.hash {
+            page.modified_externally = before.as_ref().is_some_and(|before| match &scan.hash {
                 Some(hash) => *hash != before.hash,
                 None => stat.size != before.stat.size || stat.mtime_ns != before.stat.mtime_ns,
             });
-            match survey.hash {
+            match scan.hash {
                 Some(hash) => {
                     let snapshot = Snapshot { stat, hash };
-                    self.snapshots.record(path.absolute(), snapshot, survey.bytes);
+                    self.snapshots.record(path.absolute(), snapshot, scan.bytes);
                 }
                 None => self.snapshots.record_in_background(path.absolute(), reading.file, stat),
             }
@@ -132,7 +132,7 @@ impl PageReader<'_> {
         let mut hasher = blake3::Hasher::new();
         let mut kept = Vec::new();
         let mut validity = Utf8Check::default();
-        let mut survey = FileScan {
+        let mut scan = FileScan {
             charset: Charset::UTF_8,
             bom: 0,
             hash: None,
@@ -151,30 +151,26 @@ impl PageReader<'_> {
             if read == 0 {
                 let head = &bytes[..n.min(SNIFFED)];
                 if let Some((charset, bom)) = Charset::of_bom(head) {
-                    (survey.charset, survey.bom) = (charset, bom);
+                    (scan.charset, scan.bom) = (charset, bom);
                 } else if memchr::memchr(0, head).is_some() {
                     return Err(binary_failure(head, self.path.relative()));
                 }
             }
             read += n;
-            // Of a large file the first chunk and, for the rule about a lone `\r`, whether there is any `\n`.
-            let looked_at = whole || read <= CHUNK;
-            if looked_at {
+            // In a large file only the first chunk counts and, for the rule about a lone `\r`, whether there is any `\n`.
+            if whole || read <= CHUNK {
                 validity.feed(bytes);
-                if whole {
-                    hasher.update(bytes);
-                }
             }
-            if !sample.is_empty() || validity.has_other_than_ascii {
-                let from = if sample.is_empty() {
-                    bytes.iter().position(|byte| !byte.is_ascii()).unwrap_or(0)
-                } else {
-                    0
-                };
+            if whole {
+                hasher.update(bytes);
+            }
+            if validity.has_other_than_ascii {
+                let is_before_sample = |byte: &&u8| sample.is_empty() && byte.is_ascii();
+                let n_before = bytes.iter().take_while(is_before_sample).count();
                 let room = GUESSED_FROM - sample.len();
-                sample.extend(bytes[from..].iter().take(room));
+                sample.extend(bytes[n_before..].iter().take(room));
             }
-            survey.line_ends.count(bytes);
+            scan.line_ends.count(bytes);
             let ended = n < chunk.len();
             if whole && ended && kept.is_empty() {
                 chunk.truncate(n);
@@ -184,55 +180,55 @@ impl PageReader<'_> {
             if whole && read <= MAX_KEPT {
                 kept.extend_from_slice(bytes);
             }
-            if ended || (!whole && survey.line_ends.lf > 0) {
+            if ended || (!whole && scan.line_ends.lf > 0) {
                 break;
             }
         }
         if whole {
-            survey.hash = Some(hasher.finalize().to_hex().to_string());
-            survey.bytes = (read <= MAX_KEPT).then_some(kept);
+            scan.hash = Some(hasher.finalize().to_hex().to_string());
+            scan.bytes = (read <= MAX_KEPT).then_some(kept);
         }
         let is_cut_off = whole && !validity.incomplete.is_empty();
-        if survey.bom == 0 && (validity.is_invalid || is_cut_off) {
-            survey.charset = Charset::guess(&sample);
+        if scan.bom == 0 && (validity.is_invalid || is_cut_off) {
+            scan.charset = Charset::guess(&sample);
         }
-        if survey.charset.is_utf_16() {
+        if scan.charset.is_utf_16() {
             let mut ends = LineEndCounts::default();
-            self.decode(&survey, |text| {
+            self.decode(&scan, |text| {
                 ends.count(text);
                 whole || ends.lf == 0
             })?;
-            survey.line_ends = ends;
+            scan.line_ends = ends;
         }
-        Ok(survey)
+        Ok(scan)
     }
 
     fn read_page(
         &mut self,
-        survey: &FileScan,
+        scan: &FileScan,
         stat: FileStat,
         from: i64,
         limit: u64,
     ) -> Result<Page, Failure> {
-        let LineEndCounts { lf, crlf, cr, .. } = survey.line_ends;
+        let LineEndCounts { lf, crlf, cr, .. } = scan.line_ends;
         let line_ending = LineEnding::of_counts(lf, crlf, cr);
         let end = if line_ending == LineEnding::Cr { b'\r' } else { b'\n' };
-        let is_counted = survey.hash.is_some() || lf == 0 || survey.charset.is_utf_16();
+        let is_counted = scan.hash.is_some() || lf == 0 || scan.charset.is_utf_16();
         let first = match u64::try_from(from) {
             Ok(first) => first,
             Err(_) if !is_counted => {
-                let last = self.read_last_lines(survey, &stat, from.unsigned_abs(), limit)?;
+                let last = self.read_last_lines(scan, &stat, from.unsigned_abs(), limit)?;
                 return Ok(Page { line_ending, ..last });
             }
             Err(_) => {
                 let mut counter = Pager::new(end, u64::MAX, 0, true);
-                self.decode(survey, |text| counter.feed(text))?;
+                self.decode(scan, |text| counter.feed(text))?;
                 counter.finish();
                 (counter.total() + 1).saturating_sub(from.unsigned_abs()).max(1)
             }
         };
-        let mut pager = Pager::new(end, first, limit, survey.hash.is_some());
-        let to_the_end = self.decode(survey, |text| pager.feed(text))?;
+        let mut pager = Pager::new(end, first, limit, scan.hash.is_some());
+        let to_the_end = self.decode(scan, |text| pager.feed(text))?;
         if to_the_end {
             pager.finish();
         }
@@ -258,7 +254,7 @@ impl PageReader<'_> {
             more: total_lines.is_none_or(|total| first.saturating_add(lines.count) <= total),
             lines,
             stat,
-            charset: survey.charset,
+            charset: scan.charset,
             line_ending,
             modified_externally: false,
             unsteady: false,
@@ -268,15 +264,15 @@ impl PageReader<'_> {
     /// Begins this many lines before the end of a large file; reads backwards, without the earlier lines.
     fn read_last_lines(
         &mut self,
-        survey: &FileScan,
+        scan: &FileScan,
         stat: &FileStat,
-        wanted: u64,
+        n_from_end: u64,
         limit: u64,
     ) -> Result<Page, Failure> {
         let mut begin = stat.size;
         let mut n_lines = 0;
         let mut chunk = vec![0; CHUNK];
-        let bom = survey.bom as u64;
+        let bom = scan.bom as u64;
         'found: while begin > bom {
             let from = begin.saturating_sub(CHUNK as u64).max(bom);
             let piece = &mut chunk[..usize::try_from(begin - from).unwrap_or(CHUNK)];
@@ -285,7 +281,7 @@ impl PageReader<'_> {
             for at in memchr::memrchr_iter(b'\n', &piece[..n]) {
                 let line = from + at as u64 + 1;
                 n_lines += u64::from(line < stat.size);
-                if n_lines == wanted {
+                if n_lines == n_from_end {
                     begin = line;
                     break 'found;
                 }
@@ -298,7 +294,7 @@ impl PageReader<'_> {
         let start_line = if is_first { 1 } else { -from_end };
         let mut pager = Pager::new(b'\n', 1, limit, false);
         pager.offset = start_line.saturating_sub(1);
-        if self.decode_from(survey, begin, |text| pager.feed(text))? {
+        if self.decode_from(scan, begin, |text| pager.feed(text))? {
             pager.finish();
         }
         let lines = pager.into_lines();
@@ -308,7 +304,7 @@ impl PageReader<'_> {
             more: lines.count < n_lines,
             lines,
             stat: *stat,
-            charset: survey.charset,
+            charset: scan.charset,
             line_ending: LineEnding::Lf,
             modified_externally: false,
             unsteady: false,
@@ -318,20 +314,20 @@ impl PageReader<'_> {
     /// Passes chunks of UTF-8 to `take`, until it returns false. Returns true at the end of the file.
     fn decode(
         &mut self,
-        survey: &FileScan,
+        scan: &FileScan,
         take: impl FnMut(&[u8]) -> bool,
     ) -> Result<bool, Failure> {
-        self.decode_from(survey, survey.bom as u64, take)
+        self.decode_from(scan, scan.bom as u64, take)
     }
 
     fn decode_from(
         &mut self,
-        survey: &FileScan,
+        scan: &FileScan,
         begin: u64,
         mut take: impl FnMut(&[u8]) -> bool,
     ) -> Result<bool, Failure> {
-        let charset = survey.charset;
-        if let Some(bytes) = &survey.bytes
+        let charset = scan.charset;
+        if let Some(bytes) = &scan.bytes
             && charset.is_utf_8()
         {
             let begin = usize::try_from(begin).unwrap_or(usize::MAX).min(bytes.len());
@@ -345,7 +341,7 @@ impl PageReader<'_> {
             let n = self.fill(&mut chunk, usize::MAX)?;
             let bytes = &chunk[..n];
             let ended = n < chunk.len();
-            let wanted = match &mut decoder {
+            let continues = match &mut decoder {
                 None => take(bytes),
                 Some(decoder) => {
                     text.clear();
@@ -354,7 +350,7 @@ impl PageReader<'_> {
                     take(text.as_bytes())
                 }
             };
-            if !wanted {
+            if !continues {
                 return Ok(false);
             }
             if ended {

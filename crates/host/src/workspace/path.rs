@@ -292,9 +292,7 @@ impl Workspace {
     }
 
     fn is_guarded(&self, places: &[GuardedPath], path: &Path) -> bool {
-        let Some(root) = (!places.is_empty()).then(|| self.writable_root(path)).flatten() else {
-            return false;
-        };
+        let Some(root) = self.writable_root(path) else { return false };
         places.iter().any(|place| place.paths_below(root).any(|guarded| path.starts_with(guarded)))
     }
 
@@ -345,37 +343,30 @@ impl Workspace {
                     links += 1;
                     by_git |= is_git_name(&part);
                     if links > MAX_LINKS {
-                        break Err(Failure::new(
-                            ErrorCode::InvalidParam,
-                            format!("{given} leads into a loop of symlinks"),
-                        )
-                        .with_hint("list its directory with LS, and use another path"));
+                        let message = format!("{given} leads into a loop of symlinks");
+                        break Err(Failure::new(ErrorCode::InvalidParam, message)
+                            .with_hint("list its directory with LS, and use another path"));
                     }
                     match fs::read_link(&at) {
                         Ok(target) => {
                             at.pop();
                             push_components(&target, &mut at, &mut todo);
                         }
-                        // The path is no longer a link, or is gone: read again.
-                        Err(error)
-                            if matches!(
-                                error.kind(),
-                                io::ErrorKind::InvalidInput | io::ErrorKind::NotFound
-                            ) =>
-                        {
-                            at.pop();
-                            todo.push(part);
-                        }
-                        Err(error) => break Err(io_failure(&error, "follow", given)),
+                        Err(error) => match error.kind() {
+                            // The path is no longer a link, or is gone: read again.
+                            io::ErrorKind::InvalidInput | io::ErrorKind::NotFound => {
+                                at.pop();
+                                todo.push(part);
+                            }
+                            _ => break Err(io_failure(&error, "follow", given)),
+                        },
                     }
                 }
                 Ok(data) if !data.is_dir() && !todo.is_empty() => {
                     let file = self.display(&at);
-                    break Err(Failure::new(
-                        ErrorCode::NotADirectory,
-                        format!("{given} runs through {file}, which is a file"),
-                    )
-                    .with_hint("list the directory of that file with LS"));
+                    let message = format!("{given} runs through {file}, which is a file");
+                    break Err(Failure::new(ErrorCode::NotADirectory, message)
+                        .with_hint("list the directory of that file with LS"));
                 }
                 Ok(data) => end = Some(data),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => missing = 1,
@@ -413,7 +404,6 @@ pub fn expand_home(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Only regular files are read or replaced.
 pub(super) fn check_is_regular(path: &ProjectPath, data: &Metadata) -> Result<(), Failure> {
     let kind = data.file_type();
     if kind.is_file() {

@@ -28,7 +28,7 @@ use target_folder::{ConcurrentWrite, ExchangedFile, TargetFolder, TemporaryFile,
 
 /// Limit of the files of another process that are exchanged while its last one is restored.
 const MAX_SWAPS: usize = 1000;
-/// Waiting time for a program that has the file open for writing.
+/// For a program that has the file open for writing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The result of a successful change.
@@ -74,8 +74,8 @@ impl Workspace {
     pub fn create(&self, path: &WritablePath, bytes: &[u8]) -> Result<WriteResult, Failure> {
         let (path, pieces) = (path.path(), [bytes]);
         let new = &NewContent::of(&pieces);
-        let mut made = Vec::new();
-        let created = make_parents(path.absolute(), &mut made).and_then(|()| {
+        let mut folders = Vec::new();
+        let created = make_parents(path.absolute(), &mut folders).and_then(|()| {
             let target_folder = TargetFolder::open(path.absolute())?;
             if let Some(folder) = path.absolute().parent() {
                 self.remove_leftovers_once(folder);
@@ -88,7 +88,7 @@ impl Workspace {
         match created {
             Ok(file) => self.record_write(path, &file, new, false),
             Err(error) => {
-                for folder in made.iter().rev() {
+                for folder in folders.iter().rev() {
                     remove_created_folder(folder);
                 }
                 if error.kind() == io::ErrorKind::AlreadyExists {
@@ -127,9 +127,7 @@ impl Workspace {
         let mut file =
             target_folder.write_temporary(new, &seen.hash, Some((&old, &data))).map_err(failed)?;
         match target_folder.exchange(&file) {
-            Ok(true) => {
-                self.verify_exchange(path, seen, &target_folder, &mut file, new)?;
-            }
+            Ok(true) => self.verify_exchange(path, seen, &target_folder, &mut file, new)?,
             // Without an exchange: one more check, then a rename.
             Ok(false) => {
                 self.read_unchanged(path, Some(seen))?;
@@ -151,48 +149,50 @@ impl Workspace {
         path: &ProjectPath,
         seen: &Snapshot,
         target_folder: &TargetFolder,
-        new: &mut TemporaryFile<'_>,
-        wanted: &NewContent<'_>,
+        temporary: &mut TemporaryFile<'_>,
+        new: &NewContent<'_>,
     ) -> Result<(), Failure> {
         // The temporary name now belongs to a file of another process.
-        new.state = TemporaryState::Kept;
+        temporary.state = TemporaryState::Kept;
         let until = Instant::now() + PATIENCE;
-        let mut exchanged = target_folder.inspect_after_writes(new, until);
+        let mut exchanged = target_folder.inspect_after_writes(temporary, until);
         if exchanged.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
-            new.remove_file();
+            temporary.remove_file();
             return Ok(());
         }
-        let ours = new.file.metadata().ok().map(|data| (data.dev(), data.ino()));
+        let ours = temporary.file.metadata().ok().map(|data| (data.dev(), data.ino()));
         let mut held_before: Vec<ExchangedFile> = Vec::new();
         for _ in 0..MAX_SWAPS {
-            match target_folder.exchange(new) {
+            match target_folder.exchange(temporary) {
                 Ok(_) => {}
                 // The target was deleted: the file in the temporary place becomes the target.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if target_folder.rename_if_absent(new).is_ok() {
+                    if target_folder.rename_if_absent(temporary).is_ok() {
                         break;
                     }
                 }
-                Err(error) => return Err(self.left_behind_failure(path, new, &error)),
+                Err(error) => return Err(self.left_behind_failure(path, temporary, &error)),
             }
             held_before.extend(exchanged.ok());
-            exchanged = target_folder.inspect_after_writes(new, until);
+            exchanged = target_folder.inspect_after_writes(temporary, until);
             let Ok(held) = &exchanged else { continue };
             let is_ours = Some(held.identity) == ours;
-            if is_ours && held.hash.as_deref() != Some(wanted.hash()) {
-                return Err(self.recover_concurrent_write(path, seen, target_folder, new, wanted));
+            if is_ours && held.hash.as_deref() != Some(new.hash()) {
+                let failure =
+                    self.recover_concurrent_write(path, seen, target_folder, temporary, new);
+                return Err(failure);
             }
             // A file that was in the temporary place before came from the target: its own author has replaced it.
             if is_ours || held_before.contains(held) {
-                new.remove_file();
+                temporary.remove_file();
                 target_folder.sync_folder();
                 return Err(self.lost_race_failure(path, seen));
             }
         }
-        if new.state == TemporaryState::Gone {
+        if temporary.state == TemporaryState::Gone {
             return Err(self.lost_race_failure(path, seen));
         }
-        Err(self.left_behind_failure(path, new, &io::Error::other("it keeps changing")))
+        Err(self.left_behind_failure(path, temporary, &io::Error::other("it keeps changing")))
     }
 
     /// The other process's file is back; the agent's file, which was written to meanwhile, is in the temporary place.
@@ -201,24 +201,24 @@ impl Workspace {
         path: &ProjectPath,
         seen: &Snapshot,
         target_folder: &TargetFolder,
-        new: &mut TemporaryFile<'_>,
-        wanted: &NewContent<'_>,
+        temporary: &mut TemporaryFile<'_>,
+        new: &NewContent<'_>,
     ) -> Failure {
-        let result = match new.detect_concurrent_write(wanted) {
+        let result = match temporary.detect_concurrent_write(new) {
             // The appended bytes are moved to the other file.
             Ok(ConcurrentWrite::Appended(more)) => target_folder.append(&more),
             // The author of the file replaced the whole content.
-            Ok(ConcurrentWrite::Replaced) => target_folder.exchange(new).map(drop),
+            Ok(ConcurrentWrite::Replaced) => target_folder.exchange(temporary).map(drop),
             Ok(ConcurrentWrite::Changed) => Err(io::Error::other("it was changed twice")),
             Err(error) => Err(error),
         };
         match result {
             Ok(()) => {
-                new.remove_file();
+                temporary.remove_file();
                 target_folder.sync_folder();
                 self.lost_race_failure(path, seen)
             }
-            Err(error) => self.left_behind_failure(path, new, &error),
+            Err(error) => self.left_behind_failure(path, temporary, &error),
         }
     }
 
@@ -237,11 +237,11 @@ impl Workspace {
     fn left_behind_failure(
         &self,
         path: &ProjectPath,
-        new: &TemporaryFile<'_>,
+        temporary: &TemporaryFile<'_>,
         error: &io::Error,
     ) -> Failure {
         self.snapshots.forget(path.absolute());
-        let shown = self.display(&path.absolute().with_file_name(&new.name));
+        let shown = self.display(&path.absolute().with_file_name(&temporary.name));
         let message = format!(
             "{} was changed by another process meanwhile ({error}); another version of it is in {shown}",
             path.relative()

@@ -62,16 +62,6 @@ impl Snapshot {
         Self { stat, hash: hash(&[bytes]) }
     }
 
-    /// Modification time in milliseconds: the lock value `file_mtime_ms`.
-    pub fn mtime_ms(&self) -> i64 {
-        self.stat.mtime_ms()
-    }
-
-    /// Size in bytes: the lock value `file_size_bytes`.
-    pub fn size(&self) -> u64 {
-        self.stat.size
-    }
-
     /// Whether a file still has these bytes. The file is read only if other metadata than the size changed.
     pub(super) fn still_describes(&self, path: &Path) -> bool {
         let Ok(data) = fs::symlink_metadata(path) else { return false };
@@ -145,8 +135,8 @@ struct SnapshotEntry {
 /// Line ranges of the file that were shown since its bytes last changed.
 #[derive(Clone, Debug, Default)]
 struct ShownLines {
-    /// True if the model wrote the file: all of it counts as shown.
-    is_known: bool,
+    /// The model wrote the file: all of it counts as shown.
+    is_whole: bool,
     /// One range for each read, by its first line.
     lines: Vec<Range<u64>>,
     total: Option<u64>,
@@ -154,16 +144,14 @@ struct ShownLines {
 
 impl ShownLines {
     fn is_complete(&self) -> bool {
-        self.is_known || self.total.is_some_and(|total| self.first_missing() > total)
+        self.is_whole || self.total.is_some_and(|total| self.first_missing() > total)
     }
 
     fn first_missing(&self) -> u64 {
-        self.lines.iter().fold(
-            1,
-            |first, lines| {
-                if lines.start <= first { first.max(lines.end) } else { first }
-            },
-        )
+        let after = |first: u64, lines: &Range<u64>| {
+            if lines.start <= first { first.max(lines.end) } else { first }
+        };
+        self.lines.iter().fold(1, after)
     }
 }
 
@@ -178,11 +166,10 @@ impl Snapshots {
 
     /// The hash is computed in the background, unless it is available or already being computed.
     pub(super) fn record_in_background(&self, path: &Path, file: File, stat: FileStat) {
-        let known =
-            self.ledger.lock().entries.get(path).is_some_and(|entry| {
-                entry.stat == stat && !matches!(entry.snapshot.get(), Some(None))
-            });
-        if known {
+        let is_known = |entry: &SnapshotEntry| {
+            entry.stat == stat && !matches!(entry.snapshot.get(), Some(None))
+        };
+        if self.ledger.lock().entries.get(path).is_some_and(is_known) {
             return;
         }
         let promised = PendingSnapshot::default();
@@ -223,7 +210,7 @@ impl Snapshots {
         }
     }
 
-    pub(super) fn mark_hidden(&self, path: &Path, lines: &Range<u64>) {
+    pub(super) fn mark_unshown(&self, path: &Path, lines: &Range<u64>) {
         if let Some(entry) = self.ledger.lock().entries.get_mut(path)
             && let Some(at) = entry.shown.lines.iter().position(|shown| shown == lines)
         {
@@ -234,7 +221,7 @@ impl Snapshots {
     /// If not `is_whole`, no line counts as shown.
     pub(super) fn set_shown(&self, path: &Path, is_whole: bool) {
         if let Some(entry) = self.ledger.lock().entries.get_mut(path) {
-            entry.shown = ShownLines { is_known: is_whole, ..ShownLines::default() };
+            entry.shown = ShownLines { is_whole, ..ShownLines::default() };
         }
     }
 

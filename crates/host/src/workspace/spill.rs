@@ -31,7 +31,7 @@ pub struct SpillFolder {
     folder: PathBuf,
     /// Displayed paths are relative to it.
     root: PathBuf,
-    masker: Option<Arc<Masker>>,
+    masker: Arc<Masker>,
     number: AtomicU64,
     temporary: bool,
     removes_old_folders: bool,
@@ -40,9 +40,8 @@ pub struct SpillFolder {
 impl SpillFolder {
     /// A permanent folder. `root` is the project's root.
     pub fn new(folder: PathBuf, root: &Path, masker: Arc<Masker>) -> Self {
-        let root = canonical_prefix(root);
-        let (number, temporary, sweeps) = (AtomicU64::new(1), false, false);
-        Self { folder, root, masker: Some(masker), number, temporary, removes_old_folders: sweeps }
+        let (root, number) = (canonical_prefix(root), AtomicU64::new(1));
+        Self { folder, root, masker, number, temporary: false, removes_old_folders: false }
     }
 
     /// A temporary folder that outlives this program: for calls without a session. Removes folders older than a day.
@@ -56,19 +55,16 @@ impl SpillFolder {
         spill
     }
 
-    /// A folder in the system's temporary directory that is removed on drop: for calls without a session.
+    /// A folder in the system's temporary directory that is removed on drop: for calls without a session. Masks only
+    /// well-known secrets.
     pub fn temporary(places: &[PathBuf]) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("agent-output-{}-{number}", std::process::id());
-        Self {
-            folder: disk::temporary_folder(places).join(name),
-            root: PathBuf::new(),
-            masker: None,
-            number: AtomicU64::new(1),
-            temporary: true,
-            removes_old_folders: false,
-        }
+        let folder = disk::temporary_folder(places).join(name);
+        let mut spill = Self::new(folder, Path::new("/"), Arc::default());
+        spill.temporary = true;
+        spill
     }
 
     /// The path of the folder, which may not exist yet; see `Workspace::with_readable`.
@@ -93,11 +89,9 @@ impl SpillFolder {
             let name = format!("tool_{time}_{number:03}_{tool}.txt");
             match disk::create_file_in(&folder, &name) {
                 Ok(file) => {
-                    // Without a session only well-known secrets are masked.
-                    let default_masker = || Masker::new([], &[]).ok().map(Arc::new);
                     let file = SpillFile {
                         file: BufWriter::new(file),
-                        masker: self.masker.clone().or_else(default_masker),
+                        masker: self.masker.clone(),
                         pending: Vec::new(),
                         until_space_check: SPACE_CHECK_BYTES,
                     };
@@ -124,12 +118,11 @@ impl SpillFolder {
             // The agent created the folder before: in a shared directory, a folder of another user is not used.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let data = std::fs::symlink_metadata(&self.folder)?;
-                let is_own = data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
-                if !is_own {
+                if !data.is_dir() || data.uid() != rustix::process::geteuid().as_raw() {
                     return Err(error);
                 }
             }
-            made => made?,
+            created => created?,
         }
         disk::open_folder(&self.folder)
     }
@@ -172,7 +165,7 @@ impl Drop for SpillFolder {
 #[derive(Debug)]
 pub struct SpillFile {
     file: BufWriter<File>,
-    masker: Option<Arc<Masker>>,
+    masker: Arc<Masker>,
     /// Bytes that are not masked yet: an incomplete line or private key.
     pending: Vec<u8>,
     until_space_check: u64,
@@ -196,17 +189,12 @@ impl SpillFile {
             end = end.min(unfinished_key_start(&self.pending[..end]).unwrap_or(end));
         }
         let ready = &self.pending[..end];
-        let written = match &self.masker {
-            None => self.file.write_all(ready),
-            Some(masker) => {
-                // Checking for valid text is faster than searching for invalid bytes.
-                let text = match std::str::from_utf8(ready) {
-                    Ok(text) => Cow::Borrowed(text),
-                    Err(_) => String::from_utf8_lossy(ready),
-                };
-                self.file.write_all(masker.mask(&text).as_bytes())
-            }
+        // Checking for valid text is faster than searching for invalid bytes.
+        let text = match std::str::from_utf8(ready) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(ready),
         };
+        let written = self.file.write_all(self.masker.mask(&text).as_bytes());
         self.pending.drain(..end);
         written
     }

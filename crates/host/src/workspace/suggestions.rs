@@ -39,10 +39,7 @@ impl Workspace {
                     let score = similarity(path.relative(), existing.relative());
                     let mut best = best.lock();
                     best.push((Reverse(score), existing));
-                    best.sort_by(|(score, path), (other_score, other)| {
-                        let by_score = score.cmp(other_score);
-                        by_score.then_with(|| path.relative().cmp(other.relative()))
-                    });
+                    best.sort_by(|a, b| (a.0, a.1.relative()).cmp(&(b.0, b.1.relative())));
                     best.dedup();
                     best.truncate(3);
                     seen.fetch_add(1, Ordering::Relaxed) < MAX_ENTRIES && Instant::now() < until

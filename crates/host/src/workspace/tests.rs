@@ -122,7 +122,7 @@ fn restored_snapshots_are_used_and_changes_listed() {
     let path = later.existing_file(&later.locate("a").unwrap()).unwrap();
     later.snapshots.record(path.absolute(), a.clone(), None);
     assert_eq!(later.snapshot(&path), Some(a.clone()));
-    assert_eq!((a.size(), a.hash.len()), (4, 64));
+    assert_eq!((a.stat.size, a.hash.len()), (4, 64));
     assert_ne!(a.hash, b.hash);
 
     assert!(workspace.files_changed_since_read().is_empty());

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use similar::ChangeTag;
 
 use super::charset::{Charset, GUESSED_FROM, SNIFFED, binary_kind};
@@ -12,7 +12,7 @@ use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::line_diff::LineDiff;
 
 /// The line ends of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineEnding {
     Lf,
@@ -33,17 +33,6 @@ impl LineEnding {
             (_, 0) => Self::Lf,
             _ if lf == crlf => Self::CrLf,
             _ => Self::Mixed,
-        }
-    }
-
-    /// The value of `stats.line_ending`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Lf => "lf",
-            Self::CrLf => "crlf",
-            Self::Cr => "cr",
-            Self::Mixed => "mixed",
-            Self::None => "none",
         }
     }
 }
@@ -86,14 +75,12 @@ impl Text {
         };
         match raw {
             Some(raw) => Ok(Self::new(charset, raw)),
-            None => Err(Failure::new(
-                ErrorCode::Encoding,
-                format!("{path} contains bytes that are not text in {}", charset.name()),
-            )
-            .with_hint(
-                "it was not touched; a change here would damage them. Convert it with a command",
-            )
-            .with_path(path)),
+            None => {
+                let name = charset.name();
+                let message = format!("{path} contains bytes that are not text in {name}");
+                let hint = "it was not touched; a change here would damage them. Convert it with a command";
+                Err(Failure::new(ErrorCode::Encoding, message).with_hint(hint).with_path(path))
+            }
         }
     }
 
@@ -155,13 +142,9 @@ impl Text {
         let mut at = 0;
         for (range, text) in edits {
             new.push_str(&self.raw[at..self.raw_offset(range.start)]);
-            let there = self.raw_offset(range.start)..self.raw_offset(range.end);
-            at = there.end;
-            new.push_str(&self.with_line_ends_of(
-                &self.raw[there],
-                &self.plain()[range.clone()],
-                text,
-            ));
+            at = self.raw_offset(range.end);
+            let replaced = &self.raw[self.raw_offset(range.start)..at];
+            new.push_str(&self.with_line_ends_of(replaced, &self.plain()[range.clone()], text));
         }
         new.push_str(&self.raw[at..]);
         if !self.has_cr && edits.iter().all(|(_, text)| !text.contains('\r')) {

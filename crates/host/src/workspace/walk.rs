@@ -167,10 +167,8 @@ impl Workspace {
             .max_depth(walk.depth.map(|depth| depth + below))
             .threads(std::thread::available_parallelism().map_or(2, |n| n.get().min(8)));
         let goal = base.to_owned();
-        let unreadable = Arc::new(AtomicUsize::new(0));
-        let not_entered = Arc::clone(&unreadable);
-        let git = Arc::new(AtomicUsize::new(0));
-        let git_met = Arc::clone(&git);
+        let (unreadable, git) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (not_entered, git_met) = (Arc::clone(&unreadable), Arc::clone(&git));
         // Most projects have none.
         let closed = self.closed_paths_below(top);
         builder.filter_entry(move |entry| {
@@ -186,12 +184,12 @@ impl Workspace {
                 git_met.fetch_add(1, Ordering::Relaxed);
                 return false;
             }
-            let is_wanted = is_wanted(entry, rules);
-            if is_wanted && follows && is_folder() && has_deep_ignores(entry.path()) {
+            let is_included = is_included(entry, rules);
+            if is_included && follows && is_folder() && has_deep_ignores(entry.path()) {
                 not_entered.fetch_add(1, Ordering::Relaxed);
                 return false;
             }
-            is_wanted
+            is_included
         });
         builder.build_parallel().run(|| {
             let mut visit = visitor();
@@ -225,14 +223,14 @@ impl Workspace {
         &self,
         folder: &ProjectPath,
         n_first: usize,
-        is_wanted: &dyn Fn(&str, FileKind) -> bool,
+        is_match: &dyn Fn(&str, FileKind) -> bool,
     ) -> Result<Vec<WalkEntry>, Failure> {
         let failed = |error: io::Error| io_failure(&error, "list", folder.relative());
         let mut entries = Vec::new();
         for entry in fs::read_dir(folder.absolute()).map_err(failed)?.take(n_first) {
             let entry = entry.map_err(failed)?;
             let kind = FileKind::of(entry.file_type().ok());
-            if is_wanted(&entry.file_name().to_string_lossy(), kind) {
+            if is_match(&entry.file_name().to_string_lossy(), kind) {
                 entries.push(WalkEntry { path: self.project_path(&entry.path()), kind });
             }
         }
@@ -245,18 +243,15 @@ impl Workspace {
         if walk.rules.include_ignored || inside.as_os_str().is_empty() {
             return walk.rules;
         }
-        let named = inside.iter().any(is_generated);
-        if has_deep_ignores(top) {
-            return WalkRules { include_ignored: named, ..walk.rules };
-        }
-        let mut builder = WalkBuilder::new(top);
-        builder.standard_filters(true).hidden(false).require_git(false).parents(false);
-        let ignored = builder
-            .current_dir(top)
-            .build_matchers()
-            .first_mut()
-            .is_some_and(|rules| rules.matched(inside, true).is_ignore());
-        WalkRules { include_ignored: named || ignored, ..walk.rules }
+        let is_ignored = || {
+            let mut builder = WalkBuilder::new(top);
+            builder.standard_filters(true).hidden(false).require_git(false).parents(false);
+            let mut matchers = builder.current_dir(top).build_matchers();
+            matchers.first_mut().is_some_and(|rules| rules.matched(inside, true).is_ignore())
+        };
+        let include_ignored =
+            inside.iter().any(is_generated) || !has_deep_ignores(top) && is_ignored();
+        WalkRules { include_ignored, ..walk.rules }
     }
 }
 
@@ -305,7 +300,7 @@ fn git_folder_of(folder: &Path) -> Result<PathBuf, bool> {
     Ok(own.join(first_line(&own.join("commondir"))?))
 }
 
-fn is_wanted(entry: &DirEntry, rules: WalkRules) -> bool {
+fn is_included(entry: &DirEntry, rules: WalkRules) -> bool {
     let name = entry.file_name();
     (rules.include_hidden || !name.as_encoded_bytes().starts_with(b"."))
         && (rules.include_ignored || !is_generated(name))

@@ -1,9 +1,10 @@
 //! A review as Markdown, the most important section first. It contains no text of a model.
 
-use super::super::lesson::Lesson;
 use super::statistics::{PeriodTotals, UnresolvedFailure};
 use super::suggestions::Suggestion;
 use super::{Review, count_by_project};
+use crate::lesson::Lesson;
+use crate::trace::FixSource;
 use agent_protocol::{format_thousands, one_line, shorten};
 
 const SHOWN_ROWS: usize = 10;
@@ -31,20 +32,14 @@ impl MarkdownPage {
         self.0.push_str(&format!("{text}\n\n"));
     }
 
-    fn list(&mut self, items: &[String]) {
-        self.paragraph(&format!("- {}", items.join("\n- ")));
-    }
-
     /// `numbers`: the columns with numbers.
     fn table(&mut self, head: &[&str], numbers: &[usize], rows: impl Iterator<Item = Vec<String>>) {
         let rule = (0..head.len()).map(|at| if numbers.contains(&at) { "--:" } else { "---" });
         let rule: Vec<&str> = rule.collect();
         let mut lines = vec![head.join(" | "), rule.join(" | ")];
-        // A bar would end the cell.
-        let cells = |row: Vec<String>| row.iter().map(|cell| cell.replace('|', "\\|")).collect();
         lines.extend(rows.map(|row| {
-            let cells: Vec<String> = cells(row);
-            cells.join(" | ")
+            // A bar would end the cell.
+            row.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | ")
         }));
         self.paragraph(&format!("| {} |", lines.join(" |\n| ")));
     }
@@ -61,8 +56,8 @@ impl MarkdownPage {
 pub fn render_markdown(review: &Review) -> String {
     let mut page = MarkdownPage::default();
     let (from, to) = (format_date(review.period.from_ms), format_date(review.period.to_ms));
-    let of = review.period.project.as_deref().map_or("all projects", short_project_name);
-    page.paragraph(&format!("# Review of {of}, {from} to {to}"));
+    let project = review.period.project.as_deref().map_or("all projects", short_project_name);
+    page.paragraph(&format!("# Review of {project}, {from} to {to}"));
     page.paragraph(&summary_text(review));
     attention_section(&mut page, review);
     suggestions_section(&mut page, review);
@@ -106,10 +101,8 @@ fn summary_text(review: &Review) -> String {
         now.failed,
     );
     text.push_str(&comparison_text(now, review.before.as_ref()));
-    let by_pattern = now.sources.get("failure_pattern").copied().unwrap_or(0);
-    if by_pattern > 0 {
-        let of = count_with_noun(by_pattern, "failure");
-        text.push_str(&format!(" Lessons resolved {of}."));
+    if let Some(n) = now.sources.get(&FixSource::FailurePattern) {
+        text.push_str(&format!(" Lessons resolved {}.", count_with_noun(*n, "failure")));
     }
     match review.needs_human.len() {
         0 => text.push_str(" Nothing needs your attention."),
@@ -143,17 +136,13 @@ fn attention_section(page: &mut MarkdownPage, review: &Review) {
         let skills = failure.skills.iter().cloned().collect::<Vec<_>>().join(", ");
         let mut row = vec![inline_code(&failure.error), skills];
         row.extend(is_of_all.then(|| {
-            let projects: Vec<&str> =
-                failure.projects.iter().map(|it| short_project_name(it)).collect();
-            projects.join(", ")
+            let projects = failure.projects.iter().map(|project| short_project_name(project));
+            projects.collect::<Vec<_>>().join(", ")
         }));
         row.push(failure.attempts.to_string());
         row.push(if tried.is_empty() { "–".to_owned() } else { shorten(&tried.join("; "), 160) });
-        row.push(format!(
-            "{}: `{last}`, turn {}{others}",
-            format_date(failure.at_ms),
-            failure.turn
-        ));
+        let date = format_date(failure.at_ms);
+        row.push(format!("{date}: `{last}`, turn {}{others}", failure.turn));
         row
     };
     let mut head = vec!["error", "kind of call"];
@@ -222,7 +211,7 @@ fn suggestions_section(page: &mut MarkdownPage, review: &Review) {
     for (title, items) in lists {
         if !items.is_empty() {
             page.paragraph(title);
-            page.list(&items);
+            page.paragraph(&format!("- {}", items.join("\n- ")));
         }
     }
 }
@@ -235,12 +224,10 @@ fn failures_section(page: &mut MarkdownPage, review: &Review) {
             failure.skills.iter().cloned().collect::<Vec<_>>().join(", "),
             inline_code(&failure.message),
             format!("{} of {}", failure.resolved, failure.traces),
-            match &failure.known {
-                Some((id, text)) => match failure.known_others {
-                    0 => format!("{text} (`{id}`)"),
-                    n => format!("{text} (`{id}`), and {n} more of the kind"),
-                },
-                None => "–".to_owned(),
+            match (&failure.known, failure.known_others) {
+                (Some((id, text)), 0) => format!("{text} (`{id}`)"),
+                (Some((id, text)), n) => format!("{text} (`{id}`), and {n} more of the kind"),
+                (None, _) => "–".to_owned(),
             },
         ]
     });
@@ -256,9 +243,8 @@ fn call_kinds_section(page: &mut MarkdownPage, review: &Review) {
     // Without a previous period there is no change to report.
     let has_before = review.before.is_some();
     let rows = review.call_kinds.iter().take(SHOWN_ROWS).map(|kind| {
-        let change = kind
-            .rate_before
-            .map_or_else(|| "–".to_owned(), |before| percentage_points(kind.rate - before));
+        let change = kind.rate_before.map(|before| percentage_points(kind.rate - before));
+        let change = change.unwrap_or_else(|| "–".to_owned());
         let mut row = vec![
             kind.skill.clone(),
             kind.n.to_string(),
@@ -314,10 +300,7 @@ fn always_failing_section(page: &mut MarkdownPage, review: &Review) {
 fn methodologies_section(page: &mut MarkdownPage, review: &Review) {
     let rows = review.methodologies.iter().map(|methodology| {
         vec![
-            methodology
-                .name
-                .as_deref()
-                .map_or_else(|| "none chosen".to_owned(), |name| name.replace('_', " ")),
+            methodology.name.as_deref().unwrap_or("none chosen").replace('_', " "),
             methodology.tasks.to_string(),
             format!("{} of {}", methodology.well, methodology.tasks),
             format!("{:.1}", methodology.failed_attempts),
@@ -337,37 +320,29 @@ fn methodologies_section(page: &mut MarkdownPage, review: &Review) {
 fn memory_section(page: &mut MarkdownPage, review: &Review) {
     page.paragraph("## Memory");
     let row = |item: &Lesson| {
+        let condition = item.failure.as_ref().map_or("", |failure| &failure.condition);
         vec![
             format!("`{}`", item.id),
             item.text.clone(),
-            item.failure.as_ref().map_or_else(
-                || "–".to_owned(),
-                |failure| inline_code(&shorten(&failure.condition, 80)),
-            ),
+            inline_code(&shorten(condition, 80)),
             item.helped.to_string(),
             item.hurt.to_string(),
             percent(item.confidence()),
         ]
     };
     let head = ["lesson", "text", "about", "helped", "did not help", "confidence"];
-    let mut table = |title: &str, items: &[&Lesson]| {
+    let mut table = |title: &str, items: Vec<&Lesson>| {
         if !items.is_empty() {
             page.paragraph(title);
             page.table(&head, &[3, 4, 5], items.iter().take(SHOWN_ROWS).map(|item| row(item)));
             page.omitted_rows(items.len());
         }
     };
-    let learnt_before: Vec<_> = review
-        .helping
-        .iter()
-        .filter(|item| review.learnt.iter().all(|it| it.id != item.id))
-        .collect();
-    table(
-        "Learnt in this period, the most helpful first:",
-        &review.learnt.iter().collect::<Vec<_>>(),
-    );
-    table("Helping, learnt before:", &learnt_before);
-    table("Retired, because they stopped helping:", &review.retired.iter().collect::<Vec<_>>());
+    let is_old = |item: &Lesson| review.learnt.iter().all(|learnt| learnt.id != item.id);
+    let learnt_before = review.helping.iter().filter(|item| is_old(item)).collect();
+    table("Learnt in this period, the most helpful first:", review.learnt.iter().collect());
+    table("Helping, learnt before:", learnt_before);
+    table("Retired, because they stopped helping:", review.retired.iter().collect());
     if review.learnt.is_empty() && review.helping.is_empty() && review.retired.is_empty() {
         page.paragraph("Nothing was learnt in this period, and no lesson has helped yet.");
     }

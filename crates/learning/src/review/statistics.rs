@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::call_record::call_target;
-use super::super::lesson::{Lesson, failure_key};
-use super::super::trace::{
-    Attempt, ExecutionTrace, describe_context, error_type, execution_history,
-};
+use crate::call_record::{call_target, text_argument};
+use crate::lesson::{Lesson, failure_key};
+use crate::trace::{Attempt, ExecutionTrace, FixSource, describe_context, error_type};
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::methodology;
 use agent_protocol::shorten;
@@ -29,7 +27,7 @@ pub struct PeriodTotals {
     pub resolved: usize,
     pub failed: usize,
     pub failed_attempts: usize,
-    pub sources: BTreeMap<String, usize>,
+    pub sources: BTreeMap<FixSource, usize>,
 }
 
 impl PeriodTotals {
@@ -47,11 +45,11 @@ pub(super) fn fraction(part: usize, whole: usize) -> f64 {
 }
 
 pub(super) fn count_totals(traces: &[ExecutionTrace]) -> PeriodTotals {
-    let set =
-        |of: fn(&ExecutionTrace) -> &str| traces.iter().map(of).collect::<BTreeSet<_>>().len();
+    let count =
+        |id: fn(&ExecutionTrace) -> &str| traces.iter().map(id).collect::<BTreeSet<_>>().len();
     let mut totals = PeriodTotals {
-        sessions: set(|trace| &trace.session),
-        tasks: set(|trace| &trace.task_id),
+        sessions: count(|trace| &trace.session),
+        tasks: count(|trace| &trace.task_id),
         traces: traces.len(),
         ..PeriodTotals::default()
     };
@@ -65,7 +63,7 @@ pub(super) fn count_totals(traces: &[ExecutionTrace]) -> PeriodTotals {
         }
         let source = trace.attempts.last().and_then(|attempt| attempt.fix_source);
         if let Some(source) = source.filter(|_| trace.final_success) {
-            *totals.sources.entry(source.as_str().to_owned()).or_default() += 1;
+            *totals.sources.entry(source).or_default() += 1;
         }
     }
     totals
@@ -95,9 +93,9 @@ pub(super) fn unresolved_failures(traces: &[ExecutionTrace]) -> Vec<UnresolvedFa
         let failed = || trace.attempts.iter().rev().filter(|attempt| attempt.error.is_some());
         let last = failed().find(|attempt| !is_suppressed(attempt)).or_else(|| failed().next());
         let error = last.and_then(|last| last.error.as_deref()).unwrap_or_default();
-        let says = last.and_then(|last| last.signature.clone()).unwrap_or_default();
+        let signature = last.and_then(|last| last.signature.clone()).unwrap_or_default();
         let place = if last.is_some_and(is_machine_fault) { "" } else { &trace.project };
-        let entry = found.entry((place, says)).or_default();
+        let entry = found.entry((place, signature)).or_default();
         entry.trace.clone_from(&trace.id);
         entry.sessions.retain(|session| *session != trace.session);
         entry.sessions.insert(0, trace.session.clone());
@@ -160,13 +158,8 @@ pub(super) fn compute_weight<'a>(traces: impl Iterator<Item = &'a ExecutionTrace
 
 pub(super) fn compute_weights(traces: &[ExecutionTrace]) -> BTreeMap<String, f64> {
     let kinds = count_call_kinds(traces, &[]).into_iter().map(|kind| (kind.skill, kind.weight));
-    kinds
-        .chain(
-            count_methodologies(traces)
-                .into_iter()
-                .map(|methodology| (methodology.subject(), methodology.weight)),
-        )
-        .collect()
+    let methodologies = count_methodologies(traces).into_iter();
+    kinds.chain(methodologies.map(|used| (used.subject(), used.weight))).collect()
 }
 
 fn group_by_skill(traces: &[ExecutionTrace]) -> BTreeMap<&str, Vec<&ExecutionTrace>> {
@@ -185,7 +178,7 @@ pub(super) fn count_call_kinds(
     let rate = |traces: &[&ExecutionTrace]| {
         fraction(traces.iter().filter(|trace| trace.final_success).count(), traces.len())
     };
-    let of = |(skill, traces): (&str, Vec<&ExecutionTrace>)| {
+    let kind_stats = |(skill, traces): (&str, Vec<&ExecutionTrace>)| {
         let well = || traces.iter().filter(|trace| trace.final_success);
         let first_attempt = well().filter(|trace| trace.attempts.len() == 1).count();
         CallKindStats {
@@ -200,7 +193,7 @@ pub(super) fn count_call_kinds(
             weight_before: 0.5,
         }
     };
-    let mut kinds: Vec<CallKindStats> = group_by_skill(now).into_iter().map(of).collect();
+    let mut kinds: Vec<CallKindStats> = group_by_skill(now).into_iter().map(kind_stats).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse((kind.resolved + 2 * kind.failed, kind.n)));
     kinds
 }
@@ -243,13 +236,13 @@ pub(super) fn recurring_failures(
         let failed = trace.attempts.iter().filter(|attempt| !attempt.success);
         for attempt in failed.filter(|attempt| !is_suppressed(attempt)) {
             let error = attempt.error.as_deref().unwrap_or_default();
-            let says = shorten(attempt.signature.as_deref().unwrap_or_default(), 120);
-            let entry = seen.entry(says).or_default();
+            let signature = shorten(attempt.signature.as_deref().unwrap_or_default(), 120);
+            let entry = seen.entry(signature).or_default();
             entry.n += 1;
             entry.skills.insert(trace.skill_id.clone());
             entry.sessions.insert(&trace.session);
             entry.traces.insert(&trace.id, trace.final_success);
-            let tool = attempt.context.get("tool").and_then(Value::as_str).unwrap_or_default();
+            let tool = text_argument(&attempt.context, "tool").unwrap_or_default();
             entry.error_type = error_type(tool, attempt.code, exit_code(attempt));
             entry.last = Some(attempt);
             if entry.messages.len() < MAX_ROWS {
@@ -257,7 +250,7 @@ pub(super) fn recurring_failures(
             }
         }
     }
-    let of = |(says, seen): (String, FailureOccurrences<'_>)| {
+    let recurring_failure = |(signature, seen): (String, FailureOccurrences<'_>)| {
         let last = seen.last.and_then(|attempt| known_lesson(attempt, lessons));
         let mut knowing: BTreeMap<String, String> =
             seen.messages.values().filter_map(|attempt| known_lesson(attempt, lessons)).collect();
@@ -267,7 +260,7 @@ pub(super) fn recurring_failures(
             skills: seen.skills,
             message: match seen.messages.keys().collect::<Vec<_>>().as_slice() {
                 [only] => shorten(only, 120),
-                _ => says,
+                _ => signature,
             },
             error_type: seen.error_type.to_owned(),
             is_machine_fault: seen.last.is_some_and(is_machine_fault),
@@ -280,34 +273,30 @@ pub(super) fn recurring_failures(
         }
     };
     let mut seen: Vec<(String, FailureOccurrences<'_>)> = seen.into_iter().collect();
-    seen.sort_by(|(a_says, a), (b_says, b)| {
-        (b.n, b.sessions.len(), a_says).cmp(&(a.n, a.sessions.len(), b_says))
+    seen.sort_by(|(a_signature, a), (b_signature, b)| {
+        (b.n, b.sessions.len(), a_signature).cmp(&(a.n, a.sessions.len(), b_signature))
     });
     seen.truncate(MAX_ROWS);
-    seen.into_iter().map(of).collect()
+    seen.into_iter().map(recurring_failure).collect()
 }
 
 /// The lesson about this failure with the highest confidence: id and text.
 fn known_lesson(attempt: &Attempt, lessons: &[Lesson]) -> Option<(String, String)> {
-    let wanted = attempt_failure_key(attempt)?;
-    let is_it = |lesson: &&Lesson| {
-        lesson.is_in_use() && lesson.failure.as_ref().is_some_and(|it| it.key() == wanted)
+    let key = attempt_failure_key(attempt)?;
+    let is_about = |lesson: &&Lesson| {
+        lesson.is_in_use() && lesson.failure.as_ref().is_some_and(|failure| failure.key() == key)
     };
     let best =
-        lessons.iter().filter(is_it).max_by(|a, b| a.confidence().total_cmp(&b.confidence()));
+        lessons.iter().filter(is_about).max_by(|a, b| a.confidence().total_cmp(&b.confidence()));
     best.map(|lesson| (lesson.id.clone(), lesson.text.clone()))
 }
 
 fn attempt_failure_key(attempt: &Attempt) -> Option<String> {
-    let tool = attempt.context.get("tool").and_then(Value::as_str)?;
+    let tool = text_argument(&attempt.context, "tool")?;
     let input = attempt.context.get("input").and_then(Value::as_object)?;
     let target = call_target(tool, input, &attempt.activated_artifacts);
-    Some(failure_key(
-        tool,
-        &target,
-        attempt.code?,
-        attempt.signature.as_deref().unwrap_or_default(),
-    ))
+    let signature = attempt.signature.as_deref().unwrap_or_default();
+    Some(failure_key(tool, &target, attempt.code?, signature))
 }
 
 /// What always failed under one condition.
@@ -328,14 +317,13 @@ pub struct ConsistentFailure {
 
 pub(super) fn consistent_failures(traces: &[ExecutionTrace]) -> Vec<ConsistentFailure> {
     // By artifact, or by kind of call without artifacts: condition → uses.
-    let mut uses: BTreeMap<String, BTreeMap<String, Vec<(bool, String)>>> = BTreeMap::new();
-    let mut hashes: BTreeMap<String, String> = BTreeMap::new();
-    for (artifact, records) in execution_history(traces) {
-        for record in records {
-            hashes.insert(record.context.clone(), record.context_hash);
-            let of_artifact = uses.entry(artifact.clone()).or_default();
-            let error = record.error.unwrap_or_default();
-            of_artifact.entry(record.context).or_default().push((record.success, error));
+    let mut uses: BTreeMap<&str, BTreeMap<String, Vec<&Attempt>>> = BTreeMap::new();
+    let mut attempts: Vec<&Attempt> = traces.iter().flat_map(|trace| &trace.attempts).collect();
+    attempts.sort_by_key(|attempt| attempt.timestamp_ms);
+    for attempt in attempts {
+        for artifact in &attempt.activated_artifacts {
+            let contexts = uses.entry(artifact).or_default();
+            contexts.entry(describe_context(attempt)).or_default().push(attempt);
         }
     }
     for trace in traces {
@@ -343,50 +331,48 @@ pub(super) fn consistent_failures(traces: &[ExecutionTrace]) -> Vec<ConsistentFa
         for attempt in bare.filter(|attempt| {
             !is_suppressed(attempt) && attempt.code != Some(ErrorCode::ExecutionError)
         }) {
-            let context = describe_context(attempt);
-            let hash = blake3::hash(context.as_bytes()).to_hex()[..12].to_owned();
-            hashes.insert(context.clone(), hash);
-            let error = attempt.error.clone().unwrap_or_default();
-            let of_skill = uses.entry(trace.skill_id.clone()).or_default();
-            of_skill.entry(context).or_default().push((attempt.success, error));
+            let contexts = uses.entry(&trace.skill_id).or_default();
+            contexts.entry(describe_context(attempt)).or_default().push(attempt);
         }
     }
+    let last_error = |last: Option<&&Attempt>| {
+        shorten(last.and_then(|last| last.error.as_deref()).unwrap_or_default(), 160)
+    };
     let mut found = Vec::new();
     for (subject, contexts) in &uses {
         let all = || contexts.values().flatten();
-        if all().all(|(success, _)| !success) {
+        if all().all(|attempt| !attempt.success) {
             // The conditions cannot be distinguished.
             let n = all().count();
-            let error = all().last().map_or_else(String::new, |(_, error)| shorten(error, 160));
             found.extend((n >= MIN_USES).then(|| ConsistentFailure {
-                subject: subject.clone(),
+                subject: (*subject).to_owned(),
                 n,
-                error,
+                error: last_error(all().last()),
                 ..ConsistentFailure::default()
             }));
             continue;
         }
         for (context, uses) in contexts {
-            if uses.len() < MIN_USES || uses.iter().any(|(success, _)| *success) {
+            if uses.len() < MIN_USES || uses.iter().any(|attempt| attempt.success) {
                 continue;
             }
             let others = || contexts.iter().filter(|(other, _)| *other != context);
-            let worked = others().filter(|(_, uses)| uses.iter().any(|(success, _)| *success));
+            let worked = others().filter(|(_, uses)| uses.iter().any(|attempt| attempt.success));
             let parts_that_worked: BTreeSet<&str> =
                 worked.flat_map(|(context, _)| context.split(" · ")).collect();
             let only: Vec<&str> =
                 context.split(" · ").filter(|part| !parts_that_worked.contains(part)).collect();
-            let other_uses: Vec<&(bool, String)> = others().flat_map(|(_, uses)| uses).collect();
+            let other_uses = || others().flat_map(|(_, uses)| uses);
             found.push(ConsistentFailure {
-                subject: subject.clone(),
+                subject: (*subject).to_owned(),
                 // Setting PATH says nothing about the program that runs.
                 distinct_condition: only.join(" · ").trim_start_matches("PATH ").to_owned(),
                 context: context.clone(),
-                context_hash: hashes.get(context).cloned().unwrap_or_default(),
+                context_hash: blake3::hash(context.as_bytes()).to_hex()[..12].to_owned(),
                 n: uses.len(),
-                error: uses.last().map_or_else(String::new, |(_, error)| shorten(error, 160)),
-                other_successes: other_uses.iter().filter(|(success, _)| *success).count(),
-                other_uses: other_uses.len(),
+                error: last_error(uses.last()),
+                other_successes: other_uses().filter(|attempt| attempt.success).count(),
+                other_uses: other_uses().count(),
             });
         }
     }
@@ -439,7 +425,7 @@ pub(super) fn count_methodologies(traces: &[ExecutionTrace]) -> Vec<MethodologyU
     if methodologies.keys().all(Option::is_none) {
         return Vec::new();
     }
-    let of = |(name, tasks): (Option<&str>, BTreeMap<&str, (bool, usize)>)| {
+    let methodology_use = |(name, tasks): (Option<&str>, BTreeMap<&str, (bool, usize)>)| {
         let well = tasks.values().filter(|(well, _)| *well).count();
         let failed: usize = tasks.values().map(|(_, failed)| failed).sum();
         MethodologyUse {
@@ -451,7 +437,8 @@ pub(super) fn count_methodologies(traces: &[ExecutionTrace]) -> Vec<MethodologyU
             weight_before: 0.5,
         }
     };
-    let mut methodologies: Vec<MethodologyUse> = methodologies.into_iter().map(of).collect();
+    let mut methodologies: Vec<MethodologyUse> =
+        methodologies.into_iter().map(methodology_use).collect();
     methodologies.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     methodologies
 }

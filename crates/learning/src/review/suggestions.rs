@@ -41,7 +41,7 @@ pub enum Suggestion {
 
 pub(super) fn build_suggestions(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
     let mut all = suggest_rules(review, items);
-    all.extend(suggest_fixes(review).into_iter().take(MAX_SUGGESTIONS));
+    all.extend(suggest_fixes(review).take(MAX_SUGGESTIONS));
     all.extend(suggest_missing_lessons(review).take(MAX_SUGGESTIONS));
     all.extend(suggest_lesson_reviews(items).take(MAX_SUGGESTIONS));
     all
@@ -58,7 +58,7 @@ fn suggest_rules(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
     let most = if review.period.project.is_some() { MAX_RULES } else { MAX_RULES_PER_PROJECT };
     let mut projects: Vec<(&str, Vec<&Lesson>)> = projects.into_iter().collect();
     projects.sort_by_key(|(_, items)| std::cmp::Reverse(items.len()));
-    let of = |(project, mut items): (&str, Vec<&Lesson>)| -> Vec<Suggestion> {
+    let rules = |(project, mut items): (&str, Vec<&Lesson>)| -> Vec<Suggestion> {
         items.sort_by_key(|item| std::cmp::Reverse((item.helped, item.frequency)));
         let rule = |item: &&Lesson| Suggestion::AddRule {
             project: project.to_owned(),
@@ -68,7 +68,7 @@ fn suggest_rules(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
         };
         items.iter().take(most).map(rule).collect()
     };
-    projects.into_iter().flat_map(of).collect()
+    projects.into_iter().flat_map(rules).collect()
 }
 
 fn is_proven(item: &Lesson) -> bool {
@@ -94,22 +94,20 @@ fn usage_summary(item: &Lesson) -> String {
     format!("helped {}{lost}{sessions}", times(item.helped))
 }
 
-fn suggest_fixes(review: &Review) -> Vec<Suggestion> {
-    let broken = review
+fn suggest_fixes(review: &Review) -> impl Iterator<Item = Suggestion> {
+    let faults = review
         .failures
         .iter()
         .filter(|failure| failure.known.is_none() && failure.is_machine_fault && failure.n > 1);
-    let mut problems: Vec<Suggestion> = broken
-        .map(|failure| Suggestion::FixProblem {
-            text: format!(
-                "Check the machine (`agent doctor` may help): {}.",
-                quote_code(&failure.message)
-            ),
-            reason: format!("{} times in {} sessions", failure.n, failure.sessions),
-        })
-        .collect();
+    let machine = faults.map(|failure| Suggestion::FixProblem {
+        text: format!(
+            "Check the machine (`agent doctor` may help): {}.",
+            quote_code(&failure.message)
+        ),
+        reason: format!("{} times in {} sessions", failure.n, failure.sessions),
+    });
     let contexts = review.always.iter().filter(|always| always.other_successes > 0);
-    problems.extend(contexts.take(MAX_SUGGESTIONS / 4).map(|always| Suggestion::FixProblem {
+    let contexts = contexts.take(MAX_SUGGESTIONS / 4).map(|always| Suggestion::FixProblem {
         text: format!(
             "Find out why {} never works with {}.",
             quote_code(&always.subject),
@@ -122,8 +120,8 @@ fn suggest_fixes(review: &Review) -> Vec<Suggestion> {
             "failed {} of {} times with it, and worked {} of {} times without",
             always.n, always.n, always.other_successes, always.other_uses
         ),
-    }));
-    problems
+    });
+    machine.chain(contexts)
 }
 
 fn quote_code(text: &str) -> String {

@@ -14,7 +14,6 @@ use super::StoreError;
 
 /// `agmy`: in the file's header, to recognise our own databases.
 const APPLICATION_ID: i32 = 0x6167_6D79;
-/// The default name of the file.
 pub const FILE_NAME: &str = "memory.db";
 
 /// SQLite's `user_version`.
@@ -80,10 +79,10 @@ pub(super) fn open_database(path: &Path, patience: Duration) -> Result<Connectio
         ))));
     }
     restrict_permissions(path);
-    let wanted = if is_on_network(path) { "truncate" } else { "wal" };
+    let required_mode = if is_on_network(path) { "truncate" } else { "wal" };
     let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
-    if mode != wanted {
-        db.query_row(&format!("PRAGMA journal_mode = {wanted}"), [], |_| Ok(()))?;
+    if mode != required_mode {
+        db.query_row(&format!("PRAGMA journal_mode = {required_mode}"), [], |_| Ok(()))?;
     }
     // A power cut can lose the last commits, but not the file. Deleted data are overwritten.
     db.execute_batch(
@@ -93,7 +92,7 @@ pub(super) fn open_database(path: &Path, patience: Duration) -> Result<Connectio
     if version == 0 {
         let creation = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have created it meanwhile.
-        if self::schema_version(&creation, path)? == 0 {
+        if schema_version(&creation, path)? == 0 {
             creation.execute_batch(SCHEMA)?;
             creation.pragma_update(None, "application_id", APPLICATION_ID)?;
             creation.pragma_update(None, "user_version", VERSION)?;

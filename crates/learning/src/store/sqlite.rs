@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, TransactionBehavior, params};
+use serde::de::DeserializeOwned;
 
 use super::database_file::{self, FileIdentity, OpenFailure};
 use super::terms::index_terms;
@@ -72,7 +73,7 @@ impl SqliteStore {
 
     /// Reads the whole file and reports its state; `None`: there is no file. Nothing is set aside.
     pub fn check_health(&self) -> Result<Option<StoreHealth>, StoreError> {
-        let Some(metadata) = std::fs::metadata(&self.path).ok() else { return Ok(None) };
+        let Ok(metadata) = std::fs::metadata(&self.path) else { return Ok(None) };
         let mut health = StoreHealth {
             bytes: metadata.len(),
             is_on_network: database_file::is_on_network(&self.path),
@@ -125,7 +126,7 @@ impl SqliteStore {
     /// All lessons of these scopes, including retired ones, the latest first; empty: of all scopes.
     pub fn lessons(&self, scopes: &[Scope]) -> Result<Vec<Lesson>, StoreError> {
         let scopes: Vec<&str> = scopes.iter().map(Scope::project).collect();
-        self.select_lessons(
+        self.select(
             "SELECT body FROM lessons WHERE ?1 = '[]' OR scope IN (SELECT value FROM json_each(?1))
              ORDER BY last_occurred_ms DESC, id",
             params![serde_json::json!(scopes).to_string()],
@@ -134,7 +135,7 @@ impl SqliteStore {
 
     /// The lessons of a scope that are in use: those that the user wrote first, then the latest.
     pub fn latest_lessons(&self, scope: &Scope, limit: usize) -> Result<Vec<Lesson>, StoreError> {
-        self.select_lessons(
+        self.select(
             "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use = 1 ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
             params![scope.project(), to_sql_integer(limit)],
         )
@@ -142,17 +143,18 @@ impl SqliteStore {
 
     /// The lessons in use about exactly this failure ([`super::super::lesson::failure_key`]).
     pub fn lessons_about(&self, scope: &Scope, failure: &str) -> Result<Vec<Lesson>, StoreError> {
-        self.select_lessons(
+        self.select(
             "SELECT body FROM lessons WHERE failure = ?1 AND scope IN (?2, '') AND is_in_use",
             params![failure, scope.project()],
         )
     }
 
-    fn select_lessons(
+    /// The first column contains JSON.
+    fn select<T: DeserializeOwned>(
         &self,
         sql: &str,
         values: &[&dyn rusqlite::ToSql],
-    ) -> Result<Vec<Lesson>, StoreError> {
+    ) -> Result<Vec<T>, StoreError> {
         let found = self.read(|db| {
             let mut select = db.prepare_cached(sql)?;
             select
@@ -199,16 +201,12 @@ impl SqliteStore {
     /// The lesson whose id starts with this, including retired ones; an error if there are several.
     pub fn find_lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
         // No id contains a character after `~`.
-        let mut found = self.select_lessons(
-            "SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'",
-            params![id],
-        )?;
-        match found.len() {
-            0 | 1 => Ok(found.pop()),
-            n => match found.into_iter().find(|lesson| lesson.id == id) {
-                Some(lesson) => Ok(Some(lesson)),
-                None => Err(StoreError::Ambiguous(id.to_owned(), n)),
-            },
+        let mut found: Vec<Lesson> =
+            self.select("SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'", params![id])?;
+        match found.iter().position(|lesson| lesson.id == id) {
+            Some(exact) => Ok(Some(found.swap_remove(exact))),
+            None if found.len() > 1 => Err(StoreError::Ambiguous(id.to_owned(), found.len())),
+            None => Ok(found.pop()),
         }
     }
 
@@ -258,16 +256,11 @@ impl SqliteStore {
         since_ms: i64,
         project: Option<&str>,
     ) -> Result<Vec<ExecutionTrace>, StoreError> {
-        let found = self.read(|db| {
-            let mut select = db.prepare_cached(
-                "SELECT body FROM traces WHERE created_at_ms >= ?1 AND (?2 IS NULL OR project = ?2)
-                 ORDER BY created_at_ms, id",
-            )?;
-            let rows =
-                select.query_map(params![since_ms, project], |row| parse_json_column(row, 0))?;
-            rows.collect::<Result<Vec<_>, _>>()
-        })?;
-        Ok(found.unwrap_or_default())
+        self.select(
+            "SELECT body FROM traces WHERE created_at_ms >= ?1 AND (?2 IS NULL OR project = ?2)
+             ORDER BY created_at_ms, id",
+            params![since_ms, project],
+        )
     }
 
     /// The weight of a skill or methodology; 0.5 if not known.
@@ -503,10 +496,7 @@ fn lesson_by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Lesson>> {
         .optional()
 }
 
-fn parse_json_column<T: serde::de::DeserializeOwned>(
-    row: &rusqlite::Row<'_>,
-    column: usize,
-) -> rusqlite::Result<T> {
+fn parse_json_column<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let body: String = row.get(column)?;
     serde_json::from_str(&body).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str};
+use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str, parse_event};
 use agent_protocol::Object;
 use agent_protocol::model::{Delta, StopReason, Usage};
 
@@ -63,18 +63,7 @@ impl AnswerDecoder for AnthropicDecoder<'_> {
         if data.is_empty() || data == "[DONE]" {
             return Ok(Vec::new());
         }
-        let garbage = || DecodeError::Malformed(data.to_owned());
-        let event = serde_json::from_str::<Value>(data).map_err(|_| garbage())?;
-        let is_error = event["type"] == "error"
-            || event["error"].is_object()
-            || event["error"].is_string()
-            || event.get(0).is_some_and(|first| first["error"].is_object());
-        if is_error {
-            return Err(DecodeError::ServerError(event));
-        }
-        if !event.is_object() {
-            return Err(garbage());
-        }
+        let event = parse_event(data, is_error)?;
         let index = event["index"].as_u64();
         let mut deltas = Vec::new();
         match event["type"].as_str() {
@@ -83,9 +72,8 @@ impl AnswerDecoder for AnthropicDecoder<'_> {
                 self.begin_block(index, &event["content_block"], &mut deltas);
             }
             Some("content_block_delta") => {
-                let is_lost = !self.apply_fragment(index, &event["delta"], &mut deltas);
-                if is_lost {
-                    return Err(garbage());
+                if !self.apply_fragment(index, &event["delta"], &mut deltas) {
+                    return Err(DecodeError::Malformed(data.to_owned()));
                 }
             }
             Some("content_block_stop") => {
@@ -279,6 +267,13 @@ impl AnthropicDecoder<'_> {
         deltas.extend(explanation.map(|text| Delta::Text(text.to_owned())));
         deltas.extend(self.usage.update(usage));
     }
+}
+
+fn is_error(event: &Value) -> bool {
+    event["type"] == "error"
+        || event["error"].is_object()
+        || event["error"].is_string()
+        || event.get(0).is_some_and(|first| first["error"].is_object())
 }
 
 const THINKING: &str = "thinking";

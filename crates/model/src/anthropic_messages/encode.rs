@@ -19,7 +19,7 @@ use agent_protocol::Object;
 use agent_protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
 use agent_protocol::model::Request;
 
-/// Without a configured limit and a limit of the model: the API requires one.
+/// Limit of the answer without a configured one and one of the model: the API requires one.
 const MAX_TOKENS: u64 = 32_000;
 
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
@@ -40,11 +40,9 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
         tools: request
             .tools
             .iter()
-            .map(|tool| AnthropicTool {
-                name: &tool.name,
-                description: &tool.description,
-                input_schema: tool.parameters(),
-                cache_control: None,
+            .map(|tool| {
+                json!({"name": tool.name, "description": tool.description,
+                       "input_schema": tool.parameters()})
             })
             .collect(),
         system: system_blocks(request),
@@ -82,19 +80,10 @@ struct AnthropicRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<AnthropicTool<'a>>,
+    tools: Vec<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<ContentBlock<'a>>,
     messages: Vec<AnthropicMessage<'a>>,
-}
-
-#[derive(Serialize)]
-struct AnthropicTool<'a> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
 }
 
 #[derive(Serialize)]
@@ -132,7 +121,7 @@ enum ContentBlock<'a> {
         cache_control: Option<CacheControl>,
     },
     #[serde(untagged)]
-    Carried(&'a Object),
+    Opaque(&'a Object),
 }
 
 #[derive(Serialize)]
@@ -159,7 +148,7 @@ impl AnthropicRequest<'_> {
     fn set_breakpoints(&mut self) {
         // The tools precede the system text: its breakpoints include them.
         match self.tools.last_mut() {
-            Some(tool) if self.system.is_empty() => tool.cache_control = Some(CacheControl {}),
+            Some(tool) if self.system.is_empty() => tool["cache_control"] = json!(CacheControl {}),
             Some(_) | None => self.system.iter_mut().for_each(ContentBlock::set_breakpoint),
         }
         if let Some(last) = self.messages.last_mut() {
@@ -189,7 +178,7 @@ impl ContentBlock<'_> {
             | Self::ToolUse { cache_control, .. }
             | Self::ToolResult { cache_control, .. } => *cache_control = Some(CacheControl {}),
             // The API allows none here.
-            Self::Carried(_) => {}
+            Self::Opaque(_) => {}
         }
     }
 }
@@ -214,7 +203,7 @@ fn messages<'a>(request: &Request<'a>, endpoint: &Endpoint) -> Vec<AnthropicMess
         };
         let mut content = blocks(message, request, endpoint);
         // Nothing follows the thinking of a cut-off answer: the API rejects that.
-        while let Some(ContentBlock::Carried(_)) = content.last() {
+        while let Some(ContentBlock::Opaque(_)) = content.last() {
             content.pop();
         }
         match sent.last_mut() {
@@ -234,8 +223,8 @@ fn blocks<'a>(
     let blocks = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } => self::text_block(text),
         Part::Image(image) => Some(self::image_block(image, request)),
-        Part::Carried(carried) if carried.model == endpoint.id => {
-            carried.data.as_object().map(ContentBlock::Carried)
+        Part::Carried(item) if item.model == endpoint.id => {
+            item.data.as_object().map(ContentBlock::Opaque)
         }
         Part::Carried(_) => None,
         Part::Call(call) => Some(self::tool_use_block(call)),

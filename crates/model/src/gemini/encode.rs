@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{SIGNATURE, TEXT_BYTES, model_resource};
 use crate::endpoint::Endpoint;
@@ -29,24 +29,16 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     // Together with tools, only some models accept it.
     let has_schemas = endpoint.dialect.structured_outputs != Some(false);
     let answer_schema = request.answer_schema.filter(|_| has_schemas && request.tools.is_empty());
-    let tools = request.tools.iter().map(|tool| FunctionDeclaration {
-        name: &tool.name,
-        description: &tool.description,
-        parameters_json_schema: strip_ref_siblings(tool.parameters()),
+    let functions = request.tools.iter().map(|tool| {
+        // `parameters` would be a schema of OpenAPI, which rejects most keywords.
+        json!({"name": tool.name, "description": tool.description,
+               "parametersJsonSchema": strip_ref_siblings(tool.parameters())})
     });
-    let tools = tools.collect::<Vec<_>>();
+    let functions = functions.collect::<Vec<_>>();
     let body = GeminiRequest {
-        system_instruction: (!request.system.is_empty()).then(|| SystemInstruction {
-            parts: [GeminiPart::Text {
-                text: Cow::Borrowed(request.system),
-                thought_signature: None,
-            }],
-        }),
-        tools: if tools.is_empty() {
-            Vec::new()
-        } else {
-            vec![GeminiTools { function_declarations: tools }]
-        },
+        system_instruction: (!request.system.is_empty())
+            .then(|| json!({"parts": [{"text": request.system}]})),
+        tools: (!functions.is_empty()).then(|| [json!({"functionDeclarations": functions})]),
         generation_config: GenerationConfig {
             max_output_tokens: request.max_output_tokens,
             temperature: request.temperature,
@@ -66,31 +58,11 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
 #[serde(rename_all = "camelCase")]
 struct GeminiRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    system_instruction: Option<SystemInstruction<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<GeminiTools<'a>>,
+    system_instruction: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[Value; 1]>,
     generation_config: GenerationConfig,
     contents: Vec<GeminiContent<'a>>,
-}
-
-#[derive(Serialize)]
-struct SystemInstruction<'a> {
-    parts: [GeminiPart<'a>; 1],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GeminiTools<'a> {
-    function_declarations: Vec<FunctionDeclaration<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FunctionDeclaration<'a> {
-    name: &'a str,
-    description: &'a str,
-    /// `parameters` would be a schema of `OpenAPI`, which rejects most keywords.
-    parameters_json_schema: Value,
 }
 
 #[derive(Serialize)]
@@ -141,7 +113,7 @@ enum GeminiPart<'a> {
     Image {
         inline_data: InlineData<'a>,
     },
-    Carried(&'a Value),
+    Opaque(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -257,8 +229,8 @@ fn answer_parts<'a>(
                 let function_call = GeminiFunctionCall { id: &call.id, name, args };
                 parts.push(GeminiPart::Call { function_call, thought_signature: None });
             }
-            Part::Carried(carried) if carried.model == model => {
-                attach_signature(&mut parts, carried);
+            Part::Carried(item) if item.model == model => {
+                attach_signature(&mut parts, item);
             }
             Part::Carried(_) | Part::Image(_) | Part::Result(_) => {}
         }
@@ -274,17 +246,17 @@ fn answer_parts<'a>(
     parts
 }
 
-fn attach_signature<'a>(parts: &mut Vec<GeminiPart<'a>>, carried: &'a OpaqueItem) {
-    let signature = non_empty_str(&carried.data[SIGNATURE]);
-    if let Some(n_bytes) = carried.data[TEXT_BYTES].as_u64() {
+fn attach_signature<'a>(parts: &mut Vec<GeminiPart<'a>>, item: &'a OpaqueItem) {
+    let signature = non_empty_str(&item.data[SIGNATURE]);
+    if let Some(n_bytes) = item.data[TEXT_BYTES].as_u64() {
         sign_text(parts, signature, usize::try_from(n_bytes).unwrap_or(usize::MAX));
-    } else if signature.is_some() && carried.data.as_object().is_some_and(|data| data.len() == 1) {
+    } else if signature.is_some() && item.data.as_object().is_some_and(|data| data.len() == 1) {
         // A record may have lost the call.
         if let Some(GeminiPart::Call { thought_signature, .. }) = parts.last_mut() {
             *thought_signature = signature;
         }
     } else {
-        parts.push(GeminiPart::Carried(&carried.data));
+        parts.push(GeminiPart::Opaque(&item.data));
     }
 }
 

@@ -6,7 +6,9 @@
 use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str, usage_delta};
+use crate::wire_format::{
+    AnswerDecoder, CallIds, DecodeError, non_empty_str, parse_event, usage_delta,
+};
 use agent_protocol::Object;
 use agent_protocol::model::{Delta, StopReason};
 use agent_protocol::provider::ReasoningField;
@@ -58,15 +60,7 @@ impl AnswerDecoder for ChatDecoder<'_> {
         if data.is_empty() {
             return Ok(Vec::new());
         }
-        let Ok(chunk) = serde_json::from_str::<Value>(data) else {
-            return Err(DecodeError::Malformed(data.to_owned()));
-        };
-        if is_error(&chunk) {
-            return Err(DecodeError::ServerError(chunk));
-        }
-        if !chunk.is_object() {
-            return Err(DecodeError::Malformed(data.to_owned()));
-        }
+        let chunk = parse_event(data, is_error)?;
         let mut deltas = Vec::new();
         // Further choices were not requested.
         if let Some(choice) = chunk["choices"].get(0) {
@@ -234,7 +228,7 @@ impl CallSlot {
     }
 }
 
-/// In the form in which it is sent back.
+/// Reasoning in the form in which it is sent back.
 #[derive(Default)]
 struct ReasoningBuffer {
     content: String,

@@ -302,9 +302,9 @@ fn assistant_message<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<Ch
                 r#type: "function",
                 function: ChatFunction { name: call_name(call), arguments: call_arguments(call) },
             }),
-            Part::Carried(carried) if carried.model == endpoint.id => {
-                reasoning.push_str(carried.data["reasoning_content"].as_str().unwrap_or_default());
-                let details = carried.data["reasoning_details"].as_array();
+            Part::Carried(item) if item.model == endpoint.id => {
+                reasoning.push_str(item.data["reasoning_content"].as_str().unwrap_or_default());
+                let details = item.data["reasoning_details"].as_array();
                 sent.reasoning_details.extend(details.into_iter().flatten());
             }
             Part::Text { .. } | Part::Image(_) | Part::Carried(_) | Part::Result(_) => {}

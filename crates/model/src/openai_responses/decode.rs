@@ -6,7 +6,9 @@
 use serde_json::{Value, json};
 
 use super::SEPARATOR;
-use crate::wire_format::{AnswerDecoder, CallIds, DecodeError, non_empty_str, usage_delta};
+use crate::wire_format::{
+    AnswerDecoder, CallIds, DecodeError, non_empty_str, parse_event, usage_delta,
+};
 use agent_protocol::model::{Delta, StopReason};
 
 pub(crate) struct ResponsesDecoder<'a> {
@@ -97,15 +99,7 @@ impl AnswerDecoder for ResponsesDecoder<'_> {
         if data.is_empty() || self.end.is_some() {
             return Ok(Vec::new());
         }
-        let Ok(event) = serde_json::from_str::<Value>(data) else {
-            return Err(DecodeError::Malformed(data.to_owned()));
-        };
-        if is_error(&event) {
-            return Err(DecodeError::ServerError(event));
-        }
-        if !event.is_object() {
-            return Err(DecodeError::Malformed(data.to_owned()));
-        }
+        let event = parse_event(data, is_error)?;
         let mut deltas = Vec::new();
         self.decode_event(&event, &mut deltas)?;
         Ok(deltas)

@@ -90,7 +90,7 @@ enum InputItem<'a> {
         output: CallOutput<'a>,
     },
     #[serde(untagged)]
-    Carried(&'a Value),
+    Opaque(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -161,16 +161,16 @@ fn push_answer_items<'a>(
                     arguments: call_arguments(call),
                 });
             }
-            Part::Carried(carried) if carried.model != endpoint.id => {}
-            Part::Carried(carried) => match carried.data["type"].as_str() {
+            Part::Carried(item) if item.model != endpoint.id => {}
+            Part::Carried(item) => match item.data["type"].as_str() {
                 // The properties of the message before it: see the decoder.
                 Some("message") => {
                     if let Some(InputItem::Message { phase, .. }) = items[start..].last_mut() {
-                        *phase = carried.data["phase"].as_str();
+                        *phase = item.data["phase"].as_str();
                     }
                 }
                 _ if !endpoint.returns_reasoning => {}
-                _ => reasoning.push(InputItem::Carried(&carried.data)),
+                _ => reasoning.push(InputItem::Opaque(&item.data)),
             },
             Part::Image(_) | Part::Result(_) => {}
         }

@@ -8,19 +8,10 @@ use super::fault::Fault;
 use super::template::Template;
 use super::{Script, ScriptCall, ScriptTurn};
 use agent_protocol::model::{Purpose, Usage};
+use agent_protocol::variant_names::variant_names;
 
 /// Line and message.
 pub(super) type LineError = (usize, String);
-
-const PURPOSES: [Purpose; 7] = [
-    Purpose::Main,
-    Purpose::Reflect,
-    Purpose::Plan,
-    Purpose::Summary,
-    Purpose::Learn,
-    Purpose::Task,
-    Purpose::Agent,
-];
 
 pub(super) fn parse(text: &str) -> Result<Script, LineError> {
     let mut turns = Vec::new();
@@ -149,12 +140,12 @@ impl TurnDraft {
         };
         let offered = self.expect.iter().map(|regex| regex.captures_len() - 1).sum::<usize>();
         let templates = text.iter().chain(calls.iter().map(|call| &call.arguments));
-        let wanted = templates.map(Template::max_group).max().unwrap_or_default();
-        if wanted > offered {
+        let highest = templates.map(Template::max_group).max().unwrap_or_default();
+        if highest > offered {
             return Err((
                 line,
                 format!(
-                    "{{{{match.{wanted}}}}} is used, but `expect:` of this turn has {offered} groups"
+                    "{{{{match.{highest}}}}} is used, but `expect:` of this turn has {offered} groups"
                 ),
             ));
         }
@@ -188,8 +179,8 @@ fn parse_regex(text: &str) -> Result<Regex, String> {
 }
 
 fn parse_purpose(word: &str) -> Result<Purpose, String> {
-    PURPOSES.into_iter().find(|purpose| purpose.as_str() == word).ok_or_else(|| {
-        let words = PURPOSES.map(Purpose::as_str).join(", ");
+    serde_json::from_value(word.into()).map_err(|_| {
+        let words = variant_names::<Purpose>().join(", ");
         format!("`for: {word}` is unknown; there are {words}")
     })
 }

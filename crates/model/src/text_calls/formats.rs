@@ -42,7 +42,7 @@ pub(super) fn json_calls(text: &str) -> Vec<Segment> {
     calls.unwrap_or_default()
 }
 
-/// It counts only if it is nothing else, names tools and has arguments: it could be an example.
+/// Calls only if the text is nothing else, names tools and has arguments: it could be an example.
 pub(super) fn calls_to_known_tools(text: &str, tools: &[ToolSpec]) -> Vec<Segment> {
     let has_arguments =
         parse_objects(text).is_none_or(|calls| calls.iter().all(|call| call.arguments.is_some()));

@@ -220,7 +220,7 @@ impl<'a> TextCallReader<'a> {
         let text = &self.buffer[..end];
         let mut end_of_text = end;
         let closed_call =
-            text.strip_prefix(TOOL_CALL).and_then(|it| it.strip_suffix(TOOL_CALL_END));
+            text.strip_prefix(TOOL_CALL).and_then(|call| call.strip_suffix(TOOL_CALL_END));
         let is_delimited = matches!(marker, CallMarker::Fence(_)) || closed_call.is_some();
         if !is_delimited && let Some(at) = find_invented_response(text) {
             self.state = ReaderState::AfterResponse;

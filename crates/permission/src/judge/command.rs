@@ -11,33 +11,33 @@ const MAX_COMMANDS: usize = 10_000;
 
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about its surroundings")]
-pub(in super::super) struct Command {
+pub(crate) struct Command {
     program: String,
     /// The first one is the bare name of the program.
-    pub(in super::super) words: Vec<Word>,
-    pub(in super::super) assignments: Vec<Word>,
+    pub(crate) words: Vec<Word>,
+    pub(crate) assignments: Vec<Word>,
     redirects: Vec<Redirect>,
-    pub(in super::super) has_input: bool,
+    pub(crate) has_input: bool,
     pub(super) writes_pipe: bool,
     pub(super) has_timeout: bool,
     /// `None`: not known.
-    pub(in super::super) directory: Option<String>,
-    pub(in super::super) simple_index: usize,
-    pub(in super::super) is_wrapper: bool,
+    pub(crate) directory: Option<String>,
+    pub(crate) simple_index: usize,
+    pub(crate) is_wrapper: bool,
     /// Indexes into `words`.
     operands: Vec<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Commands {
-    pub(in super::super) all: Vec<Command>,
+pub(crate) struct Commands {
+    pub(crate) all: Vec<Command>,
     /// The line, and every text in it that is executed, was parsed completely.
-    pub(in super::super) is_fully_parsed: bool,
-    pub(in super::super) is_too_long: bool,
+    pub(crate) is_fully_parsed: bool,
+    pub(crate) is_too_long: bool,
 }
 
 impl Commands {
-    pub(in super::super) fn from_script(script: &Script) -> Self {
+    pub(crate) fn from_script(script: &Script) -> Self {
         let mut commands = Self { is_fully_parsed: true, ..Self::default() };
         commands.add_script(script, None, MAX_DEPTH);
         commands
@@ -68,6 +68,7 @@ impl Commands {
             return;
         };
         command.normalise();
+        self.is_fully_parsed &= !command.hides_command();
         let at = self.all.len();
         self.all.push(command.clone());
         if matches!(command.name(), "find" | "fd" | "fdfind") {
@@ -100,11 +101,11 @@ impl Commands {
         let mut directory = command.directory.clone();
         // The last option counts, relative to where the wrapper runs.
         let is_moved =
-            |at: &usize| wrapper.directory.iter().any(|it| may_be_option(&own[*at].text, it));
+            |at: &usize| wrapper.directory.iter().any(|name| may_be_option(&own[*at].text, name));
         if let Some(at) = (0..own.len()).rfind(is_moved) {
             let place =
                 wrapper.directory.iter().find_map(|option| option_value(&own[at..], option));
-            directory = place.and_then(|it| directory::resolve_word(directory.as_deref(), &it));
+            directory = place.and_then(|to| directory::resolve_word(directory.as_deref(), &to));
         }
         let inner = Command {
             words,
@@ -151,7 +152,9 @@ impl Commands {
             Some(Some(text)) => {
                 let script =
                     Script::parse_nested(text, command.directory.clone(), MAX_DEPTH * depth);
-                let by = Command { has_input: command.reads_input(), ..command.clone() };
+                // The text that the command executes does not count.
+                let has_input = command.has_input && command.input_text().is_none();
+                let by = Command { has_input, ..command.clone() };
                 self.add_script(&script, Some(&by), depth);
                 true
             }
@@ -285,10 +288,10 @@ impl Command {
                     // The last letter of a cluster may take a value: `curl -so FILE`.
                     let last = text.chars().next_back().map(|letter| format!("-{letter}"));
                     let is_cluster = text[1..].bytes().all(|byte| byte.is_ascii_alphabetic());
-                    let is_it = |option: &String| {
+                    let is_given = |option: &String| {
                         option == text || is_cluster && last.as_ref() == Some(option)
                     };
-                    takes_value = values.iter().any(is_it);
+                    takes_value = values.iter().any(is_given);
                 }
                 _ => self.operands.push(at),
             }
@@ -296,19 +299,19 @@ impl Command {
     }
 
     /// Empty if the name is not known.
-    pub(in super::super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.words.first().and_then(Word::literal_text).unwrap_or_default()
     }
 
     /// For example `cargo test`; `None` if the words are not literal.
-    pub(in super::super) fn program_and_operand(&self) -> Option<String> {
+    pub(crate) fn program_and_operand(&self) -> Option<String> {
         let name = self.words.first()?.literal_text().filter(|name| !name.is_empty())?;
         let mut arguments = self.arguments().iter().map_while(Word::literal_text);
         let first = arguments.find(|word| !word.starts_with('-') && !word.is_empty());
         Some(first.map_or_else(|| name.to_owned(), |first| format!("{name} {first}")))
     }
 
-    pub(in super::super) fn source_words(&self) -> Vec<String> {
+    pub(crate) fn source_words(&self) -> Vec<String> {
         let assignments = self.assignments.iter().map(|word| word.text.clone());
         let program = self.words.first().map(|_| self.program.clone());
         let arguments = self.arguments().iter().map(|word| word.text.clone());
@@ -316,15 +319,15 @@ impl Command {
     }
 
     /// Whether a rule that denies or asks may skip the word: an option, or the value of one.
-    pub(in super::super) fn is_option_at(&self, at: usize) -> bool {
+    pub(crate) fn is_option_at(&self, at: usize) -> bool {
         at > 0 && !self.operands.contains(&at)
     }
 
-    pub(in super::super) fn arguments(&self) -> &[Word] {
+    pub(crate) fn arguments(&self) -> &[Word] {
         self.words.get(1..).unwrap_or_default()
     }
 
-    pub(in super::super) fn operands(&self) -> impl ExactSizeIterator<Item = &Word> {
+    pub(crate) fn operands(&self) -> impl ExactSizeIterator<Item = &Word> {
         self.operands.iter().map(|at| &self.words[*at])
     }
 
@@ -380,23 +383,54 @@ impl Command {
     }
 
     /// A program without a path counts as one.
-    pub(super) fn is_system_program(&self) -> bool {
+    pub(crate) fn is_system_program(&self) -> bool {
         const SYSTEM: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin"];
         self.program.rsplit_once('/').is_none_or(|(directory, _)| SYSTEM.contains(&directory))
     }
 
-    pub(in super::super) fn writes_file(&self) -> bool {
-        self.redirects.iter().any(|to| to.written_file().is_some())
+    /// Whether its redirections are between descriptors, of literal text, or to a harmless device.
+    pub(crate) fn opens_no_file(&self) -> bool {
+        !self.writes_file()
+            && self.redirects.iter().all(|redirect| match redirect.kind {
+                RedirectKind::Read => redirect.target.literal_text() == Some("/dev/null"),
+                RedirectKind::Text => redirect.target.is_literal(),
+                RedirectKind::Write | RedirectKind::Copy => true,
+            })
+    }
+
+    /// An argument of a builtin that evaluates names, such as `printf -v 'a[$(x)]'`: bash executes what is in the subscript.
+    fn hides_command(&self) -> bool {
+        const EVALUATES: &[&str] = &[
+            "printf",
+            "test",
+            "[",
+            "read",
+            "declare",
+            "typeset",
+            "local",
+            "export",
+            "readonly",
+            "unset",
+            "let",
+            "mapfile",
+            "readarray",
+            "wait",
+            "getopts",
+        ];
+        let hides = |word: &Word| {
+            word.text.contains('[') && ["$(", "`", "${"].iter().any(|open| word.text.contains(open))
+        };
+        EVALUATES.contains(&self.name()) && self.arguments().iter().any(hides)
+            || self.assignments.iter().any(|word| word.is_literal() && hides(word))
+    }
+
+    pub(crate) fn writes_file(&self) -> bool {
+        self.redirects.iter().any(Redirect::writes_file)
     }
 
     /// The text of a here-document or here-string.
     fn input_text(&self) -> Option<&Word> {
         let texts = self.redirects.iter().rev().filter(|to| to.kind == RedirectKind::Text);
         texts.map(|to| &to.target).next()
-    }
-
-    /// The text that the command executes does not count.
-    fn reads_input(&self) -> bool {
-        self.has_input && self.input_text().is_none()
     }
 }

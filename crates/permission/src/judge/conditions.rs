@@ -27,7 +27,6 @@ pub(super) enum Condition {
     RemoteRepository,
     /// `npx` of a program that the project has not installed.
     NotInstalled,
-    /// `python -m pip install`.
     PipInstall,
     /// `git config` with a value, or with an option that changes the configuration.
     SetsConfiguration,

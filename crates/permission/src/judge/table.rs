@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::command::Command;
 use super::conditions::Condition;
+use super::filter::Filter;
 use super::{JudgeContext, SandboxRight};
 
 #[derive(Debug, Deserialize)]
@@ -17,7 +18,8 @@ pub(super) struct CommandTable {
     build_output: Vec<String>,
     values: HashMap<String, Vec<String>>,
     wrapper: Vec<Wrapper>,
-    rule: Vec<CommandRule>,
+    filter: Vec<Filter>,
+    pub(super) rule: Vec<CommandRule>,
     #[serde(skip)]
     by_program: HashMap<String, Vec<usize>>,
 }
@@ -71,7 +73,7 @@ static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
     let text = agent_protocol::embedded::COMMANDS;
     let mut table: CommandTable = toml::from_str(text).expect("data/commands.toml is valid");
     assert!(table.rule.iter().all(|rule| !rule.programs.is_empty()), "a rule without programs");
-    assert!(table.wrapper.iter().all(|it| !it.programs.is_empty()), "a wrapper without programs");
+    assert!(table.wrapper.iter().all(|own| !own.programs.is_empty()), "a wrapper without programs");
     for (n, rule) in table.rule.iter().enumerate() {
         for program in &rule.programs {
             table.by_program.entry(program.clone()).or_default().push(n);
@@ -85,10 +87,6 @@ pub(super) fn table() -> &'static CommandTable {
 }
 
 impl CommandTable {
-    pub(super) fn rules(&self) -> &[CommandRule] {
-        &self.rule
-    }
-
     pub(super) fn matching_rules(
         &self,
         command: &Command,
@@ -99,6 +97,10 @@ impl CommandTable {
         let names = [Some(name), family.as_deref()].into_iter().flatten();
         let places = names.filter_map(|name| self.by_program.get(name)).flatten();
         places.map(|n| &self.rule[*n]).filter(|rule| rule.fits(command, context)).collect()
+    }
+
+    pub(super) fn filters(&self) -> &[Filter] {
+        &self.filter
     }
 
     pub(super) fn value_options(&self, program: &str) -> &[String] {

@@ -31,7 +31,7 @@ pub(super) fn is_protected(command: &Command, context: &JudgeContext<'_>) -> boo
     if is_find && (!find::deletes(command.arguments()) || has_condition(command)) {
         return false;
     }
-    let is_it = |path: String| {
+    let is_protected_path = |path: String| {
         matches!(
             context.path_kind(&path),
             PathKind::Project | PathKind::Git | PathKind::HomeOrAbove
@@ -39,7 +39,7 @@ pub(super) fn is_protected(command: &Command, context: &JudgeContext<'_>) -> boo
     };
     let targets: Vec<Word> =
         if is_find { start_paths(command) } else { command.operands().cloned().collect() };
-    targets.iter().filter_map(|word| target_path(word, command)).any(is_it)
+    targets.iter().filter_map(|word| target_path(word, command)).any(is_protected_path)
 }
 
 pub(super) fn is_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool {

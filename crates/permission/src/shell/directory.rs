@@ -19,7 +19,7 @@ pub(super) fn after_cd<'a>(
 }
 
 /// Relative to `directory`; `None` if the text does not determine the path.
-pub(in super::super) fn resolve_word(directory: Option<&str>, word: &Word) -> Option<String> {
+pub(crate) fn resolve_word(directory: Option<&str>, word: &Word) -> Option<String> {
     let text = word.text.as_str();
     let below = |prefixes: &[&str]| {
         let mut rests = prefixes.iter().filter_map(|prefix| text.strip_prefix(prefix));
@@ -46,7 +46,7 @@ pub(in super::super) fn resolve_word(directory: Option<&str>, word: &Word) -> Op
 }
 
 /// Normalises lexically.
-pub(in super::super) fn join(directory: &str, path: &str) -> String {
+pub(crate) fn join(directory: &str, path: &str) -> String {
     let base = match path.chars().next() {
         Some('/') => "",
         _ if path == "~" || path.starts_with("~/") => "",

@@ -304,9 +304,12 @@ impl ScriptReader<'_> {
             between.is_some_and(|between| between.replace("\\\n", "").contains('\n'))
         });
         self.script.is_fully_parsed &= !continues;
-        // `[[ … ]]` runs nothing itself.
+        // `[[ … ]]` runs nothing itself, but `-v` and comparisons of numbers evaluate subscripts.
         if is_test {
             words.truncate(1);
+            let inner = self.text_of(node).trim_matches(['[', ']']);
+            let is_hidden = inner.contains('[') && (inner.contains("$(") || inner.contains('`'));
+            self.script.is_fully_parsed &= !is_hidden;
         }
         let words = self.join_words(&words);
         // To the grammar `*x=1` is an assignment, to bash a program.
@@ -392,6 +395,7 @@ impl ScriptReader<'_> {
         if is_word(node.kind()) || node.kind() == "heredoc_body" {
             self.mark_visited(node.byte_range());
         }
+        self.script.is_fully_parsed &= !hides_command(node.kind(), self.text_of(node));
         for child in children(node) {
             match child.kind() {
                 "command_substitution" | "process_substitution" => {
@@ -409,6 +413,29 @@ impl ScriptReader<'_> {
             self.script.is_fully_parsed &= !child.is_error();
         }
         self.mark_visited(node.byte_range());
+    }
+}
+
+/// Whether bash executes commands in this text that the grammar does not show: `@P` expands a prompt, and a subscript
+/// is an arithmetic expression, in which a further subscript may hold a substitution.
+fn hides_command(kind: &str, text: &str) -> bool {
+    let subscripts = || text.split('[').skip(1).map(|rest| rest.split(']').next().unwrap_or(rest));
+    match kind {
+        "expansion" => {
+            let is_plain = |text: &str| {
+                let name = text.strip_prefix('$').unwrap_or(text);
+                matches!(text, "@" | "*" | "#")
+                    || name.chars().all(|char| char.is_ascii_alphanumeric() || "_+-".contains(char))
+            };
+            let name_end =
+                text.find([':', '#', '%', '/', '^', ',', '=', '?']).unwrap_or(text.len());
+            let has_subscript = text[..name_end].contains('[');
+            text.contains("@P")
+                || text.contains('`')
+                || has_subscript && !subscripts().take(1).all(is_plain)
+        }
+        "arithmetic_expansion" => subscripts().next().is_some(),
+        _ => false,
     }
 }
 

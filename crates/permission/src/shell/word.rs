@@ -5,15 +5,15 @@ use std::ops::Range;
 const MAX_ALTERNATIVES: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Word {
+pub(crate) struct Word {
     /// Without quotes; expansions stay as written.
-    pub(in super::super) text: String,
-    pub(in super::super) kind: WordKind,
+    pub(crate) text: String,
+    pub(crate) kind: WordKind,
 }
 
 /// The least known part decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in super::super) enum WordKind {
+pub(crate) enum WordKind {
     /// The argument is exactly the text.
     #[default]
     Literal,
@@ -30,24 +30,24 @@ pub(in super::super) enum WordKind {
 }
 
 impl Word {
-    pub(in super::super) fn literal(text: impl Into<String>) -> Self {
+    pub(crate) fn literal(text: impl Into<String>) -> Self {
         Self { text: text.into(), kind: WordKind::Literal }
     }
 
-    pub(in super::super) fn is_literal(&self) -> bool {
+    pub(crate) fn is_literal(&self) -> bool {
         self.kind == WordKind::Literal
     }
 
     /// `None` if the argument is not exactly the text.
-    pub(in super::super) fn literal_text(&self) -> Option<&str> {
+    pub(crate) fn literal_text(&self) -> Option<&str> {
         self.is_literal().then_some(&*self.text)
     }
 
-    pub(in super::super) fn is_split(&self) -> bool {
+    pub(crate) fn is_split(&self) -> bool {
         matches!(self.kind, WordKind::Variable | WordKind::Output)
     }
 
-    pub(in super::super) fn without_quotes(&self) -> Self {
+    pub(crate) fn without_quotes(&self) -> Self {
         let kind = if self.kind == WordKind::Quoted { WordKind::Variable } else { self.kind };
         Self { text: self.text.clone(), kind }
     }
@@ -70,18 +70,18 @@ pub(super) fn read_words(text: &str, at: Range<usize>, holes: &Expansions) -> Ve
 }
 
 /// Adds the expansions of `a{b,c}d`; `false` if there are too many.
-fn expand_braces(raw: String, made: &mut Vec<String>) -> bool {
+fn expand_braces(raw: String, expanded: &mut Vec<String>) -> bool {
     let opens = raw.match_indices('{').take(MAX_ALTERNATIVES);
     let Some(commas) =
         opens.map(|(open, _)| brace_positions(&raw, open)).find(|found| found.len() > 2)
     else {
-        made.push(raw);
-        return made.len() <= MAX_ALTERNATIVES;
+        expanded.push(raw);
+        return expanded.len() <= MAX_ALTERNATIVES;
     };
     let (begin, end) = (&raw[..commas[0]], &raw[commas[commas.len() - 1] + 1..]);
     commas
         .windows(2)
-        .all(|part| expand_braces(format!("{begin}{}{end}", &raw[part[0] + 1..part[1]]), made))
+        .all(|part| expand_braces(format!("{begin}{}{end}", &raw[part[0] + 1..part[1]]), expanded))
 }
 
 /// The opening brace, its commas and its closing brace; empty if the brace is not closed.

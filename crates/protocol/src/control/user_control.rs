@@ -1,7 +1,7 @@
 //! The user's controls of a session: interrupts, messages to a running turn, modes, and answers to questions.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -76,7 +76,7 @@ pub struct SessionControl {
 #[derive(Debug, Default)]
 struct Cancellation {
     cancel: Mutex<CancellationToken>,
-    cause: AtomicU8,
+    cause: Mutex<Option<Interrupt>>,
 }
 
 #[derive(Debug, Default)]
@@ -122,59 +122,42 @@ impl OpenQuestion {
     }
 }
 
-impl Cancellation {
-    fn cause(&self) -> Option<Interrupt> {
-        match self.cause.load(Ordering::SeqCst) {
-            1 => Some(Interrupt::User),
-            2 => Some(Interrupt::Terminate),
-            3 => Some(Interrupt::Timeout),
-            _ => None,
-        }
-    }
-}
-
 impl SessionControl {
     /// The controls of a sub-agent, which ends with the turn and can be interrupted alone; it gets no messages.
     #[must_use]
     pub fn for_subagent(&self) -> Self {
         let cancel = Mutex::new(self.cancellation_token().child_token());
-        let own = Cancellation { cancel, cause: AtomicU8::new(0) };
+        let own = Cancellation { cancel, cause: Mutex::default() };
         Self { session: self.session.clone(), own: Some(Arc::new(own)) }
     }
 
-    fn interruption(&self) -> &Cancellation {
+    fn cancellation(&self) -> &Cancellation {
         self.own.as_deref().unwrap_or(&self.session.turn)
     }
 
     /// Interrupts the turn, or only the sub-agent. The first interrupt sets the reason; later ones have no effect.
     pub fn interrupt(&self, by: Interrupt) {
-        let code = match by {
-            Interrupt::User => 1,
-            Interrupt::Terminate => 2,
-            Interrupt::Timeout => 3,
-        };
         // The reason is written before the token is seen.
-        let by = &self.interruption().cause;
-        _ = by.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst);
+        self.cancellation().cause.lock().get_or_insert(by);
         self.cancellation_token().cancel();
     }
 
     /// Who interrupted the turn or the sub-agent, if it was interrupted.
     pub fn interrupt_cause(&self) -> Option<Interrupt> {
-        let own = self.own.as_ref().and_then(|own| own.cause());
-        own.or_else(|| self.session.turn.cause())
+        let own = self.own.as_ref().and_then(|own| *own.cause.lock());
+        own.or_else(|| *self.session.turn.cause.lock())
     }
 
     /// The cancellation token of this turn, or of the sub-agent.
     pub fn cancellation_token(&self) -> CancellationToken {
-        self.interruption().cancel.lock().clone()
+        self.cancellation().cancel.lock().clone()
     }
 
     /// Clears an interrupt of the previous turn, but not a termination of the program.
     pub fn begin_turn(&self) {
         if matches!(self.interrupt_cause(), Some(Interrupt::User | Interrupt::Timeout)) {
             *self.session.turn.cancel.lock() = CancellationToken::new();
-            self.session.turn.cause.store(0, Ordering::SeqCst);
+            *self.session.turn.cause.lock() = None;
         }
     }
 

@@ -17,7 +17,7 @@ pub const TEMPORARY_FOLDERS: &[&str] =
     &["annex", "filter-repo", "lost-found", "rebase-apply", "rebase-merge", "sequencer", "svn"];
 
 /// Files directly in a repository that always exist.
-pub const GIT_FILES: &[&str] =
+const GIT_FILES: &[&str] =
     &["HEAD", "commondir", "config", "config.worktree", "packed-refs", "shallow"];
 
 /// Temporary, or in the folder of a worktree, besides `MERGE_HEAD` and similar ones.
@@ -77,10 +77,8 @@ pub fn has_head(folder: &Path) -> bool {
     is_head(&folder.join("HEAD"))
 }
 
-/// As git reads it: further content is ignored.
-fn is_head(file: &Path) -> bool {
-    // The length that git reads.
-    const LENGTH: u64 = 255;
+/// Whether this is the content of a valid `HEAD`. As in git, further content is ignored.
+pub fn is_head_content(text: &[u8]) -> bool {
     // SHA-1 or SHA-256.
     let is_commit =
         |text: &[u8]| text.get(..40).is_some_and(|hash| hash.iter().all(u8::is_ascii_hexdigit));
@@ -88,8 +86,14 @@ fn is_head(file: &Path) -> bool {
         let name = text.strip_prefix(b"ref:").map(<[u8]>::trim_ascii_start);
         name.is_some_and(|name| name.starts_with(b"refs/"))
     };
+    is_branch(text) || is_commit(text)
+}
+
+fn is_head(file: &Path) -> bool {
+    // The length that git reads.
+    const LENGTH: u64 = 255;
     fs::read_link(file).is_ok_and(|name| name.starts_with("refs"))
-        || read_beginning(file, LENGTH).is_ok_and(|text| is_branch(&text) || is_commit(&text))
+        || read_beginning(file, LENGTH).is_ok_and(|text| is_head_content(&text))
 }
 
 /// Git writes such settings into every repository that it creates.

@@ -99,14 +99,13 @@ pub fn build_report(
         run.repetition <= repetitions && suite.tasks.iter().any(|task| task.name == run.task)
     };
     let mut runs: Vec<&RunResult> = recorded.runs.iter().filter(is_planned).collect();
-    let place = |run: &RunResult| {
+    let names = || header.variants.iter().map(|evaluated| evaluated.variant.name.as_str());
+    runs.sort_by_key(|run| {
         let task = suite.tasks.iter().position(|task| task.name == run.task);
-        let variant = header.variants.iter().position(|it| it.variant.name == run.variant);
+        let variant = names().position(|name| name == run.variant);
         (task, run.repetition, variant)
-    };
-    runs.sort_by_key(|run| place(run));
+    });
     let rows = header.variants.iter().map(|variant| variant_row(variant, &runs)).collect();
-    let names = || header.variants.iter().map(|it| it.variant.name.as_str());
     let comparisons = names().next().map_or_else(Vec::new, |baseline| {
         names().skip(1).map(|variant| compare_variants(variant, baseline, &runs)).collect()
     });
@@ -128,7 +127,7 @@ pub fn build_report(
 impl EvaluationReport {
     /// The runs that failed, or could not be carried out.
     pub fn unsuccessful(&self) -> impl Iterator<Item = &RunResult> {
-        self.runs.iter().filter(|run| run.outcome != RunOutcome::Success)
+        self.runs.iter().filter(|run| !is_success(run))
     }
 
     fn describe_size(&self) -> String {
@@ -183,8 +182,8 @@ fn variant_row(variant: &EvaluatedVariant, runs: &[&RunResult]) -> VariantRow {
     let done: Vec<&RunResult> = all.clone().copied().filter(|run| is_done(run)).collect();
     let n = to_u32(done.len());
     let successes = to_u32(done.iter().filter(|run| is_success(run)).count());
-    let sessions: Vec<&SessionResult> =
-        done.iter().filter_map(|run| run.session.as_ref()).collect();
+    let figures: Vec<_> =
+        done.iter().filter_map(|run| run.session.as_ref()).map(run_figures).collect();
     let clusters =
         group_by_task(done.iter().map(|run| (run.task.as_str(), f64::from(is_success(run)))));
     let design_effect = design_effect(&clusters);
@@ -197,16 +196,14 @@ fn variant_row(variant: &EvaluatedVariant, runs: &[&RunResult]) -> VariantRow {
         rate: (n > 0).then(|| f64::from(successes) / f64::from(n)),
         interval: wilson_interval(successes, n, design_effect),
         design_effect,
-        means: mean_figures(
-            &sessions.iter().map(|session| run_figures(session)).collect::<Vec<_>>(),
-        ),
+        means: mean_figures(&figures),
         cost_usd: costs.fold(None, |sum, cost| Some(sum.unwrap_or(0.0) + cost)),
     }
 }
 
 fn compare_variants(variant: &str, baseline: &str, runs: &[&RunResult]) -> VariantComparison {
     let mut pairs = PairCounts::default();
-    let (mut differences, mut of_tasks) = (Vec::new(), Vec::new());
+    let (mut figure_differences, mut outcome_differences) = (Vec::new(), Vec::new());
     for run in runs.iter().filter(|run| run.variant == variant && is_done(run)) {
         let other = runs.iter().find(|other| {
             other.variant == baseline
@@ -217,15 +214,15 @@ fn compare_variants(variant: &str, baseline: &str, runs: &[&RunResult]) -> Varia
         let Some(other) = other else { continue };
         pairs.add(is_success(run), is_success(other));
         let difference = f64::from(is_success(run)) - f64::from(is_success(other));
-        of_tasks.push((run.task.as_str(), difference));
+        outcome_differences.push((run.task.as_str(), difference));
         if let (true, true, Some(one), Some(other)) =
             (is_success(run), is_success(other), &run.session, &other.session)
         {
             let (one, other) = (run_figures(one), run_figures(other));
-            differences.push(std::array::from_fn(|at| one[at] - other[at]));
+            figure_differences.push(std::array::from_fn(|at| one[at] - other[at]));
         }
     }
-    let design_effect = design_effect(&group_by_task(of_tasks.into_iter()));
+    let design_effect = design_effect(&group_by_task(outcome_differences.into_iter()));
     let difference = pairs.difference(design_effect);
     VariantComparison {
         variant: variant.to_owned(),
@@ -236,7 +233,7 @@ fn compare_variants(variant: &str, baseline: &str, runs: &[&RunResult]) -> Varia
         design_effect,
         verdict: pairs.verdict(design_effect),
         conclusion: conclusion(variant, baseline, &pairs, design_effect),
-        of_successes: mean_figures(&differences),
+        of_successes: mean_figures(&figure_differences),
     }
 }
 
@@ -301,8 +298,9 @@ fn run_figures(session: &SessionResult) -> [f64; 4] {
 }
 
 fn mean_figures(figures: &[[f64; 4]]) -> Option<RunMeans> {
-    let of = |at: usize| mean(&figures.iter().map(|figures| figures[at]).collect::<Vec<_>>());
-    Some(RunMeans { steps: of(0)?, input_tokens: of(1)?, output_tokens: of(2)?, seconds: of(3)? })
+    let mean = |at: usize| mean(&figures.iter().map(|figures| figures[at]).collect::<Vec<_>>());
+    let (steps, input_tokens, output_tokens) = (mean(0)?, mean(1)?, mean(2)?);
+    Some(RunMeans { steps, input_tokens, output_tokens, seconds: mean(3)? })
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

@@ -46,16 +46,12 @@ impl ResultsHeader {
         if self.program != now.program {
             return Some(format!("they are of agent {}, not {}", self.program, now.program));
         }
-        let names = |header: &Self| -> Vec<String> {
-            header.variants.iter().map(|it| it.variant.name.clone()).collect()
+        let names = |header: &Self| {
+            header.variants.iter().map(|it| it.variant.name.clone()).collect::<Vec<_>>().join(", ")
         };
         let (before, after) = (names(self), names(now));
         if before != after {
-            return Some(format!(
-                "they are of the variants {}, not {}",
-                before.join(", "),
-                after.join(", ")
-            ));
+            return Some(format!("they are of the variants {before}, not {after}"));
         }
         let mut pairs = self.variants.iter().zip(&now.variants);
         let changed = pairs.find(|(before, after)| {

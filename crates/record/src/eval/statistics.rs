@@ -30,9 +30,9 @@ pub fn design_effect(clusters: &[Vec<f64>]) -> f64 {
     let square = |value: f64| value * value;
     let independent =
         values().map(|value| square(value - mean)).sum::<f64>() / (n_values * (n_values - 1.0));
-    let of_clusters = clusters.iter().map(|values| values.iter().map(|it| it - mean).sum::<f64>());
-    let clustered =
-        n_clusters / (n_clusters - 1.0) * of_clusters.map(square).sum::<f64>() / square(n_values);
+    let deviation = |cluster: &Vec<f64>| cluster.iter().map(|value| value - mean).sum::<f64>();
+    let squares = clusters.iter().map(deviation).map(square).sum::<f64>();
+    let clustered = n_clusters / (n_clusters - 1.0) * squares / square(n_values);
     let most = n_values / n_clusters;
     // Equal values contain no information about repetitions: the result is the cautious one.
     if independent > 0.0 { (clustered / independent).clamp(1.0, most) } else { most }

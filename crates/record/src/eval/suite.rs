@@ -69,12 +69,12 @@ struct RawTask {
     directory: Option<Spanned<String>>,
     files: Option<Spanned<BTreeMap<String, String>>>,
     #[serde(default)]
-    setup: Vec<Spanned<String>>,
+    setup: Vec<String>,
     checks: Option<Spanned<Vec<String>>>,
     timeout: Option<Spanned<String>>,
     check_timeout: Option<Spanned<String>>,
     max_turns: Option<Spanned<u32>>,
-    script: Option<Spanned<String>>,
+    script: Option<String>,
 }
 
 /// Parses a suite; `source` is its file, `default_name` its name if it has none. Errors name file, line and key.
@@ -105,9 +105,8 @@ pub fn parse_suite(source: &str, default_name: &str, text: &str) -> Result<Suite
     Ok(Suite { name, tasks })
 }
 
-type LineError = (usize, String);
-
-fn parse_task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, LineError> {
+/// The error has the line and the reason.
+fn parse_task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, (usize, String)> {
     let line = line_at(raw.name.span().start);
     let name = raw.name.into_inner();
     if !is_one_line(&name) {
@@ -128,8 +127,7 @@ fn parse_task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, Li
             path: directory.into_inner(),
         },
         (None, Some(files)) => {
-            let outside = files.get_ref().keys().find(|path| !is_inside(path));
-            if let Some(path) = outside {
+            if let Some(path) = files.get_ref().keys().find(|path| !is_inside(path)) {
                 let why = format!("{path:?} is not a path below the project");
                 return Err(wrong(files.span().start, "files", &why));
             }
@@ -161,12 +159,12 @@ fn parse_task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, Li
         line,
         prompt: raw.prompt.into_inner(),
         project,
-        setup: raw.setup.into_iter().map(Spanned::into_inner).collect(),
+        setup: raw.setup,
         checks,
         timeout,
         check_timeout,
         max_turns: raw.max_turns.map(Spanned::into_inner),
-        script: raw.script.map(Spanned::into_inner),
+        script: raw.script,
         name,
     })
 }

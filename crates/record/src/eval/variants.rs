@@ -41,17 +41,16 @@ pub fn parse_variants(options: &[String], allow_confounded: bool) -> Result<Vec<
                 "write NAME, or NAME:KEY=VALUE; a name consists of letters, digits, - _ and .",
             ));
         }
-        let change = change
-            .map(|change| {
-                let (key, value) = change
-                    .split_once('=')
-                    .ok_or_else(|| wrong("write NAME:KEY=VALUE, or only NAME for no change"))?;
-                Ok::<_, String>(SettingChange {
-                    key: key.trim().to_owned(),
-                    value: value.trim().to_owned(),
-                })
-            })
-            .transpose()?;
+        let change = match change.map(|change| change.split_once('=')) {
+            None => None,
+            Some(None) => {
+                return Err(wrong("write NAME:KEY=VALUE, or only NAME for no change"));
+            }
+            Some(Some((key, value))) => {
+                let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+                Some(SettingChange { key, value })
+            }
+        };
         match (variants.iter_mut().find(|variant| variant.name == name), change) {
             (None, change) => {
                 let changes = change.into_iter().collect();

@@ -25,14 +25,13 @@ impl MessageContent {
             EventBody::TurnStarted { input, shown, blocked: false, .. } => {
                 let input = shown.as_ref().unwrap_or(input);
                 self.task = shorten(input, MAX_BYTES);
-                self.unsent = vec![message_json("user", &[text_part(input)])];
+                self.unsent = vec![user_message(input)];
             }
             EventBody::TurnSteered { input, shown, blocked: false, .. } => {
-                self.unsent
-                    .push(message_json("user", &[text_part(shown.as_ref().unwrap_or(input))]));
+                self.unsent.push(user_message(shown.as_ref().unwrap_or(input)));
             }
-            EventBody::Reminder { text: words, .. } | EventBody::Feedback { text: words, .. } => {
-                self.unsent.push(message_json("user", &[text_part(words)]));
+            EventBody::Reminder { text, .. } | EventBody::Feedback { text, .. } => {
+                self.unsent.push(user_message(text));
             }
             EventBody::ToolFinished { call, envelope, .. } => {
                 let part = json!({"type": "tool_call_response", "id": call, "response": result_text(envelope)});
@@ -46,7 +45,7 @@ impl MessageContent {
     pub(super) fn request_input(&mut self, requested: &ModelRequested) -> Option<String> {
         let messages = match (requested.purpose, &requested.question) {
             (Purpose::Main, _) => std::mem::take(&mut self.unsent),
-            (_, Some(question)) => vec![message_json("user", &[text_part(question)])],
+            (_, Some(question)) => vec![user_message(question)],
             (_, None) => return None,
         };
         Some(Json::from(messages).to_string())
@@ -73,7 +72,7 @@ impl MessageContent {
     }
 
     pub(super) fn turn_messages(&mut self, result: &str) -> (String, String) {
-        let input = message_json("user", &[text_part(&std::mem::take(&mut self.task))]);
+        let input = user_message(&std::mem::take(&mut self.task));
         (Json::from(vec![input]).to_string(), output_messages(&[text_part(result)], "stop"))
     }
 }
@@ -94,6 +93,10 @@ fn output_messages(parts: &[Json], reason: &str) -> String {
 
 fn message_json(role: &str, parts: &[Json]) -> Json {
     json!({"role": role, "parts": parts})
+}
+
+fn user_message(text: &str) -> Json {
+    message_json("user", &[text_part(text)])
 }
 
 fn text_part(text: &str) -> Json {

@@ -8,7 +8,7 @@ use super::metrics::{Measurement, Metric};
 use super::provider_and_model;
 use super::span::{ParentSpan, Span, SpanEvent, SpanId, TelemetryRecord, TraceId};
 use agent_protocol::control::{ControlDecision, Ending};
-use agent_protocol::envelope::{Envelope, ErrorCode};
+use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::{
     Caller, Compaction, Event, EventBody, ModelRequested, ModelResponded, TurnFinished,
 };
@@ -108,16 +108,15 @@ impl TelemetryFold {
                 self.end_part(&TurnPart::Chat(Purpose::Main), now(), Some("model_unavailable"));
             }
             EventBody::PermissionRequested { call, tool, .. } => {
-                let mut span = self.new_span("approval", &tool.as_str(), now(), seq, None);
+                let mut span = self.new_span("approval", tool, now(), seq, None);
                 span.set("gen_ai.tool.name", tool.as_str());
                 span.set("gen_ai.tool.call.id", call.as_str());
                 self.open.push((TurnPart::Approval(call.clone()), span));
             }
             EventBody::PermissionDecided { call, ruling, .. } => {
-                self.update_part(&TurnPart::Approval(call.clone()), |span| {
-                    span.set("code_agent.ruling", ruling.as_str());
-                });
-                self.end_part(&TurnPart::Approval(call.clone()), now(), None);
+                let part = TurnPart::Approval(call.clone());
+                self.update_part(&part, |span| span.set("code_agent.ruling", ruling.as_str()));
+                self.end_part(&part, now(), None);
             }
             EventBody::ToolStarted { call, tool, by, .. } => {
                 self.end_part(&TurnPart::Approval(call.clone()), now(), None);
@@ -128,15 +127,23 @@ impl TelemetryFold {
                 self.end_part(&TurnPart::Approval(call.clone()), now(), None);
                 let part = TurnPart::Tool(call.clone());
                 // A refused call did not start.
-                if !self.open.iter().any(|(open, _)| *open == part) {
+                if !self.is_open(&part) {
                     let span = self.new_tool_span(call, tool, *by, now(), seq);
-                    self.open.push((part, span));
+                    self.open.push((part.clone(), span));
                 }
-                self.finish_tool_call(call, envelope, now());
+                let has_content = self.content.is_some();
+                self.update_part(&part, |span| {
+                    span.set("code_agent.status", envelope.status());
+                    if has_content {
+                        span.set("gen_ai.tool.call.arguments", arguments_text(envelope));
+                        span.set("gen_ai.tool.call.result", result_text(envelope));
+                    }
+                });
+                self.end_part(&part, now(), envelope.error().map(|error| error.code.as_str()));
             }
             EventBody::CheckFinished { command, exit_code, passed, time_ms, .. } => {
                 let start = now().saturating_sub(time_ms.saturating_mul(1_000_000));
-                let mut span = self.new_span("check", &"", start, seq, None);
+                let mut span = self.new_span("check", "", start, seq, None);
                 span.set("code_agent.check.passed", *passed);
                 let code = exit_code.and_then(|code| u64::try_from(code).ok());
                 span.set_some("process.exit.code", code);
@@ -155,8 +162,8 @@ impl TelemetryFold {
                 if *decision != ControlDecision::Continue =>
             {
                 if let Some(turn) = &mut self.turn {
-                    let attributes = vec![("code_agent.decision", decision.label().into())];
                     let name = "code_agent.decision";
+                    let attributes = vec![(name, decision.label().into())];
                     turn.events.push(SpanEvent { time: now(), name, attributes });
                 }
             }
@@ -171,7 +178,7 @@ impl TelemetryFold {
             self.end_turn(turn, now, Some(OTHER_ERROR));
         }
         self.last_turn = None;
-        let mut turn = self.new_span("invoke_agent", &AGENT, now, seq, None);
+        let mut turn = self.new_span("invoke_agent", AGENT, now, seq, None);
         turn.set("gen_ai.operation.name", "invoke_agent");
         turn.set("gen_ai.agent.name", AGENT);
         turn.set("gen_ai.agent.version", env!("CARGO_PKG_VERSION"));
@@ -225,15 +232,15 @@ impl TelemetryFold {
             Purpose::Reflect | Purpose::Plan | Purpose::Learn | Purpose::Agent => None,
         };
         if let Some((part, name)) = &group
-            && !self.open.iter().any(|(open, _)| open == part)
+            && !self.is_open(part)
         {
-            let span = self.new_span(name, &"", now, seq, None);
+            let span = self.new_span(name, "", now, seq, None);
             self.open.push((part.clone(), span));
         }
         let within = group.and_then(|(part, _)| self.open.iter().find(|(open, _)| *open == part));
         let within = within.map(|(_, span)| span.id);
         let (provider, model) = provider_and_model(&requested.model);
-        let mut span = self.new_span("chat", &model, now, seq, within);
+        let mut span = self.new_span("chat", model, now, seq, within);
         span.is_client = true;
         span.set("gen_ai.operation.name", "chat");
         span.set("gen_ai.provider.name", provider);
@@ -317,7 +324,7 @@ impl TelemetryFold {
     }
 
     fn new_tool_span(&self, call: &str, tool: &str, by: Caller, now: u64, seq: u64) -> Span {
-        let mut span = self.new_span("execute_tool", &tool, now, seq, None);
+        let mut span = self.new_span("execute_tool", tool, now, seq, None);
         span.set("gen_ai.operation.name", "execute_tool");
         span.set("gen_ai.tool.name", tool);
         span.set("gen_ai.tool.call.id", call);
@@ -328,23 +335,10 @@ impl TelemetryFold {
         span
     }
 
-    fn finish_tool_call(&mut self, call: &str, envelope: &Envelope, now: u64) {
-        let has_content = self.content.is_some();
-        let part = TurnPart::Tool(call.to_owned());
-        self.update_part(&part, |span| {
-            span.set("code_agent.status", envelope.status());
-            if has_content {
-                span.set("gen_ai.tool.call.arguments", arguments_text(envelope));
-                span.set("gen_ai.tool.call.result", result_text(envelope));
-            }
-        });
-        self.end_part(&part, now, envelope.error().map(|error| error.code.as_str()));
-    }
-
     fn finish_compaction(&mut self, compacted: &Compaction, now: u64, seq: u64) {
         // Without a request to a model it takes no time.
-        if !self.open.iter().any(|(part, _)| *part == TurnPart::Compaction) {
-            let span = self.new_span("compaction", &"", now, seq, None);
+        if !self.is_open(&TurnPart::Compaction) {
+            let span = self.new_span("compaction", "", now, seq, None);
             self.open.push((TurnPart::Compaction, span));
         }
         self.update_part(&TurnPart::Compaction, |span| {
@@ -358,7 +352,7 @@ impl TelemetryFold {
     fn new_span(
         &self,
         operation: &str,
-        what: &&str,
+        subject: &str,
         start: u64,
         seq: u64,
         within: Option<SpanId>,
@@ -377,7 +371,7 @@ impl TelemetryFold {
             trace,
             id: first_bytes(&id("span")),
             parent,
-            name: format!("{operation} {what}").trim_end().to_owned(),
+            name: format!("{operation} {subject}").trim_end().to_owned(),
             is_client: false,
             start,
             end: 0,
@@ -385,6 +379,10 @@ impl TelemetryFold {
             events: Vec::new(),
             is_error: false,
         }
+    }
+
+    fn is_open(&self, part: &TurnPart) -> bool {
+        self.open.iter().any(|(open, _)| open == part)
     }
 
     fn update_part(&mut self, part: &TurnPart, change: impl FnOnce(&mut Span)) {

@@ -95,13 +95,13 @@ impl Metrics {
             return None;
         }
         let mut metrics: Vec<Json> = Vec::new();
-        for ((metric, labels), histogram) in &self.series {
-            let point = self.data_point(*metric, labels, histogram, now);
-            let [name, description, unit] = metric.definition();
+        for (series, histogram) in &self.series {
+            let point = self.data_point(series, histogram, now);
+            let [name, description, unit] = series.0.definition();
             match metrics.last_mut().filter(|last| last["name"] == name) {
                 Some(last) => {
                     if let Some(points) = last["histogram"]["dataPoints"].as_array_mut() {
-                        points.push(point.clone());
+                        points.push(point);
                     }
                 }
                 None => metrics.push(json!({
@@ -127,13 +127,8 @@ impl Metrics {
         }]}))
     }
 
-    fn data_point(
-        &self,
-        metric: Metric,
-        labels: &[(&'static str, String)],
-        histogram: &Histogram,
-        now: u64,
-    ) -> Json {
+    fn data_point(&self, series: &(Metric, Labels), histogram: &Histogram, now: u64) -> Json {
+        let (metric, labels) = series;
         let labels = labels.iter().map(|(name, value)| (*name, value.as_str().into()));
         json!({
             "attributes": encode_attributes(&labels.collect()),

@@ -67,19 +67,16 @@ pub fn read_settings(
             names.into_iter().find_map(|name| Some((text(&name)?, name)))
         };
         let exporter = format!("OTEL_{signal}_EXPORTER");
-        let chosen = [text(&exporter).map(|value| (value, exporter)), set("PROTOCOL")];
-        for ((value, name), wanted) in chosen
-            .into_iter()
-            .zip(["otlp", "http/json"])
-            .filter_map(|(chosen, wanted)| Some((chosen?, wanted)))
-        {
-            if value.trim() == "none" && name.ends_with("_EXPORTER") {
+        let exporter = text(&exporter).map(|value| (value, exporter));
+        for (chosen, supported) in [(exporter, "otlp"), (set("PROTOCOL"), "http/json")] {
+            let Some((value, name)) = chosen else { continue };
+            let value = value.trim();
+            if value == "none" && name.ends_with("_EXPORTER") {
                 return None;
             }
-            if value.trim() != wanted {
-                let value = value.trim();
+            if value != supported {
                 warnings.push(format!(
-                    "{name}={value} is not supported, and nothing is exported with it; set {name}={wanted}"
+                    "{name}={value} is not supported, and nothing is exported with it; set {name}={supported}"
                 ));
                 return None;
             }
@@ -109,7 +106,7 @@ pub fn read_settings(
     };
     let is_one_of = |name: &str, values: &[&str]| {
         let value = text(name).unwrap_or_default();
-        values.iter().any(|it| value.trim().eq_ignore_ascii_case(it))
+        values.iter().any(|one| value.trim().eq_ignore_ascii_case(one))
     };
     let settings = TelemetrySettings {
         traces,

@@ -83,16 +83,16 @@ pub struct ComparedRun {
 
 /// Compares two runs.
 pub fn compare(a: &RecordedRun<'_>, b: &RecordedRun<'_>) -> RunComparison {
-    let mut found = DifferenceFinder { a: run_roots(a), b: run_roots(b), differences: Vec::new() };
+    let mut finder = DifferenceFinder { a: run_roots(a), b: run_roots(b), differences: Vec::new() };
     let (rounds_a, rounds_b) = (rounds(a.events), rounds(b.events));
     let mut equal_rounds = 0;
     for n in 0..rounds_a.len().max(rounds_b.len()) {
-        if !found.compare_round(rounds_a.get(n), rounds_b.get(n)) {
+        if !finder.compare_round(rounds_a.get(n), rounds_b.get(n)) {
             break;
         }
-        equal_rounds += usize::from(found.differences.is_empty());
+        equal_rounds += usize::from(finder.differences.is_empty());
     }
-    let differences = found.differences;
+    let differences = finder.differences;
     let (a, b) = (ComparedRun::new(a), ComparedRun::new(b));
     RunComparison { equal: differences.is_empty(), equal_rounds, differences, a, b }
 }
@@ -154,7 +154,8 @@ impl DifferenceFinder {
             return false;
         }
         let results = self.first_difference(&a.results, &b.results);
-        let is_parting = results.is_some_and(|(a, b)| is_decision(a) || is_decision(b));
+        let is_decision = |item: &RoundItem| item.kind == DifferenceKind::Decision;
+        let is_parting = results.is_some_and(|(a, b)| a.into_iter().chain(b).any(is_decision));
         self.add_difference(results);
         !is_parting
     }
@@ -200,8 +201,7 @@ impl DifferenceFinder {
             seq: item.seq,
             text: normalise(&item.text, roots),
         };
-        let whats = (a.map(|item| &item.what), b.map(|item| &item.what));
-        let what = match whats {
+        let what = match (a.map(|item| &item.what), b.map(|item| &item.what)) {
             (Some(a), Some(b)) if a != b => format!("{a} / {b}"),
             (a, b) => a.or(b).cloned().unwrap_or_default(),
         };
@@ -215,7 +215,3 @@ impl DifferenceFinder {
 }
 
 type ItemPair<'a> = (Option<&'a RoundItem>, Option<&'a RoundItem>);
-
-fn is_decision(item: Option<&RoundItem>) -> bool {
-    item.is_some_and(|item| item.kind == DifferenceKind::Decision)
-}

@@ -40,13 +40,9 @@ pub fn normalise(text: &str, roots: &[RunRoot]) -> String {
             text = Cow::Owned(replaced);
         }
     }
-    HEX.replace_all(
-        &text,
-        |word: &Captures<'_>| {
-            if is_hash(&word[0]) { "<id>".to_owned() } else { word[0].to_owned() }
-        },
-    )
-    .into_owned()
+    let replacement =
+        |word: &Captures<'_>| if is_hash(&word[0]) { "<id>" } else { &word[0] }.to_owned();
+    HEX.replace_all(&text, replacement).into_owned()
 }
 
 fn replace_root(text: &str, root: &RunRoot) -> Option<String> {

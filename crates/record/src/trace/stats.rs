@@ -166,9 +166,7 @@ impl StatsReport {
         let is_copy = |event: &Event| matches!(event.body, EventBody::SessionForked { .. });
         let counted = &events[events.iter().rposition(is_copy).map_or(0, |at| at + 1)..];
         let is_new = |event: &Event| {
-            since.is_none_or(|since| {
-                parse_milliseconds(&event.header.ts).is_some_and(|at| at >= since)
-            })
+            since.is_none_or(|since| parse_milliseconds(&event.header.ts) >= Some(since))
         };
         let first = counted.iter().position(is_new).unwrap_or(counted.len());
         let counted = &counted[first..];

@@ -15,7 +15,6 @@ pub(super) struct PartialMessages(HashMap<String, PartialMessage>);
 
 struct PartialMessage {
     id: String,
-    model: String,
     n_blocks: usize,
     open_block: Option<BlockKind>,
 }
@@ -66,31 +65,25 @@ impl PartialMessages {
     ) -> &mut PartialMessage {
         self.0.entry(agent.to_owned()).or_insert_with(|| {
             let id = format!("msg_{}", uuid::Uuid::now_v7().simple());
-            let answer =
-                PartialMessage { id, model: model.to_owned(), n_blocks: 0, open_block: None };
-            events.push(answer.start_event());
-            answer
+            events.push(json!({
+                "type": "message_start",
+                "message": {
+                    "id": id,
+                    "type": "message",
+                    "role": "assistant",
+                    "model": model,
+                    "content": [],
+                    "stop_reason": null,
+                    "stop_sequence": null,
+                    "usage": usage_json(Usage::default()),
+                },
+            }));
+            PartialMessage { id, n_blocks: 0, open_block: None }
         })
     }
 }
 
 impl PartialMessage {
-    fn start_event(&self) -> Value {
-        json!({
-            "type": "message_start",
-            "message": {
-                "id": self.id,
-                "type": "message",
-                "role": "assistant",
-                "model": self.model,
-                "content": [],
-                "stop_reason": null,
-                "stop_sequence": null,
-                "usage": usage_json(Usage::default()),
-            },
-        })
-    }
-
     fn push_text(&mut self, kind: BlockKind, text: &str, events: &mut Vec<Value>) {
         if self.open_block != Some(kind) {
             self.close_block(events);
@@ -116,8 +109,7 @@ impl PartialMessage {
             }
         }
         self.close_block(events);
-        let calls = answer.calls.iter().filter(|_| !answer.discarded);
-        for call in calls {
+        for call in answer.calls.iter().filter(|_| !answer.discarded) {
             let block = json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}});
             events.push(self.start_block(&block));
             let arguments = json!({"type": "input_json_delta", "partial_json": call.arguments});

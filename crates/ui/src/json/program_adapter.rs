@@ -75,7 +75,7 @@ impl ProgramAdapter {
                 }));
             }
             EventBody::TurnStarted { .. } => {
-                return self.started.as_ref().map(|it| self.turn_init_line(event, it));
+                return self.started.as_ref().map(|started| self.turn_init_line(event, started));
             }
             _ => {}
         }
@@ -86,8 +86,8 @@ impl ProgramAdapter {
         let mut line = init_line(started);
         let further = self.tools.get().into_iter().flatten();
         let further = further.filter(|tool| !started.tools.contains(tool));
-        let tools = started.tools.iter().chain(further).map(|tool| claude_tool_name(tool));
-        line["tools"] = tools.collect::<Vec<_>>().into();
+        let tools = started.tools.iter().chain(further);
+        line["tools"] = tools.map(|tool| claude_tool_name(tool)).collect();
         let servers = self.servers.iter();
         line["mcp_servers"] =
             servers.map(|(name, status)| json!({"name": name, "status": status})).collect();
@@ -109,7 +109,8 @@ impl ProgramAdapter {
             EventBody::SessionStarted(_) | EventBody::SessionResumed { .. } => return None,
             EventBody::ModelResponded(_) => {
                 let blocks = line["message"]["content"].as_array_mut();
-                for call in blocks.into_iter().flatten().filter(|it| it["type"] == "tool_use") {
+                let blocks = blocks.into_iter().flatten();
+                for call in blocks.filter(|block| block["type"] == "tool_use") {
                     self.rename_call(call, "name", "input");
                 }
             }

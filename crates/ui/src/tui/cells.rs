@@ -14,7 +14,7 @@ pub(super) use lines::{format_count, format_millis};
 use super::markdown;
 use super::text::{truncate, width, wrap_with_prefixes};
 use super::theme::{StyleRole, Theme};
-use agent_protocol::control::{ControlDecision, Counters, Ending, ReplanScope};
+use agent_protocol::control::Ending;
 use agent_protocol::event::{FailureReport, TurnFinished};
 use agent_protocol::plan::{Plan, TodoStatus};
 use agent_protocol::pluralize;
@@ -47,12 +47,8 @@ impl RenderOptions {
         wrap_with_prefixes(first, rest, spans, self.width)
     }
 
-    pub(super) fn indent(
-        self,
-        indent: &'static str,
-        spans: &[Span<'static>],
-    ) -> Vec<Line<'static>> {
-        self.wrap(&Span::raw(indent), &Span::raw(indent), spans)
+    pub(super) fn indent(self, by: &'static str, spans: &[Span<'static>]) -> Vec<Line<'static>> {
+        self.wrap(&Span::raw(by), &Span::raw(by), spans)
     }
 
     pub(super) fn cut_line(self, text: &str, role: StyleRole) -> Line<'static> {
@@ -66,14 +62,14 @@ pub(super) enum Detail {
     Full,
 }
 
-const RUNNING_LINES: usize = 3;
+/// Lines in [`Detail::Brief`].
 const FAILED_LINES: usize = 10;
 const SHELL_LINES: usize = 40;
 
 /// A long conversation has thousands of cells, so large variants are boxed.
 #[derive(Debug)]
 pub(super) enum Cell {
-    SessionHeader(Vec<(String, String)>),
+    SessionHeader(Vec<(&'static str, String)>),
     /// The message, and the prompt of a command that the model received instead.
     User(String, Option<String>),
     Answer(String),
@@ -111,7 +107,6 @@ pub(super) struct CommandPage {
     pub(super) text: String,
 }
 
-/// A `!` command of the user.
 #[derive(Debug)]
 pub(super) struct ShellResult {
     pub(super) command: String,
@@ -127,7 +122,7 @@ pub(super) fn running_shell_lines(
     options: RenderOptions,
 ) -> Vec<Line<'static>> {
     let mut lines = vec![title_line(("! ", StyleRole::User), "", command, "", options)];
-    lines.extend(live_output_lines(tail, RUNNING_LINES, options));
+    lines.extend(live_output_lines(tail, options));
     lines
 }
 
@@ -154,10 +149,11 @@ impl Cell {
 
     /// A cell that is done does not change any more.
     pub(super) fn is_done(&self) -> bool {
-        match self {
-            Self::Call(call) => matches!(call.state, CallState::Done(_)),
-            _ => true,
-        }
+        self.as_call().is_none_or(|call| matches!(call.state, CallState::Done(_)))
+    }
+
+    pub(super) fn as_call(&self) -> Option<&Call> {
+        if let Self::Call(call) = self { Some(call) } else { None }
     }
 
     /// With [`Detail::Brief`], only lines of code may be wider than the screen.
@@ -169,8 +165,8 @@ impl Cell {
                 .map(|(name, value)| {
                     let value = escape_literal_line(value);
                     let value = truncate(&value, options.width.saturating_sub(10));
-                    let part = if name == "agent" { StyleRole::Strong } else { StyleRole::Quiet };
-                    let name = options.span(format!("{name:<9} "), part);
+                    let role = if *name == "agent" { StyleRole::Strong } else { StyleRole::Quiet };
+                    let name = options.span(format!("{name:<9} "), role);
                     Line::from(vec![name, Span::styled(value, quiet)])
                 })
                 .collect(),
@@ -195,19 +191,19 @@ impl Cell {
             Self::Call(call) => call.lines(options, detail),
             Self::Plan(plan) => plan_lines(plan, options, usize::MAX),
             Self::Note(tone, text) => {
-                let (mark, part) = match tone {
+                let (mark, role) = match tone {
                     Tone::Quiet => ("· ", StyleRole::Quiet),
                     Tone::Warn => ("! ", StyleRole::Warn),
                     Tone::Bad => ("✗ ", StyleRole::Bad),
                     Tone::Decision => ("↻ ", StyleRole::Warn),
                 };
-                prefixed_lines(mark, part, &escape_prose(text), options)
+                prefixed_lines(mark, role, &escape_prose(text), options)
             }
             Self::Check(check) => {
-                let CheckRun { command, passed, outcome: how, tail } = &**check;
-                let (mark, part) =
+                let CheckRun { command, passed, outcome, tail } = &**check;
+                let mark =
                     if *passed { ("✓ ", StyleRole::Good) } else { ("✗ ", StyleRole::Bad) };
-                let mut lines = vec![title_line((mark, part), "check", command, how, options)];
+                let mut lines = vec![title_line(mark, "check", command, outcome, options)];
                 if !passed || detail == Detail::Full {
                     lines.extend(output_lines(tail, None, FAILED_LINES, options, detail));
                 }
@@ -215,19 +211,14 @@ impl Cell {
             }
             Self::TurnEnd(finished) => turn_end_lines(finished, options, detail),
             Self::Shell(shell) => {
-                let (part, how) = match shell.exit_code {
+                let (role, how) = match shell.exit_code {
                     Some(0) => (StyleRole::User, String::new()),
                     Some(code) => (StyleRole::Bad, format!("exit {code}")),
                     None => (StyleRole::Bad, "ended".to_owned()),
                 };
-                let mut lines = vec![title_line(("! ", part), "", &shell.command, &how, options)];
-                lines.extend(output_lines(
-                    &shell.output,
-                    Some(shell.n_omitted),
-                    SHELL_LINES,
-                    options,
-                    detail,
-                ));
+                let mut lines = vec![title_line(("! ", role), "", &shell.command, &how, options)];
+                let left_out = Some(shell.n_omitted);
+                lines.extend(output_lines(&shell.output, left_out, SHELL_LINES, options, detail));
                 lines
             }
             Self::Page(page) => {
@@ -270,13 +261,9 @@ pub(super) fn plan_lines(plan: &Plan, options: RenderOptions, most: usize) -> Ve
         .todos
         .iter()
         .position(|todo| matches!(todo.status, TodoStatus::InProgress | TodoStatus::Pending));
-    let from = if plan.todos.len() > room {
-        current.unwrap_or(0).saturating_sub(1).min(plan.todos.len() - room)
-    } else {
-        0
-    };
+    let from = current.unwrap_or(0).saturating_sub(1).min(plan.todos.len().saturating_sub(room));
     for todo in plan.todos.iter().skip(from).take(room) {
-        let (mark, part, text_role) = match todo.status {
+        let (mark, role, text_role) = match todo.status {
             TodoStatus::Completed => ("✓", StyleRole::Good, StyleRole::Quiet),
             TodoStatus::InProgress => ("▸", StyleRole::User, StyleRole::Strong),
             TodoStatus::Pending => ("·", StyleRole::Quiet, StyleRole::Text),
@@ -284,28 +271,10 @@ pub(super) fn plan_lines(plan: &Plan, options: RenderOptions, most: usize) -> Ve
         };
         let text = escape_prose(&todo.content).replace('\n', " ");
         let text = truncate(&text, options.width.saturating_sub(4));
-        let mark = options.span(format!("  {mark} "), part);
+        let mark = options.span(format!("  {mark} "), role);
         lines.push(Line::from(vec![mark, options.span(text, text_role)]));
     }
     lines
-}
-
-/// `None` if nothing failed.
-pub(super) fn decision_text(
-    decision: ControlDecision,
-    reason: &str,
-    after: &Counters,
-) -> Option<String> {
-    let (words, count) = match decision {
-        ControlDecision::Continue => return None,
-        ControlDecision::Retry(_) => ("retry", after.retry_count),
-        ControlDecision::Replan(ReplanScope::Step) => {
-            ("replan step", after.single_step_repair_count)
-        }
-        ControlDecision::Replan(ReplanScope::Task) => ("replan task", after.task_replan_count),
-    };
-    let words = format!("{words} {}/{}", count.n, count.max);
-    Some(if reason.contains(&words) { reason.to_owned() } else { format!("{words} · {reason}") })
 }
 
 fn turn_end_lines(
@@ -334,7 +303,7 @@ fn turn_end_lines(
     if let n @ 1.. = finished.ignored_files_changed {
         facts.push(format!("{} changed", pluralize(n, "ignored file")));
     }
-    let (mark, part, word) = match finished.ending {
+    let (mark, role, word) = match finished.ending {
         Ending::Completed if finished.verified == Some(true) => {
             ("✓", StyleRole::Good, "checks passed")
         }
@@ -346,7 +315,10 @@ fn turn_end_lines(
         Ending::CheckFailed => ("✗", StyleRole::Bad, "a check does not pass"),
         Ending::ModelRefused => ("✗", StyleRole::Bad, "the model refused"),
         Ending::ModelUnavailable => ("✗", StyleRole::Bad, "the model is not reachable"),
-        Ending::PermissionDenied if is_ended_by_hook(finished) => {
+        // No permission of the user was missing.
+        Ending::PermissionDenied
+            if finished.report.as_ref().is_some_and(|report| report.next.is_empty()) =>
+        {
             ("■", StyleRole::Warn, "stopped by a hook")
         }
         Ending::PermissionDenied => ("■", StyleRole::Warn, "not everything was allowed"),
@@ -357,7 +329,7 @@ fn turn_end_lines(
     let gap = if word.is_empty() { "" } else { "  " };
     let head = format!("{mark} {word}{gap}");
     let facts = options.span(facts.join(" · "), StyleRole::Quiet);
-    let head = [options.span(head, part), facts];
+    let head = [options.span(head, role), facts];
     let mut lines = options.wrap(&Span::raw(""), &Span::raw("  "), &head);
     if let n @ 1.. = finished.open_todos.len() {
         let todos = escape_prose(&finished.open_todos.join("; ")).into_owned();
@@ -378,17 +350,11 @@ fn turn_end_lines(
     lines
 }
 
-/// A hook blocked the message or ended the turn: no permission of the user was missing.
-fn is_ended_by_hook(finished: &TurnFinished) -> bool {
-    finished.ending == Ending::PermissionDenied
-        && finished.report.as_ref().is_some_and(|report| report.next.is_empty())
-}
-
 /// Contains the user's options.
 fn report_summary(finished: &TurnFinished, report: &FailureReport) -> String {
     let mut text = String::new();
     // The user already knows which permission was denied.
-    if finished.ending != Ending::PermissionDenied || is_ended_by_hook(finished) {
+    if finished.ending != Ending::PermissionDenied || report.next.is_empty() {
         text.extend(finished.errors.iter().map(|error| format!("{error}\n")));
         for tried in &report.attempts {
             let times = match tried.times {

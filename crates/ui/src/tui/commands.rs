@@ -89,9 +89,9 @@ const fn command(
     action: CommandAction,
     name: &'static str,
     args: &'static str,
-    what: &'static str,
+    description: &'static str,
 ) -> Command {
-    Command { action, name, args, description: what, timing: CommandTiming::Immediate }
+    Command { action, name, args, description, timing: CommandTiming::Immediate }
 }
 
 impl Command {
@@ -111,138 +111,92 @@ pub fn unknown_effort_message(name: &str) -> String {
 }
 
 /// Every command.
-pub const COMMANDS: &[Command] = &[
-    command(CommandAction::Help, "help", "", "commands, and the most useful keys"),
-    command(
-        CommandAction::Model,
-        "model",
-        "[PROVIDER/MODEL] [EFFORT]",
-        "which model answers, or another, and how much it reasons",
-    )
-    .with_timing(CommandTiming::StartsWork("connecting")),
-    command(
-        CommandAction::Effort,
-        "effort",
-        "[EFFORT]",
-        "how much the model reasons, or change it",
-    ),
-    command(CommandAction::Mode, "mode", "[MODE]", "the permission mode"),
-    command(
-        CommandAction::Permissions,
-        "permissions",
-        "[add allow|ask|deny RULE [SCOPE]|remove NUMBER]",
-        "the permission rules; add one, remove one of this session",
-    )
-    .with_timing(CommandTiming::Idle),
-    command(
-        CommandAction::AddDir,
-        "add-dir",
-        "PATH",
-        "a further directory that the agent may work in",
-    )
-    .with_timing(CommandTiming::OpensSession),
-    command(CommandAction::Init, "init", "[TEXT]", "write or update the rules file of the project")
-        .with_timing(CommandTiming::StartsWork("starting")),
-    command(
-        CommandAction::Review,
-        "review",
-        "[BRANCH]",
-        "review the uncommitted changes, or those since BRANCH",
-    )
-    .with_timing(CommandTiming::StartsWork("starting")),
-    command(
-        CommandAction::Plan,
-        "plan",
-        "[TASK]",
-        "plan first: it reads, and you accept or reject its plan",
-    ),
-    command(CommandAction::Todos, "todos", "", "the todo list, whole"),
-    command(
-        CommandAction::Tasks,
-        "tasks",
-        "[stop ID]",
-        "the commands that run in the background; end one",
-    ),
-    command(CommandAction::Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn")
-        .with_timing(CommandTiming::Idle),
-    command(CommandAction::Redo, "redo", "", "take the latest undo back")
-        .with_timing(CommandTiming::Idle),
-    command(
-        CommandAction::Rewind,
-        "rewind",
-        "TURN [files|conversation] [force]",
-        "go back to before a turn: files, conversation or both",
-    )
-    .with_timing(CommandTiming::OpensSession),
-    command(CommandAction::Diff, "diff", "", "what this session changed, outside git too"),
-    command(CommandAction::Sessions, "sessions", "", "the sessions of this project"),
-    command(CommandAction::Resume, "resume", "ID", "resume another session")
-        .with_timing(CommandTiming::OpensSession),
-    command(
-        CommandAction::Fork,
-        "fork",
-        "[ID]",
-        "continue in a copy of this session, or of another one",
-    )
-    .with_timing(CommandTiming::OpensSession),
-    command(CommandAction::Rename, "rename", "NAME", "name this session, for /resume and the list")
-        .with_timing(CommandTiming::Idle),
-    command(
-        CommandAction::Compact,
-        "compact",
-        "[FOCUS]",
-        "summarise the older part of the conversation",
-    )
-    .with_timing(CommandTiming::StartsWork("compacting")),
-    command(CommandAction::Context, "context", "", "the size of each layer of the context"),
-    command(CommandAction::Pin, "pin", "TEXT", "keep a text for the whole session")
-        .with_timing(CommandTiming::Idle),
-    command(CommandAction::Pins, "pins", "", "the pins of this session")
-        .with_timing(CommandTiming::Idle),
-    command(CommandAction::Unpin, "unpin", "NUMBER", "remove a pin")
-        .with_timing(CommandTiming::Idle),
-    command(
-        CommandAction::Memory,
-        "memory",
-        "[add TEXT|show ID|forget ID]",
-        "lessons of earlier sessions",
-    ),
-    command(CommandAction::Clear, "clear", "", "begin a new session; this one stays recorded")
-        .with_timing(CommandTiming::OpensSession),
-    command(CommandAction::Trace, "trace", "", "the timeline of this session, step by step"),
-    command(CommandAction::Cost, "cost", "", "tokens and money since this conversation was opened"),
-    command(CommandAction::Copy, "copy", "", "copy the last answer"),
-    command(
-        CommandAction::Export,
-        "export",
-        "[FILE]",
-        "write the conversation to a file, as Markdown",
-    ),
-    command(
-        CommandAction::Config,
-        "config",
-        "",
-        "the configuration, with the origin of each value",
-    ),
-    command(
-        CommandAction::Theme,
-        "theme",
-        "[dark|light]",
-        "colours for a dark or a light background",
-    ),
-    command(
-        CommandAction::StatusLine,
-        "statusline",
-        "[ITEM …]",
-        "the items of the status line, or others; none, default",
-    ),
-    command(CommandAction::Vim, "vim", "", "vi's modes for writing a message, on or off"),
-    command(CommandAction::Keys, "keys", "", "every key and what it does"),
-    command(CommandAction::Mcp, "mcp", "", "the MCP servers: their state and their tools"),
-    command(CommandAction::Hooks, "hooks", "", "the hooks in use, and where they are configured"),
-    command(CommandAction::Doctor, "doctor", "", "check the installation, and how to fix problems"),
-    command(CommandAction::Quit, "quit", "", "end the chat; `agent -c` resumes it"),
-];
+pub const COMMANDS: &[Command] = {
+    use CommandAction::{
+        AddDir, Clear, Compact, Config, Context, Copy, Cost, Diff, Doctor, Effort, Export, Fork,
+        Help, Hooks, Init, Keys, Mcp, Memory, Mode, Model, Permissions, Pin, Pins, Plan, Quit,
+        Redo, Rename, Resume, Review, Rewind, Sessions, StatusLine, Tasks, Theme, Todos, Trace,
+        Undo, Unpin, Vim,
+    };
+    use CommandTiming::{Idle, OpensSession, StartsWork};
+    &[
+        command(Help, "help", "", "commands, and the most useful keys"),
+        command(
+            Model,
+            "model",
+            "[PROVIDER/MODEL] [EFFORT]",
+            "which model answers, or another, and how much it reasons",
+        )
+        .with_timing(StartsWork("connecting")),
+        command(Effort, "effort", "[EFFORT]", "how much the model reasons, or change it"),
+        command(Mode, "mode", "[MODE]", "the permission mode"),
+        command(
+            Permissions,
+            "permissions",
+            "[add allow|ask|deny RULE [SCOPE]|remove NUMBER]",
+            "the permission rules; add one, remove one of this session",
+        )
+        .with_timing(Idle),
+        command(AddDir, "add-dir", "PATH", "a further directory that the agent may work in")
+            .with_timing(OpensSession),
+        command(Init, "init", "[TEXT]", "write or update the rules file of the project")
+            .with_timing(StartsWork("starting")),
+        command(
+            Review,
+            "review",
+            "[BRANCH]",
+            "review the uncommitted changes, or those since BRANCH",
+        )
+        .with_timing(StartsWork("starting")),
+        command(Plan, "plan", "[TASK]", "plan first: it reads, and you accept or reject its plan"),
+        command(Todos, "todos", "", "the todo list, whole"),
+        command(Tasks, "tasks", "[stop ID]", "the commands that run in the background; end one"),
+        command(Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn")
+            .with_timing(Idle),
+        command(Redo, "redo", "", "take the latest undo back").with_timing(Idle),
+        command(
+            Rewind,
+            "rewind",
+            "TURN [files|conversation] [force]",
+            "go back to before a turn: files, conversation or both",
+        )
+        .with_timing(OpensSession),
+        command(Diff, "diff", "", "what this session changed, outside git too"),
+        command(Sessions, "sessions", "", "the sessions of this project"),
+        command(Resume, "resume", "ID", "resume another session").with_timing(OpensSession),
+        command(Fork, "fork", "[ID]", "continue in a copy of this session, or of another one")
+            .with_timing(OpensSession),
+        command(Rename, "rename", "NAME", "name this session, for /resume and the list")
+            .with_timing(Idle),
+        command(Compact, "compact", "[FOCUS]", "summarise the older part of the conversation")
+            .with_timing(StartsWork("compacting")),
+        command(Context, "context", "", "the size of each layer of the context"),
+        command(Pin, "pin", "TEXT", "keep a text for the whole session").with_timing(Idle),
+        command(Pins, "pins", "", "the pins of this session").with_timing(Idle),
+        command(Unpin, "unpin", "NUMBER", "remove a pin").with_timing(Idle),
+        command(Memory, "memory", "[add TEXT|show ID|forget ID]", "lessons of earlier sessions"),
+        command(Clear, "clear", "", "begin a new session; this one stays recorded")
+            .with_timing(OpensSession),
+        command(Trace, "trace", "", "the timeline of this session, step by step"),
+        command(Cost, "cost", "", "tokens and money since this conversation was opened"),
+        command(Copy, "copy", "", "copy the last answer"),
+        command(Export, "export", "[FILE]", "write the conversation to a file, as Markdown"),
+        command(Config, "config", "", "the configuration, with the origin of each value"),
+        command(Theme, "theme", "[dark|light]", "colours for a dark or a light background"),
+        command(
+            StatusLine,
+            "statusline",
+            "[ITEM …]",
+            "the items of the status line, or others; none, default",
+        ),
+        command(Vim, "vim", "", "vi's modes for writing a message, on or off"),
+        command(Keys, "keys", "", "every key and what it does"),
+        command(Mcp, "mcp", "", "the MCP servers: their state and their tools"),
+        command(Hooks, "hooks", "", "the hooks in use, and where they are configured"),
+        command(Doctor, "doctor", "", "check the installation, and how to fix problems"),
+        command(Quit, "quit", "", "end the chat; `agent -c` resumes it"),
+    ]
+};
 
 /// The built-in command with this name or alias.
 pub fn find_built_in(name: &str) -> Option<&'static Command> {

@@ -94,8 +94,8 @@ impl FileFinder {
         // Only letters without accents find those with accents.
         config.normalize = self.query.is_ascii();
         let mut matcher = Matcher::new(config);
-        let mut of_query = Vec::new();
-        let needle = Utf32Str::new(&self.query, &mut of_query);
+        let mut query_buffer = Vec::new();
+        let needle = Utf32Str::new(&self.query, &mut query_buffer);
         // For many candidates the first match of the letters is a sufficient score.
         let is_quick = self.candidates.len() > GREEDY_THRESHOLD;
         let mut buffer = Vec::new();
@@ -136,48 +136,40 @@ fn file_item(file: &str) -> Item {
 
 /// `query`: the text after the slash.
 pub(super) fn matching_commands(query: &str, own: &[CustomCommand]) -> Vec<Item> {
-    let meant = find_built_in(query);
+    let alias_of = find_built_in(query);
     let built_in = COMMANDS.iter().map(|command| {
-        let needs_more = !command.args.is_empty() && !command.args.starts_with('[');
         let takes_more = !command.args.is_empty();
         let item = Item {
             insert: format!("/{}", command.name),
             args: command.args.into(),
             description: command.description.to_owned(),
             takes_more,
-            needs_more,
+            needs_more: takes_more && !command.args.starts_with('['),
         };
         (command.name, item)
     });
     let own = own.iter().map(|command| {
         let insert = format!("/{}", command.name);
-        let what = match &command.server {
+        let description = match &command.server {
             Some(server) => format!("{} (MCP server {server})", command.description),
             None => command.description.clone(),
         };
         let args = command.argument_hint.clone().into();
-        let item = Item { insert, args, description: what, takes_more: true, ..Item::default() };
+        let item = Item { insert, args, description, takes_more: true, ..Item::default() };
         (command.name.as_str(), item)
     });
-    let all = built_in.chain(own);
-    let mut fitting: Vec<(usize, Item)> = all
-        .filter_map(|(name, item)| {
-            // Exact matches and aliases first, then prefixes, substrings, and letters in order.
-            let is_alias = meant.is_some_and(|command| command.name == name);
-            let rank = if name == query || is_alias {
-                0
-            } else if name.starts_with(query) {
-                1
-            } else if name.contains(query) {
-                2
-            } else if is_subsequence(query, name) {
-                3
-            } else {
-                return None;
-            };
-            Some((rank, item))
-        })
-        .collect();
+    // Exact matches and aliases first, then prefixes, substrings, and letters in order.
+    let ranked = built_in.chain(own).filter_map(|(name, item)| {
+        let is_alias = alias_of.is_some_and(|command| command.name == name);
+        let fits = [
+            name == query || is_alias,
+            name.starts_with(query),
+            name.contains(query),
+            is_subsequence(query, name),
+        ];
+        Some((fits.iter().position(|fits| *fits)?, item))
+    });
+    let mut fitting: Vec<(usize, Item)> = ranked.collect();
     fitting.sort_by_key(|(rank, _)| *rank);
     fitting.into_iter().map(|(_, item)| item).collect()
 }

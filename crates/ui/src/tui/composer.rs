@@ -359,9 +359,7 @@ impl Composer {
     }
 
     pub(super) fn move_cursor(&mut self, motion: Motion) {
-        self.cursor = self.motion_target(motion);
-        self.last_typing = None;
-        self.column = None;
+        self.set_cursor(self.motion_target(motion));
     }
 
     pub(super) fn set_cursor(&mut self, at: usize) {
@@ -496,11 +494,12 @@ impl Composer {
     }
 
     fn push_undo_step(&mut self, typing: Option<TypingKind>) {
-        let continues = typing.is_some() && self.last_typing == typing;
         // A space after a word belongs to its step.
-        let ends_word =
-            self.last_typing == Some(TypingKind::Word) && typing == Some(TypingKind::Space);
-        if !continues && !ends_word {
+        let continues = match (self.last_typing, typing) {
+            (Some(TypingKind::Word), Some(TypingKind::Space)) => true,
+            (last, typing) => typing.is_some() && last == typing,
+        };
+        if !continues {
             self.undo.push((self.content.clone(), self.cursor));
             if self.undo.len() > MAX_UNDO {
                 self.undo.remove(0);

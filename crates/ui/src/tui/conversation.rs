@@ -6,7 +6,7 @@ mod requests;
 mod scrollback;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ratatui::text::Line;
 
@@ -192,8 +192,7 @@ impl Conversation {
             EventBody::QuestionAnswered { .. } => self.set_activity(TurnActivity::Waiting, now),
             EventBody::PlanUpdated { plan, .. } => self.update_plan(plan),
             EventBody::Error { message, reason, retry_in_ms: Some(ms), attempt, .. } => {
-                let (n, delay) = (attempt.unwrap_or(1), Duration::from_millis(*ms));
-                self.apply_retry(message, reason.as_deref(), n, delay, now);
+                self.apply_retry(message, reason.as_deref(), attempt.unwrap_or(1), *ms, now);
             }
             // The report at the end of the turn contains the model's error.
             EventBody::Error { source, message, retry_in_ms: None, .. } => {
@@ -229,8 +228,8 @@ impl Conversation {
         let link = link_target
             .as_ref()
             .map(|file| format!("the path is a link to {}", escape_literal_line(file)));
-        let why = Some(self.permission_reason(reason, rule)).filter(|why| !why.is_empty());
-        let why = [asker, link, why].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let why = self.permission_reason(reason, rule);
+        let reason = [asker, link, why].into_iter().flatten().collect::<Vec<_>>().join("; ");
         // A call of the kernel or of a sub-agent has no cell yet.
         if self.find_call_mut(call).is_none() {
             let arguments = serde_json::to_string(input).unwrap_or_default();
@@ -238,20 +237,19 @@ impl Conversation {
         }
         if let Some(call) = self.find_call_mut(call) {
             call.set_input(input, *changed_by);
-            let question =
-                PermissionQuestion { reason: why, grants: grants.clone(), diff: diff.clone() };
-            call.question = Some(Box::new(question));
+            let (grants, diff) = (grants.clone(), diff.clone());
+            call.question = Some(Box::new(PermissionQuestion { reason, grants, diff }));
         }
     }
 
     /// The reason of a mode is shown once.
-    fn permission_reason(&mut self, reason: &str, rule: &str) -> String {
-        let Some(mode) = rule.strip_prefix("mode ") else { return format!("{reason} ({rule})") };
-        if self.explained_mode.as_deref() == Some(mode) {
-            return String::new();
-        }
-        self.explained_mode = Some(mode.to_owned());
-        format!("mode {mode} asks before this; /mode changes how freely it may act")
+    fn permission_reason(&mut self, reason: &str, rule: &str) -> Option<String> {
+        let Some(mode) = rule.strip_prefix("mode ") else {
+            return Some(format!("{reason} ({rule})"));
+        };
+        let explained = self.explained_mode.replace(mode.to_owned());
+        (explained.as_deref() != Some(mode))
+            .then(|| format!("mode {mode} asks before this; /mode changes how freely it may act"))
     }
 
     fn finish_call(&mut self, call: &str, tool: &str, envelope: &Envelope) {
@@ -303,8 +301,8 @@ impl Conversation {
 
     /// Checks since the last message of the user count.
     fn has_run_checks(&self) -> bool {
-        let since = self.cells.iter().rev().take_while(|cell| !matches!(cell, Cell::User(..)));
-        since.into_iter().any(|cell| matches!(cell, Cell::Check(_)))
+        let mut since = self.cells.iter().rev().take_while(|cell| !matches!(cell, Cell::User(..)));
+        since.any(|cell| matches!(cell, Cell::Check(_)))
     }
 
     fn begin_session(&mut self, started: &SessionStarted, resumed: Option<String>) {
@@ -320,24 +318,22 @@ impl Conversation {
             backend => format!("{backend}, network {}", started.sandbox.network),
         };
         let mut rows = vec![
-            ("agent".to_owned(), started.program.clone()),
-            ("folder".to_owned(), started.cwd.clone()),
-            ("model".to_owned(), started.model.clone()),
-            ("sandbox".to_owned(), sandbox),
+            ("agent", started.program.clone()),
+            ("folder", started.cwd.clone()),
+            ("model", started.model.clone()),
+            ("sandbox", sandbox),
         ];
         // After another session only changed facts are shown.
         if self.follows_session {
-            rows.retain(|(name, _)| name == "model");
+            rows.retain(|(name, _)| *name == "model");
         }
         match resumed {
             Some(after) => {
-                rows.push(("resumed".to_owned(), after));
+                rows.push(("resumed", after));
                 // The mode may differ from the configuration.
-                rows.push(("mode".to_owned(), started.permission_mode.as_str().to_owned()));
+                rows.push(("mode", started.permission_mode.as_str().to_owned()));
             }
-            None if self.follows_session => {
-                rows.push(("session".to_owned(), "a new one".to_owned()));
-            }
+            None if self.follows_session => rows.push(("session", "a new one".to_owned())),
             None => {}
         }
         self.cells.push(Cell::SessionHeader(rows));
@@ -359,9 +355,7 @@ impl Conversation {
 
     fn add_user_message(&mut self, input: &str, shown: Option<&str>, images: &[Image]) {
         self.cells.push(Cell::User(input.to_owned(), shown.map(str::to_owned)));
-        for image in images {
-            self.cells.push(Cell::Note(Tone::Quiet, image.in_words()));
-        }
+        self.cells.extend(images.iter().map(|image| Cell::Note(Tone::Quiet, image.in_words())));
     }
 
     pub(super) fn insert_note(&mut self, tone: Tone, text: &str) {
@@ -369,21 +363,16 @@ impl Conversation {
     }
 
     pub(super) fn find_call(&self, id: &str) -> Option<&Call> {
-        self.cells.iter().rev().find_map(|cell| match cell {
-            Cell::Call(call) if call.id == id => Some(&**call),
-            _ => None,
-        })
+        self.cells.iter().rev().filter_map(Cell::as_call).find(|call| call.id == id)
     }
 
     pub(super) fn call_position(&self, id: &str) -> Option<usize> {
-        self.cells.iter().rposition(|cell| matches!(cell, Cell::Call(call) if call.id == id))
+        self.cells.iter().rposition(|cell| cell.as_call().is_some_and(|call| call.id == id))
     }
 
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &Call> {
-        self.cells[self.n_printed..].iter().filter_map(|cell| match cell {
-            Cell::Call(call) if !cell.is_done() => Some(&**call),
-            _ => None,
-        })
+        let cells = self.cells[self.n_printed..].iter();
+        cells.filter(|cell| !cell.is_done()).filter_map(Cell::as_call)
     }
 
     fn find_call_mut(&mut self, id: &str) -> Option<&mut Call> {
@@ -409,10 +398,10 @@ impl Conversation {
     }
 
     fn finish_reasoning(&mut self) {
-        if !self.reasoning.trim().is_empty() {
-            self.cells.push(Cell::Reasoning(std::mem::take(&mut self.reasoning)));
+        let reasoning = std::mem::take(&mut self.reasoning);
+        if !reasoning.trim().is_empty() {
+            self.cells.push(Cell::Reasoning(reasoning));
         }
-        self.reasoning.clear();
     }
 
     fn finish_stream(&mut self) {

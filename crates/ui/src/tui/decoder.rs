@@ -177,40 +177,51 @@ fn decode_csi(rest: &[u8], is_all: bool) -> DecodeStep {
         .map(|part| part.split(':').next().and_then(|n| n.parse().ok()).unwrap_or(0))
         .collect();
     let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
-    let held = |at: usize, code: KeyCode| {
-        let bits = number(at).saturating_sub(1);
+    let with_modifiers = |code: KeyCode| {
+        let bits = number(1).saturating_sub(1);
         key_input(Key { code, shift: bits & 1 != 0, alt: bits & 2 != 0, ctrl: bits & 4 != 0 })
     };
     let typed = match rest[end] {
-        b'A' => held(1, KeyCode::Up),
-        b'B' => held(1, KeyCode::Down),
-        b'C' => held(1, KeyCode::Right),
-        b'D' => held(1, KeyCode::Left),
-        b'H' => held(1, KeyCode::Home),
-        b'F' => held(1, KeyCode::End),
         b'Z' => key_input(Key { shift: true, ..Key::plain(KeyCode::Tab) }),
-        b'P' => held(1, KeyCode::F(1)),
-        b'Q' => held(1, KeyCode::F(2)),
-        b'S' => held(1, KeyCode::F(4)),
         b'I' if text.is_empty() => Some(TerminalInput::Focus(true)),
         b'O' if text.is_empty() => Some(TerminalInput::Focus(false)),
-        b'~' => match number(0) {
-            1 | 7 => held(1, KeyCode::Home),
-            2 => held(1, KeyCode::Insert),
-            3 => held(1, KeyCode::Delete),
-            4 | 8 => held(1, KeyCode::End),
-            5 => held(1, KeyCode::PageUp),
-            6 => held(1, KeyCode::PageDown),
-            n @ 11..=15 => held(1, KeyCode::F(u8::try_from(n - 10).unwrap_or(1))),
-            n @ 17..=21 => held(1, KeyCode::F(u8::try_from(n - 11).unwrap_or(1))),
-            n @ 23..=24 => held(1, KeyCode::F(u8::try_from(n - 12).unwrap_or(1))),
-            27 => key_code(number(2)).and_then(|code| held(1, code)),
-            _ => None,
-        },
-        b'u' if !text.starts_with('?') => key_code(number(0)).and_then(|code| held(1, code)),
-        _ => None,
+        b'~' => numbered_key(number(0), number(2)).and_then(with_modifiers),
+        b'u' if !text.starts_with('?') => key_code(number(0)).and_then(with_modifiers),
+        letter => lettered_key(letter).and_then(with_modifiers),
     };
     Some((took, typed.map(normalize_key)))
+}
+
+/// The key with this letter in a CSI or SS3 sequence. (In CSI, `R` is a response: it is not F3.)
+fn lettered_key(letter: u8) -> Option<KeyCode> {
+    Some(match letter {
+        b'A' => KeyCode::Up,
+        b'B' => KeyCode::Down,
+        b'C' => KeyCode::Right,
+        b'D' => KeyCode::Left,
+        b'H' => KeyCode::Home,
+        b'F' => KeyCode::End,
+        b'P' | b'Q' | b'S' => KeyCode::F(letter - b'P' + 1),
+        _ => return None,
+    })
+}
+
+/// `ESC [ number ~`; number 27 is followed by the code of a character.
+fn numbered_key(number: u32, character: u32) -> Option<KeyCode> {
+    let function = |n: u32| u8::try_from(n).ok().map(KeyCode::F);
+    match number {
+        1 | 7 => Some(KeyCode::Home),
+        2 => Some(KeyCode::Insert),
+        3 => Some(KeyCode::Delete),
+        4 | 8 => Some(KeyCode::End),
+        5 => Some(KeyCode::PageUp),
+        6 => Some(KeyCode::PageDown),
+        11..=15 => function(number - 10),
+        17..=21 => function(number - 11),
+        23..=24 => function(number - 12),
+        27 => key_code(character),
+        _ => None,
+    }
 }
 
 /// Terminals encode Ctrl with a letter in several ways.
@@ -242,17 +253,11 @@ fn decode_ss3(rest: &[u8], is_all: bool) -> DecodeStep {
         return is_all.then_some((2, alone));
     };
     let code = match letter {
-        b'A' => KeyCode::Up,
-        b'B' => KeyCode::Down,
-        b'C' => KeyCode::Right,
-        b'D' => KeyCode::Left,
-        b'H' => KeyCode::Home,
-        b'F' => KeyCode::End,
-        b'M' => KeyCode::Enter,
-        b'P'..=b'S' => KeyCode::F(letter - b'P' + 1),
-        _ => return Some((3, None)),
+        b'M' => Some(KeyCode::Enter),
+        b'R' => Some(KeyCode::F(3)),
+        _ => lettered_key(letter),
     };
-    Some((3, key_input(Key::plain(code))))
+    Some((3, code.map(Key::plain).map(TerminalInput::Key)))
 }
 
 /// BEL or ST ends the sequence.

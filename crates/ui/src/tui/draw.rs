@@ -5,7 +5,7 @@ mod footer;
 use std::path::Path;
 use std::time::Duration;
 
-use ratatui::style::Modifier;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use self::footer::Footer;
@@ -52,10 +52,9 @@ impl State {
         let above = lines.len() - n_footer_lines;
         // The cursor rests at the beginning then (see `screen`).
         let is_quiet = self.is_working && self.composer.is_empty() && self.focus == Focus::Composer;
-        let cursor = footer.cursor.map(|(row, column)| (above + row, column));
-        if let Some((row, column)) = cursor.filter(|_| is_quiet) {
+        let mut cursor = footer.cursor.map(|(row, column)| (above + row, column));
+        if let Some((row, column)) = cursor.take_if(|_| is_quiet) {
             mark_cursor(&mut lines[row], column);
-            return LiveArea { lines, cursor: None };
         }
         LiveArea { lines, cursor }
     }
@@ -126,26 +125,23 @@ impl State {
             }
             // The call of a question is shown with the question.
             let questioned = self.questioned_call();
-            let calls: Vec<_> = self
-                .conversation
-                .open_calls()
-                .filter(|call| Some(&*call.id) != questioned)
-                .collect();
-            let n_running =
-                calls.iter().filter(|call| !matches!(call.state, CallState::Waiting)).count();
+            let calls = self.conversation.open_calls();
+            let calls: Vec<_> = calls.filter(|call| Some(&*call.id) != questioned).collect();
+            let running = calls.iter().filter(|call| !matches!(call.state, CallState::Waiting));
+            let n_running = running.count();
             let room = room.saturating_sub(end.len() + 2);
             for (n, call) in calls.iter().enumerate() {
-                let mut of_call = call.outcome_lines(options, Detail::Brief);
+                let mut call_lines = call.outcome_lines(options, Detail::Brief);
                 // The beginning of its output is left out, not its title.
-                if n == 0 && of_call.len() > room.max(1) {
-                    of_call.drain(1..=of_call.len() - room.max(1));
+                if n == 0 && call_lines.len() > room.max(1) {
+                    call_lines.drain(1..=call_lines.len() - room.max(1));
                 }
-                if lines.len() + of_call.len() > room && n >= n_running.min(1) {
+                if lines.len() + call_lines.len() > room && n >= n_running.min(1) {
                     let more = pluralize((calls.len() - n) as u64, "more call");
                     lines.push(Line::styled(format!("  … {more}"), quiet));
                     break;
                 }
-                lines.extend(of_call);
+                lines.extend(call_lines);
             }
         } else {
             lines = tail;
@@ -268,7 +264,7 @@ impl State {
             TurnActivity::Calling(tool) => tool,
             TurnActivity::Asking => "waiting for you",
             TurnActivity::Retrying { .. } => "trying again",
-            TurnActivity::Consulting(what) => what,
+            TurnActivity::Consulting(activity) => activity,
         })
     }
 
@@ -278,7 +274,7 @@ impl State {
         let Some(turn) = self.conversation.turn.as_ref().filter(|_| !self.is_stopping) else {
             return Some(activity.into_owned());
         };
-        let what = match &turn.activity {
+        let activity = match &turn.activity {
             TurnActivity::Retrying { n, at, reason } => {
                 let left = at.saturating_duration_since(self.now);
                 if !left.is_zero() {
@@ -291,16 +287,14 @@ impl State {
             _ => activity.into_owned(),
         };
         let passed = self.now.saturating_duration_since(turn.started).as_secs();
-        let of_this = self.now.saturating_duration_since(turn.activity_since).as_secs();
+        let active = self.now.saturating_duration_since(turn.activity_since).as_secs();
         let silent = turn.last_data.map(|at| self.now.saturating_duration_since(at));
-        let of_this = if let Some(silent) = silent.filter(|silent| *silent >= NO_DATA_AFTER) {
-            format!(" · no data for {}", format_seconds(silent.as_secs()))
-        } else if of_this >= 5 && of_this + 2 < passed {
-            format!(" {of_this} s")
-        } else {
-            String::new()
+        let time = match silent.filter(|silent| *silent >= NO_DATA_AFTER) {
+            Some(silent) => format!(" · no data for {}", format_seconds(silent.as_secs())),
+            None if active >= 5 && active + 2 < passed => format!(" {active} s"),
+            None => String::new(),
         };
-        Some(format!("{what}{of_this} · {}", format_seconds(passed)))
+        Some(format!("{activity}{time} · {}", format_seconds(passed)))
     }
 
     fn status_line(&self, options: RenderOptions) -> Line<'static> {
@@ -371,18 +365,18 @@ impl State {
         }
         let mut spans = vec![Span::raw("  ")];
         let mut used = 2;
-        for (n, (text, part)) in parts.into_iter().enumerate() {
+        for (n, (text, role)) in parts.into_iter().enumerate() {
             let between = if n == 0 { "" } else { " · " };
             let room = options.width.saturating_sub(used + width(between));
             if width(&text) > room {
                 if n == 0 {
-                    spans.push(options.span(truncate(&text, room), part));
+                    spans.push(options.span(truncate(&text, room), role));
                 }
                 break;
             }
             used += width(between) + width(&text);
             spans.push(Span::styled(between, quiet));
-            spans.push(options.span(text, part));
+            spans.push(options.span(text, role));
         }
         Line::from(spans)
     }
@@ -392,8 +386,8 @@ fn mark_cursor(line: &mut Line<'static>, column: usize) {
     let used: usize = line.spans.iter().map(|span| width(&span.content)).sum();
     // Only displayed if nothing is typed: after the end.
     line.spans.push(Span::raw(" ".repeat(column.saturating_sub(used))));
-    line.spans
-        .push(Span::styled(" ", ratatui::style::Style::new().add_modifier(Modifier::REVERSED)));
+    let style = Style::new().add_modifier(Modifier::REVERSED);
+    line.spans.push(Span::styled(" ", style));
 }
 
 fn min_call_rows(rows: usize) -> usize {

@@ -106,9 +106,9 @@ impl Language {
             return (vec![span], OpenConstruct::Nothing);
         }
         let mut spans: Vec<Span<'static>> = Vec::new();
-        let mut put = |text: &str, part: StyleRole| {
+        let mut put = |text: &str, role: StyleRole| {
             if !text.is_empty() {
-                spans.push(Span::styled(text.to_owned(), theme.style(part)));
+                spans.push(Span::styled(text.to_owned(), theme.style(role)));
             }
         };
         let mut rest = line;
@@ -156,7 +156,7 @@ impl Language {
                 let end =
                     rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
                 let (word, after) = rest.split_at(end);
-                let part = if self.keywords.split(' ').any(|keyword| keyword == word) {
+                let role = if self.keywords.split(' ').any(|keyword| keyword == word) {
                     StyleRole::Keyword
                 } else if first.is_ascii_digit() {
                     StyleRole::Number
@@ -165,7 +165,7 @@ impl Language {
                 } else {
                     StyleRole::Text
                 };
-                put(word, part);
+                put(word, role);
                 rest = after;
             } else {
                 let end = rest[first.len_utf8()..]

@@ -3,20 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A key with its modifiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    pub code: KeyCode,
-    pub ctrl: bool,
-    pub alt: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) code: KeyCode,
+    pub(super) ctrl: bool,
+    pub(super) alt: bool,
     /// False if Shift is part of the character.
-    pub shift: bool,
+    pub(super) shift: bool,
 }
 
-/// A key without modifiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum KeyCode {
-    /// The character that the key types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum KeyCode {
     Char(char),
     Enter,
     Tab,
@@ -35,46 +32,33 @@ pub enum KeyCode {
     F(u8),
 }
 
-const KEY_NAMES: &[(&str, KeyCode)] = &[
-    ("enter", KeyCode::Enter),
-    ("tab", KeyCode::Tab),
-    ("backspace", KeyCode::Backspace),
-    ("esc", KeyCode::Esc),
-    ("left", KeyCode::Left),
-    ("right", KeyCode::Right),
-    ("up", KeyCode::Up),
-    ("down", KeyCode::Down),
-    ("home", KeyCode::Home),
-    ("end", KeyCode::End),
-    ("pageup", KeyCode::PageUp),
-    ("pagedown", KeyCode::PageDown),
-    ("delete", KeyCode::Delete),
-    ("insert", KeyCode::Insert),
-    ("space", KeyCode::Char(' ')),
-];
+/// The configuration names these keys like the variants, in lower case.
+const NAMED_KEYS: [KeyCode; 14] = {
+    use KeyCode::{
+        Backspace, Delete, Down, End, Enter, Esc, Home, Insert, Left, PageDown, PageUp, Right, Tab,
+        Up,
+    };
+    [Enter, Tab, Backspace, Esc, Left, Right, Up, Down, Home, End, PageUp, PageDown, Delete, Insert]
+};
 
 impl Key {
-    /// A key without modifiers.
-    pub const fn plain(code: KeyCode) -> Self {
+    pub(super) const fn plain(code: KeyCode) -> Self {
         Self { code, ctrl: false, alt: false, shift: false }
     }
 
-    /// A character with Ctrl.
-    pub const fn ctrl(char: char) -> Self {
+    pub(super) const fn ctrl(char: char) -> Self {
         Self { code: KeyCode::Char(char), ctrl: true, alt: false, shift: false }
     }
 
-    /// The character that the key types.
-    pub fn typed_char(self) -> Option<char> {
+    pub(super) fn typed_char(self) -> Option<char> {
         match self.code {
             KeyCode::Char(char) if !self.ctrl && !self.alt => Some(char),
             _ => None,
         }
     }
 
-    /// Parses a key: `ctrl-t`, `alt-enter`, `f1`, `?`.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let unknown = || format!("{text:?} is not a key; write it like ctrl-t, alt-enter, f1 or ?");
+    /// For example `ctrl-t`, `alt-enter`, `f1`, `?`.
+    fn parse(text: &str) -> Result<Self, String> {
         let mut key = Self::plain(KeyCode::Esc);
         let mut rest = text.trim();
         loop {
@@ -94,11 +78,14 @@ impl Key {
             (Some(char), None) => KeyCode::Char(char),
             _ => {
                 let lower = rest.to_lowercase();
-                let named =
-                    KEY_NAMES.iter().find(|(name, _)| *name == lower).map(|(_, code)| *code);
                 let function = lower.strip_prefix('f').and_then(|n| n.parse::<u8>().ok());
                 let function = function.filter(|n| (1..=12).contains(n)).map(KeyCode::F);
-                named.or(function).ok_or_else(unknown)?
+                let space = (lower == "space").then_some(KeyCode::Char(' '));
+                let named =
+                    NAMED_KEYS.iter().find(|code| format!("{code:?}").to_lowercase() == lower);
+                named.copied().or(function).or(space).ok_or_else(|| {
+                    format!("{text:?} is not a key; write it like ctrl-t, alt-enter, f1 or ?")
+                })?
             }
         };
         Ok(key)
@@ -122,9 +109,8 @@ impl fmt::Display for Key {
     }
 }
 
-/// An action of a key, except typing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyAction {
+pub(super) enum KeyAction {
     Send,
     NewLine,
     Escape,
@@ -157,147 +143,109 @@ pub enum KeyAction {
     Redo,
 }
 
-/// An entry of the key map.
-pub struct Binding {
-    pub action: KeyAction,
+struct Binding {
+    action: KeyAction,
     /// The name in the configuration.
-    pub name: &'static str,
-    pub keys: &'static [&'static str],
-    pub description: &'static str,
+    name: &'static str,
+    keys: &'static [&'static str],
+    description: &'static str,
 }
 
 const fn binding(
     action: KeyAction,
     name: &'static str,
     keys: &'static [&'static str],
-    what: &'static str,
+    description: &'static str,
 ) -> Binding {
-    Binding { action, name, keys, description: what }
+    Binding { action, name, keys, description }
 }
 
 /// All actions with their default keys and descriptions.
-pub const BINDINGS: &[Binding] = &[
-    binding(
-        KeyAction::Send,
-        "send",
-        &["enter"],
-        "send the message; while the agent works, after the current tool",
-    ),
-    binding(
-        KeyAction::NewLine,
-        "new-line",
-        &["alt-enter", "shift-enter", "ctrl-j"],
-        "a new line in the message (so does `\\` at its end and Enter)",
-    ),
-    binding(
-        KeyAction::Escape,
-        "escape",
-        &["esc"],
-        "stop the agent; close a list or viewer; twice: an earlier turn",
-    ),
-    binding(
-        KeyAction::Cancel,
-        "cancel",
-        &["ctrl-c"],
-        "clear the message; stop the agent; twice: quit",
-    ),
-    binding(
-        KeyAction::EndOfInput,
-        "end-of-input",
-        &["ctrl-d"],
-        "quit if the message is empty; else delete the next character",
-    ),
-    binding(
-        KeyAction::Transcript,
-        "transcript",
-        &["ctrl-t"],
-        "the whole conversation, everything in full",
-    ),
-    binding(KeyAction::NextMode, "next-mode", &["shift-tab"], "the next permission mode"),
-    binding(KeyAction::ToggleTodos, "toggle-todos", &["alt-p"], "show or hide the todo list"),
-    binding(
-        KeyAction::Editor,
-        "editor",
-        &["ctrl-g"],
-        "write the message in $VISUAL, $EDITOR or vi",
-    ),
-    binding(
-        KeyAction::SearchHistory,
-        "search-history",
-        &["ctrl-r"],
-        "search the messages sent before",
-    ),
-    binding(
-        KeyAction::Complete,
-        "complete",
-        &["tab"],
-        "complete; go to the question that waits; while the agent works: send after this turn",
-    ),
-    binding(KeyAction::Redraw, "redraw", &["ctrl-l"], "redraw the screen"),
-    binding(KeyAction::Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
-    binding(
-        KeyAction::Up,
-        "up",
-        &["up", "ctrl-p"],
-        "a line up; on the first line an earlier message",
-    ),
-    binding(
-        KeyAction::Down,
-        "down",
-        &["down", "ctrl-n"],
-        "a line down; on the last line a later message",
-    ),
-    binding(KeyAction::Left, "left", &["left", "ctrl-b"], "a character to the left"),
-    binding(KeyAction::Right, "right", &["right", "ctrl-f"], "a character to the right"),
-    binding(
-        KeyAction::WordLeft,
-        "word-left",
-        &["alt-b", "alt-left", "ctrl-left"],
-        "a word to the left",
-    ),
-    binding(
-        KeyAction::WordRight,
-        "word-right",
-        &["alt-f", "alt-right", "ctrl-right"],
-        "a word to the right",
-    ),
-    binding(
-        KeyAction::LineStart,
-        "line-start",
-        &["ctrl-a", "home"],
-        "to the beginning of the line",
-    ),
-    binding(KeyAction::LineEnd, "line-end", &["ctrl-e", "end"], "to the end of the line"),
-    binding(
-        KeyAction::DeleteBack,
-        "delete-back",
-        &["backspace", "ctrl-h"],
-        "delete the character before",
-    ),
-    binding(KeyAction::DeleteForward, "delete-forward", &["delete"], "delete the next character"),
-    binding(
-        KeyAction::DeleteWordBack,
-        "delete-word-back",
-        &["ctrl-w", "alt-backspace"],
-        "delete the word before",
-    ),
-    binding(
-        KeyAction::DeleteWordForward,
-        "delete-word-forward",
-        &["alt-d"],
-        "delete the next word",
-    ),
-    binding(
-        KeyAction::DeleteToStart,
-        "delete-to-start",
-        &["ctrl-u"],
-        "delete to the beginning of the line",
-    ),
-    binding(KeyAction::DeleteToEnd, "delete-to-end", &["ctrl-k"], "delete to the end of the line"),
-    binding(KeyAction::Yank, "yank", &["ctrl-y"], "insert the last deleted text"),
-    binding(KeyAction::Undo, "undo", &["ctrl-_", "ctrl-x"], "undo"),
-    binding(KeyAction::Redo, "redo", &["alt-_", "alt-x"], "undo the undo"),
-];
+const BINDINGS: &[Binding] = {
+    use KeyAction::{
+        Cancel, Complete, DeleteBack, DeleteForward, DeleteToEnd, DeleteToStart, DeleteWordBack,
+        DeleteWordForward, Down, Editor, EndOfInput, Escape, Left, LineEnd, LineStart, NewLine,
+        NextMode, Redo, Redraw, Right, SearchHistory, Send, Suspend, ToggleTodos, Transcript, Undo,
+        Up, WordLeft, WordRight, Yank,
+    };
+    &[
+        binding(
+            Send,
+            "send",
+            &["enter"],
+            "send the message; while the agent works, after the current tool",
+        ),
+        binding(
+            NewLine,
+            "new-line",
+            &["alt-enter", "shift-enter", "ctrl-j"],
+            "a new line in the message (so does `\\` at its end and Enter)",
+        ),
+        binding(
+            Escape,
+            "escape",
+            &["esc"],
+            "stop the agent; close a list or viewer; twice: an earlier turn",
+        ),
+        binding(Cancel, "cancel", &["ctrl-c"], "clear the message; stop the agent; twice: quit"),
+        binding(
+            EndOfInput,
+            "end-of-input",
+            &["ctrl-d"],
+            "quit if the message is empty; else delete the next character",
+        ),
+        binding(
+            Transcript,
+            "transcript",
+            &["ctrl-t"],
+            "the whole conversation, everything in full",
+        ),
+        binding(NextMode, "next-mode", &["shift-tab"], "the next permission mode"),
+        binding(ToggleTodos, "toggle-todos", &["alt-p"], "show or hide the todo list"),
+        binding(Editor, "editor", &["ctrl-g"], "write the message in $VISUAL, $EDITOR or vi"),
+        binding(SearchHistory, "search-history", &["ctrl-r"], "search the messages sent before"),
+        binding(
+            Complete,
+            "complete",
+            &["tab"],
+            "complete; go to the question that waits; while the agent works: send after this turn",
+        ),
+        binding(Redraw, "redraw", &["ctrl-l"], "redraw the screen"),
+        binding(Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
+        binding(Up, "up", &["up", "ctrl-p"], "a line up; on the first line an earlier message"),
+        binding(Down, "down", &["down", "ctrl-n"], "a line down; on the last line a later message"),
+        binding(Left, "left", &["left", "ctrl-b"], "a character to the left"),
+        binding(Right, "right", &["right", "ctrl-f"], "a character to the right"),
+        binding(WordLeft, "word-left", &["alt-b", "alt-left", "ctrl-left"], "a word to the left"),
+        binding(
+            WordRight,
+            "word-right",
+            &["alt-f", "alt-right", "ctrl-right"],
+            "a word to the right",
+        ),
+        binding(LineStart, "line-start", &["ctrl-a", "home"], "to the beginning of the line"),
+        binding(LineEnd, "line-end", &["ctrl-e", "end"], "to the end of the line"),
+        binding(DeleteBack, "delete-back", &["backspace", "ctrl-h"], "delete the character before"),
+        binding(DeleteForward, "delete-forward", &["delete"], "delete the next character"),
+        binding(
+            DeleteWordBack,
+            "delete-word-back",
+            &["ctrl-w", "alt-backspace"],
+            "delete the word before",
+        ),
+        binding(DeleteWordForward, "delete-word-forward", &["alt-d"], "delete the next word"),
+        binding(
+            DeleteToStart,
+            "delete-to-start",
+            &["ctrl-u"],
+            "delete to the beginning of the line",
+        ),
+        binding(DeleteToEnd, "delete-to-end", &["ctrl-k"], "delete to the end of the line"),
+        binding(Yank, "yank", &["ctrl-y"], "insert the last deleted text"),
+        binding(Undo, "undo", &["ctrl-_", "ctrl-x"], "undo"),
+        binding(Redo, "redo", &["alt-_", "alt-x"], "undo the undo"),
+    ]
+};
 
 /// The map from keys to actions.
 #[derive(Clone, Debug)]
@@ -343,13 +291,12 @@ impl Keymap {
         Ok(Self(map))
     }
 
-    /// The action of this key.
-    pub fn action(&self, key: Key) -> Option<KeyAction> {
+    pub(super) fn action(&self, key: Key) -> Option<KeyAction> {
         self.0.get(&key).copied()
     }
 
     /// The first key of this action; empty if there is none.
-    pub fn key_for(&self, action: KeyAction) -> String {
+    pub(super) fn key_for(&self, action: KeyAction) -> String {
         let binding = BINDINGS.iter().find(|binding| binding.action == action);
         let default = binding
             .and_then(|binding| binding.default_keys().next())

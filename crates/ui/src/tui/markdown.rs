@@ -85,11 +85,8 @@ impl MarkdownStream {
             let line = self.unfinished[self.n_scanned..self.n_scanned + length].to_owned();
             self.process_line(&line, length + 1, options, &mut lines);
         }
-        if self.n_scanned > 0
-            && self.fence.is_none()
-            && self.inner_fence.is_none()
-            && self.is_block_complete()
-        {
+        let is_in_fence = self.fence.is_some() || self.inner_fence.is_some();
+        if self.n_scanned > 0 && !is_in_fence && self.is_block_complete() {
             self.finish_block(self.n_scanned, options, &mut lines);
         }
         while self.unfinished.len() > MAX_OPEN_BYTES {
@@ -183,13 +180,10 @@ impl MarkdownStream {
                 (render_block(text, &before, options), !is_loose)
             }
             Some(PartialBlock::Table { head, columns }) if text.trim_start().starts_with('|') => {
-                let is_rest = !head.is_empty();
-                let before = BlockContext {
-                    number: None,
-                    columns: Some(columns.clone()),
-                    is_header_printed: is_rest,
-                };
-                (render_block(&format!("{head}{text}"), &before, options), is_rest)
+                let is_header_printed = !head.is_empty();
+                let columns = Some(columns.clone());
+                let before = BlockContext { number: None, columns, is_header_printed };
+                (render_block(&format!("{head}{text}"), &before, options), is_header_printed)
             }
             Some(_) | None => (render_block(text, &BlockContext::default(), options), false),
         }
@@ -221,9 +215,9 @@ impl MarkdownStream {
             return;
         }
         let indent = line.len() - line.trim_start().len();
-        let of_list = list_item_mark(&self.unfinished);
-        let continues = of_list.is_some() && indent >= 2;
-        let is_next_item = indent < 2 && of_list.is_some() && list_item_mark(line) == of_list;
+        let list_mark = list_item_mark(&self.unfinished);
+        let continues = list_mark.is_some() && indent >= 2;
+        let is_next_item = indent < 2 && list_mark.is_some() && list_item_mark(line) == list_mark;
         if (self.is_after_blank && !continues || is_next_item) && !trimmed.is_empty() {
             self.finish_block(self.n_scanned, options, lines);
         }
@@ -238,8 +232,8 @@ impl MarkdownStream {
             let info = trimmed.trim_start_matches(['`', '~']).trim();
             let language = info.split([' ', ',', '{']).next().unwrap_or_default();
             let language = Language::from_name(language);
-            self.fence =
-                Some(Fence { mark, language, open: OpenConstruct::Nothing, is_first: true });
+            let open = OpenConstruct::Nothing;
+            self.fence = Some(Fence { mark, language, open, is_first: true });
             self.unfinished.drain(..length);
             self.n_scanned = 0;
             return;
@@ -266,7 +260,7 @@ impl MarkdownStream {
     /// Renders the first `end` bytes as a block, or a part of one.
     fn finish_block(&mut self, end: usize, options: RenderOptions, lines: &mut Vec<Line<'static>>) {
         let text: String = self.unfinished.drain(..end).collect();
-        let is_apart = std::mem::take(&mut self.is_after_blank);
+        let is_loose = std::mem::take(&mut self.is_after_blank);
         self.n_scanned = 0;
         self.inner_fence = None;
         let (block, is_joined) = self.render_open_block(&text, options);
@@ -278,21 +272,18 @@ impl MarkdownStream {
         }
         self.has_begun = true;
         lines.extend(block.lines);
-        let mark = list_item_mark(&text).map(|mark| (mark, block.number));
         match &mut self.partial_block {
             Some(PartialBlock::Table { head, .. })
-                if text.trim_start().starts_with('|') && !is_apart =>
+                if text.trim_start().starts_with('|') && !is_loose =>
             {
                 if head.is_empty() {
                     *head = text.trim_start().split_inclusive('\n').take(2).collect();
                 }
             }
             before => {
-                *before = mark.map(|(mark, number)| PartialBlock::List {
-                    mark,
-                    number,
-                    is_loose: is_apart,
-                });
+                let number = block.number;
+                *before =
+                    list_item_mark(&text).map(|mark| PartialBlock::List { mark, number, is_loose });
             }
         }
     }

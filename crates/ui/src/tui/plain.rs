@@ -69,8 +69,8 @@ pub(super) fn run(
                 None => waiting.push_back(std::mem::take(&mut continued) + &line),
             },
             ThreadMessage::InputClosed => {
-                let rest = std::mem::take(&mut continued);
-                waiting.extend(Some(rest.trim_end().to_owned()).filter(|it| !it.is_empty()));
+                let rest = std::mem::take(&mut continued).trim_end().to_owned();
+                waiting.extend((!rest.is_empty()).then_some(rest));
                 is_closed = true;
             }
             ThreadMessage::Update(update) => {

@@ -199,11 +199,11 @@ impl Screen {
             let last =
                 (0..self.columns).rfind(|at| before.get(*at) != row.get(*at)).unwrap_or(first);
             // A wide character is written from its first column on.
-            let first = wide_start(row, first).min(wide_start(&before, first));
-            let end = is.min(last + 1).max(first.min(is));
-            self.move_cursor(out, (n, first.min(is)));
-            write_cells(out, row, first.min(is), end);
-            self.cursor.1 = end.max(first.min(is));
+            let start = wide_start(row, first).min(wide_start(&before, first)).min(is);
+            let end = is.min(last + 1).max(start);
+            self.move_cursor(out, (n, start));
+            write_cells(out, row, start, end);
+            self.cursor.1 = end;
             if was > is {
                 self.move_cursor(out, (n, is));
                 if is < self.columns {
@@ -244,7 +244,7 @@ impl Screen {
 
     fn move_cursor(&mut self, out: &mut Vec<u8>, (row, column): (usize, usize)) {
         if self.position == AreaPosition::Whole {
-            out.extend_from_slice(format!("\x1b[{};{}H", row + 1, column + 1).as_bytes());
+            out.extend(format!("\x1b[{};{}H", row + 1, column + 1).bytes());
         } else {
             let (from, _) = self.cursor;
             match row.cmp(&from) {
@@ -277,10 +277,8 @@ impl Screen {
 
 /// The number of columns up to the last non-blank one.
 fn used_columns(row: &[Cell]) -> usize {
-    row.iter().rposition(|cell| !is_blank(cell)).map_or(0, |at| {
-        let wide = width(row[at].symbol()).max(1);
-        (at + wide).max(at + 1)
-    })
+    let last = row.iter().rposition(|cell| !is_blank(cell));
+    last.map_or(0, |at| at + width(row[at].symbol()).max(1))
 }
 
 fn is_blank(cell: &Cell) -> bool {
@@ -339,18 +337,15 @@ fn sgr_sequence(fg: Option<Color>, bg: Option<Color>, modifier: Modifier) -> Str
         (Modifier::REVERSED, "7"),
         (Modifier::CROSSED_OUT, "9"),
     ];
-    let mut codes: Vec<String> = MODIFIERS
-        .iter()
-        .filter(|(of, _)| modifier.contains(*of))
-        .map(|(_, code)| (*code).to_owned())
-        .collect();
+    let set = MODIFIERS.iter().filter(|(single, _)| modifier.contains(*single));
+    let mut codes: Vec<String> = set.map(|(_, code)| (*code).to_owned()).collect();
     codes.extend(fg.and_then(|color| color_code(color, 30)));
     codes.extend(bg.and_then(|color| color_code(color, 40)));
     if codes.is_empty() { String::new() } else { format!("\x1b[{}m", codes.join(";")) }
 }
 
 fn color_code(color: Color, base: u8) -> Option<String> {
-    let of_sixteen = match color {
+    let offset = match color {
         Color::Reset => return None,
         Color::Rgb(red, green, blue) => {
             return Some(format!("{};2;{red};{green};{blue}", base + 8));
@@ -373,7 +368,7 @@ fn color_code(color: Color, base: u8) -> Option<String> {
         Color::LightCyan => 66,
         Color::White => 67,
     };
-    Some((base + of_sixteen).to_string())
+    Some((base + offset).to_string())
 }
 
 #[cfg(test)]

@@ -574,9 +574,9 @@ impl State {
                 true
             }
             commands => {
-                let names: Vec<&str> = commands.iter().map(|it| it.text.as_str()).collect();
-                self.conversation
-                    .insert_note(Tone::Warn, &format!("not run: {}", names.join(" · ")));
+                let texts: Vec<_> = commands.iter().map(|command| command.text.as_str()).collect();
+                let text = format!("not run: {}", texts.join(" · "));
+                self.conversation.insert_note(Tone::Warn, &text);
                 !messages.is_empty()
             }
         };

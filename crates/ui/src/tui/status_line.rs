@@ -62,26 +62,23 @@ impl State {
         let text = match item {
             StatusItem::Mode => {
                 let mode = conversation.mode?;
-                let part = match mode {
+                let role = match mode {
                     PermissionMode::Full => StyleRole::Bad,
                     PermissionMode::Plan => StyleRole::Strong,
                     PermissionMode::ReadOnly | PermissionMode::Ask | PermissionMode::AutoEdit => {
                         StyleRole::Quiet
                     }
                 };
-                return Some((mode.as_str().to_owned(), part));
+                return Some((mode.as_str().to_owned(), role));
             }
             StatusItem::Background => match self.background.len() {
                 0 => return None,
                 n => format!("{n} in background"),
             },
             StatusItem::Model => {
+                let model = escape_literal_line(&conversation.model);
                 let effort = conversation.effort.map(|effort| format!(" {}", effort.as_str()));
-                format!(
-                    "{}{}",
-                    escape_literal_line(&conversation.model),
-                    effort.unwrap_or_default()
-                )
+                format!("{model}{}", effort.unwrap_or_default())
             }
             StatusItem::Context if conversation.context_tokens > 0 => {
                 let tokens = format_count(conversation.context_tokens);

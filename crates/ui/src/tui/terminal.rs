@@ -74,10 +74,14 @@ impl Terminal {
     pub(super) fn resume(&mut self) -> io::Result<()> {
         crossterm::terminal::enable_raw_mode()?;
         self.is_acquired = true;
-        let setup = self.setup_sequence.clone();
-        self.write(setup.as_bytes())?;
+        self.write(self.setup_sequence.clone())?;
         if self.reader.is_none() {
-            self.reader = Some(InputReader::start(self.messages.clone())?);
+            let messages = self.messages.clone();
+            let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+            let thread = std::thread::Builder::new()
+                .name("keys".to_owned())
+                .spawn(move || read_input(&stopped, &messages))?;
+            self.reader = Some(InputReader { thread, stop });
         }
         Ok(())
     }
@@ -94,8 +98,7 @@ impl Terminal {
         }
         // If a step fails, the others are still tried.
         _ = self.set_alternate_screen(false);
-        let restoring = self.restore_sequence.clone();
-        _ = self.write(restoring.as_bytes());
+        _ = self.write(self.restore_sequence.clone());
         // Late responses of the terminal must not become input of the shell.
         _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
         _ = crossterm::terminal::disable_raw_mode();
@@ -103,10 +106,7 @@ impl Terminal {
 
     /// The title contains no control characters.
     pub(super) fn set_title(&mut self, title: &str) -> io::Result<()> {
-        if !self.has_title {
-            return Ok(());
-        }
-        self.write(format!("\x1b]0;{title}\x07").as_bytes())
+        if self.has_title { self.write(format!("\x1b]0;{title}\x07")) } else { Ok(()) }
     }
 
     pub(super) fn set_alternate_screen(&mut self, on: bool) -> io::Result<()> {
@@ -123,12 +123,9 @@ impl Terminal {
     }
 
     #[expect(clippy::unused_self, reason = "who writes owns the terminal")]
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
+    pub(super) fn write(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(bytes)?;
+        out.write_all(bytes.as_ref())?;
         out.flush()
     }
 }
@@ -166,7 +163,7 @@ pub(super) fn size() -> (usize, usize) {
 pub(super) fn reflows(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     let term = variable("TERM").unwrap_or_default();
     let is_old =
-        ["linux", "vt", "ansi", "cons", "st-", "sun"].iter().any(|it| term.starts_with(it));
+        ["linux", "vt", "ansi", "cons", "st-", "sun"].iter().any(|name| term.starts_with(name));
     let is_screen = term.starts_with("screen") && variable("TMUX").is_none();
     !is_old && !is_screen && term != "st" && variable("XTERM_VERSION").is_none()
 }
@@ -174,16 +171,6 @@ pub(super) fn reflows(variable: &dyn Fn(&str) -> Option<String>) -> bool {
 /// Whether standard input and output are terminals.
 pub fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
-}
-
-impl InputReader {
-    fn start(messages: Sender<ThreadMessage>) -> io::Result<Self> {
-        let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        let thread = std::thread::Builder::new()
-            .name("keys".to_owned())
-            .spawn(move || read_input(&stopped, &messages))?;
-        Ok(Self { thread, stop })
-    }
 }
 
 /// Ends when the terminal or the other end of the pipe is closed.
@@ -232,8 +219,7 @@ fn restore_on_panic(owner: ThreadId, restoring: String) {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::thread::current().id() == owner {
-            let give = format!("\x1b[?1049l{restoring}\r\n");
-            _ = io::stdout().write_all(give.as_bytes());
+            _ = write!(io::stdout(), "\x1b[?1049l{restoring}\r\n");
             _ = crossterm::terminal::disable_raw_mode();
             before(panic);
         } else {

@@ -22,7 +22,7 @@ impl ColorDepth {
         let term = has("TERM").unwrap_or_default();
         if has("NO_COLOR").is_some() || term == "dumb" {
             Self::None
-        } else if has("COLORTERM").is_some_and(|it| it == "truecolor" || it == "24bit") {
+        } else if has("COLORTERM").is_some_and(|depth| depth == "truecolor" || depth == "24bit") {
             Self::True
         } else if term.contains("256color") || term.contains("direct") {
             Self::Palette
@@ -82,13 +82,13 @@ impl Theme {
         self.depth > ColorDepth::None
     }
 
-    pub(super) fn style(self, part: StyleRole) -> Style {
+    pub(super) fn style(self, role: StyleRole) -> Style {
         let style = Style::new();
         let dim = style.add_modifier(Modifier::DIM);
         let bold = style.add_modifier(Modifier::BOLD);
-        match part {
+        match role {
             StyleRole::Text => style,
-            StyleRole::Quiet | StyleRole::Comment => match self.color(part) {
+            StyleRole::Quiet | StyleRole::Comment => match self.color(role) {
                 // A grey is more readable than dimmed text, which some terminals do not support.
                 Some(color) if self.depth > ColorDepth::Sixteen => style.fg(color),
                 _ => dim,
@@ -98,10 +98,10 @@ impl Theme {
                 Some((text, background)) => style.fg(text).bg(background),
                 None => bold,
             },
-            StyleRole::Tool | StyleRole::User => self.with_foreground(bold, part),
-            StyleRole::Link => self.with_foreground(style.add_modifier(Modifier::UNDERLINED), part),
+            StyleRole::Tool | StyleRole::User => self.with_foreground(bold, role),
+            StyleRole::Link => self.with_foreground(style.add_modifier(Modifier::UNDERLINED), role),
             StyleRole::Keyword if self.depth == ColorDepth::None => bold,
-            _ => self.with_foreground(style, part),
+            _ => self.with_foreground(style, role),
         }
     }
 
@@ -114,13 +114,13 @@ impl Theme {
         (self.depth > ColorDepth::Sixteen).then(|| (self.to_color(text), self.to_color(background)))
     }
 
-    fn with_foreground(self, style: Style, part: StyleRole) -> Style {
-        self.color(part).map_or(style, |color| style.fg(color))
+    fn with_foreground(self, style: Style, role: StyleRole) -> Style {
+        self.color(role).map_or(style, |color| style.fg(color))
     }
 
-    fn color(self, part: StyleRole) -> Option<Color> {
+    fn color(self, role: StyleRole) -> Option<Color> {
         // The sixteen colours; on dark; on light.
-        let (sixteen, dark, light) = match part {
+        let (sixteen, dark, light) = match role {
             StyleRole::Text | StyleRole::Strong | StyleRole::Prompt => return None,
             StyleRole::Quiet | StyleRole::Comment => (Color::DarkGray, 0x8a_8f_98, 0x6b_70_78),
             StyleRole::User => (Color::Cyan, 0x6c_c7_d9, 0x0b_72_85),

@@ -13,8 +13,7 @@ use super::{
 use crate::tools::{
     CallTarget, Tool, ToolCx, cancelled_failure, embedded_spec, json_object, parse_input,
 };
-use agent_host::exec::seconds;
-use agent_host::exec::{BackgroundOutput, CommandEnd, EndReason};
+use agent_host::exec::{BackgroundOutput, CommandEnd, EndReason, seconds};
 use agent_protocol::Object;
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -106,15 +105,8 @@ fn unknown_job(id: &str, known: &[String]) -> Failure {
 }
 
 fn output_report(id: &str, piece: BackgroundOutput) -> Report {
-    let BackgroundOutput {
-        stdout,
-        stderr,
-        full_output,
-        full_output_error,
-        refusal: refused,
-        end,
-        time,
-    } = piece;
+    let BackgroundOutput { stdout, stderr, full_output, full_output_error, refusal, end, time } =
+        piece;
     let is_silent = stdout.total_bytes + stderr.total_bytes == 0;
     let news = if is_silent { "No new output." } else { "New output." };
     let state = match &end {
@@ -146,7 +138,7 @@ fn output_report(id: &str, piece: BackgroundOutput) -> Report {
     }
     let sizes = output_stats(&stdout, &stderr);
     let mut data = Object::new();
-    let notes = || refused.iter().chain(end.iter().flat_map(|end| &end.notices));
+    let notes = || refusal.iter().chain(end.iter().flat_map(|end| &end.notices));
     for note in notes() {
         text.push_str(&format!(" Note: {note}."));
     }

@@ -14,7 +14,7 @@ pub(super) struct Pipelines {
 }
 
 struct Stage {
-    /// Its text in the command; `None` if it cannot be determined.
+    /// The text in the command; `None` if it cannot be determined.
     command: Option<String>,
     exit_code: i32,
 }

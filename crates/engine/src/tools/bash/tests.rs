@@ -21,7 +21,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         cancel: CancellationToken::new(),
         secrets: Arc::default(),
         rights: CommandRights::default(),
-        read_restrictions: agent_permission::HiddenFiles::default(),
+        hidden_files: agent_permission::HiddenFiles::default(),
         output_watcher: None,
         inquirer: None,
         checked_path: None,

@@ -37,7 +37,7 @@ pub(super) struct GrepSearch<'a> {
     pub(super) context: usize,
     pub(super) output: OutputMode,
     pub(super) limit: usize,
-    pub(super) read_restrictions: &'a HiddenFiles,
+    pub(super) hidden_files: &'a HiddenFiles,
     pub(super) limits: SearchLimits,
 }
 
@@ -105,7 +105,7 @@ impl GrepSearch<'_> {
     ) -> Result<GrepMatches, Failure> {
         let opened = WalkBase::open(base)?;
         let parts = Mutex::default();
-        let has_rules = self.read_restrictions.has_rules("Grep");
+        let has_rules = self.hidden_files.has_rules("Grep");
         let walk = Walk { base: base.clone(), rules, depth: None };
         let skipped = self.workspace.walk(&walk, || {
             let mut part = ThreadResults::<ThreadMatches>::of(&parts);
@@ -121,16 +121,16 @@ impl GrepSearch<'_> {
                 }
                 // If such a file is named, permission is asked before; if a search finds it, it is skipped.
                 let why = if has_rules || is_secret_file(&entry.name()) {
-                    self.read_restrictions.hidden_reason("Grep", entry.to_project_path().relative())
+                    self.hidden_files.hidden_reason("Grep", entry.to_project_path().relative())
                 } else {
                     None
                 };
                 let gathered = &mut part.own;
                 gathered.counts.candidate_files += u64::from(why.is_none());
                 let inside = entry.relative_to(base.absolute());
-                let is_wanted = file_pattern.as_ref().is_none_or(|glob| glob.is_match(inside));
+                let is_selected = file_pattern.as_ref().is_none_or(|glob| glob.is_match(inside));
                 match why {
-                    _ if !is_wanted => {}
+                    _ if !is_selected => {}
                     None => match opened.open_file(&entry) {
                         Ok(file) => self.search_open_file(
                             &mut tools,
@@ -157,16 +157,8 @@ impl GrepSearch<'_> {
     }
 
     fn thread_resources(&self) -> ThreadResources {
-        ThreadResources {
-            matcher: self.matcher.clone(),
-            searcher: self.build_searcher(),
-            buffer: vec![0; MAX_BUFFERED_BYTES],
-        }
-    }
-
-    fn build_searcher(&self) -> Searcher {
         let end = if self.multiline { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() };
-        SearcherBuilder::new()
+        let searcher = SearcherBuilder::new()
             .line_terminator(end)
             .line_number(true)
             .multi_line(self.multiline)
@@ -174,7 +166,9 @@ impl GrepSearch<'_> {
             .after_context(self.context)
             .heap_limit(Some(MAX_HEAP_BYTES))
             .binary_detection(BinaryDetection::none())
-            .build()
+            .build();
+        let matcher = self.matcher.clone();
+        ThreadResources { matcher, searcher, buffer: vec![0; MAX_BUFFERED_BYTES] }
     }
 
     fn search_open_file(

@@ -103,7 +103,7 @@ impl MountLayout<'_> {
         binds
     }
 
-    /// Stay readable in a place that the sandbox replaces: git regards the files of an invisible work tree as deleted.
+    /// Readable even in a place that the sandbox replaces: git regards the files of an invisible work tree as deleted.
     fn readable_folders(&self) -> impl Iterator<Item = &PathBuf> {
         let facts = &self.sandbox.facts;
         // A repository of a whole temporary directory does not replace the private one.
@@ -119,15 +119,12 @@ impl MountLayout<'_> {
         });
         let mut binds: Vec<Mount> =
             devices.map(|device| bind_in_place(device, MountAccess::Device)).collect();
+        let temporary = folder.path.join(session_folder::TEMPORARY);
         for shared in tables::SHARED_TEMPORARY.iter().map(Path::new) {
             if is_directory(shared)
                 && let Ok(real) = shared.canonicalize()
             {
-                binds.push(bind(
-                    &folder.path.join(session_folder::TEMPORARY),
-                    &real,
-                    MountAccess::Write,
-                ));
+                binds.push(bind(&temporary, &real, MountAccess::Write));
             }
         }
         let runtime = Path::new(tables::RUNTIME);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Network, tables};
-use agent_protocol::tool::CommandRights;
+use agent_protocol::tool::{CommandRights, GitConfigAccess};
 
 /// What commands may do. Every path is absolute; the backends skip one that does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl SandboxProfile {
         if rights.network {
             self.network = Network::On;
         }
-        if rights.git_config {
+        if rights.git_config != GitConfigAccess::Protected {
             let is_hooks = |path: &Path| path.ends_with("hooks");
             self.read_only.retain(|path| is_hooks(path) || !facts.git.settings.contains(path));
         }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::{Network, SandboxProfile};
-use crate::exec::ClosedPath;
 use agent_protocol::disk::canonical_prefix;
 use agent_protocol::tool::CommandRights;
 
@@ -27,6 +26,13 @@ const NO_NETWORK_TEXTS: &[&str] = &[
     "dial tcp: lookup",
 ];
 const MAX_LINES: usize = 200;
+
+/// A path with the rule that denies it.
+#[derive(Debug)]
+pub(super) struct ClosedPath {
+    pub(super) path: PathBuf,
+    pub(super) reason: String,
+}
 
 /// The first refusal, and the missing network. `git`: hooks and configuration; `closed`: paths that rules deny.
 pub(super) fn explain_refusal(

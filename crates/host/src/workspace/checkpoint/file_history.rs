@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::Mode;
@@ -72,13 +72,6 @@ impl Checkpoints {
     }
 }
 
-/// The result of creating a scratch copy.
-#[derive(Clone, Debug, Default)]
-pub struct ScratchCopy {
-    /// Paths that differ from the recorded state, and why.
-    pub missing: Vec<(String, String)>,
-}
-
 impl FileHistory {
     /// Reads the files of the session whose directory is in the settings. `root` need not exist any more.
     pub fn read(root: &Path, settings: CheckpointSettings) -> Self {
@@ -106,10 +99,11 @@ impl FileHistory {
         !self.starts.is_empty()
     }
 
-    /// Creates the files of the first manifest in an empty directory, and the repository in its `.git`.
-    pub fn create_scratch_copy(&self, to: &Path) -> io::Result<ScratchCopy> {
-        let mut placed = ScratchCopy::default();
-        let Some(start) = self.starts.first() else { return Ok(placed) };
+    /// Creates the files of the first manifest in an empty directory, and the repository in its `.git`. Returns the paths
+    /// that differ from the recorded state, with reasons.
+    pub fn create_scratch_copy(&self, to: &Path) -> io::Result<Vec<(String, String)>> {
+        let mut missing = Vec::new();
+        let Some(start) = self.starts.first() else { return Ok(missing) };
         let mut states: BTreeMap<PathName, PathState> =
             start.files.iter().map(|entry| (entry.path.clone(), entry.state.clone())).collect();
         let times: HashMap<&PathName, i64> =
@@ -133,7 +127,7 @@ impl FileHistory {
                 let full = to.join(path.as_path());
                 match write_state(&full, state, &contents) {
                     Ok(()) => set_time(&full, state, times.get(path).copied()),
-                    Err(error) => placed.missing.push((display_name(path), error.to_string())),
+                    Err(error) => missing.push((display_name(path), error.to_string())),
                 }
             }
         }
@@ -145,9 +139,9 @@ impl FileHistory {
         if !start.git.is_empty()
             && let Err(error) = self.copy_repository(start, to)
         {
-            placed.missing.push((".git".to_owned(), error.to_string()));
+            missing.push((".git".to_owned(), error.to_string()));
         }
-        Ok(placed)
+        Ok(missing)
     }
 
     fn changes(&self) -> impl Iterator<Item = &PathChange> {
@@ -219,11 +213,11 @@ impl FileHistory {
         for id in ids.filter(|id| *id <= last) {
             // The replay of a killed command does not make its changes.
             let is_of_call = |it: &&Operation| it.what != "Bash" || !it.call.is_empty();
-            for it in self.operations.iter().filter(|it| it.id == id).filter(is_of_call) {
-                states.extend(it.changes.iter().map(|it| (&it.path, it.after.as_ref())));
+            for own in self.operations.iter().filter(|it| it.id == id).filter(is_of_call) {
+                states.extend(own.changes.iter().map(|it| (&it.path, it.after.as_ref())));
             }
-            for it in self.outside.iter().filter(|it| it.after == id && id < last) {
-                let changes = it.changes.iter().filter(|it| !it.is_git);
+            for batch in self.outside.iter().filter(|it| it.after == id && id < last) {
+                let changes = batch.changes.iter().filter(|it| !it.is_git);
                 states.extend(changes.map(|it| (&it.change.path, it.change.after.as_ref())));
             }
         }
@@ -256,20 +250,20 @@ impl FileHistory {
         // Removals from the inside out, then additions from the outside in.
         let (gone, there): (Vec<_>, Vec<_>) =
             changes.iter().partition(|it| it.change.after.is_none());
-        for it in gone.iter().rev().chain(&there) {
-            let path = it.change.path.as_path();
-            let path = match (it.is_git, git) {
+        for outside in gone.iter().rev().chain(&there) {
+            let path = outside.change.path.as_path();
+            let path = match (outside.is_git, git) {
                 (true, Some(git)) => git.path_in_copy(path, &to.join(".git")),
                 (true, None) => None,
                 (false, _) => is_inside(path).then(|| to.join(path)),
             };
-            let made = match (path, &it.change.after) {
+            let applied = match (path, &outside.change.after) {
                 (None, _) => Err(io::Error::other("it is outside the project")),
                 (Some(path), Some(state)) => write_state(&path, state, &contents),
                 (Some(path), None) => clear_path(&path),
             };
-            if let Err(error) = made {
-                failed.push((it.path.clone(), error.to_string()));
+            if let Err(error) = applied {
+                failed.push((outside.path.clone(), error.to_string()));
             }
         }
         failed
@@ -296,21 +290,17 @@ impl FileHistory {
         if self.operations.iter().all(|it| it.call.is_empty()) && !self.operations.is_empty() {
             return None;
         }
-        let operations = self.operations.iter();
-        let operations =
-            operations.filter(|it| it.turn == turn && it.call == call && !it.is_shared);
+        let own = self.operations.iter().filter(|it| it.turn == turn && it.call == call);
         // A replay runs no hooks.
-        let operations = operations.filter(|it| it.what != USER_PROGRAMS);
+        let operations = own.filter(|it| !it.is_shared && it.what != USER_PROGRAMS);
         let changes = operations.flat_map(|it| &it.changes).filter(|it| !it.is_directory());
         let changes: Vec<&PathChange> = changes.collect();
         let contents =
             self.checkpoints.read_contents(changes.iter().filter_map(|it| it.after.as_ref()));
-        let hash_of = |hash: &Hash| match contents.get(hash) {
-            Some(Ok(bytes)) => match std::str::from_utf8(bytes) {
-                Ok(text) => blake3::hash(relocated(text).as_bytes()),
-                Err(_) => *hash,
-            },
-            Some(Err(_)) | None => *hash,
+        let hash_of = |hash: &Hash| {
+            let bytes = contents.get(hash).and_then(|bytes| bytes.as_ref().ok());
+            let text = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
+            text.map_or(*hash, |text| blake3::hash(relocated(text).as_bytes()))
         };
         let states = changes.into_iter().map(|change| {
             let state = match &change.after {
@@ -348,10 +338,7 @@ impl FileHistory {
         let root = self.checkpoints.scanner.root();
         let mut found = Vec::new();
         let mut todo = vec![root.to_owned()];
-        let covered: HashMap<PathBuf, bool> = match self.checkpoints.scanner.covered_paths() {
-            Ok(covered) => covered,
-            Err(_) => return found,
-        };
+        let Ok(covered) = self.checkpoints.scanner.covered_paths() else { return found };
         while let Some(folder) = todo.pop() {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let path = entry.path();
@@ -389,13 +376,11 @@ pub(super) fn copy_replay_files(from: &Path, to: &Path) -> io::Result<()> {
 
 fn write_state(path: &Path, state: &PathState, contents: &Contents) -> io::Result<()> {
     let (parent, name) = parent_and_name(path)?;
-    let now = fs::symlink_metadata(path).ok();
-    if let (PathState::Directory { mode }, Some(true)) =
-        (state, now.as_ref().map(fs::Metadata::is_dir))
-    {
+    let now = fs::symlink_metadata(path).ok().map(|data| data.file_type());
+    if let (PathState::Directory { mode }, true) = (state, now.is_some_and(|now| now.is_dir())) {
         return set_mode(path, *mode);
     }
-    let is_file = now.as_ref().is_some_and(fs::Metadata::is_file);
+    let is_file = now.is_some_and(|now| now.is_file());
     if !is_file || !matches!(state, PathState::File { .. }) {
         clear_path(path)?;
     }

@@ -10,31 +10,19 @@ use super::manifest::PathStat;
 use super::pack::BlobId;
 
 /// Files and directories of a stopped git operation, for example at a conflict (`gitrepository-layout(5)`).
+#[rustfmt::skip]
 pub(super) const OPERATION_FILES: &[&str] = &[
-    "MERGE_HEAD",
-    "MERGE_MODE",
-    "MERGE_MSG",
-    "AUTO_MERGE",
-    "SQUASH_MSG",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "REBASE_HEAD",
-    "MERGE_AUTOSTASH",
-    "BISECT_START",
-    "BISECT_LOG",
-    "BISECT_NAMES",
-    "BISECT_TERMS",
-    "BISECT_RUN",
-    "BISECT_EXPECTED_REV",
-    "BISECT_ANCESTORS_OK",
-    "BISECT_FIRST_PARENT",
-    "rebase-merge",
-    "rebase-apply",
-    "sequencer",
+    "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "AUTO_MERGE", "SQUASH_MSG", "CHERRY_PICK_HEAD",
+    "REVERT_HEAD", "REBASE_HEAD", "MERGE_AUTOSTASH", "BISECT_START", "BISECT_LOG", "BISECT_NAMES",
+    "BISECT_TERMS", "BISECT_RUN", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK",
+    "BISECT_FIRST_PARENT", "rebase-merge", "rebase-apply", "sequencer",
 ];
 
 /// Git also leaves these files when no operation has stopped (`git stash apply`, `git merge --squash`).
 const INDEX_STATE_FILES: &[&str] = &["AUTO_MERGE", "MERGE_MSG", "SQUASH_MSG"];
+
+/// The mode of an entry that names a commit of another repository.
+const SUBMODULE_MODE: u32 = 0o160_000;
 
 const MAX_REFS: usize = 20_000;
 
@@ -117,6 +105,7 @@ pub(super) struct IndexEntry {
     pub(super) size: u32,
     /// The modification time when it was added: seconds and nanoseconds (0: not recorded), both modulo 2³².
     mtime: (u32, u32),
+    pub(super) is_submodule: bool,
 }
 
 impl IndexEntry {
@@ -135,22 +124,23 @@ pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
     let parsed = parse_index(&bytes, |entry| {
         // The stages of a conflict do not describe the file in the working tree.
         if entry.flags & 0x3000 == 0 {
-            let RawIndexEntry { name, id, size, mtime, .. } = entry;
-            entries.insert(name.to_owned(), IndexEntry { id, size, mtime });
+            let RawIndexEntry { name, id, size, mtime, mode, .. } = entry;
+            let is_submodule = mode == SUBMODULE_MODE;
+            entries.insert(name.to_owned(), IndexEntry { id, size, mtime, is_submodule });
         }
     });
     parsed.map(|()| entries).unwrap_or_default()
 }
 
 /// True if the indexes differ only in times, sizes and inodes of the working tree, which `git status` refreshes.
-pub(super) fn is_same_index(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn is_same_index(first: &[u8], second: &[u8]) -> bool {
     let listed = |bytes: &[u8]| {
         let mut entries = Vec::new();
         parse_index(bytes, |it| entries.push((it.name.to_owned(), it.mode, it.id, it.flags)))?;
         Some(entries)
     };
-    let one = listed(one);
-    one.is_some() && one == listed(other)
+    let first = listed(first);
+    first.is_some() && first == listed(second)
 }
 
 struct RawIndexEntry<'a> {

@@ -111,8 +111,8 @@ pub(super) fn find_ignored(
             .filter_map(|name| {
                 let stat = stat(&root.join(OsStr::from_bytes(&name))).ok()?;
                 let kind = FileType::from_raw_mode(stat.mode);
-                let is_wanted = is_file(kind) || kind == FileType::Directory;
-                is_wanted.then_some(ScannedPath { name, stat, is_ignored: true })
+                let is_covered = is_file(kind) || kind == FileType::Directory;
+                is_covered.then_some(ScannedPath { name, stat, is_ignored: true })
             })
             .collect();
         let files = own.iter().filter(|met| met.stat.is_file()).map(|met| met.stat.size);
@@ -186,8 +186,8 @@ fn for_each_entry(directory: &Path, mut take: impl FnMut(&[u8], bool) -> bool) {
         let name = entry.file_name().to_bytes();
         let kind = entry.file_type();
         // Some file systems do not report the type.
-        let is_wanted = is_file(kind) || matches!(kind, FileType::Directory | FileType::Unknown);
-        if is_wanted
+        let is_covered = is_file(kind) || matches!(kind, FileType::Directory | FileType::Unknown);
+        if is_covered
             && !matches!(name, b"." | b".." | b".git")
             && !take(name, kind == FileType::Directory)
         {

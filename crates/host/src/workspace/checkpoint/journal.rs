@@ -95,6 +95,13 @@ pub(super) fn effective_operations(operations: &[Operation]) -> Vec<&Operation> 
     live
 }
 
+/// Effective operations without undos.
+pub(super) fn own_operations(operations: &[Operation]) -> Vec<&Operation> {
+    let mut own = effective_operations(operations);
+    own.retain(|operation| operation.undoes.is_empty());
+    own
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Manifests: the paths of a project with their times and the hash of their contents; ignored ones within limits.
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ignore::{WalkBuilder, WalkState};
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, CWD, FileType};
+use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use sha1::{Digest as _, Sha1};
 
@@ -22,7 +22,7 @@ use super::git_state::{GitDirs, IndexEntry, read_index};
 use super::ignored::{self, IgnoredFiles, VisitedDirectory};
 use super::pack::ContentPack;
 use super::{CheckpointLimits, Hash, is_directory, now};
-use crate::workspace::ThreadResults;
+use crate::workspace::{FileStat, ThreadResults};
 use agent_protocol::disk;
 
 /// A file that was modified this shortly before it was read may change again without a new time.
@@ -31,7 +31,7 @@ const RACY: Duration = Duration::from_millis(100);
 pub(super) const TICK: Duration = Duration::from_millis(20);
 /// Resolution on file systems without fractions of a second.
 const RACY_COARSE: Duration = Duration::from_secs(2);
-/// Number of changed files up to which one thread reads them.
+/// So many changed files are read by one thread.
 const FEW_FILES: usize = 8;
 
 /// Limit of the paths in a search for a path without checkpoint; above it there is one.
@@ -40,7 +40,7 @@ const MAX_SEARCHED: usize = 100_000;
 const MAX_READS: usize = 4;
 
 const NO_ROOM: &str = "the checkpoints are full (checkpoints.max_bytes)";
-/// Reason: a content could not be written; the error follows.
+/// The error follows.
 const NOT_STORED: &str = "it could not be stored: ";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +108,7 @@ impl PathName {
     }
 
     pub(super) fn as_path(&self) -> &Path {
-        Path::new(std::ffi::OsStr::from_bytes(self.as_bytes()))
+        Path::new(OsStr::from_bytes(self.as_bytes()))
     }
 }
 
@@ -146,6 +146,9 @@ pub(super) struct Manifest {
     /// Directories with ignored files beyond the limits, which `files` lacks. A `/` at the end means everything below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) excluded: Vec<PathName>,
+    /// Directories that contain `.git` or look like a git directory.
+    #[serde(skip)]
+    pub(super) repositories: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -179,8 +182,16 @@ pub(super) struct ManifestScanner {
     closed: Vec<PathBuf>,
     pub(super) git: Option<GitDirs>,
     limits: CheckpointLimits,
-    /// The sorted files of the index with this metadata.
-    tracked: Mutex<Option<(PathStat, Vec<Vec<u8>>)>>,
+    tracked: Mutex<Option<TrackedFiles>>,
+}
+
+/// The index with this metadata.
+#[derive(Debug)]
+struct TrackedFiles {
+    index: PathStat,
+    /// Sorted.
+    names: Vec<Vec<u8>>,
+    submodules: Vec<PathBuf>,
 }
 
 pub(super) struct ScannedPath {
@@ -190,6 +201,15 @@ pub(super) struct ScannedPath {
 }
 
 type ScanResult = (Vec<ScannedPath>, Vec<VisitedDirectory>);
+
+/// The paths that a manifest covers.
+struct CoveredPaths {
+    /// Sorted.
+    files: Vec<ScannedPath>,
+    /// Directories of ignored files that the limits exclude.
+    excluded: Vec<PathName>,
+    repositories: BTreeSet<PathBuf>,
+}
 
 impl ManifestScanner {
     pub(super) fn new(root: &Path, closed: Vec<PathBuf>, limits: CheckpointLimits) -> Self {
@@ -202,16 +222,16 @@ impl ManifestScanner {
     }
 
     pub(super) fn covered_paths(&self) -> Result<HashMap<PathBuf, bool>, TooManyFiles> {
-        let paths = self.find_paths()?.0.into_iter().map(|met| {
+        let paths = self.find_paths()?.files.into_iter().map(|met| {
             let is_folder = FileType::from_raw_mode(met.stat.mode) == FileType::Directory;
             (self.root.join(OsStr::from_bytes(&met.name)), is_folder)
         });
         Ok(paths.collect())
     }
 
-    /// Sorted paths, and the directories of ignored files that the limits exclude.
-    fn find_paths(&self) -> Result<(Vec<ScannedPath>, Vec<PathName>), TooManyFiles> {
-        let (mut files, entered) = self.walk()?;
+    fn find_paths(&self) -> Result<CoveredPaths, TooManyFiles> {
+        let repositories = Arc::new(Mutex::new(BTreeSet::new()));
+        let (mut files, entered) = self.walk(&repositories)?;
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         self.add_tracked(&mut files);
         let is_spare = |path: &Path| {
@@ -223,7 +243,16 @@ impl ManifestScanner {
             files.extend(met);
             files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
-        Ok((files, excluded))
+        let mut repositories = std::mem::take(&mut *repositories.lock());
+        let tracked = self.tracked.lock();
+        repositories.extend(tracked.iter().flat_map(|tracked| tracked.submodules.iter().cloned()));
+        let heads = files.iter().filter_map(|file| {
+            let folder =
+                file.name.strip_suffix(b"HEAD").filter(|it| it.is_empty() || it.ends_with(b"/"))?;
+            Some(self.root.join(OsStr::from_bytes(folder)))
+        });
+        repositories.extend(heads.filter(|folder| disk::repository::looks_like_repository(folder)));
+        Ok(CoveredPaths { files, excluded, repositories })
     }
 
     /// Stores contents that are new since the `last` manifest.
@@ -232,26 +261,25 @@ impl ManifestScanner {
         last: &Manifest,
         pack: &Mutex<ContentPack>,
     ) -> Result<Manifest, TooManyFiles> {
-        let (files, excluded) = self.find_paths()?;
-        let git_files = self.git.iter().flat_map(GitDirs::files);
-        let mut git: Vec<ScannedPath> = git_files
-            .filter_map(|path| {
-                Some(ScannedPath::new(path.as_os_str().as_bytes(), stat(&path).ok()?))
-            })
-            .collect();
+        let CoveredPaths { files, excluded, repositories } = self.find_paths()?;
+        let scan =
+            |path: PathBuf| Some(ScannedPath::new(path.as_os_str().as_bytes(), stat(&path).ok()?));
+        let mut git: Vec<ScannedPath> =
+            self.git.iter().flat_map(GitDirs::files).filter_map(scan).collect();
         git.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let index = self.git.as_ref().map(GitDirs::index);
         let max = self.limits.max_file_bytes;
-        let n_losses = pack.lock().losses().0;
+        let n_losses = pack.lock().losses.0;
         let mut manifest = Manifest {
             files: self.read_entries(files, &last.files, pack, index.as_deref(), max),
             git: self.read_entries(git, &last.git, pack, None, max),
             excluded,
+            repositories,
         };
         let mut pack = pack.lock();
         // The pack records errors as losses.
         _ = pack.flush();
-        if pack.losses().0 != n_losses {
+        if pack.losses.0 != n_losses {
             manifest.mark_unstored(&pack);
         }
         Ok(manifest)
@@ -311,20 +339,25 @@ impl ManifestScanner {
         let Some(git) = &self.git else { return };
         let Ok(index) = stat(&git.index()) else { return };
         let mut tracked = self.tracked.lock();
-        if tracked.as_ref().is_none_or(|(known, _)| *known != index) {
+        if tracked.as_ref().is_none_or(|tracked| tracked.index != index) {
             let below = self.root.strip_prefix(&git.top).unwrap_or(Path::new(""));
-            let names = read_index(&git.index()).into_keys().filter_map(|name| {
-                let path = Path::new(OsStr::from_bytes(&name)).strip_prefix(below).ok()?;
-                Some(path.as_os_str().as_bytes().to_vec())
-            });
-            let mut names: Vec<Vec<u8>> = names.collect();
+            let (mut names, mut submodules) = (Vec::new(), Vec::new());
+            for (name, entry) in read_index(&git.index()) {
+                let path = Path::new(OsStr::from_bytes(&name));
+                if entry.is_submodule {
+                    submodules.push(git.top.join(path));
+                }
+                if let Ok(path) = path.strip_prefix(below) {
+                    names.push(path.as_os_str().as_bytes().to_vec());
+                }
+            }
             names.sort_unstable();
-            *tracked = Some((index, names));
+            *tracked = Some(TrackedFiles { index, names, submodules });
         }
         let n_met = files.len();
         let mut at = 0;
         // The result of the walk depends on ignore files too, so it is compared each time.
-        for name in tracked.iter().flat_map(|(_, names)| names) {
+        for name in tracked.iter().flat_map(|tracked| &tracked.names) {
             while at < n_met && files[at].name < *name {
                 at += 1;
             }
@@ -342,7 +375,11 @@ impl ManifestScanner {
         }
     }
 
-    pub(super) fn walk(&self) -> Result<ScanResult, TooManyFiles> {
+    /// Adds the directories that contain `.git`.
+    pub(super) fn walk(
+        &self,
+        repositories: &Arc<Mutex<BTreeSet<PathBuf>>>,
+    ) -> Result<ScanResult, TooManyFiles> {
         let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
         let mut builder = WalkBuilder::new(&self.root);
         builder
@@ -354,9 +391,13 @@ impl ManifestScanner {
             .parents(true)
             .follow_links(false)
             .threads(threads);
-        let closed = self.closed.clone();
+        let (closed, repositories) = (self.closed.clone(), Arc::clone(repositories));
         builder.filter_entry(move |entry| {
-            entry.file_name() != ".git" && !closed.iter().any(|closed| entry.path() == closed)
+            if entry.file_name() == ".git" {
+                repositories.lock().extend(entry.path().parent().map(Path::to_owned));
+                return false;
+            }
+            !closed.iter().any(|closed| entry.path() == closed)
         });
         let all = Mutex::default();
         let n_met = AtomicUsize::new(0);
@@ -378,10 +419,8 @@ impl ManifestScanner {
                 let Some(name) = name else { return WalkState::Continue };
                 let Ok(stat) = stat(entry.path()) else { return WalkState::Continue };
                 part.own.0.push(ScannedPath::new(name, stat));
-                if n_met.fetch_add(1, atomic::Ordering::Relaxed) >= self.limits.max_files {
-                    return WalkState::Quit;
-                }
-                WalkState::Continue
+                let n = n_met.fetch_add(1, atomic::Ordering::Relaxed);
+                if n >= self.limits.max_files { WalkState::Quit } else { WalkState::Continue }
             })
         });
         if n_met.into_inner() > self.limits.max_files {
@@ -420,13 +459,11 @@ impl ManifestScanner {
                         && !it.is_racy
                         && is_stored(it)
                 };
-                match known.filter(is_known) {
-                    Some(entry) => entries.push(Some(entry.clone())),
-                    None => {
-                        new.push((entries.len(), met));
-                        entries.push(None);
-                    }
+                let kept = known.filter(is_known).cloned();
+                if kept.is_none() {
+                    new.push((entries.len(), met));
                 }
+                entries.push(kept);
             }
         }
         let index = index.filter(|_| new.len() > FEW_FILES).map(read_index).unwrap_or_default();
@@ -482,7 +519,7 @@ impl EntryReader<'_> {
 
     fn read_entry(&self, met: ScannedPath) -> Option<ManifestEntry> {
         let ScannedPath { name, stat, is_ignored } = met;
-        let path = self.scanner.root.join(Path::new(std::ffi::OsStr::from_bytes(&name)));
+        let path = self.scanner.root.join(OsStr::from_bytes(&name));
         let mode = stat.mode & 0o7777;
         let not_covered = |why: &str| PathState::NotCovered { why: why.to_owned(), stat };
         let state = match FileType::from_raw_mode(stat.mode) {
@@ -551,10 +588,7 @@ impl Manifest {
             PathState::NotCovered { why, .. } if why == NO_ROOM || why.starts_with(NOT_STORED) => {
                 Some(why.as_str())
             }
-            PathState::File { .. }
-            | PathState::Link { .. }
-            | PathState::Directory { .. }
-            | PathState::NotCovered { .. } => None,
+            _ => None,
         })
     }
 
@@ -563,7 +597,7 @@ impl Manifest {
             if let PathState::File { hash, .. } = &entry.state
                 && !pack.has(hash)
             {
-                let why = format!("{NOT_STORED}{}", pack.losses().1);
+                let why = format!("{NOT_STORED}{}", pack.losses.1);
                 let state = PathState::NotCovered { why, stat: entry.stat };
                 *entry = Arc::new(ManifestEntry { state, ..(**entry).clone() });
             }
@@ -571,7 +605,7 @@ impl Manifest {
     }
 
     pub(super) fn find(&self, path: &PathName) -> Option<&Arc<ManifestEntry>> {
-        let found = self.files.binary_search_by(|it| it.path.as_bytes().cmp(path.as_bytes()));
+        let found = self.files.binary_search_by(|entry| entry.path.cmp(path));
         found.ok().map(|at| &self.files[at])
     }
 
@@ -637,9 +671,7 @@ impl Manifest {
     pub(super) fn hashes(&self) -> HashSet<Hash> {
         let hash = |entry: &Arc<ManifestEntry>| match &entry.state {
             PathState::File { hash, .. } => Some(*hash),
-            PathState::Link { .. } | PathState::Directory { .. } | PathState::NotCovered { .. } => {
-                None
-            }
+            _ => None,
         };
         self.files.iter().chain(&self.git).filter_map(hash).collect()
     }
@@ -654,48 +686,35 @@ pub(super) fn changes_between(
     let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
     loop {
         let order = match (before.peek(), after.peek()) {
-            (None, None) => return changes,
+            (Some(old), Some(new)) => old.path.cmp(&new.path),
             (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(old), Some(new)) => old.path.as_bytes().cmp(new.path.as_bytes()),
+            (None, _) => Ordering::Greater,
         };
         let old = if order.is_le() { before.next() } else { None };
         let new = if order.is_ge() { after.next() } else { None };
-        let Some(path) = old.or(new).map(|entry| &entry.path) else { return changes };
+        let Some(entry) = old.or(new) else { return changes };
+        let is_not_covered =
+            |entry: &Arc<ManifestEntry>| matches!(entry.state, PathState::NotCovered { .. });
         if let (Some(old), Some(new)) = (old, new)
-            && Arc::ptr_eq(old, new)
-        {
-            continue;
-        }
-        // Only the storage of the content changed, not the file.
-        if let (Some(old), Some(new)) = (old, new)
-            && old.stat == new.stat
-            && [old, new].iter().any(|it| matches!(it.state, PathState::NotCovered { .. }))
+            && (Arc::ptr_eq(old, new)
+                // Only the storage of the content changed, not the file.
+                || old.stat == new.stat && (is_not_covered(old) || is_not_covered(new)))
         {
             continue;
         }
         let [before, after] = [old, new].map(|entry| entry.map(|entry| &entry.state));
         if before != after {
             let [before, after] = [before, after].map(|state| state.cloned());
-            let is_ignored = old.or(new).is_some_and(|entry| entry.is_ignored);
-            let path = path.clone();
-            changes.push(PathChange { path, before, after, is_ignored, is_moved_here: false });
+            let change = PathChange::new(entry.path.clone(), before, after);
+            changes.push(PathChange { is_ignored: entry.is_ignored, ..change });
         }
     }
 }
 
 pub(super) fn stat(path: &Path) -> std::io::Result<PathStat> {
-    let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
-    let time = |seconds: i64, rest: u64| {
-        seconds.saturating_mul(1_000_000_000).saturating_add(i64::try_from(rest).unwrap_or(0))
-    };
-    Ok(PathStat {
-        mode: stat.st_mode,
-        size: u64::try_from(stat.st_size).unwrap_or(0),
-        mtime_ns: time(stat.st_mtime, stat.st_mtime_nsec as u64),
-        ctime_ns: time(stat.st_ctime, stat.st_ctime_nsec as u64),
-        inode: stat.st_ino,
-    })
+    let data = fs::symlink_metadata(path)?;
+    let FileStat { size, mtime_ns, ctime_ns, inode, .. } = FileStat::of(&data);
+    Ok(PathStat { mode: data.mode(), size, mtime_ns, ctime_ns, inode })
 }
 
 /// Reads up to the limit; repeats the read if the file changes.

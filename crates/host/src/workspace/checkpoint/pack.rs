@@ -48,7 +48,8 @@ pub(super) struct ContentPack {
     aging: HashSet<Arc<Path>>,
     writer: Option<SegmentWriter>,
     number: u32,
-    losses: (u32, String),
+    /// The number of contents that could not be written, and the last error.
+    pub(super) losses: (u32, String),
 }
 
 #[derive(Debug)]
@@ -240,11 +241,6 @@ impl ContentPack {
             });
         }
         written
-    }
-
-    /// The number of contents that could not be written, and the last error.
-    pub(super) fn losses(&self) -> (u32, &str) {
-        (self.losses.0, &self.losses.1)
     }
 
     fn append(&mut self, hash: Hash, blob: BlobId, bytes: &[u8]) -> io::Result<(Arc<Path>, u64)> {

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::manifest::{PathName, PathState};
 use super::restore::{
     PlannedUndo, UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget,
-    nonempty_directory_outcome, refuse_step, reported_outcome,
+    nonempty_directory_outcome, refuse_step, reported_outcomes,
 };
 use crate::workspace::Workspace;
 
@@ -14,18 +14,17 @@ impl Workspace {
     /// The results of [`Workspace::undo`] for the files at this time, without the undo.
     pub fn undo_preview(
         &self,
-        what: UndoTarget,
+        target: UndoTarget,
         options: UndoOptions,
     ) -> Result<UndoReport, UndoError> {
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
         let PlannedUndo { turns, plan, .. } =
-            checkpoints.plan_confirmed_undo(&operations, what, options)?;
+            checkpoints.plan_confirmed_undo(&operations, target, options)?;
         let mut done: BTreeMap<&PathName, UndoOutcome> = BTreeMap::new();
         // The entries of a directory come before it.
         for (name, step) in plan.steps.iter().rev() {
-            let now =
-                checkpoints.current_entry(name, [step.target.as_ref(), step.expected.as_ref()]);
+            let now = checkpoints.entry_of_step(name, step);
             let how = refuse_step(step, now.as_deref(), options.force);
             let would = match (&step.target, now.as_ref().map(|it| &it.state)) {
                 (None, Some(PathState::Directory { .. })) if self.keeps_entries(&done, name) => {
@@ -36,9 +35,7 @@ impl Workspace {
             };
             done.insert(name, how.unwrap_or(would));
         }
-        let done = done.into_iter();
-        let files = done.filter_map(|(name, how)| reported_outcome(name, &plan.steps[name], how));
-        Ok(UndoReport { turns, files: files.collect(), git_skipped: None })
+        Ok(UndoReport { turns, files: reported_outcomes(&plan, done), git_skipped: None })
     }
 
     /// True if the directory has an entry that would not be removed.

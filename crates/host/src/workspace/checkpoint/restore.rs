@@ -114,7 +114,7 @@ pub enum UndoError {
 }
 
 /// Whether the session has operations to undo; a command of a killed process may have made changes.
-pub fn can_undo(session: &Path, what: UndoTarget) -> bool {
+pub fn can_undo(session: &Path, target: UndoTarget) -> bool {
     let is_open = || {
         let files = std::fs::read_dir(session).into_iter().flatten().flatten();
         files
@@ -122,24 +122,24 @@ pub fn can_undo(session: &Path, what: UndoTarget) -> bool {
             .any(|it| it.to_string_lossy().starts_with(OPEN_OPERATION_PREFIX))
     };
     let operations = Journal::new(session).read();
-    !select_operations(&operations, what).is_empty() || what != UndoTarget::Redo && is_open()
+    !select_operations(&operations, target).is_empty() || target != UndoTarget::Redo && is_open()
 }
 
 impl Workspace {
     /// The first turn of the operations that an undo would undo.
-    pub fn turn_to_undo(&self, what: UndoTarget) -> Option<u32> {
+    pub fn turn_to_undo(&self, target: UndoTarget) -> Option<u32> {
         let checkpoints = self.checkpoints()?;
         let operations = checkpoints.journal.read();
-        checkpoints.selected_operations(&operations, what, false).first().map(|first| first.turn)
+        checkpoints.selected_operations(&operations, target, false).first().map(|first| first.turn)
     }
 
     /// Undoes operations. Skips a path that changed since, unless `force` is set.
-    pub fn undo(&self, what: UndoTarget, options: UndoOptions) -> Result<UndoReport, UndoError> {
+    pub fn undo(&self, target: UndoTarget, options: UndoOptions) -> Result<UndoReport, UndoError> {
         let UndoOptions { force, git, .. } = options;
         let checkpoints = self.checkpoints.as_ref().ok_or(UndoError::Nothing)?;
         let operations = checkpoints.journal.read();
         let PlannedUndo { selected, turns, plan: files } =
-            checkpoints.plan_confirmed_undo(&operations, what, options)?;
+            checkpoints.plan_confirmed_undo(&operations, target, options)?;
         let of_git = UndoPlan::of(&selected, |operation| &operation.git);
         let dirs = checkpoints.scanner.git.as_ref();
         let is_index = |name: &PathName| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
@@ -177,7 +177,7 @@ impl Workspace {
         report.files.append(&mut done);
         for (_, how) in &mut report.files {
             // An undo with force would undo something else.
-            if let (UndoTarget::Redo, UndoOutcome::Refused(why)) = (what, how) {
+            if let (UndoTarget::Redo, UndoOutcome::Refused(why)) = (target, how) {
                 *why = why.replace(WITH_FORCE, "");
             }
         }
@@ -189,7 +189,7 @@ impl Workspace {
         if undoes.is_empty() && of_files.is_empty() && of_git.is_empty() {
             return Ok(report);
         }
-        let word = if what == UndoTarget::Redo { "redo" } else { UNDO };
+        let word = if target == UndoTarget::Redo { "redo" } else { UNDO };
         let (what, turn, changes, git) = (word.to_owned(), turns.1, of_files, of_git);
         let undo = Operation { turn, what, changes, git, undoes, ..Operation::default() };
         checkpoints
@@ -206,9 +206,7 @@ impl Workspace {
         force: bool,
     ) -> (Vec<PathChange>, Vec<(String, UndoOutcome)>) {
         let root = checkpoints.scanner.root();
-        let current = |(name, step): (&PathName, &UndoStep)| {
-            checkpoints.current_entry(name, [step.target.as_ref(), step.expected.as_ref()])
-        };
+        let current = |(name, step): (&PathName, &UndoStep)| checkpoints.entry_of_step(name, step);
         // The checkpoint before the undo stores the current contents.
         let before: BTreeMap<PathName, Option<std::sync::Arc<ManifestEntry>>> =
             plan.steps.iter().map(|(name, step)| (name.clone(), current((name, step)))).collect();
@@ -248,8 +246,7 @@ impl Workspace {
                     (Ok(()), None) => drop(done.insert(name, UndoOutcome::Removed)),
                     (Ok(()), Some(_)) => {}
                     (Err(error), _) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                        let how = nonempty_directory_outcome(name, step, &done);
-                        done.insert(name, how);
+                        done.insert(name, nonempty_directory_outcome(name, step, &done));
                     }
                     (Err(error), _) => drop(done.insert(name, io_refusal(&error))),
                 }
@@ -264,8 +261,8 @@ impl Workspace {
             let now = before[*name].as_ref();
             let kept = now.filter(|now| is_changed_in_place(&now.state, Some(target)));
             let path = root.join(name.as_path());
-            let made = self.restore_state(&path, target, kept.map(|it| &**it), &contents);
-            let how = made.map_or_else(|error| io_refusal(&error), |()| UndoOutcome::Restored);
+            let restored = self.restore_state(&path, target, kept.map(|it| &**it), &contents);
+            let how = restored.map_or_else(|error| io_refusal(&error), |()| UndoOutcome::Restored);
             done.insert(name, how);
         }
         // Last, because a directory may be read-only.
@@ -281,11 +278,8 @@ impl Workspace {
         let after: Vec<_> = plan.steps.iter().map(current).collect();
         // Only paths that are really in the target state are reported as restored.
         for ((name, step), now) in plan.steps.iter().zip(&after) {
-            let is_left = |how: &UndoOutcome| {
-                matches!(how, UndoOutcome::Refused(_) | UndoOutcome::Skipped(_))
-            };
-            let how = done.get_mut(name).filter(|how| !is_left(how));
-            if let Some(how) = how
+            if let Some(how) = done.get_mut(name)
+                && !matches!(how, UndoOutcome::Refused(_) | UndoOutcome::Skipped(_))
                 && !has_state(step.target.as_ref(), now.as_deref())
             {
                 *how = UndoOutcome::Refused("it could not be made as it was before".to_owned());
@@ -293,10 +287,7 @@ impl Workspace {
         }
         let after: Vec<_> = after.into_iter().flatten().collect();
         let before: Vec<_> = before.into_values().flatten().collect();
-        let done = done.into_iter();
-        let reported =
-            done.filter_map(|(name, how)| reported_outcome(name, &plan.steps[name], how)).collect();
-        (changes_between(&before, &after), reported)
+        (changes_between(&before, &after), reported_outcomes(plan, done))
     }
 
     fn restore_state(
@@ -368,10 +359,10 @@ impl Checkpoints {
     pub(super) fn plan_confirmed_undo<'a>(
         &self,
         operations: &'a [Operation],
-        what: UndoTarget,
+        target: UndoTarget,
         options: UndoOptions,
     ) -> Result<PlannedUndo<'a>, UndoError> {
-        let selected = self.selected_operations(operations, what, options.force);
+        let selected = self.selected_operations(operations, target, options.force);
         let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
             return Err(UndoError::Nothing);
         };
@@ -462,14 +453,15 @@ pub(super) fn parent_and_name(path: &Path) -> io::Result<(&Path, &OsStr)> {
 }
 
 /// Directories are reported only if refused.
-pub(super) fn reported_outcome(
-    name: &PathName,
-    step: &UndoStep,
-    how: UndoOutcome,
-) -> Option<(String, UndoOutcome)> {
-    let is_reported = matches!(how, UndoOutcome::Refused(_))
-        || !is_directory(step.target.as_ref(), step.expected.as_ref());
-    is_reported.then(|| (display_name(name), how))
+pub(super) fn reported_outcomes(
+    plan: &UndoPlan,
+    mut done: BTreeMap<&PathName, UndoOutcome>,
+) -> Vec<(String, UndoOutcome)> {
+    done.retain(|name, how| {
+        let UndoStep { target, expected, .. } = &plan.steps[*name];
+        matches!(how, UndoOutcome::Refused(_)) || !is_directory(target.as_ref(), expected.as_ref())
+    });
+    done.into_iter().map(|(name, how)| (display_name(name), how)).collect()
 }
 
 /// Why a step is not executed; [`UndoOutcome::Unchanged`] if it is not needed.
@@ -482,23 +474,16 @@ pub(super) fn refuse_step(
         return Some(UndoOutcome::Unchanged);
     }
     if let Some(PathState::NotCovered { why, .. }) = &step.target {
-        let why = format!("its old content is not kept: {why}");
-        return Some(if step.minor.is_some() {
-            UndoOutcome::Skipped(why)
-        } else {
-            UndoOutcome::Refused(why)
-        });
+        return Some(step.leave(format!("its old content is not kept: {why}")));
     }
     if step.is_moved_here && now.is_some() && !force {
         let why = "it was moved here from a place without checkpoints; move it back first, or undo with force";
         return Some(UndoOutcome::Refused(why.to_owned()));
     }
     // A redo could not restore a file whose content is not stored.
-    let is_stored = match now.map(|now| (&now.state, &now.stat)) {
-        Some((PathState::NotCovered { .. }, stat)) => !stat.is_file(),
-        _ => true,
-    };
-    if force || !step.is_broken && is_stored && has_state(step.expected.as_ref(), now) {
+    let is_lost = now
+        .is_some_and(|now| matches!(now.state, PathState::NotCovered { .. }) && now.stat.is_file());
+    if force || !step.is_broken && !is_lost && has_state(step.expected.as_ref(), now) {
         return None;
     }
     if let Some(minor) = step.minor {
@@ -565,8 +550,7 @@ pub(super) fn nonempty_directory_outcome(
     if is_left && !inside().any(|how| matches!(how, UndoOutcome::Refused(_))) {
         return UndoOutcome::Skipped("it contains files that are left as they are".to_owned());
     }
-    let why = "it contains files that no checkpoint covers".to_owned();
-    if step.minor.is_some() { UndoOutcome::Skipped(why) } else { UndoOutcome::Refused(why) }
+    step.leave("it contains files that no checkpoint covers".to_owned())
 }
 
 /// True if the existing file is changed, not removed first.

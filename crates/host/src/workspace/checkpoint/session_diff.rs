@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::journal::effective_operations;
+use super::journal::own_operations;
 use super::manifest::{PathName, PathState};
 use super::restore::Contents;
 use super::undo_plan::UndoPlan;
@@ -17,8 +17,7 @@ impl Workspace {
         let checkpoints = self.checkpoints()?;
         let operations = checkpoints.journal.read();
         // Undone operations are not effective, so the undo is no change either.
-        let own = effective_operations(&operations).into_iter().filter(|it| it.undoes.is_empty());
-        let own: Vec<_> = own.collect();
+        let own = own_operations(&operations);
         let plan = UndoPlan::of(&own, |operation| &operation.changes);
         let contents =
             checkpoints.read_contents(plan.steps.values().filter_map(|it| it.target.as_ref()));
@@ -65,7 +64,6 @@ impl Checkpoints {
             Some(_) => format!("{side}/{name}"),
             None => "/dev/null".to_owned(),
         };
-        let names = (side(before, "a"), side(now, "b"));
         Some(match (old, new) {
             (Some(old), Some(new)) if old == new => {
                 let what = match (before, now) {
@@ -76,8 +74,8 @@ impl Checkpoints {
                 format!("{name}: {what}\n")
             }
             (Some(old), Some(new)) => {
-                let names = (names.0.as_str(), names.1.as_str());
-                let diff = Diff::after_lines(0, &old, &new, names, DiffSize::Whole);
+                let (a, b) = (side(before, "a"), side(now, "b"));
+                let diff = Diff::after_lines(0, &old, &new, (&a, &b), DiffSize::Whole);
                 format!("{}\n", diff.text.trim_end())
             }
             _ => format!("{name}: changed; it is not text, or its content is not stored\n"),

@@ -59,7 +59,7 @@ fn operation(workspace: &Workspace, work: impl FnOnce()) -> Vec<String> {
     let checkpoints = workspace.checkpoints().unwrap();
     let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
     work();
-    checkpoints.finish_operation(begun, false).unwrap().files
+    checkpoints.finish_operation(begun, false, &|_| false).unwrap().files
 }
 
 fn undo(workspace: &Workspace, what: UndoTarget, force: bool) -> Vec<(String, String)> {
@@ -208,7 +208,7 @@ fn too_many_files_disable_checkpoints_of_commands() {
     let checkpoints = workspace.checkpoints().unwrap();
     let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("a")));
     project.write("a", "3");
-    assert_eq!(checkpoints.finish_operation(begun, false).unwrap().files, ["a"]);
+    assert_eq!(checkpoints.finish_operation(begun, false, &|_| false).unwrap().files, ["a"]);
     undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "2");
 }
@@ -275,7 +275,7 @@ fn overlapping_operation_of_another_session_is_shared() {
     let begun = one.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project);
     project.write("a", "2");
     operation(&other, || project.write("b", "2"));
-    one.checkpoints().unwrap().finish_operation(begun, false).unwrap();
+    one.checkpoints().unwrap().finish_operation(begun, false, &|_| false).unwrap();
     let error = one.undo(UndoTarget::Latest, UndoOptions::default()).unwrap_err();
     assert!(matches!(error, UndoError::Shared { .. }), "{error}");
 }
@@ -288,7 +288,7 @@ fn confirmed_undo_of_a_shared_operation_keeps_later_changes() {
     let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
     project.write("a", "2");
     project.write("b", "2");
-    checkpoints.finish_operation(begun, true).unwrap();
+    checkpoints.finish_operation(begun, true, &|_| false).unwrap();
     project.write("b", "by the user");
     let options = UndoOptions { confirmed: true, ..UndoOptions::default() };
     let report = workspace.undo(UndoTarget::Latest, options).unwrap();
@@ -438,7 +438,7 @@ fn small_ignored_directories_are_restored_and_large_ones_left() {
     }
     project.write("heap/2400", "6");
     project.write("heap/new", "7");
-    let changed = checkpoints.finish_operation(begun, false).unwrap();
+    let changed = checkpoints.finish_operation(begun, false, &|_| false).unwrap();
     assert_eq!(changed.ignored, ["data/app.db", "data/old/x", "data/tmp/new"]);
     // A program changes its state meanwhile; this does not make the undo partial.
     project.write("data/tmp/new", "8");
@@ -487,7 +487,7 @@ fn ignored_files_outside_ignored_directories_are_restored() {
     fs::remove_file(project.path(".env")).unwrap();
     fs::remove_dir_all(project.path("d")).unwrap();
     project.write("new", "6");
-    let changed = checkpoints.finish_operation(begun, false).unwrap();
+    let changed = checkpoints.finish_operation(begun, false, &|_| false).unwrap();
     assert!(changed.files.is_empty(), "{changed:?}");
     assert_eq!(changed.ignored, [".env", "d/e/.gitignore", "d/e/f", "d/local.db", "new"]);
     let diff = workspace.session_diff().unwrap();
@@ -516,7 +516,7 @@ fn beyond_the_limit_an_undo_removes_no_ignored_file() {
     project.write("data/8.csv", "2");
     project.write("a", "2");
     project.write(".env", "2");
-    let changed = checkpoints.finish_operation(begun, false).unwrap();
+    let changed = checkpoints.finish_operation(begun, false, &|_| false).unwrap();
     assert_eq!((changed.files, changed.ignored), (vec!["a".to_owned()], vec![".env".to_owned()]));
     undo(&workspace, UndoTarget::Latest, false);
     let text = |path: &str| fs::read_to_string(project.path(path)).unwrap();
@@ -610,7 +610,7 @@ fn undo_restores_a_large_file_changed_by_a_file_tool() {
     let checkpoints = workspace.checkpoints().unwrap();
     let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("large")));
     project.write("large", &"y".repeat(3000));
-    assert_eq!(checkpoints.finish_operation(begun, false).unwrap().files, ["large"]);
+    assert_eq!(checkpoints.finish_operation(begun, false, &|_| false).unwrap().files, ["large"]);
     // A command that leaves the large file unchanged does not affect the result.
     operation(&workspace, || project.write("small", "1"));
     undo(&workspace, UndoTarget::Latest, false);
@@ -634,7 +634,7 @@ fn file_tool_evicts_old_contents_from_a_full_store() {
     checkpoints.begin_turn(1);
     let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("a")));
     project.write("a", "4");
-    checkpoints.finish_operation(begun, false).unwrap();
+    checkpoints.finish_operation(begun, false, &|_| false).unwrap();
     undo(&workspace, UndoTarget::Latest, false);
     assert_eq!(fs::read_to_string(project.path("a")).unwrap(), "3".repeat(500));
 }
@@ -683,7 +683,11 @@ fn unstorable_content_is_a_gap_and_not_a_change() {
     let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
     fs::remove_file(project.path("a")).unwrap();
     fs::remove_file(&store).unwrap();
-    assert_eq!(checkpoints.finish_operation(begun, false).unwrap().files, ["a"], "b is as it was");
+    assert_eq!(
+        checkpoints.finish_operation(begun, false, &|_| false).unwrap().files,
+        ["a"],
+        "b is as it was"
+    );
     assert_eq!(checkpoints.coverage_gap(), None);
     let done = undo(&workspace, UndoTarget::Latest, false);
     assert!(done[0].1.contains("its old content is not kept: it could not be stored"), "{done:?}");
@@ -709,7 +713,7 @@ fn concurrent_operations_have_unique_ids() {
                     let begun = checkpoints
                         .begin_operation("Edit", OperationScope::File(project.path(file)));
                     project.write(file, "2");
-                    checkpoints.finish_operation(begun, false).unwrap();
+                    checkpoints.finish_operation(begun, false, &|_| false).unwrap();
                 }
             });
         }

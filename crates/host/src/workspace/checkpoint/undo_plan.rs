@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::journal::{Operation, effective_operations};
+use super::journal::{Operation, effective_operations, own_operations};
 use super::manifest::{ManifestEntry, PathChange, PathName, PathStat, PathState};
-use super::restore::{UNDO, UndoTarget, has_state, refuse_step};
+use super::restore::{UNDO, UndoOutcome, UndoTarget, has_state, refuse_step};
 use super::{Checkpoints, USER_PROGRAMS};
 
-/// For each path, the state after an undo, and the expected current state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct UndoPlan {
     pub(super) steps: BTreeMap<PathName, UndoStep>,
@@ -25,6 +24,12 @@ pub(super) struct UndoStep {
     pub(super) minor: Option<MinorReason>,
     pub(super) is_moved_here: bool,
     pub(super) ended_ms: i64,
+}
+
+impl UndoStep {
+    pub(super) fn leave(&self, why: String) -> UndoOutcome {
+        if self.minor.is_some() { UndoOutcome::Skipped(why) } else { UndoOutcome::Refused(why) }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,13 +83,13 @@ impl Checkpoints {
     pub(super) fn selected_operations<'a>(
         &self,
         operations: &'a [Operation],
-        what: UndoTarget,
+        target: UndoTarget,
         force: bool,
     ) -> Vec<&'a Operation> {
-        let mut selected = select_operations(operations, what);
+        let mut selected = select_operations(operations, target);
         // The rest of a partly undone turn can be undone by its number or with force.
-        while what == UndoTarget::Latest && !force && self.is_undone_in_part(operations, &selected)
-        {
+        let skips_rest = target == UndoTarget::Latest && !force;
+        while skips_rest && self.is_undone_in_part(operations, &selected) {
             let earlier = operations_of_turn_before(operations, selected[0].turn);
             if earlier.is_empty() {
                 break;
@@ -104,8 +109,7 @@ impl Checkpoints {
         let plan = self.plan_undo(operations, selected);
         selected.iter().any(|it| it.what == UNDO)
             && plan.steps.iter().all(|(name, step)| {
-                let now = self.current_entry(name, [step.target.as_ref(), step.expected.as_ref()]);
-                refuse_step(step, now.as_deref(), false).is_some()
+                refuse_step(step, self.entry_of_step(name, step).as_deref(), false).is_some()
             })
     }
 
@@ -126,10 +130,10 @@ impl Checkpoints {
             };
             let now = self.current_entry(name, [step.target.as_ref(), None]);
             // Another file may be there now.
-            let is_it = |now: &Arc<ManifestEntry>| {
-                now.stat == *moved && matches!(now.state, PathState::File { .. })
-            };
-            if let Some(now) = now.filter(is_it) {
+            if let Some(now) = now
+                && now.stat == *moved
+                && matches!(now.state, PathState::File { .. })
+            {
                 step.target = Some(now.state.clone());
             }
         }
@@ -176,28 +180,26 @@ fn directory_of(name: &PathName) -> Option<PathBuf> {
     name.as_path().parent().map(Path::to_owned)
 }
 
-pub(super) fn select_operations(operations: &[Operation], what: UndoTarget) -> Vec<&Operation> {
-    let live = effective_operations(operations);
-    if what == UndoTarget::Redo {
-        return live.into_iter().rev().find(|it| it.what == UNDO).into_iter().collect();
-    }
-    let own = live.into_iter().filter(|it| it.undoes.is_empty());
-    // A background command ends after later turns.
-    let latest = || own.clone().map(|it| it.turn).max();
-    let (first, last) = match what {
+pub(super) fn select_operations(operations: &[Operation], target: UndoTarget) -> Vec<&Operation> {
+    let (first, last) = match target {
+        UndoTarget::Latest => return operations_of_turn_before(operations, u32::MAX),
+        UndoTarget::Redo => {
+            let live = effective_operations(operations).into_iter();
+            return live.rev().find(|it| it.what == UNDO).into_iter().collect();
+        }
         UndoTarget::Turn(turn) => (turn, turn),
         UndoTarget::FromTurn(turn) => (turn, u32::MAX),
-        UndoTarget::Latest | UndoTarget::Redo => match latest() {
-            Some(turn) => (turn, turn),
-            None => return Vec::new(),
-        },
     };
-    own.filter(|it| (first..=last).contains(&it.turn)).collect()
+    let mut own = own_operations(operations);
+    own.retain(|it| (first..=last).contains(&it.turn));
+    own
 }
 
 fn operations_of_turn_before(operations: &[Operation], turn: u32) -> Vec<&Operation> {
-    let own = effective_operations(operations).into_iter();
-    let own = own.filter(|it| it.undoes.is_empty() && it.turn < turn);
-    let latest = own.clone().map(|it| it.turn).max();
-    own.filter(|it| Some(it.turn) == latest).collect()
+    let mut own = own_operations(operations);
+    own.retain(|it| it.turn < turn);
+    // A background command ends after later turns.
+    let latest = own.iter().map(|it| it.turn).max();
+    own.retain(|it| Some(it.turn) == latest);
+    own
 }

@@ -18,7 +18,7 @@ pub struct NumberedLines {
 
 pub(super) struct Pager {
     end: u8,
-    wanted: std::ops::Range<u64>,
+    requested: std::ops::Range<u64>,
     count_all: bool,
     number: u64,
     /// Added to the displayed number: lines may be counted from the end of the file.
@@ -42,7 +42,7 @@ impl Pager {
     pub(super) fn new(end: u8, first: u64, limit: u64, count_all: bool) -> Self {
         Self {
             end,
-            wanted: first..first.saturating_add(limit),
+            requested: first..first.saturating_add(limit),
             count_all,
             number: 1,
             offset: 0,
@@ -60,14 +60,14 @@ impl Pager {
 
     pub(super) fn feed(&mut self, mut text: &[u8]) -> bool {
         while !text.is_empty() {
-            if self.number >= self.wanted.end {
+            if self.number >= self.requested.end {
                 if self.count_all {
                     self.skip_lines(text, u64::MAX);
                 }
                 return self.count_all;
             }
-            if self.number < self.wanted.start {
-                text = self.skip_lines(text, self.wanted.start - self.number);
+            if self.number < self.requested.start {
+                text = self.skip_lines(text, self.requested.start - self.number);
                 continue;
             }
             text = self.take_lines(text);
@@ -77,10 +77,9 @@ impl Pager {
 
     /// Ends at the last requested line or at the end of the text. Returns the rest.
     fn take_lines<'a>(&mut self, text: &'a [u8]) -> &'a [u8] {
-        // Reserves space for lines of a typical length.
-        let n_wanted = usize::try_from(self.wanted.end - self.number).unwrap_or(usize::MAX);
+        let n_lines = usize::try_from(self.requested.end - self.number).unwrap_or(usize::MAX);
         self.kept.reserve(
-            n_wanted.saturating_mul(TYPICAL_LINE_BYTES).min(2 * text.len()).min(PAGE_BYTES),
+            n_lines.saturating_mul(TYPICAL_LINE_BYTES).min(2 * text.len()).min(PAGE_BYTES),
         );
         let mut begin = 0;
         for end in memchr::memchr_iter(self.end, text) {
@@ -92,7 +91,7 @@ impl Pager {
                 self.end_line();
             }
             begin = end + 1;
-            if self.number >= self.wanted.end {
+            if self.number >= self.requested.end {
                 return &text[begin..];
             }
         }
@@ -100,17 +99,17 @@ impl Pager {
         &[]
     }
 
-    fn skip_lines<'a>(&mut self, text: &'a [u8], wanted: u64) -> &'a [u8] {
+    fn skip_lines<'a>(&mut self, text: &'a [u8], most: u64) -> &'a [u8] {
         let n = memchr::memchr_iter(self.end, text).count() as u64;
-        let last = usize::try_from(n.min(wanted)).unwrap_or(usize::MAX).checked_sub(1);
+        let last = usize::try_from(n.min(most)).unwrap_or(usize::MAX).checked_sub(1);
         let Some(last) = last.and_then(|last| memchr::memchr_iter(self.end, text).nth(last)) else {
             self.n_bytes += text.len() as u64;
             return &[];
         };
-        self.number += n.min(wanted);
+        self.number += n.min(most);
         let rest = &text[last + 1..];
-        self.n_bytes = if n < wanted { rest.len() as u64 } else { 0 };
-        if n < wanted { &[] } else { rest }
+        self.n_bytes = if n < most { rest.len() as u64 } else { 0 };
+        if n < most { &[] } else { rest }
     }
 
     /// Text after the last line end is a line too.
@@ -169,7 +168,7 @@ impl Pager {
     }
 
     fn end_line(&mut self) {
-        if self.wanted.contains(&self.number) {
+        if self.requested.contains(&self.number) {
             let cut_of = self.cut_current();
             self.keep_line(cut_of);
         } else {
@@ -182,7 +181,7 @@ impl Pager {
         let size = NUMBER_WIDTH + self.kept.len() - self.text + "\n".len();
         if size > self.room && self.count > 0 {
             self.kept.truncate(self.begin);
-            self.wanted.end = self.number;
+            self.requested.end = self.number;
         } else {
             if let Some(n) = cut_of {
                 let mark = format!("… [cut: {MAX_CHARACTERS} of {n} characters]");
@@ -218,18 +217,6 @@ impl Pager {
 
 /// `write!` would take a third of the time of a small Read.
 fn push_number(kept: &mut Vec<u8>, number: i64) {
-    // The common case: no loop, and a constant number of bytes.
-    if let Ok(number @ 1..=9999) = u16::try_from(number) {
-        let digit = |unit: u16| match number {
-            number if number < unit => b' ',
-            number => b'0' + (number / unit % 10).to_le_bytes()[0],
-        };
-        let shown = [digit(1000), digit(100), digit(10), digit(1), b' ', b'|', b' '];
-        let n_blanks =
-            usize::from(number < 1000) + usize::from(number < 100) + usize::from(number < 10);
-        kept.extend_from_slice(&shown[n_blanks..]);
-        return;
-    }
     let mut digits = *b"                     | ";
     let mut at = digits.len() - " | ".len();
     let mut rest = number.unsigned_abs();

@@ -4,13 +4,15 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, AtFlags, FlockOperation, Mode, OFlags, XattrFlags};
+use rustix::fs::{
+    Advice, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags,
+};
 use rustix::io::Errno;
 
 use super::super::leftovers::temporary;
@@ -144,7 +146,7 @@ impl TargetFolder {
 
     /// False if the file system or the kernel does not support the exchange.
     pub(super) fn exchange(&self, with: &TemporaryFile<'_>) -> io::Result<bool> {
-        match self.rename(with, rustix::fs::RenameFlags::EXCHANGE) {
+        match self.rename(with, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(true),
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(false),
             Err(error) => Err(error.into()),
@@ -158,7 +160,7 @@ impl TargetFolder {
     }
 
     pub(super) fn rename_if_absent(&self, new: &mut TemporaryFile<'_>) -> io::Result<()> {
-        match self.rename(new, rustix::fs::RenameFlags::NOREPLACE) {
+        match self.rename(new, RenameFlags::NOREPLACE) {
             Ok(()) => {
                 new.state = TemporaryState::Gone;
                 return Ok(());
@@ -166,17 +168,13 @@ impl TargetFolder {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
             Err(error) => return Err(error.into()),
         }
-        let none = AtFlags::empty();
-        rustix::fs::linkat(&self.folder, &new.name, &self.folder, &self.target, none)?;
+        let (folder, none) = (&self.folder, AtFlags::empty());
+        rustix::fs::linkat(folder, &new.name, folder, &self.target, none)?;
         new.remove_file();
         Ok(())
     }
 
-    fn rename(
-        &self,
-        from: &TemporaryFile<'_>,
-        flags: rustix::fs::RenameFlags,
-    ) -> Result<(), Errno> {
+    fn rename(&self, from: &TemporaryFile<'_>, flags: RenameFlags) -> Result<(), Errno> {
         rustix::fs::renameat_with(&self.folder, &from.name, &self.folder, &self.target, flags)
     }
 
@@ -199,22 +197,18 @@ impl TargetFolder {
             seen
         })?;
         let Some(data) = data else { return Ok(held) };
-        let mut is_written = writers::has_writers(&at.name, &data, &at.file);
-        while is_written && Instant::now() < until {
+        while writers::has_writers(&at.name, &data, &at.file) {
+            if Instant::now() >= until {
+                return Ok(ExchangedFile { hash: None, ..held });
+            }
             std::thread::sleep(Duration::from_millis(1));
-            is_written = writers::has_writers(&at.name, &data, &at.file);
-        }
-        if is_written {
-            return Ok(ExchangedFile { hash: None, ..held });
         }
         let after = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_untouched = i128::from(data.len()) == i128::from(after.st_size)
             && (data.mtime(), i128::from(data.mtime_nsec()))
                 == (after.st_mtime, i128::from(after.st_mtime_nsec));
         let tick = if data.mtime_nsec() == 0 { COARSE_TICK } else { TICK };
-        let is_old = data
-            .modified()
-            .is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|age| age > tick));
+        let is_old = data.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age > tick));
         if data.len() > SMALL && is_untouched && is_old {
             return Ok(held);
         }
@@ -226,9 +220,7 @@ impl TargetFolder {
         at: &TemporaryFile<'_>,
     ) -> io::Result<(ExchangedFile, Option<Metadata>)> {
         let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_file =
-            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
-        if !is_file {
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Ok((ExchangedFile { identity: (stat.st_dev, stat.st_ino), hash: None }, None));
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -241,8 +233,8 @@ impl TargetFolder {
 
     /// Appends bytes to the target that another process wrote to the agent's file.
     pub(super) fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let flags = flags | OFlags::CLOEXEC;
+        let flags = OFlags::WRONLY | OFlags::APPEND;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let target = rustix::fs::openat(&self.folder, &self.target, flags, Mode::empty())?;
         File::from(target).write_all(bytes)
     }
@@ -314,21 +306,16 @@ fn link_to_name(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Err
 /// As far as permitted. A set-uid bit is not copied: the kernel removes it when the bytes of a file change.
 fn copy_metadata(new: &File, old: &File, data: &Metadata) -> io::Result<()> {
     let own = new.metadata()?;
-    let mode = data.mode() & 0o777;
     if (own.uid(), own.gid()) != (data.uid(), data.gid()) {
-        let (uid, gid) =
-            (rustix::fs::Uid::from_raw(data.uid()), rustix::fs::Gid::from_raw(data.gid()));
         // Without this permission the file belongs to the current user.
-        _ = rustix::fs::fchown(new, Some(uid), Some(gid));
+        _ = std::os::unix::fs::fchown(new, Some(data.uid()), Some(data.gid()));
     }
-    copy_attributes(new.as_fd(), old.as_fd());
-    rustix::fs::fchmod(new, Mode::from_raw_mode(mode))?;
-    Ok(())
+    copy_attributes(new, old);
+    Ok(rustix::fs::fchmod(new, Mode::from_raw_mode(data.mode() & 0o777))?)
 }
 
 /// Includes access lists; as far as permitted.
-fn copy_attributes(new: impl AsFd, old: impl AsFd) {
-    let (new, old) = (new.as_fd(), old.as_fd());
+fn copy_attributes(new: &File, old: &File) {
     let mut names = vec![0u8; 64 * 1024];
     let Ok(length) = rustix::fs::flistxattr(old, names.as_mut_slice()) else { return };
     let mut value = vec![0u8; 64 * 1024];

@@ -101,8 +101,7 @@ impl ScriptReader<'_> {
             self.script.is_fully_parsed = false;
         }
         let is_quoted = start.contains(['\'', '"', '\\']);
-        let strips = named("<<-").is_some();
-        let text = if is_quoted {
+        let mut target = if is_quoted {
             Word::literal(self.text_of(body))
         } else {
             let found = find_expansions(body);
@@ -114,13 +113,11 @@ impl ScriptReader<'_> {
             }
             word::read_here_document_body(self.text, body.byte_range(), &found)
         };
-        let text = if strips {
-            let lines = text.text.split('\n').map(|line| line.trim_start_matches('\t'));
-            Word { text: lines.collect::<Vec<_>>().join("\n"), ..text }
-        } else {
-            text
-        };
-        redirects.push(Redirect { kind: RedirectKind::Text, target: text, descriptor: None });
+        if named("<<-").is_some() {
+            let lines = target.text.split('\n').map(|line| line.trim_start_matches('\t'));
+            target.text = lines.collect::<Vec<_>>().join("\n");
+        }
+        redirects.push(Redirect { kind: RedirectKind::Text, target, descriptor: None });
     }
 
     /// Further targets in the grammar are words of the command.
@@ -159,23 +156,15 @@ impl ScriptReader<'_> {
                 _ => words.push(child),
             }
         }
-        match target {
-            Some(target) => {
-                let target =
-                    word::read_word(self.text, target.byte_range(), &find_expansions(target));
-                let target =
-                    if how == RedirectKind::Text { target.without_quotes() } else { target };
-                redirects.push(Redirect { kind: how, target, descriptor });
+        let (kind, target) = match target {
+            Some(node) => {
+                let word = word::read_word(self.text, node.byte_range(), &find_expansions(node));
+                (how, if how == RedirectKind::Text { word.without_quotes() } else { word })
             }
             // `>&-`
-            None => {
-                redirects.push(Redirect {
-                    kind: RedirectKind::Copy,
-                    target: Word::literal("-"),
-                    descriptor,
-                });
-            }
-        }
+            None => (RedirectKind::Copy, Word::literal("-")),
+        };
+        redirects.push(Redirect { kind, target, descriptor });
     }
 }
 
@@ -197,8 +186,9 @@ pub(super) fn here_documents_end_as_in_bash(root: Node<'_>, text: &str) -> bool 
         let in_backquotes = in_backquotes
             || node.kind() == "command_substitution"
                 && text.as_bytes().get(node.start_byte()) == Some(&b'`');
-        let is_it = node.kind() == "heredoc_redirect";
-        if is_it && (in_backquotes || here_document_end(node, text).is_none()) {
+        if node.kind() == "heredoc_redirect"
+            && (in_backquotes || here_document_end(node, text).is_none())
+        {
             return false;
         }
         open.extend(children(node).into_iter().map(|child| (child, in_backquotes)));

@@ -16,7 +16,7 @@ pub fn render_markdown(report: &EvaluationReport, directory: &str) -> String {
         variant_overview(report)
     );
     page.push_str("\n## Tasks\n\n");
-    let names = header.variants.iter().map(|it| it.variant.name.as_str());
+    let names = header.variants.iter().map(|evaluated| evaluated.variant.name.as_str());
     page.push_str(&table_head("task", names));
     for row in &report.tasks {
         page.push_str(&table_row(&row.task, row.cells.iter().map(task_cell_text)));
@@ -58,8 +58,8 @@ pub fn variant_overview(report: &EvaluationReport) -> String {
     }
     page.push('\n');
     for comparison in &report.comparisons {
-        let (variant, baseline) =
-            (escape_text(&comparison.variant), escape_text(&comparison.baseline));
+        let variant = escape_text(&comparison.variant);
+        let baseline = escape_text(&comparison.baseline);
         page.push_str(&format!("**{variant} − {baseline}**: "));
         if let (Some(difference), Some(interval)) = (comparison.difference, comparison.interval) {
             let pairs = comparison.pairs;

@@ -52,17 +52,17 @@ impl Round {
 
 /// Leaves out rounds that a rewind removed.
 pub(super) fn rounds(events: &[Event]) -> Vec<Round> {
-    let mut fold = RoundBuilder::default();
+    let mut builder = RoundBuilder::default();
     for event in events {
         if let EventBody::ModelRequested(request) = &event.body {
-            fold.texts.extend(request.texts.iter().map(|(hash, text)| (&**hash, &**text)));
+            builder.texts.extend(request.texts.iter().map(|(hash, text)| (&**hash, &**text)));
         }
     }
     for event in live_events(events) {
-        fold.add_event(event);
+        builder.add_event(event);
     }
-    fold.end_round();
-    fold.rounds
+    builder.end_round();
+    builder.rounds
 }
 
 #[derive(Default)]
@@ -112,8 +112,8 @@ impl<'a> RoundBuilder<'a> {
             EventBody::ToolFinished { call, tool, envelope, .. } => {
                 let order = self.order.get(&**call).copied().unwrap_or(usize::MAX);
                 let what = format!("result of {}", call_line(tool, &envelope.context.params_input));
-                let item =
-                    RoundItem::new(event, DifferenceKind::Result, what, result_text(envelope));
+                let text = result_text(envelope);
+                let item = RoundItem::new(event, DifferenceKind::Result, what, text);
                 self.round.results.push(RoundItem { order, ..item });
             }
             EventBody::CheckFinished { command, exit_code, passed, tail, .. } => {

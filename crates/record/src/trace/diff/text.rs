@@ -96,14 +96,12 @@ fn counterpart<'a>(
 ) -> Option<&'a str> {
     let (old_range, new_range) = (op.old_range(), op.new_range());
     match (old, new) {
-        (Some(old), None) => b
-            .get(new_range.start + old - old_range.start)
-            .filter(|_| !new_range.is_empty())
-            .copied(),
-        (None, Some(new)) => a
-            .get(old_range.start + new - new_range.start)
-            .filter(|_| !old_range.is_empty())
-            .copied(),
+        (Some(old), None) if !new_range.is_empty() => {
+            b.get(new_range.start + old - old_range.start).copied()
+        }
+        (None, Some(new)) if !old_range.is_empty() => {
+            a.get(old_range.start + new - new_range.start).copied()
+        }
         _ => None,
     }
 }
@@ -116,8 +114,8 @@ fn cut_around_difference(line: &str, other: Option<&str>) -> String {
     let from = same.count().saturating_sub(CHARACTERS_BEFORE);
     let mut rest = line.chars().skip(from);
     let part: String = rest.by_ref().take(MAX_LINE).collect();
-    let (before, after) =
-        (if from > 0 { "…" } else { "" }, if rest.next().is_some() { "…" } else { "" });
+    let before = if from > 0 { "…" } else { "" };
+    let after = if rest.next().is_some() { "…" } else { "" };
     format!("{before}{part}{after}")
 }
 
@@ -145,19 +143,12 @@ fn comparison_table(a: &ComparedRun, b: &ComparedRun) -> String {
         ("output", of_x.usage.output_tokens, of_y.usage.output_tokens),
     ];
     for (name, a, b) in numbers {
-        row(
-            name,
-            format_thousands(a),
-            format_thousands(b),
-            signed_difference(a, b, format_thousands),
-        );
+        let difference = signed_difference(a, b, format_thousands);
+        row(name, format_thousands(a), format_thousands(b), difference);
     }
-    let difference = match of_x.cost_usd.zip(of_y.cost_usd) {
-        Some((a, b)) => {
-            format!("{}{}", if b < a { "-" } else { "+" }, format_dollars((b - a).abs()))
-        }
-        None => String::new(),
-    };
+    let difference = of_x.cost_usd.zip(of_y.cost_usd).map_or_else(String::new, |(a, b)| {
+        format!("{}{}", if b < a { "-" } else { "+" }, format_dollars((b - a).abs()))
+    });
     row("cost", of_x.cost_cell(), of_y.cost_cell(), difference);
     // Rounded to the displayed precision.
     let (a, b) = (x.time.turns_ms / 100 * 100, y.time.turns_ms / 100 * 100);

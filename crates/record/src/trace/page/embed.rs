@@ -65,12 +65,9 @@ pub(super) fn view_by_reference(envelope: &Envelope) -> Option<Value> {
             continue;
         }
         let rest = &view.as_bytes()[to..];
-        let reach = if text.len() > LONG_TEXT {
-            rest.len()
-        } else {
-            rest.len().min(text.len() + SEARCH_RANGE)
-        };
-        let Some(at) = memmem::find(&rest[..reach], text.as_bytes()) else { continue };
+        let range = if text.len() > LONG_TEXT { usize::MAX } else { text.len() + SEARCH_RANGE };
+        let rest = &rest[..rest.len().min(range)];
+        let Some(at) = memmem::find(rest, text.as_bytes()) else { continue };
         if from < to + at {
             parts.push(view[from..to + at].into());
         }

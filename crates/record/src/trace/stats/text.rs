@@ -92,13 +92,9 @@ fn write_numbers(out: &mut String, stats: &Stats) {
     if stats.turns > 0 {
         write_line(out, "outcome", &list_counts(&stats.outcomes));
     }
-    match stats.models.len() {
-        0 => {}
-        1 => write_line(
-            out,
-            "model",
-            &stats.models.keys().map(|model| shorten(model, MAX_TEXT)).collect::<String>(),
-        ),
+    match (stats.models.len(), stats.models.keys().next()) {
+        (1, Some(model)) => write_line(out, "model", &shorten(model, MAX_TEXT)),
+        (0, _) => {}
         _ => write_line(out, "models", &list_counts(&stats.models)),
     }
     let removed = match stats.removed_turns {
@@ -170,10 +166,8 @@ fn write_optional_counts(out: &mut String, stats: &Stats) {
     counts("requests", &[(stats.failed_requests, "failed")]);
     let compactions = &stats.compactions;
     if compactions.n > 0 {
-        let (before, after) = (
-            format_thousands(compactions.tokens_before),
-            format_thousands(compactions.tokens_after),
-        );
+        let before = format_thousands(compactions.tokens_before);
+        let after = format_thousands(compactions.tokens_after);
         let text = format!("{}, ~{before} → ~{after} tokens", compactions.n);
         write_line(out, "compactions", &text);
     }

@@ -7,7 +7,7 @@ use super::lines::{
     beginning_lines, command_lines, count_lines, diff_lines, format_millis, live_output_lines,
     output_lines, text_lines, title_line,
 };
-use super::{Detail, RUNNING_LINES, RenderOptions};
+use super::{Detail, FAILED_LINES, RenderOptions};
 use crate::tui::text::truncate;
 use crate::tui::theme::StyleRole;
 use agent_protocol::control::Grant;
@@ -21,8 +21,6 @@ use agent_protocol::{Object, pluralize};
 /// Lines in [`Detail::Brief`].
 const DIFF_LINES: usize = 24;
 const OUTPUT_LINES: usize = 4;
-const FAILED_LINES: usize = 10;
-/// Lines in [`Detail::Brief`].
 const NOTE_LINES: usize = 4;
 
 #[derive(Debug)]
@@ -171,11 +169,8 @@ impl Call {
         match &self.place {
             None => self.tool.clone(),
             Some(place) => {
-                format!(
-                    "{} ({})",
-                    self.tool,
-                    truncate(&escape_literal_line(place), options.width / 2)
-                )
+                let place = truncate(&escape_literal_line(place), options.width / 2);
+                format!("{} ({place})", self.tool)
             }
         }
     }
@@ -197,23 +192,14 @@ impl Call {
         detail: Detail,
     ) -> Vec<Line<'static>> {
         let name = self.name(options);
+        let title = |mark, how: &str| title_line(mark, &name, &self.subject, how, options);
         let outcome = match &self.state {
-            CallState::Waiting => {
-                return vec![title_line(
-                    ("· ", StyleRole::Quiet),
-                    &name,
-                    &self.subject,
-                    "",
-                    options,
-                )];
-            }
+            CallState::Waiting => return vec![title(("· ", StyleRole::Quiet), "")],
             CallState::Running { tail } => {
-                let mut lines =
-                    vec![title_line(("◦ ", StyleRole::User), &name, &self.subject, "", options)];
-                lines.extend(live_output_lines(tail, RUNNING_LINES, options));
-                lines.extend(
-                    self.questions.iter().flat_map(|asks| user_question_lines(asks, options)),
-                );
+                let mut lines = vec![title(("◦ ", StyleRole::User), "")];
+                lines.extend(live_output_lines(tail, options));
+                let questions = self.questions.iter();
+                lines.extend(questions.flat_map(|asks| user_question_lines(asks, options)));
                 return lines;
             }
             CallState::Done(outcome) => outcome,
@@ -232,7 +218,7 @@ impl Call {
         if outcome.time_ms >= 1000 && self.question.is_none() {
             how.push_str(&format!("  {}", format_millis(outcome.time_ms)));
         }
-        let mut lines = vec![title_line(mark, &name, &self.subject, how.trim(), options)];
+        let mut lines = vec![title(mark, how.trim())];
         if detail == Detail::Full {
             lines.extend(self.place_lines(&name, options));
             lines.extend(self.change_lines(options));
@@ -274,14 +260,10 @@ impl Call {
             }
             OutcomeBody::None | OutcomeBody::Text(_) => {}
         }
-        let style = options.style(StyleRole::Warn);
         for note in &outcome.notes {
             let note = format!("! {}", escape_prose(note).replace('\n', " "));
-            lines.extend(options.wrap(
-                &Span::raw("  "),
-                &Span::raw("    "),
-                &[Span::styled(note, style)],
-            ));
+            let note = [options.span(note, StyleRole::Warn)];
+            lines.extend(options.wrap(&Span::raw("  "), &Span::raw("    "), &note));
         }
         lines
     }
@@ -446,8 +428,9 @@ fn user_question_lines(asks: &Inquiry, options: RenderOptions) -> Vec<Line<'stat
     };
     let mut lines = line("  ", &asks.question);
     for option in &asks.options {
-        let what = option.description.as_ref().map(|what| format!(": {what}")).unwrap_or_default();
-        lines.extend(line("    ", &format!("{}{what}", option.label)));
+        let description = option.description.as_ref().map(|text| format!(": {text}"));
+        let description = description.unwrap_or_default();
+        lines.extend(line("    ", &format!("{}{description}", option.label)));
     }
     lines
 }
@@ -491,8 +474,8 @@ fn call_subject(tool: &str, input: &Object) -> String {
                 "" => "general",
                 role => role,
             };
-            let what = Some(text("description")).filter(|text| !text.is_empty());
-            format!("{role}: {}", what.unwrap_or_else(|| text("prompt")))
+            let description = Some(text("description")).filter(|text| !text.is_empty());
+            format!("{role}: {}", description.unwrap_or_else(|| text("prompt")))
         }
         // The questions follow with their answers.
         "AskUser" => match input.get("questions").and_then(Value::as_array).map_or(0, Vec::len) {

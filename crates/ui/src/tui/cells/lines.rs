@@ -6,20 +6,21 @@ use ratatui::text::{Line, Span};
 
 use super::{Detail, RenderOptions};
 use crate::tui::highlight::{Language, OpenConstruct};
-use crate::tui::text::{prefix_line, truncate, width, wrap};
+use crate::tui::text::{truncate, width};
 use crate::tui::theme::StyleRole;
 use agent_protocol::command_output::render_output;
+use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escape_prose};
 
 /// For example `✓ Edit src/a.rs  +3 −1`: the subject is shortened first.
 pub(super) fn title_line(
-    (mark, part): (&str, StyleRole),
+    (mark, role): (&str, StyleRole),
     tool: &str,
     subject: &str,
     how: &str,
     options: RenderOptions,
 ) -> Line<'static> {
-    let mut spans = vec![options.span(mark.to_owned(), part)];
+    let mut spans = vec![options.span(mark.to_owned(), role)];
     let mut used = width(mark);
     if !tool.is_empty() {
         used += width(tool) + 1;
@@ -30,9 +31,9 @@ pub(super) fn title_line(
         options.width.saturating_sub(used + if how.is_empty() { 0 } else { width(&how) + 2 });
     spans.push(Span::raw(truncate(&first_line(subject), room)));
     if !how.is_empty() {
-        let part =
-            if part == StyleRole::Bad || part == StyleRole::Warn { part } else { StyleRole::Quiet };
-        spans.push(options.span(format!("  {how}"), part));
+        let role =
+            if matches!(role, StyleRole::Bad | StyleRole::Warn) { role } else { StyleRole::Quiet };
+        spans.push(options.span(format!("  {how}"), role));
     }
     Line::from(spans)
 }
@@ -133,13 +134,12 @@ pub(super) fn text_lines(text: &str, options: RenderOptions) -> Vec<Line<'static
 }
 
 fn indented_lines(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
-    let quiet = options.style(StyleRole::Quiet);
-    let room = options.width.saturating_sub(4).max(1);
-    let lines = text.trim_end().split('\n').filter(|_| !text.trim().is_empty()).flat_map(|line| {
-        let lines = wrap(&[Span::styled(line.to_owned(), quiet)], room).into_iter();
-        lines.map(|line| prefix_line(Span::raw("    "), line))
-    });
-    lines.collect()
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let lines = text.trim_end().split('\n');
+    let lines = lines.map(|line| [options.span(line.to_owned(), StyleRole::Quiet)]);
+    lines.flat_map(|line| options.indent("    ", &line)).collect()
 }
 
 /// The end of a command's output, or all of it. `left_out`: lines that are missing in the text;
@@ -199,15 +199,13 @@ pub(super) fn beginning_lines(
     lines
 }
 
-pub(super) fn live_output_lines(
-    tail: &str,
-    most: usize,
-    options: RenderOptions,
-) -> Vec<Line<'static>> {
+/// The last lines of a running command's output.
+pub(super) fn live_output_lines(tail: &str, options: RenderOptions) -> Vec<Line<'static>> {
+    const MOST: usize = 3;
     let tail = tail.trim_end();
-    let is_more = memchr::memchr_iter(b'\n', tail.as_bytes()).nth(most.saturating_sub(1)).is_some();
+    let is_more = memchr::memchr_iter(b'\n', tail.as_bytes()).nth(MOST - 1).is_some();
     let more = is_more.then(|| Line::styled("    …", options.style(StyleRole::Quiet)));
-    let lines = if tail.is_empty() { Vec::new() } else { last_lines(tail, most, options) };
+    let lines = if tail.is_empty() { Vec::new() } else { last_lines(tail, MOST, options) };
     more.into_iter().chain(lines).collect()
 }
 
@@ -255,14 +253,14 @@ pub(super) fn diff_lines(
             continue;
         }
         n_shown += is_change;
-        let (number, part) = match mark {
+        let (number, role) = match mark {
             "+" => (new, StyleRole::Added),
             "-" => (old, StyleRole::Removed),
             _ => (new, StyleRole::Quiet),
         };
         old += usize::from(mark != "+");
         new += usize::from(mark != "-");
-        let style = options.style(part);
+        let style = options.style(role);
         let text = escape_prose(text);
         let number = if mark == "\\" { String::new() } else { number.to_string() };
         let first = Span::styled(format!("  {number:>5} {mark} "), style);
@@ -278,7 +276,7 @@ pub(super) fn diff_lines(
     let more = match n_seen.max(n_changed) - n_shown {
         0 if detail == Detail::Brief && rows > most => format!("{} more lines", rows - most),
         0 => return lines,
-        n => format!("{n} more changed {}", if n == 1 { "line" } else { "lines" }),
+        n => pluralize(n as u64, "more changed line"),
     };
     lines.push(Line::styled(format!("    … {more}"), options.style(StyleRole::Quiet)));
     lines

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Cell, Conversation, Tone};
-use crate::tui::cells::{CheckRun, decision_text, format_count, format_millis};
+use crate::tui::cells::{CheckRun, format_count, format_millis};
+use agent_protocol::control::ControlDecision;
 use agent_protocol::event::{EventBody, McpServerState, SummaryAuthor, describe_mode_change};
 use agent_protocol::hook::{HookEvent, HookFinished, HookStatus};
 use agent_protocol::recall::{RecallMoment, RecalledLesson};
@@ -11,12 +12,11 @@ use agent_protocol::terminal_escape::escape_literal_line;
 use agent_protocol::view::describe_undone_files;
 use agent_protocol::{pluralize, strip_reminder_tags};
 
-/// In the order of the request.
-const LAYERS: [(&str, &str); 4] = [
+/// In the order of the request; the conversation follows.
+const FIXED_LAYERS: [(&str, &str); 3] = [
     ("tools", "descriptions of the tools"),
     ("l1", "system prompt: how the agent works"),
     ("l2", "system prompt: this project, its rules, and pins"),
-    ("l3", "the conversation"),
 ];
 
 impl Conversation {
@@ -25,17 +25,14 @@ impl Conversation {
             return "nothing was asked yet\n".to_owned();
         }
         let mut text = String::new();
-        let layer = |name: &str| self.layers.get(name).map_or(0, |layer| layer.tokens);
-        let [(tools, _), (l1, _), (l2, _), (conversation, _)] = LAYERS;
-        let fixed: u64 = [tools, l1, l2].into_iter().map(layer).sum();
-        for (name, what) in LAYERS {
-            // The conversation has changed since the request: an answer, results, a compaction.
-            let tokens = match name {
-                name if name == conversation => self.context_tokens.saturating_sub(fixed),
-                name => layer(name),
-            };
-            text.push_str(&format!("{:>9}  {what}\n", format_count(tokens)));
+        let mut fixed = 0;
+        for (name, words) in FIXED_LAYERS {
+            let tokens = self.layers.get(name).map_or(0, |layer| layer.tokens);
+            fixed += tokens;
+            text.push_str(&format!("{:>9}  {words}\n", format_count(tokens)));
         }
+        // It has changed since the request: an answer, results, a compaction.
+        let conversation = format_count(self.context_tokens.saturating_sub(fixed));
         let all = format_count(self.context_tokens.max(fixed));
         let share = self.window.map_or_else(String::new, |window| {
             let percent = self.context_tokens.saturating_mul(100) / window.max(1);
@@ -43,9 +40,10 @@ impl Conversation {
         });
         let (shared, bytes) = self.shared_bytes;
         let shared = shared.saturating_mul(100) / bytes.max(1);
-        text.push_str(&format!("{all:>9}  in all{share}\n"));
-        text.push_str(&format!("the last request began with {shared} % of the one before\n"));
-        text
+        format!(
+            "{text}{conversation:>9}  the conversation\n{all:>9}  in all{share}\n\
+             the last request began with {shared} % of the one before\n"
+        )
     }
 
     fn describe_undo(
@@ -57,10 +55,9 @@ impl Conversation {
     ) -> String {
         let files = describe_undone_files(outcomes, |path, how| format!("{path} {how}"));
         if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == undone) {
-            let again = outcomes.keys().filter(|_| is_redo);
-            turn.files = again.cloned().collect();
+            turn.files = outcomes.keys().filter(|_| is_redo).cloned().collect();
         }
-        let what = if is_redo { "redone" } else { "undone" };
+        let done = if is_redo { "redone" } else { "undone" };
         let is_done = |how: &String| matches!(how.as_str(), "restored" | "removed");
         let (negation, part) = match (is_complete, outcomes.values().any(is_done)) {
             (true, _) => ("", ""),
@@ -73,7 +70,7 @@ impl Conversation {
         let then = earlier
             .map_or_else(String::new, |turn| format!(" (the turn before: /undo {})", turn.number));
         let files = if files.is_empty() { "no file differed" } else { &files };
-        format!("turn {undone} {negation}{what}{part}: {files}{then}")
+        format!("turn {undone} {negation}{done}{part}: {files}{then}")
     }
 
     pub(super) fn add_event_note(&mut self, body: &EventBody) {
@@ -93,11 +90,18 @@ impl Conversation {
                 format!("reflection: {}", reflection.root_cause.text)
             }
             EventBody::Verified(verification) => format!("verifier: {}", verification.in_words()),
-            EventBody::ControlDecided { decision, reason, after, .. } => {
-                if let Some(text) = decision_text(*decision, reason, after) {
-                    self.add_note(Tone::Decision, &text);
-                }
-                return;
+            EventBody::ControlDecided { decision, reason, after, .. }
+                if *decision != ControlDecision::Continue =>
+            {
+                let count = after.count_of(*decision);
+                let words = match decision {
+                    ControlDecision::Retry(_) => "retry",
+                    other => other.label(),
+                };
+                let words = format!("{words} {}/{}", count.n, count.max);
+                let is_known = reason.contains(&words);
+                let text = if is_known { reason.clone() } else { format!("{words} · {reason}") };
+                return self.add_note(Tone::Decision, &text);
             }
             EventBody::Feedback { text, .. } => {
                 format!("to the model: {}", strip_reminder_tags(text).trim().replace('\n', " "))
@@ -111,8 +115,7 @@ impl Conversation {
                 let outcome = format!("{how}  {}", format_millis(*time_ms));
                 let (command, passed, tail) = (command.clone(), *passed, tail.clone());
                 let check = CheckRun { command, passed, outcome, tail };
-                self.cells.push(Cell::Check(Box::new(check)));
-                return;
+                return self.cells.push(Cell::Check(Box::new(check)));
             }
             EventBody::ContextCompacted(compacted) => {
                 self.context_tokens = compacted.tokens_after;
@@ -129,9 +132,8 @@ impl Conversation {
                             SummaryAuthor::Model => "",
                             SummaryAuthor::Program => " from the record: no model wrote one",
                         };
-                        format!(
-                            "compacted: {before} → {after} tokens, {n} messages became a summary{by}"
-                        )
+                        let tokens = format!("{before} → {after} tokens");
+                        format!("compacted: {tokens}, {n} messages became a summary{by}")
                     }
                 }
             }
@@ -165,9 +167,9 @@ impl Conversation {
             }
             EventBody::HookFinished(HookFinished { event, outcome, text, message, .. }) => {
                 // (What other hooks block is shown with the call or the turn.)
-                let is_about_result =
-                    matches!(event, HookEvent::PostToolUse | HookEvent::PostToolUseFailure);
-                if is_about_result && *outcome == HookStatus::Blocked {
+                if matches!(event, HookEvent::PostToolUse | HookEvent::PostToolUseFailure)
+                    && *outcome == HookStatus::Blocked
+                {
                     let text = text.trim().replace('\n', " ");
                     self.add_note(Tone::Quiet, &format!("hook, to the model: {text}"));
                 }

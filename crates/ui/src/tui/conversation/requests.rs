@@ -2,15 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Call, Cell, Conversation, RunningTurn, Tone, TurnActivity, format_millis};
+use super::{Call, Cell, Conversation, Tone, TurnActivity, format_millis};
 use agent_protocol::event::{ModelRequested, ModelResponded};
 use agent_protocol::model::{Purpose, StopReason, Usage};
 
 impl Conversation {
     pub(super) fn apply_model_request(&mut self, requested: &ModelRequested, now: Instant) {
         if requested.purpose != Purpose::Main {
-            self.begin_side_request(requested.purpose, now);
-            return;
+            return self.begin_side_request(requested.purpose, now);
         }
         self.context_tokens = requested.estimated_tokens;
         self.tokens_are_estimated = true;
@@ -31,17 +30,15 @@ impl Conversation {
         now: Instant,
     ) {
         if purpose != Purpose::Main {
-            self.begin_side_request(purpose, now);
-            return;
+            return self.begin_side_request(purpose, now);
         }
         self.context_tokens = usage.total();
         self.running_cost_usd = cost_usd;
         self.set_last_data(Some(now));
-        let is_waiting = |turn: &RunningTurn| {
-            matches!(turn.activity, TurnActivity::Waiting | TurnActivity::Retrying { .. })
-        };
-        // (Of a call no text arrives.)
-        if self.turn.as_ref().is_some_and(is_waiting) {
+        // (A call has no text.)
+        if let Some(TurnActivity::Waiting | TurnActivity::Retrying { .. }) =
+            self.turn.as_ref().map(|turn| &turn.activity)
+        {
             self.set_activity(TurnActivity::Answering, now);
         }
     }
@@ -51,7 +48,7 @@ impl Conversation {
         message: &str,
         reason: Option<&str>,
         n: u32,
-        delay: Duration,
+        delay_ms: u64,
         now: Instant,
     ) {
         let has_part = !self.streamed_answer.is_empty();
@@ -60,21 +57,17 @@ impl Conversation {
         self.finish_reasoning();
         self.finish_stream();
         if !is_known {
-            let delay = format_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
             let part = if has_part { "; the text above is discarded" } else { "" };
-            self.add_note(
-                Tone::Warn,
-                &format!("try {n} failed: {message}{part}; the next in {delay}"),
-            );
+            let delay = format_millis(delay_ms);
+            let text = format!("try {n} failed: {message}{part}; the next in {delay}");
+            self.add_note(Tone::Warn, &text);
         }
         message.clone_into(&mut self.last_retry_message);
-        let at = now + delay;
+        let at = now + Duration::from_millis(delay_ms);
         self.running_cost_usd = None;
         self.set_last_data(Some(at));
-        self.set_activity(
-            TurnActivity::Retrying { n, at, reason: reason.map(ToOwned::to_owned) },
-            now,
-        );
+        let reason = reason.map(str::to_owned);
+        self.set_activity(TurnActivity::Retrying { n, at, reason }, now);
     }
 
     pub(super) fn apply_model_response(&mut self, answer: &ModelResponded) {
@@ -106,14 +99,13 @@ impl Conversation {
             self.add_note(Tone::Warn, "this answer is not usable; the request is repeated");
         } else {
             let calls = answer.calls.iter();
-            self.cells.extend(calls.map(|call| {
-                Cell::Call(Box::new(Call::new(&call.id, &call.name, &call.arguments)))
-            }));
+            let calls = calls.map(|call| Call::new(&call.id, &call.name, &call.arguments));
+            self.cells.extend(calls.map(|call| Cell::Call(Box::new(call))));
         }
     }
 
     pub(in crate::tui) fn begin_side_request(&mut self, purpose: Purpose, now: Instant) {
-        let what = match purpose {
+        let activity = match purpose {
             // Learning requests run in the background.
             Purpose::Main | Purpose::Agent | Purpose::Learn => return,
             Purpose::Reflect => "reflecting",
@@ -122,7 +114,7 @@ impl Conversation {
             Purpose::Task => "verifying",
         };
         self.set_last_data(Some(now));
-        self.set_activity(TurnActivity::Consulting(what), now);
+        self.set_activity(TurnActivity::Consulting(activity), now);
     }
 
     /// `None`: no data is awaited.

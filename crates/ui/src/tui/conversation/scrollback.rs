@@ -11,12 +11,11 @@ const REPRINTED_TURNS: usize = 3;
 impl Conversation {
     /// Continues after the printed part of another conversation.
     pub(in crate::tui) fn following(other: &Self, is_reopened: bool) -> Self {
-        let earlier = if is_reopened { other.spending } else { Spending::default() };
         Self {
             last_group: other.last_group,
             follows_session: true,
             is_reopened,
-            earlier_spending: earlier,
+            earlier_spending: if is_reopened { other.spending } else { Spending::default() },
             ..Self::default()
         }
     }
@@ -25,11 +24,10 @@ impl Conversation {
     pub(in crate::tui) fn take_finished(&mut self, options: RenderOptions) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         while let Some(cell) = self.cells.get(self.n_printed) {
-            let is_ended = self
-                .pending_answers
-                .front()
-                .is_some_and(|ended| ended.cell_index == self.n_printed);
-            if is_ended && let Some(mut ended) = self.pending_answers.pop_front() {
+            let next_answer = self.pending_answers.front().map(|ended| ended.cell_index);
+            if next_answer == Some(self.n_printed)
+                && let Some(mut ended) = self.pending_answers.pop_front()
+            {
                 let mut rest = ended.stream.take_finished(options);
                 rest.extend(ended.stream.finish(options));
                 self.push_cell_lines(CellGroup::Text, ended.has_begun, rest, &mut lines);
@@ -52,7 +50,7 @@ impl Conversation {
             if !cell.is_done() {
                 return lines;
             }
-            let (kind, of_cell) = match cell {
+            let (kind, cell_lines) = match cell {
                 // The question of the call is printed already.
                 Cell::Call(call) => {
                     (CellGroup::Activity, call.outcome_lines(options, Detail::Brief))
@@ -61,7 +59,7 @@ impl Conversation {
             };
             // The stream continues after this cell as after any other.
             self.stream_has_begun = false;
-            self.push_cell_lines(kind, false, of_cell, &mut lines);
+            self.push_cell_lines(kind, false, cell_lines, &mut lines);
             self.n_printed += 1;
         }
         if !self.streamed_answer.is_empty() {
@@ -96,10 +94,10 @@ impl Conversation {
         &mut self,
         kind: CellGroup,
         continues: bool,
-        of_cell: Vec<Line<'static>>,
+        cell_lines: Vec<Line<'static>>,
         lines: &mut Vec<Line<'static>>,
     ) {
-        if of_cell.is_empty() {
+        if cell_lines.is_empty() {
             return;
         }
         let is_apart = kind == CellGroup::Text || self.last_group == Some(CellGroup::Text);
@@ -107,7 +105,7 @@ impl Conversation {
             lines.push(Line::default());
         }
         self.last_group = Some(kind);
-        lines.extend(of_cell);
+        lines.extend(cell_lines);
     }
 
     pub(in crate::tui) fn ends_in_plan(&self) -> bool {

@@ -7,7 +7,7 @@ use crate::tui::cells::RenderOptions;
 use crate::tui::completion::{self, Item};
 use crate::tui::composer::Composer;
 use crate::tui::keys::KeyAction;
-use crate::tui::state::{Focus, QuestionSubject, State};
+use crate::tui::state::{Focus, State};
 use crate::tui::text::{truncate, width};
 use crate::tui::theme::StyleRole;
 use agent_protocol::pluralize;
@@ -53,8 +53,8 @@ impl Footer {
             let from = (popup.selected + 1).saturating_sub(room);
             let shown = popup.items.iter().enumerate().skip(from).take(room);
             let name = |item: &Item| {
-                escape_literal_line(format!("{} {}", item.insert.trim(), item.args).trim_end())
-                    .into_owned()
+                let name = format!("{} {}", item.insert.trim(), item.args);
+                escape_literal_line(name.trim_end()).into_owned()
             };
             let names = shown.clone().map(|(_, item)| width(&name(item)));
             let column = names.max().unwrap_or(0).min(options.width / 2);
@@ -66,11 +66,12 @@ impl Footer {
                     options.style(if is_selected { StyleRole::User } else { StyleRole::Text });
                 let pad = " ".repeat(column.saturating_sub(width(&name)) + 2);
                 let room = options.width.saturating_sub(4 + width(&name) + pad.len());
-                let what = truncate(&escape_prose(&item.description).replace('\n', " "), room);
+                let description =
+                    truncate(&escape_prose(&item.description).replace('\n', " "), room);
                 let mut spans = vec![Span::styled(format!("{mark}{name}"), style)];
-                if !what.is_empty() {
+                if !description.is_empty() {
                     spans.push(Span::raw(pad));
-                    spans.push(options.span(what, StyleRole::Quiet));
+                    spans.push(options.span(description, StyleRole::Quiet));
                 }
                 footer.lines.push(Line::from(spans));
             }
@@ -97,16 +98,13 @@ impl Footer {
             self.push_questionnaire(&escape_prose(&inquiry.in_words()), state, options);
             return;
         }
-        let ask = match (
-            state.pending_question.as_ref().map(|question| &question.subject),
-            state.question_call(),
-        ) {
-            (Some(QuestionSubject::Plan(_)), _) => "Carry out this plan?".to_owned(),
-            (_, Some(call)) => {
+        let ask = match state.question_call() {
+            Some(call) => {
                 let call = format!("{} {}", call.name(options), call.subject);
                 format!("Allow {}?", escape_literal(&call).trim().replace('\n', " ⏎ "))
             }
-            (_, None) => return,
+            None if state.is_asking_about_plan() => "Carry out this plan?".to_owned(),
+            None => return,
         };
         if state.focus == Focus::Question && state.is_too_low_for_choices(options) {
             self.push_compact_question(ask, state, options);
@@ -208,18 +206,16 @@ impl Footer {
             let mark = if n == 0 { mark.to_owned() } else { " ".repeat(width(mark)) };
             let text = escape_prose(&composer.text()[row.start..row.end]).into_owned();
             if n == at {
-                let before =
-                    escape_prose(&composer.text()[row.start..composer.cursor()]).into_owned();
+                let before = escape_prose(&composer.text()[row.start..composer.cursor()]);
                 let column = (width(&mark) + width(&before)).min(options.width.saturating_sub(1));
                 self.cursor = Some((self.lines.len(), column));
             }
-            let part =
+            let role =
                 if composer.is_shell() && n == 0 { StyleRole::Warn } else { StyleRole::Text };
             let text = if text.is_empty() && state.is_new() && self.cursor.is_some() {
-                let hint = truncate(HINT, columns);
-                options.span(hint, StyleRole::Quiet)
+                options.span(truncate(HINT, columns), StyleRole::Quiet)
             } else {
-                options.span(text, part)
+                options.span(text, role)
             };
             self.lines.push(Line::from(vec![Span::styled(mark, style), text]));
         }

@@ -32,18 +32,32 @@ pub(super) struct RenderedBlock {
 
 pub(super) fn render_block(
     text: &str,
-    before: &BlockContext,
+    context: &BlockContext,
     options: RenderOptions,
 ) -> RenderedBlock {
     let text = escape_prose(text);
     let extensions =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut page = BlockRenderer::new(before, options);
+    let mut block = BlockRenderer {
+        options,
+        context,
+        number: None,
+        columns: Vec::new(),
+        lines: Vec::new(),
+        spans: Vec::new(),
+        styles: vec![options.style(StyleRole::Text)],
+        prefixes: Vec::new(),
+        lists: Vec::new(),
+        link: None,
+        link_from: 0,
+        code: None,
+        table: None,
+    };
     for event in Parser::new_ext(&text, extensions) {
-        page.handle_event(event);
+        block.handle_event(event);
     }
-    page.flush_line();
-    RenderedBlock { lines: page.lines, number: page.number, columns: page.columns }
+    block.flush_line();
+    RenderedBlock { lines: block.lines, number: block.number, columns: block.columns }
 }
 
 struct Prefix {
@@ -67,25 +81,7 @@ struct BlockRenderer<'a> {
     table: Option<Table>,
 }
 
-impl<'a> BlockRenderer<'a> {
-    fn new(before: &'a BlockContext, options: RenderOptions) -> Self {
-        Self {
-            options,
-            context: before,
-            number: None,
-            columns: Vec::new(),
-            lines: Vec::new(),
-            spans: Vec::new(),
-            styles: vec![options.style(StyleRole::Text)],
-            prefixes: Vec::new(),
-            lists: Vec::new(),
-            link: None,
-            link_from: 0,
-            code: None,
-            table: None,
-        }
-    }
-
+impl BlockRenderer<'_> {
     fn style(&self) -> Style {
         self.styles.last().copied().unwrap_or_default()
     }
@@ -96,13 +92,9 @@ impl<'a> BlockRenderer<'a> {
             Event::End(tag) => self.end_tag(tag),
             Event::Text(text) => self.push_text(&text),
             Event::Code(code) => {
-                let style = self.options.style(StyleRole::Code);
-                let code = if self.options.theme.is_colored() {
-                    code.into_string()
-                } else {
-                    format!("`{code}`")
-                };
-                self.spans.push(Span::styled(code, style));
+                let is_colored = self.options.theme.is_colored();
+                let code = if is_colored { code.into_string() } else { format!("`{code}`") };
+                self.spans.push(self.options.span(code, StyleRole::Code));
             }
             Event::SoftBreak => self.push_span(" "),
             Event::HardBreak => self.flush_line(),
@@ -177,9 +169,8 @@ impl<'a> BlockRenderer<'a> {
                     CodeBlockKind::Fenced(info) => Language::from_name(&info),
                     CodeBlockKind::Indented => None,
                 };
-                let mark = String::new();
-                self.code =
-                    Some(Fence { mark, language, open: OpenConstruct::Nothing, is_first: false });
+                let (mark, open) = (String::new(), OpenConstruct::Nothing);
+                self.code = Some(Fence { mark, language, open, is_first: false });
             }
             Tag::List(first) => {
                 self.flush_line();
@@ -222,13 +213,9 @@ impl<'a> BlockRenderer<'a> {
             Tag::Table(alignments) => {
                 self.separate_block();
                 let columns = self.context.columns.clone();
-                let is_rest = self.context.is_header_printed;
-                self.table = Some(Table {
-                    alignments,
-                    rows: Vec::new(),
-                    columns,
-                    is_header_printed: is_rest,
-                });
+                let is_header_printed = self.context.is_header_printed;
+                self.table =
+                    Some(Table { alignments, rows: Vec::new(), columns, is_header_printed });
             }
             Tag::TableHead | Tag::TableRow => {
                 if let Some(table) = &mut self.table {
@@ -273,8 +260,7 @@ impl<'a> BlockRenderer<'a> {
                     let text: String =
                         self.spans[self.link_from..].iter().map(|span| &*span.content).collect();
                     if !url.is_empty() && text != url && format!("mailto:{text}") != url {
-                        let quiet = self.options.style(StyleRole::Quiet);
-                        self.spans.push(Span::styled(format!(" ({url})"), quiet));
+                        self.spans.push(self.options.span(format!(" ({url})"), StyleRole::Quiet));
                     }
                 }
             }

@@ -8,7 +8,6 @@ use crate::tui::text::{width, wrap};
 use crate::tui::theme::StyleRole;
 
 /// May contain only further rows of a table.
-#[derive(Default)]
 pub(super) struct Table {
     pub(super) alignments: Vec<Alignment>,
     /// Includes the header.
@@ -92,10 +91,10 @@ impl Table {
 
     pub(super) fn required_widths(&self) -> Vec<usize> {
         let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let of_cell = |cell: &Vec<Span<'static>>| cell.iter().map(|s| width(&s.content)).sum();
+        let cell_width = |cell: &Vec<Span<'_>>| cell.iter().map(|s| width(&s.content)).sum();
         let needed = (0..n_columns).map(|at| {
             let cells = self.rows.iter().filter_map(|row| row.get(at));
-            cells.map(of_cell).max().unwrap_or(0).max(1)
+            cells.map(cell_width).max().unwrap_or(0).max(1)
         });
         needed.collect()
     }

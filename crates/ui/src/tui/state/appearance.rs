@@ -3,39 +3,35 @@
 use super::command::format_columns;
 use super::{Action, PagePlace, State};
 use crate::tui::cells::Tone;
-use crate::tui::commands::CommandAction;
 use crate::tui::status_line::{STATUS_ITEMS, StatusItem};
 use crate::tui::theme::Background;
 use crate::tui::vi::ViState;
 
 impl State {
-    pub(super) fn run_appearance_command(
-        &mut self,
-        action: CommandAction,
-        arguments: &str,
-    ) -> Vec<Action> {
-        match action {
-            CommandAction::Vim => self.toggle_vi(),
-            CommandAction::StatusLine if arguments.is_empty() => {
+    /// For example `mode model`, `none`, `default`.
+    pub(super) fn status_line_command(&mut self, arguments: &str) {
+        let items = match arguments {
+            "" => {
                 let text = self.status_items_text();
-                self.show_page("Status line", text, PagePlace::Conversation);
+                return self.show_page("Status line", text, PagePlace::Conversation);
             }
-            CommandAction::StatusLine => match parse_status_items(arguments) {
-                Ok(items) => {
-                    let names = items.iter().map(|item| format!("{:?}", item.name()));
-                    let names = names.collect::<Vec<_>>().join(", ");
-                    let text = format!("ui.statusline = [{names}] keeps these items");
-                    self.settings.status_line = items;
-                    self.conversation.insert_note(Tone::Quiet, &text);
-                }
-                Err(reason) => self.conversation.insert_note(Tone::Bad, &reason),
-            },
-            _ => return self.change_theme(arguments),
+            "none" => Ok(Vec::new()),
+            "default" => Ok(STATUS_ITEMS.map(|(item, ..)| item).into()),
+            names => StatusItem::from_names(names.split_whitespace()),
+        };
+        match items {
+            Ok(items) => {
+                let names = items.iter().map(|item| format!("{:?}", item.name()));
+                let names = names.collect::<Vec<_>>().join(", ");
+                let text = format!("ui.statusline = [{names}] keeps these items");
+                self.settings.status_line = items;
+                self.conversation.insert_note(Tone::Quiet, &text);
+            }
+            Err(reason) => self.conversation.insert_note(Tone::Bad, &reason),
         }
-        Vec::new()
     }
 
-    fn toggle_vi(&mut self) {
+    pub(super) fn toggle_vi(&mut self) {
         self.vi = self.vi.is_none().then(ViState::default);
         let text = if self.vi.is_some() {
             "vi's modes are on; ui.editing = \"vi\" keeps them"
@@ -45,7 +41,7 @@ impl State {
         self.conversation.insert_note(Tone::Quiet, text);
     }
 
-    fn change_theme(&mut self, arguments: &str) -> Vec<Action> {
+    pub(super) fn change_theme(&mut self, arguments: &str) -> Vec<Action> {
         let background = match arguments {
             "dark" => Background::Dark,
             "light" => Background::Light,
@@ -76,14 +72,5 @@ impl State {
         let names: Vec<&str> = chosen.iter().map(|item| item.name()).collect();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(" ") };
         format!("{}\nnow: /statusline {names}\n", format_columns(&rows))
-    }
-}
-
-/// For example `mode model`, `none`, `default`.
-fn parse_status_items(arguments: &str) -> Result<Vec<StatusItem>, String> {
-    match arguments {
-        "none" => Ok(Vec::new()),
-        "default" => Ok(STATUS_ITEMS.map(|(item, ..)| item).into()),
-        names => StatusItem::from_names(names.split_whitespace()),
     }
 }

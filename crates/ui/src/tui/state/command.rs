@@ -49,19 +49,18 @@ impl State {
                 return self.submit(input);
             }
             if let Some(own) = CustomCommand::find(&self.settings.own_commands, name) {
-                let message = own.expand_to_message(arguments.trim());
-                return self.submit(message);
+                return self.submit(own.expand_to_message(arguments.trim()));
             }
             // A path is not a command.
             if !name.contains('/') {
                 let own = self.settings.own_commands.iter().map(|own| own.name.as_str());
                 let names = COMMANDS.iter().map(|command| command.name).chain(own);
-                let hint = agent_protocol::most_similar(name, names).map_or_else(
-                    || "/help lists them".to_owned(),
-                    |it| format!("did you mean /{it}?"),
-                );
-                self.conversation
-                    .insert_note(Tone::Bad, &format!("there is no command /{name}: {hint}"));
+                let hint = match agent_protocol::most_similar(name, names) {
+                    Some(near) => format!("did you mean /{near}?"),
+                    None => "/help lists them".to_owned(),
+                };
+                let text = format!("there is no command /{name}: {hint}");
+                self.conversation.insert_note(Tone::Bad, &text);
                 return Vec::new();
             }
         }
@@ -163,29 +162,23 @@ impl State {
             let text = format!("/{name} {arguments}");
             // The command stays in the input field, and can be sent when nothing runs any more.
             self.return_to_composer(&text.trim_end().into(), true);
-            let how = if self.has_screen {
-                let key = |action| self.settings.keymap.key_for(action);
-                let stop = key(KeyAction::Escape);
-                if self.is_idle() {
-                    format!("{stop} stops it, then send this")
-                } else {
-                    let later = key(KeyAction::Complete);
-                    format!("{later} sends this after it, {stop} stops it")
-                }
-            } else {
-                "wait until it ends, then send this".to_owned()
+            let key = |action| self.settings.keymap.key_for(action);
+            let (stop, later) = (key(KeyAction::Escape), key(KeyAction::Complete));
+            let how = match (self.has_screen, self.is_idle()) {
+                (true, true) => format!("{stop} stops it, then send this"),
+                (true, false) => format!("{later} sends this after it, {stop} stops it"),
+                (false, _) => "wait until it ends, then send this".to_owned(),
             };
             self.show_toast(&format!("{who}: {how}"));
             return Vec::new();
         }
         match action {
             CommandAction::Help => {
-                let text = self.help_text();
-                self.show_page("Commands", text, PagePlace::Conversation);
+                self.show_page("Commands", self.help_text(), PagePlace::Conversation);
             }
             CommandAction::Keys => {
                 let rows = self.settings.keymap.rows().into_iter();
-                let rows = rows.map(|(keys, name, what)| (keys, format!("{what} ({name})")));
+                let rows = rows.map(|(keys, name, does)| (keys, format!("{does} ({name})")));
                 let text = format_columns(&rows.collect::<Vec<_>>());
                 self.show_page("Keys", text, PagePlace::Viewer);
             }
@@ -223,9 +216,9 @@ impl State {
                 }
                 self.show_toast("there is no answer yet");
             }
-            CommandAction::Theme | CommandAction::Vim | CommandAction::StatusLine => {
-                return self.run_appearance_command(action, arguments);
-            }
+            CommandAction::Vim => self.toggle_vi(),
+            CommandAction::StatusLine => self.status_line_command(arguments),
+            CommandAction::Theme => return self.change_theme(arguments),
             CommandAction::Mode => return self.mode_command(arguments),
             CommandAction::Effort => return self.effort_command(arguments),
             CommandAction::Quit => return vec![Action::SendRequest(ChatRequest::Quit)],
@@ -244,18 +237,16 @@ impl State {
                 }
                 let others = self.settings.models.iter().any(|id| *id != self.conversation.model);
                 let lists = action == CommandAction::Model && arguments.is_empty() && others;
-                let mut actions = vec![Action::SendRequest(ChatRequest::RunCommand(
-                    action,
-                    arguments.to_owned(),
-                ))];
+                let request = ChatRequest::RunCommand(action, arguments.to_owned());
+                let mut actions = vec![Action::SendRequest(request)];
                 if lists && self.has_screen && self.composer.is_empty() {
                     // The list of models opens.
                     self.open_list("/model ");
                     actions.extend(self.update_popup());
                 }
-                if let CommandTiming::StartsWork(what) = timing {
+                if let CommandTiming::StartsWork(activity) = timing {
                     self.is_working = true;
-                    let activity = TurnActivity::Consulting(what);
+                    let activity = TurnActivity::Consulting(activity);
                     self.conversation.turn = Some(RunningTurn::new(activity, self.now));
                 }
                 return actions;
@@ -265,14 +256,11 @@ impl State {
     }
 
     fn blocking_activity(&self, timing: CommandTiming) -> Option<&'static str> {
-        if timing == CommandTiming::Immediate {
-            None
-        } else if !self.is_idle() {
-            Some("the agent works")
-        } else if timing == CommandTiming::OpensSession && !self.shells.is_empty() {
-            Some("your command runs")
-        } else {
-            None
+        match timing {
+            CommandTiming::Immediate => None,
+            _ if !self.is_idle() => Some("the agent works"),
+            CommandTiming::OpensSession if !self.shells.is_empty() => Some("your command runs"),
+            _ => None,
         }
     }
 
@@ -303,12 +291,11 @@ impl State {
         )
     }
 
-    pub(super) fn help_text(&self) -> String {
+    fn help_text(&self) -> String {
         let built_in = COMMANDS.iter().map(|command| {
             (format!("/{} {}", command.name, command.args), command.description.to_owned())
         });
-        let own = self.settings.own_commands.iter();
-        let own = own.map(|own| {
+        let own = self.settings.own_commands.iter().map(|own| {
             let from = match &own.server {
                 Some(server) => format!("MCP server {server}"),
                 None => "your own".to_owned(),

@@ -86,7 +86,7 @@ impl State {
     }
 
     /// `None` if the key belongs to the input field.
-    pub(super) fn handle_viewer_key(&mut self, key: Key) -> Option<Vec<Action>> {
+    fn handle_viewer_key(&mut self, key: Key) -> Option<Vec<Action>> {
         let rows = self.size.1.saturating_sub(1);
         if let Some(page) = &mut self.page {
             if page.viewer.handle_key(key, &page.cells, rows) {
@@ -131,9 +131,8 @@ impl State {
             Focus::Question => {
                 self.focus = Focus::Composer;
                 // A letter immediately before it was no answer either.
-                if let Some(letter) =
-                    self.pending_question.as_mut().and_then(PendingQuestion::take_letter)
-                {
+                let question = self.pending_question.as_mut();
+                if let Some(letter) = question.and_then(PendingQuestion::take_letter) {
                     self.composer.insert(letter);
                 }
                 self.composer.paste(text);
@@ -222,7 +221,7 @@ impl State {
         Vec::new()
     }
 
-    pub(super) fn handle_escape(&mut self) -> Vec<Action> {
+    fn handle_escape(&mut self) -> Vec<Action> {
         if self.focus.is_answer() {
             // (The text returns when the user makes the same choice again.)
             self.focus = Focus::Question;
@@ -238,7 +237,7 @@ impl State {
         if !self.composer.is_empty() || self.conversation.turns.is_empty() {
             return Vec::new();
         }
-        // If nothing is running and the field is empty, pressing twice selects an earlier turn.
+        // Pressing twice selects an earlier turn.
         let before = self.last_escape.replace(self.now);
         if before.is_some_and(|before| self.now.duration_since(before) <= DOUBLE_PRESS) {
             self.last_escape = None;
@@ -257,7 +256,7 @@ impl State {
         vec![Action::SendRequest(ChatRequest::Interrupt)]
     }
 
-    pub(super) fn handle_cancel(&mut self) -> Vec<Action> {
+    fn handle_cancel(&mut self) -> Vec<Action> {
         if self.focus.is_answer() {
             return self.handle_escape();
         }
@@ -342,28 +341,26 @@ impl State {
             writing.replace(from, cursor, "\n");
             return Vec::new();
         }
-        if self.focus == Focus::PlanText {
-            let plan = self.answer_text.message_text();
-            return if plan.trim().is_empty() {
-                Vec::new()
-            } else {
-                self.execute_edited_plan(&plan)
-            };
+        match self.focus {
+            Focus::PlanText => {
+                let plan = self.answer_text.message_text();
+                if plan.trim().is_empty() { Vec::new() } else { self.execute_edited_plan(&plan) }
+            }
+            Focus::AnswerText => {
+                let words = self.answer_text.message_text();
+                self.answer_with_text(&words)
+            }
+            Focus::RejectionReason => {
+                let words = self.answer_text.to_user_input();
+                self.answer_text.take_message();
+                let Some(call) = self.questioned_call().map(str::to_owned) else {
+                    self.focus = Focus::Composer;
+                    return Vec::new();
+                };
+                self.reject_call(&call, words)
+            }
+            Focus::Composer | Focus::Question | Focus::Search(..) => self.send_composer_text(),
         }
-        if self.focus == Focus::AnswerText {
-            let words = self.answer_text.message_text();
-            return self.answer_with_text(&words);
-        }
-        if self.focus == Focus::RejectionReason {
-            let words = self.answer_text.to_user_input();
-            self.answer_text.take_message();
-            let Some(call) = self.questioned_call().map(str::to_owned) else {
-                self.focus = Focus::Composer;
-                return Vec::new();
-            };
-            return self.reject_call(&call, words);
-        }
-        self.send_composer_text()
     }
 
     /// The last character has no special meaning.

@@ -18,34 +18,29 @@ impl State {
         }
         let history = &self.settings.history;
         let (at, draft) = match self.recalled_message.take() {
-            Some(RecalledMessage { index: at, draft, .. }) => (at, draft),
+            Some(recalled) => (recalled.index, recalled.draft),
             None => (history.len(), self.composer.content().clone()),
         };
         let next = if earlier { at.checked_sub(1) } else { Some(at + 1) };
         match next {
-            Some(next) if next < history.len() => {
-                let text = AttributedText::from_message(&history[next]);
-                self.composer.set_folded(&text);
-                let shown = self.composer.text().to_owned();
-                self.recalled_message =
-                    Some(RecalledMessage { index: next, draft, displayed_text: shown });
+            Some(next) if next == history.len() => return self.composer.set_text(draft),
+            // After the draft there is nothing.
+            Some(next) if next > history.len() => return,
+            Some(next) => {
+                self.composer.set_folded(&AttributedText::from_message(&history[next]));
             }
-            Some(next) if next == history.len() => self.composer.set_text(draft),
-            // The oldest stays; after the draft there is nothing.
-            Some(_) => {}
-            None => {
-                let shown = self.composer.text().to_owned();
-                self.recalled_message =
-                    Some(RecalledMessage { index: at, draft, displayed_text: shown });
-            }
+            // The oldest stays.
+            None => {}
         }
+        let displayed_text = self.composer.text().to_owned();
+        let index = next.unwrap_or(at);
+        self.recalled_message = Some(RecalledMessage { index, draft, displayed_text });
     }
 
     /// The message is unchanged.
     pub(super) fn is_showing_recalled_message(&self) -> bool {
-        self.recalled_message
-            .as_ref()
-            .is_some_and(|recalled| recalled.displayed_text == self.composer.text())
+        let recalled = self.recalled_message.as_ref();
+        recalled.is_some_and(|recalled| recalled.displayed_text == self.composer.text())
     }
 
     /// The latest first.
@@ -63,10 +58,10 @@ impl State {
         key: Key,
         action: Option<KeyAction>,
     ) -> Vec<Action> {
-        let n_found = self.history_matches(&query).len();
+        let found = self.history_matches(&query);
         match (action, key.typed_char()) {
             (Some(KeyAction::SearchHistory), _) => {
-                let back = if n_found == 0 { 0 } else { (back + 1) % n_found };
+                let back = (back + 1).checked_rem(found.len()).unwrap_or(0);
                 self.focus = Focus::Search(query, back);
             }
             (Some(KeyAction::DeleteBack), _) => {
@@ -79,11 +74,8 @@ impl State {
                 self.focus = Focus::Search(query, 0);
             }
             _ => {
-                let found = self
-                    .history_matches(&query)
-                    .get(back)
-                    .map(|text| AttributedText::from_message(text));
-                if let Some(text) = found {
+                if let Some(text) = found.get(back) {
+                    let text = AttributedText::from_message(text);
                     self.composer.set_folded(&text);
                 }
             }

@@ -1,5 +1,7 @@
 //! The completion list: its content, and choosing from it.
 
+use std::collections::BTreeSet;
+
 use super::{Action, ChatRequest, Focus, State};
 use crate::tui::commands::{COMMANDS, CommandAction, DEFAULT_EFFORT};
 use crate::tui::completion::{self, CompletionKind, Item, Popup};
@@ -22,90 +24,82 @@ impl State {
         {
             return Vec::new();
         }
-        let text = self.composer.text();
-        let before = &text[..self.composer.cursor()];
-        if let Some(query) = before.strip_prefix('/').filter(|_| self.composer.is_command()) {
-            let Some((name, arguments)) = query.split_once(' ') else {
-                let items = completion::matching_commands(query, &self.settings.own_commands);
-                // A command file may just have been created.
-                let is_first = query.is_empty();
-                self.show_popup(CompletionKind::Command, 0, items);
-                let ask = Action::SendRequest(ChatRequest::ListOwnCommands);
-                return is_first.then_some(ask).into_iter().collect();
-            };
-            let mut from = before.len() - arguments.len();
-            let mut request = None;
-            let action = COMMANDS.iter().find(|command| command.name == name).map(|it| it.action);
-            let items = match action {
-                Some(CommandAction::Mode) => {
-                    let modes = PermissionMode::all().iter();
-                    completion::matching_words(
-                        arguments,
-                        modes.map(|mode| (mode.as_str(), mode.in_words())),
-                    )
+        let before = self.text_before_cursor();
+        let query = before.strip_prefix('/').filter(|_| self.composer.is_command());
+        let Some(query) = query else { return self.update_file_popup() };
+        let Some((name, arguments)) = query.split_once(' ') else {
+            let items = completion::matching_commands(query, &self.settings.own_commands);
+            // A command file may just have been created.
+            let is_first = query.is_empty();
+            self.show_popup(CompletionKind::Command, 0, items);
+            let ask = Action::SendRequest(ChatRequest::ListOwnCommands);
+            return is_first.then_some(ask).into_iter().collect();
+        };
+        let mut from = before.len() - arguments.len();
+        let mut request = None;
+        let command = COMMANDS.iter().find(|command| command.name == name);
+        let items = match command.map(|command| command.action) {
+            Some(CommandAction::Mode) => {
+                let modes = PermissionMode::all().iter();
+                let modes = modes.map(|mode| (mode.as_str(), mode.in_words()));
+                completion::matching_words(arguments, modes)
+            }
+            Some(CommandAction::Theme) => {
+                completion::matching_words(arguments, [("dark", ""), ("light", "")])
+            }
+            Some(CommandAction::Effort) => self.effort_items(&self.conversation.model, arguments),
+            Some(CommandAction::Model) => match arguments.split_once(' ') {
+                Some((model, effort)) => {
+                    from += model.len() + 1;
+                    self.effort_items(model, effort)
                 }
-                Some(CommandAction::Theme) => {
-                    completion::matching_words(arguments, [("dark", ""), ("light", "")])
+                None => {
+                    request = arguments.is_empty().then_some(ChatRequest::ListModels);
+                    self.model_items(arguments)
                 }
-                Some(CommandAction::Effort) => {
-                    self.effort_items(&self.conversation.model, arguments)
+            },
+            Some(
+                action @ (CommandAction::Permissions
+                | CommandAction::Memory
+                | CommandAction::StatusLine),
+            ) => {
+                let last = arguments.rfind(' ').map_or(0, |at| at + 1);
+                let (before, query) = arguments.split_at(last);
+                from += last;
+                next_argument_items(action, before.trim(), query)
+            }
+            Some(CommandAction::Rewind) => match arguments.split_once(' ') {
+                Some((turn, part)) => {
+                    from += turn.len() + 1;
+                    self.rewind_items(turn, part)
                 }
-                Some(CommandAction::Model) => match arguments.split_once(' ') {
-                    Some((model, effort)) => {
-                        from += model.len() + 1;
-                        self.effort_items(model, effort)
-                    }
-                    None => {
-                        if arguments.is_empty() {
-                            request = Some(ChatRequest::ListModels);
-                        }
-                        self.model_items(arguments)
-                    }
-                },
-                Some(
-                    action @ (CommandAction::Permissions
-                    | CommandAction::Memory
-                    | CommandAction::StatusLine),
-                ) => {
-                    let last = arguments.rfind(' ').map_or(0, |at| at + 1);
-                    let (before, query) = arguments.split_at(last);
-                    from += last;
-                    next_argument_items(action, before.trim(), query)
+                // A turn that is chosen from the list is followed by what to restore.
+                None => followed(self.turn_items(arguments, false)),
+            },
+            Some(CommandAction::Undo) => {
+                // Enter takes an item of the list, which must be the written turn.
+                let items = self.turn_items(arguments, true);
+                let is_one = items.iter().any(|item| item.insert == arguments);
+                if arguments.is_empty() || is_one { items } else { Vec::new() }
+            }
+            Some(CommandAction::Tasks) => {
+                let commands = self.background.iter();
+                let stops = commands.map(|(id, line)| (format!("stop {id}"), line.as_str()));
+                completion::matching_descriptions(arguments, stops)
+            }
+            Some(CommandAction::Resume) => {
+                if self.sessions.is_empty() && arguments.is_empty() {
+                    let list = "list".to_owned();
+                    request = Some(ChatRequest::RunCommand(CommandAction::Sessions, list));
                 }
-                Some(CommandAction::Rewind) => match arguments.split_once(' ') {
-                    Some((turn, what)) => {
-                        from += turn.len() + 1;
-                        self.rewind_items(turn, what)
-                    }
-                    // A turn that is chosen from the list is followed by what to restore.
-                    None => followed(self.turn_items(arguments, false)),
-                },
-                Some(CommandAction::Undo) => {
-                    // Enter takes an item of the list, which must be the written turn.
-                    let items = self.turn_items(arguments, true);
-                    let is_one = items.iter().any(|item| item.insert == arguments);
-                    if arguments.is_empty() || is_one { items } else { Vec::new() }
-                }
-                Some(CommandAction::Tasks) => {
-                    let commands = self.background.iter();
-                    let stops = commands.map(|(id, line)| (format!("stop {id}"), line.as_str()));
-                    completion::matching_descriptions(arguments, stops)
-                }
-                Some(CommandAction::Resume) => {
-                    let sessions = self.sessions.iter();
-                    let sessions = sessions.map(|(id, what)| (id.as_str(), what.as_str()));
-                    if self.sessions.is_empty() && arguments.is_empty() {
-                        let list = "list".to_owned();
-                        request = Some(ChatRequest::RunCommand(CommandAction::Sessions, list));
-                    }
-                    completion::matching_descriptions(arguments, sessions)
-                }
-                _ => return self.update_file_popup(),
-            };
-            self.show_popup(CompletionKind::Argument, from, items);
-            return request.map(Action::SendRequest).into_iter().collect();
-        }
-        self.update_file_popup()
+                let sessions = self.sessions.iter();
+                let sessions = sessions.map(|(id, words)| (id.as_str(), words.as_str()));
+                completion::matching_descriptions(arguments, sessions)
+            }
+            _ => return self.update_file_popup(),
+        };
+        self.show_popup(CompletionKind::Argument, from, items);
+        request.map(Action::SendRequest).into_iter().collect()
     }
 
     /// The beginning of a command opens its list. Leaving the list removes the text.
@@ -122,10 +116,9 @@ impl State {
     /// The selection in the list stays, and a closed list stays closed.
     pub(super) fn set_own_commands(&mut self, commands: Vec<CustomCommand>) {
         let query = self.composer.text().strip_prefix('/').unwrap_or_default();
-        let nothing_fitted =
-            completion::matching_commands(query, &self.settings.own_commands).is_empty();
+        let fitting = completion::matching_commands(query, &self.settings.own_commands);
         self.settings.own_commands = commands;
-        self.refresh_popup(CompletionKind::Command, nothing_fitted);
+        self.refresh_popup(CompletionKind::Command, fitting.is_empty());
     }
 
     pub(super) fn add_models(&mut self, models: Vec<String>) {
@@ -216,27 +209,23 @@ impl State {
     fn rewind_items(&self, turn: &str, query: &str) -> Vec<Item> {
         let Ok(first) = turn.parse::<u32>() else { return Vec::new() };
         let undone = || self.conversation.turns.iter().filter(|turn| turn.number >= first);
-        let mut files: Vec<&str> =
+        let files: BTreeSet<&str> =
             undone().flat_map(|turn| &turn.files).map(String::as_str).collect();
-        files.sort_unstable();
-        files.dedup();
         let files = match files.len() {
             0 => "no file was changed".to_owned(),
-            1..=3 => files.join(", "),
+            1..=3 => Vec::from_iter(files).join(", "),
             n => pluralize(n as u64, "file"),
         };
         let turns = pluralize(undone().count() as u64, "turn");
-        completion::matching_words(
-            query,
-            [
-                ("both", format!("files and conversation: {turns}; {files}")),
-                ("conversation", format!("{turns} of the conversation; the files stay")),
-                ("files", format!("{files}; the conversation stays")),
-            ],
-        )
+        let parts = [
+            ("both", format!("files and conversation: {turns}; {files}")),
+            ("conversation", format!("{turns} of the conversation; the files stay")),
+            ("files", format!("{files}; the conversation stays")),
+        ];
+        completion::matching_words(query, parts)
     }
 
-    pub(super) fn show_popup(&mut self, kind: CompletionKind, from: usize, items: Vec<Item>) {
+    fn show_popup(&mut self, kind: CompletionKind, from: usize, items: Vec<Item>) {
         let is_written = |item: &Item| item.insert.trim_end() == &self.composer.text()[from..];
         // A single item that is already complete needs no list.
         let is_whole = items.len() == 1 && items.iter().all(is_written);
@@ -262,10 +251,9 @@ impl State {
 
     /// `None` if the list does not use the key.
     pub(super) fn handle_popup_key(&mut self, action: Option<KeyAction>) -> Option<Vec<Action>> {
-        if matches!(
-            action,
-            Some(KeyAction::Up | KeyAction::Down | KeyAction::Complete | KeyAction::Send)
-        ) {
+        if let Some(KeyAction::Up | KeyAction::Down | KeyAction::Complete | KeyAction::Send) =
+            action
+        {
             self.continue_file_search(true);
         }
         let is_rewind = self.composer.text().starts_with("/rewind ");
@@ -285,8 +273,7 @@ impl State {
             }
             KeyAction::Complete => {
                 let popup = self.popup.take()?;
-                let written = &self.composer.text()[popup.from..self.composer.cursor()];
-                if popup.items[popup.selected].insert == written {
+                if popup.items[popup.selected].insert == self.text_before_cursor()[popup.from..] {
                     // There is nothing to complete: the key has its other meaning.
                     return None;
                 }
@@ -296,8 +283,7 @@ impl State {
             KeyAction::Send => {
                 let popup = self.popup.take()?;
                 let item = &popup.items[popup.selected];
-                let is_written =
-                    self.composer.text()[popup.from..self.composer.cursor()] == item.insert;
+                let is_written = self.text_before_cursor()[popup.from..] == item.insert;
                 let is_enough = is_written && !item.needs_more;
                 let usage = format!("{} {}: {}", item.insert, item.args, item.description);
                 if !is_enough {
@@ -326,7 +312,7 @@ impl State {
         Some(Vec::new())
     }
 
-    pub(super) fn insert_selected_item(&mut self, popup: &Popup) {
+    fn insert_selected_item(&mut self, popup: &Popup) {
         let item = &popup.items[popup.selected];
         let cursor = self.composer.cursor();
         let space = if item.takes_more { " " } else { "" };
@@ -360,42 +346,32 @@ fn next_argument_items(action: CommandAction, before: &str, query: &str) -> Vec<
         let whole = [("default", "all items"), ("none", "no item")].into_iter();
         return completion::matching_words(query, whole.filter(|_| before.is_empty()).chain(items));
     }
-    let (words, needs_more): (&[(&str, &str)], _) = match (action, before) {
-        (CommandAction::Permissions, "") => (
-            &[
-                ("list", "the mode and all rules"),
-                ("add", "a rule: allow, ask or deny"),
-                ("remove", "a rule of this session, by its number"),
-            ],
-            true,
-        ),
-        (CommandAction::Permissions, "add") => (
-            &[
-                ("allow", "calls that match are made without a question"),
-                ("ask", "calls that match need your answer"),
-                ("deny", "calls that match are refused"),
-            ],
-            true,
-        ),
-        (CommandAction::Permissions, rule) if rule.starts_with("add ") && rule.ends_with(')') => (
-            &[
-                ("session", "for this session"),
-                ("project", "in the configuration of this project"),
-                ("user", "in your own configuration"),
-            ],
-            false,
-        ),
-        (CommandAction::Memory, "") => (
-            &[
-                ("list", "the lessons"),
-                ("add", "a lesson of your own for this project"),
-                ("show", "a lesson, by its id"),
-                ("forget", "a lesson, by its id"),
-            ],
-            true,
-        ),
+    let words: &[(&str, &str)] = match (action, before) {
+        (CommandAction::Permissions, "") => &[
+            ("list", "the mode and all rules"),
+            ("add", "a rule: allow, ask or deny"),
+            ("remove", "a rule of this session, by its number"),
+        ],
+        (CommandAction::Permissions, "add") => &[
+            ("allow", "calls that match are made without a question"),
+            ("ask", "calls that match need your answer"),
+            ("deny", "calls that match are refused"),
+        ],
+        (CommandAction::Permissions, rule) if rule.starts_with("add ") && rule.ends_with(')') => &[
+            ("session", "for this session"),
+            ("project", "in the configuration of this project"),
+            ("user", "in your own configuration"),
+        ],
+        (CommandAction::Memory, "") => &[
+            ("list", "the lessons"),
+            ("add", "a lesson of your own for this project"),
+            ("show", "a lesson, by its id"),
+            ("forget", "a lesson, by its id"),
+        ],
         _ => return Vec::new(),
     };
+    // The scope of a rule is the last argument.
+    let needs_more = !before.ends_with(')');
     let mut items = completion::matching_words(query, words.iter().copied());
     for item in &mut items {
         item.needs_more = needs_more && item.insert != "list";

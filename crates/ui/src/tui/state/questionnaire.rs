@@ -34,8 +34,8 @@ impl Questionnaire {
     }
 
     pub(in crate::tui) fn allows_several(&self) -> bool {
-        self.current_question()
-            .is_some_and(|question| question.multi_select && !question.options.is_empty())
+        let question = self.current_question();
+        question.is_some_and(|question| question.multi_select && !question.options.is_empty())
     }
 
     pub(in crate::tui) fn has_previous_question(&self) -> bool {
@@ -67,11 +67,10 @@ impl Questionnaire {
 
 impl State {
     pub(super) fn open_questionnaire(&mut self, call: &str, questions: &[Question]) {
-        let questions = questions.to_vec();
-        let inquiry = Questionnaire { questions, ..Questionnaire::default() };
         self.open_question(QuestionSubject::Questionnaire(call.to_owned(), 0));
         if let Some(question) = &mut self.pending_question {
-            question.questionnaire = Some(inquiry);
+            let questions = questions.to_vec();
+            question.questionnaire = Some(Questionnaire { questions, ..Questionnaire::default() });
         }
     }
 
@@ -109,9 +108,7 @@ impl State {
     /// Without chosen options, the one under the mark is the answer.
     pub(super) fn confirm_choice(&mut self, n: usize) -> Vec<Action> {
         let Some(inquiry) = self.questionnaire() else { return Vec::new() };
-        let is_option =
-            inquiry.current_question().is_some_and(|question| n < question.options.len());
-        if !is_option {
+        if inquiry.current_question().is_none_or(|question| n >= question.options.len()) {
             self.focus = Focus::AnswerText;
             return Vec::new();
         }
@@ -155,16 +152,14 @@ impl State {
     }
 
     pub(super) fn return_to_previous_question(&mut self) {
-        let Some(question) = self.pending_question.take_if(|question| {
+        let has_previous = |question: &mut PendingQuestion| {
             question.questionnaire.as_ref().is_some_and(Questionnaire::has_previous_question)
-        }) else {
-            return;
         };
-        if let PendingQuestion {
+        if let Some(PendingQuestion {
             subject: QuestionSubject::Questionnaire(call, _),
             questionnaire: Some(mut inquiry),
             ..
-        } = question
+        }) = self.pending_question.take_if(has_previous)
         {
             inquiry.answers.pop();
             inquiry.chosen.clear();

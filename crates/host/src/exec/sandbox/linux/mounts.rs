@@ -70,17 +70,15 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 fn clone_mount(from: &OwnedFd, access: MountAccess) -> io::Result<OwnedFd> {
+    let attributes = match access {
+        MountAccess::Read => READ_ONLY,
+        MountAccess::Write => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        // A device can be opened for writing, but its mode and times cannot be changed.
+        MountAccess::Device => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
+    };
     let tree =
         open_tree(from, "", CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::AT_EMPTY_PATH)?;
-    restrict_mounts(
-        &tree,
-        match access {
-            MountAccess::Read => READ_ONLY,
-            MountAccess::Write => libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
-            // A device can be opened for writing, but its mode and times cannot be changed.
-            MountAccess::Device => libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID,
-        },
-    )?;
+    restrict_mounts(&tree, attributes)?;
     Ok(tree)
 }
 

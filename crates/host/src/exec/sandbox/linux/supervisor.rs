@@ -31,7 +31,6 @@ use agent_protocol::disk::{self, nofollow};
 
 pub(in crate::exec) const STANDBY_ARGUMENT: &str = "__supervise";
 
-/// Runs the stand-by or a supervisor if this process was started as one; then its exit code.
 pub(in crate::exec) fn main() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != STANDBY_ARGUMENT {
@@ -140,7 +139,7 @@ fn run_inner(
         lock_mounts(&mounts::apply_mounts(plan)?)?;
     }
     set_child_subreaper(Some(getpid())).map_err(prefix_error("subreaper"))?;
-    // It may have ended before the signal was set; its number is not visible in a PID namespace, so a handle is used.
+    // The outer process may have ended before; its number is not visible in a PID namespace, so a handle is used.
     if is_readable([outer.as_fd()], Some(&Timespec::default())) {
         return Ok(());
     }

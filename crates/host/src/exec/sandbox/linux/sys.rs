@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-/// Of one message: a channel, two for output, the report.
+/// In one message: a channel, two for output, the report.
 const MAX_DESCRIPTORS: usize = 4;
 
 fn check_result(is_done: bool) -> io::Result<()> {

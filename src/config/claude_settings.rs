@@ -1,4 +1,4 @@
-//! Settings files: their hooks are used as they are, and their rules as far as they restrict.
+//! Settings files of Claude Code: their hooks are used as they are, and their rules as far as they restrict.
 
 use std::io;
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use toml::Value;
 
+use super::hooks::{DEFAULT_TIMEOUT, Hook, Matcher};
 use super::{line_of, parse_file};
-use crate::config::{DEFAULT_TIMEOUT, Hook, Matcher};
 use agent_protocol::disk::{read_small_text, read_small_text_without_links};
 use agent_protocol::hook::HookEvent;
 
@@ -16,20 +16,20 @@ use agent_protocol::hook::HookEvent;
 const PROJECT_FILES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
 #[derive(Debug, Default)]
-pub(crate) struct SettingsFile {
+pub(super) struct SettingsFile {
     /// The path, relative to the project if the file is in it.
-    pub(crate) name: String,
-    pub(crate) setting: Option<Value>,
-    pub(crate) hooks: Vec<Hook>,
+    pub(super) name: String,
+    pub(super) setting: Option<Value>,
+    pub(super) hooks: Vec<Hook>,
     /// The `deny` and `ask` rules: list, rule, line.
-    pub(crate) restrictions: Vec<(&'static str, String, usize)>,
-    pub(crate) warnings: Vec<String>,
+    pub(super) restrictions: Vec<(&'static str, String, usize)>,
+    pub(super) warnings: Vec<String>,
     /// Whether the file turns off hooks: those of all files if it is the user's, else those of the
     /// project's.
-    pub(crate) disables_all: bool,
+    pub(super) disables_all: bool,
 }
 
-pub(crate) fn read_project_settings(root: &Path) -> Vec<SettingsFile> {
+pub(super) fn read_project_settings(root: &Path) -> Vec<SettingsFile> {
     let read = |name: &&str| {
         let text = read_small_text_without_links(&root.join(name));
         parse_settings((*name).to_owned(), text)
@@ -38,7 +38,7 @@ pub(crate) fn read_project_settings(root: &Path) -> Vec<SettingsFile> {
 }
 
 /// The hooks of settings on the command line; a hook that cannot be used is an error.
-pub(super) fn hooks_of_settings(name: &str, text: &str) -> Result<Vec<Hook>, String> {
+pub(crate) fn hooks_of_settings(name: &str, text: &str) -> Result<Vec<Hook>, String> {
     let file = parse_settings(name.to_owned(), Ok(text.to_owned())).unwrap_or_default();
     match file.warnings.into_iter().next() {
         Some(warning) => Err(warning),
@@ -46,7 +46,7 @@ pub(super) fn hooks_of_settings(name: &str, text: &str) -> Result<Vec<Hook>, Str
     }
 }
 
-pub(crate) fn read_user_settings(path: &Path) -> Option<SettingsFile> {
+pub(super) fn read_user_settings(path: &Path) -> Option<SettingsFile> {
     parse_settings(path.display().to_string(), read_small_text(path))
 }
 
@@ -141,7 +141,7 @@ fn hook_command(entry: &Json) -> Result<(String, Duration), String> {
     Ok((command.to_owned(), timeout))
 }
 
-/// Leaves out null values, which mean nothing in these files.
+/// Null, which means nothing in these files, becomes an empty text.
 fn json_to_toml(json: &Json) -> Value {
     match json {
         Json::Null => Value::String(String::new()),

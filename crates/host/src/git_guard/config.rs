@@ -1,0 +1,382 @@
+//! Git's configuration files (`git-config(1)`, "CONFIGURATION FILE"), and the settings that a command may change.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A section, whether it has a subsection, and its keys: what git itself writes for branches, remotes, submodules and sparse
+/// checkouts. None names a program, a file to include or a directory of hooks.
+const ALLOWED: &[(&str, bool, &[&str])] = &[
+    (
+        "branch",
+        true,
+        &[
+            "remote",
+            "merge",
+            "rebase",
+            "pushremote",
+            "description",
+            "gh-merge-base",
+            "vscode-merge-base",
+        ],
+    ),
+    (
+        "remote",
+        true,
+        &[
+            "url",
+            "pushurl",
+            "fetch",
+            "tagopt",
+            "prune",
+            "prunetags",
+            "mirror",
+            "promisor",
+            "partialclonefilter",
+            "followremotehead",
+            "gh-resolved",
+        ],
+    ),
+    (
+        "submodule",
+        true,
+        &[
+            "url",
+            "active",
+            "branch",
+            "path",
+            "ignore",
+            "shallow",
+            "fetchrecursesubmodules",
+            "update",
+        ],
+    ),
+    ("submodule", false, &["active"]),
+    ("core", false, &["sparsecheckout", "sparsecheckoutcone", "repositoryformatversion"]),
+    ("index", false, &["sparse"]),
+    (
+        "extensions",
+        false,
+        &[
+            "worktreeconfig",
+            "partialclone",
+            "objectformat",
+            "compatobjectformat",
+            "refstorage",
+            "relativeworktrees",
+        ],
+    ),
+    ("lfs", false, &["repositoryformatversion"]),
+];
+
+/// What a new repository may have besides: the settings of `git init`, and the author.
+const ALLOWED_IN_NEW: &[(&str, bool, &[&str])] = &[
+    (
+        "core",
+        false,
+        &[
+            "filemode",
+            "bare",
+            "logallrefupdates",
+            "symlinks",
+            "ignorecase",
+            "precomposeunicode",
+            "sharedrepository",
+            "autocrlf",
+        ],
+    ),
+    ("receive", false, &["denynonfastforwards"]),
+    ("user", false, &["name", "email"]),
+    ("commit", false, &["gpgsign"]),
+];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    /// In lower case, like the key.
+    section: String,
+    subsection: Option<String>,
+    key: String,
+    /// `None`: a key without `=`, which means true.
+    pub(super) value: Option<String>,
+}
+
+impl Setting {
+    pub(super) fn name(&self) -> String {
+        match &self.subsection {
+            Some(subsection) => format!("{}.{subsection}.{}", self.section, self.key),
+            None => format!("{}.{}", self.section, self.key),
+        }
+    }
+
+    pub(super) fn is_work_tree(&self) -> bool {
+        self.name() == "core.worktree"
+    }
+
+    fn is_address(&self) -> bool {
+        self.section == "remote" && matches!(self.key.as_str(), "url" | "pushurl")
+    }
+
+    fn belongs_to(&self, section: &str, subsection: &str) -> bool {
+        self.section == section && self.subsection.as_deref() == Some(subsection)
+    }
+
+    fn is_in(&self, table: &[(&str, bool, &[&str])]) -> bool {
+        table.iter().any(|(section, has_subsection, keys)| {
+            self.section == *section
+                && self.subsection.is_some() == *has_subsection
+                && keys.contains(&self.key.as_str())
+        })
+    }
+
+    fn is_allowed(&self) -> bool {
+        let value = self.value.as_deref().unwrap_or_default();
+        let is_harmless = match (self.section.as_str(), self.key.as_str()) {
+            // `!COMMAND` is executed.
+            ("submodule", "update") => {
+                matches!(value, "checkout" | "rebase" | "merge" | "none")
+            }
+            // `HELPER::ADDRESS` runs a program of that name, or (`ext::`) any command.
+            (_, "url" | "pushurl" | "remote" | "pushremote") => {
+                !value.split(['/', '[']).next().is_some_and(|it| it.contains("::"))
+            }
+            _ => true,
+        };
+        is_harmless && self.is_in(ALLOWED)
+    }
+
+    /// `core.worktree` is for the caller to decide.
+    pub(super) fn is_allowed_in_new(&self) -> bool {
+        self.is_allowed() || self.is_in(ALLOWED_IN_NEW)
+    }
+}
+
+/// The names of the settings that a command may not change so. Values of one name are compared in their order: the last one counts.
+pub(super) fn refused_changes(before: &[Setting], after: &[Setting]) -> Vec<String> {
+    let mut names: BTreeMap<String, [Vec<&Setting>; 2]> = BTreeMap::new();
+    for (n, settings) in [before, after].into_iter().enumerate() {
+        for setting in settings {
+            names.entry(setting.name()).or_default()[n].push(setting);
+        }
+    }
+    let is_refused = |[old, new]: &[Vec<&Setting>; 2]| {
+        let values =
+            |all: &[&Setting]| -> Vec<_> { all.iter().map(|it| it.value.clone()).collect() };
+        if values(old) == values(new) {
+            return false;
+        }
+        let Some(setting) = old.iter().chain(new).next() else { return false };
+        if let Some(subsection) = &setting.subsection {
+            let (own, exists) = (&setting.section, |all: &[Setting]| {
+                all.iter().any(|other| other.belongs_to(&setting.section, subsection))
+            });
+            // `git remote remove` and `git branch -d` remove a section as a whole.
+            if matches!(own.as_str(), "remote" | "branch" | "submodule") && !exists(after) {
+                return false;
+            }
+            // Another address redirects the next push.
+            if setting.is_address() && exists(before) {
+                return true;
+            }
+        }
+        !old.iter().chain(new).all(|setting| setting.is_allowed())
+    };
+    names.into_iter().filter(|(_, settings)| is_refused(settings)).map(|(name, _)| name).collect()
+}
+
+/// Writes settings as git does.
+pub(super) fn format_settings<'a>(settings: impl Iterator<Item = &'a Setting>) -> String {
+    let escape = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let mut text = String::new();
+    for Setting { section, subsection, key, value } in settings {
+        let header = match subsection {
+            Some(subsection) => format!("[{section} \"{}\"]", escape(subsection)),
+            None => format!("[{section}]"),
+        };
+        let value =
+            value.as_ref().map_or(String::new(), |value| format!(" = \"{}\"", escape(value)));
+        _ = writeln!(text, "{header}\n\t{key}{value}");
+    }
+    text
+}
+
+/// `None` if git cannot parse the file.
+pub(super) fn parse(bytes: &[u8]) -> Option<Vec<Setting>> {
+    let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+    let mut input = text.strip_prefix('\u{feff}').unwrap_or(&text).chars().peekable();
+    let mut settings = Vec::new();
+    let mut header: Option<(String, Option<String>)> = None;
+    while let Some(char) = input.next() {
+        match char {
+            '#' | ';' => _ = input.by_ref().find(|char| *char == '\n'),
+            '[' => header = Some(parse_header(&mut input)?),
+            _ if char.is_ascii_whitespace() => {}
+            _ if char.is_ascii_alphabetic() => {
+                let (section, subsection) = header.clone()?;
+                let mut key = char.to_ascii_lowercase().to_string();
+                while let Some(char) = input.next_if(|it| it.is_ascii_alphanumeric() || *it == '-')
+                {
+                    key.push(char.to_ascii_lowercase());
+                }
+                while input.next_if(|char| matches!(char, ' ' | '\t')).is_some() {}
+                let value = match input.next() {
+                    None | Some('\n') => None,
+                    Some('=') => Some(parse_value(&mut input)?),
+                    Some(_) => return None,
+                };
+                settings.push(Setting { section, subsection, key, value });
+            }
+            _ => return None,
+        }
+    }
+    Some(settings)
+}
+
+/// The section, in `[section "subsection"]` or the older `[section.subsection]`.
+fn parse_header(input: &mut Peekable<Chars<'_>>) -> Option<(String, Option<String>)> {
+    let mut section = String::new();
+    loop {
+        match input.next()? {
+            ']' => break,
+            ' ' | '\t' => {
+                while input.next_if(|char| matches!(char, ' ' | '\t')).is_some() {}
+                let mut subsection = String::new();
+                input.next_if_eq(&'"')?;
+                loop {
+                    match input.next()? {
+                        '"' => break,
+                        '\n' => return None,
+                        '\\' => subsection.push(input.next().filter(|char| *char != '\n')?),
+                        char => subsection.push(char),
+                    }
+                }
+                return input.next_if_eq(&']').map(|_| (section, Some(subsection)));
+            }
+            char if char.is_ascii_alphanumeric() || matches!(char, '-' | '.') => {
+                section.push(char.to_ascii_lowercase());
+            }
+            _ => return None,
+        }
+    }
+    match section.split_once('.') {
+        Some((section, subsection)) => Some((section.to_owned(), Some(subsection.to_owned()))),
+        None => Some((section, None)),
+    }
+}
+
+fn parse_value(input: &mut Peekable<Chars<'_>>) -> Option<String> {
+    let (mut value, mut is_quoted) = (String::new(), false);
+    // The length without white space at the end.
+    let mut length = 0;
+    loop {
+        match input.next() {
+            None | Some('\n') if is_quoted => return None,
+            None | Some('\n') => break,
+            Some('#' | ';') if !is_quoted => {
+                _ = input.find(|char| *char == '\n');
+                break;
+            }
+            Some('"') => {
+                is_quoted = !is_quoted;
+                length = value.len();
+            }
+            Some('\\') => {
+                match input.next()? {
+                    '\n' => continue,
+                    't' => value.push('\t'),
+                    'b' => value.push('\u{8}'),
+                    'n' => value.push('\n'),
+                    char @ ('\\' | '"') => value.push(char),
+                    _ => return None,
+                }
+                length = value.len();
+            }
+            Some(char) if char.is_ascii_whitespace() && !is_quoted => {
+                if !value.is_empty() {
+                    value.push(char);
+                }
+            }
+            Some(char) => {
+                value.push(char);
+                length = value.len();
+            }
+        }
+    }
+    value.truncate(length);
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(text: &str) -> Option<Vec<(String, Option<String>)>> {
+        let all = parse(text.as_bytes())?;
+        Some(all.into_iter().map(|it| (it.name(), it.value)).collect())
+    }
+
+    fn refused(before: &str, after: &str) -> Vec<String> {
+        refused_changes(
+            &parse(before.as_bytes()).expect("valid"),
+            &parse(after.as_bytes()).expect("valid"),
+        )
+    }
+
+    #[test]
+    fn files_are_read_as_git_reads_them() {
+        let text = "\u{feff}# c\r\n[Core]\r\n\tBare = false ; no\n\tx\n[a \"B\\\"c\"] k = \" v \" w\\\n  z  # c\n[o.Ld]\nq=\"\\t#\"";
+        let found = listed(text).expect("valid");
+        let found: Vec<_> =
+            found.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
+        let expected = [
+            ("core.bare", Some("false")),
+            ("core.x", None),
+            ("a.B\"c.k", Some(" v  w  z")),
+            ("o.ld.q", Some("\t#")),
+        ];
+        assert_eq!(found, expected);
+        for wrong in ["k = 1", "[a", "[a]\nk 1", "[a]\nk = \"", "[a b]", "[a]\nk = \\q", "[a]\n!"] {
+            assert_eq!(listed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn format_is_read_back() {
+        let all = parse(b"[a \"x\\\\\\\"y\"]\nk = \"p\\\\q\\\"\\n #\"\nt\n[core]\nbare=1")
+            .expect("valid");
+        assert_eq!(parse(format_settings(all.iter()).as_bytes()), Some(all));
+    }
+
+    #[test]
+    fn only_listed_keys_change() {
+        let base = "[core]\nfsmonitor=a\nfsmonitor=false\n[remote \"o\"]\nurl=x\nproxy=p\n";
+        let with = |more: &str| refused(base, &format!("{base}{more}"));
+        for allowed in [
+            "[branch \"x\"]\nremote=o\nmerge=refs/heads/x\n",
+            "[remote \"n\"]\nurl=https://[::1]/x\nfetch=+a:b\n",
+            "[submodule \"s\"]\nactive=true\nurl=u\nupdate=rebase\n",
+            "[core]\nsparseCheckout=true\n[extensions]\nworktreeConfig=true\n",
+        ] {
+            assert_eq!(with(allowed), [""; 0], "{allowed}");
+        }
+        for (change, name) in [
+            ("[core]\nhooksPath=h\n", "core.hookspath"),
+            ("[include]\npath=h\n", "include.path"),
+            ("[core]\nfsmonitor=b\n", "core.fsmonitor"),
+            ("[branch \"x\"]\nmergeOptions=-s evil\n", "branch.x.mergeoptions"),
+            ("[submodule \"s\"]\nupdate=!touch x\n", "submodule.s.update"),
+            ("[remote \"n\"]\nurl=ext::sh\n", "remote.n.url"),
+            ("[remote \"o\"]\npushurl=y\n", "remote.o.pushurl"),
+            ("[remote \"o\"]\nurl=y\n", "remote.o.url"),
+            ("[core]\nworktree=/\n", "core.worktree"),
+            ("[core.sparseCheckout]\nx=1\n", "core.sparsecheckout.x"),
+        ] {
+            assert_eq!(with(change), [name], "{change}");
+        }
+        // Another order makes another value count.
+        assert_eq!(refused("[a]\nb=1\nb=2", "[a]\nb=2\nb=1"), ["a.b"]);
+        // A remote is removed as a whole.
+        assert_eq!(refused(base, "[core]\nfsmonitor=a\nfsmonitor=false\n"), [""; 0]);
+        assert_eq!(refused(base, "[remote \"o\"]\nurl=x\nproxy=p\n"), ["core.fsmonitor"]);
+    }
+}

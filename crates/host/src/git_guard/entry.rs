@@ -1,0 +1,135 @@
+//! One entry of a directory: its content as it was, and how it is restored. Commands can write there, so no link is followed.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{GuardReport, Keep};
+use agent_protocol::disk;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Device and inode.
+pub(super) type FileId = (u64, u64);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum EntryState {
+    Missing,
+    File {
+        bytes: Vec<u8>,
+        mode: u32,
+    },
+    Link(PathBuf),
+    Directory(FileId),
+    /// A device, a pipe, a socket, or a file that is too large or cannot be read.
+    Other,
+}
+
+impl EntryState {
+    pub(super) fn read(folder: &OwnedFd, name: &OsStr) -> Self {
+        let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Self::Missing,
+            Err(_) => return Self::Other,
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => match read_file(folder, name) {
+                Ok(bytes) => Self::File { bytes, mode: stat.st_mode & 0o7777 },
+                Err(_) => Self::Other,
+            },
+            FileType::Symlink => match rustix::fs::readlinkat(folder, name, Vec::new()) {
+                Ok(target) => Self::Link(OsStr::from_bytes(target.as_bytes()).into()),
+                Err(_) => Self::Other,
+            },
+            FileType::Directory => Self::Directory((stat.st_dev, stat.st_ino)),
+            _ => Self::Other,
+        }
+    }
+
+    pub(super) fn folder_id(&self) -> Option<FileId> {
+        match self {
+            Self::Directory(id) => Some(*id),
+            _ => None,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::File { bytes, .. } => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Puts this state in place of what is there. A directory that is in the way is renamed, not deleted.
+    pub(super) fn restore(&self, folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+        if matches!(Self::read(folder, name), Self::Directory(_)) {
+            move_aside(folder, name)?;
+        }
+        let temporary = format!("agent-restored-{}", uuid::Uuid::now_v7());
+        match self {
+            Self::File { bytes, mode } => {
+                let mut file = disk::create_file_in(folder, &temporary)?;
+                file.write_all(bytes)?;
+                rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode))?;
+            }
+            Self::Link(target) => rustix::fs::symlinkat(target, folder, temporary.as_str())?,
+            Self::Missing => match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            },
+            Self::Directory(_) | Self::Other => return Err(io::ErrorKind::Unsupported.into()),
+        }
+        Ok(rustix::fs::renameat(folder, temporary.as_str(), folder, name)?)
+    }
+}
+
+/// Restores an entry that was changed from `before` to `now`, keeps its content, and reports it.
+pub(super) fn revert(
+    (folder, name): (&OwnedFd, &OsStr),
+    path: &Path,
+    (before, now): (&EntryState, &EntryState),
+    why: &str,
+    (keep, report): (&Keep, &mut GuardReport),
+) {
+    let kept = now.bytes().filter(|bytes| !bytes.is_empty());
+    let kept = kept.and_then(|bytes| keep(&name.to_string_lossy(), bytes));
+    let path = path.display();
+    match before.restore(folder, name) {
+        Ok(()) => {
+            let kept = kept.map(|name| format!(" (its content is in {name})")).unwrap_or_default();
+            report.notices.push(format!("{path} {why}: it was reverted{kept}"));
+        }
+        Err(error) => report.failures.push(format!(
+            "{path} {why}, and it could not be reverted ({}): do not run git here before the user repaired it",
+            disk::in_words(&error)
+        )),
+    }
+}
+
+pub(super) fn move_aside(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let to = format!("agent-replaced-{}", uuid::Uuid::now_v7());
+    Ok(rustix::fs::renameat(folder, name, folder, to)?)
+}
+
+fn read_file(folder: &OwnedFd, name: &OsStr) -> io::Result<Vec<u8>> {
+    // NONBLOCK: a pipe may have taken its place.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
+    let mut bytes = Vec::new();
+    let limit = disk::SMALL_FILE_LIMIT;
+    if !file.metadata()?.is_file() || file.take(limit + 1).read_to_end(&mut bytes)? as u64 > limit {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// The names in an open directory.
+pub(super) fn list_names(folder: &OwnedFd) -> Vec<std::ffi::OsString> {
+    let Ok(entries) = rustix::fs::Dir::read_from(folder) else { return Vec::new() };
+    let names =
+        entries.flatten().map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
+    names.filter(|name| name != "." && name != "..").collect()
+}
