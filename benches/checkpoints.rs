@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent_host::exec::git;
+use agent_host::exec::git::Git;
 use agent_host::workspace::{CheckpointLimits, CheckpointSettings, OperationScope, Workspace};
 use serde_json::{Value, json};
 
@@ -102,7 +102,9 @@ fn workspace(root: &Path, state: &Path) -> Workspace {
         store: state.join("store"),
         session: state.join("session"),
         limits: CheckpointLimits::default(),
-        read_blobs: Arc::new(git::read_blobs),
+        read_blobs: Arc::new(|directory, ids| {
+            Git::new(std::env::vars_os().collect()).read_blobs(directory, ids)
+        }),
     })
 }
 

@@ -178,7 +178,7 @@ fn ends(dir: &Path) {
                     ..SandboxSettings::default()
                 }) {
                     Ok(sandbox) => {
-                        exec = exec.with_sandbox(sandbox, std::sync::Arc::new(|_, _| None))
+                        exec = exec.with_sandbox(sandbox, std::sync::Arc::new(|_, _| None));
                     }
                     Err(error) => {
                         println!("| {what} | {error} | |");

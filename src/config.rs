@@ -25,7 +25,7 @@ pub use hook_scripts::HookScripts;
 pub use hooks::{Hook, HookTable, Matcher, describe_hooks};
 pub(crate) use layers::{ALLOWED_TOOLS, DISALLOWED_TOOLS, SETTINGS};
 pub use layers::{ConfigError, LoadedConfig, Origin, Setting, Sources, Trust, load};
-pub use mcp::{MCP_FILE, Mcp, McpConfigServers, McpServer, parse_servers};
+pub use mcp::{MCP_FILE, Mcp, McpConfigServers, McpServer, ServerDirectory, parse_servers};
 pub use model_types::{ModelTable, ProviderTable, Requests};
 pub use models::{is_file_model, model_choices, model_table};
 pub use providers::{

@@ -1,10 +1,10 @@
 //! The checkpoints of a session: their location, and when the first one is taken.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
 
-use super::{OpenError, Storage, parse_duration};
+use super::{HostPrograms, OpenError, Storage, parse_duration};
 use crate::config::{self, Config};
-use agent_host::exec::git;
 use agent_host::workspace::{CheckpointLimits, CheckpointSettings, Checkpoints, Workspace};
 use agent_permission::is_build_output;
 use agent_protocol::event::{EventBody, Sink, StampedEvent};
@@ -16,11 +16,11 @@ pub fn with_checkpoints(
     storage: &Storage,
     id: &str,
 ) -> Result<Workspace, OpenError> {
-    let config = &config.checkpoints;
-    if !config.enabled {
+    if !config.checkpoints.enabled {
         return Ok(workspace);
     }
-    let workspace = workspace.with_checkpoints(checkpoint_settings(config, storage, id)?);
+    let settings = checkpoint_settings(config, &workspace.roots(), storage, id)?;
+    let workspace = workspace.with_checkpoints(settings);
     if let Some(checkpoints) = workspace.checkpoints() {
         checkpoints.recover_killed_operations();
     }
@@ -28,15 +28,21 @@ pub fn with_checkpoints(
 }
 
 pub(super) fn checkpoint_settings(
-    config: &config::Checkpoints,
+    config: &Config,
+    places: &[PathBuf],
     storage: &Storage,
     id: &str,
 ) -> Result<CheckpointSettings, OpenError> {
+    let limits = checkpoint_limits(&config.checkpoints)?;
+    let (config, places) = (config.clone(), places.to_vec());
+    // The search for git costs time that most sessions save.
+    let git =
+        LazyLock::new(move || HostPrograms::from_config(&config, &places[0], &places[1..]).git());
     Ok(CheckpointSettings {
         store: storage.checkpoints_dir(),
         session: storage.session_dir(id),
-        limits: checkpoint_limits(config)?,
-        read_blobs: Arc::new(git::read_blobs),
+        limits,
+        read_blobs: Arc::new(move |directory, ids| git.read_blobs(directory, ids)),
     })
 }
 

@@ -21,7 +21,7 @@ use agent_protocol::hook::{
     HookEvent, HookFinished, HookOutcome, HookRequest, HookRuling, HookStatus, Hooks,
 };
 use agent_protocol::mask::Masker;
-use agent_protocol::{one_line, pluralize, shorten};
+use agent_protocol::{one_line, shorten};
 use hook_command::HookCommand;
 
 /// Limit of a text for the model, in bytes.
@@ -80,7 +80,7 @@ impl HookEntry {
             }
         };
         tokio::time::timeout(timeout, answering).await.unwrap_or_else(|_| {
-            let limit = pluralize(timeout.as_secs().max(1), "second");
+            let limit = agent_host::exec::seconds(timeout);
             let why = format!("it did not end within {limit}, and was ended");
             HookResult::without_status(Err(why))
         })

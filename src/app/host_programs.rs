@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::WritableDirs;
 use crate::config::{self, Config};
 use agent_host::exec::Exec;
+use agent_host::exec::git::Git;
 use agent_protocol::disk;
 
 /// Lists of folders: only the folders outside remain.
@@ -138,6 +139,11 @@ impl HostPrograms {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         self.environment().into_iter().filter_map(text).collect()
+    }
+
+    /// Git, found outside these places.
+    pub fn git(&self) -> Git {
+        Git::new(self.environment())
     }
 
     pub fn exec(&self) -> Exec {

@@ -30,7 +30,7 @@ use worker::{LearningWorker, Notices};
 /// Limit of the queue, which takes memory only for what is in it; a turn has fewer events, unless the store hangs.
 const QUEUE_CAPACITY: usize = 8192;
 /// Time for the session's lessons to be written.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 enum LearningMessage {
     Event(Box<Event>),

@@ -1,6 +1,6 @@
 //! The MCP servers of a session, from the configuration.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{HostPrograms, OpenError, Options, WritableDirs, parse_duration, variable};
 use crate::config::{Config, LoadedConfig, McpServer, UserDirs};
@@ -8,6 +8,7 @@ use agent_engine::mcp::{self, ServerState, Servers, ToolScope};
 use agent_engine::registry::Registry;
 use agent_engine::tools::Tool;
 use agent_host::exec::{Exec, ServiceCommand};
+use agent_protocol::disk;
 use agent_protocol::event::{EventStream, McpServerStatus};
 
 #[derive(Default)]
@@ -31,7 +32,14 @@ impl McpServers {
         let (mut settings, mut notices) = (Vec::new(), Vec::new());
         for (name, server) in config.mcp.servers.iter().filter(|(_, server)| server.enabled) {
             match server.expand_variables(&variable) {
-                Ok(server) => settings.push(server_settings(name, server, writable.root())?),
+                Ok(server) => {
+                    let starts_there = loaded.is_trusted || server.cwd.is_some();
+                    let directory = match dirs.filter(|_| !starts_there) {
+                        Some(dirs) => empty_directory(dirs, name)?,
+                        None => writable.root().to_owned(),
+                    };
+                    settings.push(server_settings(name, server, writable.root(), directory)?);
+                }
                 Err(variable) => notices.push(format!(
                     "MCP server {name} is not used: the environment variable {variable} is not set (`${{{variable}:-}}` \
                      makes it optional)"
@@ -110,10 +118,20 @@ pub(super) fn host_exec(config: &Config, writable: &WritableDirs) -> Exec {
     Exec::with_environment(environment, &super::toolbox::secret_variables(config))
 }
 
+/// Many programs load what is in their working directory (`npx`, `python -m`), and the project is not trusted.
+fn empty_directory(dirs: &UserDirs, server: &str) -> Result<PathBuf, OpenError> {
+    let path = disk::canonical_prefix(&dirs.state).join("mcp").join(server);
+    disk::create_folder_all(&path, 0o700).map_err(|error| {
+        OpenError::Usage(format!("{}: {}", path.display(), disk::in_words(&error)))
+    })?;
+    Ok(path)
+}
+
 fn server_settings(
     name: &str,
     server: McpServer,
     root: &Path,
+    directory: PathBuf,
 ) -> Result<mcp::ServerSettings, OpenError> {
     let timeout = parse_duration(&server.timeout)?;
     let passed = server.pass_keys.iter().map(|name| Some((name.clone(), variable(name)?)));
@@ -127,7 +145,7 @@ fn server_settings(
             program: program.unwrap_or_default(),
             arguments: server.args,
             environment: passed.flatten().chain(server.env).collect(),
-            directory: root.to_owned(),
+            directory,
         }),
     };
     Ok(mcp::ServerSettings {
@@ -136,5 +154,6 @@ fn server_settings(
         timeout,
         enabled_tools: server.enabled_tools,
         disabled_tools: server.disabled_tools,
+        root: Some(root.to_owned()),
     })
 }

@@ -75,7 +75,7 @@ pub(super) fn user_rules(dirs: Option<&UserDirs>) -> Option<RulesFile> {
     let other =
         std::env::home_dir().map(|home| home.join(OTHER_RULES_FOLDER).join(OTHER_RULES_FILE));
     own.into_iter().chain(other).find_map(|path| {
-        let text = std::fs::read_to_string(&path).ok()?;
+        let text = disk::read_small_text(&path).ok()?;
         Some(RulesFile { path: path.display().to_string(), text })
     })
 }

@@ -77,7 +77,7 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
     }
     let root = PathBuf::from(&started.cwd);
     let config = config::config_from_record(&started.settings).map_err(OpenError::Usage)?.config;
-    let settings = checkpoint_settings(&config.checkpoints, &storage, &id)?;
+    let settings = checkpoint_settings(&config, std::slice::from_ref(&root), &storage, &id)?;
     let history = FileHistory::read(&root, settings);
     let mut scratch = ReplayDirectory::create(&root)?;
     let ignored = history.current_ignored_paths();
@@ -124,7 +124,12 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
 
     let results = std::mem::take(&mut state.lock().results);
     let rows = {
-        let settings = checkpoint_settings(&config.checkpoints, &scratch.storage, &id)?;
+        let settings = checkpoint_settings(
+            &config,
+            std::slice::from_ref(&scratch.root),
+            &scratch.storage,
+            &id,
+        )?;
         let replayed = FileHistory::read(&scratch.root, settings);
         let files = |(turn, call): &CallKey| {
             let recorded = history.states_after(*turn, call, &|text| state.relocate(text))?;

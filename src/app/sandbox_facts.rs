@@ -9,6 +9,7 @@ use super::OpenError;
 use super::memory::memory_file;
 use crate::config::{Config, LoadedConfig, SandboxNetwork, UserDirs};
 use agent_host::exec::sandbox::{self, GitPaths, Network, SandboxFacts};
+use agent_host::git_guard::configured_work_tree;
 use agent_host::workspace::{GuardedPaths, Workspace};
 use agent_permission::Rule;
 use agent_protocol::disk::{self, canonical_prefix};
@@ -173,6 +174,7 @@ pub(super) fn sandbox_facts(
             SandboxNetwork::On => Network::On,
         },
         host_ports: config.sandbox.host_ports.clone(),
+        max_processes: config.sandbox.max_processes,
     }
 }
 
@@ -229,7 +231,10 @@ fn worktree_directories(link: &Path) -> Option<Vec<PathBuf>> {
     if directory.starts_with(link.parent()?) {
         return Some(vec![directory]);
     }
-    let back = disk::read_small_text(&directory.join("gitdir")).ok()?;
+    let Ok(back) = disk::read_small_text(&directory.join("gitdir")) else {
+        let refers_back = configured_work_tree(&directory).as_deref() == link.parent();
+        return refers_back.then(|| vec![directory]);
+    };
     if directory.join(back.trim()).canonicalize().ok()? != link.canonicalize().ok()? {
         return None;
     }

@@ -13,7 +13,7 @@ use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySett
 use agent_engine::tools::{self, Tool, ToolCx, WorkspaceFacts};
 use agent_host::exec::Exec;
 use agent_host::exec::sandbox::{self, Backend, Sandbox, SandboxError};
-use agent_host::git_guard::Keep;
+use agent_host::git_guard::ContentKeeper;
 use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
 use agent_permission::{HiddenFiles, MCP, PathRoots, Policy, Rule, RuleAction, RuleOrigin};
 use agent_protocol::control::{PermissionMode, SessionControl};
@@ -167,7 +167,7 @@ pub fn open_toolbox(
         Some(sandbox) => {
             let sandbox = sandbox.with_readable(spill.folder());
             let spill = Arc::clone(&spill);
-            let keep: Keep = Arc::new(move |name, bytes| {
+            let keep: ContentKeeper = Arc::new(move |name, bytes| {
                 spill.write(name, &String::from_utf8_lossy(bytes)).ok()
             });
             exec.with_sandbox(sandbox, keep)

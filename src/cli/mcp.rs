@@ -15,6 +15,7 @@ use crate::app::{self, McpServers, OpenError, StateDirs, WritableDirs};
 use crate::config::{self, McpServer, UserDirs};
 use agent_engine::mcp::{NO_SERVERS, ServerState};
 use agent_protocol::control::SessionControl;
+use agent_protocol::terminal_escape::escape_literal_line;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum McpCommand {
@@ -60,6 +61,9 @@ pub(super) struct McpAddArgs {
     /// A variable with a key that it receives from your environment
     #[arg(long, value_name = "NAME", conflicts_with = "url")]
     pass_key: Vec<String>,
+    /// Start it in the project, not in an empty directory
+    #[arg(long, value_name = "project", value_parser = ["project"], conflicts_with = "url")]
+    cwd: Option<String>,
     /// The program, and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "url")]
     command: Vec<String>,
@@ -93,7 +97,8 @@ fn list(options: &ToolOptions) -> Result<String, OpenError> {
         let origin = loaded.origins.iter().find(|(key, _)| key.starts_with(&table));
         let origin = origin.map_or_else(String::new, |(_, origin)| format!("  # {origin}"));
         let off = if server.enabled { "" } else { " (not enabled)" };
-        out.push_str(&masker.mask(&format!("{name}: {how}{off}{origin}\n")));
+        let line = format!("{name}: {how}{off}{origin}");
+        out.push_str(&format!("{}\n", escape_literal_line(&masker.mask(&line))));
     }
     Ok(if out.is_empty() { format!("{NO_SERVERS}\n") } else { out })
 }
@@ -108,7 +113,7 @@ fn config_file(project: bool) -> Result<PathBuf, OpenError> {
 }
 
 fn add(args: McpAddArgs) -> Result<String, OpenError> {
-    let McpAddArgs { name, project, url, header, env, pass_key, command } = args;
+    let McpAddArgs { name, project, url, header, env, pass_key, cwd, command } = args;
     if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c)) {
         let message = format!("{name:?}: a name has letters, digits, `-`, `_` and `.` only");
         return Err(usage_error(message));
@@ -128,6 +133,7 @@ fn add(args: McpAddArgs) -> Result<String, OpenError> {
         args: words.collect(),
         env: pairs(&env, '=', "env")?,
         pass_keys: pass_key,
+        cwd: cwd.map(|_| config::ServerDirectory::Project),
         url,
         headers: pairs(&header, ':', "header")?,
         ..McpServer::default()

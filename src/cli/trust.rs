@@ -10,6 +10,7 @@ use super::options::{self, ToolOptions};
 use super::{print_answer, print_notices, usage_error};
 use crate::app::{self, OpenError};
 use crate::config::{self, AGENT_DIR, LoadedConfig, MCP_FILE, Trust, UserDirs};
+use agent_protocol::terminal_escape::escape_literal_line;
 
 #[derive(Debug, Args)]
 pub(super) struct TrustArgs {
@@ -35,9 +36,22 @@ fn trust_current_settings(root: &Path) -> Result<String, OpenError> {
         return Ok(format!("{shown} is trusted already{needs}"));
     }
     let file = dirs.trusted_file();
+    agent_ui::print_text(&format!("to trust: {shown}{needs}"));
     config::trust_folder(&dirs, root, &seal)
         .map_err(|error| OpenError::Usage(format!("{}: {error}", file.display())))?;
-    Ok(format!("{shown} is trusted{needs}To undo this, remove its line from {}\n", file.display()))
+    Ok(format!("{shown} is trusted now; to undo this, remove its line from {}\n", file.display()))
+}
+
+/// Keeps the beginning and the end: a program could stand at either.
+fn cut_middle(text: &str) -> String {
+    const KEPT: usize = 300;
+    let n_cut = text.chars().count().saturating_sub(2 * KEPT);
+    if n_cut == 0 {
+        return text.to_owned();
+    }
+    let begin: String = text.chars().take(KEPT).collect();
+    let end: String = text.chars().skip(KEPT + n_cut).collect();
+    format!("{begin} … {n_cut} characters … {end}")
 }
 
 fn describe_needs(loaded: &LoadedConfig) -> Result<String, OpenError> {
@@ -72,7 +86,8 @@ fn describe_needs(loaded: &LoadedConfig) -> Result<String, OpenError> {
         }
     }
     for (key, value) in settings {
-        out.push_str(&format!("  {key} = {value}\n"));
+        let shown = [&key, &value].map(|text| cut_middle(&escape_literal_line(text)));
+        out.push_str(&format!("  {} = {}\n", shown[0], shown[1]));
     }
     Ok(out)
 }

@@ -363,6 +363,7 @@ impl LoadedConfig {
             (context.tool_output_head_tail_lines, recovery.max_consecutive_failures);
         let positive = [
             ("limits.max_turns", Some(u64::from(limits.max_turns))),
+            ("sandbox.max_processes", Some(u64::from(config.sandbox.max_processes))),
             ("agents.max_concurrent", Some(agents.max_concurrent as u64)),
             ("agents.max_turns", Some(u64::from(agents.max_turns))),
             ("agents.max_tokens", Some(agents.max_tokens)),

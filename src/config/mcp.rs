@@ -52,6 +52,10 @@ pub struct McpServer {
     /// Names of variables with keys that it receives from your environment.
     #[schemars(example = ["GITHUB_TOKEN"])]
     pub pass_keys: Vec<String>,
+    /// `project`: the program starts in the project. Otherwise it starts in an empty directory, unless the project is
+    /// trusted, and learns about the project with `roots/list`.
+    #[schemars(example = &"project")]
+    pub cwd: Option<ServerDirectory>,
     /// The address of a server that speaks streamable HTTP.
     #[schemars(example = &"https://mcp.example.com/mcp")]
     pub url: Option<String>,
@@ -68,6 +72,14 @@ pub struct McpServer {
     pub disabled_tools: Vec<String>,
 }
 
+/// Where the program of a server starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerDirectory {
+    /// The root of the project.
+    Project,
+}
+
 impl Default for McpServer {
     fn default() -> Self {
         Self {
@@ -76,6 +88,7 @@ impl Default for McpServer {
             args: Vec::new(),
             env: BTreeMap::new(),
             pass_keys: Vec::new(),
+            cwd: None,
             url: None,
             headers: BTreeMap::new(),
             timeout: "60s".into(),

@@ -53,7 +53,7 @@ pub struct Config {
     /// The commands that decide whether a task is done.
     pub checks: Checks,
     /// The model that verifies answers after the checks.
-    pub verify: Verify,
+    pub verify: Verification,
     /// Limits of a task.
     pub limits: Limits,
     /// Sub-agents.
@@ -115,6 +115,8 @@ pub struct Sandbox {
     /// Ports of this machine's 127.0.0.1 that commands can reach on their own localhost.
     #[schemars(example = [5432])]
     pub host_ports: Vec<u16>,
+    /// Limit of the processes and threads that one command may have at a time; needs namespaces, and a user other than root.
+    pub max_processes: u32,
 }
 
 impl Default for Sandbox {
@@ -126,6 +128,7 @@ impl Default for Sandbox {
             extra_writable: Vec::new(),
             hide_secrets: false,
             host_ports: Vec::new(),
+            max_processes: 4096,
         }
     }
 }
@@ -174,7 +177,7 @@ impl Default for Checks {
 /// Verifies an accepted answer; off unless a model is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Verify {
+pub struct Verification {
     /// `provider/model` that searches for evidence against the answer. It reads the project and changes
     /// nothing; an objection with valid evidence sends the answer back once. Its cost is part of the task's.
     #[schemars(example = &"openai/gpt-5.5")]
@@ -467,7 +470,7 @@ impl Default for Config {
             sandbox: Sandbox::default(),
             checkpoints: Checkpoints::default(),
             checks: Checks::default(),
-            verify: Verify::default(),
+            verify: Verification::default(),
             limits: Limits::default(),
             agents: Agents::default(),
             context: Context::default(),

@@ -73,6 +73,8 @@ pub struct ServerSettings {
     /// Empty: all.
     pub enabled_tools: Vec<String>,
     pub disabled_tools: Vec<String>,
+    /// The project, which the server learns about with `roots/list`.
+    pub root: Option<PathBuf>,
 }
 
 /// A server, for users.

@@ -53,7 +53,7 @@ pub struct Registry {
     deferred_tools: Option<(usize, ToolLoader)>,
 }
 
-/// Returns tools that are known better when the model is asked for the first time than when the session is opened.
+/// Loads tools that may be known only at the first request, such as those of MCP servers.
 type ToolLoader = Box<dyn FnOnce() -> Vec<Box<dyn Tool>> + Send + Sync>;
 
 /// What the registries of all agents of a session share: permissions, and the locks for questions and writes.
@@ -384,7 +384,8 @@ impl Registry {
 
     fn ruling(&self, tool: &str, effect: &Effect) -> Ruling {
         let (permissions, facts) = (self.permissions(), WorkspaceFacts(&self.cx.workspace));
-        // (Of servers it has only tools that are marked as reading. They ask as for the main agent.)
+        // A read-only agent has only those tools of MCP servers that are marked as reading; the mode of the session
+        // decides about them.
         let is_marked = matches!(effect, Effect::Mcp { reads_only: true, .. });
         if self.reads_only && !is_marked && !permissions.policy.mode().is_read_only() {
             let mut policy = permissions.policy.clone();

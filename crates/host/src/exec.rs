@@ -39,7 +39,7 @@ use running_command::{RemainingProcesses, RunningCommand};
 use sandbox::Sandbox;
 use status_report::StatusReport;
 
-use crate::git_guard::{GitGuard, GuardReport, Keep};
+use crate::git_guard::{ContentKeeper, GitGuard, GuardReport};
 use agent_protocol::disk::nofollow;
 use agent_protocol::tool::{CommandRights, GitConfigAccess};
 
@@ -244,7 +244,7 @@ impl Exec {
     /// Further commands run in this sandbox, except those with the right to run outside. What they change in git's state
     /// and may not is reverted; `keep` stores it.
     #[must_use]
-    pub fn with_sandbox(mut self, sandbox: Sandbox, keep: Keep) -> Self {
+    pub fn with_sandbox(mut self, sandbox: Sandbox, keep: ContentKeeper) -> Self {
         self.git_guard = Some(Arc::new(sandbox.git_guard(keep)));
         self.sandbox = Some(Arc::new(sandbox));
         self

@@ -23,7 +23,7 @@ const OTHER_SETTINGS: [&str; 4] =
     [".hg/hgrc", ".hg/hgrc-not-shared", ".jj/repo/config.toml", ".jj/workspace-config.toml"];
 
 /// Stores content that is reverted, with the name of its file; returns where it is.
-pub type Keep = Arc<dyn Fn(&str, &[u8]) -> Option<String> + Send + Sync>;
+pub type ContentKeeper = Arc<dyn Fn(&str, &[u8]) -> Option<String> + Send + Sync>;
 
 /// What a comparison did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct GitGuard {
     /// What commands cannot write, if the sandbox has mounts.
     mounted: Vec<PathBuf>,
     other_files: Vec<PathBuf>,
-    keep: Keep,
+    keep: ContentKeeper,
     state: Mutex<GuardState>,
 }
 
@@ -75,7 +75,7 @@ impl GitGuard {
         roots: Vec<PathBuf>,
         known: Vec<PathBuf>,
         mounted: Vec<PathBuf>,
-        keep: Keep,
+        keep: ContentKeeper,
     ) -> Self {
         let other_files =
             roots.iter().flat_map(|root| OTHER_SETTINGS.map(|name| root.join(name))).collect();
@@ -188,11 +188,24 @@ fn refusal_of_file(path: &Path, old: &EntryState, now: &Snapshot) -> Option<&'st
     (!is_accepted).then_some("leads git to another place")
 }
 
-fn revert_file(path: &Path, old: &EntryState, why: &str, keep: &Keep, report: &mut GuardReport) {
+fn revert_file(
+    path: &Path,
+    old: &EntryState,
+    why: &str,
+    keep: &ContentKeeper,
+    report: &mut GuardReport,
+) {
     let new = discovery::read_path(path);
     let folder = path.parent().and_then(|parent| disk::open_folder(parent).ok());
     let (Some(folder), Some(name)) = (folder, path.file_name()) else { return };
     entry::revert((&folder, name), path, (old, &new), why, (keep, report));
+}
+
+/// The work tree that the configuration of a git directory names, as that of a submodule does.
+pub fn configured_work_tree(directory: &Path) -> Option<PathBuf> {
+    let settings = directory::GitDirectoryState::read(directory)?.settings()?;
+    let setting = settings.into_iter().rfind(config::Setting::is_work_tree)?;
+    directory.join(setting.value?).canonicalize().ok()
 }
 
 /// Whether a `.git` file names this git directory.

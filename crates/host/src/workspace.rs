@@ -30,9 +30,9 @@ use std::sync::Arc;
 
 pub use charset::Charset;
 pub use checkpoint::{
-    ChangedFiles, CheckpointLimits, CheckpointSettings, Checkpoints, FileHistory, GitSkipReason,
-    OpenOperation, OperationScope, OutsideChange, ReadBlobs, USER_PROGRAMS, UndoError, UndoOptions,
-    UndoOutcome, UndoReport, UndoTarget, can_undo, copy_journal,
+    BlobReader, ChangedFiles, CheckpointLimits, CheckpointSettings, Checkpoints, FileHistory,
+    GitSkipReason, OpenOperation, OperationScope, OutsideChange, USER_PROGRAMS, UndoError,
+    UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo, copy_journal,
 };
 pub use content::FileContent;
 pub use diff::{Diff, DiffSize};

@@ -62,7 +62,7 @@ fn credit_shown_lesson(later: &[&CallRecord], lesson: &Lesson) -> (u32, u32) {
     let is_failed_call =
         |call: &&CallRecord| call.tool == failure.tool && call.input == failure.input;
     let is_other_way = !failure.is_same_call;
-    // If something prepared the success, it may have prepared this one too.
+    // After a preparation the failed call may succeed without contradicting the lesson.
     let may_contradict = !failure.is_prepared;
     if may_contradict && later.iter().any(|call| is_failed_call(call) && call.failure.is_none()) {
         return (0, CONTRADICTION_WEIGHT);

@@ -1,7 +1,7 @@
 //! Splits the body of an answer into texts for a decoder: the events of a stream, or one whole document. The
 //! first byte determines which; the content type of servers is not reliable.
 
-use super::sse::{EventTooLong, SseParser};
+use super::sse::{EventLengthError, SseParser};
 
 const MAX_EVENT_BYTES: usize = 16 << 20;
 const MAX_DOCUMENT_BYTES: usize = 16 << 20;
@@ -35,9 +35,9 @@ impl BodySplitter {
                 };
                 self.push(bytes)
             }
-            Self::Events(parser) => {
-                parser.push(bytes).map_err(|EventTooLong { limit }| BodyError::TooLong { limit })
-            }
+            Self::Events(parser) => parser
+                .push(bytes)
+                .map_err(|EventLengthError { limit }| BodyError::TooLong { limit }),
             Self::Document(document) => {
                 document.extend_from_slice(bytes);
                 if document.len() > MAX_DOCUMENT_BYTES {

@@ -15,7 +15,7 @@ pub(super) struct SseParser {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct EventTooLong {
+pub(super) struct EventLengthError {
     pub(super) limit: usize,
 }
 
@@ -25,7 +25,7 @@ impl SseParser {
     }
 
     /// Returns the data of every event that the bytes complete.
-    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<String>, EventTooLong> {
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<String>, EventLengthError> {
         let mut events = Vec::new();
         if let (true, [first, rest @ ..]) = (self.after_cr, bytes) {
             self.after_cr = false;
@@ -46,10 +46,10 @@ impl SseParser {
         Ok(events)
     }
 
-    fn extend_line(&mut self, bytes: &[u8]) -> Result<(), EventTooLong> {
+    fn extend_line(&mut self, bytes: &[u8]) -> Result<(), EventLengthError> {
         self.line.extend_from_slice(bytes);
         if self.line.len() + self.data.as_ref().map_or(0, String::len) > self.max_bytes {
-            return Err(EventTooLong { limit: self.max_bytes });
+            return Err(EventLengthError { limit: self.max_bytes });
         }
         Ok(())
     }
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    fn events(chunks: &[&[u8]]) -> Result<Vec<String>, EventTooLong> {
+    fn events(chunks: &[&[u8]]) -> Result<Vec<String>, EventLengthError> {
         let mut parser = SseParser::with_limit(100);
         let mut events = Vec::new();
         for chunk in chunks {
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn sse_line_over_the_limit_is_an_error() {
         let long = "x".repeat(101);
-        assert_eq!(events(&[long.as_bytes()]), Err(EventTooLong { limit: 100 }));
+        assert_eq!(events(&[long.as_bytes()]), Err(EventLengthError { limit: 100 }));
         let lines = "data: 123456789\n".repeat(20);
-        assert_eq!(events(&[lines.as_bytes()]), Err(EventTooLong { limit: 100 }));
+        assert_eq!(events(&[lines.as_bytes()]), Err(EventLengthError { limit: 100 }));
     }
 
     proptest! {

@@ -42,6 +42,21 @@ impl Policy {
         }
     }
 
+    /// A right that the line needs, and that rules do not grant it.
+    pub(super) fn withheld_right(
+        &self,
+        tool: &str,
+        line: (&CommandLine, &str),
+        findings: &[Finding],
+        facts: &dyn PathFacts,
+    ) -> Option<SandboxRight> {
+        let rights = [SandboxRight::Outside, SandboxRight::Network];
+        rights.into_iter().find(|right| {
+            findings.iter().any(|finding| finding.needs(*right))
+                && !self.rules_grant(*right, tool, line, findings, facts)
+        })
+    }
+
     /// Whether rules grant the right to a line: to each of its commands, unless it is harmless.
     pub(super) fn rules_grant(
         &self,

@@ -1,9 +1,9 @@
 //! Proposes what the answer "always" can allow.
 
 use super::judge::{self, Command};
-use super::rule::Rule;
-use super::{CommandLine, PathFacts, shell::Word};
-use agent_protocol::control::Grant;
+use super::rule::{Rule, RuleAction, RuleOrigin};
+use super::{CommandLine, PathFacts, Policy, shell::Word};
+use agent_protocol::control::{Grant, PermissionMode};
 use agent_protocol::tool::Effect;
 
 /// The grants that would allow such calls from now on, the narrowest first; empty if no rule can
@@ -21,14 +21,22 @@ pub fn propose_grants(effect: &Effect, facts: &dyn PathFacts) -> Vec<Grant> {
         Effect::Read { path } => {
             proposed.extend(rule_for_file("Read", path).map(|rule| vec![rule]));
         }
-        Effect::Command { command, .. } => {
+        Effect::Command { command, directory, .. } => {
             let line = CommandLine::parse(command);
             proposed.extend(rules_for_line(&line, exact_rule));
-            let findings = super::findings_of(effect, facts);
-            if !findings.is_some_and(|(_, findings)| findings.iter().any(super::is_destructive)) {
+            let findings = super::findings_of(effect, facts).map(|(_, findings)| findings);
+            let findings = findings.unwrap_or_default();
+            if !findings.iter().any(super::is_destructive) {
                 proposed.extend(rules_for_line(&line, prefix_rule));
             }
             proposed.dedup();
+            // Rules could not give the line the right that it needs.
+            proposed.retain(|rules| {
+                let rules = rules.iter().filter_map(|rule| Rule::parse(rule).ok());
+                let policy = Policy::new(PermissionMode::Ask, true);
+                let policy = policy.with_rules(RuleAction::Allow, RuleOrigin::CommandLine, rules);
+                policy.withheld_right("Bash", (&line, directory), &findings, facts).is_none()
+            });
         }
         Effect::Mcp { server, tool, .. } => {
             proposed.push(vec![format!("mcp({server}.{tool})")]);

@@ -72,6 +72,7 @@ struct PolicyQuery<'a> {
     tool: &'a str,
     effect: &'a Effect,
     command: Option<(CommandLine, Vec<Finding>)>,
+    facts: &'a dyn PathFacts,
 }
 
 enum RuleOutcome {
@@ -183,7 +184,7 @@ impl Policy {
         (paths(|tool| matches!(tool, "Read" | "Grep")), paths(|tool| CHANGE_TOOLS.contains(&tool)))
     }
 
-    /// Whether this tool may have this effect.
+    /// Decides about a call of this tool with this effect.
     pub fn rule_on(&self, tool: &str, effect: &Effect, facts: &dyn PathFacts) -> Ruling {
         let query = build_query(tool, effect, facts);
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &query));
@@ -270,7 +271,7 @@ impl Policy {
                 }
             }
             (Effect::Command { directory, .. }, Some((line, findings))) => {
-                return self.decide_line(query.tool, (line, directory), findings);
+                return self.decide_line(query.tool, (line, directory), findings, query.facts);
             }
             (Effect::Mcp { server, tool, .. }, _) => {
                 let fits = |rule: &Rule| rule.fits_mcp_tool(server, tool);
@@ -299,6 +300,7 @@ impl Policy {
         tool: &str,
         (line, directory): (&CommandLine, &str),
         findings: &[Finding],
+        facts: &dyn PathFacts,
     ) -> Option<Ruling> {
         if !line.is_fully_parsed() || line.commands().is_empty() {
             let finding = self.strictest_finding(findings.iter());
@@ -337,6 +339,14 @@ impl Policy {
                 by_instruction: asked.iter().any(|reason| reason.by_instruction),
                 requires_user: asked.iter().any(|reason| reason.requires_user),
             }));
+        }
+        if let Some(reason) = allowed.as_ref().filter(|_| self.mode != PermissionMode::Full)
+            && self.withheld_right(tool, (line, directory), findings, facts).is_some()
+        {
+            let text = "a rule lets one command of this line out of the sandbox or into the network, but not the rest \
+                        of the line: run that command as a line of its own; only filters of its output such as \
+                        `| head` may follow";
+            return Some(Ruling::Ask(new_reason(reason.rule.clone(), text)));
         }
         allowed.filter(|_| !is_open).map(Ruling::Allow)
     }
@@ -634,10 +644,10 @@ impl PolicyQuery<'_> {
     }
 }
 
-fn build_query<'a>(tool: &'a str, effect: &'a Effect, facts: &dyn PathFacts) -> PolicyQuery<'a> {
+fn build_query<'a>(tool: &'a str, effect: &'a Effect, facts: &'a dyn PathFacts) -> PolicyQuery<'a> {
     // Rules about the tools of MCP servers name the server and the tool.
     let tool = if matches!(effect, Effect::Mcp { .. }) { rule::MCP } else { tool };
-    PolicyQuery { tool, effect, command: findings_of(effect, facts) }
+    PolicyQuery { tool, effect, command: findings_of(effect, facts), facts }
 }
 
 fn findings_of(effect: &Effect, facts: &dyn PathFacts) -> Option<(CommandLine, Vec<Finding>)> {

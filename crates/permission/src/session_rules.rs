@@ -8,7 +8,7 @@ use agent_protocol::control::Reason;
 use agent_protocol::event::{EventBody, SessionRule};
 
 impl Policy {
-    /// Applies an event of the session: a rule is added or removed, or the mode changes.
+    /// Applies an added or removed rule; other events have no effect.
     pub fn apply_event(&mut self, body: &EventBody, facts: &dyn PathFacts) {
         match body {
             EventBody::RuleAdded { rule } => self.add_session_rule(rule, facts),

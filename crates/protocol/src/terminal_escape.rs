@@ -28,6 +28,11 @@ pub fn escape_prose(text: &str) -> Cow<'_, str> {
     escape_chars(text, hides_text, true)
 }
 
+/// Like [`escape_prose`], for a file: keeps tabs.
+pub fn escape_prose_for_file(text: &str) -> Cow<'_, str> {
+    escape_chars(text, |char| char != '\t' && hides_text(char), true)
+}
+
 /// Escapes text for a file: keeps tabs and every mark that is not a control character.
 pub fn escape_for_file(text: &str) -> Cow<'_, str> {
     escape_chars(text, |char| char.is_control() && !matches!(char, '\n' | '\t'), true)

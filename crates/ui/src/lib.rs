@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use serde_json::Value;
 
 use agent_protocol::event::{Sink, StampedEvent};
-use agent_protocol::terminal_escape::{escape_for_file, escape_prose};
+use agent_protocol::terminal_escape::{escape_prose, escape_prose_for_file};
 use json::ResultObject;
 use text::TextOutput;
 
@@ -95,7 +95,7 @@ pub fn has_lost_output() -> bool {
 
 /// The output of a command.
 pub enum CommandOutput {
-    /// For users: control characters from records, files or names are visible.
+    /// For users: control characters, and marks that hide or reverse text, are visible.
     Text(String),
     /// For programs: unchanged.
     Data(String),
@@ -111,7 +111,7 @@ impl From<String> for CommandOutput {
 pub fn print_output(answer: &CommandOutput) -> bool {
     let text = match answer {
         CommandOutput::Text(text) if is_terminal() => escape_prose(text),
-        CommandOutput::Text(text) => escape_for_file(text),
+        CommandOutput::Text(text) => escape_prose_for_file(text),
         CommandOutput::Data(text) => text.into(),
     };
     write_text(&mut io::stdout(), &*text)

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::app::{Options, Session};
-use agent_host::exec::git;
+use crate::app::{HostPrograms, Options, Session};
+use agent_host::exec::git::Git;
 use agent_protocol::directives::UserInput;
 use agent_protocol::prompt::{Prompt, fill};
 use agent_ui::tui::CommandAction;
@@ -33,7 +33,9 @@ pub(in crate::cli) async fn command_message(
         ("init", fill(prompts.text(INIT), &values))
     } else {
         let (root, branch) = (options.root.clone(), arguments.to_owned());
-        let changes = tokio::task::spawn_blocking(move || review_subject(&root, &branch)).await;
+        let git = HostPrograms::from_writable(session.writable()).git();
+        let changes =
+            tokio::task::spawn_blocking(move || review_subject(&git, &root, &branch)).await;
         let (subject, how) = changes.map_err(|error| error.to_string())??;
         let values = [("subject", subject.as_str()), ("how", &how)];
         ("review", fill(prompts.text(REVIEW), &values))
@@ -42,14 +44,14 @@ pub(in crate::cli) async fn command_message(
     Ok(UserInput { prompt: Some(prompt.trim_end().to_owned()), ..text.into() })
 }
 
-fn review_subject(root: &Path, branch: &str) -> Result<(String, String), String> {
+fn review_subject(git: &Git, root: &Path, branch: &str) -> Result<(String, String), String> {
     const UNTRACKED: &str =
         "`git ls-files --others --exclude-standard` lists new files; they are part of the change.";
     let failed = |error: std::io::Error| format!("git could not be run: {error}");
-    if !git::is_work_tree(root).map_err(failed)? {
+    if !git.is_work_tree(root).map_err(failed)? {
         return Err(format!("/review needs a git repository, and {} is in none", root.display()));
     }
-    let head = git::commit_id(root, "HEAD").map_err(failed)?;
+    let head = git.commit_id(root, "HEAD").map_err(failed)?;
     if branch.is_empty() {
         // Without a commit only the index can be compared with something.
         let how = match head {
@@ -58,14 +60,14 @@ fn review_subject(root: &Path, branch: &str) -> Result<(String, String), String>
         };
         return Ok(("the uncommitted changes".to_owned(), format!("{how}; {UNTRACKED}")));
     }
-    let Some(other) = git::commit_id(root, branch).map_err(failed)? else {
+    let Some(other) = git.commit_id(root, branch).map_err(failed)? else {
         return Err(format!(
             "there is no branch or commit {branch:?}; `!git branch --all` lists the branches"
         ));
     };
     let head =
         head.ok_or("there is no commit yet; /review without a branch reviews what is staged")?;
-    let Some(base) = git::merge_base(root, &other, &head).map_err(failed)? else {
+    let Some(base) = git.merge_base(root, &other, &head).map_err(failed)? else {
         return Err(format!("{branch} and the current commit have no common ancestor"));
     };
     let subject = format!("the changes since the merge base with `{branch}`, which is {base}");

@@ -77,9 +77,9 @@ async fn ask_program(
     request: &Value,
     timeout: Duration,
 ) -> Result<Value, String> {
-    struct WithdrawOnDrop<'a>(&'a Program, String);
+    struct RequestWithdrawal<'a>(&'a Program, String);
 
-    impl Drop for WithdrawOnDrop<'_> {
+    impl Drop for RequestWithdrawal<'_> {
         fn drop(&mut self) {
             self.0.withdraw(&self.1);
         }
@@ -90,6 +90,6 @@ async fn ask_program(
         // After an interrupt there is no receiver.
         _ = sender.send(answer);
     });
-    let _open = WithdrawOnDrop(program, id);
+    let _open = RequestWithdrawal(program, id);
     answer.await.unwrap_or_else(|_| Err("the program has closed its end".to_owned()))
 }

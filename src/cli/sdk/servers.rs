@@ -57,6 +57,7 @@ pub(super) fn server_settings(
             timeout,
             enabled_tools: Vec::new(),
             disabled_tools: Vec::new(),
+            root: None,
         }
     };
     all.into_iter().map(server).collect()

@@ -24,10 +24,7 @@ fn check(command: &str, expected: &str) {
 
 #[test]
 fn hook_that_hangs_is_ended_with_all_of_its_processes() {
-    check(
-        "sleep 4711.25 & sleep 4711.25",
-        "failed and has no effect: it did not end within 1 second",
-    );
+    check("sleep 4711.25 & sleep 4711.25", "failed and has no effect: it did not end within 0.5 s");
     assert_eq!(running("sleep 4711.25"), [""; 0]);
 }
 

@@ -75,6 +75,6 @@ fn interrupted_call_is_a_failure_for_hooks_which_delay_the_end_only_for_a_while(
     assert_eq!(runs[0]["outcome"], "passed");
     assert_eq!(runs[1]["outcome"], "failed");
     let why = runs[1]["text"].as_str().unwrap();
-    assert!(why.contains("it did not end within 10 seconds"), "{why}");
+    assert!(why.contains("it did not end within"), "{why}");
     assert!(!test.root().join("never").exists(), "nothing starts after an interrupt");
 }

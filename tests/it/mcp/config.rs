@@ -41,11 +41,12 @@ fn file_of_other_agents_is_used_once_the_folder_is_trusted() {
     test.run(&["do it"]).expect_code(0).expect_stderr(ignored);
     assert!(!starts.exists());
     test.agent(&["trust"]).expect_code(0).expect_stdout(&format!(
-        "{} is trusted, with these current settings:\n  .mcp.json.t.args = [{:?}]\n  .mcp.json.t.command = \"${{SHELL_NAME:-bash}}\"\n  \
-         .mcp.json.t.env.HELLO = \"${{HELLO}}\"\n  .mcp.json.t.env.STARTS = {:?}\nTo undo this, remove its line from {}\n",
+        "to trust: {}, with these current settings:\n  .mcp.json.t.args = [{:?}]\n  .mcp.json.t.command = \"${{SHELL_NAME:-bash}}\"\n  \
+         .mcp.json.t.env.HELLO = \"${{HELLO}}\"\n  .mcp.json.t.env.STARTS = {:?}\n{} is trusted now; to undo this, remove its line from {}\n",
         test.root().display(),
         concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.sh"),
         starts.to_str().unwrap(),
+        test.root().display(),
         test.home().join(".local/state/agent/trusted").display()
     ));
     test.agent(&["mcp", "test"]).expect_code(0);

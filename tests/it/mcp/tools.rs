@@ -207,7 +207,8 @@ fn call_needs_approval_or_a_rule() {
 /// Not in a mode that only reads, whatever a rule in a file allows.
 #[test]
 fn what_a_tool_changes_is_undone() {
-    let config = format!("permissions.allow = [\"mcp(t.*)\"]\n{}", server("writes"));
+    let config =
+        format!("permissions.allow = [\"mcp(t.*)\"]\n{}\ncwd = \"project\"\n", server("writes"));
     let script = "call: mcp__t__echo {\"text\":\"x\"}\n---\ntext: done";
     let test = known(&config).script(script);
     for mode in ["read-only", "plan"] {

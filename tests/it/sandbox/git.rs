@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::sandbox::{Place, git, places, session, write};
+use crate::sandbox::{Place, REPOSITORY, git, places, session, write};
 
 const HOOK: &str = "#!/bin/sh\necho hook ran\n";
 
@@ -165,8 +165,8 @@ fn created_commondir_and_removed_head_are_reverted_and_reported() {
         assert!(!place.test.root().join(".git/commondir").exists(), "{envelope}");
         assert_eq!(place.test.read(".git/HEAD"), head);
         let text = text(&envelope);
-        assert!(text.contains(".git/commondir was created"), "{envelope}");
-        assert!(text.contains(".git/HEAD was missing"), "{envelope}");
+        assert!(text.contains(".git/commondir decides which repository git uses"), "{envelope}");
+        assert!(text.contains(".git/HEAD is no valid HEAD"), "{envelope}");
         let envelope = place.script("git status --short >/dev/null");
         assert_eq!(envelope["text"], "Exited 0, without output.", "{envelope}");
     }
@@ -178,7 +178,7 @@ fn head_removed_by_a_background_command_is_restored_when_it_ends() {
         let mut batch = session(&place);
         batch.call("Bash", &json!({"command": "rm .git/HEAD", "background": true}));
         let ended = batch.call("BashOutput", &json!({"id": "bg_1", "wait_ms": 20000}));
-        assert!(text(&ended).contains(".git/HEAD was missing"), "{ended}");
+        assert!(text(&ended).contains(".git/HEAD is no valid HEAD"), "{ended}");
         assert!(place.test.root().join(".git/HEAD").exists());
         batch.end();
     }
@@ -191,5 +191,220 @@ fn missing_hooks_directory_is_not_created() {
         let envelope = call(&place, "git add -A && git status --short");
         assert_eq!(envelope["status"], "success", "{envelope}");
         assert!(!place.test.root().join(".git/hooks").exists());
+    }
+}
+
+/// Calls Bash in a recorded session, which has checkpoints.
+fn record(place: &Place, line: &str) -> Value {
+    let input = json!({"command": line}).to_string();
+    let output = place.command(&["tool", "call", "Bash", &input, "--record"]).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+/// Lays out a repository in the current directory whose configuration runs a program.
+const LAYOUT: &str = "mkdir -p objects refs; echo 'ref: refs/heads/main' > HEAD; printf '[core]\\n\
+                      \\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = %s\\n' \"$PWD\" > config; evil config";
+
+/// What git executes, made by a command. Setup of the user, lines of the model, and where the user looks afterwards.
+const SURFACE: &[(&str, &[&str], &str)] = &[
+    ("", &["mv .git/refs .git/r2; LAYOUT"], "."),
+    ("", &["mv .git/objects .git/o2; LAYOUT"], "."),
+    ("", &["rm -rf .git/objects; echo > .git/objects; LAYOUT"], "."),
+    ("", &["rm -f .git/HEAD; LAYOUT"], "."),
+    ("", &["echo garbage > .git/HEAD; LAYOUT"], "."),
+    ("", &["ln -sf nonsense .git/HEAD; LAYOUT"], "."),
+    ("", &["mv .git/HEAD .git/h2; mkdir .git/HEAD; LAYOUT"], "."),
+    ("", &["mv .git .g2; LAYOUT"], "."),
+    ("", &["mv .git .g2; cp -r .g2 evil; evil evil/config; ln -s evil .git"], "."),
+    ("", &["mkdir sub; cd sub; LAYOUT"], "sub"),
+    ("", &["evil .git/config"], "."),
+    ("", &["git config include.path ../x; evil x"], "."),
+    ("", &["echo '[core' >> .git/config"], "."),
+    ("", &["git sparse-checkout set sub", "evil .git/config.worktree"], "."),
+    ("", &["git init -q n; cd n; git commit -q --allow-empty -m x; evil .git/config"], "n"),
+    (
+        "",
+        &[
+            "git init -q n; (cd n; git commit -q --allow-empty -m x); evil n/.git/config; git add n; git checkout -q .",
+        ],
+        ".",
+    ),
+    (
+        "",
+        &[
+            "git init -q n; (cd n; git commit -q --allow-empty -m x; git add .)",
+            "git add n; evil n/.git/config",
+        ],
+        ".",
+    ),
+    (
+        "echo n > .gitignore",
+        &[
+            "git init -q n; (cd n; git commit -q --allow-empty -m x); evil n/.git/config; git add -f n",
+        ],
+        ".",
+    ),
+    (
+        "git worktree add -q wt",
+        &["cp -r .git evil; evil evil/config; echo ../../../evil > .git/worktrees/wt/commondir"],
+        "wt",
+    ),
+    (
+        "git worktree add -q wt",
+        &["evil .git/worktrees/wt/config.worktree; git config extensions.worktreeConfig true"],
+        "wt",
+    ),
+    (
+        SUBMODULE,
+        &[
+            "cp -r .git/modules/s evil; evil evil/config; echo ../../../evil > .git/modules/s/commondir",
+        ],
+        ".",
+    ),
+    (
+        SUBMODULE,
+        &["cp -r .git/modules/s evil; evil evil/config; echo 'gitdir: ../evil' > s/.git"],
+        ".",
+    ),
+    (
+        SUBMODULE,
+        &[
+            "rm s/.git; cp -r .git/modules/s s/.git; git -C s config --unset core.worktree; evil s/.git/config",
+        ],
+        ".",
+    ),
+    (
+        SUBMODULE,
+        &[
+            "rm s/.git; mkdir s/.git; mv s/.git x; cp -r .git/modules/s e; evil e/config; ln -s ../e s/.git",
+        ],
+        "s",
+    ),
+    (
+        "printf 'cat; test -n \"$LOOKS\" || printf \"[core]\\nfsmonitor = \\\\\"touch $MARK; false\\\\\"\\n\" >> .git/config' > clean.sh; \
+         git config filter.f.clean 'sh clean.sh'; echo '*.x filter=f' > .gitattributes; echo 1 > 1.x",
+        &["git add 1.x"],
+        ".",
+    ),
+    (
+        "rm -rf .git/hooks",
+        &[
+            "mkdir .git/hooks; printf '#!/bin/sh\\ntouch $MARK' > .git/hooks/post-index-change; chmod +x .git/hooks/*",
+        ],
+        ".",
+    ),
+    (
+        "",
+        &[
+            "rm -rf .git/hooks; mkdir h; printf '#!/bin/sh\\ntouch $MARK' > h/post-index-change; chmod +x h/*; ln -s ../h .git/hooks",
+        ],
+        ".",
+    ),
+];
+const SUBMODULE: &str = "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; \
+                         git -c protocol.file.allow=always submodule --quiet add ../lib s; git commit -qm s";
+
+#[test]
+fn git_runs_nothing_that_a_command_set_up() {
+    for (setup, lines, directory) in SURFACE {
+        for place in places() {
+            let (root, mark) = (place.test.root(), place.outside().join("marker"));
+            let mark_text = mark.display().to_string();
+            git(&place, REPOSITORY);
+            run(
+                &root,
+                &format!(
+                    "export HOME=$PWD/..; git config --global user.name n; git config --global user.email e; \
+                                 {}",
+                    setup.replace("$MARK", &mark_text)
+                ),
+            );
+            // The function is defined in each script.
+            let evil = format!(
+                "evil() {{ printf '[core]\\n\\tfsmonitor = \"touch {mark_text}; false\"\\n' >> \"$1\"; }}"
+            );
+            let envelopes: Vec<Value> = lines
+                .iter()
+                .map(|line| {
+                    let line = line.replace("LAYOUT", LAYOUT).replace("$MARK", &mark_text);
+                    if line.starts_with("git add 1.x") {
+                        return record(&place, &line);
+                    }
+                    write(
+                        &root.join("script.sh"),
+                        &format!("exec 2>/dev/null\n{evil}\n{line}\ntrue\n"),
+                    );
+                    record(&place, "bash ./script.sh")
+                })
+                .collect();
+            let look = "export LOOKS=1; git status >/dev/null 2>&1; git diff >/dev/null 2>&1; git add -A >/dev/null 2>&1; true";
+            run(&root.join(directory), look);
+            assert!(!mark.exists(), "{lines:?} {} {:?}: {envelopes:?}", place.backend, place.user);
+        }
+    }
+}
+
+#[test]
+fn git_commands_that_write_its_configuration_are_not_reverted() {
+    for place in places() {
+        git(&place, REPOSITORY);
+        run(
+            &place.test.root().parent().unwrap().join("home"),
+            "git config --global user.name n; git config --global user.email e",
+        );
+        for line in [
+            "git switch -q -c topic && git switch -q -",
+            "git remote add up ../elsewhere && git remote rename up down && git remote remove down",
+            "git init -q sub && git -C sub commit -q --allow-empty -m x",
+            "git -c protocol.file.allow=always submodule --quiet add ./sub m && git commit -qm m",
+            "git worktree add -q wt && git -C wt commit -q --allow-empty -m x && git worktree remove wt",
+            "git sparse-checkout set src && git sparse-checkout disable",
+            "git clone -q sub copy && git -C copy switch -q -c x",
+            "git branch --set-upstream-to=topic && git branch -D topic",
+            "git init -q --bare store.git",
+        ] {
+            let envelope = record(&place, line);
+            assert_eq!(envelope["status"], "success", "{line} {} {envelope}", place.backend);
+            assert!(!text(&envelope).contains("Note:"), "{line} {} {envelope}", place.backend);
+        }
+    }
+}
+
+#[test]
+fn changed_address_of_a_remote_is_reverted_and_kept() {
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(&place, "git remote add origin https://example.org/a");
+        let config = place.test.read(".git/config");
+        let envelope = record(
+            &place,
+            "git remote rename origin x; git remote add origin https://evil.example/; true",
+        );
+        assert_eq!(place.test.read(".git/config"), config);
+        let text = text(&envelope);
+        assert!(text.contains(".git/config changed remote.origin.url"), "{envelope}");
+        // What was written is kept.
+        let kept = text.split("its content is in ").nth(1).unwrap().split(')').next().unwrap();
+        assert!(std::fs::read_to_string(kept).unwrap().contains("evil.example"), "{envelope}");
+    }
+}
+
+#[test]
+fn session_in_a_submodule_commits() {
+    for place in places() {
+        let main = place.test.root().parent().unwrap().join("main");
+        let library = main.with_file_name("library");
+        repository(&library);
+        repository(&main);
+        let add = "git -c protocol.file.allow=always submodule --quiet add ../library inner";
+        run(&main, add);
+        let inner = main.join("inner");
+        run(&inner, "git config user.email a@b; git config user.name n");
+        let line = "echo b > b && git add b && git commit -qm second && git log -1 --format=%s";
+        let input = json!({"command": line}).to_string();
+        let mut command = place.command(&["tool", "call", "Bash", &input]);
+        let envelope: Value =
+            serde_json::from_slice(&command.current_dir(&inner).output().unwrap().stdout).unwrap();
+        assert_eq!(envelope["data"]["stdout"], "second\n", "{} {envelope}", place.backend);
     }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agent_engine::tools::WorkspaceFacts;
-use agent_host::exec::git;
 use agent_host::workspace::{CheckpointLimits, CheckpointSettings, Workspace};
 use agent_permission::{CommandLine, Policy, command_table_markdown, is_build_output};
 use agent_protocol::control::{PermissionMode, Ruling};
@@ -75,7 +74,7 @@ fn project() -> (Test, Workspace) {
         store: state.join("store"),
         session: state.join("session"),
         limits: CheckpointLimits { is_build_output, ..CheckpointLimits::default() },
-        read_blobs: Arc::new(git::read_blobs),
+        read_blobs: Arc::new(|_, _| Ok(std::collections::HashMap::new())),
     });
     (test, workspace)
 }

@@ -1,16 +1,17 @@
 //! The thread of the servers: connects to each, restarts one that ended, and keeps its tools up to date.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
+    ClientCapabilities, ClientConfig, ClientRequest, ErrorData, Implementation, ListToolsRequest,
     PaginatedRequestParams, ProtocolVersion, ServerResult, Tool as RpcTool,
 };
 use rmcp::service::{
-    ClientInitializeError, NotificationContext, Peer, RoleClient, RunningService,
+    ClientInitializeError, NotificationContext, Peer, RequestContext, RoleClient, RunningService,
     serve_client_with_ct,
 };
 use serde_json::Value;
@@ -29,7 +30,7 @@ const MAX_RESTARTS: u32 = 3;
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 /// Time for the rest of the error output after the end.
 const STDERR_DRAIN_TIME: Duration = Duration::from_millis(100);
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 /// Pages of a list of tools.
 const MAX_PAGES: usize = 200;
 
@@ -259,6 +260,18 @@ fn tool_from_json(tool: &Value) -> Option<ToolInfo> {
     ))
 }
 
+fn file_url(path: &Path) -> String {
+    let mut url = "file://".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => url.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => url.push(char::from(*byte)),
+            byte => url.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    url
+}
+
 #[derive(Default)]
 struct ListChanges {
     tools: Notify,
@@ -270,13 +283,24 @@ struct McpClient {
     changed: Arc<ListChanges>,
 }
 
+#[expect(deprecated, reason = "the servers of today ask for roots")]
 impl ClientHandler for McpClient {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("code-agent", env!("CARGO_PKG_VERSION"));
-        let mut config = ClientConfig::new(ClientCapabilities::default(), own);
+        let capabilities = ClientCapabilities::builder().enable_roots().build();
+        let mut config = ClientConfig::new(capabilities, own);
         // Later versions have no handshake, which most servers expect.
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config
+    }
+
+    async fn list_roots(
+        &self,
+        _: RequestContext<RoleClient>,
+    ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
+        let root = self.server.settings.root.iter();
+        let roots = root.map(|root| rmcp::model::Root::new(file_url(root)));
+        Ok(rmcp::model::ListRootsResult::new(roots.collect()))
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

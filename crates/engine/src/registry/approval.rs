@@ -127,7 +127,7 @@ impl Registry {
         context.violates_instruction = reason.by_instruction;
         // If another form of the command is allowed, no permission is missing.
         let has_other_form = reason.rule == "never" && reason.hint.is_some();
-        // A plan needs no change.
+        // In mode plan a refused change is expected: no permission is missing.
         let plans = self.update_mode() == PermissionMode::Plan;
         context.is_denied = !reads && !reason.by_instruction && !has_other_form && !plans;
         self.emit_permission_decided(call, "refuse", reason, context.is_denied);

@@ -7,7 +7,7 @@ use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::message::ToolCall;
 
-/// The fields of the lock: injected, not accepted from the model.
+/// The fields of the expected snapshot: injected, not accepted from the model.
 pub(super) const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
 
 /// Aliases of parameters. The first line with a parameter of the tool applies. `camelCase` is converted to

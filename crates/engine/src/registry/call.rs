@@ -36,7 +36,7 @@ pub struct ToolCallResult {
     pub envelope: SealedEnvelope,
     /// The effect of the call, if it was determined.
     pub effect: Option<Effect>,
-    /// A rule or the mode refused a write or a command.
+    /// A write or a command was refused, whoever did it; not if an instruction of the user or mode plan forbids it.
     pub is_denied: bool,
     /// A rule made from the user's words refused it.
     pub violates_instruction: bool,
@@ -67,14 +67,14 @@ pub(super) struct CallContext {
     /// The arguments are not the model's.
     pub(super) changed_by: Option<ChangeAuthor>,
     pub(super) stop_reason: Option<String>,
-    /// On behalf of which the kernel makes this call.
+    /// The id of the model's call for which the kernel makes this one.
     parent: Option<String>,
     pub(super) cancel: CancellationToken,
 }
 
 impl CallContext {
-    /// Keeps what is reported of the call after it ran.
-    pub(super) fn adopt<'a>(
+    /// Copies input, effect and notes, which are needed after the call has run.
+    pub(super) fn record_preparation<'a>(
         &mut self,
         prepared: Preparation<'a>,
     ) -> Result<PreparedCall<'a>, Failure> {
@@ -239,7 +239,7 @@ impl Registry {
         if context.cancel.is_cancelled() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the call was cancelled"));
         }
-        let mut prepared = context.adopt(prepared)?;
+        let mut prepared = context.record_preparation(prepared)?;
         if call.name == "Bash"
             && let Some(outcome) = self.try_redirect(call, &prepared, context).await
         {

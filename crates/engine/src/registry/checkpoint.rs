@@ -22,8 +22,8 @@ use agent_protocol::tool::{CommandRights, Effect};
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_LISTED_FILES: usize = 200;
 
-/// Exclusive for operations whose checkpoint must hold only their own changes; shared for those that must only not
-/// overlap one.
+/// Exclusive for operations whose checkpoint must hold only their own changes; shared for calls that may overlap each
+/// other, but not an exclusive one.
 type WriteGuard<'a> = (Option<RwLockWriteGuard<'a, ()>>, Option<RwLockReadGuard<'a, ()>>);
 
 impl Registry {

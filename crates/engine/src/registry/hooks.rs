@@ -21,8 +21,8 @@ use agent_protocol::tool::{Effect, mcp_tool_name};
 
 /// How long hooks may delay the end of a turn that the user interrupts, or of the program.
 const END_TIME_LIMIT: Duration = Duration::from_secs(10);
-/// The same when the program is terminated: service managers kill it after 10 s.
-const TERMINATION_TIME_LIMIT: Duration = Duration::from_secs(3);
+/// The same when the program ends by a signal: everything is over within a second.
+const SIGNAL_TIME_LIMIT: Duration = Duration::from_millis(600);
 
 impl Registry {
     /// The hooks of the session, if there are any for this event.
@@ -38,8 +38,12 @@ impl Registry {
 
     /// Asks hooks although the turn or the session is over: they cannot delay its end for long.
     pub async fn ask_hooks_at_end(&self, payload: HookPayload<'_>) -> HookOutcome {
-        let is_terminated = self.control.interrupt_cause() == Some(Interrupt::Terminate);
-        let limit = if is_terminated { TERMINATION_TIME_LIMIT } else { END_TIME_LIMIT };
+        let is_signalled = match self.control.interrupt_cause() {
+            // In the chat an interrupt ends the turn only.
+            Some(Interrupt::User) => !self.control.can_ask_approval(),
+            cause => cause == Some(Interrupt::Terminate),
+        };
+        let limit = if is_signalled { SIGNAL_TIME_LIMIT } else { END_TIME_LIMIT };
         self.ask_hooks_within(payload, Some(limit)).await
     }
 
@@ -239,7 +243,7 @@ impl Registry {
             Failure::new(ErrorCode::InvalidParam, why)
         })?;
         context.changed_by = Some(ChangeAuthor::User);
-        *prepared = context.adopt(self.prepare(&with_input(call, input)))?;
+        *prepared = context.record_preparation(self.prepare(&with_input(call, input)))?;
         self.load_expected_snapshot(prepared).await;
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;

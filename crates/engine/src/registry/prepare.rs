@@ -14,8 +14,8 @@ use agent_protocol::tool::Effect;
 use agent_protocol::{Object, most_similar};
 use tokio_util::sync::CancellationToken;
 
-/// A call that is judged, shown to the user and run as it is here. It is prepared again only if a hook or the user
-/// changes its arguments.
+/// A call that is judged, shown to the user and run as it is here. It is prepared again after `PreToolUse`
+/// hooks, and if the user changes its arguments.
 pub(super) struct PreparedCall<'a> {
     pub(super) entry: &'a RegisteredTool,
     pub(super) input: Object,

@@ -34,7 +34,7 @@ struct ChangeInput<A> {
     args: A,
 }
 
-/// The input that only this tool has.
+/// The arguments in which Write, Edit and MultiEdit differ.
 pub(super) trait ChangeArgs: DeserializeOwned + Serialize + Send + 'static {
     /// The passages to be replaced; none if the whole file is.
     fn passages(&self) -> Vec<&str>;
@@ -96,7 +96,7 @@ impl<A: ChangeArgs> Tool for ChangeTool<A> {
             let cx = cx.clone();
             run_blocking(move || {
                 let draft = match &cx.draft {
-                    // Only what is written is compared with the file again.
+                    // The approved draft is used only if it will be written: `apply` then compares it with the file.
                     Some(draft) if !dry_run && !draft.is_unchanged() => Arc::clone(draft),
                     _ => Arc::new(args.draft_or_current_text(&cx)?),
                 };

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use crate::git_guard::{GitGuard, Keep};
+use crate::git_guard::{ContentKeeper, GitGuard};
 use agent_protocol::disk;
 use agent_protocol::event::SandboxStatus as Guarantees;
 use agent_protocol::tool::CommandRights;
@@ -360,7 +360,7 @@ impl Sandbox {
     }
 
     /// A guard of the repositories that commands can write.
-    pub(super) fn git_guard(&self, keep: Keep) -> GitGuard {
+    pub(super) fn git_guard(&self, keep: ContentKeeper) -> GitGuard {
         let SandboxFacts { root, added, git, .. } = &self.facts;
         let roots = std::iter::once(root).chain(added).cloned().collect();
         let mounted = git.settings.iter().chain(&git.links).filter(|_| self.namespaces);

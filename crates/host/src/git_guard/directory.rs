@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::config::{self, Setting};
 use super::entry::{self, EntryState, FileId, list_names, move_aside};
-use super::{GuardReport, Keep};
+use super::{ContentKeeper, GuardReport};
 use agent_protocol::disk;
 use agent_protocol::disk::repository::is_head_content;
 use rustix::fs::{Mode, OFlags};
@@ -75,7 +75,7 @@ pub(super) struct DirectoryGuard<'a> {
     pub(super) is_granted: bool,
     /// What the command could not write: a change of it was made by another process.
     pub(super) is_foreign: &'a dyn Fn(&Path) -> bool,
-    pub(super) keep: &'a Keep,
+    pub(super) keep: &'a ContentKeeper,
     pub(super) report: &'a mut GuardReport,
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{GuardReport, Keep};
+use super::{ContentKeeper, GuardReport};
 use agent_protocol::disk;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -92,7 +92,7 @@ pub(super) fn revert(
     path: &Path,
     (before, now): (&EntryState, &EntryState),
     why: &str,
-    (keep, report): (&Keep, &mut GuardReport),
+    (keep, report): (&ContentKeeper, &mut GuardReport),
 ) {
     let kept = now.bytes().filter(|bytes| !bytes.is_empty());
     let kept = kept.and_then(|bytes| keep(&name.to_string_lossy(), bytes));

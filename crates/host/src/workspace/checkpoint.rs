@@ -23,15 +23,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::Workspace;
 use super::content::MAX_CHANGED;
 use agent_protocol::disk;
 use journal::{Journal, Operation};
 use manifest::{
-    Manifest, ManifestEntry, ManifestScanner, PathChange, PathName, PathState, TICK, TooManyFiles,
-    changes_between, stat,
+    IncompleteScan, Manifest, ManifestEntry, ManifestScanner, PathChange, PathName, PathState,
+    TICK, changes_between, stat,
 };
 use outside_changes::KnownFiles;
 use overlap::OverlapDetector;
@@ -50,6 +50,8 @@ const MANIFEST_FILE: &str = "manifest.json";
 /// Prefix of the manifest from before a running command in the directory of the session, followed by the turn.
 const OPEN_OPERATION_PREFIX: &str = "open-operation-";
 const VERSION: u32 = 2;
+/// Time that the end of a session waits for the first manifest, and again after it was abandoned.
+const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Limits of the store.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +80,7 @@ impl Default for CheckpointLimits {
 }
 
 /// Reads blobs of git's object database: from ids in hexadecimal to the existing contents.
-pub type ReadBlobs =
+pub type BlobReader =
     Arc<dyn Fn(&Path, &[String]) -> std::io::Result<HashMap<String, Vec<u8>>> + Send + Sync>;
 
 /// Configuration of checkpoints.
@@ -86,7 +88,7 @@ pub struct CheckpointSettings {
     pub store: PathBuf,
     pub session: PathBuf,
     pub limits: CheckpointLimits,
-    pub read_blobs: ReadBlobs,
+    pub read_blobs: BlobReader,
 }
 
 /// The checkpoints of one session.
@@ -431,10 +433,26 @@ impl Checkpoints {
         }
     }
 
-    /// Completes the background work. Another owner may hold a reference to this until the process exits.
+    /// Completes the background work, and abandons a first manifest that takes longer than a moment: the next session
+    /// repeats it. Another owner may hold a reference to this until the process exits.
     pub fn finish(&self) {
-        self.wait_for_first_manifest();
+        if !self.scanner.is_abandoned() && !self.has_first_manifest_within(FINISH_TIMEOUT) {
+            self.scanner.abandon();
+            self.has_first_manifest_within(FINISH_TIMEOUT);
+        }
         self.save_manifest();
+    }
+
+    fn has_first_manifest_within(&self, timeout: Duration) -> bool {
+        let begun = Instant::now();
+        // Whoever holds the lock waits for the thread.
+        let Some(first) = self.first.try_lock_for(timeout) else { return false };
+        let FirstManifest::Running(thread) = &*first else { return true };
+        let is_own = thread.thread().id() == std::thread::current().id();
+        while !thread.is_finished() && !is_own && begun.elapsed() < timeout {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        thread.is_finished() || is_own
     }
 
     fn pack(&self) -> &Mutex<ContentPack> {
@@ -443,7 +461,7 @@ impl Checkpoints {
         })
     }
 
-    fn take_manifest(&self) -> Result<Arc<Manifest>, TooManyFiles> {
+    fn take_manifest(&self) -> Result<Arc<Manifest>, IncompleteScan> {
         let last = self.state.lock().last.clone();
         let last = last.unwrap_or_else(|| {
             let file = self.settings.store.join(MANIFEST_FILE);
@@ -453,10 +471,13 @@ impl Checkpoints {
             saved.unwrap_or_default()
         });
         if self.state.lock().is_too_large {
-            return Err(TooManyFiles);
+            return Err(IncompleteScan);
         }
         self.pack().lock().forget_removed();
         let taken = self.scanner.take_manifest(&last, self.pack());
+        if self.scanner.is_abandoned() {
+            return Err(IncompleteScan);
+        }
         let mut manifest = taken.inspect_err(|_| self.state.lock().is_too_large = true)?;
         if manifest.lacks_room() {
             self.pack().lock().make_room(&manifest.hashes());

@@ -26,10 +26,10 @@ mod writers;
 
 use target_folder::{ConcurrentWrite, ExchangedFile, TargetFolder, TemporaryFile, TemporaryState};
 
-/// Limit of the files of another process that are exchanged while its last one is restored.
+/// Limit of exchanges while another process replaces the target again and again, and its latest file is put back.
 const MAX_SWAPS: usize = 1000;
 /// For a program that has the file open for writing.
-const PATIENCE: Duration = Duration::from_secs(1);
+const WRITER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The result of a successful change.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ impl Workspace {
     ) -> Result<(), Failure> {
         // The temporary name now belongs to a file of another process.
         temporary.state = TemporaryState::Kept;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + WRITER_TIMEOUT;
         let mut exchanged = target_folder.inspect_after_writes(temporary, until);
         if exchanged.as_ref().is_ok_and(|held| held.hash.as_ref() == Some(&seen.hash)) {
             temporary.remove_file();

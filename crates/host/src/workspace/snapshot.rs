@@ -11,6 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use agent_protocol::disk;
+
 /// Size in bytes up to which the content of a file is stored, to show later what changed.
 pub(super) const MAX_KEPT: usize = 256 * 1024;
 /// Size limit of all stored contents in bytes; the oldest are dropped.
@@ -71,7 +73,7 @@ impl Snapshot {
         }
         data.is_file()
             && stat.size == self.stat.size
-            && File::open(path)
+            && disk::open_file(path)
                 .and_then(|mut file| hash_file(&mut file, &AtomicBool::new(false)))
                 .is_ok_and(|hash| hash == self.hash)
     }

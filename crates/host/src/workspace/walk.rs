@@ -152,7 +152,10 @@ impl Workspace {
         let below = base.strip_prefix(start).map_or(0, |rest| rest.components().count());
         // If a file cannot be read its rules do not apply, and the walk returns more paths.
         let follows = !rules.include_ignored
-            && !base.ancestors().take_while(|folder| folder.starts_with(top)).any(has_deep_ignores);
+            && !base
+                .ancestors()
+                .take_while(|folder| folder.starts_with(top))
+                .any(has_unusable_ignores);
         let mut builder = WalkBuilder::new(start);
         builder
             .standard_filters(false)
@@ -185,7 +188,7 @@ impl Workspace {
                 return false;
             }
             let is_included = is_included(entry, rules);
-            if is_included && follows && is_folder() && has_deep_ignores(entry.path()) {
+            if is_included && follows && is_folder() && has_unusable_ignores(entry.path()) {
                 not_entered.fetch_add(1, Ordering::Relaxed);
                 return false;
             }
@@ -250,13 +253,14 @@ impl Workspace {
             matchers.first_mut().is_some_and(|rules| rules.matched(inside, true).is_ignore())
         };
         let include_ignored =
-            inside.iter().any(is_generated) || !has_deep_ignores(top) && is_ignored();
+            inside.iter().any(is_generated) || !has_unusable_ignores(top) && is_ignored();
         WalkRules { include_ignored, ..walk.rules }
     }
 }
 
-/// True if an ignore file of the folder contains a pattern that would exhaust the stack of its parser.
-fn has_deep_ignores(folder: &Path) -> bool {
+/// True if an ignore file of the folder is no regular file, too large, or contains a pattern that would exhaust the stack
+/// of its parser.
+pub(super) fn has_unusable_ignores(folder: &Path) -> bool {
     /// Size in bytes up to which a file is harmless; most files are smaller.
     const HARMLESS: u64 = 4096;
     let is_deep = |path: PathBuf| {

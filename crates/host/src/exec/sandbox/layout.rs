@@ -29,6 +29,7 @@ pub(super) fn plan_command(
     let mut plan = SandboxPlan {
         namespaces: sandbox.namespaces,
         network: profile.network,
+        max_processes: sandbox.facts.max_processes,
         empty: empty.map(|name| session.folder.path.join(name).into()),
         run,
         ..SandboxPlan::default()

@@ -27,6 +27,7 @@ pub(super) struct SandboxPlan {
     /// Existing paths in directories that cannot be listed.
     pub(super) known: Vec<OsString>,
     pub(super) readable: Vec<OsString>,
+    pub(super) max_processes: u32,
     pub(super) run: ProgramInvocation,
 }
 

@@ -33,6 +33,8 @@ pub struct SandboxFacts {
     pub denied_writes: Vec<PathBuf>,
     pub network: Network,
     pub host_ports: Vec<u16>,
+    /// Limit of the processes and threads of one command.
+    pub max_processes: u32,
 }
 
 /// Where git keeps its state.
@@ -128,6 +130,7 @@ mod tests {
             denied_writes: vec!["/home/u/project/vendor".into(), "/etc/hosts".into()],
             network: Network::Loopback,
             host_ports: vec![5432],
+            max_processes: 100,
         }
     }
 

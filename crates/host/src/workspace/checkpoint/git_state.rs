@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::manifest::PathStat;
 use super::pack::BlobId;
+use agent_protocol::disk;
 
 /// Files and directories of a stopped git operation, for example at a conflict (`gitrepository-layout(5)`).
 #[rustfmt::skip]
@@ -23,6 +24,9 @@ const INDEX_STATE_FILES: &[&str] = &["AUTO_MERGE", "MERGE_MSG", "SQUASH_MSG"];
 
 /// The mode of an entry that names a commit of another repository.
 const SUBMODULE_MODE: u32 = 0o160_000;
+
+/// A larger index counts as one without entries.
+const MAX_INDEX_BYTES: u64 = 1 << 28;
 
 const MAX_REFS: usize = 20_000;
 
@@ -44,10 +48,10 @@ impl GitDirs {
             dot_git
         } else {
             // The format is in gitrepository-layout(5).
-            let text = fs::read(&dot_git).ok()?;
+            let text = disk::read_small(&dot_git, disk::SMALL_FILE_LIMIT).ok()?;
             top.join(first_line(text.strip_prefix(b"gitdir:")?)?)
         };
-        let common = match fs::read(own.join("commondir")) {
+        let common = match disk::read_small(&own.join("commondir"), disk::SMALL_FILE_LIMIT) {
             Ok(text) => own.join(first_line(&text)?),
             Err(_) => own.clone(),
         };
@@ -119,7 +123,7 @@ impl IndexEntry {
 
 /// By path from the top of the working tree (`gitformat-index(5)`). Without an entry a content is stored.
 pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
-    let bytes = fs::read(path).unwrap_or_default();
+    let bytes = disk::read_small(path, MAX_INDEX_BYTES).unwrap_or_default();
     let mut entries = HashMap::new();
     let parsed = parse_index(&bytes, |entry| {
         // The stages of a conflict do not describe the file in the working tree.

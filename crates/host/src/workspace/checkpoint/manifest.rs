@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{self, AtomicUsize};
+use std::sync::atomic::{self, AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use ignore::{WalkBuilder, WalkState};
@@ -22,6 +22,7 @@ use super::git_state::{GitDirs, IndexEntry, read_index};
 use super::ignored::{self, IgnoredFiles, VisitedDirectory};
 use super::pack::ContentPack;
 use super::{CheckpointLimits, Hash, is_directory, now};
+use crate::workspace::walk::has_unusable_ignores;
 use crate::workspace::{FileStat, ThreadResults};
 use agent_protocol::disk;
 
@@ -34,7 +35,7 @@ const RACY_COARSE: Duration = Duration::from_secs(2);
 /// So many changed files are read by one thread.
 const FEW_FILES: usize = 8;
 
-/// Limit of the paths in a search for a path without checkpoint; above it there is one.
+/// Limit of the paths in a search for a path without checkpoint; beyond it, a path without checkpoint is assumed.
 const MAX_SEARCHED: usize = 100_000;
 
 const MAX_READS: usize = 4;
@@ -173,8 +174,9 @@ impl PathChange {
     }
 }
 
+/// There are too many files, or the scan was abandoned.
 #[derive(Debug)]
-pub(super) struct TooManyFiles;
+pub(super) struct IncompleteScan;
 
 #[derive(Debug)]
 pub(super) struct ManifestScanner {
@@ -183,6 +185,7 @@ pub(super) struct ManifestScanner {
     pub(super) git: Option<GitDirs>,
     limits: CheckpointLimits,
     tracked: Mutex<Option<TrackedFiles>>,
+    is_abandoned: AtomicBool,
 }
 
 /// The index with this metadata.
@@ -214,14 +217,23 @@ struct CoveredPaths {
 impl ManifestScanner {
     pub(super) fn new(root: &Path, closed: Vec<PathBuf>, limits: CheckpointLimits) -> Self {
         let (root, git, tracked) = (root.to_owned(), GitDirs::around(root), Mutex::default());
-        Self { root, closed, git, limits, tracked }
+        Self { root, closed, git, limits, tracked, is_abandoned: AtomicBool::new(false) }
+    }
+
+    /// Ends the scans that run, also in other threads.
+    pub(super) fn abandon(&self) {
+        self.is_abandoned.store(true, atomic::Ordering::Relaxed);
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(atomic::Ordering::Relaxed)
     }
 
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub(super) fn covered_paths(&self) -> Result<HashMap<PathBuf, bool>, TooManyFiles> {
+    pub(super) fn covered_paths(&self) -> Result<HashMap<PathBuf, bool>, IncompleteScan> {
         let paths = self.find_paths()?.files.into_iter().map(|met| {
             let is_folder = FileType::from_raw_mode(met.stat.mode) == FileType::Directory;
             (self.root.join(OsStr::from_bytes(&met.name)), is_folder)
@@ -229,7 +241,7 @@ impl ManifestScanner {
         Ok(paths.collect())
     }
 
-    fn find_paths(&self) -> Result<CoveredPaths, TooManyFiles> {
+    fn find_paths(&self) -> Result<CoveredPaths, IncompleteScan> {
         let repositories = Arc::new(Mutex::new(BTreeSet::new()));
         let (mut files, entered) = self.walk(&repositories)?;
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -260,7 +272,7 @@ impl ManifestScanner {
         &self,
         last: &Manifest,
         pack: &Mutex<ContentPack>,
-    ) -> Result<Manifest, TooManyFiles> {
+    ) -> Result<Manifest, IncompleteScan> {
         let CoveredPaths { files, excluded, repositories } = self.find_paths()?;
         let scan =
             |path: PathBuf| Some(ScannedPath::new(path.as_os_str().as_bytes(), stat(&path).ok()?));
@@ -379,14 +391,15 @@ impl ManifestScanner {
     pub(super) fn walk(
         &self,
         repositories: &Arc<Mutex<BTreeSet<PathBuf>>>,
-    ) -> Result<ScanResult, TooManyFiles> {
+    ) -> Result<ScanResult, IncompleteScan> {
         let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
+        let follows = !self.root.ancestors().any(has_unusable_ignores);
         let mut builder = WalkBuilder::new(&self.root);
         builder
             .standard_filters(false)
-            .git_ignore(true)
-            .git_exclude(true)
-            .git_global(true)
+            .git_ignore(follows)
+            .git_exclude(follows)
+            .git_global(follows)
             .require_git(false)
             .parents(true)
             .follow_links(false)
@@ -397,7 +410,10 @@ impl ManifestScanner {
                 repositories.lock().extend(entry.path().parent().map(Path::to_owned));
                 return false;
             }
-            !closed.iter().any(|closed| entry.path() == closed)
+            let is_folder = entry.depth() > 0 && entry.file_type().is_some_and(|it| it.is_dir());
+            // Such a folder counts as ignored.
+            let is_unusable = follows && is_folder && has_unusable_ignores(entry.path());
+            !is_unusable && !closed.iter().any(|closed| entry.path() == closed)
         });
         let all = Mutex::default();
         let n_met = AtomicUsize::new(0);
@@ -420,11 +436,12 @@ impl ManifestScanner {
                 let Ok(stat) = stat(entry.path()) else { return WalkState::Continue };
                 part.own.0.push(ScannedPath::new(name, stat));
                 let n = n_met.fetch_add(1, atomic::Ordering::Relaxed);
-                if n >= self.limits.max_files { WalkState::Quit } else { WalkState::Continue }
+                let is_over = n >= self.limits.max_files || self.is_abandoned();
+                if is_over { WalkState::Quit } else { WalkState::Continue }
             })
         });
         if n_met.into_inner() > self.limits.max_files {
-            return Err(TooManyFiles);
+            return Err(IncompleteScan);
         }
         let (paths, directories): (Vec<_>, Vec<_>) = all.into_inner().into_iter().unzip();
         Ok((paths.into_iter().flatten().collect(), directories.into_iter().flatten().collect()))
@@ -518,6 +535,9 @@ impl EntryReader<'_> {
     }
 
     fn read_entry(&self, met: ScannedPath) -> Option<ManifestEntry> {
+        if self.scanner.is_abandoned() {
+            return None;
+        }
         let ScannedPath { name, stat, is_ignored } = met;
         let path = self.scanner.root.join(OsStr::from_bytes(&name));
         let mode = stat.mode & 0o7777;

@@ -67,7 +67,8 @@ impl KnownFiles {
         self.seen_stamps.clear();
     }
 
-    /// Also true for a file without recorded time and size.
+    /// Whether the file has the recorded time and size. True before the first manifest; false for a file that is not
+    /// recorded.
     fn is_unchanged(&self, path: &PathName, mtime_ms: i64, size: u64) -> bool {
         if self.own_states.contains_key(path) {
             return self.seen_stamps.get(path) == Some(&(mtime_ms, size));

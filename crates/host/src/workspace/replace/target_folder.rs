@@ -21,7 +21,7 @@ use super::{NewContent, writers};
 use agent_protocol::disk;
 
 /// Time limit for the lock; a change takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FOLDER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size in bytes up to which a file is simply read twice.
 const SMALL: u64 = 256 * 1024;
 const PIECE: usize = 8 * 1024 * 1024;
@@ -69,11 +69,11 @@ impl TargetFolder {
             return Err(io::ErrorKind::IsADirectory.into());
         };
         let folder = disk::open_folder(parent).map_err(|error| {
-            // Opened without following links, a link is no directory; what matters is that there is one now.
+            // The system reports a link as "not a directory"; the useful error is that the folder is a link now.
             let is_link = std::fs::symlink_metadata(parent).is_ok_and(|data| data.is_symlink());
             if is_link { Errno::LOOP.into() } else { error }
         })?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + FOLDER_LOCK_TIMEOUT;
         // Not every file system supports locks.
         while rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive)
             == Err(Errno::WOULDBLOCK)
@@ -184,7 +184,8 @@ impl TargetFolder {
         at: &TemporaryFile<'_>,
         until: Instant,
     ) -> io::Result<ExchangedFile> {
-        // Syncing the rename takes as long as other processes need to continue, and so does reading a large file.
+        // Syncing gives other processes the time to finish their writes. Reading a large file takes as long, so it is
+        // synced meanwhile.
         let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_large = u64::try_from(stat.st_size).is_ok_and(|size| size > SMALL);
         let (held, data) = std::thread::scope(|scope| {

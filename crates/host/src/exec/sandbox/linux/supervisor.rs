@@ -203,6 +203,11 @@ fn exec_command(plan: &SandboxPlan, descriptors: Vec<OwnedFd>) -> Result<Infalli
         .map_err(prefix_error(run.directory.display()))?;
     // With 1 no handler of the system receives the memory of a crashed process. A lower limit stays.
     _ = setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) });
+    // Counted per user namespace; without one all processes of the user would count.
+    if plan.namespaces && plan.max_processes > 0 {
+        let max = Some(plan.max_processes.into());
+        _ = setrlimit(Resource::Nproc, Rlimit { current: max, maximum: max });
+    }
     confine::confine_process(plan)?;
     #[expect(
         clippy::disallowed_methods,
