@@ -9,12 +9,14 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_host::exec::sandbox::{
     Backend, Sandbox, SandboxFacts, SandboxSettings, run_if_supervisor, temporary_directory,
 };
 use agent_host::exec::{self, Exec};
+use agent_host::git_guard::{GitGuard, GuardPlaces, GuardReport};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -28,10 +30,48 @@ fn main() -> ExitCode {
     }
     // Not in /tmp, which is private in the box.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    comparisons(dir.path());
     starts(dir.path());
     ends(dir.path());
     outputs(dir.path());
     ExitCode::SUCCESS
+}
+
+/// The comparison of git's state before and after a command.
+fn comparisons(dir: &Path) {
+    let root = dir.join("repository").canonicalize().unwrap_or_else(|_| {
+        std::fs::create_dir(dir.join("repository")).unwrap();
+        dir.join("repository").canonicalize().unwrap()
+    });
+    let script = "git init -q lib; git -C lib commit -q --allow-empty -m x; git init -q .; git commit -q --allow-empty -m x; \
+                  for n in $(seq 10); do git -c protocol.file.allow=always submodule --quiet add ./lib m$n; \
+                  git worktree add -q w$n; done";
+    let mut git = Command::new("bash");
+    git.args(["-ec", script]).current_dir(&root);
+    for name in ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"]
+    {
+        git.env(name, "x");
+    }
+    assert!(git.output().unwrap().status.success());
+    let nested = (1..=10).flat_map(|n| [root.join(format!("m{n}")), root.join(format!("w{n}"))]);
+    let places = GuardPlaces {
+        roots: vec![root.clone()],
+        git_directories: vec![root.join(".git")],
+        writable: vec![root.clone()],
+        mounted: Vec::new(),
+    };
+    let guard = GitGuard::new(places, Arc::new(|_, _| None));
+    guard.set_nested(Some(nested.collect()));
+    let mut times: Vec<Duration> = (0..CALLS)
+        .map(|_| {
+            let started = Instant::now();
+            guard.begin(true);
+            assert_eq!(guard.finish(false, false), GuardReport::default());
+            started.elapsed()
+        })
+        .collect();
+    println!("| comparison of git's state, 10 submodules and 10 worktrees | ms |\n|---|---|");
+    println!("| before and after a command | {:.2} |\n", millis(median(&mut times)));
 }
 
 /// Through the built binary: `true`, over and over, one of each in turn, so that what else the machine does

@@ -301,9 +301,7 @@ impl Session {
 
     /// Waits up to this long until the last turn is distilled.
     pub async fn finish_distillation(&mut self, patience: Duration) {
-        if let Some(distilling) = self.distilling.take() {
-            _ = tokio::time::timeout(patience, distilling).await;
-        }
+        _ = tokio::time::timeout(patience, wait_for_distillation(&mut self.distilling)).await;
     }
 
     pub fn pins(&self) -> &[Pin] {
@@ -330,10 +328,10 @@ impl Session {
     /// Ends the session: ends remaining processes of commands, and writes the summary.
     pub async fn close(self) {
         self.kernel.end_session().await;
-        self.exec.shutdown_and_wait().await;
+        let compared = self.exec.shutdown_and_wait().await;
+        self.kernel.registry().report_comparison(compared);
         self.mcp.close().await;
         self.kernel.registry().record_background_changes(true);
-        self.kernel.registry().report_comparison(self.exec.compare_git_state());
         if let Some(learning) = &self.learning {
             learning.finish();
         }
@@ -343,10 +341,15 @@ impl Session {
     }
 }
 
-async fn poll_background(distilling: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
+/// Cancel safe.
+async fn wait_for_distillation(distilling: &mut Option<BoxFuture<'static, ()>>) {
     if let Some(work) = distilling {
         work.await;
         *distilling = None;
     }
+}
+
+async fn poll_background(distilling: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
+    wait_for_distillation(distilling).await;
     std::future::pending().await
 }

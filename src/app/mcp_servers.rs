@@ -34,9 +34,10 @@ impl McpServers {
             match server.expand_variables(&variable) {
                 Ok(server) => {
                     let starts_there = loaded.is_trusted || server.cwd.is_some();
-                    let directory = match dirs.filter(|_| !starts_there) {
+                    let directory = match dirs {
+                        _ if starts_there => writable.root().to_owned(),
                         Some(dirs) => empty_directory(dirs, name)?,
-                        None => writable.root().to_owned(),
+                        None => PathBuf::from("/"),
                     };
                     settings.push(server_settings(name, server, writable.root(), directory)?);
                 }

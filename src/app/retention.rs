@@ -14,7 +14,7 @@ use agent_record::Log;
 use parking_lot::Mutex;
 
 /// Time for the deletion at the end of the session. The next session continues it.
-const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
+const FINISH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Applies the limits of `[record]` once per session, in the background, when the first request is sent.
 #[derive(Clone)]

@@ -28,7 +28,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// Doubles with each attempt.
 const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How long the end of a session waits until everything is sent, and if the user does not want to wait.
-const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
+const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct Telemetry {

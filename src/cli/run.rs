@@ -41,9 +41,8 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     // A list of rules may have taken the task.
     let checked = session_choice(args).and_then(|_| args.tools.rules.unknown_tool_warnings());
     let timeout = args.timeout.as_deref().and_then(|text| parse_duration(text).ok());
-    let silence = timeout.map_or(STDIN_SILENCE, |timeout| STDIN_SILENCE.min(timeout / 2));
     let input = checked.map_err(|error| error.to_string());
-    let input = input.and_then(|_| TaskInput::read(&args.task, silence));
+    let input = input.and_then(|_| TaskInput::read(&args.task, timeout.map(|timeout| timeout / 2)));
     let task = match input {
         Ok(task) => task,
         Err(reason) => return super::report_error(&reason),
@@ -146,6 +145,10 @@ async fn run_task(
         agent_ui::print_notice(&format!("{path}: {error}; the answer was not written there"));
         code = code.max(1);
     }
+    let distilling = session.finish_distillation(DISTILLATION_TIMEOUT);
+    if tokio::time::timeout(Duration::from_secs(1), distilling).await.is_err() && !args.quiet {
+        agent_ui::print_notice("waiting for lessons of this run, at most 10 s");
+    }
     session.finish_distillation(DISTILLATION_TIMEOUT).await;
     if let Some(running) = session.describe_running() {
         agent_ui::print_notice(&format!(
@@ -229,7 +232,7 @@ struct TaskInput {
 }
 
 impl TaskInput {
-    fn read(words: &[String], silence: Duration) -> Result<Self, String> {
+    fn read(words: &[String], limit: Option<Duration>) -> Result<Self, String> {
         let mut rest = None;
         let given = words.join(" ");
         let (given, insists) = match given.trim() {
@@ -240,10 +243,10 @@ impl TaskInput {
             read_all(&mut std::io::stdin()).map_err(|error| format!("standard input: {error}"))?
         } else if is_stdin_piped() {
             let mut input = PipedInput::read();
-            let read = input.wait(silence).transpose()?;
+            let read = input.wait(limit).transpose()?;
             if read.is_none() {
                 agent_ui::print_notice(
-                    "standard input is silent and open: the task begins without it (</dev/null if there is none)",
+                    "standard input does not end: the task begins without it (</dev/null if there is none)",
                 );
                 rest = Some(input);
             }
@@ -336,15 +339,20 @@ impl PipedInput {
         Self { pieces, whole }
     }
 
-    /// `None` if no byte came for this long before the end.
-    fn wait(&mut self, silence: Duration) -> Option<Result<String, String>> {
-        while self.pieces.recv_timeout(silence) != Err(RecvTimeoutError::Timeout) {
+    /// `None` if no byte came for a while before the end, or the end did not come within the limit.
+    fn wait(&mut self, limit: Option<Duration>) -> Option<Result<String, String>> {
+        let begun = Instant::now();
+        loop {
+            let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+            let silence = left.map_or(STDIN_SILENCE, |left| STDIN_SILENCE.min(left));
+            if self.pieces.recv_timeout(silence) == Err(RecvTimeoutError::Timeout) {
+                return None;
+            }
             match self.whole.try_recv() {
                 Err(oneshot::error::TryRecvError::Empty) => {}
                 read => return Some(stdin_text(read.ok())),
             }
         }
-        None
     }
 }
 

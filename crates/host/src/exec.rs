@@ -190,22 +190,18 @@ pub struct Exec {
 struct StartedCommand {
     running: RunningCommand,
     report: Option<StatusReport>,
-    guard: Option<GuardedCommand>,
+    comparison: Option<GitComparison>,
 }
 
 /// The comparison of git's state around one command.
-struct GuardedCommand {
+struct GitComparison {
     guard: Arc<GitGuard>,
-    /// What the comparison before it did.
-    before: GuardReport,
     is_granted: bool,
 }
 
-impl GuardedCommand {
-    fn finish(self) -> GuardReport {
-        let Self { guard, mut before, is_granted } = self;
-        before.merge(guard.compare(is_granted, None));
-        before
+impl GitComparison {
+    fn finish(self, has_left: bool) -> GuardReport {
+        self.guard.finish(self.is_granted, has_left)
     }
 }
 
@@ -275,7 +271,7 @@ impl Exec {
         let Some(started) = cancel.run_until_cancelled(self.start_command(command)).await else {
             return Ok(outcome(EndReason::Cancelled, None, capture, begun));
         };
-        let StartedCommand { mut running, report, guard } = started?;
+        let StartedCommand { mut running, report, comparison } = started?;
         let (ended, status) = running.read_until_end(&mut capture, timeout, cancel).await?;
         let left = running.drain_output(&mut capture).await;
         let mut outcome = outcome(ended, status, capture, begun);
@@ -290,7 +286,8 @@ impl Exec {
         }
         outcome.left_running = left;
         outcome.timeout = timeout;
-        let compared = guard.map(GuardedCommand::finish).unwrap_or_default();
+        let has_left = !outcome.left_running.is_empty();
+        let compared = comparison.map(|it| it.finish(has_left)).unwrap_or_default();
         (outcome.notices, outcome.unreverted) = (compared.notices, compared.failures);
         outcome.notices.extend(sandbox.and_then(|sandbox| sandbox.notice_of_temporary_files()));
         let refused = private_localhost.map_or(0, Sandbox::refused_connections);
@@ -346,19 +343,12 @@ impl Exec {
         drop(left);
     }
 
-    /// Like [`Exec::shutdown`]; returns when all processes have ended.
-    pub async fn shutdown_and_wait(&self) {
+    /// Like [`Exec::shutdown`]; returns when all processes have ended, and what the last comparison of git's state did.
+    pub async fn shutdown_and_wait(&self) -> GuardReport {
         let mut tasks = self.background.shutdown();
         while tasks.join_next().await.is_some() {}
         self.shutdown();
-    }
-
-    /// Compares git's state now if commands ran since the last comparison that may have changed it.
-    pub fn compare_git_state(&self) -> GuardReport {
-        match &self.git_guard {
-            Some(guard) if guard.is_open() || self.has_running() => guard.compare(false, None),
-            _ => GuardReport::default(),
-        }
+        self.git_guard.as_ref().map(|guard| guard.end()).unwrap_or_default()
     }
 
     /// Guards the repositories of the session; `None` without a sandbox.
@@ -366,17 +356,11 @@ impl Exec {
         self.git_guard.as_ref()
     }
 
-    fn begin_guarded(&self, rights: CommandRights) -> Option<GuardedCommand> {
+    fn begin_comparison(&self, rights: CommandRights) -> Option<GitComparison> {
         let guard = self.git_guard.clone().filter(|_| !rights.read_only)?;
         let access = rights.git_config;
-        let before = guard.begin(self.has_running(), access != GitConfigAccess::Protected);
-        Some(GuardedCommand { guard, before, is_granted: access == GitConfigAccess::Granted })
-    }
-
-    fn has_running(&self) -> bool {
-        let mut left = self.remaining.lock();
-        let has_left = left.iter_mut().any(|left| !left.running_processes().is_empty());
-        has_left || !self.background.running_commands().is_empty()
+        guard.begin(access != GitConfigAccess::Protected);
+        Some(GitComparison { guard, is_granted: access == GitConfigAccess::Granted })
     }
 
     async fn start_command(&self, command: Command<'_>) -> Result<StartedCommand, Error> {
@@ -420,11 +404,11 @@ impl Exec {
                 report: report.as_ref().map(|report| report.file.as_raw_fd()),
             };
             let descriptor = report.as_ref().map(|report| report.file.as_fd());
-            let guard = self.begin_guarded(command.rights);
+            let comparison = self.begin_comparison(command.rights);
             let started = sandbox.start(run, command.rights, descriptor).await;
             let (supervisor, stdout, stderr) = started.map_err(sandbox_error)?;
             let running = RunningCommand::from_supervisor(supervisor, mark, stdout, stderr)?;
-            return Ok(StartedCommand { running, report, guard });
+            return Ok(StartedCommand { running, report, comparison });
         }
         let mut process = new_command(bash);
         process
@@ -440,7 +424,11 @@ impl Exec {
             io::ErrorKind::ArgumentListTooLong => Error::TooLong(line.len()),
             _ => Error::Io(error),
         })?;
-        Ok(StartedCommand { running: RunningCommand::from_child(child, mark), report, guard: None })
+        Ok(StartedCommand {
+            running: RunningCommand::from_child(child, mark),
+            report,
+            comparison: None,
+        })
     }
 }
 

@@ -5,19 +5,25 @@ mod config;
 mod directory;
 mod discovery;
 mod entry;
+mod stamp;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
 
-use agent_protocol::disk;
-use directory::{DirectoryGuard, linked_directory};
-use discovery::{SearchPlaces, Snapshot};
+use agent_protocol::disk::{self, repository};
+use config::Setting;
+use directory::{DirectoryGuard, GitDirectoryState, linked_directory};
+use discovery::Snapshot;
 use entry::EntryState;
 
+/// Git directories that are remembered in case they were moved.
+const MAX_GONE: usize = 1000;
 /// Settings of Mercurial and Jujutsu, which name programs, too.
 const OTHER_SETTINGS: [&str; 4] =
     [".hg/hgrc", ".hg/hgrc-not-shared", ".jj/repo/config.toml", ".jj/workspace-config.toml"];
@@ -41,164 +47,363 @@ impl GuardReport {
     }
 }
 
+/// The places of a session, all canonical.
+#[derive(Clone, Debug, Default)]
+pub struct GuardPlaces {
+    /// The project and added directories.
+    pub roots: Vec<PathBuf>,
+    /// The git directories of the repositories of the roots.
+    pub git_directories: Vec<PathBuf>,
+    /// All that commands can write.
+    pub writable: Vec<PathBuf>,
+    /// What the sandbox mounts read-only, if it exists and is no link.
+    pub mounted: Vec<PathBuf>,
+}
+
 /// Guards the repositories of one session.
 pub struct GitGuard {
-    roots: Vec<PathBuf>,
-    known: Vec<PathBuf>,
-    /// What commands cannot write, if the sandbox has mounts.
-    mounted: Vec<PathBuf>,
+    places: GuardPlaces,
     other_files: Vec<PathBuf>,
     keep: ContentKeeper,
     state: Mutex<GuardState>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about the commands of a session"
+)]
 struct GuardState {
+    /// The directories in the project that contain `.git` or look like a git directory.
     nested: BTreeSet<PathBuf>,
     /// The state before the commands that run.
     accepted: Option<Snapshot>,
-    /// A command began whose end was not compared yet.
-    is_open: bool,
+    /// The snapshot was taken while no command ran.
+    is_quiet: bool,
+    /// The settings at the first command, by git directory.
+    initial: BTreeMap<PathBuf, Vec<Setting>>,
+    /// Commands that began and whose end was not compared.
+    n_running: usize,
+    /// A command left processes, which may write at any time.
+    has_leftovers: bool,
     /// One of the running commands can write git's configuration in spite of mounts.
     writes_config: bool,
+    /// What the running commands cannot write.
+    protected: Vec<PathBuf>,
+    /// A command ended, and its new repositories were not compared.
+    has_ended: bool,
+    /// The nested directories are set by the checkpoints of the session.
+    is_nested_set: bool,
+    /// For the next result of a command.
+    pending: GuardReport,
+}
+
+impl GuardState {
+    fn is_open(&self) -> bool {
+        self.n_running > 0 || self.has_leftovers
+    }
 }
 
 impl fmt::Debug for GitGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GitGuard").field("known", &self.known).finish_non_exhaustive()
+        f.debug_struct("GitGuard").field("places", &self.places).finish_non_exhaustive()
     }
 }
 
 impl GitGuard {
-    /// Guards repositories in the writable `roots` and the `known` git directories; all canonical.
-    pub fn new(
-        roots: Vec<PathBuf>,
-        known: Vec<PathBuf>,
-        mounted: Vec<PathBuf>,
-        keep: ContentKeeper,
-    ) -> Self {
-        let other_files =
-            roots.iter().flat_map(|root| OTHER_SETTINGS.map(|name| root.join(name))).collect();
-        Self { roots, known, mounted, other_files, keep, state: Mutex::default() }
+    /// A guard that has compared nothing.
+    pub fn new(places: GuardPlaces, keep: ContentKeeper) -> Self {
+        let roots = places.roots.iter();
+        let other_files = roots.flat_map(|root| OTHER_SETTINGS.map(|name| root.join(name)));
+        Self { other_files: other_files.collect(), places, keep, state: Mutex::default() }
     }
 
-    /// Whether one of these directories was not set yet.
-    pub fn has_new(&self, nested: &BTreeSet<PathBuf>) -> bool {
-        !nested.is_subset(&self.state.lock().nested)
-    }
-
-    /// Sets the directories in the project that contain `.git` or look like a git directory.
-    pub fn set_nested(&self, nested: BTreeSet<PathBuf>) {
-        self.state.lock().nested = nested;
-    }
-
-    /// Whether a command began whose end was not compared yet.
-    pub fn is_open(&self) -> bool {
-        self.state.lock().is_open
-    }
-
-    /// Records the state before a command. If others of the session still run, theirs is compared first.
-    /// `writes_config`: the command could write git's configuration in spite of mounts.
-    pub fn begin(&self, others_run: bool, writes_config: bool) -> GuardReport {
-        let is_open = others_run || self.state.lock().is_open;
-        let report = if is_open { self.compare(false, None) } else { GuardReport::default() };
+    /// Sets the directories in the project that contain `.git` or look like a git directory, before a command. Those that are
+    /// not known (`None`) are searched.
+    pub fn set_nested(&self, nested: Option<BTreeSet<PathBuf>>) {
+        let nested = self.with_searched(nested);
         let mut state = self.state.lock();
-        if !is_open {
-            state.accepted = Some(self.take_snapshot(&state.nested));
+        (state.has_ended, state.is_nested_set) = (false, true);
+        if state.is_open() {
+            // A running command may have made them.
+            let report = self.compare(&mut state, (false, 0), Some(nested));
+            state.pending.merge(report);
+        } else {
+            state.nested = nested;
         }
-        state.writes_config = writes_config || is_open && state.writes_config;
-        state.is_open = true;
+    }
+
+    /// Records the state before a command. If others of the session may still write, theirs is compared first.
+    /// `writes_config`: the command could write git's configuration in spite of mounts.
+    pub fn begin(&self, writes_config: bool) {
+        let mut state = self.state.lock();
+        if !state.is_nested_set && !state.is_open() {
+            state.nested = self.with_searched(None);
+        }
+        let mounted = self.places.mounted.iter();
+        let mounted =
+            mounted.filter(|path| path.symlink_metadata().is_ok_and(|it| !it.is_symlink()));
+        let mounted: Vec<PathBuf> = mounted.cloned().collect();
+        if state.is_open() {
+            let report = self.compare(&mut state, (false, 0), None);
+            state.pending.merge(report);
+            state.protected.retain(|path| mounted.contains(path));
+            state.writes_config |= writes_config;
+        } else {
+            let snapshot = self.take_snapshot(&state.nested, state.accepted.as_ref());
+            if state.initial.is_empty() {
+                state.initial = snapshot.settings();
+            }
+            (state.accepted, state.is_quiet) = (Some(snapshot), true);
+            (state.protected, state.writes_config) = (mounted, writes_config);
+        }
+        state.n_running += 1;
+    }
+
+    /// Reverts what a command changed. `is_granted`: the user granted a change of git's configuration; `has_left`: processes
+    /// of the command still run.
+    pub fn finish(&self, is_granted: bool, has_left: bool) -> GuardReport {
+        let mut state = self.state.lock();
+        state.has_leftovers |= has_left;
+        let nested = (!state.is_nested_set).then(|| self.with_searched(None));
+        let report = self.compare(&mut state, (is_granted, 1), nested);
+        state.n_running = state.n_running.saturating_sub(1);
+        state.has_ended = true;
+        let mut pending = std::mem::take(&mut state.pending);
+        pending.merge(report);
+        pending
+    }
+
+    /// Compares the repositories that a command made, after [`GitGuard::finish`]: those that are not in the last set.
+    pub fn compare_new(&self, is_granted: bool, nested: Option<&BTreeSet<PathBuf>>) -> GuardReport {
+        let nested = &self.with_searched(nested.cloned());
+        let mut state = self.state.lock();
+        if !std::mem::take(&mut state.has_ended) || nested.is_subset(&state.nested) {
+            return GuardReport::default();
+        }
+        self.compare(&mut state, (is_granted, 0), Some(nested.clone()))
+    }
+
+    /// Checks the directories above a file that a file tool wrote: with it, one may have become a git directory.
+    pub fn check_written(&self, file: &Path) -> GuardReport {
+        let state = self.state.lock();
+        let mut report = GuardReport::default();
+        let is_inside =
+            |folder: &&Path| self.places.roots.iter().any(|root| folder.starts_with(root));
+        let folders = file.ancestors().skip(1).take_while(is_inside);
+        for folder in folders.filter(|folder| repository::may_be_repository(folder)) {
+            let is_known =
+                state.accepted.as_ref().is_some_and(|it| it.directories.contains_key(folder));
+            let Some(found) = GitDirectoryState::read(folder).filter(|_| !is_known) else {
+                continue;
+            };
+            let mut guard = DirectoryGuard {
+                path: folder,
+                is_granted: false,
+                is_foreign: &|_| false,
+                points_here: &|place| points_to(&place.join(".git"), folder),
+                initial: &[],
+                keep: &self.keep,
+                report: &mut report,
+            };
+            guard.check_new(&found);
+        }
         report
     }
 
-    /// Reverts what a command changed. `is_granted`: the user granted a change of git's configuration. `nested`: the
-    /// directories of [`GitGuard::set_nested`] after the command, if they are known.
-    pub fn compare(&self, is_granted: bool, nested: Option<BTreeSet<PathBuf>>) -> GuardReport {
+    /// Compares at the end of the session, if something may have written since the last comparison.
+    pub fn end(&self) -> GuardReport {
         let mut state = self.state.lock();
-        let mut report = GuardReport::default();
-        state.is_open = false;
-        if let Some(nested) = nested {
-            state.nested.extend(nested);
+        if state.is_open() {
+            self.compare(&mut state, (false, 0), None)
+        } else {
+            GuardReport::default()
         }
+    }
+
+    /// `n_ending`: the commands that end with this comparison.
+    /// The checkpoint's scan knows those of the project, not those of added directories.
+    fn with_searched(&self, nested: Option<BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
+        let n_known = usize::from(nested.is_some());
+        let mut all = nested.unwrap_or_default();
+        for root in self.places.roots.iter().skip(n_known) {
+            all.extend(discovery::search(root));
+        }
+        all
+    }
+
+    fn compare(
+        &self,
+        state: &mut GuardState,
+        (is_granted, n_ending): (bool, usize),
+        nested: Option<BTreeSet<PathBuf>>,
+    ) -> GuardReport {
+        let mut report = GuardReport::default();
+        state.nested.extend(nested.into_iter().flatten());
         let Some(before) = state.accepted.take() else { return report };
-        let now = self.take_snapshot(&state.nested);
-        let writes_config = state.writes_config;
+        // A file that a process had mapped before may change without a new time.
+        let earlier = Some(&before).filter(|_| state.is_quiet);
+        let mut now = self.take_snapshot(&state.nested, earlier);
+        let is_gone = |path: &&PathBuf| !now.directories.contains_key(*path);
+        let gone = before.directories.iter().filter(|(path, _)| is_gone(path));
+        now.gone = before
+            .gone
+            .iter()
+            .chain(gone.map(|(_, state)| state))
+            .take(MAX_GONE)
+            .cloned()
+            .collect();
         let is_foreign = |path: &Path| {
             let is_hook = path.parent().is_some_and(|parent| parent.ends_with(directory::HOOKS))
                 || path.ends_with(directory::HOOKS);
-            (!writes_config || is_hook) && self.mounted.iter().any(|own| path.starts_with(own))
+            // Another name of the file may be outside the mount.
+            let has_names = path.symlink_metadata().is_ok_and(|it| it.is_file() && it.nlink() > 1);
+            (!state.writes_config || is_hook)
+                && !has_names
+                && state.protected.iter().any(|own| path.starts_with(own))
         };
         for path in before.files.keys().chain(now.files.keys()).collect::<BTreeSet<_>>() {
-            let missing = EntryState::Missing;
-            let old = before.files.get(path).unwrap_or(&missing);
-            if let Some(why) = refusal_of_file(path, old, &now)
-                && !is_foreign(path)
-            {
-                revert_file(path, old, why, &self.keep, &mut report);
+            let (old, new) = (before.file(path), now.file(path));
+            let Some(why) = self.refusal_of_file(path, (old, new), (&before, &now)) else {
+                continue;
+            };
+            if is_foreign(path) {
+                report.notices.push(format!("{} {FOREIGN}", path.display()));
+            } else {
+                revert_file(path, (old, new), why, &self.keep, &mut report);
             }
         }
+        for path in before.directories.keys().filter(|path| !now.directories.contains_key(*path)) {
+            restore_access(path, &mut report);
+        }
+        let by_id = |found: &GitDirectoryState| {
+            let mut all = before.directories.values().chain(&before.gone);
+            all.find(|old| old.id() == found.id())
+        };
+        let initial = &state.initial;
         for (path, found) in &now.directories {
-            let keep = &self.keep;
-            let is_foreign = &is_foreign;
-            let mut guard =
-                DirectoryGuard { path, is_granted, is_foreign, keep, report: &mut report };
-            match before.directories.get(path) {
-                Some(old) if old == found => {}
+            let mut guard = DirectoryGuard {
+                path,
+                is_granted,
+                is_foreign: &is_foreign,
+                points_here: &|place| points_to(&place.join(".git"), path),
+                initial: initial.get(path).map_or(&[], Vec::as_slice),
+                keep: &self.keep,
+                report: &mut report,
+            };
+            // One that was moved is compared, too.
+            match before.directories.get(path).or_else(|| by_id(found)) {
+                Some(old) if Arc::ptr_eq(old, found) || old == found => {}
                 Some(old) => guard.revert_changes(old, found),
-                None => guard.check_new(found, &|place| points_to(&place.join(".git"), path)),
+                None => guard.check_new(found),
             }
         }
-        let is_unchanged = report == GuardReport::default();
-        state.accepted = Some(if is_unchanged { now } else { self.take_snapshot(&state.nested) });
+        if now.is_incomplete && !before.is_incomplete {
+            report.failures.push(
+                "there are too many git directories to compare: remove those that the command made"
+                    .to_owned(),
+            );
+        }
+        if is_granted {
+            state.initial = now.settings();
+        }
+        // What was reverted stays as it was: a process that still runs may have changed it again.
+        state.accepted =
+            Some(if report == GuardReport::default() { now } else { before.merge(now) });
+        state.is_quiet = state.n_running <= n_ending && !state.has_leftovers;
         report
     }
 
-    fn take_snapshot(&self, nested: &BTreeSet<PathBuf>) -> Snapshot {
-        let Self { roots, known, other_files, .. } = self;
-        Snapshot::take(SearchPlaces { roots, known, nested, other_files })
+    /// `earlier`: a snapshot whose unchanged parts are used.
+    fn take_snapshot(&self, nested: &BTreeSet<PathBuf>, earlier: Option<&Snapshot>) -> Snapshot {
+        Snapshot::take(&self.places, nested, &self.other_files, earlier)
+    }
+
+    /// Why the state of a `.git` file, of a link, or of a settings file, is not accepted.
+    fn refusal_of_file(
+        &self,
+        path: &Path,
+        (old, new): (&EntryState, &EntryState),
+        (before, now): (&Snapshot, &Snapshot),
+    ) -> Option<&'static str> {
+        if old == new {
+            // The same text may lead elsewhere now.
+            let leads = matches!(new, EntryState::File { .. } | EntryState::Link(_));
+            let was_accepted =
+                leads && path.ends_with(".git") && self.is_accepted_target(path, old, before);
+            return (was_accepted && !self.is_accepted_target(path, new, now))
+                .then_some(LEADS_ELSEWHERE);
+        }
+        if !path.ends_with(".git") {
+            let is_link = matches!(new, EntryState::Link(_));
+            return Some(if is_link { LEADS_ELSEWHERE } else { "names programs, and was changed" });
+        }
+        match (old, new) {
+            // The directory is compared, or checked as a new one.
+            (_, EntryState::Missing | EntryState::Directory(_)) => None,
+            (EntryState::Missing | EntryState::Directory(_), _) => {
+                (!self.is_accepted_target(path, new, now)).then_some(LEADS_ELSEWHERE)
+            }
+            _ => Some(LEADS_ELSEWHERE),
+        }
+    }
+
+    fn is_accepted_target(&self, path: &Path, state: &EntryState, now: &Snapshot) -> bool {
+        let targets = discovery::targets(path, state);
+        // One that commands cannot write is a worktree's, and refers back to it.
+        let is_accepted = |target: &PathBuf| {
+            let is_writable = self.places.writable.iter().any(|place| target.starts_with(place));
+            let back = || disk::read_small_text(&target.join("gitdir")).ok();
+            let refers_back =
+                || back().and_then(|back| target.join(back.trim_end()).canonicalize().ok());
+            now.directories.contains_key(target)
+                || !is_writable && refers_back().as_deref() == Some(path)
+        };
+        !targets.is_empty() && targets.iter().any(is_accepted)
     }
 }
 
-/// Why the state of a `.git` file or link, or of a settings file, is not accepted.
-fn refusal_of_file(path: &Path, old: &EntryState, now: &Snapshot) -> Option<&'static str> {
-    let new = discovery::read_path(path);
-    if *old == new {
-        return None;
+const LEADS_ELSEWHERE: &str = "leads git to another place";
+const FOREIGN: &str = "was changed by another process while the command ran, and was left as it is";
+
+/// A git directory that is there and cannot be opened, which git would pass over.
+fn restore_access(path: &Path, report: &mut GuardReport) {
+    let Ok(metadata) = path.symlink_metadata() else { return };
+    if !metadata.is_dir() {
+        return;
     }
-    if !path.ends_with(".git") {
-        return Some("names programs, and was changed");
-    }
-    let target = match (old, &new) {
-        // The directory is compared, or checked as a new one.
-        (_, EntryState::Missing | EntryState::Directory(_)) => return None,
-        (EntryState::Missing | EntryState::Directory(_), EntryState::File { bytes, .. }) => {
-            linked_directory(path, bytes)
-        }
-        (EntryState::Missing | EntryState::Directory(_), EntryState::Link(_)) => {
-            path.canonicalize().ok()
-        }
-        _ => return Some("leads git to another repository"),
-    };
-    // One outside is a worktree's, and refers back to it.
-    let is_accepted = target.is_some_and(|target| {
-        let back = disk::read_small_text(&target.join("gitdir")).ok();
-        let refers_back = back.and_then(|back| target.join(back.trim()).canonicalize().ok());
-        now.directories.contains_key(&target) || refers_back.as_deref() == Some(path)
+    let parent = path.parent().and_then(|parent| disk::open_folder(parent).ok());
+    let changed = parent.zip(path.file_name()).map(|(parent, name)| {
+        let mode = Mode::from_raw_mode(0o755);
+        // (Links were excluded; one that appeared meanwhile leads to a file of the user, whose mode is set.)
+        rustix::fs::openat(&parent, name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())
+            .and_then(|opened| rustix::fs::chmod(disk::descriptor_path(&opened), mode))
     });
-    (!is_accepted).then_some("leads git to another place")
+    let path = path.display();
+    match changed {
+        Some(Ok(())) => report.notices.push(format!(
+            "{path} could not be opened, so that git would use another: it can again"
+        )),
+        _ => report.failures.push(format!("{path} cannot be opened: restore its permissions")),
+    }
 }
 
 fn revert_file(
     path: &Path,
-    old: &EntryState,
+    states: (&EntryState, &EntryState),
     why: &str,
     keep: &ContentKeeper,
     report: &mut GuardReport,
 ) {
-    let new = discovery::read_path(path);
     let folder = path.parent().and_then(|parent| disk::open_folder(parent).ok());
-    let (Some(folder), Some(name)) = (folder, path.file_name()) else { return };
-    entry::revert((&folder, name), path, (old, &new), why, (keep, report));
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => {
+            entry::revert((&folder, name), path, states, why, (keep, report));
+        }
+        _ => report
+            .failures
+            .push(format!("{} {why}, and its folder cannot be opened", path.display())),
+    }
 }
 
 /// The work tree that the configuration of a git directory names, as that of a submodule does.

@@ -1,6 +1,7 @@
 //! The sandbox rights of one command, as differences from the session's profile.
 
 use super::judge::{self, Command, Finding, FindingClass, PathFacts, SandboxRight};
+use super::shell::Word;
 use super::{CommandLine, Policy, Rule, RuleOutcome};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::tool::{CommandRights, Effect, GitConfigAccess};
@@ -72,11 +73,13 @@ impl Policy {
             return true;
         }
         let commands = line.commands();
+        // In a loop, after an assignment or in a substitution, a word may hold anything.
         line.is_fully_parsed()
-            && line.functions().is_empty()
+            && line.runs_as_written()
             && commands.iter().enumerate().all(|(at, command)| {
                 let is_named = findings.iter().any(|it| it.at == at && it.needs(right))
                     && command.opens_no_file()
+                    && command.words.iter().all(Word::is_plain)
                     && matches!(
                         self.command_outcome(tool, (line, directory), findings, at),
                         RuleOutcome::Allow(_)

@@ -1,8 +1,8 @@
 //! `agent run`: one task, from the command line to the exit code.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, Stdio};
 
 use serde_json::{Value, json};
 
@@ -698,4 +698,64 @@ fn failed_run_names_no_cost_and_the_missing_key() {
     let done = done
         .expect_stderr("the quota is used up; no key was sent: set environment variable MINE_KEY");
     assert!(!done.stderr.contains('$'), "{}", done.stderr);
+}
+
+/// Starts a run whose standard input is a pipe.
+fn spawn_with_pipe(test: &Test, args: &[&str]) -> (Child, ChildStdin) {
+    let mut command = test.command(&[&["run", "--model", "script:../script"], args].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let input = child.stdin.take().unwrap();
+    (child, input)
+}
+
+#[test]
+fn silent_standard_input_does_not_delay_a_run_forever() {
+    let test = Test::new().script("text: ok");
+    let (child, input) = spawn_with_pipe(&test, &["--timeout", "20s", "the task"]);
+    let done = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && stderr.contains("the task begins without it"), "{stderr}");
+    assert!(stderr.contains("standard input did not end, so it was not used"), "{stderr}");
+    drop(input);
+    // A short limit leaves half of it for the task.
+    let (child, _input) = spawn_with_pipe(&test, &["--timeout", "2s", "the task"]);
+    assert!(child.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn standard_input_that_ends_later_is_a_message() {
+    let script = "call: Bash {\"command\":\"touch begun; until [ -e go ]; do sleep 0.02; done\"}\n---\n\
+                  text: ok";
+    let test = Test::new().script(script);
+    let (child, mut input) = spawn_with_pipe(&test, &["--timeout", "60s", "why?"]);
+    wait_for(|| test.root().join("begun").exists());
+    input.write_all(b"3 tests failed\n").unwrap();
+    drop(input);
+    // The message is delivered before the next request: it has arrived when the pipe is read.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    test.write("go", "");
+    let done = child.wait_with_output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let steered = test.events_of("turn.steered");
+    assert!(steered[0].to_string().contains("3 tests failed"), "{steered:?}");
+}
+
+#[test]
+fn large_project_does_not_delay_the_end() {
+    let test = Test::new().script("text: ok");
+    for n in 0..400 {
+        let file = std::fs::File::create(test.root().join(format!("f{n}"))).unwrap();
+        file.set_len(9_000_000).unwrap();
+    }
+    let mut command = test.command(&["run", "--model", "script:../script", "task"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ok\n");
+    assert!(child.wait().unwrap().success());
+    // The scan of 3.6 GB was abandoned: there is no manifest.
+    let projects = test.home().join(".local/state/agent/projects");
+    let project = std::fs::read_dir(projects).unwrap().next().unwrap().unwrap().path();
+    assert!(!project.join("checkpoints/manifest.json").exists());
 }

@@ -1,7 +1,7 @@
 //! Configuration: `.mcp.json`, trust, variables and keys.
 
 use super::{code, envelopes, known, server, with};
-use crate::support::Test;
+use crate::support::{Test, wait_for};
 
 const ENV: &str = "call: mcp__t__env {}\n---\ntext: done";
 /// Waits for the servers.
@@ -167,4 +167,35 @@ fn tools_can_be_left_out() {
         Test::new().user_config(&format!("{}enabled = false\n", server(""))).script("text: done");
     test.run(&["do it"]).expect_code(0);
     assert!(!test.events_of("session.started")[0]["tools"].to_string().contains("McpTool"));
+}
+
+#[test]
+fn server_starts_outside_a_project_that_is_not_trusted() {
+    let log = tempfile::tempdir().unwrap();
+    let log = log.path().join("log");
+    let answer = |config: &str, trusts: bool| {
+        _ = std::fs::remove_file(&log);
+        let server = with("t", "roots", &format!("LOG = {:?}", log.to_str().unwrap()));
+        let test = Test::new().user_config(&format!("{server}{config}"));
+        if trusts {
+            test.write(".agent/config.toml", "[ui]\ntheme = \"dark\"\n");
+            test.agent(&["trust"]).expect_code(0);
+        }
+        test.agent(&["mcp", "test"]).expect_code(0);
+        let found = || std::fs::read_to_string(&log).unwrap_or_default();
+        wait_for(|| found().contains("\"roots\":["));
+        let text = found();
+        let line = text.lines().find(|line| line.contains("\"roots\":[")).unwrap();
+        let answer: serde_json::Value = serde_json::from_str(line).unwrap();
+        // The project is known to it in any case.
+        let root = test.root().display().to_string();
+        assert_eq!(answer["result"]["roots"][0]["uri"], format!("file://{root}"));
+        (answer["id"].as_str().unwrap().to_owned(), root, test.home())
+    };
+    let (directory, _, home) = answer("", false);
+    assert_eq!(directory, home.join(".local/state/agent/mcp/t").display().to_string());
+    let (directory, root, _) = answer("cwd = \"project\"\n", false);
+    assert_eq!(directory, root);
+    let (directory, root, _) = answer("", true);
+    assert_eq!(directory, root);
 }

@@ -49,6 +49,9 @@ while read -r line; do
         *'"method":"initialize"'*)
             answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}'"$more"'},"serverInfo":{"name":"test","version":"1"}}'
             ;;
+        *'"method":"notifications/initialized"'*)
+            [ "$mode" != roots ] || printf '{"jsonrpc":"2.0","id":"%s","method":"roots/list"}\n' "$PWD"
+            ;;
         *'"method":"tools/list"'*) answer "{\"tools\":[$tools]}" ;;
         *'"method":"tools/call"'*)
             case "$mode $line" in

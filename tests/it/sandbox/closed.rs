@@ -98,3 +98,19 @@ fn project_below_run_has_the_same_sandbox() {
         assert!(answer.contains("mine") && !Path::new("/run/x").exists(), "{how}");
     }
 }
+
+#[test]
+fn processes_of_a_command_are_bounded() {
+    // Root is not bound by the limit, and without namespaces all processes of the user would count.
+    let is_bound =
+        |place: &Place| place.backend == "namespaces" && (place.user.is_some() || !is_root());
+    for place in places().into_iter().filter(is_bound) {
+        let place = place.with("sandbox.max_processes=40");
+        let envelope =
+            place.script("bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 0.5; echo over");
+        assert_eq!(envelope["data"]["stdout"], "over\n", "{envelope}");
+        let many = "for n in $(seq 80); do sleep 9 & done 2>&1 | grep -c 'Resource temporarily unavailable'; true";
+        let refused = place.stdout(many);
+        assert_ne!(refused.trim(), "0", "{refused}");
+    }
+}

@@ -201,12 +201,61 @@ fn record(place: &Place, line: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// Lays out a repository in the current directory whose configuration runs a program.
-const LAYOUT: &str = "mkdir -p objects refs; echo 'ref: refs/heads/main' > HEAD; printf '[core]\\n\
-                      \\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = %s\\n' \"$PWD\" > config; evil config";
+/// The files of a repository in the current directory whose configuration runs a program.
+const FILES: &str = "echo 'ref: refs/heads/main' > HEAD; printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\
+                     \\tworktree = %s\\n' \"$PWD\" > config; evil config";
 
 /// What git executes, made by a command. Setup of the user, lines of the model, and where the user looks afterwards.
 const SURFACE: &[(&str, &[&str], &str)] = &[
+    ("", &["mkdir x; cd x; touch objects refs; chmod +x objects refs; FILES"], "x"),
+    ("", &["ln -sfn refs .git/HEAD; LAYOUT"], "."),
+    ("", &["printf 'ref:%300srefs/heads/main\\n' '' > .git/HEAD; LAYOUT"], "."),
+    ("", &["printf 'ref:\\frefs/heads/main\\n' > .git/HEAD; LAYOUT"], "."),
+    ("", &["chmod 000 .git/refs; LAYOUT"], "."),
+    ("", &["chmod 000 .git; LAYOUT"], "."),
+    ("", &["git init -q .git/zz; evil .git/zz/.git/config; ln -s .git/zz docs"], "docs"),
+    (
+        "",
+        &[
+            "git init -q $XDG_CACHE_HOME/r; evil $XDG_CACHE_HOME/r/.git/config; mkdir x; echo $PWD/x/.git > $XDG_CACHE_HOME/r/.git/gitdir; echo \"gitdir: $XDG_CACHE_HOME/r/.git\" > x/.git",
+        ],
+        "x",
+    ),
+    (
+        "",
+        &[
+            "mkdir g; git init -q g/c; git init -q n; rm -rf n/.git; echo 'gitdir: ../g/c/.git' > n/.git",
+            "cp -r g/c/.git e; evil e/config; rm -rf g/c/.git; ln -s ../../e g/c/.git",
+        ],
+        "n",
+    ),
+    (
+        "",
+        &["mkdir ign; echo ign > .git/info/exclude; git init -q ign/e; evil ign/e/.git/config"],
+        "ign/e",
+    ),
+    ("", &["echo '.*' > .gitignore; git init -q n; evil n/.git/config"], "n"),
+    (
+        "",
+        &[
+            "mkdir .git/worktrees; (cd .git/worktrees; seq -f d%g 1 2100 | xargs mkdir); git init -q n; evil n/.git/config",
+        ],
+        "n",
+    ),
+    (
+        "git worktree add -q wt",
+        &[
+            "mkdir -p .git/worktrees/wt/modules; git init -q s; mv s/.git .git/worktrees/wt/modules/s; evil .git/worktrees/wt/modules/s/config; echo 'gitdir: ../.git/worktrees/wt/modules/s' > wt/s.git; mkdir wt/s; mv wt/s.git wt/s/.git",
+        ],
+        "wt/s",
+    ),
+    (
+        "git worktree add -q wt",
+        &[
+            "mv .git/worktrees/wt .git/w2; ln -s ../w2 .git/worktrees/wt; cp -r .git e; evil e/config; echo $PWD/e > .git/w2/commondir",
+        ],
+        "wt",
+    ),
     ("", &["mv .git/refs .git/r2; LAYOUT"], "."),
     ("", &["mv .git/objects .git/o2; LAYOUT"], "."),
     ("", &["rm -rf .git/objects; echo > .git/objects; LAYOUT"], "."),
@@ -305,6 +354,7 @@ const SUBMODULE: &str = "git init -q ../lib; git -C ../lib commit -q --allow-emp
                          git -c protocol.file.allow=always submodule --quiet add ../lib s; git commit -qm s";
 
 #[test]
+#[ignore = "slow"]
 fn git_runs_nothing_that_a_command_set_up() {
     for (setup, lines, directory) in SURFACE {
         for place in places() {
@@ -326,7 +376,10 @@ fn git_runs_nothing_that_a_command_set_up() {
             let envelopes: Vec<Value> = lines
                 .iter()
                 .map(|line| {
-                    let line = line.replace("LAYOUT", LAYOUT).replace("$MARK", &mark_text);
+                    let line = line
+                        .replace("LAYOUT", &format!("mkdir -p objects refs; {FILES}"))
+                        .replace("FILES", FILES)
+                        .replace("$MARK", &mark_text);
                     if line.starts_with("git add 1.x") {
                         return record(&place, &line);
                     }
@@ -406,5 +459,30 @@ fn session_in_a_submodule_commits() {
         let envelope: Value =
             serde_json::from_slice(&command.current_dir(&inner).output().unwrap().stdout).unwrap();
         assert_eq!(envelope["data"]["stdout"], "second\n", "{} {envelope}", place.backend);
+    }
+}
+
+#[test]
+fn processes_that_a_command_left_set_up_nothing() {
+    for place in places() {
+        let (root, mark) = (place.test.root(), place.outside().join("marker"));
+        git(&place, REPOSITORY);
+        write(
+            &root.join("f"),
+            &format!("[core]\n\tfsmonitor = \"touch {}; false\"\n", mark.display()),
+        );
+        let mut batch = session(&place);
+        batch.call("Bash", &json!({"command": "git sparse-checkout set sub"}));
+        let line = "(sleep 0.3; cp f .git/config.worktree) >/dev/null 2>&1 </dev/null & true";
+        batch.call("Bash", &json!({"command": line}));
+        batch.call("Bash", &json!({"command": "sleep 1"}));
+        let answer = batch.call("Bash", &json!({"command": "touch x"}));
+        assert!(text(&answer).contains("changed core.fsmonitor"), "{} {answer}", place.backend);
+        // One that writes until the session ends.
+        let line = "(while :; do cp f .git/w; mv .git/w .git/config.worktree; done) >/dev/null 2>&1 & sleep 0.2";
+        batch.call("Bash", &json!({"command": line}));
+        batch.end();
+        run(&root, "git status >/dev/null 2>&1; true");
+        assert!(!mark.exists(), "{} {:?}", place.backend, place.user);
     }
 }

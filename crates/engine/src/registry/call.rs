@@ -318,8 +318,10 @@ impl Registry {
         {
             self.state().background_ids.push(id.to_owned());
         }
+        self.check_written(effect, &mut outcome);
         if let Some(operation) = operation {
-            context.changed_files = self.checkpoint_after(operation, effect, &mut outcome).await;
+            context.changed_files =
+                self.checkpoint_after(operation, (effect, cx.rights), &mut outcome).await;
         }
         match (effect, &target.checked_path) {
             (Effect::Read { .. }, Some(path)) => {

@@ -17,7 +17,7 @@ use agent_host::workspace::{
 };
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::event::EventBody;
-use agent_protocol::tool::{CommandRights, Effect};
+use agent_protocol::tool::{CommandRights, Effect, GitConfigAccess};
 
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
 const MAX_LISTED_FILES: usize = 200;
@@ -83,12 +83,11 @@ impl Registry {
         checkpoints: &Checkpoints,
         guard: Option<&GitGuard>,
         operation: OpenOperation,
-        is_background: bool,
+        (is_background, is_granted): (bool, bool),
     ) -> (std::io::Result<ChangedFiles>, GuardReport) {
         let report = RefCell::default();
-        let check = |found: &BTreeSet<PathBuf>| {
-            let guard = guard.filter(|guard| guard.has_new(found));
-            let compared = guard.map(|guard| guard.compare(false, Some(found.clone())));
+        let check = |found: Option<&BTreeSet<PathBuf>>| {
+            let compared = guard.map(|guard| guard.compare_new(is_granted, found));
             *report.borrow_mut() = compared.unwrap_or_default();
             *report.borrow() != GuardReport::default()
         };
@@ -100,7 +99,7 @@ impl Registry {
     pub(super) async fn checkpoint_after(
         &self,
         operation: OpenOperation,
-        effect: &Effect,
+        (effect, rights): (&Effect, CommandRights),
         outcome: &mut Result<Report, Failure>,
     ) -> ChangedFiles {
         let Some(checkpoints) = self.cx.workspace.checkpoints().map(Arc::clone) else {
@@ -113,8 +112,11 @@ impl Registry {
             return ChangedFiles::default();
         }
         let guard = self.cx.exec.git_guard().map(Arc::clone);
-        let finish =
-            move || Self::finish_operation(&checkpoints, guard.as_deref(), operation, false);
+        let is_granted = rights.git_config == GitConfigAccess::Granted;
+        let finish = move || {
+            let kind = (false, is_granted);
+            Self::finish_operation(&checkpoints, guard.as_deref(), operation, kind)
+        };
         let finished = tokio::task::spawn_blocking(finish).await;
         let (changed, report) =
             finished.unwrap_or_else(|_| (Ok(ChangedFiles::default()), GuardReport::default()));
@@ -123,14 +125,7 @@ impl Registry {
             notes.push(format!("this change cannot be undone: {error}"));
             ChangedFiles::default()
         });
-        for note in notes {
-            let note = format!(" Note: {note}.");
-            match outcome {
-                Ok(report) => report.text.push_str(&note),
-                Err(failure) if failure.text.is_empty() => failure.message.push_str(&note),
-                Err(failure) => failure.text.push_str(&note),
-            }
-        }
+        add_notes(outcome, notes);
         if matches!(effect, Effect::Command { .. }) {
             let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
             let listed = changed.files.iter().take(MAX_LISTED_FILES);
@@ -144,6 +139,14 @@ impl Registry {
             }
         }
         changed
+    }
+
+    /// With the file that a file tool wrote, a directory may have become a git directory.
+    pub(super) fn check_written(&self, effect: &Effect, outcome: &mut Result<Report, Failure>) {
+        if let (Effect::Write { path }, Some(guard)) = (effect, self.cx.exec.git_guard()) {
+            let report = guard.check_written(&self.root().join(path));
+            add_notes(outcome, [report.failures, report.notices].concat());
+        }
     }
 
     /// Waits until no operation of another agent writes, if the call may write or its checkpoint covers the project.
@@ -202,8 +205,9 @@ impl Registry {
         let result = programs.await;
         let Ok(operation) = operation else { return (result, ChangedFiles::default()) };
         let guard = self.cx.exec.git_guard().map(Arc::clone);
-        let finish =
-            move || Self::finish_operation(&checkpoints, guard.as_deref(), operation, false);
+        let finish = move || {
+            Self::finish_operation(&checkpoints, guard.as_deref(), operation, (false, false))
+        };
         let Ok((changed, report)) = tokio::task::spawn_blocking(finish).await else {
             return (result, ChangedFiles::default());
         };
@@ -248,7 +252,7 @@ impl Registry {
         for (_, operation) in ended {
             // A failure means that the changes cannot be undone; the command has ended.
             let guard = self.cx.exec.git_guard().map(Arc::as_ref);
-            let (_, report) = Self::finish_operation(checkpoints, guard, operation, true);
+            let (_, report) = Self::finish_operation(checkpoints, guard, operation, (true, false));
             self.report_comparison(report);
         }
     }
@@ -257,6 +261,17 @@ impl Registry {
     pub fn report_comparison(&self, report: GuardReport) {
         for text in report.failures.into_iter().chain(report.notices) {
             self.shared.events.emit(EventBody::error("workspace", text));
+        }
+    }
+}
+
+fn add_notes(outcome: &mut Result<Report, Failure>, notes: Vec<String>) {
+    for note in notes {
+        let note = format!(" Note: {note}.");
+        match outcome {
+            Ok(report) => report.text.push_str(&note),
+            Err(failure) if failure.text.is_empty() => failure.message.push_str(&note),
+            Err(failure) => failure.text.push_str(&note),
         }
     }
 }

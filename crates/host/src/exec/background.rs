@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::capture::{CapturedStreams, OutputCapture};
 use super::running_command::RunningCommand;
 use super::{
-    CapturedOutput, Command, EndReason, Error, Exec, GuardedCommand, RemainingProcess,
+    CapturedOutput, Command, EndReason, Error, Exec, GitComparison, RemainingProcess,
     StartedCommand, exit_code_and_signal,
 };
 use agent_protocol::tool::CommandRights;
@@ -119,7 +119,7 @@ struct NewJob {
     running: RunningCommand,
     capture: OutputCapture<'static>,
     timeout: Option<Duration>,
-    guard: Option<GuardedCommand>,
+    comparison: Option<GitComparison>,
 }
 
 impl Exec {
@@ -141,11 +141,11 @@ impl Exec {
         let place = (command.directory.clone(), command.rights);
         let line = command.line.clone();
         let started = cancel.run_until_cancelled(self.start_command(command)).await;
-        let StartedCommand { running, guard, .. } = started.ok_or(Error::Cancelled)??;
+        let StartedCommand { running, comparison, .. } = started.ok_or(Error::Cancelled)??;
         if let Some(sandbox) = &self.sandbox {
             self.forwards.watch_listeners(sandbox);
         }
-        Ok(self.background.add(NewJob { running, capture, timeout, guard }, line, place))
+        Ok(self.background.add(NewJob { running, capture, timeout, comparison }, line, place))
     }
 
     /// The output since the last call; waits this long for output or the end. `None` if there is no such command.
@@ -291,7 +291,7 @@ async fn run_job(
     cancel: CancellationToken,
     job_status: JobStatus,
 ) {
-    let NewJob { mut running, mut capture, timeout, guard } = started;
+    let NewJob { mut running, mut capture, timeout, comparison } = started;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(UNLIMITED);
     let mut request: Option<OutputRequest> = None;
@@ -340,7 +340,7 @@ async fn run_job(
     let mut left = if left_running.is_empty() { None } else { running.into_remaining() };
     capture.close();
     let (exit_code, signal) = exit_code_and_signal(status);
-    let compared = guard.map(GuardedCommand::finish).unwrap_or_default();
+    let compared = comparison.map(|it| it.finish(left.is_some())).unwrap_or_default();
     let notices = [compared.failures, compared.notices].concat();
     let mut end = CommandEnd { reason: ended, exit_code, signal, notices, left_running, error };
     let time = begun.elapsed();

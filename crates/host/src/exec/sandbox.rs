@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use crate::git_guard::{ContentKeeper, GitGuard};
+use crate::git_guard::{ContentKeeper, GitGuard, GuardPlaces};
 use agent_protocol::disk;
 use agent_protocol::event::SandboxStatus as Guarantees;
 use agent_protocol::tool::CommandRights;
@@ -362,9 +362,14 @@ impl Sandbox {
     /// A guard of the repositories that commands can write.
     pub(super) fn git_guard(&self, keep: ContentKeeper) -> GitGuard {
         let SandboxFacts { root, added, git, .. } = &self.facts;
-        let roots = std::iter::once(root).chain(added).cloned().collect();
         let mounted = git.settings.iter().chain(&git.links).filter(|_| self.namespaces);
-        GitGuard::new(roots, git.directories.clone(), mounted.cloned().collect(), keep)
+        let places = GuardPlaces {
+            roots: std::iter::once(root).chain(added).cloned().collect(),
+            git_directories: git.directories.clone(),
+            writable: self.profile.writable.clone(),
+            mounted: mounted.cloned().collect(),
+        };
+        GitGuard::new(places, keep)
     }
 
     /// The refused path or right and how to allow it; `None` if `stderr` shows no refusal by the sandbox.

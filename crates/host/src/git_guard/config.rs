@@ -70,6 +70,10 @@ const ALLOWED: &[(&str, bool, &[&str])] = &[
     ("lfs", false, &["repositoryformatversion"]),
 ];
 
+/// Git handles these itself, or with its own helper (`git-fetch(1)`, "GIT URLS").
+const SCHEMES: &[&str] =
+    &["https", "http", "ssh", "git", "file", "git+ssh", "ssh+git", "ftp", "ftps"];
+
 /// What a new repository may have besides: the settings of `git init`, and the author.
 const ALLOWED_IN_NEW: &[(&str, bool, &[&str])] = &[
     (
@@ -136,9 +140,11 @@ impl Setting {
             ("submodule", "update") => {
                 matches!(value, "checkout" | "rebase" | "merge" | "none")
             }
-            // `HELPER::ADDRESS` runs a program of that name, or (`ext::`) any command.
+            // `HELPER::ADDRESS` and `HELPER://…` run a program of that name, or (`ext::`) any command.
             (_, "url" | "pushurl" | "remote" | "pushremote") => {
-                !value.split(['/', '[']).next().is_some_and(|it| it.contains("::"))
+                let is_helper = value.split(['/', '[']).next().is_some_and(|it| it.contains("::"));
+                let scheme = value.split_once("://").map(|(scheme, _)| scheme);
+                !is_helper && scheme.is_none_or(|scheme| SCHEMES.contains(&scheme))
             }
             _ => true,
         };
@@ -152,14 +158,19 @@ impl Setting {
 }
 
 /// The names of the settings that a command may not change so. Values of one name are compared in their order: the last one counts.
-pub(super) fn refused_changes(before: &[Setting], after: &[Setting]) -> Vec<String> {
-    let mut names: BTreeMap<String, [Vec<&Setting>; 2]> = BTreeMap::new();
-    for (n, settings) in [before, after].into_iter().enumerate() {
+/// `initial`: those at the first command of the session, for the addresses of remotes.
+pub(super) fn refused_changes(
+    initial: &[Setting],
+    before: &[Setting],
+    after: &[Setting],
+) -> Vec<String> {
+    let mut names: BTreeMap<String, [Vec<&Setting>; 3]> = BTreeMap::new();
+    for (n, settings) in [before, after, initial].into_iter().enumerate() {
         for setting in settings {
             names.entry(setting.name()).or_default()[n].push(setting);
         }
     }
-    let is_refused = |[old, new]: &[Vec<&Setting>; 2]| {
+    let is_refused = |[old, new, first]: &[Vec<&Setting>; 3]| {
         let values =
             |all: &[&Setting]| -> Vec<_> { all.iter().map(|it| it.value.clone()).collect() };
         if values(old) == values(new) {
@@ -174,12 +185,24 @@ pub(super) fn refused_changes(before: &[Setting], after: &[Setting]) -> Vec<Stri
             if matches!(own.as_str(), "remote" | "branch" | "submodule") && !exists(after) {
                 return false;
             }
-            // Another address redirects the next push.
-            if setting.is_address() && exists(before) {
+            // Another address redirects the next push, also after the remote was removed.
+            let is_first = values(new) == values(first);
+            if setting.is_address() && (exists(before) || exists(initial) && !is_first) {
                 return true;
             }
         }
-        !old.iter().chain(new).all(|setting| setting.is_allowed())
+        // `git remote rename` and `git branch -m` move all settings of a section.
+        let is_moved = |setting: &Setting| {
+            setting.subsection.is_some()
+                && before.iter().any(|other| {
+                    (&other.section, &other.key, &other.value)
+                        == (&setting.section, &setting.key, &setting.value)
+                        && other.subsection.as_ref().is_some_and(|subsection| {
+                            !after.iter().any(|it| it.belongs_to(&other.section, subsection))
+                        })
+                })
+        };
+        !old.iter().chain(new).all(|setting| setting.is_allowed() || is_moved(setting))
     };
     names.into_iter().filter(|(_, settings)| is_refused(settings)).map(|(name, _)| name).collect()
 }
@@ -202,6 +225,10 @@ pub(super) fn format_settings<'a>(settings: impl Iterator<Item = &'a Setting>) -
 
 /// `None` if git cannot parse the file.
 pub(super) fn parse(bytes: &[u8]) -> Option<Vec<Setting>> {
+    // Git ends a name at a NUL byte.
+    if bytes.contains(&0) {
+        return None;
+    }
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
     let mut input = text.strip_prefix('\u{feff}').unwrap_or(&text).chars().peekable();
     let mut settings = Vec::new();
@@ -317,6 +344,7 @@ mod tests {
 
     fn refused(before: &str, after: &str) -> Vec<String> {
         refused_changes(
+            &[],
             &parse(before.as_bytes()).expect("valid"),
             &parse(after.as_bytes()).expect("valid"),
         )
@@ -335,7 +363,16 @@ mod tests {
             ("o.ld.q", Some("\t#")),
         ];
         assert_eq!(found, expected);
-        for wrong in ["k = 1", "[a", "[a]\nk 1", "[a]\nk = \"", "[a b]", "[a]\nk = \\q", "[a]\n!"] {
+        for wrong in [
+            "k = 1",
+            "[a",
+            "[a]\nk 1",
+            "[a]\nk = \"",
+            "[a b]",
+            "[a]\nk = \\q",
+            "[a]\n!",
+            "[a \"b\0\"]\nk=1",
+        ] {
             assert_eq!(listed(wrong), None, "{wrong}");
         }
     }
@@ -366,6 +403,7 @@ mod tests {
             ("[branch \"x\"]\nmergeOptions=-s evil\n", "branch.x.mergeoptions"),
             ("[submodule \"s\"]\nupdate=!touch x\n", "submodule.s.update"),
             ("[remote \"n\"]\nurl=ext::sh\n", "remote.n.url"),
+            ("[remote \"n\"]\nurl=foo://x\n", "remote.n.url"),
             ("[remote \"o\"]\npushurl=y\n", "remote.o.pushurl"),
             ("[remote \"o\"]\nurl=y\n", "remote.o.url"),
             ("[core]\nworktree=/\n", "core.worktree"),

@@ -4,39 +4,76 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
 
 use super::config::{self, Setting};
 use super::entry::{self, EntryState, FileId, list_names, move_aside};
+use super::stamp::Stamp;
 use super::{ContentKeeper, GuardReport};
 use agent_protocol::disk;
 use agent_protocol::disk::repository::is_head_content;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 /// Git reads the settings of both.
 const CONFIG_FILES: [&str; 2] = ["config", "config.worktree"];
 const LINK_FILES: [&str; 2] = ["commondir", "gitdir"];
 const FOLDERS: [&str; 2] = ["objects", "refs"];
 pub(super) const HOOKS: &str = "hooks";
+/// Limit of the hooks of one directory in memory; what is beyond counts as changed.
+const MAX_HOOK_BYTES: usize = 16 << 20;
 /// Git does not run a hook of this name.
 const SAMPLE: &[u8] = b".sample";
 const HOW_TO_SET: &str = "`git config` asks the user for it";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct GitDirectoryState {
+    id: FileId,
     entries: BTreeMap<&'static str, EntryState>,
     hooks: BTreeMap<OsString, EntryState>,
+    /// Of the directory, and of all that was read.
+    stamps: Vec<Stamp>,
+}
+
+impl PartialEq for GitDirectoryState {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id, &self.entries, &self.hooks) == (other.id, &other.entries, &other.hooks)
+    }
 }
 
 impl GitDirectoryState {
     /// `None` if there is no directory, or a link is in its path.
     pub(super) fn read(path: &Path) -> Option<Self> {
+        let mut stamps = vec![Stamp::take(path)];
         let folder = disk::open_folder(path).ok()?;
+        let stat = rustix::fs::fstat(&folder).ok()?;
         let names =
             ["HEAD", HOOKS].into_iter().chain(CONFIG_FILES).chain(LINK_FILES).chain(FOLDERS);
-        let entries =
-            names.map(|name| (name, EntryState::read(&folder, OsStr::new(name)))).collect();
-        Some(Self { entries, hooks: read_hooks(&folder) })
+        let mut entries = BTreeMap::new();
+        for name in names {
+            let stamp = Stamp::take(&path.join(name));
+            let state = EntryState::read(&folder, OsStr::new(name));
+            // That others are missing, and which directory it is, the directory's own stamp says.
+            let is_in_stamp = match &state {
+                EntryState::Missing | EntryState::Link(_) => true,
+                EntryState::Directory(_) => name != HOOKS,
+                EntryState::File { .. } | EntryState::Other(_) => false,
+            };
+            stamps.extend((!is_in_stamp).then_some(stamp));
+            entries.insert(name, state);
+        }
+        let hooks = read_hooks(&folder);
+        stamps.extend(hooks.keys().map(|name| Stamp::take(&path.join(HOOKS).join(name))));
+        Some(Self { id: (stat.st_dev, stat.st_ino), entries, hooks, stamps })
+    }
+
+    /// Whether nothing changed since it was read.
+    pub(super) fn is_current(&self) -> bool {
+        self.stamps.iter().all(Stamp::is_current)
+    }
+
+    pub(super) fn id(&self) -> FileId {
+        self.id
     }
 
     fn entry(&self, name: &str) -> &EntryState {
@@ -65,7 +102,14 @@ fn read_hooks(folder: &OwnedFd) -> BTreeMap<OsString, EntryState> {
     };
     let names = list_names(&hooks).into_iter();
     let names = names.filter(|name| !name.as_encoded_bytes().ends_with(SAMPLE));
-    names.map(|name| (name.clone(), EntryState::read(&hooks, &name))).collect()
+    let mut n_bytes = 0;
+    let read = |name: OsString| {
+        let state = EntryState::read(&hooks, &name);
+        n_bytes += state.bytes().map_or(0, <[u8]>::len);
+        let state = if n_bytes > MAX_HOOK_BYTES { EntryState::Other([0; 4]) } else { state };
+        (name, state)
+    };
+    names.map(read).collect()
 }
 
 /// Restores a git directory to an earlier state.
@@ -75,16 +119,29 @@ pub(super) struct DirectoryGuard<'a> {
     pub(super) is_granted: bool,
     /// What the command could not write: a change of it was made by another process.
     pub(super) is_foreign: &'a dyn Fn(&Path) -> bool,
+    /// Whether the `.git` file of a work tree names this directory.
+    pub(super) points_here: &'a dyn Fn(&Path) -> bool,
+    /// The settings at the first command.
+    pub(super) initial: &'a [Setting],
     pub(super) keep: &'a ContentKeeper,
     pub(super) report: &'a mut GuardReport,
 }
 
 impl DirectoryGuard<'_> {
+    fn open(&mut self) -> Option<OwnedFd> {
+        let opened = disk::open_folder(self.path).ok();
+        if opened.is_none() {
+            let text = format!("{} was changed, and cannot be opened", self.path.display());
+            self.report.failures.push(text);
+        }
+        opened
+    }
+
     pub(super) fn revert_changes(&mut self, before: &GitDirectoryState, now: &GitDirectoryState) {
-        let Ok(folder) = disk::open_folder(self.path) else { return };
+        let Some(folder) = self.open() else { return };
         let is_valid = |state: &GitDirectoryState| match state.entry("HEAD") {
             EntryState::File { bytes, .. } => is_head_content(bytes),
-            EntryState::Link(target) => target.starts_with("refs"),
+            EntryState::Link(target) => target.as_os_str().as_bytes().starts_with(b"refs/"),
             _ => false,
         };
         if is_valid(before) && !is_valid(now) {
@@ -100,6 +157,17 @@ impl DirectoryGuard<'_> {
         }
         for name in LINK_FILES {
             let why = "decides which repository git uses";
+            // `git worktree move` writes where the worktree is now.
+            let moved = now.entry(name).bytes().filter(|_| name == "gitdir");
+            let moved =
+                moved.and_then(|bytes| path_in(bytes)).map(|file| normalize(&self.path.join(file)));
+            if moved
+                .as_deref()
+                .and_then(Path::parent)
+                .is_some_and(|place| (self.points_here)(place))
+            {
+                continue;
+            }
             self.restore(&folder, name, (before.entry(name), now.entry(name)), why);
         }
         if !self.is_granted {
@@ -121,7 +189,14 @@ impl DirectoryGuard<'_> {
         }
         let why = match (before.settings(), now.settings()) {
             (Some(before), Some(now)) => {
-                let refused = config::refused_changes(&before, &now);
+                let mut refused = config::refused_changes(self.initial, &before, &now);
+                // A submodule that was moved.
+                if let Some(setting) = now.iter().rfind(|setting| setting.is_work_tree())
+                    && let Some(place) = &setting.value
+                    && (self.points_here)(&normalize(&self.path.join(place)))
+                {
+                    refused.retain(|name| *name != setting.name());
+                }
                 if refused.is_empty() {
                     return;
                 }
@@ -153,7 +228,11 @@ impl DirectoryGuard<'_> {
             (None, Some(_)) if *old == EntryState::Missing => {}
             (None, _) => return self.restore(folder, HOOKS, (old, new), why),
         }
-        let Ok(hooks) = disk::open_folder(&self.path.join(HOOKS)) else { return };
+        let Ok(hooks) = disk::open_folder(&self.path.join(HOOKS)) else {
+            let path = self.path.join(HOOKS);
+            let text = format!("{} was changed, and cannot be opened", path.display());
+            return self.report.failures.push(text);
+        };
         let now = read_hooks(folder);
         let names: std::collections::BTreeSet<&OsString> =
             before.hooks.keys().chain(now.keys()).collect();
@@ -167,12 +246,8 @@ impl DirectoryGuard<'_> {
     }
 
     /// Removes what is not allowed in a git directory that a command made.
-    pub(super) fn check_new(
-        &mut self,
-        now: &GitDirectoryState,
-        is_work_tree: &dyn Fn(&Path) -> bool,
-    ) {
-        let Ok(folder) = disk::open_folder(self.path) else { return };
+    pub(super) fn check_new(&mut self, now: &GitDirectoryState) {
+        let Some(folder) = self.open() else { return };
         self.revert_hooks(
             &folder,
             &GitDirectoryState { hooks: BTreeMap::new(), ..now.clone() },
@@ -189,10 +264,13 @@ impl DirectoryGuard<'_> {
         }
         let is_allowed = |setting: &&Setting| {
             let place = setting.value.as_deref().filter(|_| setting.is_work_tree());
-            place.is_some_and(|place| is_work_tree(&self.path.join(place)))
+            place.is_some_and(|place| (self.points_here)(&normalize(&self.path.join(place))))
                 || setting.is_allowed_in_new()
         };
         let mut changes = Vec::new();
+        if self.is_granted {
+            return;
+        }
         for name in CONFIG_FILES {
             let state = now.entry(name);
             let settings = match state {
@@ -219,16 +297,12 @@ impl DirectoryGuard<'_> {
         }
     }
 
-    /// Whether this is `worktrees/NAME` of the git directory that `commondir` names.
+    /// Whether this is `worktrees/NAME` of the git directory that `commondir` names, in the words of git: another text
+    /// may lead through links.
     fn is_worktree_of_parent(&self, now: &GitDirectoryState) -> bool {
-        let text = now.entry("commondir").bytes().map(<[u8]>::trim_ascii);
+        let text = now.entry("commondir").bytes().and_then(path_in);
         let parent = self.path.parent().filter(|parent| parent.ends_with("worktrees"));
-        let common =
-            text.and_then(|text| std::str::from_utf8(text).ok()).map(|text| self.path.join(text));
-        let canonical = |path: &Path| path.canonicalize().ok();
-        common.is_some_and(|common| {
-            parent.and_then(Path::parent).is_some_and(|it| canonical(it) == canonical(&common))
-        })
+        text == Some(Path::new("../..")) && parent.is_some()
     }
 
     fn restore(
@@ -253,8 +327,7 @@ impl DirectoryGuard<'_> {
             return;
         }
         if (self.is_foreign)(&path) {
-            let text =
-                format!("{} was changed by another process while the command ran", path.display());
+            let text = format!("{} {}", path.display(), super::FOREIGN);
             return self.report.notices.push(text);
         }
         entry::revert((folder, name), &path, (before, now), why, (self.keep, self.report));
@@ -263,15 +336,27 @@ impl DirectoryGuard<'_> {
     /// Looks for the directory beside its place, and where the git directory is. Without it git needs an empty one.
     fn restore_folder(&mut self, folder: &OwnedFd, name: &str, id: FileId) {
         let path = self.path.join(name);
-        if (self.is_foreign)(&path) {
-            return;
-        }
         let parent = self.path.parent().and_then(|parent| disk::open_folder(parent).ok());
         let places = [Some(folder), parent.as_ref()];
         let found = places.into_iter().flatten().find_map(|place| {
-            let is_it = |entry: &OsString| EntryState::read(place, entry).folder_id() == Some(id);
+            let is_it = |entry: &OsString| {
+                let stat = rustix::fs::statat(place, entry, AtFlags::SYMLINK_NOFOLLOW);
+                stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == id)
+            };
             list_names(place).into_iter().find(is_it).map(|entry| (place, entry))
         });
+        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        if stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == id) {
+            let mode = Mode::from_raw_mode(0o755);
+            let text = match rustix::fs::chmodat(folder, name, mode, AtFlags::empty()) {
+                Ok(()) => {
+                    "could not be searched, without which git uses another directory: it can again"
+                        .to_owned()
+                }
+                Err(error) => format!("cannot be searched ({error})"),
+            };
+            return self.report.notices.push(format!("{} {text}", path.display()));
+        }
         if EntryState::read(folder, OsStr::new(name)) != EntryState::Missing {
             _ = move_aside(folder, OsStr::new(name));
         }
@@ -299,6 +384,23 @@ impl DirectoryGuard<'_> {
 
 /// The directory that a `.git` file names.
 pub(super) fn linked_directory(file: &Path, content: &[u8]) -> Option<PathBuf> {
-    let text = std::str::from_utf8(content).ok()?.strip_prefix("gitdir:")?.trim();
-    file.parent()?.join(text).canonicalize().ok()
+    Some(normalize(&file.parent()?.join(path_in(content.strip_prefix(b"gitdir: ")?)?)))
+}
+
+/// The path in a file of git, which ignores line ends after it.
+fn path_in(content: &[u8]) -> Option<&Path> {
+    let end = content.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
+    Some(Path::new(OsStr::from_bytes(&content[..=end])))
+}
+
+/// Without `..`, and without following links: a path with a link in it is not opened either.
+fn normalize(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => _ = normal.pop(),
+            other => normal.push(other),
+        }
+    }
+    normal
 }

@@ -24,8 +24,8 @@ pub(super) enum EntryState {
     },
     Link(PathBuf),
     Directory(FileId),
-    /// A device, a pipe, a socket, or a file that is too large or cannot be read.
-    Other,
+    /// A device, a pipe, a socket, or a file that is too large or cannot be read: inode, size, and times of changes.
+    Other([i64; 4]),
 }
 
 impl EntryState {
@@ -33,19 +33,25 @@ impl EntryState {
         let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Self::Missing,
-            Err(_) => return Self::Other,
+            Err(_) => return Self::Other([0; 4]),
         };
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let other =
+            || Self::Other([number(stat.st_ino), stat.st_size, stat.st_mtime, stat.st_ctime]);
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => match read_file(folder, name) {
                 Ok(bytes) => Self::File { bytes, mode: stat.st_mode & 0o7777 },
-                Err(_) => Self::Other,
+                Err(_) => other(),
             },
             FileType::Symlink => match rustix::fs::readlinkat(folder, name, Vec::new()) {
                 Ok(target) => Self::Link(OsStr::from_bytes(target.as_bytes()).into()),
-                Err(_) => Self::Other,
+                Err(_) => other(),
             },
-            FileType::Directory => Self::Directory((stat.st_dev, stat.st_ino)),
-            _ => Self::Other,
+            // Git takes one that cannot be searched for none.
+            FileType::Directory if stat.st_mode & 0o100 != 0 => {
+                Self::Directory((stat.st_dev, stat.st_ino))
+            }
+            _ => other(),
         }
     }
 
@@ -65,7 +71,8 @@ impl EntryState {
 
     /// Puts this state in place of what is there. A directory that is in the way is renamed, not deleted.
     pub(super) fn restore(&self, folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
-        if matches!(Self::read(folder, name), Self::Directory(_)) {
+        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        if stat.is_ok_and(|it| FileType::from_raw_mode(it.st_mode) == FileType::Directory) {
             move_aside(folder, name)?;
         }
         let temporary = format!("agent-restored-{}", uuid::Uuid::now_v7());
@@ -80,9 +87,12 @@ impl EntryState {
                 Ok(()) | Err(Errno::NOENT) => return Ok(()),
                 Err(error) => return Err(error.into()),
             },
-            Self::Directory(_) | Self::Other => return Err(io::ErrorKind::Unsupported.into()),
+            Self::Directory(_) | Self::Other(_) => return Err(io::ErrorKind::Unsupported.into()),
         }
-        Ok(rustix::fs::renameat(folder, temporary.as_str(), folder, name)?)
+        let renamed = rustix::fs::renameat(folder, temporary.as_str(), folder, name);
+        Ok(renamed.inspect_err(|_| {
+            _ = rustix::fs::unlinkat(folder, temporary.as_str(), AtFlags::empty());
+        })?)
     }
 }
 

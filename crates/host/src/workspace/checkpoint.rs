@@ -254,27 +254,30 @@ impl Checkpoints {
         OpenOperation { what, call, scope, turn, time, before, journal_bytes, open_file, overlap }
     }
 
-    /// The directories in the project that contained `.git` or looked like a git directory at the last manifest.
-    pub fn repositories(&self) -> BTreeSet<PathBuf> {
-        self.state.lock().last.as_ref().map(|last| last.repositories.clone()).unwrap_or_default()
+    /// The directories in the project that contained `.git` or looked like a git directory at the last manifest; `None`: they
+    /// are not known.
+    pub fn repositories(&self) -> Option<BTreeSet<PathBuf>> {
+        self.state.lock().last.as_ref()?.repositories.clone()
     }
 
     /// Records the state after an operation, and the changes; in the background the user may have made some.
-    /// `guard` receives the repositories; if it changed something, the state is recorded again. Blocks.
+    /// `guard` receives the repositories, if they are known; if it changed something, the state is recorded again. Blocks.
     pub fn finish_operation(
         &self,
         begun: OpenOperation,
         is_background: bool,
-        guard: &dyn Fn(&BTreeSet<PathBuf>) -> bool,
+        guard: &dyn Fn(Option<&BTreeSet<PathBuf>>) -> bool,
     ) -> std::io::Result<ChangedFiles> {
         let OpenOperation { what, call, scope, turn, time, before, overlap, .. } = begun;
         let (journal_bytes, open_file) = (begun.journal_bytes, begun.open_file);
         let after = match &scope {
             OperationScope::File(path) => Ok(Arc::new(self.manifest_of_file(path))),
-            OperationScope::Project => match self.take_manifest() {
-                Ok(after) if guard(&after.repositories) => self.take_manifest(),
-                after => after,
-            },
+            OperationScope::Project => {
+                let after = self.take_manifest();
+                let repositories =
+                    after.as_ref().ok().and_then(|after| after.repositories.as_ref());
+                if guard(repositories) { self.take_manifest() } else { after }
+            }
         };
         if let (OperationScope::Project, Ok(after)) = (&scope, &after) {
             self.known.lock().finish_project_operation(after);
@@ -625,7 +628,7 @@ impl Workspace {
     /// The number of paths that a checkpoint of the project covers; `None` above the limit.
     pub fn count_covered(&self, limits: CheckpointLimits) -> Option<usize> {
         let scanner = ManifestScanner::new(self.root(), self.closed_paths(), limits);
-        scanner.walk(&Arc::default()).ok().map(|(paths, _)| paths.len())
+        scanner.walk(&Mutex::default()).ok().map(|(paths, _)| paths.len())
     }
 }
 

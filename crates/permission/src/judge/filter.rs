@@ -18,8 +18,10 @@ pub(super) struct Filter {
     long: Vec<String>,
     /// Arguments that are no files: a pattern, sets of characters.
     operands: usize,
-    /// Parts of arguments with which the program reads files.
-    without_text: Vec<String>,
+    /// Whether a number is an option: `-5`.
+    count: bool,
+    /// Whether an operand may only select parts of its input: `.items[] | .name`.
+    paths: bool,
 }
 
 impl Filter {
@@ -33,6 +35,7 @@ impl Filter {
                         return false;
                     }
                 }
+                Some(count) if self.count && count.bytes().all(|byte| byte.is_ascii_digit()) => {}
                 Some(letters) if !letters.is_empty() => {
                     let other = letters.find(|letter| !self.letters.contains(letter));
                     let Some(rest) = other.map(|at| &letters[at..]) else { continue };
@@ -44,11 +47,23 @@ impl Filter {
                         words.next();
                     }
                 }
+                _ if self.paths && !selects_parts(word) => return false,
                 _ => n_operands += 1,
             }
         }
         n_operands <= self.operands
     }
+}
+
+/// A jq program of keys and indexes, which calls no function: each name follows a dot or is in quotes.
+fn selects_parts(program: &str) -> bool {
+    let mut before = ' ';
+    program.chars().all(|char| {
+        let may_name = matches!(before, '.' | '"' | '_') || before.is_ascii_alphanumeric();
+        before = char;
+        let is_name = char.is_ascii_alphabetic() || char == '_';
+        is_name && may_name || char.is_ascii_digit() || " .[]|,\"-?:".contains(char)
+    })
 }
 
 pub(crate) fn is_harmless_beside(command: &Command, from: &str, facts: &dyn PathFacts) -> bool {
@@ -63,7 +78,10 @@ pub(crate) fn is_harmless_beside(command: &Command, from: &str, facts: &dyn Path
     match (command.name(), words.as_slice()) {
         ("echo" | "true" | ":", _) => true,
         // A wrapper of the command that has the right.
-        ("timeout" | "nice" | "time" | "nohup", _) => command.is_wrapper,
+        ("timeout", [time, ..]) => {
+            command.is_wrapper && time.starts_with(|char: char| char.is_ascii_digit())
+        }
+        ("nice" | "nohup", [first, ..]) => command.is_wrapper && !first.starts_with('-'),
         ("cd", [place]) => {
             let place =
                 directory::resolve_word(command.directory.as_deref(), &Word::literal(*place));
@@ -72,13 +90,7 @@ pub(crate) fn is_harmless_beside(command: &Command, from: &str, facts: &dyn Path
         }
         (name, words) => {
             let mut filters = table().filters().iter();
-            filters.any(|filter| {
-                let is_hidden =
-                    |word: &&str| filter.without_text.iter().any(|it| word.contains(it));
-                filter.programs.iter().any(|it| it == name)
-                    && !words.iter().any(is_hidden)
-                    && filter.fits(words)
-            })
+            filters.any(|filter| filter.programs.iter().any(|it| it == name) && filter.fits(words))
         }
     }
 }

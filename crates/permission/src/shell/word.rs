@@ -43,6 +43,23 @@ impl Word {
         self.is_literal().then_some(&*self.text)
     }
 
+    /// Whether the word consists of literal text, and of variables as `$NAME` or `${NAME}`.
+    pub(crate) fn is_plain(&self) -> bool {
+        let is_name = |text: &str| {
+            !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+        };
+        let mut rests = self.text.split('$').skip(1);
+        self.kind != WordKind::Output
+            && (self.is_literal()
+                || !self.text.contains('`')
+                    && rests.all(|rest| match rest.strip_prefix('{') {
+                        Some(inner) => inner.split_once('}').is_some_and(|(name, _)| is_name(name)),
+                        None => {
+                            rest.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+                        }
+                    }))
+    }
+
     pub(crate) fn is_split(&self) -> bool {
         matches!(self.kind, WordKind::Variable | WordKind::Output)
     }

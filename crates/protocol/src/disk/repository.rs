@@ -65,30 +65,41 @@ pub fn looks_like_repository(folder: &Path) -> bool {
     // (Any of them may be a link.)
     let is_folder = |name: &str| folder.join(name).is_dir();
     if is_folder("objects") && is_folder("refs") {
-        has_head(folder) || is_git_config(&folder.join("config"))
+        is_head(&folder.join("HEAD")) || is_git_config(&folder.join("config"))
     } else {
         // The folder of a worktree uses the common folder for the rest.
-        folder.join("commondir").is_file() && has_head(folder)
+        folder.join("commondir").is_file() && is_head(&folder.join("HEAD"))
     }
 }
 
-/// Whether `HEAD` is valid: without it git does not accept the repository.
-pub fn has_head(folder: &Path) -> bool {
-    is_head(&folder.join("HEAD"))
+/// Whether the folder has what git demands of a repository: a valid `HEAD`, and entries that need not be directories.
+pub fn may_be_repository(folder: &Path) -> bool {
+    let exists = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    let head = folder.join("HEAD");
+    let is_valid = || match fs::read_link(&head) {
+        Ok(target) if target.as_os_str().as_encoded_bytes().starts_with(b"refs/") => true,
+        _ => read_beginning(&head, 255).is_ok_and(|text| is_head_content(&text)),
+    };
+    (exists("commondir") || exists("objects") && exists("refs")) && is_valid()
 }
 
-/// Whether this is the content of a valid `HEAD`. As in git, further content is ignored.
+/// Whether this is the content of a valid `HEAD`, by which git recognises a repository. As in git, 255 bytes count.
 pub fn is_head_content(text: &[u8]) -> bool {
+    let text = text.get(..255).unwrap_or(text);
     // SHA-1 or SHA-256.
     let is_commit =
         |text: &[u8]| text.get(..40).is_some_and(|hash| hash.iter().all(u8::is_ascii_hexdigit));
     let is_branch = |text: &[u8]| {
-        let name = text.strip_prefix(b"ref:").map(<[u8]>::trim_ascii_start);
+        let name = text.strip_prefix(b"ref:").map(|name| {
+            let blanks = name.iter().take_while(|byte| b" \t\n\r".contains(byte)).count();
+            &name[blanks..]
+        });
         name.is_some_and(|name| name.starts_with(b"refs/"))
     };
     is_branch(text) || is_commit(text)
 }
 
+/// A file, or a link in place of one.
 fn is_head(file: &Path) -> bool {
     // The length that git reads.
     const LENGTH: u64 = 255;

@@ -122,18 +122,19 @@ impl IndexEntry {
 }
 
 /// By path from the top of the working tree (`gitformat-index(5)`). Without an entry a content is stored.
-pub(super) fn read_index(path: &Path) -> HashMap<Vec<u8>, IndexEntry> {
+/// `None` if the index cannot be read: it is split, or has other object ids.
+pub(super) fn read_index(path: &Path) -> Option<HashMap<Vec<u8>, IndexEntry>> {
     let bytes = disk::read_small(path, MAX_INDEX_BYTES).unwrap_or_default();
     let mut entries = HashMap::new();
     let parsed = parse_index(&bytes, |entry| {
         // The stages of a conflict do not describe the file in the working tree.
-        if entry.flags & 0x3000 == 0 {
+        if entry.flags & 0x3000 == 0 || entry.mode == SUBMODULE_MODE {
             let RawIndexEntry { name, id, size, mtime, mode, .. } = entry;
             let is_submodule = mode == SUBMODULE_MODE;
             entries.insert(name.to_owned(), IndexEntry { id, size, mtime, is_submodule });
         }
     });
-    parsed.map(|()| entries).unwrap_or_default()
+    parsed.map(|()| entries)
 }
 
 /// True if the indexes differ only in times, sizes and inodes of the working tree, which `git status` refreshes.
@@ -195,7 +196,8 @@ fn parse_index(bytes: &[u8], mut each: impl FnMut(RawIndexEntry<'_>)) -> Option<
         at = if version == 4 { end + 1 } else { begin + (end - begin + 8) / 8 * 8 };
         each(RawIndexEntry { name: &name, mode, id, size, mtime, flags });
     }
-    Some(())
+    // The rest of a split index is in another file.
+    (bytes.get(at..at + 4) != Some(b"link")).then_some(())
 }
 
 /// Decodes git's offset encoding; also returns the length in bytes.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
 
@@ -30,17 +30,23 @@ pub(super) struct EntryCounts {
 
 pub(super) struct IgnoredFiles {
     pub(super) paths: Vec<ScannedPath>,
+    /// Directories that contain `.git`.
+    pub(super) repositories: Vec<PathBuf>,
     /// The directories of the files that the limits exclude.
     pub(super) excluded: Vec<PathName>,
 }
 
-pub(super) fn count_entries(directory: &Path) -> EntryCounts {
-    let mut count = EntryCounts::default();
-    for_each_entry(directory, |_, is_directory| {
-        count.add(is_directory);
+/// Also returns whether the directory contains `.git`.
+pub(super) fn count_entries(directory: &Path) -> (EntryCounts, bool) {
+    let (mut count, mut has_git) = (EntryCounts::default(), false);
+    for_each_entry(directory, |name, is_directory| {
+        has_git |= name == b".git";
+        if name != b".git" {
+            count.add(is_directory);
+        }
         true
     });
-    count
+    (count, has_git)
 }
 
 /// Finds the ignored files of each directory that the walk entered, and each ignored directory as a whole: what is not
@@ -76,9 +82,9 @@ pub(super) fn find_ignored(
             continue;
         }
         let mut names = Vec::new();
-        for_each_entry(&root.join(OsStr::from_bytes(&directory)), |name, is_directory| {
-            let name = join_path(&directory, name);
-            if !is_left_out(&name) {
+        for_each_entry(&root.join(OsStr::from_bytes(&directory)), |own, is_directory| {
+            let name = join_path(&directory, own);
+            if own != b".git" && !is_left_out(&name) {
                 if is_directory { trees.push(name) } else { names.push(name) }
             }
             true
@@ -87,17 +93,20 @@ pub(super) fn find_ignored(
             directories.push((directory, names));
         }
     }
-    let mut ignored = IgnoredFiles { paths: Vec::new(), excluded: Vec::new() };
-    let mut n_searched = 0;
+    let (mut n_searched, mut repositories) = (0, Vec::new());
+    let mut ignored =
+        IgnoredFiles { paths: Vec::new(), repositories: Vec::new(), excluded: Vec::new() };
     trees.sort_unstable();
     for mut tree in trees {
-        let names = paths_in_tree(root, &tree, &is_left_out, &mut n_searched);
+        let found = (&mut n_searched, &mut repositories);
+        let names = paths_in_tree(root, &tree, &is_left_out, found);
         tree.push(b'/');
         match names {
             Some(names) => directories.push((tree, names)),
             None => ignored.excluded.push(PathName::new(&tree)),
         }
     }
+    ignored.repositories = repositories;
     directories.sort_unstable_by(|a, b| (a.1.len(), &a.0).cmp(&(b.1.len(), &b.0)));
 
     let mut n_bytes = 0;
@@ -132,20 +141,21 @@ fn paths_in_tree(
     root: &Path,
     tree: &[u8],
     is_left_out: &impl Fn(&[u8]) -> bool,
-    n_searched: &mut usize,
+    (n_searched, repositories): (&mut usize, &mut Vec<PathBuf>),
 ) -> Option<Vec<Vec<u8>>> {
-    let mut all = vec![tree.to_vec()];
+    let (mut all, n_known) = (vec![tree.to_vec()], repositories.len());
     let mut todo = vec![tree.to_vec()];
     while let Some(directory) = todo.pop() {
         let path = root.join(OsStr::from_bytes(&directory));
         // Another person or agent may work in that repository; an undo must not revert their changes.
         if path.join(".git").symlink_metadata().is_ok() {
-            return None;
+            repositories.push(path.clone());
         }
         for_each_entry(&path, |name, is_directory| {
             *n_searched += 1;
+            let is_git = name == b".git";
             let name = join_path(&directory, name);
-            if !is_left_out(&name) {
+            if !is_git && !is_left_out(&name) {
                 if is_directory {
                     todo.push(name.clone());
                 }
@@ -157,7 +167,7 @@ fn paths_in_tree(
             return None;
         }
     }
-    Some(all)
+    (repositories.len() == n_known).then_some(all)
 }
 
 impl EntryCounts {
@@ -187,10 +197,7 @@ fn for_each_entry(directory: &Path, mut take: impl FnMut(&[u8], bool) -> bool) {
         let kind = entry.file_type();
         // Some file systems do not report the type.
         let is_covered = is_file(kind) || matches!(kind, FileType::Directory | FileType::Unknown);
-        if is_covered
-            && !matches!(name, b"." | b".." | b".git")
-            && !take(name, kind == FileType::Directory)
-        {
+        if is_covered && !matches!(name, b"." | b"..") && !take(name, kind == FileType::Directory) {
             return;
         }
     }

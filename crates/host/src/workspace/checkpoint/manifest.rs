@@ -148,8 +148,9 @@ pub(super) struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) excluded: Vec<PathName>,
     /// Directories that contain `.git` or look like a git directory.
+    /// `None`: they are not known.
     #[serde(skip)]
-    pub(super) repositories: BTreeSet<PathBuf>,
+    pub(super) repositories: Option<BTreeSet<PathBuf>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -195,6 +196,7 @@ struct TrackedFiles {
     /// Sorted.
     names: Vec<Vec<u8>>,
     submodules: Vec<PathBuf>,
+    is_readable: bool,
 }
 
 pub(super) struct ScannedPath {
@@ -211,7 +213,7 @@ struct CoveredPaths {
     files: Vec<ScannedPath>,
     /// Directories of ignored files that the limits exclude.
     excluded: Vec<PathName>,
-    repositories: BTreeSet<PathBuf>,
+    repositories: Option<BTreeSet<PathBuf>>,
 }
 
 impl ManifestScanner {
@@ -242,20 +244,21 @@ impl ManifestScanner {
     }
 
     fn find_paths(&self) -> Result<CoveredPaths, IncompleteScan> {
-        let repositories = Arc::new(Mutex::new(BTreeSet::new()));
+        let repositories = Mutex::new(BTreeSet::new());
         let (mut files, entered) = self.walk(&repositories)?;
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         self.add_tracked(&mut files);
         let is_spare = |path: &Path| {
             (self.limits.is_build_output)(path) || self.closed.contains(&self.root.join(path))
         };
-        let IgnoredFiles { paths: met, excluded } =
+        let IgnoredFiles { paths: met, excluded, repositories: ignored } =
             ignored::find_ignored(&self.root, &files, entered, is_spare);
         if !met.is_empty() {
             files.extend(met);
             files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
         let mut repositories = std::mem::take(&mut *repositories.lock());
+        repositories.extend(ignored);
         let tracked = self.tracked.lock();
         repositories.extend(tracked.iter().flat_map(|tracked| tracked.submodules.iter().cloned()));
         let heads = files.iter().filter_map(|file| {
@@ -263,8 +266,25 @@ impl ManifestScanner {
                 file.name.strip_suffix(b"HEAD").filter(|it| it.is_empty() || it.ends_with(b"/"))?;
             Some(self.root.join(OsStr::from_bytes(folder)))
         });
-        repositories.extend(heads.filter(|folder| disk::repository::looks_like_repository(folder)));
+        repositories.extend(heads.filter(|folder| disk::repository::may_be_repository(folder)));
+        let links = files
+            .iter()
+            .filter(|file| FileType::from_raw_mode(file.stat.mode) == FileType::Symlink);
+        repositories.extend(links.filter_map(|link| self.hidden_target(&link.name)));
+        // Submodules of an index that cannot be read are not known.
+        let is_known = tracked.as_ref().is_none_or(|tracked| tracked.is_readable);
+        let repositories = is_known.then_some(repositories);
         Ok(CoveredPaths { files, excluded, repositories })
+    }
+
+    /// The directory that a link leads to, if the scan does not visit it: in `.git`, or outside the project.
+    fn hidden_target(&self, link: &[u8]) -> Option<PathBuf> {
+        let path = self.root.join(OsStr::from_bytes(link));
+        let target = fs::read_link(&path).ok()?;
+        let has_git = target.components().any(|part| part.as_os_str() == ".git");
+        let is_visited = !has_git && target.is_relative() && !target.starts_with("..");
+        let real = if is_visited { None } else { path.canonicalize().ok() };
+        real.filter(|real| real.is_dir())
     }
 
     /// Stores contents that are new since the `last` manifest.
@@ -324,7 +344,7 @@ impl ManifestScanner {
         if open.peek().is_none() {
             return false;
         }
-        let index = self.git.as_ref().map(|git| read_index(&git.index())).unwrap_or_default();
+        let index = self.git.as_ref().and_then(|git| read_index(&git.index())).unwrap_or_default();
         open.any(|entry| match self.index_entry(&index, entry.path.as_bytes()) {
             Some(listed) => is_tracked && !listed.describes(&entry.stat),
             None => !is_tracked,
@@ -354,7 +374,9 @@ impl ManifestScanner {
         if tracked.as_ref().is_none_or(|tracked| tracked.index != index) {
             let below = self.root.strip_prefix(&git.top).unwrap_or(Path::new(""));
             let (mut names, mut submodules) = (Vec::new(), Vec::new());
-            for (name, entry) in read_index(&git.index()) {
+            let read = read_index(&git.index());
+            let is_readable = read.is_some();
+            for (name, entry) in read.into_iter().flatten() {
                 let path = Path::new(OsStr::from_bytes(&name));
                 if entry.is_submodule {
                     submodules.push(git.top.join(path));
@@ -364,7 +386,7 @@ impl ManifestScanner {
                 }
             }
             names.sort_unstable();
-            *tracked = Some(TrackedFiles { index, names, submodules });
+            *tracked = Some(TrackedFiles { index, names, submodules, is_readable });
         }
         let n_met = files.len();
         let mut at = 0;
@@ -390,7 +412,7 @@ impl ManifestScanner {
     /// Adds the directories that contain `.git`.
     pub(super) fn walk(
         &self,
-        repositories: &Arc<Mutex<BTreeSet<PathBuf>>>,
+        repositories: &Mutex<BTreeSet<PathBuf>>,
     ) -> Result<ScanResult, IncompleteScan> {
         let threads = std::thread::available_parallelism().map_or(2, |n| n.get().min(4));
         let follows = !self.root.ancestors().any(has_unusable_ignores);
@@ -404,10 +426,9 @@ impl ManifestScanner {
             .parents(true)
             .follow_links(false)
             .threads(threads);
-        let (closed, repositories) = (self.closed.clone(), Arc::clone(repositories));
+        let closed = self.closed.clone();
         builder.filter_entry(move |entry| {
             if entry.file_name() == ".git" {
-                repositories.lock().extend(entry.path().parent().map(Path::to_owned));
                 return false;
             }
             let is_folder = entry.depth() > 0 && entry.file_type().is_some_and(|it| it.is_dir());
@@ -428,7 +449,10 @@ impl ManifestScanner {
                 let name = entry.path().as_os_str().as_bytes().get(prefix..);
                 if is_directory(&entry) {
                     let name = name.unwrap_or_default().to_vec();
-                    let count = ignored::count_entries(entry.path());
+                    let (count, has_git) = ignored::count_entries(entry.path());
+                    if has_git {
+                        repositories.lock().insert(entry.path().to_owned());
+                    }
                     part.own.1.push(VisitedDirectory { name, count });
                 }
                 // The root comes first.
@@ -483,7 +507,8 @@ impl ManifestScanner {
                 entries.push(kept);
             }
         }
-        let index = index.filter(|_| new.len() > FEW_FILES).map(read_index).unwrap_or_default();
+        let index =
+            index.filter(|_| new.len() > FEW_FILES).and_then(read_index).unwrap_or_default();
         let work = EntryReader { scanner: self, pack, index: &index, max_bytes, taken };
         for (at, entry) in work.read_entries(new) {
             entries[at] = entry.map(Arc::new);

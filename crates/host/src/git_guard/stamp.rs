@@ -1,0 +1,66 @@
+//! Recognises that a file or directory is as it was read, without reading it again.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+/// File systems on which every change sets a new change time, which no program can choose (`statfs(2)`): ext4, XFS, Btrfs, tmpfs,
+/// overlayfs, ZFS, F2FS, bcachefs.
+const WITH_CHANGE_TIME: &[i64] = &[
+    0xEF53,
+    0x5846_5342,
+    0x9123_683E,
+    0x0102_1994,
+    0x794C_7630,
+    0x2FC1_2FC1,
+    0xF2F5_2010,
+    0xCA45_1A4E,
+];
+/// A file that changed this shortly before it was read may change again without a new time.
+const TICK: Duration = Duration::from_millis(20);
+
+static IS_TIMED: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::default);
+
+/// What identifies the state of a path: device, inode, size, and change time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    path: PathBuf,
+    state: Option<(u64, u64, i64, i64, i64)>,
+    /// A later change has another stamp.
+    is_sure: bool,
+}
+
+impl Stamp {
+    /// To be taken before the path is read.
+    pub(super) fn take(path: &Path) -> Self {
+        let Ok(stat) = rustix::fs::lstat(path) else {
+            return Self { path: path.to_owned(), state: None, is_sure: false };
+        };
+        let (seconds, fraction) = (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0));
+        let changed = Duration::new(
+            u64::try_from(seconds).unwrap_or(0),
+            u32::try_from(fraction).unwrap_or(0),
+        );
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let is_sure = now > changed + TICK && is_timed(path, stat.st_dev);
+        let state = Some((stat.st_dev, stat.st_ino, stat.st_size, seconds, fraction));
+        Self { path: path.to_owned(), state, is_sure }
+    }
+
+    pub(super) fn is_current(&self) -> bool {
+        let current = rustix::fs::lstat(&self.path).ok().map(|stat| {
+            let fraction = i64::try_from(stat.st_ctime_nsec).unwrap_or(0);
+            (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, fraction)
+        });
+        self.is_sure && current == self.state
+    }
+}
+
+fn is_timed(path: &Path, device: u64) -> bool {
+    *IS_TIMED.lock().entry(device).or_insert_with(|| {
+        rustix::fs::statfs(path).is_ok_and(|found| WITH_CHANGE_TIME.contains(&found.f_type))
+    })
+}
