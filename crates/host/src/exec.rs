@@ -197,11 +197,22 @@ struct StartedCommand {
 struct GitComparison {
     guard: Arc<GitGuard>,
     is_granted: bool,
+    is_finished: bool,
 }
 
 impl GitComparison {
-    fn finish(self, has_left: bool) -> GuardReport {
+    fn finish(mut self, has_left: bool) -> GuardReport {
+        self.is_finished = true;
         self.guard.finish(self.is_granted, has_left)
+    }
+}
+
+impl Drop for GitComparison {
+    /// The command was abandoned: its processes are ended by their own drop.
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.guard.abandon();
+        }
     }
 }
 
@@ -360,7 +371,8 @@ impl Exec {
         let guard = self.git_guard.clone().filter(|_| !rights.read_only)?;
         let access = rights.git_config;
         guard.begin(access != GitConfigAccess::Protected);
-        Some(GitComparison { guard, is_granted: access == GitConfigAccess::Granted })
+        let is_granted = access == GitConfigAccess::Granted;
+        Some(GitComparison { guard, is_granted, is_finished: false })
     }
 
     async fn start_command(&self, command: Command<'_>) -> Result<StartedCommand, Error> {

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags};
 
 use agent_protocol::disk::{self, repository};
 use config::Setting;
@@ -123,9 +122,9 @@ impl GitGuard {
     pub fn set_nested(&self, nested: Option<BTreeSet<PathBuf>>) {
         let nested = self.with_searched(nested);
         let mut state = self.state.lock();
-        (state.has_ended, state.is_nested_set) = (false, true);
-        if state.is_open() {
-            // A running command may have made them.
+        state.is_nested_set = true;
+        if state.is_open() || std::mem::take(&mut state.has_ended) {
+            // A running command may have made them, or one that ended in the background.
             let report = self.compare(&mut state, (false, 0), Some(nested));
             state.pending.merge(report);
         } else {
@@ -172,6 +171,12 @@ impl GitGuard {
         let mut pending = std::mem::take(&mut state.pending);
         pending.merge(report);
         pending
+    }
+
+    /// Ends a command whose end nobody saw. The report is part of the next one.
+    pub fn abandon(&self) {
+        let report = self.finish(false, true);
+        self.state.lock().pending.merge(report);
     }
 
     /// Compares the repositories that a command made, after [`GitGuard::finish`]: those that are not in the last set.
@@ -292,7 +297,11 @@ impl GitGuard {
                 report: &mut report,
             };
             // One that was moved is compared, too.
-            match before.directories.get(path).or_else(|| by_id(found)) {
+            let known = before.directories.get(path);
+            // A new clone in place of a nested repository is not that one.
+            let is_session = self.places.git_directories.contains(path);
+            let known = known.filter(|known| is_session || known.id() == found.id());
+            match known.or_else(|| by_id(found)) {
                 Some(old) if Arc::ptr_eq(old, found) || old == found => {}
                 Some(old) => guard.revert_changes(old, found),
                 None => guard.check_new(found),
@@ -368,17 +377,15 @@ const FOREIGN: &str = "was changed by another process while the command ran, and
 
 /// A git directory that is there and cannot be opened, which git would pass over.
 fn restore_access(path: &Path, report: &mut GuardReport) {
-    let Ok(metadata) = path.symlink_metadata() else { return };
-    if !metadata.is_dir() {
+    let is_closed = path
+        .symlink_metadata()
+        .is_ok_and(|metadata| metadata.is_dir() && metadata.mode() & 0o500 != 0o500);
+    if !is_closed {
         return;
     }
     let parent = path.parent().and_then(|parent| disk::open_folder(parent).ok());
-    let changed = parent.zip(path.file_name()).map(|(parent, name)| {
-        let mode = Mode::from_raw_mode(0o755);
-        // (Links were excluded; one that appeared meanwhile leads to a file of the user, whose mode is set.)
-        rustix::fs::openat(&parent, name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())
-            .and_then(|opened| rustix::fs::chmod(disk::descriptor_path(&opened), mode))
-    });
+    let changed = parent.zip(path.file_name());
+    let changed = changed.map(|(parent, name)| entry::make_searchable(&parent, name, None));
     let path = path.display();
     match changed {
         Some(Ok(())) => report.notices.push(format!(

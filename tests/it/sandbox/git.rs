@@ -486,3 +486,47 @@ fn processes_that_a_command_left_set_up_nothing() {
         assert!(!mark.exists(), "{} {:?}", place.backend, place.user);
     }
 }
+
+#[test]
+fn what_one_command_prepares_and_the_next_completes_is_found() {
+    let attacks: &[(&[&str], &str)] = &[
+        // (Valid only after the second command, which changes one file in place.)
+        (
+            &[
+                "mkdir sub; cd sub; mkdir objects refs; echo x > HEAD; FILES; echo x > HEAD",
+                "echo 'ref: refs/heads/m' > sub/HEAD",
+            ],
+            "sub",
+        ),
+        (
+            &[
+                "mkdir -p foo/objects foo/refs foo/worktrees/n wt; cp .git/HEAD foo/worktrees/n; \
+                 echo ../.. > foo/worktrees/n/commondir; evil foo/config; echo 'gitdir: ../foo/worktrees/n' > wt/.git",
+                "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),wt",
+            ],
+            ".",
+        ),
+        (&["git init -q n; sleep 0.1", "evil n/.git/config; sleep 0.1", "touch x"], "n"),
+    ];
+    for (lines, directory) in attacks {
+        for place in places() {
+            let (root, mark) = (place.test.root(), place.outside().join("marker"));
+            git(&place, REPOSITORY);
+            let evil = format!(
+                "evil() {{ printf '[core]\\n\\tfsmonitor = \"touch {}; false\"\\n' >> \"$1\"; }}",
+                mark.display()
+            );
+            let script = lines.iter().map(|line| {
+                let line = format!("{evil}\n{}", line.replace("FILES", FILES));
+                format!("call: Bash {}\n---\n", json!({"command": line}))
+            });
+            let script = format!("{}text: done", script.collect::<String>());
+            write(&root.join("../script"), &script);
+            let done =
+                place.command(&["run", "--model", "script:../script", "go"]).output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+            run(&root.join(directory), "git status >/dev/null 2>&1; true");
+            assert!(!mark.exists(), "{lines:?} {} {:?}: {done:?}", place.backend, place.user);
+        }
+    }
+}

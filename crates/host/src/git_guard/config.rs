@@ -68,6 +68,7 @@ const ALLOWED: &[(&str, bool, &[&str])] = &[
         ],
     ),
     ("lfs", false, &["repositoryformatversion"]),
+    ("lfs", true, &["access", "locksverify"]),
 ];
 
 /// Git handles these itself, or with its own helper (`git-fetch(1)`, "GIT URLS").
@@ -223,6 +224,11 @@ pub(super) fn format_settings<'a>(settings: impl Iterator<Item = &'a Setting>) -
     text
 }
 
+/// As in git: a form feed is an ordinary character.
+fn is_blank(char: char) -> bool {
+    matches!(char, ' ' | '\t' | '\n' | '\r')
+}
+
 /// `None` if git cannot parse the file.
 pub(super) fn parse(bytes: &[u8]) -> Option<Vec<Setting>> {
     // Git ends a name at a NUL byte.
@@ -237,7 +243,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Vec<Setting>> {
         match char {
             '#' | ';' => _ = input.by_ref().find(|char| *char == '\n'),
             '[' => header = Some(parse_header(&mut input)?),
-            _ if char.is_ascii_whitespace() => {}
+            _ if is_blank(char) => {}
             _ if char.is_ascii_alphabetic() => {
                 let (section, subsection) = header.clone()?;
                 let mut key = char.to_ascii_lowercase().to_string();
@@ -318,7 +324,7 @@ fn parse_value(input: &mut Peekable<Chars<'_>>) -> Option<String> {
                 }
                 length = value.len();
             }
-            Some(char) if char.is_ascii_whitespace() && !is_quoted => {
+            Some(char) if is_blank(char) && !is_quoted => {
                 if !value.is_empty() {
                     value.push(char);
                 }

@@ -53,11 +53,11 @@ impl GitDirectoryState {
         for name in names {
             let stamp = Stamp::take(&path.join(name));
             let state = EntryState::read(&folder, OsStr::new(name));
-            // That others are missing, and which directory it is, the directory's own stamp says.
+            // That others are missing, the directory's own stamp says.
             let is_in_stamp = match &state {
                 EntryState::Missing | EntryState::Link(_) => true,
-                EntryState::Directory(_) => name != HOOKS,
-                EntryState::File { .. } | EntryState::Other(_) => false,
+                // (The mode of a directory may change.)
+                EntryState::Directory(_) | EntryState::File { .. } | EntryState::Other(_) => false,
             };
             stamps.extend((!is_in_stamp).then_some(stamp));
             entries.insert(name, state);
@@ -106,7 +106,11 @@ fn read_hooks(folder: &OwnedFd) -> BTreeMap<OsString, EntryState> {
     let read = |name: OsString| {
         let state = EntryState::read(&hooks, &name);
         n_bytes += state.bytes().map_or(0, <[u8]>::len);
-        let state = if n_bytes > MAX_HOOK_BYTES { EntryState::Other([0; 4]) } else { state };
+        let state = if n_bytes > MAX_HOOK_BYTES {
+            EntryState::Other([0, 0, 0, i64::try_from(n_bytes).unwrap_or(0)])
+        } else {
+            state
+        };
         (name, state)
     };
     names.map(read).collect()
@@ -347,8 +351,7 @@ impl DirectoryGuard<'_> {
         });
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         if stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == id) {
-            let mode = Mode::from_raw_mode(0o755);
-            let text = match rustix::fs::chmodat(folder, name, mode, AtFlags::empty()) {
+            let text = match entry::make_searchable(folder, OsStr::new(name), Some(id)) {
                 Ok(()) => {
                     "could not be searched, without which git uses another directory: it can again"
                         .to_owned()

@@ -41,7 +41,8 @@ pub(super) struct Snapshot {
 struct FolderState {
     /// The entry `.git`.
     git: EntryState,
-    may_be_repository: bool,
+    /// Whether it has entries of a git directory; their contents are looked at each time.
+    has_layout: bool,
     stamps: [Stamp; 2],
 }
 
@@ -61,9 +62,8 @@ impl FolderState {
         let opened = disk::open_folder(folder).ok()?;
         let exists =
             |name: &str| rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        let may_be_repository =
-            (exists("objects") || exists("commondir")) && repository::may_be_repository(folder);
-        Some(Self { git: EntryState::read(&opened, ".git".as_ref()), may_be_repository, stamps })
+        let has_layout = exists("objects") || exists("commondir");
+        Some(Self { git: EntryState::read(&opened, ".git".as_ref()), has_layout, stamps })
     }
 }
 
@@ -136,7 +136,7 @@ impl Snapshot {
         let known = known.filter(|known| known.stamps.iter().all(Stamp::is_current));
         let read = || FolderState::read(folder).map(Arc::new);
         let Some(state) = known.cloned().or_else(read) else { return };
-        if state.may_be_repository {
+        if state.has_layout && repository::may_be_repository(folder) {
             self.add_directory(folder, earlier);
         }
         let git = folder.join(".git");
@@ -171,6 +171,11 @@ impl Snapshot {
 
     fn add_inner(&mut self, path: &Path, earlier: &Self) {
         let is_linked = self.directories.get(path).is_some_and(|state| state.is_linked());
+        // Git reads the configuration of a linked worktree in the directory above; it needs no `HEAD`.
+        let common = path.parent().filter(|parent| is_linked && parent.ends_with("worktrees"));
+        if let Some(common) = common.and_then(Path::parent) {
+            self.add_directory(common, earlier);
+        }
         // A linked worktree has its own submodules.
         self.add_modules(&path.join("modules"), 0, earlier);
         if !is_linked {

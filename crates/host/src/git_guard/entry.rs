@@ -119,6 +119,22 @@ pub(super) fn revert(
     }
 }
 
+/// Lets the owner search a directory, of this id. A link in its place is not followed.
+pub(super) fn make_searchable(
+    folder: &OwnedFd,
+    name: &OsStr,
+    id: Option<FileId>,
+) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&opened)?;
+    if id.is_some_and(|id| id != (stat.st_dev, stat.st_ino)) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | 0o700);
+    Ok(rustix::fs::chmod(disk::descriptor_path(&opened), mode)?)
+}
+
 pub(super) fn move_aside(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
     let to = format!("agent-replaced-{}", uuid::Uuid::now_v7());
     Ok(rustix::fs::renameat(folder, name, folder, to)?)

@@ -7,20 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-/// File systems on which every change sets a new change time, which no program can choose (`statfs(2)`): ext4, XFS, Btrfs, tmpfs,
-/// overlayfs, ZFS, F2FS, bcachefs.
-const WITH_CHANGE_TIME: &[i64] = &[
-    0xEF53,
-    0x5846_5342,
-    0x9123_683E,
-    0x0102_1994,
-    0x794C_7630,
-    0x2FC1_2FC1,
-    0xF2F5_2010,
-    0xCA45_1A4E,
-];
+/// File systems on which every change sets a new change time, which no program can choose (`statfs(2)`): ext4, XFS, Btrfs,
+/// ZFS, F2FS, bcachefs. (On tmpfs, which overlayfs may use, a write through a mapping does not.)
+const WITH_CHANGE_TIME: &[i64] =
+    &[0xEF53, 0x5846_5342, 0x9123_683E, 0x2FC1_2FC1, 0xF2F5_2010, 0xCA45_1A4E];
 /// A file that changed this shortly before it was read may change again without a new time.
 const TICK: Duration = Duration::from_millis(20);
+const COARSE_TICK: Duration = Duration::from_secs(2);
 
 static IS_TIMED: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::default);
 
@@ -45,7 +38,9 @@ impl Stamp {
             u32::try_from(fraction).unwrap_or(0),
         );
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let is_sure = now > changed + TICK && is_timed(path, stat.st_dev);
+        // A file system without fractions of a second has a coarse clock.
+        let tick = if fraction == 0 { COARSE_TICK } else { TICK };
+        let is_sure = now > changed + tick && is_timed(path, stat.st_dev);
         let state = Some((stat.st_dev, stat.st_ino, stat.st_size, seconds, fraction));
         Self { path: path.to_owned(), state, is_sure }
     }
