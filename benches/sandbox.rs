@@ -65,7 +65,7 @@ fn comparisons(dir: &Path) {
     let mut times: Vec<Duration> = (0..CALLS)
         .map(|_| {
             let started = Instant::now();
-            guard.begin(true);
+            guard.begin(true, false);
             assert_eq!(guard.finish(false, false), GuardReport::default());
             started.elapsed()
         })

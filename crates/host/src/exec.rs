@@ -370,7 +370,9 @@ impl Exec {
     fn begin_comparison(&self, rights: CommandRights) -> Option<GitComparison> {
         let guard = self.git_guard.clone().filter(|_| !rights.read_only)?;
         let access = rights.git_config;
-        guard.begin(access != GitConfigAccess::Protected);
+        let has_left = |left: &mut RemainingProcesses| !left.running_processes().is_empty();
+        let has_left = self.remaining.lock().iter_mut().any(has_left);
+        guard.begin(access != GitConfigAccess::Protected, has_left);
         let is_granted = access == GitConfigAccess::Granted;
         Some(GitComparison { guard, is_granted, is_finished: false })
     }

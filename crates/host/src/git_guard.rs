@@ -12,6 +12,7 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
@@ -79,11 +80,13 @@ struct GuardState {
     accepted: Option<Snapshot>,
     /// The snapshot was taken while no command ran.
     is_quiet: bool,
+    /// When the first command began.
+    first_begin: Option<SystemTime>,
     /// The settings at the first command, by git directory.
     initial: BTreeMap<PathBuf, Vec<Setting>>,
     /// Commands that began and whose end was not compared.
     n_running: usize,
-    /// A command left processes, which may write at any time.
+    /// A command left processes, which may write at any time, until the next command begins without them.
     has_leftovers: bool,
     /// One of the running commands can write git's configuration in spite of mounts.
     writes_config: bool,
@@ -133,9 +136,11 @@ impl GitGuard {
     }
 
     /// Records the state before a command. If others of the session may still write, theirs is compared first.
-    /// `writes_config`: the command could write git's configuration in spite of mounts.
-    pub fn begin(&self, writes_config: bool) {
+    /// `writes_config`: the command could write git's configuration in spite of mounts. `has_left`: processes of earlier
+    /// commands still run.
+    pub fn begin(&self, writes_config: bool, has_left: bool) {
         let mut state = self.state.lock();
+        state.first_begin.get_or_insert_with(SystemTime::now);
         if !state.is_nested_set && !state.is_open() {
             state.nested = self.with_searched(None);
         }
@@ -146,6 +151,10 @@ impl GitGuard {
         if state.is_open() {
             let report = self.compare(&mut state, (false, 0), None);
             state.pending.merge(report);
+        }
+        // What the last of them wrote was compared just now.
+        state.has_leftovers &= has_left;
+        if state.is_open() {
             state.protected.retain(|path| mounted.contains(path));
             state.writes_config |= writes_config;
         } else {
@@ -226,7 +235,6 @@ impl GitGuard {
         }
     }
 
-    /// `n_ending`: the commands that end with this comparison.
     /// The checkpoint's scan knows those of the project, not those of added directories.
     fn with_searched(&self, nested: Option<BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
         let n_known = usize::from(nested.is_some());
@@ -237,6 +245,7 @@ impl GitGuard {
         all
     }
 
+    /// `n_ending`: the commands that end with this comparison.
     fn compare(
         &self,
         state: &mut GuardState,
@@ -304,6 +313,8 @@ impl GitGuard {
             match known.or_else(|| by_id(found)) {
                 Some(old) if Arc::ptr_eq(old, found) || old == found => {}
                 Some(old) => guard.revert_changes(old, found),
+                // The user's, which no search had found.
+                None if state.first_begin.is_some_and(|time| found.is_older_than(time)) => {}
                 None => guard.check_new(found),
             }
         }
@@ -338,10 +349,11 @@ impl GitGuard {
         if old == new {
             // The same text may lead elsewhere now.
             let leads = matches!(new, EntryState::File { .. } | EntryState::Link(_));
-            let was_accepted =
-                leads && path.ends_with(".git") && self.is_accepted_target(path, old, before);
-            return (was_accepted && !self.is_accepted_target(path, new, now))
-                .then_some(LEADS_ELSEWHERE);
+            let is_refused = leads
+                && path.ends_with(".git")
+                && !self.is_accepted_target(path, new, now)
+                && self.is_accepted_target(path, old, before);
+            return is_refused.then_some(LEADS_ELSEWHERE);
         }
         if !path.ends_with(".git") {
             let is_link = matches!(new, EntryState::Link(_));
@@ -358,6 +370,10 @@ impl GitGuard {
     }
 
     fn is_accepted_target(&self, path: &Path, state: &EntryState, now: &Snapshot) -> bool {
+        let direct = discovery::unambiguous_target(path, state);
+        if direct.is_some_and(|target| now.directories.contains_key(&target)) {
+            return true;
+        }
         let targets = discovery::targets(path, state);
         // One that commands cannot write is a worktree's, and refers back to it.
         let is_accepted = |target: &PathBuf| {

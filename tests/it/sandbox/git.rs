@@ -214,6 +214,22 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
     ("", &["chmod 000 .git/refs; LAYOUT"], "."),
     ("", &["chmod 000 .git; LAYOUT"], "."),
     ("", &["git init -q .git/zz; evil .git/zz/.git/config; ln -s .git/zz docs"], "docs"),
+    ("", &["git init -q .git/zz; evil .git/zz/.git/config; ln -s .git/zz l; ln -s l docs"], "docs"),
+    (
+        "",
+        &["mkdir d; git init -q .git/zz; evil .git/zz/.git/config; ln -s d/../.git/zz docs"],
+        "docs",
+    ),
+    (
+        "chmod -R a-w .git",
+        &["chmod u+w .git .git/config; evil .git/config; chmod a-w .git .git/config"],
+        ".",
+    ),
+    (
+        "git sparse-checkout set x; chmod -R a-w .git",
+        &["chmod u+w .git; rm .git/config.worktree; evil .git/config.worktree; chmod a-w .git"],
+        ".",
+    ),
     (
         "",
         &[
@@ -420,6 +436,67 @@ fn git_commands_that_write_its_configuration_are_not_reverted() {
             assert_eq!(envelope["status"], "success", "{line} {} {envelope}", place.backend);
             assert!(!text(&envelope).contains("Note:"), "{line} {} {envelope}", place.backend);
         }
+    }
+}
+
+/// As `git worktree add` makes them.
+const WORKTREES: &str = "for n in $(seq 1000); do w=.git/worktrees/w$n; mkdir -p $w; echo 'ref: refs/heads/x' > $w/HEAD; \
+                         echo ../.. > $w/commondir; echo $PWD/w$n/.git > $w/gitdir; done";
+
+#[test]
+fn one_of_a_thousand_worktrees_is_compared() {
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(&place, WORKTREES);
+        let line = "echo /tmp > .git/worktrees/w777/commondir; git switch -q -c topic";
+        let envelope = record(&place, line);
+        assert_eq!(place.test.read(".git/worktrees/w777/commondir"), "../..\n", "{envelope}");
+        assert_eq!(text(&envelope).matches("Note:").count(), 1, "{envelope}");
+        assert_eq!(place.test.read(".git/HEAD"), "ref: refs/heads/topic\n", "{envelope}");
+    }
+}
+
+#[test]
+fn work_tree_elsewhere_by_the_users_configuration_is_left() {
+    for place in places() {
+        git(&place, REPOSITORY);
+        let other = place.outside().display().to_string();
+        git(&place, &format!("git config core.worktree {other}"));
+        let config = place.test.read(".git/config");
+        let envelope = record(&place, "git branch topic; touch x");
+        assert_eq!(envelope["text"], "Exited 0, without output.", "{envelope}");
+        let envelope = place.script("git config core.worktree / 2>/dev/null; true");
+        assert_eq!(place.test.read(".git/config"), config, "{envelope}");
+    }
+}
+
+#[test]
+fn two_sessions_compare_at_once() {
+    for place in places() {
+        git(&place, REPOSITORY);
+        let hook = "exec 2>/dev/null; mkdir -p .git/hooks; echo x > .git/hooks/post-checkout; sleep 1; git branch a";
+        let mut first = session(&place);
+        let mut second = session(&place);
+        first.call("Bash", &json!({"command": hook, "background": true}));
+        let other = second.call("Bash", &json!({"command": "git remote add up ../up; sleep 0.5"}));
+        let ended = first.call("BashOutput", &json!({"id": "bg_1", "wait_ms": 20000}));
+        let shown = format!("{} {other} {ended}", place.backend);
+        assert!(!place.test.root().join(".git/hooks/post-checkout").exists(), "{shown}");
+        assert!(place.test.read(".git/config").contains("../up"), "{shown}");
+        assert!(place.test.root().join(".git/refs/heads/a").exists(), "{shown}");
+        first.end();
+        second.end();
+    }
+}
+
+#[test]
+fn what_a_command_wrote_before_it_was_killed_is_reverted() {
+    for place in places() {
+        git(&place, REPOSITORY);
+        let line = "echo /tmp > .git/commondir; sleep 100";
+        let envelope = place.call(&json!({"command": line, "timeout_ms": 1000}));
+        assert!(text(&envelope).contains(".git/commondir decides"), "{envelope}");
+        assert!(!place.test.root().join(".git/commondir").exists(), "{envelope}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use super::config::{self, Setting};
 use super::entry::{self, EntryState, FileId, list_names, move_aside};
@@ -13,7 +14,7 @@ use super::stamp::Stamp;
 use super::{ContentKeeper, GuardReport};
 use agent_protocol::disk;
 use agent_protocol::disk::repository::is_head_content;
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 
 /// Git reads the settings of both.
 const CONFIG_FILES: [&str; 2] = ["config", "config.worktree"];
@@ -46,7 +47,6 @@ impl GitDirectoryState {
     pub(super) fn read(path: &Path) -> Option<Self> {
         let mut stamps = vec![Stamp::take(path)];
         let folder = disk::open_folder(path).ok()?;
-        let stat = rustix::fs::fstat(&folder).ok()?;
         let names =
             ["HEAD", HOOKS].into_iter().chain(CONFIG_FILES).chain(LINK_FILES).chain(FOLDERS);
         let mut entries = BTreeMap::new();
@@ -64,7 +64,12 @@ impl GitDirectoryState {
         }
         let hooks = read_hooks(&folder);
         stamps.extend(hooks.keys().map(|name| Stamp::take(&path.join(HOOKS).join(name))));
-        Some(Self { id: (stat.st_dev, stat.st_ino), entries, hooks, stamps })
+        Some(Self { id: entry::folder_id(&folder, OsStr::new(""))?, entries, hooks, stamps })
+    }
+
+    /// Whether nothing in it changed since this time, which counts only where nobody can choose the time of a change.
+    pub(super) fn is_older_than(&self, time: SystemTime) -> bool {
+        self.stamps.iter().all(|stamp| stamp.is_older_than(time))
     }
 
     /// Whether nothing changed since it was read.
@@ -343,14 +348,10 @@ impl DirectoryGuard<'_> {
         let parent = self.path.parent().and_then(|parent| disk::open_folder(parent).ok());
         let places = [Some(folder), parent.as_ref()];
         let found = places.into_iter().flatten().find_map(|place| {
-            let is_it = |entry: &OsString| {
-                let stat = rustix::fs::statat(place, entry, AtFlags::SYMLINK_NOFOLLOW);
-                stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == id)
-            };
+            let is_it = |entry: &OsString| entry::folder_id(place, entry) == Some(id);
             list_names(place).into_iter().find(is_it).map(|entry| (place, entry))
         });
-        let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        if stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == id) {
+        if entry::folder_id(folder, OsStr::new(name)) == Some(id) {
             let text = match entry::make_searchable(folder, OsStr::new(name), Some(id)) {
                 Ok(()) => {
                     "could not be searched, without which git uses another directory: it can again"
@@ -388,6 +389,15 @@ impl DirectoryGuard<'_> {
 /// The directory that a `.git` file names.
 pub(super) fn linked_directory(file: &Path, content: &[u8]) -> Option<PathBuf> {
     Some(normalize(&file.parent()?.join(path_in(content.strip_prefix(b"gitdir: ")?)?)))
+}
+
+/// The directory that a `.git` file names, if no link can be in its path but for one of the directory itself: `..` is only
+/// at the beginning.
+pub(super) fn unambiguous_directory(file: &Path, content: &[u8]) -> Option<PathBuf> {
+    let path = path_in(content.strip_prefix(b"gitdir: ")?)?;
+    let names = path.components().skip_while(|part| *part == Component::ParentDir);
+    let has_parents = names.into_iter().any(|part| part == Component::ParentDir);
+    linked_directory(file, content).filter(|_| !has_parents)
 }
 
 /// The path in a file of git, which ignores line ends after it.

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::GuardPlaces;
 use super::config::Setting;
-use super::directory::{GitDirectoryState, linked_directory};
+use super::directory::{GitDirectoryState, linked_directory, unambiguous_directory};
 use super::entry::EntryState;
 use super::stamp::Stamp;
 use agent_protocol::disk::{self, repository};
@@ -70,6 +71,9 @@ impl FolderState {
 impl Listing {
     fn read(folder: &Path) -> Self {
         let stamp = Stamp::take(folder);
+        if stamp.is_missing() {
+            return Self { folders: Vec::new(), links: Vec::new(), is_link: false, stamp };
+        }
         let is_link = folder.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
         let (mut folders, mut links) = (Vec::new(), Vec::new());
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -144,8 +148,13 @@ impl Snapshot {
             self.add_directory(&git, earlier);
         }
         let is_writable = |path: &Path| places.writable.iter().any(|root| path.starts_with(root));
-        for target in targets(&git, &state.git) {
-            if is_writable(&target) {
+        let direct = unambiguous_target(&git, &state.git).filter(|target| is_writable(target));
+        if let Some(target) = &direct {
+            self.add_directory(target, earlier);
+        }
+        // One that was opened has no link in its path.
+        if !direct.is_some_and(|target| self.directories.contains_key(&target)) {
+            for target in targets(&git, &state.git).into_iter().filter(|it| is_writable(it)) {
                 self.add_directory(&target, earlier);
             }
         }
@@ -170,7 +179,17 @@ impl Snapshot {
     }
 
     fn add_inner(&mut self, path: &Path, earlier: &Self) {
-        let is_linked = self.directories.get(path).is_some_and(|state| state.is_linked());
+        let state = self.directories.get(path);
+        let is_linked = state.is_some_and(|state| state.is_linked());
+        let known = earlier.directories.get(path);
+        let is_same = state.zip(known).is_some_and(|(state, known)| Arc::ptr_eq(state, known));
+        // In a directory that did not change, what was missing is.
+        for inner in ["modules", "worktrees"].map(|name| path.join(name)) {
+            let known = earlier.listings.get(&inner).filter(|it| is_same && it.stamp.is_missing());
+            if let Some(missing) = known {
+                self.listings.insert(inner, Arc::clone(missing));
+            }
+        }
         // Git reads the configuration of a linked worktree in the directory above; it needs no `HEAD`.
         let common = path.parent().filter(|parent| is_linked && parent.ends_with("worktrees"));
         if let Some(common) = common.and_then(Path::parent) {
@@ -202,6 +221,7 @@ impl Snapshot {
     /// A link, which git would follow, counts as a file.
     fn folders_in(&mut self, folder: &Path, earlier: &Self) -> Vec<PathBuf> {
         let known = earlier.listings.get(folder).filter(|known| known.stamp.is_current());
+        let known = self.listings.get(folder).or(known);
         let listing = known.cloned().unwrap_or_else(|| Arc::new(Listing::read(folder)));
         let links = listing.links.iter().map(PathBuf::as_path);
         for link in links.chain(listing.is_link.then_some(folder)) {
@@ -212,6 +232,11 @@ impl Snapshot {
         self.listings.insert(folder.to_owned(), listing);
         folders
     }
+}
+
+/// The directory that a `.git` file names in a way that leads through no link unless it is one.
+pub(super) fn unambiguous_target(git: &Path, state: &EntryState) -> Option<PathBuf> {
+    unambiguous_directory(git, state.bytes()?)
 }
 
 /// The directories that git may take for the repository of this `.git`: as written, and through links.
@@ -259,6 +284,9 @@ pub(super) fn search(root: &Path) -> BTreeSet<PathBuf> {
 
 /// Without following a link.
 pub(super) fn read_path(path: &Path) -> EntryState {
+    if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return EntryState::Missing;
+    }
     let folder = path.parent().and_then(|parent| disk::open_folder(parent).ok());
     match (folder, path.file_name()) {
         (Some(folder), Some(name)) => EntryState::read(&folder, name),

@@ -3,17 +3,28 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{ContentKeeper, GuardReport};
 use agent_protocol::disk;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-/// Device and inode.
-pub(super) type FileId = (u64, u64);
+/// Device, inode and time of birth (0 where the file system has none): an inode is used again after its file was deleted.
+pub(super) type FileId = (u64, u64, (i64, u32));
+
+/// The directory of this name, if it is one. The folder itself: an empty name.
+pub(super) fn folder_id(folder: impl AsFd, name: &OsStr) -> Option<FileId> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+    let stat = rustix::fs::statat(&folder, name, flags).ok()?;
+    let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    let born = || rustix::fs::statx(&folder, name, flags, StatxFlags::BTIME).ok();
+    let born = born().filter(|it| it.stx_mask & StatxFlags::BTIME.bits() != 0);
+    let born = born.map_or((0, 0), |it| (it.stx_btime.tv_sec, it.stx_btime.tv_nsec));
+    is_folder.then_some((stat.st_dev, stat.st_ino, born))
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EntryState {
@@ -49,7 +60,7 @@ impl EntryState {
             },
             // Git takes one that cannot be searched for none.
             FileType::Directory if stat.st_mode & 0o100 != 0 => {
-                Self::Directory((stat.st_dev, stat.st_ino))
+                folder_id(folder, name).map_or_else(other, Self::Directory)
             }
             _ => other(),
         }
@@ -107,7 +118,7 @@ pub(super) fn revert(
     let kept = now.bytes().filter(|bytes| !bytes.is_empty());
     let kept = kept.and_then(|bytes| keep(&name.to_string_lossy(), bytes));
     let path = path.display();
-    match before.restore(folder, name) {
+    match restore_as_owner(before, folder, name) {
         Ok(()) => {
             let kept = kept.map(|name| format!(" (its content is in {name})")).unwrap_or_default();
             report.notices.push(format!("{path} {why}: it was reverted{kept}"));
@@ -119,6 +130,21 @@ pub(super) fn revert(
     }
 }
 
+/// Its own user may have made the folder read-only.
+fn restore_as_owner(before: &EntryState, folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let outcome = before.restore(folder, name);
+    let is_denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    let Err(error) = outcome else { return Ok(()) };
+    if !is_denied(&error) {
+        return Err(error);
+    }
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode & 0o7777);
+    rustix::fs::fchmod(folder, mode | Mode::RWXU)?;
+    let outcome = before.restore(folder, name);
+    rustix::fs::fchmod(folder, mode)?;
+    outcome
+}
+
 /// Lets the owner search a directory, of this id. A link in its place is not followed.
 pub(super) fn make_searchable(
     folder: &OwnedFd,
@@ -128,7 +154,7 @@ pub(super) fn make_searchable(
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&opened)?;
-    if id.is_some_and(|id| id != (stat.st_dev, stat.st_ino)) {
+    if id.is_some() && id != folder_id(&opened, OsStr::new("")) {
         return Err(io::ErrorKind::NotFound.into());
     }
     let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | 0o700);

@@ -13,7 +13,8 @@ const WITH_CHANGE_TIME: &[i64] =
     &[0xEF53, 0x5846_5342, 0x9123_683E, 0x2FC1_2FC1, 0xF2F5_2010, 0xCA45_1A4E];
 /// A file that changed this shortly before it was read may change again without a new time.
 const TICK: Duration = Duration::from_millis(20);
-const COARSE_TICK: Duration = Duration::from_secs(2);
+const COARSE_TICK_SECONDS: i64 = 2;
+const COARSE_TICK: Duration = Duration::from_secs(COARSE_TICK_SECONDS.unsigned_abs());
 
 static IS_TIMED: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::default);
 
@@ -43,6 +44,20 @@ impl Stamp {
         let is_sure = now > changed + tick && is_timed(path, stat.st_dev);
         let state = Some((stat.st_dev, stat.st_ino, stat.st_size, seconds, fraction));
         Self { path: path.to_owned(), state, is_sure }
+    }
+
+    pub(super) fn is_missing(&self) -> bool {
+        self.state.is_none()
+    }
+
+    /// Whether the path existed, and did not change since this time.
+    pub(super) fn is_older_than(&self, time: SystemTime) -> bool {
+        let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let seconds = i64::try_from(since_epoch.as_secs()).unwrap_or(0);
+        // (The clock of a file system is coarse.)
+        self.state.is_some_and(|(device, .., changed, _)| {
+            changed + COARSE_TICK_SECONDS < seconds && is_timed(&self.path, device)
+        })
     }
 
     pub(super) fn is_current(&self) -> bool {

@@ -280,11 +280,10 @@ impl ManifestScanner {
     /// The directory that a link leads to, if the scan does not visit it: in `.git`, or outside the project.
     fn hidden_target(&self, link: &[u8]) -> Option<PathBuf> {
         let path = self.root.join(OsStr::from_bytes(link));
-        let target = fs::read_link(&path).ok()?;
-        let has_git = target.components().any(|part| part.as_os_str() == ".git");
-        let is_visited = !has_git && target.is_relative() && !target.starts_with("..");
-        let real = if is_visited { None } else { path.canonicalize().ok() };
-        real.filter(|real| real.is_dir())
+        let real = path.is_dir().then(|| path.canonicalize().ok())??;
+        let visited = real.strip_prefix(&self.root).ok();
+        let is_visited = |inner: &Path| !inner.components().any(|part| part.as_os_str() == ".git");
+        (!visited.is_some_and(is_visited)).then_some(real)
     }
 
     /// Stores contents that are new since the `last` manifest.
