@@ -19,6 +19,7 @@ mod suggestions;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tracked_hidden;
 mod walk;
 
 use std::collections::HashSet;
@@ -51,6 +52,7 @@ pub use walk::{FileKind, SkippedCounts, ThreadResults, Walk, WalkEntry, WalkRule
 use agent_protocol::envelope::{ErrorCode, Failure};
 use parking_lot::Mutex;
 use snapshot::Snapshots;
+use tracked_hidden::TrackedHiddenPaths;
 
 /// The project's files and their snapshots.
 #[derive(Debug)]
@@ -66,6 +68,7 @@ pub struct Workspace {
     checkpoints: Option<Arc<Checkpoints>>,
     guarded: GuardedPaths,
     searched_folders: Mutex<HashSet<PathBuf>>,
+    tracked_hidden: Arc<TrackedHiddenPaths>,
 }
 
 impl Workspace {
@@ -81,6 +84,7 @@ impl Workspace {
             checkpoints: None,
             guarded: GuardedPaths::default(),
             searched_folders: Mutex::default(),
+            tracked_hidden: Arc::default(),
         })
     }
 
@@ -103,6 +107,7 @@ impl Workspace {
             checkpoints: self.checkpoints.clone(),
             guarded: self.guarded.clone(),
             searched_folders: Mutex::new(self.searched_folders.lock().clone()),
+            tracked_hidden: Arc::clone(&self.tracked_hidden),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Common parts of the searching tools: limits, and parts of reports.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cmp::{Ordering, Reverse};
+use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -21,14 +22,37 @@ pub(super) fn hint_entry_limit(visited: u64) -> u64 {
     (visited / 20).max(4000)
 }
 
-/// The hint about matches in skipped files. `example` is relative to the base.
+/// Entries of a project that is searched again for matches in skipped files although there were others.
+pub(super) const MAX_SEARCHED_AGAIN: u64 = 4000;
+
+/// Orders by time, newest first; files that were written in one go, as by a checkout, by path. True if there are several
+/// times.
+pub(super) fn order_newest_first<T>(
+    files: &mut [T],
+    time: impl Fn(&T) -> Duration,
+    path: impl Fn(&T, &T) -> Ordering,
+) -> bool {
+    /// Between two files of a checkout.
+    const GAP: Duration = Duration::from_secs(1);
+    files.sort_by_key(|file| Reverse(time(file)));
+    let bursts = files.chunk_by_mut(|newer, older| time(newer).saturating_sub(time(older)) < GAP);
+    let mut n_bursts = 0;
+    for burst in bursts {
+        n_bursts += 1;
+        burst.sort_by(&path);
+    }
+    n_bursts > 1
+}
+
+/// The hint about matches in skipped files. `example` is relative to the base. `is_more`: besides others.
 pub(super) fn skipped_matches_hint(
     n_files: u64,
     limits: &SearchLimits,
     example: &str,
-    include_hidden: bool,
+    (include_hidden, is_more): (bool, bool),
 ) -> String {
-    let (bound, files) = (limits.lower_bound_prefix(), pluralize(n_files, "file"));
+    let noun = if is_more { "more file" } else { "file" };
+    let (bound, files) = (limits.lower_bound_prefix(), pluralize(n_files, noun));
     let verb = if n_files == 1 { "matches" } else { "match" };
     let is_hidden = !include_hidden && example.split('/').any(|part| part.starts_with('.'));
     let flag = if is_hidden { "include_hidden" } else { "include_ignored" };
@@ -71,7 +95,7 @@ impl SearchLimits {
     /// Counts an entry of the walk; true if the search has to end. The token and the clock are checked only
     /// at intervals, since that costs more than an entry.
     pub(super) fn count_entry(&self) -> bool {
-        let n = self.n_entries.fetch_add(1, Ordering::Relaxed);
+        let n = self.n_entries.fetch_add(1, AtomicOrdering::Relaxed);
         if n >= self.max_entries {
             self.set_reason(AbortReason::CountLimit);
         }
@@ -79,7 +103,7 @@ impl SearchLimits {
     }
 
     pub(super) fn visited(&self) -> u64 {
-        self.n_entries.load(Ordering::Relaxed).min(self.max_entries)
+        self.n_entries.load(AtomicOrdering::Relaxed).min(self.max_entries)
     }
 
     pub(super) fn is_stopped_now(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Glob: finds files by name.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::file_tool::FileTool;
 use super::files::{
-    AbortReason, HINT_TIME_LIMIT, SearchLimits, display_path, hint_entry_limit,
-    skipped_matches_hint,
+    AbortReason, HINT_TIME_LIMIT, MAX_SEARCHED_AGAIN, SearchLimits, display_path, hint_entry_limit,
+    order_newest_first, skipped_matches_hint,
 };
 use super::{Tool, ToolCx, cancelled_failure, embedded_spec, glob_pattern, json_object};
 use agent_host::workspace::{
@@ -72,8 +73,11 @@ fn find_files(
         || args.pattern.clone(),
         |inside| if inside.contains('/') { inside.to_owned() } else { format!("./{inside}") },
     );
-    let rules =
-        WalkRules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
+    let rules = WalkRules {
+        include_hidden: args.include_hidden,
+        include_ignored: args.include_ignored,
+        include_tracked: true,
+    };
     let search = GlobSearch {
         workspace,
         base,
@@ -100,7 +104,8 @@ fn find_files(
             .with_path(at));
     }
     let truncated = matched > args.limit;
-    let existing = found.newest_paths(args.limit).filter(|path| workspace.still_exists(path));
+    let (newest, is_ordered_by_time) = found.newest_paths(args.limit);
+    let existing = newest.filter(|path| workspace.still_exists(path));
     let paths: Vec<String> = existing.map(|path| path.relative().to_owned()).collect();
 
     let mut text = if matched == 0 {
@@ -111,7 +116,15 @@ fn find_files(
         }
         text
     } else {
-        format!("{} matching {:?}, newest first.", pluralize(matched as u64, "file"), args.pattern)
+        let order = if is_ordered_by_time { ", newest first" } else { "" };
+        let files = pluralize(matched as u64, "file");
+        let mut text = format!("{files} matching {:?}{order}.", args.pattern);
+        if !truncated && aborted.is_none() && search.limits.visited() <= MAX_SEARCHED_AGAIN {
+            let known = paths.iter().map(String::as_str).collect();
+            let hint = search.skipped_hint(rules, &known, cx.cancel.clone());
+            text.extend(hint.map(|hint| format!(" {hint}")));
+        }
+        text
     };
     if truncated {
         text.push_str(&format!(
@@ -191,7 +204,8 @@ struct GlobMatches<'a> {
 type ModificationOrder = Reverse<(i64, i64)>;
 
 impl GlobMatches<'_> {
-    fn newest_paths(&mut self, limit: usize) -> impl Iterator<Item = ProjectPath> {
+    /// Also returns whether the newest is first; otherwise all were written in one go.
+    fn newest_paths(&mut self, limit: usize) -> (impl Iterator<Item = ProjectPath>, bool) {
         let in_order =
             |(time, entry): &(ModificationOrder, WalkedPath<'_>),
              (other_time, other): &(ModificationOrder, WalkedPath<'_>)| {
@@ -203,8 +217,15 @@ impl GlobMatches<'_> {
             self.paths.select_nth_unstable_by(limit, in_order);
         }
         let newest = &mut self.paths[..limit];
-        newest.sort_unstable_by(in_order);
-        newest.iter().map(|(_, entry)| entry.to_project_path())
+        let time = |(Reverse((seconds, nanoseconds)), _): &(ModificationOrder, _)| {
+            let seconds = u64::try_from(*seconds).unwrap_or(0);
+            Duration::new(seconds, u32::try_from(*nanoseconds).unwrap_or(0))
+        };
+        let by_path = |(_, entry): &(_, WalkedPath<'_>), (_, other): &(_, WalkedPath<'_>)| {
+            entry.absolute().as_os_str().cmp(other.absolute().as_os_str())
+        };
+        let is_ordered_by_time = order_newest_first(newest, time, by_path);
+        (newest.iter().map(|(_, entry)| entry.to_project_path()), is_ordered_by_time)
     }
 }
 
@@ -302,10 +323,21 @@ impl GlobSearch<'_> {
                 example.relative()
             ));
         }
-        if rules.include_hidden && rules.include_ignored {
+        self.skipped_hint(rules, &HashSet::new(), cancel)
+    }
+
+    /// How many files in hidden or ignored places match besides these.
+    fn skipped_hint(
+        &self,
+        rules: WalkRules,
+        known: &HashSet<&str>,
+        cancel: CancellationToken,
+    ) -> Option<String> {
+        let everything =
+            WalkRules { include_hidden: true, include_ignored: true, include_tracked: true };
+        if rules == everything {
             return None;
         }
-        let everything = WalkRules { include_hidden: true, include_ignored: true };
         let again = GlobSearch {
             workspace: self.workspace,
             base: self.base,
@@ -316,9 +348,13 @@ impl GlobSearch<'_> {
         };
         let mut found = again.run_walk(everything).ok()?;
         let n_files = found.paths.len();
-        let example = found.newest_paths(n_files).find(|path| is_there(&path))?;
-        let (limits, example) = (&again.limits, example.relative());
-        Some(skipped_matches_hint(n_files as u64, limits, example, rules.include_hidden))
+        let is_there = |path: &ProjectPath| self.workspace.still_exists(path);
+        let is_new = |path: &ProjectPath| !known.contains(path.relative()) && is_there(path);
+        let (newest, _) = found.newest_paths(n_files);
+        let skipped: Vec<ProjectPath> = newest.filter(is_new).collect();
+        let example = skipped.first()?.relative();
+        let kind = (rules.include_hidden, !known.is_empty());
+        Some(skipped_matches_hint(skipped.len() as u64, &again.limits, example, kind))
     }
 }
 

@@ -1,14 +1,15 @@
 //! Grep: searches text in files, in-process and with several threads.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use grep_regex::RegexMatcherBuilder;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::file_tool::FileTool;
 use super::files::{
-    AbortReason, HINT_TIME_LIMIT, SearchLimits, display_path, hint_entry_limit,
+    AbortReason, HINT_TIME_LIMIT, MAX_SEARCHED_AGAIN, SearchLimits, display_path, hint_entry_limit,
     skipped_matches_hint,
 };
 use super::{Tool, ToolCx, cancelled_failure, embedded_spec, glob_pattern, json_object};
@@ -59,6 +60,9 @@ enum OutputMode {
     Count,
 }
 
+/// Skipped files that are looked at, of which one is named.
+const SKIPPED_EXAMPLES: usize = 50;
+
 fn case_sensitive_by_default() -> bool {
     true
 }
@@ -87,6 +91,7 @@ fn grep(
     time: Duration,
 ) -> Result<Report, Failure> {
     let (workspace, path) = (&*cx.workspace, checked_path.path());
+    let (args, why_fixed) = &as_searched(args);
     let one_file = !workspace.metadata_with_suggestions(checked_path)?.is_dir();
     if one_file {
         // Distinguishes an unreadable file from one without a match.
@@ -109,8 +114,11 @@ fn grep(
         hidden_files: &cx.hidden_files,
         limits: SearchLimits::with_time_limit(time, cx.cancel.clone()),
     };
-    let rules =
-        WalkRules { include_hidden: args.include_hidden, include_ignored: args.include_ignored };
+    let rules = WalkRules {
+        include_hidden: args.include_hidden,
+        include_ignored: args.include_ignored,
+        include_tracked: true,
+    };
     let run = |search: &GrepSearch<'_>, rules: WalkRules| {
         if one_file { Ok(search.search_file(path)) } else { search.search_folder(path, rules) }
     };
@@ -130,29 +138,58 @@ fn grep(
             .with_path(path.relative()));
     }
     let mut report = build_report(args, path, &found, aborted);
+    if let Some(why) = why_fixed {
+        report.text.push_str(&format!(
+            " {:?} is no regular expression ({why}): it was searched as fixed text.",
+            args.pattern
+        ));
+    }
+    let again = || {
+        let stop = SearchLimits::with_time_limit(HINT_TIME_LIMIT / 2, cx.cancel.clone())
+            .with_max_entries(hint_entry_limit(search.limits.visited()) / 2);
+        GrepSearch { limit: 1, context: 0, limits: stop, ..search.clone() }
+    };
+    let visited = search.limits.visited();
+    let everything =
+        WalkRules { include_hidden: true, include_ignored: true, include_tracked: true };
+    let is_all_searched = one_file || rules == everything || aborted.is_some();
     if found.matched_files == 0 && aborted.is_none() {
-        let again = || {
-            let stop = SearchLimits::with_time_limit(HINT_TIME_LIMIT / 2, cx.cancel.clone())
-                .with_max_entries(hint_entry_limit(search.limits.visited()) / 2);
-            GrepSearch { limit: 1, context: 0, limits: stop, ..search.clone() }
-        };
         if let (Some(matcher), 1..) = (caseless_matcher(args), found.searched_files) {
             let search = GrepSearch { matcher, output: OutputMode::Matches, ..again() };
             let found = run(&search, rules)?;
             report.text.push_str(&caseless_hint(&found, &search.limits).unwrap_or_default());
         }
-        let everything = WalkRules { include_hidden: true, include_ignored: true };
-        if !one_file && rules != everything {
-            let search = GrepSearch { output: OutputMode::Files, ..again() };
-            let found = run(&search, everything)?;
-            if let Some(FileHits { path, .. }) = found.files.first() {
-                let (n_files, hidden) = (found.matched_files, args.include_hidden);
-                let hint = skipped_matches_hint(n_files, &search.limits, path, hidden);
-                report.text.push_str(&format!(" {hint}"));
-            }
+    }
+    if !is_all_searched && !report.partial && visited <= MAX_SEARCHED_AGAIN
+        || found.matched_files == 0 && !is_all_searched
+    {
+        let known: HashSet<&str> = found.files.iter().map(|file| file.path.as_str()).collect();
+        let limit = known.len() + SKIPPED_EXAMPLES;
+        let search = GrepSearch { output: OutputMode::Files, limit, ..again() };
+        let others = run(&search, everything)?;
+        let mut skipped =
+            others.files.iter().filter(|file| !known.contains(file.path.as_str())).peekable();
+        if let Some(FileHits { path, .. }) = skipped.peek().copied() {
+            let n_files = match search.limits.reason() {
+                None => others.matched_files.saturating_sub(found.matched_files),
+                Some(_) => skipped.count() as u64,
+            };
+            let kind = (args.include_hidden, !known.is_empty());
+            let hint = skipped_matches_hint(n_files, &search.limits, path, kind);
+            report.text.push_str(&format!(" {hint}"));
         }
     }
     Ok(report)
+}
+
+/// A pattern that is no regular expression is searched as text, unless it uses what only the syntax here lacks. Also
+/// returns why.
+fn as_searched(args: &Args) -> (Args, Option<String>) {
+    let error = (!args.fixed_string).then(|| build_regex(args).err()).flatten();
+    let error = error.map(|message| last_line(&message).to_owned());
+    let is_text = error.as_ref().is_some_and(|message| missing_syntax_hint(message).is_none());
+    let args = Args { fixed_string: args.fixed_string || is_text, ..args.clone() };
+    (args, error.filter(|_| is_text))
 }
 
 fn caseless_hint(found: &GrepMatches, stop: &SearchLimits) -> Option<String> {
@@ -177,7 +214,8 @@ fn caseless_matcher(args: &Args) -> Option<LineMatcher> {
     build_matcher(&Args { case_sensitive: false, ..args.clone() }).ok()
 }
 
-fn build_matcher(args: &Args) -> Result<LineMatcher, Failure> {
+/// The error is a text of the parser.
+fn build_regex(args: &Args) -> Result<RegexMatcher, String> {
     let mut builder = RegexMatcherBuilder::new();
     builder
         .case_insensitive(!args.case_sensitive)
@@ -196,35 +234,43 @@ fn build_matcher(args: &Args) -> Result<LineMatcher, Failure> {
         }
         other => other,
     };
-    let of_lines = |regex| {
-        if args.multiline || args.fixed_string {
-            LineMatcher::for_text(regex)
-        } else {
-            LineMatcher::for_lines(regex, &args.pattern, args.case_sensitive)
-        }
-    };
-    matcher.map(of_lines).map_err(|error| {
+    matcher.map_err(|error| {
         // Of the pattern as given: the pattern that is searched contains more.
-        let message = match regex::Regex::new(&args.pattern) {
+        match regex::Regex::new(&args.pattern) {
             Err(error) if !args.fixed_string => error.to_string(),
             Ok(_) | Err(_) => error.to_string(),
-        };
-        // (Before it the parser repeats the pattern.)
-        let last = message.lines().last().unwrap_or_default();
-        let why = last.strip_prefix("error: ").unwrap_or(last);
-        let failure = Failure::new(
-            ErrorCode::InvalidParam,
-            format!("the pattern is not a regular expression: {why}"),
-        );
-        if message.contains("literal") && message.contains("not allowed") {
-            return failure.with_hint("set multiline: true to match over line ends");
         }
-        if message.contains("look-around") || message.contains("backreferences") {
-            return failure.with_hint(
-                "write it without look-around and backreferences: search for more, and use what fits",
-            );
+    })
+}
+
+/// (Before it the parser repeats the pattern.)
+fn last_line(message: &str) -> &str {
+    let last = message.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or(last)
+}
+
+fn missing_syntax_hint(message: &str) -> Option<&'static str> {
+    if message.contains("literal") && message.contains("not allowed") {
+        return Some("set multiline: true to match over line ends");
+    }
+    (message.contains("look-around") || message.contains("backreferences")).then_some(
+        "write it without look-around and backreferences: search for more, and use what fits",
+    )
+}
+
+fn build_matcher(args: &Args) -> Result<LineMatcher, Failure> {
+    let regex = build_regex(args).map_err(|message| {
+        let text = format!("the pattern cannot be searched: {}", last_line(&message));
+        let failure = Failure::new(ErrorCode::InvalidParam, text);
+        match missing_syntax_hint(&message) {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
         }
-        failure.with_hint("to search for exactly this text, set fixed_string: true")
+    })?;
+    Ok(if args.multiline || args.fixed_string {
+        LineMatcher::for_text(regex)
+    } else {
+        LineMatcher::for_lines(regex, &args.pattern, args.case_sensitive)
     })
 }
 
@@ -307,10 +353,11 @@ fn headline(args: &Args, at: &str, found: &GrepMatches) -> String {
     let searched = pluralize(found.searched_files, "file");
     if found.matched_files > 0 {
         let files = pluralize(found.matched_files, "file");
+        let order = if found.is_ordered_by_time { ", newest first" } else { "" };
         return match args.output {
-            OutputMode::Files => format!("{files} of {searched} match, newest first."),
+            OutputMode::Files => format!("{files} of {searched} match{order}."),
             OutputMode::Matches | OutputMode::Count => format!(
-                "{} in {files} of {searched}, newest first.",
+                "{} in {files} of {searched}{order}.",
                 pluralize(found.matched_lines, "matching line")
             ),
         };

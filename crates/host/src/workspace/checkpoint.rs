@@ -28,6 +28,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::Workspace;
 use super::content::MAX_CHANGED;
 use agent_protocol::disk;
+pub(super) use git_state::{GitDirs, for_each_tracked};
 use journal::{Journal, Operation};
 use manifest::{
     IncompleteScan, Manifest, ManifestEntry, ManifestScanner, PathChange, PathName, PathState,

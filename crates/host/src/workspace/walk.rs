@@ -2,6 +2,7 @@
 //! user's global ignores (also without git), generated folders, and git's own folder; links are not followed.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ pub struct WalkRules {
     pub include_hidden: bool,
     /// Ignored paths, and generated folders.
     pub include_ignored: bool,
+    /// Hidden files that git tracks.
+    pub include_tracked: bool,
 }
 
 /// The base, the rules and the depth of a walk.
@@ -174,6 +177,8 @@ impl Workspace {
         let (not_entered, git_met) = (Arc::clone(&unreadable), Arc::clone(&git));
         // Most projects have none.
         let closed = self.closed_paths_below(top);
+        let needs_tracked = rules.include_tracked && !rules.include_hidden;
+        let tracked = if needs_tracked { self.tracked_hidden.around(top) } else { Arc::default() };
         builder.filter_entry(move |entry| {
             if closed.iter().any(|closed| entry.path() == closed) {
                 return false;
@@ -187,7 +192,7 @@ impl Workspace {
                 git_met.fetch_add(1, Ordering::Relaxed);
                 return false;
             }
-            let is_included = is_included(entry, rules);
+            let is_included = is_included(entry, rules, &tracked);
             if is_included && follows && is_folder() && has_unusable_ignores(entry.path()) {
                 not_entered.fetch_add(1, Ordering::Relaxed);
                 return false;
@@ -304,9 +309,11 @@ fn git_folder_of(folder: &Path) -> Result<PathBuf, bool> {
     Ok(own.join(first_line(&own.join("commondir"))?))
 }
 
-fn is_included(entry: &DirEntry, rules: WalkRules) -> bool {
+fn is_included(entry: &DirEntry, rules: WalkRules, tracked: &HashSet<PathBuf>) -> bool {
     let name = entry.file_name();
-    (rules.include_hidden || !name.as_encoded_bytes().starts_with(b"."))
+    (rules.include_hidden
+        || !name.as_encoded_bytes().starts_with(b".")
+        || tracked.contains(entry.path()))
         && (rules.include_ignored || !is_generated(name))
 }
 

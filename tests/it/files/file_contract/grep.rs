@@ -1,10 +1,12 @@
 //! Grep: find text in files.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use super::aged;
-use crate::support::Test;
 use crate::support::batch::{Batch, Project, says, text};
+use crate::support::{Test, has};
 
 fn stats(envelope: &Value) -> [u64; 4] {
     ["matched_lines", "matched_files", "files_searched", "binary_skipped"]
@@ -189,9 +191,6 @@ fn grep_over_the_limit_is_partial_with_the_exact_total() {
 fn invalid_regex_is_explained() {
     let mut project = Project::new(&[("a", "x\n")]);
     for (pattern, message, hint) in [
-        ("Foo(", "unclosed group", "fixed_string: true"),
-        ("arr[0", "unclosed character class", "fixed_string: true"),
-        ("*x", "repetition operator missing expression", "fixed_string: true"),
         ("(?<=a)b", "look-around", "without look-around"),
         ("foo(?!bar)", "look-around", "without look-around"),
         ("(a)\\1", "backreferences", "without look-around and backreferences"),
@@ -201,6 +200,68 @@ fn invalid_regex_is_explained() {
         says(&refused, "/error/message", message);
         says(&refused, "/error/hint", hint);
     }
+}
+
+#[test]
+fn pattern_that_is_no_regular_expression_is_searched_as_text() {
+    let mut project = Project::new(&[("a", "Foo(x)\narr[0]\n*x\n")]);
+    for (pattern, why, line) in [
+        ("Foo(", "unclosed group", 1),
+        ("arr[0", "unclosed character class", 2),
+        ("*x", "repetition operator missing expression", 3),
+    ] {
+        let found = project.ok("Grep", &json!({"pattern": pattern}));
+        assert_eq!(found["data"]["matches"][0]["line"], line, "{found}");
+        let text = format!("is no regular expression ({why}): it was searched as fixed text.");
+        says(&found, "/text", &text);
+    }
+}
+
+/// A repository that tracks hidden files.
+fn with_tracked_hidden() -> Option<Project> {
+    if !has("git", "hidden_files_that_git_tracks_are_searched") {
+        return None;
+    }
+    let project = Project::new(&[
+        (".github/workflows/ci.yml", "needle\n"),
+        (".eslintrc", "needle\n"),
+        ("src/.keep", "needle\n"),
+        ("a", "needle\n"),
+        (".local", "needle\n"),
+        (".gitignore", "out\n"),
+        ("out/b", "needle\n"),
+    ]);
+    let mut git = Command::new("git");
+    git.args(["init", "-q", "."]).current_dir(project.at(""));
+    assert!(git.status().unwrap().success());
+    let mut git = Command::new("git");
+    git.args(["add", ".github", ".eslintrc", ".gitignore", "src", "a"]);
+    assert!(git.current_dir(project.at("")).status().unwrap().success());
+    Some(project)
+}
+
+#[test]
+fn hidden_files_that_git_tracks_are_searched() {
+    let Some(mut project) = with_tracked_hidden() else { return };
+    let found = project.ok("Grep", &json!({"pattern": "needle", "output": "files"}));
+    let tracked = json!([".eslintrc", ".github/workflows/ci.yml", "a", "src/.keep"]);
+    assert_eq!(found["data"]["files"], tracked, "{found}");
+    let others = "4 files of 5 files match. In hidden or ignored places 2 more files match, for \
+                  instance .local: set include_hidden.";
+    assert_eq!(found["text"], others, "{found}");
+    let found = project.ok("Grep", &json!({"pattern": "needle", "path": ".github"}));
+    assert_eq!(found["data"]["matches"].as_array().unwrap().len(), 1, "{found}");
+    let found = project.ok("Glob", &json!({"pattern": "**/*.yml"}));
+    assert_eq!(found["data"]["paths"], json!([".github/workflows/ci.yml"]), "{found}");
+    let found = project.ok("Glob", &json!({"pattern": "**/.*"}));
+    assert_eq!(found["data"]["paths"], json!([".eslintrc", ".gitignore", "src/.keep"]), "{found}");
+    says(&found, "/text", "1 more file matches, for instance .local");
+    // What is no longer tracked is hidden again.
+    let mut git = Command::new("git");
+    git.args(["rm", "-q", "--cached", ".eslintrc"]).current_dir(project.at(""));
+    assert!(git.status().unwrap().success());
+    let found = project.ok("Glob", &json!({"pattern": ".eslintrc"}));
+    assert_eq!(found["data"]["paths"], json!([]), "{found}");
 }
 
 #[test]

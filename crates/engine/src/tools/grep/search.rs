@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::OutputMode;
 use super::hit_collector::{Hit, HitCollector};
 use super::matcher::LineMatcher;
-use crate::tools::files::SearchLimits;
+use crate::tools::files::{SearchLimits, order_newest_first};
 use agent_host::workspace::{
     FileKind, ProjectPath, ThreadResults, Walk, WalkBase, WalkRules, Workspace,
 };
@@ -47,10 +47,12 @@ pub(super) struct FileHits {
     pub(super) matched_lines: u64,
 }
 
-/// The matches, newest file first.
+/// The matches, ordered by time or by path.
 #[derive(Default)]
 pub(super) struct GrepMatches {
     pub(super) files: Vec<FileHits>,
+    /// The newest file is first; otherwise all were written in one go.
+    pub(super) is_ordered_by_time: bool,
     pub(super) n_hits: u64,
     pub(super) matched_lines: u64,
     pub(super) matched_files: u64,
@@ -266,7 +268,16 @@ impl GrepSearch<'_> {
 
 impl ThreadMatches {
     fn into_matches(self) -> GrepMatches {
-        GrepMatches { files: self.newest.into_values().collect(), ..self.counts }
+        let mut files: Vec<_> = self.newest.into_iter().collect();
+        let is_ordered_by_time = order_newest_first(
+            &mut files,
+            |((Reverse(time), _), _)| {
+                time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+            },
+            |((_, path), _), ((_, other), _)| path.cmp(other),
+        );
+        let files = files.into_iter().map(|(_, hits)| hits).collect();
+        GrepMatches { files, is_ordered_by_time, ..self.counts }
     }
 
     fn merge(&mut self, part: Self, search: &GrepSearch<'_>) {

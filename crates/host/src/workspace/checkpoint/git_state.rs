@@ -31,17 +31,17 @@ const MAX_INDEX_BYTES: u64 = 1 << 28;
 const MAX_REFS: usize = 20_000;
 
 #[derive(Clone, Debug)]
-pub(super) struct GitDirs {
+pub(in crate::workspace) struct GitDirs {
     /// Contains HEAD and the index.
     own: PathBuf,
     /// Contains the refs, which linked working trees share.
     pub(super) common: PathBuf,
-    pub(super) top: PathBuf,
+    pub(in crate::workspace) top: PathBuf,
 }
 
 impl GitDirs {
     /// `None` if there is no repository around the directory.
-    pub(super) fn around(root: &Path) -> Option<Self> {
+    pub(in crate::workspace) fn around(root: &Path) -> Option<Self> {
         let top = root.ancestors().find(|directory| directory.join(".git").exists())?;
         let dot_git = top.join(".git");
         let own = if dot_git.is_dir() {
@@ -63,7 +63,7 @@ impl GitDirs {
         below.ok().map(|below| copy.join(below))
     }
 
-    pub(super) fn index(&self) -> PathBuf {
+    pub(in crate::workspace) fn index(&self) -> PathBuf {
         self.own.join("index")
     }
 
@@ -135,6 +135,12 @@ pub(super) fn read_index(path: &Path) -> Option<HashMap<Vec<u8>, IndexEntry>> {
         }
     });
     parsed.map(|()| entries)
+}
+
+/// The names of the files in an index, as far as it can be read.
+pub(in crate::workspace) fn for_each_tracked(index: &Path, mut each: impl FnMut(&[u8])) {
+    let bytes = disk::read_small(index, MAX_INDEX_BYTES).unwrap_or_default();
+    _ = parse_index(&bytes, |entry| each(entry.name));
 }
 
 /// True if the indexes differ only in times, sizes and inodes of the working tree, which `git status` refreshes.

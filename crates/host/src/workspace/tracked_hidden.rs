@@ -1,0 +1,46 @@
+//! The hidden files that git tracks (`.github/`, `.gitignore`): they are part of the project, so searches include them.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::checkpoint::{GitDirs, for_each_tracked};
+use super::snapshot::FileStat;
+
+/// Reads the index again only when it changed.
+#[derive(Debug, Default)]
+pub(super) struct TrackedHiddenPaths {
+    last: Mutex<Option<(PathBuf, FileStat, Arc<HashSet<PathBuf>>)>>,
+}
+
+impl TrackedHiddenPaths {
+    /// The files, and the directories above them up to the top of the repository around the folder; absolute paths.
+    pub(super) fn around(&self, folder: &Path) -> Arc<HashSet<PathBuf>> {
+        let Some(git) = GitDirs::around(folder) else { return Arc::default() };
+        let index = git.index();
+        let Ok(index_stat) = index.metadata().map(|data| FileStat::of(&data)) else {
+            return Arc::default();
+        };
+        let mut last = self.last.lock();
+        if let Some((path, stat, paths)) = &*last
+            && (path, stat) == (&index, &index_stat)
+        {
+            return Arc::clone(paths);
+        }
+        let mut paths = HashSet::new();
+        for_each_tracked(&index, |name| {
+            if name.starts_with(b".") || memchr::memmem::find(name, b"/.").is_some() {
+                let file = git.top.join(OsStr::from_bytes(name));
+                let inside = file.ancestors().take_while(|path| *path != git.top);
+                paths.extend(inside.map(Path::to_owned));
+            }
+        });
+        let paths = Arc::new(paths);
+        *last = Some((index, index_stat, Arc::clone(&paths)));
+        paths
+    }
+}
