@@ -279,6 +279,7 @@ fn turn_outcome(finished: &TurnFinished) -> (Option<RunOutcome>, String) {
     let outcome = match finished.ending {
         Ending::Completed | Ending::CompletedUnverified | Ending::CheckFailed => None,
         Ending::Failed
+        | Ending::IncompleteAnswer
         | Ending::PermissionDenied
         | Ending::MaxTurns
         | Ending::MaxBudget

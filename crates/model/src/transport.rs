@@ -22,6 +22,10 @@ use agent_protocol::model::{ModelError, ModelErrorKind};
 const REFUSAL_BYTES: usize = 64 << 10;
 const REFUSAL_TIME: Duration = Duration::from_secs(10);
 
+/// What a time-out means before the first byte of an answer, and after it.
+const NOT_BEGUN: &str = "; the server may be overloaded, or still loading the model";
+const IN_MID_ANSWER: &str = " in mid-answer";
+
 pub(super) struct Transport {
     base: Url,
     headers: HeaderMap,
@@ -83,7 +87,7 @@ impl Transport {
             }
             Ok(String::from_utf8_lossy(&text).into_owned())
         };
-        let late = || timeout_failure(&endpoint_facts, limit);
+        let late = || timeout_failure(&endpoint_facts, limit, NOT_BEGUN);
         timeout(limit, whole).await.unwrap_or_else(|_| Err(late()))
     }
 
@@ -126,7 +130,7 @@ impl Transport {
         let response = match timeout(first_byte, sent).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.connection_failure(&endpoint_facts, &error)),
-            Err(_) => return Err(timeout_failure(&endpoint_facts, first_byte)),
+            Err(_) => return Err(timeout_failure(&endpoint_facts, first_byte, NOT_BEGUN)),
         };
         self.has_answered.store(true, Ordering::Relaxed);
         let status = response.status();
@@ -139,6 +143,7 @@ impl Transport {
                 endpoint_facts,
                 limit: first_byte,
                 idle: self.idle,
+                progress: NOT_BEGUN,
                 recording: None,
             });
         }
@@ -248,6 +253,7 @@ pub(super) struct ResponseStream {
     /// For the next bytes.
     limit: Duration,
     idle: Duration,
+    progress: &'static str,
     recording: Option<Recording>,
 }
 
@@ -266,7 +272,7 @@ impl ResponseStream {
     ) -> Self {
         let (limit, idle) = (Duration::MAX, Duration::MAX);
         let source = BodySource::Record(pieces, failure);
-        Self { source, endpoint_facts, limit, idle, recording: None }
+        Self { source, endpoint_facts, limit, idle, progress: NOT_BEGUN, recording: None }
     }
 
     /// `None` at the end.
@@ -293,7 +299,7 @@ impl ResponseStream {
         };
         match timeout(self.limit, response.chunk()).await {
             Ok(Ok(chunk)) => {
-                self.limit = self.idle;
+                (self.limit, self.progress) = (self.idle, IN_MID_ANSWER);
                 Ok(chunk.map(Into::into))
             }
             Ok(Err(error)) => {
@@ -302,7 +308,7 @@ impl ResponseStream {
                 let message = format!("{url}: the connection broke in mid-answer ({root})");
                 Err(AttemptFailure::temporary(message).with_reason("the connection broke"))
             }
-            Err(_) => Err(timeout_failure(&self.endpoint_facts, self.limit)),
+            Err(_) => Err(timeout_failure(&self.endpoint_facts, self.limit, self.progress)),
         }
     }
 
@@ -312,13 +318,14 @@ impl ResponseStream {
     }
 }
 
-fn timeout_failure(endpoint_facts: &EndpointFacts, limit: Duration) -> AttemptFailure {
-    AttemptFailure::temporary(format!(
-        "{}: no data for {} s; the server may be overloaded, or still loading the model",
-        endpoint_facts.url,
-        limit.as_secs_f32()
-    ))
-    .with_reason("no data")
+fn timeout_failure(
+    endpoint_facts: &EndpointFacts,
+    limit: Duration,
+    progress: &str,
+) -> AttemptFailure {
+    let (url, seconds) = (&endpoint_facts.url, limit.as_secs_f32());
+    AttemptFailure::temporary(format!("{url}: no data for {seconds} s{progress}"))
+        .with_reason("no data")
 }
 
 fn redirect_failure(endpoint_facts: &EndpointFacts, response: &Response) -> AttemptFailure {

@@ -336,6 +336,8 @@ pub enum Ending {
     Failed,
     /// The model gave its final answer, but a check does not pass.
     CheckFailed,
+    /// The length limit cut the final answer off, also after it was continued.
+    IncompleteAnswer,
     /// The provider refused the request permanently.
     ModelRefused,
     /// The model is temporarily unavailable.
@@ -364,7 +366,10 @@ impl Ending {
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Completed => 0,
-            Self::CompletedUnverified | Self::Failed | Self::CheckFailed => 1,
+            Self::CompletedUnverified
+            | Self::Failed
+            | Self::CheckFailed
+            | Self::IncompleteAnswer => 1,
             Self::ModelRefused => 69,
             Self::ModelUnavailable => 75,
             Self::PermissionDenied => 77,

@@ -917,6 +917,9 @@ pub struct TurnFinished {
     /// The value of the final answer, if a schema was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured_output: Option<serde_json::Value>,
+    /// Calls of tools, also those that failed or were denied; not those of sub-agents.
+    #[serde(default)]
+    pub calls: u64,
     /// Files that the turn's tools changed, in the order of their first change.
     pub files_changed: Vec<String>,
     /// The number of ignored files that the turn's commands changed; an undo restores them too.

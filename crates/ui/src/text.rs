@@ -45,6 +45,8 @@ pub(super) struct TextOutput {
     progress_out: Box<dyn Write + Send>,
     verbosity: Verbosity,
     category: Option<CauseCategory>,
+    /// Checks ran in this turn.
+    has_checks: bool,
     /// The program ended during the last turn of the resumed session.
     is_cut_off: bool,
     /// The keys are ids; the values contain role and number.
@@ -66,6 +68,7 @@ impl TextOutput {
             progress_out,
             verbosity,
             category: None,
+            has_checks: false,
             is_cut_off: false,
             agents: HashMap::new(),
             running: HashMap::new(),
@@ -95,21 +98,36 @@ impl TextOutput {
         }
     }
 
+    /// Checks, calls, and changed files.
+    fn describe_work(&mut self, finished: &TurnFinished) -> String {
+        let TurnFinished { calls, files_changed, ignored_files_changed: n_ignored, .. } = finished;
+        let mut facts = Vec::new();
+        if std::mem::take(&mut self.has_checks) && finished.verified == Some(true) {
+            facts.push("checks passed".to_owned());
+        }
+        facts.push(match *calls {
+            0 => "no tool was called".to_owned(),
+            n => pluralize(n, "tool call"),
+        });
+        let n_files = files_changed.len() as u64;
+        for (n, what) in [(n_files, "file"), (*n_ignored, "ignored file")] {
+            facts.extend((n > 0).then(|| format!("{} changed", pluralize(n, what))));
+        }
+        // What a call changed outside the project is not known.
+        if *calls + n_files + n_ignored == 0 {
+            facts.push("no file changed".to_owned());
+        }
+        facts.join(", ")
+    }
+
     fn print_turn_end(&mut self, finished: &TurnFinished) {
-        let files = match finished.files_changed.len() as u64 {
-            0 => String::new(),
-            n => format!(", {} changed", pluralize(n, "file")),
-        };
-        let ignored = match finished.ignored_files_changed {
-            0 => String::new(),
-            n => format!(", {} changed", pluralize(n, "ignored file")),
-        };
+        let work = self.describe_work(finished);
         let spending = finished.spending();
         let tilde = spending.estimate_mark();
         let cost = spending.formatted_cost().filter(|_| spending.cost_usd > Some(0.0));
         let cost = cost.map_or_else(String::new, |cost| format!(", {cost}"));
         self.print_progress(&format!(
-            "{} {} · {}, {tilde}{} tokens in, {tilde}{} out{cost}{files}{ignored} · {:.1} s",
+            "{} {} · {work} · {}, {tilde}{} tokens in, {tilde}{} out{cost} · {:.1} s",
             if finished.ending.is_success() { "✓" } else { "✗" },
             finished.ending.as_str().replace('_', " "),
             pluralize(finished.rounds.into(), "model answer"),
@@ -176,6 +194,7 @@ impl Sink for TextOutput {
         if let EventBody::ToolFinished { call, .. } = &stamped.event.body {
             self.running.remove(call);
         }
+        self.has_checks |= matches!(stamped.event.body, EventBody::CheckFinished { .. });
         let line = match &stamped.event.body {
             EventBody::SessionStarted(started) => {
                 return self.print_verbose(&format!(

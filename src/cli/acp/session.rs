@@ -364,9 +364,7 @@ async fn run_action(session: &mut Session, work: PromptAction) -> PromptOutcome 
 /// (`UpdateSink::show_turn_finished`).
 fn stop_reason(finished: &TurnFinished, last: &StopReason) -> Result<Stopped, Error> {
     Ok(match (finished.ending, last) {
-        (Ending::Completed | Ending::CompletedUnverified | Ending::Failed, StopReason::Length) => {
-            Stopped::MaxTokens
-        }
+        (Ending::IncompleteAnswer, _) | (Ending::Failed, StopReason::Length) => Stopped::MaxTokens,
         (Ending::Failed, StopReason::Refused) | (Ending::ModelRefused, _) => Stopped::Refusal,
         (
             Ending::Completed

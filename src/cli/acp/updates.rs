@@ -297,7 +297,7 @@ impl UpdateSink {
     fn show_turn_finished(&mut self, finished: &TurnFinished) {
         self.running_calls.clear();
         match finished.ending {
-            Ending::Completed | Ending::CompletedUnverified => {
+            Ending::Completed | Ending::CompletedUnverified | Ending::IncompleteAnswer => {
                 for error in &finished.errors {
                     self.send_notice(error);
                 }

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::server::{Server, sse_raw};
 use crate::support::{Test, events, running, sessions_in, signal, wait_for};
 
 const BROKEN: &str = "answer() { echo 41; }\nanswer\n";
@@ -335,13 +336,72 @@ fn interrupted_check_has_no_verdict() {
 }
 
 #[test]
-fn truncated_answer_is_marked_as_cut_off() {
+fn answer_that_stays_cut_off_is_incomplete() {
     let cut = "text: part \nfault: length\n---\n";
     let test = Test::new().script(&cut.repeat(5));
-    let done = test.run(&["task"]).expect_code(0);
-    assert!(done.stdout.contains("cut off here by the length limit"), "{}", done.stdout);
+    let done = test.run(&["task"]).expect_code(1).expect_stdout("");
+    assert!(done.stderr.contains("✗ incomplete answer · no tool was called"), "{}", done.stderr);
+    assert!(done.stderr.contains("Last model output: part part part part\n"), "{}", done.stderr);
+    for format in ["json", "stream-json"] {
+        let done = test.run(&["task", "--output-format", format]).expect_code(1);
+        let result = done.lines().pop().unwrap();
+        assert_eq!(result["terminal_reason"], "incomplete_answer");
+        assert_eq!(result["stop_reason"], "max_tokens");
+        assert_eq!(result["subtype"], "error_during_execution");
+        assert_eq!((&result["is_error"], &result["verified"]), (&json!(true), &json!(null)));
+        assert!(result["errors"][0].as_str().unwrap().contains("3 continuations"), "{result}");
+    }
+    // No check makes it complete.
+    test.run(&["task", "--check", "true"]).expect_code(1);
+    assert!(!test.has_event("check.finished"));
     let test = Test::new().script(&format!("{cut}{}", "fault: empty\n---\n".repeat(4)));
     test.run(&["task"]).expect_code(1);
+    let test = Test::new().script(&"reasoning: hm\nfault: length\n---\n".repeat(4));
+    test.run(&["task"]).expect_code(1).expect_stderr("cut the answer off before its text");
+}
+
+#[test]
+fn continuation_is_joined_where_the_answer_stopped() {
+    let read = "First, the parser reads the header of the fi";
+    let whole = "First, the parser reads the header of the file.";
+    let anew = format!("{read}\nFirst, the parser ends.");
+    let zeros = format!("Zeros: {}1", "0, ".repeat(14));
+    for (first, second, joined) in [
+        ("It is comp", "lete now.", "It is complete now."),
+        (read, "reads the header of the file.", whole),
+        (read, whole, whole),
+        (read, "First, the parser", read),
+        (read, "First, the parser ends.", anew.as_str()),
+        ("It fails because the", "Here is why.", "It fails because the\nHere is why."),
+        ("Call `get", "User()`.", "Call `getUser()`."),
+        ("{\"a\": \"x", "Y\"}", "{\"a\": \"xY\"}"),
+        ("Zeros: 0, 0, 0, 0, 0, 0, 0,", " 0, 0, 0, 0, 0, 0, 0, 1", zeros.as_str()),
+    ] {
+        let answers = [(first, "length"), (second, "stop")].map(|(text, reason)| {
+            let choice = json!({"delta": {"content": text}, "finish_reason": reason});
+            sse_raw(&[&json!({"choices": [choice]}).to_string(), "[DONE]"])
+        });
+        let server = Server::playing(answers);
+        let test = Test::new().env("OPENAI_API_KEY", "k");
+        let args = ["run", "x", "--model", "openai/m", "--base-url", &server.url(), "--no-memory"];
+        test.agent(&args).expect_code(0).expect_stdout(&format!("{joined}\n"));
+    }
+}
+
+#[test]
+fn last_line_says_what_was_done() {
+    let test = Test::new().script("text: All done!");
+    test.run(&["repair it"])
+        .expect_code(0)
+        .expect_stderr("✓ completed · no tool was called, no file changed · 1 model answer, ");
+    let done = test.run(&["repair it", "--output-format", "json"]).expect_code(0);
+    let result = &done.lines()[0];
+    assert_eq!((&result["calls"], &result["files_changed"]), (&json!(0), &json!([])));
+    let test = repair();
+    test.run(&["make it 42", "--check", "true"]).expect_code(0).expect_stderr(
+        "✓ completed · checks passed, 2 tool calls, 1 file changed · 3 model answers, ",
+    );
+    assert_eq!(test.events_of("turn.finished")[0]["calls"], 2);
 }
 
 #[test]
@@ -421,8 +481,11 @@ fn limits_end_the_turn_with_124() {
     assert_eq!(done.lines()[0]["num_turns"], 2);
 
     let test = Test::new().script("fault: hang");
-    let done = test.run(&["task", "--timeout", "1", "--output-format", "json"]).expect_code(124);
+    let args = ["task", "--timeout", "1500ms", "--output-format", "json"];
+    let done = test.run(&args).expect_code(124);
     assert_eq!(done.lines()[0]["subtype"], "error_timeout");
+    let errors = done.lines()[0]["errors"].to_string();
+    assert!(errors.contains("no data of the model for "), "{errors}");
 
     let costly = "usage: 1000000 0\ncall: LS {}\n---\ntext: never asked";
     let test = Test::new().script(costly);
@@ -450,6 +513,29 @@ fn denied_command_exits_with_77() {
     assert_eq!(result["permission_denials"][0]["tool_input"]["command"], "make");
     let finished = &test.events_of("tool.finished")[0];
     assert_eq!(finished["envelope"]["error"]["code"], "APPROVAL_REQUIRED");
+}
+
+#[test]
+fn turn_whose_calls_were_all_denied_exits_with_77() {
+    let read = "call: Read {\"path\": \"secret.txt\"}";
+    let test = Test::new().file("secret.txt", "one\n");
+    let run = |script: &str, args: &[&str]| {
+        std::fs::write(test.root().join("../script"), script).unwrap();
+        test.run(
+            &[&["task", "--deny", "Read(secret.txt)", "--output-format", "json"], args].concat(),
+        )
+    };
+    let denied = format!("{read}\n---\n{read}\n---\ntext: I may not.");
+    let result = run(&denied, &[]).expect_code(77).lines().pop().unwrap();
+    assert_eq!(result["terminal_reason"], "permission_denied");
+    assert_eq!(result["permission_denials"].as_array().unwrap().len(), 2);
+    assert_eq!(result["calls"], 2);
+    // Something else was done, or a check says that nothing was missing.
+    run(&format!("{read}\ncall: LS {{}}\n---\ntext: only one"), &[]).expect_code(0);
+    run(&denied, &["--check", "true"]).expect_code(0);
+    // A plan changes nothing.
+    let write = "call: Write {\"path\": \"a\", \"content\": \"x\"}\n---\ntext: the plan";
+    run(write, &["--permission-mode", "plan"]).expect_code(0);
 }
 
 #[test]
@@ -654,7 +740,8 @@ fn progress_is_on_standard_error_also_without_a_terminal() {
     let lines: Vec<&str> = done.stderr.lines().collect();
     assert_eq!(lines[..2], ["I look", "  Read a.txt 1–1"]);
     assert!(lines[2].starts_with("  ✗ LS no failed: NOT_FOUND"), "{lines:?}");
-    assert!(lines.last().unwrap().starts_with("✓ completed · 2 model answers"), "{lines:?}");
+    let end = "✓ completed · 2 tool calls · 2 model answers";
+    assert!(lines.last().unwrap().starts_with(end), "{lines:?}");
     assert!(!done.stderr.contains('\x1b'));
     let in_terminal = test.in_terminal(&["run", "look", "--model", "script:../script"], "");
     for line in &lines[..2] {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::TurnLimits;
 use super::answer_schema::AnswerSchema;
 use super::checks::{CheckFailure, FailedCheck, PassedCheck};
+use super::ending::MAX_CONTINUATIONS;
 use super::state::State;
 use crate::registry::ToolCallResult;
 use agent_protocol::control::{CauseCategory, Ending, FailureSignal};
@@ -24,6 +25,8 @@ const MAX_TIMEOUTS: u32 = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Completion {
+    pub(super) n_calls: u64,
+    n_refused_calls: u64,
     pub(super) files_changed: Vec<String>,
     pub(super) ignored_changed: BTreeSet<String>,
     /// The last final text that was not accepted.
@@ -77,8 +80,10 @@ impl Completion {
     }
 
     pub(super) fn record_result(&mut self, result: &ToolCallResult) {
-        let ToolCallResult { envelope, effect, is_denied, changed, .. } = result;
+        let ToolCallResult { envelope, effect, is_denied, is_refused, changed, .. } = result;
         self.is_denied |= is_denied;
+        self.n_calls += 1;
+        self.n_refused_calls += u64::from(*is_refused);
         self.add_changes(&changed.files, &changed.ignored);
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
@@ -124,7 +129,9 @@ impl Completion {
         let Some(FailedCheck { command, exit_text: how, tail, cause }) = failed else {
             let passed = !self.passed_checks.is_empty();
             self.check_outcome = passed.then_some(CheckOutcome::Passed);
-            self.is_denied &= read_only || !passed;
+            if passed && !read_only {
+                (self.is_denied, self.n_refused_calls) = (false, 0);
+            }
             return CompletionDecision::Accepted;
         };
         match cause {
@@ -202,8 +209,11 @@ impl Completion {
         if has_failed_check { Ending::CheckFailed } else { Ending::Failed }
     }
 
-    /// A permission that was needed and never granted takes precedence over the given ending.
-    pub(super) fn final_ending(&self, ending: Ending) -> Ending {
+    /// A permission that was needed and never granted takes precedence over the given ending. A refused read is one if
+    /// the turn consists of refused calls.
+    pub(super) fn final_ending(&mut self, ending: Ending, is_sub_agent: bool) -> Ending {
+        let was_all_refused = self.n_refused_calls > 0 && self.n_refused_calls == self.n_calls;
+        self.is_denied |= was_all_refused && !is_sub_agent && !self.is_plan;
         match ending {
             Ending::Completed
             | Ending::CompletedUnverified
@@ -332,6 +342,10 @@ pub(super) fn describe_ending(ending: Ending, limits: &TurnLimits) -> String {
         Ending::Timeout => {
             "the time limit was reached; raise --timeout, or continue with -c".to_owned()
         }
+        Ending::IncompleteAnswer => format!(
+            "the length limit cut the answer off, also after {MAX_CONTINUATIONS} continuations; ask for less at \
+             once, or raise max_output_tokens of the model"
+        ),
         Ending::PermissionDenied => "a permission that the task needed was not given".to_owned(),
         Ending::Interrupted => "interrupted; continue with -c".to_owned(),
         Ending::Terminated => "terminated by a signal; continue with -c".to_owned(),

@@ -45,7 +45,8 @@ impl Kernel {
         let events = &self.parts.events;
         let requested = describe_request(configured, request, &self.budget);
         let pending = PendingRequest::new(events, configured, requested);
-        let answer = stream_reply(&pending, &self.budget, request, &self.parts.control).await;
+        let (control, partial) = (&self.parts.control, &mut String::new());
+        let answer = stream_reply(&pending, &self.budget, request, control, partial).await;
         let reply = match answer.map_err(|interrupted| interrupted.ending)? {
             Ok(reply) => reply,
             Err(error) => {

@@ -11,7 +11,7 @@ use agent_protocol::model::{Reply, StopReason};
 use agent_protocol::prompt::{Prompt, fill};
 
 /// Limit for an answer that was cut off by its length.
-const MAX_CONTINUATIONS: u32 = 3;
+pub(super) const MAX_CONTINUATIONS: u32 = 3;
 
 impl Kernel {
     /// The answer has no executable calls: it is a candidate for the final answer, or unusable.
@@ -28,7 +28,11 @@ impl Kernel {
         } else if reply.stop == Some(StopReason::Refused) {
             Some((REFUSED, "the provider withheld the answer"))
         } else {
-            reply.text.trim().is_empty().then_some((EMPTY, "the answer was empty"))
+            let why = match reply.stop {
+                Some(StopReason::Length) => "the length limit cut the answer off before its text",
+                _ => "the answer was empty",
+            };
+            reply.text.trim().is_empty().then_some((EMPTY, why))
         };
         if let Some((feedback, why)) = unusable {
             let (signal, reason_key, output) = (FailureSignal::BadAnswer, "", "");
@@ -37,7 +41,7 @@ impl Kernel {
             return None;
         }
         self.history.add_answer(&reply.text, &reply.opaque_items);
-        turn.draft.text.push_str(&reply.text);
+        turn.draft.add_part(&reply.text);
         if reply.stop == Some(StopReason::Length) {
             if turn.draft.continuations < MAX_CONTINUATIONS {
                 turn.draft.continuations += 1;
@@ -45,7 +49,7 @@ impl Kernel {
                 turn.feedback = Some(prompts.text(CONTINUE).to_owned());
                 return None;
             }
-            turn.draft.text.push_str("\n\n(cut off here by the length limit of model output)");
+            return Some(Ending::IncompleteAnswer);
         }
         let cancel = self.parts.control.cancellation_token();
         // A plan changed nothing that a check could find.
@@ -123,13 +127,16 @@ impl Kernel {
         let ending = if self.parts.control.accepts_denials() {
             ending
         } else {
-            turn.completion.final_ending(ending)
+            turn.completion.final_ending(ending, self.parts.sub_agent.is_some())
         };
         // The next turn tries the main model again.
         if let Some(replaced) = self.replaced_model.take() {
             self.set_model(replaced.configured_model);
         }
         self.parts.registry.record_background_changes(false);
+        if !ending.has_answer() {
+            turn.draft.add_part(&turn.partial_answer);
+        }
         let mut result = std::mem::take(&mut turn.draft.text);
         if result.trim().is_empty() {
             result = std::mem::take(&mut turn.completion.candidate);
@@ -143,6 +150,7 @@ impl Kernel {
             if turn.errors.is_empty() {
                 turn.errors.push(self.describe_ending(ending));
             }
+            turn.errors.extend(turn.arrival.take().filter(|_| ending == Ending::Timeout));
             let evidence = turn.reflection_input.evidence.as_str();
             let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
             if self.parts.recovery.undo_on_failure
@@ -169,6 +177,7 @@ impl Kernel {
             errors: turn.errors,
             verified: turn.completion.verification_result(ending),
             structured_output: turn.completion.structured,
+            calls: turn.completion.n_calls,
             files_changed: turn.completion.files_changed,
             ignored_files_changed: turn.completion.ignored_changed.len() as u64,
             is_plan: turn.completion.is_plan && ending.is_success(),

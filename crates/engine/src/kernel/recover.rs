@@ -215,6 +215,7 @@ impl Kernel {
             // The task did not need it, and nothing was run.
             (result.is_denied, result.effect) = (false, None);
         }
+        result.is_refused = false;
         let line = call_line(&call.name, &result.envelope.context.params_input);
         self.history.append_kernel_result(parent, &line, &result.envelope);
         result

@@ -11,6 +11,8 @@ use agent_protocol::model::{Delta, Purpose, Reply, StopReason, Usage};
 /// Progress is reported after this many bytes of an answer, and after this time if fewer arrive.
 const PROGRESS_BYTES: usize = 64;
 const PROGRESS_TIME: Duration = Duration::from_secs(1);
+/// An answer is arriving if its last data came within this time.
+const ARRIVAL_TIME: Duration = Duration::from_secs(5);
 
 /// The part of an answer that has arrived is recorded after this time, if it grew by this fraction since: what
 /// is written stays in proportion to the answer.
@@ -51,6 +53,8 @@ impl<'a> PendingRequest<'a> {
             request: self,
             budget,
             bytes: 0,
+            is_arriving: false,
+            last_change: self.sent_at,
             reported: None,
             recorded: (0, self.sent_at),
         }
@@ -119,6 +123,9 @@ pub(super) struct ReplyProgress<'a> {
     request: &'a PendingRequest<'a>,
     budget: &'a ContextBudget,
     bytes: usize,
+    is_arriving: bool,
+    /// When the last data arrived, or the last attempt failed.
+    last_change: Instant,
     /// Bytes at the last report, and its time.
     reported: Option<(usize, Instant)>,
     /// Bytes of the recorded text, and the time of the record.
@@ -126,7 +133,17 @@ pub(super) struct ReplyProgress<'a> {
 }
 
 impl ReplyProgress<'_> {
+    pub(super) fn describe_arrival(&self) -> String {
+        let silence = self.request.events.clock().now().duration_since(self.last_change);
+        match self.is_arriving && silence < ARRIVAL_TIME {
+            true => "the model's answer was still arriving".to_owned(),
+            false => format!("no data of the model for {:.1} s", silence.as_secs_f64()),
+        }
+    }
+
     pub(super) fn count_delta(&mut self, delta: &Delta) {
+        self.is_arriving = !matches!(delta, Delta::Retry(_));
+        self.last_change = self.request.events.clock().now();
         self.bytes += match delta {
             Delta::Text(text) | Delta::Reasoning(text) => text.len(),
             Delta::Call { name, arguments, .. } => {
@@ -140,7 +157,7 @@ impl ReplyProgress<'_> {
         };
         let PendingRequest { events, configured_model, purpose, estimated_usage, .. } =
             *self.request;
-        let now = events.clock().now();
+        let now = self.last_change;
         let is_due = self.reported.is_none_or(|(bytes, at)| {
             self.bytes - bytes >= PROGRESS_BYTES || now.duration_since(at) >= PROGRESS_TIME
         });

@@ -195,11 +195,13 @@ impl Kernel {
         );
         let bytes = described.bytes;
         let pending = PendingRequest::new(&parts.events, &parts.main, described);
-        let answer = stream_reply(&pending, budget, &request, &parts.control).await;
+        let partial = &mut turn.partial_answer;
+        let answer = stream_reply(&pending, budget, &request, &parts.control, partial).await;
         let mut reply = match answer {
             Ok(Ok(reply)) => reply,
             Ok(Err(error)) => return Ok(Err(error)),
-            Err(InterruptedReply { ending, reply }) => {
+            Err(InterruptedReply { ending, reply, arrival }) => {
+                turn.arrival = Some(arrival);
                 if reply != Reply::default() {
                     // The user has seen it, and may refer to it.
                     if !reply.text.trim().is_empty() {
@@ -211,6 +213,7 @@ impl Kernel {
                 return Err(ending);
             }
         };
+        turn.partial_answer.clear();
         if let Some(usage) = reply.usage {
             budget.record_count(bytes, usage.input_tokens);
         }
@@ -236,15 +239,20 @@ impl Kernel {
 pub(super) struct InterruptedReply {
     pub(super) ending: Ending,
     reply: Reply,
+    /// Whether data was arriving.
+    arrival: String,
 }
 
-/// Deltas are emitted only for the purpose `main`, whose answers the user sees.
+/// Deltas are emitted only for the purpose `main`, whose answers the user sees. `partial_text` becomes that of the last
+/// attempt in which a text arrived.
 pub(super) async fn stream_reply(
     pending: &PendingRequest<'_>,
     budget: &ContextBudget,
     request: &Request<'_>,
     control: &SessionControl,
+    partial_text: &mut String,
 ) -> Result<Result<Reply, ModelError>, InterruptedReply> {
+    partial_text.clear();
     let is_shown = request.purpose == Purpose::Main;
     let events = pending.events;
     let mut stream = pending.configured_model.model.stream(request);
@@ -266,6 +274,7 @@ pub(super) async fn stream_reply(
                         retry_in_ms: Some(millis(retry.delay)),
                         attempt: Some(retry.attempt),
                     });
+                    keep_text(partial_text, &reply);
                 }
                 _ => {}
             }
@@ -284,9 +293,20 @@ pub(super) async fn stream_reply(
         }
         Ok(())
     };
-    match control.cancellation_token().run_until_cancelled(answer).await {
+    let answer = control.cancellation_token().run_until_cancelled(answer).await;
+    keep_text(partial_text, &reply);
+    match answer {
         Some(answer) => Ok(answer.map(|()| reply)),
-        None => Err(InterruptedReply { ending: interrupt_ending(control), reply }),
+        None => {
+            let (ending, arrival) = (interrupt_ending(control), progress.describe_arrival());
+            Err(InterruptedReply { ending, reply, arrival })
+        }
+    }
+}
+
+fn keep_text(kept: &mut String, reply: &Reply) {
+    if !reply.text.trim().is_empty() {
+        kept.clone_from(&reply.text);
     }
 }
 

@@ -12,6 +12,10 @@ use agent_protocol::message::ToolCall;
 /// A reflection receives only the latest ones.
 const ATTEMPTS: usize = 6;
 
+/// Bytes that a continuation has in common with the text before it, if that is no chance.
+const MIN_OVERLAP: usize = 16;
+const MAX_OVERLAP: usize = 16 << 10;
+
 pub(super) struct Turn {
     pub(super) started: Instant,
     pub(super) round: u32,
@@ -27,6 +31,10 @@ pub(super) struct Turn {
     pub(super) lessons: TurnLessons,
     pub(super) completion: Completion,
     pub(super) draft: AnswerDraft,
+    /// What arrived of the last answer, if it did not arrive whole.
+    pub(super) partial_answer: String,
+    /// Whether data was arriving when the turn was interrupted.
+    pub(super) arrival: Option<String>,
     pub(super) was_verified: bool,
     pub(super) pending_messages: PendingMessages,
     /// Text for the model before the next request.
@@ -70,6 +78,47 @@ pub(super) struct AnswerDraft {
     pub(super) continuations: u32,
 }
 
+impl AnswerDraft {
+    /// A part that repeats the end of the text continues behind it. One that begins anew has a line of its own; any
+    /// other may continue a word.
+    pub(super) fn add_part(&mut self, part: &str) {
+        if self.text.is_empty() {
+            self.continuations = 0;
+        }
+        match find_overlap(&self.text, part) {
+            Some(overlap) => self.text.push_str(&part[overlap..]),
+            None => {
+                if begins_anew(&self.text, part) {
+                    self.text.push('\n');
+                }
+                self.text.push_str(part);
+            }
+        }
+    }
+}
+
+/// The length of the longest end of `text` with which `part` begins.
+fn find_overlap(text: &str, part: &str) -> Option<usize> {
+    let shorter = text.len().min(part.len());
+    if shorter >= MIN_OVERLAP && (part.starts_with(text) || text.starts_with(part)) {
+        return Some(shorter);
+    }
+    let overlaps = |n: usize| text.as_bytes().ends_with(&part.as_bytes()[..n]);
+    let is_overlap = |n: &usize| part.is_char_boundary(*n) && overlaps(*n);
+    let n = (MIN_OVERLAP..=shorter.min(MAX_OVERLAP)).rev().find(is_overlap)?;
+    // A passage that consists of repetitions, such as a line of a table, may as well go on.
+    (!(n.div_ceil(2)..n).any(overlaps)).then_some(n)
+}
+
+/// `part` begins like the text, or with a sentence. In code and JSON a line break could be wrong.
+fn begins_anew(text: &str, part: &str) -> bool {
+    let n_equal = text.bytes().zip(part.bytes()).take_while(|(a, b)| a == b).count();
+    let is_code = text.matches('`').count() % 2 == 1 || text.starts_with(['{', '[']);
+    let is_sentence = part.starts_with(char::is_uppercase)
+        && text.ends_with(|last: char| last.is_lowercase() || matches!(last, '.' | '!' | '?'));
+    n_equal >= MIN_OVERLAP && !text.ends_with('\n') || is_sentence && !is_code
+}
+
 /// Each is sent once, before the next request.
 #[derive(Default)]
 pub(super) struct PendingMessages {
@@ -94,6 +143,8 @@ impl Turn {
             lessons: TurnLessons::default(),
             completion: Completion::default(),
             draft: AnswerDraft::default(),
+            partial_answer: String::new(),
+            arrival: None,
             was_verified: false,
             pending_messages: PendingMessages { mentions, ..PendingMessages::default() },
             feedback: None,

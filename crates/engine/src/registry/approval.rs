@@ -74,9 +74,9 @@ impl Registry {
         let failure = Failure::new(ErrorCode::ApprovalRequired, text).with_hint(
             "continue without it, or say in the final answer what the user has to allow",
         );
-        context.is_denied = !matches!(effect, Effect::Read { .. });
+        let is_denied = !matches!(effect, Effect::Read { .. });
         context.violates_instruction = reason.by_instruction;
-        self.emit_permission_decided(call, "ask", reason, context.is_denied);
+        self.record_ruling(call, "ask", reason, is_denied, context);
         Err(failure)
     }
 
@@ -93,7 +93,7 @@ impl Registry {
             // What the user's rules ask about, a hook does not answer.
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
-                self.emit_permission_decided(call, "allow", plain_reason("hook", text), false);
+                self.record_ruling(call, "allow", plain_reason("hook", text), false, context);
                 Decision::Approved(Approver::UserOrHook)
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
@@ -102,7 +102,7 @@ impl Registry {
             (Ruling::Ask(reason), _) => Decision::MustAsk(reason),
             (Ruling::Allow(reason), _) => {
                 if !reads && !effect.is_internal() {
-                    self.emit_permission_decided(call, "allow", reason, false);
+                    self.record_ruling(call, "allow", reason, false, context);
                 }
                 Decision::Approved(Approver::Policy)
             }
@@ -129,8 +129,8 @@ impl Registry {
         let has_other_form = reason.rule == "never" && reason.hint.is_some();
         // In mode plan a refused change is expected: no permission is missing.
         let plans = self.update_mode() == PermissionMode::Plan;
-        context.is_denied = !reads && !reason.by_instruction && !has_other_form && !plans;
-        self.emit_permission_decided(call, "refuse", reason, context.is_denied);
+        let is_denied = !reads && !reason.by_instruction && !has_other_form && !plans;
+        self.record_ruling(call, "refuse", reason, is_denied, context);
         failure
     }
 
@@ -296,15 +296,13 @@ impl Registry {
                     .with_hint("do what the user says")
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
-                self.emit_permission_decided(call, "reject", by_user(reason), true);
-                context.is_denied = true;
+                self.record_ruling(call, "reject", by_user(reason), true, context);
                 return Err(failure);
             }
             Some(ApprovalDecision::RejectAndStop(why)) => {
                 let text = format!("the user said no to this call and ended the turn: {why}");
-                self.emit_permission_decided(call, "reject", by_user(why), true);
+                self.record_ruling(call, "reject", by_user(why), true, context);
                 self.control.interrupt(Interrupt::User);
-                context.is_denied = true;
                 return Err(Failure::new(ErrorCode::ApprovalRejected, text));
             }
             None => {
@@ -312,7 +310,7 @@ impl Registry {
                 return Err(Failure::new(ErrorCode::Cancelled, why));
             }
         };
-        self.emit_permission_decided(call, "allow", by_user(text), false);
+        self.record_ruling(call, "allow", by_user(text), false, context);
         Ok(Approver::UserOrHook)
     }
 
@@ -330,20 +328,23 @@ impl Registry {
         grants
     }
 
-    pub(super) fn emit_permission_decided(
+    /// `is_denied`: the task may have needed the permission.
+    pub(super) fn record_ruling(
         &self,
         call: &ToolCall,
         ruling: &str,
         reason: Reason,
-        denied_effect: bool,
+        is_denied: bool,
+        context: &mut CallContext,
     ) {
+        (context.is_denied, context.is_refused) = (is_denied, ruling != "allow");
         self.events.emit(EventBody::PermissionDecided {
             call: call.id.clone(),
             tool: call.name.clone(),
             ruling: ruling.to_owned(),
             rule: reason.rule,
             reason: reason.text,
-            denied_effect,
+            denied_effect: is_denied,
         });
     }
 }

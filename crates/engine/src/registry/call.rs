@@ -38,6 +38,8 @@ pub struct ToolCallResult {
     pub effect: Option<Effect>,
     /// A write or a command was refused, whoever did it; not if an instruction of the user or mode plan forbids it.
     pub is_denied: bool,
+    /// The call was not permitted, whatever it is and whoever decided it.
+    pub is_refused: bool,
     /// A rule made from the user's words refused it.
     pub violates_instruction: bool,
     /// What it changed, as far as checkpoints cover it.
@@ -57,6 +59,7 @@ pub(super) struct CallContext {
     pub(super) input: Object,
     pub(super) effect: Option<Effect>,
     pub(super) is_denied: bool,
+    pub(super) is_refused: bool,
     pub(super) violates_instruction: bool,
     pub(super) changed_files: ChangedFiles,
     pub(super) notes: ArgumentNotes,
@@ -397,6 +400,7 @@ impl Registry {
             envelope,
             effect: context.effect,
             is_denied: context.is_denied,
+            is_refused: context.is_refused,
             violates_instruction: context.violates_instruction,
             changed: context.changed_files,
             stop_reason: context.stop_reason,

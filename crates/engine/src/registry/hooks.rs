@@ -89,10 +89,10 @@ impl Registry {
                 let is_command = matches!(effect, Some(Effect::Command { .. }));
                 let code =
                     if is_command { ErrorCode::CommandBlocked } else { ErrorCode::AccessDenied };
-                context.is_denied = !matches!(effect, Some(Effect::Read { .. }));
+                let is_denied = !matches!(effect, Some(Effect::Read { .. }));
                 let text = with_reason("a hook denied this call", why);
                 let reason = plain_reason("hook", text.clone());
-                self.emit_permission_decided(call, "refuse", reason, context.is_denied);
+                self.record_ruling(call, "refuse", reason, is_denied, context);
                 let hint = "find another way, or say what you would need it for";
                 Some(Failure::new(code, text).with_hint(hint))
             }

@@ -313,6 +313,7 @@ fn turn_end_lines(
         Ending::Terminated => ("■", StyleRole::Warn, "ended by the system"),
         Ending::Failed => ("✗", StyleRole::Bad, "failed"),
         Ending::CheckFailed => ("✗", StyleRole::Bad, "a check does not pass"),
+        Ending::IncompleteAnswer => ("✗", StyleRole::Bad, "the answer is incomplete"),
         Ending::ModelRefused => ("✗", StyleRole::Bad, "the model refused"),
         Ending::ModelUnavailable => ("✗", StyleRole::Bad, "the model is not reachable"),
         // No permission of the user was missing.

@@ -27,6 +27,7 @@ fn answered(envelope: Envelope) -> ToolCallResult {
         envelope: envelope.into(),
         effect: None,
         is_denied: false,
+        is_refused: false,
         violates_instruction: false,
         changed: crate::registry::ChangedFiles::default(),
         stop_reason: None,
