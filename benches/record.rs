@@ -256,6 +256,7 @@ fn round(n: u32) -> Vec<EventBody> {
             bytes: 10_000,
             estimated_tokens: 2_500,
             window: Some(200_000),
+            max_output_tokens: Some(32_000),
             shared_bytes: 9_000,
             layers: std::collections::BTreeMap::new(),
             texts: std::collections::BTreeMap::new(),

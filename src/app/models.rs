@@ -146,7 +146,7 @@ pub(super) async fn open_model(
         open_endpoint(&resolved, &config.requests, prompts, programs, control).await?;
     endpoint.recorder = wire_recorder(config, endpoint.api_key.as_deref())?;
     let facts = model_facts(config, &resolved.id);
-    (endpoint.max_output_tokens, endpoint.thinking) = (facts.max_output_tokens, facts.thinking);
+    endpoint.thinking = facts.thinking;
     let model = agent_model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
     Ok(OpenModel {
@@ -163,8 +163,7 @@ fn configure_model(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
         price: facts.price,
         context_window: facts.context_window.unwrap_or(DEFAULT_WINDOW),
         takes_images: facts.takes_images.unwrap_or(true),
-        // Only a configured limit is requested, not the model's maximum.
-        max_output_tokens: table.and_then(|table| table.max_output_tokens),
+        max_output_tokens: facts.max_output_tokens,
         temperature: table.and_then(|table| table.temperature).or(config.temperature),
         effort: chosen
             .map(|(_, effort)| *effort)

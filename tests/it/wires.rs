@@ -1,6 +1,7 @@
 //! The wire formats, through the built binary.
 
 pub(crate) mod anthropic_messages;
+mod bounds;
 mod fallback;
 mod faults;
 pub(crate) mod gemini;

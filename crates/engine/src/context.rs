@@ -229,6 +229,7 @@ impl Layers {
             bytes,
             estimated_tokens: budget.request_tokens(bytes),
             window: Some(budget.window()),
+            max_output_tokens: None,
             shared_bytes,
             layers,
             texts,

@@ -4,6 +4,7 @@
 //! `reflect` derives a control decision from it, and the kernel carries the decision out. Facts are emitted
 //! as events where they happen; HTTP, terminals and files are unknown here.
 
+mod answer_guard;
 mod answer_schema;
 mod background_request;
 mod checks;

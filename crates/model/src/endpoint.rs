@@ -42,8 +42,6 @@ pub struct Endpoint {
     pub returns_reasoning: bool,
     /// The model accepts settings of its thinking. `None`: they are sent if an effort is configured.
     pub thinking: Option<bool>,
-    /// Limit of an answer, if known; for wire formats that require one.
-    pub max_output_tokens: Option<u64>,
     pub tools_in_text: String,
 }
 

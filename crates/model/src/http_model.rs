@@ -58,8 +58,10 @@ impl HttpModel {
         used: RejectableContent,
         request: &Request<'_>,
     ) -> AttemptFailure {
-        let is_rejection =
-            matches!(failure.retry, RetryAdvice::WithoutReasoning | RetryAdvice::WithoutThinking);
+        let is_rejection = !matches!(
+            failure.retry,
+            RetryAdvice::Never | RetryAdvice::WithBackoff | RetryAdvice::After(_)
+        );
         if is_rejection
             && !self.rejections.lock().record(failure.retry, used, request, &self.endpoint)
         {
@@ -81,11 +83,11 @@ impl Model for HttpModel {
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
         let ids = CallIds::new(&self.id_prefix, &self.next_id, request);
         retry_stream(self.endpoint.retries, move || {
-            let AcceptedRequest { endpoint, messages, rejectable: used } =
+            let AcceptedRequest { endpoint, messages, max_output_tokens, rejectable: used } =
                 self.rejections.lock().filter_request(request, &self.endpoint);
             let messages = messages.as_deref().unwrap_or(request.messages);
-            let EncodedRequest { path, body } =
-                encode(&Request { messages, ..*request }, &endpoint);
+            let accepted = Request { messages, max_output_tokens, ..*request };
+            let EncodedRequest { path, body } = encode(&accepted, &endpoint);
             let recorder = endpoint.recorder.as_ref();
             let recording = recorder
                 .map(|recorder| recorder.start_recording(&endpoint, request.purpose, &path, &body));

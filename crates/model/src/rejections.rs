@@ -8,7 +8,7 @@ use super::failure::RetryAdvice;
 use super::wire_format::sends_thinking;
 use agent_protocol::message::{Message, OpaqueItem, Part};
 use agent_protocol::model::Request;
-use agent_protocol::provider::WireFormat;
+use agent_protocol::provider::{TokenLimit, WireFormat};
 
 #[derive(Default)]
 pub(super) struct Rejections {
@@ -17,12 +17,17 @@ pub(super) struct Rejections {
     /// The request for reasoning that can be sent back.
     reasoning: bool,
     thinking: bool,
+    /// The highest limit of an answer that the model accepts.
+    answer_limit: Option<u64>,
+    /// The field for it that the server asked for.
+    limit_field: Option<TokenLimit>,
 }
 
 pub(super) struct AcceptedRequest {
     pub(super) endpoint: Endpoint,
     /// `None` if the conversation is unchanged.
     pub(super) messages: Option<Vec<Message>>,
+    pub(super) max_output_tokens: Option<u64>,
     pub(super) rejectable: RejectableContent,
 }
 
@@ -32,6 +37,8 @@ pub(super) struct RejectableContent {
     earlier_reasoning: bool,
     reasoning: bool,
     thinking: bool,
+    max_output_tokens: Option<u64>,
+    limit_field: Option<TokenLimit>,
 }
 
 impl Rejections {
@@ -45,6 +52,9 @@ impl Rejections {
         if self.thinking {
             endpoint.thinking = Some(false);
         }
+        endpoint.dialect.token_limit = self.limit_field.or(endpoint.dialect.token_limit);
+        let limit = self.answer_limit.unwrap_or(u64::MAX);
+        let max_output_tokens = request.max_output_tokens.map(|tokens| tokens.min(limit));
         let is_rejected = |part: &Part| matches!(part, Part::Carried(item) if self.reasoning_hashes.contains(&hash_item(item)));
         let messages = (!self.reasoning_hashes.is_empty()).then(|| {
             let mut messages = request.messages.to_vec();
@@ -58,8 +68,10 @@ impl Rejections {
             earlier_reasoning: sent_reasoning(sent, &endpoint).next().is_some(),
             reasoning: endpoint.wire == WireFormat::OpenaiResponses && endpoint.returns_reasoning,
             thinking: sends_thinking(request, &endpoint),
+            max_output_tokens,
+            limit_field: endpoint.dialect.token_limit,
         };
-        AcceptedRequest { endpoint, messages, rejectable: used }
+        AcceptedRequest { endpoint, messages, max_output_tokens, rejectable: used }
     }
 
     /// Returns whether the next request has less that may be the reason.
@@ -83,6 +95,24 @@ impl Rejections {
             RetryAdvice::WithoutThinking => {
                 self.thinking |= used.thinking;
                 used.thinking
+            }
+            RetryAdvice::WithAnswerLimit(limit) => {
+                let is_less = used.max_output_tokens.is_some_and(|tokens| limit < tokens);
+                if is_less {
+                    self.answer_limit = Some(limit);
+                }
+                is_less
+            }
+            RetryAdvice::WithOtherLimitField => {
+                let is_usual = used.limit_field == endpoint.dialect.token_limit
+                    && endpoint.wire == WireFormat::OpenaiChat;
+                if is_usual {
+                    self.limit_field = Some(match used.limit_field {
+                        Some(TokenLimit::MaxCompletionTokens) => TokenLimit::MaxTokens,
+                        Some(TokenLimit::MaxTokens) | None => TokenLimit::MaxCompletionTokens,
+                    });
+                }
+                is_usual
             }
             RetryAdvice::Never | RetryAdvice::WithBackoff | RetryAdvice::After(_) => false,
         }

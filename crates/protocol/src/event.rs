@@ -734,6 +734,9 @@ pub struct ModelRequested {
     /// The model's window in tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
+    /// The limit of the answer that was asked for, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
     /// The number of leading bytes that equal those of the previous request with the same purpose: the
     /// provider's cache can use them.
     #[serde(default)]

@@ -204,6 +204,8 @@ pub enum StopReason {
     Length,
     /// The provider withheld it (a content filter).
     Refused,
+    /// It repeated itself, and was stopped: it is not used.
+    Repetition,
     /// The turn was interrupted: the text is what was received until then.
     Interrupted,
     /// Another reason, as named by the provider: the answer is not known to be complete.

@@ -69,8 +69,9 @@ prompts! {
     "doctor/": message tool;
     "feedback/":
         answer_misfit changed_since check_failed circle continue cut_off directory_added empty hook
-        image_not_shown interrupted mentioned_files mentioned_folders objection refused replan_step
-        replan_step_alone replan_task replan_task_alone rules_found rules_named undone user_command;
+        image_not_shown interrupted mentioned_files mentioned_folders objection refused repetition
+        replan_step replan_step_alone replan_task replan_task_alone rules_found rules_named undone
+        user_command;
     "mcp/": serve tool;
     "memory/": applied known offered patterns reminder rules;
     "methodologies/": reproduce_first search_then_edit smallest_change test_first;

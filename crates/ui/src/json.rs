@@ -441,6 +441,7 @@ fn stop_reason(stop: &StopReason) -> &str {
         StopReason::ToolCalls => "tool_use",
         StopReason::Length => "max_tokens",
         StopReason::Refused => "refusal",
+        StopReason::Repetition => "repetition",
         StopReason::Interrupted => "interrupted",
         StopReason::Other(word) => word,
     }

@@ -160,10 +160,12 @@ fn signal_ends_every_turn_and_the_program() {
 /// The editor does not read: the model waits, and nothing else.
 #[test]
 fn signal_ends_a_session_whose_updates_nobody_reads() {
-    let long = "text: a line of a long answer\n".repeat(120_000);
+    let long: String = (0..120_000).map(|n| format!("text: row {n:06} of an answer\n")).collect();
+    let limits =
+        "[models.\"script:../script\"]\ncontext_window = 2000000\nmax_output_tokens = 1000000\n";
     let script =
         "call: Bash {\"command\": \"sleep 0.54; sleep 600.54\", \"background\": true}\n---\n";
-    let test = Test::new().script(&format!("{script}{long}"));
+    let test = Test::new().user_config(limits).script(&format!("{script}{long}"));
     let (mut raw, session) = Raw::opened(&test, &["--permission-mode", "full"]);
     raw.prompt(&session, "go");
     wait_for(|| test.n_events("model.requested") == 2 && !running("sleep 600.54").is_empty());

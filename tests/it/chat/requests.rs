@@ -190,7 +190,7 @@ fn cost_names_the_tokens_of_a_model_without_a_price() {
 #[test]
 fn tokens_and_cost_are_estimated_while_an_answer_streams() {
     let prices = "[models.\"test/m\"]\nprice_in = 1000.0\nprice_out = 1000.0\n";
-    let text = "word ".repeat(2000);
+    let text: String = (0..2000).map(|n| format!("word{n} ")).collect();
     for delta in [
         json!({"content": text}),
         json!({"tool_calls": [{"index": 0, "id": "c", "type": "function", "function":

@@ -329,6 +329,18 @@ fn repeated_identical_calls_end_the_turn() {
 }
 
 #[test]
+fn calls_whose_arguments_only_grow_end_the_turn() {
+    for begin in ["cat missing ", "echo "] {
+        let calls = (1..80)
+            .map(|n| format!("call: Bash {{\"command\": \"{begin}{}\"}}\n---\n", "a ".repeat(n)));
+        let test = Test::new().script(&calls.collect::<String>());
+        test.run(&["task", "--yolo"]).expect_code(1).expect_stderr("longer arguments");
+        let rounds = test.events_of("turn.finished")[0]["rounds"].as_u64().unwrap();
+        assert!((10..40).contains(&rounds), "{rounds}");
+    }
+}
+
+#[test]
 fn empty_answers_are_retried_then_end_the_turn() {
     let test = Test::new().script("fault: empty\n---\nfault: empty\n---\ntext: now I speak");
     test.run(&["task"]).expect_code(0).expect_stdout("now I speak\n");

@@ -219,7 +219,8 @@ fn config_show_redacts_secrets() {
 
 #[test]
 fn session_list_shows_the_ending_after_a_long_answer() {
-    let test = Test::new().script(&format!("text: {}", "long ".repeat(40_000)));
+    let long: String = (0..40_000).map(|n| format!("{n} ")).collect();
+    let test = Test::new().script(&format!("text: {long}"));
     test.run(&["task"]).expect_code(0);
     let list = test.agent(&["session", "list"]).expect_code(0).stdout;
     assert!(list.contains("completed"), "{list}");

@@ -196,7 +196,7 @@ fn limits_and_schemas_end_as_programs_expect() {
 
 #[test]
 fn conversation_is_compacted_by_a_command() {
-    let long = "text: a long answer\n".repeat(2000);
+    let long: String = (0..2000).map(|n| format!("text: a long answer {n}\n")).collect();
     let test = Test::new().script(&format!(
         "{long}---\nfor: summary\ntext: a summary\n---\ntimes: any\ntext: after it"
     ));
@@ -223,7 +223,7 @@ fn conversation_is_compacted_by_a_command() {
 #[test]
 fn requests_during_a_compaction_are_answered() {
     let server = Server::with(|request, n| match n {
-        0 | 1 => sse_text(&"a long answer ".repeat(3000)),
+        0 | 1 => sse_text(&(0..3000).map(|n| format!("a long answer {n} ")).collect::<String>()),
         _ if request.body.contains("Counts for nothing") => sse_text("not reached"),
         _ => Reply::new(200, "text/event-stream", ": wait\n\n")
             .then(Chunk::Pause(std::time::Duration::from_secs(20))),

@@ -10,8 +10,10 @@ use crate::support::{Test, running, signal, wait_for};
 
 /// A program that does not read before it is told to; the model of this script answers with about 3 MB.
 fn unread(script: &str, args: &[&str]) -> (Test, Program, Sender<()>) {
-    let long = "text: a line of a long answer\n".repeat(120_000);
-    let test = Test::new().script(&format!("{script}{long}"));
+    let long: String = (0..120_000).map(|n| format!("text: row {n:06} of an answer\n")).collect();
+    let limits =
+        "[models.\"script:../script\"]\ncontext_window = 2000000\nmax_output_tokens = 1000000\n";
+    let test = Test::new().user_config(limits).script(&format!("{script}{long}"));
     let model = ["--model", "script:../script", "--include-partial-messages"];
     let command = test.command(&[&STREAMS[..], &model, args].concat());
     let (begin, begun) = channel();

@@ -186,7 +186,7 @@ fn session_list_has_a_json_format() {
 
 #[test]
 fn session_list_handles_long_tasks_and_answers() {
-    let long = "long ".repeat(40_000);
+    let long: String = (0..40_000).map(|n| format!("{n} ")).collect();
     let test = Test::new().script(&format!("text: {long}")).stdin(long.as_bytes());
     test.run(&["the task"]).expect_code(0);
     let list = test.agent(&["session", "list"]).expect_code(0).stdout;

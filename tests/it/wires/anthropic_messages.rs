@@ -187,7 +187,7 @@ fn turn_with_thinking_and_a_call() {
 }
 
 #[test]
-fn known_limit_of_answers_is_sent_only_if_it_is_known() {
+fn limit_of_answers_is_sent_also_if_none_is_known() {
     let server = Server::playing([text("yes")]);
     let test = project(&server);
     test.agent(&["run", "task", "--model", "test/other"]).expect_code(0);

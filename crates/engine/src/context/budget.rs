@@ -24,6 +24,8 @@ pub struct ContextBudget {
     bytes_per_token: f64,
     /// Bytes and tokens of the last request that the provider counted.
     last_count: Option<(usize, u64)>,
+    /// Limit of the answer in the last request: some servers add it to the request.
+    answer_limit: u64,
     /// While events are replayed: the bytes of a request without an answer yet.
     pending_request_bytes: Option<usize>,
     /// While events are replayed: they are about this model.
@@ -39,6 +41,7 @@ impl ContextBudget {
             compact_at,
             bytes_per_token: BYTES_PER_TOKEN,
             last_count: None,
+            answer_limit: 0,
             pending_request_bytes: None,
             is_same_model: false,
         }
@@ -88,13 +91,19 @@ impl ContextBudget {
         }
     }
 
+    /// Records the limit of the answer in the next request.
+    pub fn record_answer_limit(&mut self, tokens: Option<u64>) {
+        self.answer_limit = tokens.unwrap_or(0);
+    }
+
     /// Records an overflow: the estimate of the rejected request, and the window if the provider named it.
     pub fn record_overflow(&mut self, estimated: u64, reported: Option<u64>) {
         let window = reported.unwrap_or_else(|| fraction_of(estimated, 0.9));
         self.window = self.window.min(window).max(MIN_WINDOW);
-        // The rejected request is longer than estimated.
-        if let Some(reported) = reported.filter(|reported| estimated < *reported) {
-            let bytes_per_token = self.bytes_per_token * to_float(estimated) / to_float(reported);
+        // The rejected request is longer than estimated, also without its answer.
+        let room = reported.map(|reported| reported.saturating_sub(self.answer_limit));
+        if let Some(room) = room.filter(|room| estimated < *room) {
+            let bytes_per_token = self.bytes_per_token * to_float(estimated) / to_float(room);
             self.bytes_per_token = bytes_per_token.max(*PLAUSIBLE_BYTES_PER_TOKEN.start());
             self.last_count = None;
         }
@@ -111,6 +120,7 @@ impl ContextBudget {
             EventBody::ModelRequested(request) if request.purpose == Purpose::Main => {
                 self.is_same_model = request.model == self.model;
                 self.pending_request_bytes = Some(request.bytes).filter(|_| self.is_same_model);
+                self.record_answer_limit(request.max_output_tokens);
             }
             EventBody::ModelResponded(answer) if answer.purpose == Purpose::Main => {
                 if let (Some(bytes), Some(usage)) =
@@ -189,5 +199,16 @@ mod tests {
         assert_eq!(budget.tokens(1800), 1000, "what was refused had more tokens than estimated");
         budget.record_overflow(10, None);
         assert_eq!(budget.window(), MIN_WINDOW);
+    }
+
+    #[test]
+    fn overflow_by_the_limit_of_the_answer_changes_no_estimate() {
+        let mut budget = ContextBudget::new("m", 128_000, 0.8);
+        budget.record_answer_limit(Some(32_000));
+        budget.record_overflow(2000, Some(32_768));
+        assert_eq!((budget.window(), budget.tokens(3600)), (32_768, 1000));
+        budget.record_answer_limit(Some(8192));
+        budget.record_overflow(12_288, Some(32_768));
+        assert_eq!(budget.tokens(3600), 2000);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 
+use super::answer_guard::AnswerGuard;
 use super::consult::describe_request;
 use super::request::{PendingRequest, request_usage};
 use super::spend::{ConfiguredModel, ModelCost};
@@ -66,17 +67,18 @@ impl BackgroundRequester {
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Reply, BackgroundRequestError> {
         let messages = [Message::text(Role::User, text)];
-        let limit = self.configured_model.output_token_limit(ANSWER_TOKENS);
-        let request = Request {
-            max_output_tokens: Some(limit),
+        let mut request = Request {
+            max_output_tokens: Some(ANSWER_TOKENS),
             temperature: self.configured_model.temperature,
             effort: self.configured_model.effort,
             answer_schema: Some(schema),
             ..Request::new(purpose, system, &messages)
         };
-        let requested = describe_request(&self.configured_model, &request, &self.budget);
+        let mut requested = describe_request(&self.configured_model, &request, &self.budget);
+        self.configured_model.limit_answer(&mut request, &mut requested);
         let sent = request_usage(&self.budget, requested.bytes);
-        let at_most = self.configured_model.cost(Usage { output_tokens: limit, ..sent });
+        let output_tokens = request.max_output_tokens.unwrap_or(ANSWER_TOKENS);
+        let at_most = self.configured_model.cost(Usage { output_tokens, ..sent });
         if !self.spend_limit.can_afford(at_most) {
             return Err(BackgroundRequestError::TooExpensive);
         }
@@ -104,8 +106,9 @@ impl BackgroundRequester {
     async fn receive_reply(&self, request: &Request<'_>) -> Result<Reply, BackgroundRequestError> {
         let mut stream = self.configured_model.model.stream(request);
         let mut reply = Reply::default();
+        let mut guard = AnswerGuard::new(request.max_output_tokens);
         while let Some(delta) = stream.next().await {
-            let delta = delta.map_err(|error| match error.kind {
+            let mut delta = delta.map_err(|error| match error.kind {
                 ModelErrorKind::Script => BackgroundRequestError::NotScripted,
                 _ => BackgroundRequestError::Failed(error.message),
             })?;
@@ -113,7 +116,9 @@ impl BackgroundRequester {
                 // A busy model is left to the turn.
                 return Err(BackgroundRequestError::Failed(retry.error.clone()));
             }
-            reply.apply_delta(&delta);
+            if guard.add_delta(&mut delta, &mut reply) {
+                break;
+            }
         }
         match reply.stop {
             Some(_) => Ok(reply),

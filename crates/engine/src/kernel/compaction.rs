@@ -166,7 +166,7 @@ impl Kernel {
             let messages = [Message::text(Role::User, text)];
             let limit = MAX_ANSWER_TOKENS.min(configured.context_window / 4);
             let request = Request {
-                max_output_tokens: Some(configured.output_token_limit(limit)),
+                max_output_tokens: Some(limit),
                 temperature: configured.temperature,
                 effort: configured.effort,
                 ..Request::new(Purpose::Summary, system, &messages)

@@ -43,10 +43,12 @@ impl Kernel {
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
-        let requested = describe_request(configured, request, &self.budget);
+        let mut request = *request;
+        let mut requested = describe_request(configured, &request, &self.budget);
+        configured.limit_answer(&mut request, &mut requested);
         let pending = PendingRequest::new(events, configured, requested);
         let (control, partial) = (&self.parts.control, &mut String::new());
-        let answer = stream_reply(&pending, &self.budget, request, control, partial).await;
+        let answer = stream_reply(&pending, &self.budget, &request, control, partial).await;
         let reply = match answer.map_err(|interrupted| interrupted.ending)? {
             Ok(reply) => reply,
             Err(error) => {
@@ -92,7 +94,7 @@ impl Kernel {
         let deadline = tokio::time::Instant::now() + CONSULT_TIMEOUT;
         for _ in 0..MAX_TRIES {
             let request = Request {
-                max_output_tokens: Some(configured.output_token_limit(limit)),
+                max_output_tokens: Some(limit),
                 temperature: question.temperature.or(configured.temperature),
                 effort: configured.effort,
                 answer_schema: Some(&schema),
@@ -111,6 +113,7 @@ impl Kernel {
                 {
                     limit *= RETRY_LIMIT_FACTOR;
                 }
+                Err(_) if reply.stop == Some(StopReason::Repetition) => return Ok(None),
                 Err(error) => messages.extend(self.correction_request(&reply, &error)),
             }
         }
@@ -142,6 +145,7 @@ pub(super) fn describe_request(
         bytes,
         estimated_tokens: budget.tokens(bytes),
         window: Some(configured.context_window),
+        max_output_tokens: None,
         shared_bytes: 0,
         layers: BTreeMap::from([
             ("l1".to_owned(), layer(request.system.len())),

@@ -1,5 +1,6 @@
 //! Ends a turn: accepts a final text or sends it back, and reports the result.
 
+use super::answer_guard::split_repetition;
 use super::completion::{self, CompletionDecision, check_chain_key};
 use super::evaluate::RoundOutcome;
 use super::turn::Turn;
@@ -22,6 +23,10 @@ impl Kernel {
         const CONTINUE: Prompt = Prompt::named("feedback/continue.md");
 
         let prompts = self.parts.prompts.clone();
+        if reply.stop == Some(StopReason::Repetition) {
+            self.reject_repetition(turn, reply);
+            return None;
+        }
         let unusable = if !reply.calls.is_empty() {
             // It may hold an incomplete call, which is never executed.
             Some((CUT_OFF, "an answer with calls was cut off"))
@@ -99,6 +104,19 @@ impl Kernel {
                 Some(Ending::CheckFailed)
             }
         }
+    }
+
+    fn reject_repetition(&mut self, turn: &mut Turn, reply: &Reply) {
+        const REPETITION: Prompt = Prompt::named("feedback/repetition.md");
+        let (what, text) = split_repetition(reply);
+        if turn.completion.candidate.is_empty() {
+            turn.completion.candidate = text.to_owned();
+        }
+        let feedback = self.parts.prompts.text(REPETITION).replace("{{what}}", &what);
+        let why = &*format!("the answer repeated itself and was stopped: {what}");
+        let (signal, reason_key, output) = (FailureSignal::BadAnswer, "repetition", "");
+        let round = RoundOutcome::RejectedAnswer { signal, reason_key, why, output };
+        self.reject_answer(turn, &feedback, &round);
     }
 
     fn reject_for_objection(&mut self, turn: &mut Turn, objection: &Objection) {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::classify::{chain_key, classify_failure, failure_from_observation};
-use super::state::{FailedCall, FailureChain, State};
+use super::state::{FailedCall, FailureChain, REPETITION_CHAIN, State};
 use crate::registry::ToolCallResult;
 use agent_protocol::control::{CauseCategory, FailureSignal, LastFailure};
 use agent_protocol::envelope::ErrorCode;
@@ -97,6 +97,7 @@ fn evaluate_calls(state: &mut State, calls: &[ToolCall], results: &[ToolCallResu
     if any_success {
         state.consecutive_failures = 0;
         state.chains.remove(BAD_ANSWER_CHAIN);
+        state.chains.remove(REPETITION_CHAIN);
     }
     if failures.is_empty() {
         state.step_success = true;

@@ -3,8 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_protocol::model::{Model, Usage};
+use agent_protocol::event::ModelRequested;
+use agent_protocol::model::{Model, Request, Usage};
 use agent_protocol::provider::Effort;
+
+/// Limit of an answer of a model of which none is known.
+const MAX_ANSWER_TOKENS: u64 = 32_000;
+/// Less is of no use: the server says that the request does not fit.
+const MIN_ANSWER_TOKENS: u64 = 256;
+/// The size of a request is an estimate: it may be larger by this fraction.
+const ESTIMATE_MARGIN: u64 = 16;
 
 /// Price of tokens in US dollars per million.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +45,7 @@ pub struct ConfiguredModel {
     pub price: Option<Price>,
     /// Tokens of a request and its answer together.
     pub context_window: u64,
+    /// Configured, or known of the model.
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f32>,
     pub effort: Option<Effort>,
@@ -48,8 +57,16 @@ impl ConfiguredModel {
         self.price.map(|price| price.cost_of(usage))
     }
 
-    pub(super) fn output_token_limit(&self, tokens: u64) -> u64 {
-        self.max_output_tokens.map_or(tokens, |max| max.min(tokens))
+    /// Limits the answer, in the request and its record: to what is configured or known of the model, else to a part of
+    /// the window; to less if the request asks for less; and to what the request leaves of the window.
+    pub(super) fn limit_answer(&self, request: &mut Request<'_>, requested: &mut ModelRequested) {
+        let window = requested.window.unwrap_or(self.context_window);
+        let most = self.max_output_tokens.unwrap_or_else(|| MAX_ANSWER_TOKENS.min(window / 4));
+        let wanted = request.max_output_tokens.map_or(most, |wanted| wanted.min(most));
+        let sent = requested.estimated_tokens;
+        let left = window.saturating_sub(sent + sent / ESTIMATE_MARGIN).max(MIN_ANSWER_TOKENS);
+        request.max_output_tokens = Some(wanted.min(left).max(1));
+        requested.max_output_tokens = request.max_output_tokens;
     }
 
     /// Cost of a request whose answer nothing waited for.

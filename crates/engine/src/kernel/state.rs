@@ -14,6 +14,9 @@ use agent_protocol::recall::Remedy;
 use agent_protocol::reflection::Reflection;
 use agent_protocol::tool::Effect;
 
+/// Chain of answers that repeat themselves.
+pub(crate) const REPETITION_CHAIN: &str = "answer: repetition";
+
 /// Failures of one tool with one target. The step is not part of the key: advancing in the plan does not reset counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailureChain {
@@ -199,6 +202,8 @@ impl State {
             return Count::with_limit(self.limits.max_step_retries);
         };
         let max = match failure.signal {
+            // Each costs the whole of a repetition.
+            _ if failure.chain == REPETITION_CHAIN => self.limits.max_answer_retries.min(1),
             FailureSignal::BadAnswer | FailureSignal::CheckFailed => self.limits.max_answer_retries,
             _ => self.limits.max_step_retries,
         };

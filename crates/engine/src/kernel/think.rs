@@ -2,6 +2,7 @@
 
 use futures_util::StreamExt as _;
 
+use super::answer_guard::AnswerGuard;
 use super::compaction::NEARLY_FULL_PERCENT;
 use super::request::PendingRequest;
 use super::turn::Turn;
@@ -102,6 +103,11 @@ impl Kernel {
                     self.budget.record_overflow(estimated_tokens, window);
                     let overflowed = EventBody::ContextOverflowed { estimated_tokens, window };
                     self.parts.events.emit(overflowed);
+                    // The request alone fits: the limit of its answer was too high, and is lower now.
+                    let tokens = self.budget.request_tokens(self.request_bytes(0));
+                    if overflows == 1 && window.is_some() && tokens <= self.budget.threshold() {
+                        continue;
+                    }
                     let cause = CompactionCause::Overflow;
                     let made_room = overflows <= MAX_OVERFLOWS
                         && self.compact_for_cause(&mut turn.spent, cause, None, 0).await?;
@@ -177,7 +183,6 @@ impl Kernel {
         let parts = &*parts;
         let mut request = parts.layers.request(parts.registry.specs(), history);
         request.purpose = purpose;
-        request.max_output_tokens = parts.main.max_output_tokens;
         request.temperature = parts.main.temperature;
         request.effort = parts.main.effort;
         request.images = Some(&*parts.registry.cx().images);
@@ -187,13 +192,15 @@ impl Kernel {
             request.messages = messages;
         }
         let promised = sent.expected_shared_bytes();
-        let described =
+        let mut described =
             parts.layers.describe_request(sent, parts.main.model.id(), &request, history, budget);
         debug_assert!(
             promised.is_none_or(|bytes| described.shared_bytes == bytes),
             "between compactions each request begins with the one before it"
         );
         let bytes = described.bytes;
+        parts.main.limit_answer(&mut request, &mut described);
+        budget.record_answer_limit(request.max_output_tokens);
         let pending = PendingRequest::new(&parts.events, &parts.main, described);
         let partial = &mut turn.partial_answer;
         let answer = stream_reply(&pending, budget, &request, &parts.control, partial).await;
@@ -220,7 +227,8 @@ impl Kernel {
         parts.call_ids.assign_ids(&format!("{prefix}_{}", turn.round), &mut reply);
         let is_cut_off = reply.stop == Some(StopReason::Length) && !reply.calls.is_empty();
         let is_empty = reply.calls.is_empty() && reply.text.trim().is_empty();
-        let discarded = is_cut_off || is_empty || reply.stop == Some(StopReason::Refused);
+        let is_unusable = matches!(reply.stop, Some(StopReason::Refused | StopReason::Repetition));
+        let discarded = is_cut_off || is_empty || is_unusable;
         turn.spent.add(pending.record_reply(budget, &reply, discarded));
         Ok(Ok(reply))
     }
@@ -258,9 +266,11 @@ pub(super) async fn stream_reply(
     let mut stream = pending.configured_model.model.stream(request);
     let mut reply = Reply::default();
     let mut progress = pending.track_progress(budget);
+    let mut guard = AnswerGuard::new(request.max_output_tokens);
     let answer = async {
         while let Some(delta) = stream.next().await {
-            let delta = delta?;
+            let mut delta = delta?;
+            let is_stopped = guard.add_delta(&mut delta, &mut reply);
             match &delta {
                 Delta::Text(text) | Delta::Reasoning(text) if is_shown => {
                     let reasoning = matches!(delta, Delta::Reasoning(_));
@@ -279,9 +289,11 @@ pub(super) async fn stream_reply(
                 _ => {}
             }
             progress.count_delta(&delta);
-            reply.apply_delta(&delta);
             if is_shown {
                 progress.record_partial_text(&reply.text);
+            }
+            if is_stopped {
+                break;
             }
             control.wait_for_reader().await;
         }

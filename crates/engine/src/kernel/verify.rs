@@ -142,7 +142,7 @@ impl Kernel {
             }
             let request = Request {
                 tools: verifier.registry.specs(),
-                max_output_tokens: Some(configured.output_token_limit(ANSWER_TOKENS)),
+                max_output_tokens: Some(ANSWER_TOKENS),
                 temperature: configured.temperature,
                 effort: configured.effort,
                 images: Some(&*verifier.registry.cx().images),

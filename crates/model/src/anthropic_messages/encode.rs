@@ -19,7 +19,7 @@ use agent_protocol::Object;
 use agent_protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
 use agent_protocol::model::Request;
 
-/// Limit of the answer without a configured one and one of the model: the API requires one.
+/// For a request without a limit: the API requires one.
 const MAX_TOKENS: u64 = 32_000;
 
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
@@ -30,7 +30,7 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     let mut body = AnthropicRequest {
         model: &endpoint.model,
         stream: true,
-        max_tokens: request.max_output_tokens.or(endpoint.max_output_tokens).unwrap_or(MAX_TOKENS),
+        max_tokens: request.max_output_tokens.unwrap_or(MAX_TOKENS),
         // Newer models send no text of their thinking by default, and older ones do not think.
         thinking: sends_thinking(request, endpoint)
             .then(|| json!({"type": "adaptive", "display": "summarized"})),

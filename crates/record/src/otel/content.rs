@@ -66,7 +66,7 @@ impl MessageContent {
             StopReason::ToolCalls => "tool_call",
             StopReason::Length => "length",
             StopReason::Refused => "content_filter",
-            StopReason::Interrupted | StopReason::Other(_) => "error",
+            StopReason::Repetition | StopReason::Interrupted | StopReason::Other(_) => "error",
         };
         output_messages(&parts, reason)
     }

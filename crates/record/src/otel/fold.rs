@@ -265,6 +265,7 @@ impl TelemetryFold {
                 StopReason::ToolCalls => "tool_calls",
                 StopReason::Length => "length",
                 StopReason::Refused => "content_filter",
+                StopReason::Repetition => "repetition",
                 StopReason::Interrupted => "interrupted",
                 StopReason::Other(reason) => reason,
             };

@@ -95,6 +95,8 @@ impl Conversation {
         self.running_cost_usd = None;
         if answer.stop == StopReason::Interrupted {
             // The end of the turn reports this.
+        } else if answer.stop == StopReason::Repetition {
+            self.add_note(Tone::Warn, "this answer repeated itself and was stopped");
         } else if answer.discarded {
             self.add_note(Tone::Warn, "this answer is not usable; the request is repeated");
         } else {
