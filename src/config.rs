@@ -29,7 +29,8 @@ pub use mcp::{MCP_FILE, Mcp, McpConfigServers, McpServer, ServerDirectory, parse
 pub use model_types::{ModelTable, ProviderTable, Requests};
 pub use models::{is_file_model, model_choices, model_table};
 pub use providers::{
-    ProviderPreset, ResolvedModel, key_variables, presets, resolve_model, usable_presets,
+    ProviderPreset, ResolvedModel, key_variables, larger_window, presets, resolve_model,
+    usable_presets,
 };
 pub use recorded_settings::{config_from_record, settings_to_record};
 pub use sensitive_settings::{SensitiveSettings, SettingsDigest};

@@ -149,10 +149,13 @@ pub(super) async fn open_model(
     endpoint.thinking = facts.thinking;
     let model = agent_model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
-    Ok(OpenModel {
-        configured_model: configure_model(config, Arc::from(model)),
-        endpoint: Some(endpoint),
-    })
+    let provider = resolved.id.split('/').next().unwrap_or_default();
+    let is_here = endpoint.is_on_this_machine();
+    let configured_model = ConfiguredModel {
+        larger_window: config::larger_window(provider, &resolved.base_url, is_here),
+        ..configure_model(config, Arc::from(model))
+    };
+    Ok(OpenModel { configured_model, endpoint: Some(endpoint) })
 }
 
 fn configure_model(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
@@ -169,6 +172,8 @@ fn configure_model(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
             .map(|(_, effort)| *effort)
             .or(table.and_then(|it| it.effort))
             .or(config.effort),
+        larger_window: None,
+        has_failed_summary: Arc::default(),
         model,
     }
 }

@@ -44,6 +44,8 @@ pub struct ProviderPreset {
     /// Wire format and dialect apply only to the domain of `base_url`, with all its hosts.
     #[serde(default)]
     pub only_here: bool,
+    /// How a local server is started with a larger window.
+    pub larger_window: Option<String>,
     /// How the preset was tested, for the documentation.
     pub tested: String,
     #[serde(default)]
@@ -73,6 +75,19 @@ fn url_host(url: &str) -> &str {
 /// Every preset, in the order of `auto`.
 pub fn presets() -> &'static [ProviderPreset] {
     &PRESETS
+}
+
+/// How the server of this provider is started with a larger window; `None`: it is no local server. Of a server on this
+/// machine that no preset describes, all ways are named.
+pub fn larger_window(provider: &str, base_url: &str, is_on_this_machine: bool) -> Option<String> {
+    let preset = PRESETS.iter().find(|preset| preset.name == provider);
+    let is_described =
+        |it: &&ProviderPreset| it.is_local() || it.base_url.as_deref() == Some(base_url);
+    if let Some(preset) = preset.filter(is_described) {
+        return preset.larger_window.clone();
+    }
+    let known = PRESETS.iter().filter_map(|preset| preset.larger_window.as_deref());
+    is_on_this_machine.then(|| known.collect::<Vec<_>>().join(" or "))
 }
 
 /// The variables that `auto` reads for a key, as text for messages.

@@ -5,4 +5,5 @@ mod attention;
 mod checks;
 pub(crate) mod context;
 pub(crate) mod prompts;
+mod small_windows;
 mod verify;

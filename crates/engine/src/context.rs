@@ -144,7 +144,7 @@ impl Layers {
         layers
     }
 
-    /// Sets the tools, before the first request.
+    /// Sets the tools: before the first request, or where what was sent changes anyway.
     pub fn set_tools(&mut self, tools: &[ToolSpec]) {
         let described = |tool: &ToolSpec| {
             format!("{}: {}\n{}\n", tool.name, tool.description, tool.parameters())

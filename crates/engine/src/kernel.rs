@@ -24,6 +24,7 @@ mod recall;
 mod recover;
 mod reflect;
 mod request;
+mod small_window;
 mod spend;
 mod state;
 mod sub_agent;
@@ -64,7 +65,7 @@ use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::model::{Reply, StopReason};
 use agent_protocol::plan::{Plan, Todo, TodoStatus};
 use agent_protocol::prompt::Prompts;
-use agent_protocol::tool::Effect;
+use agent_protocol::tool::{Effect, ToolSpec};
 use agent_protocol::view::{call_line, render_for_model};
 use agent_protocol::{shorten, truncate_middle};
 
@@ -134,6 +135,10 @@ pub struct Kernel {
     /// Rounds after a compaction that freed little.
     last_compaction_insufficient: Option<usize>,
     has_asked_start_hooks: bool,
+    /// The tools that a small window has room for; `None`: all.
+    reduced_tools: Option<Vec<ToolSpec>>,
+    /// The user knows that the window is small.
+    has_small_window: bool,
 }
 
 impl Kernel {
@@ -159,6 +164,8 @@ impl Kernel {
             model_view,
             last_compaction_insufficient: None,
             has_asked_start_hooks: false,
+            reduced_tools: None,
+            has_small_window: false,
         }
     }
 
@@ -169,6 +176,7 @@ impl Kernel {
         self.sent_requests.apply(event);
         self.model_view.apply(event);
         self.apply_session_event(event);
+        self.apply_small_window(&event.body);
         match &event.body {
             // Turn numbers are not reused after a rewind.
             EventBody::TurnStarted { .. } | EventBody::SessionRewound { .. } => {
@@ -256,6 +264,7 @@ impl Kernel {
         let input = message.text.as_str();
         self.turn += 1;
         if self.parts.registry.load_deferred_tools() {
+            self.reduced_tools = None;
             self.parts.layers.set_tools(self.parts.registry.specs());
         }
         self.set_place(0);
@@ -268,6 +277,7 @@ impl Kernel {
         self.apply_directives(message);
         self.recall_for_task(message.model_text());
         self.report_unread(&expanded.unread);
+        self.reduce_tools();
         self.new_turn(message.model_text(), mentions)
     }
 

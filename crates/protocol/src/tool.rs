@@ -8,14 +8,15 @@ use serde_json::Value;
 
 pub const CHANGE_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit"];
 
-/// A tool as described to the model. The list of tools never changes during a session.
+/// A tool as described to the model. The list of tools changes during a session only in a small window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
     pub name: Cow<'static, str>,
     /// From `prompts/tools/<name>.md`.
     pub description: Cow<'static, str>,
     /// JSON Schema of its input, from `prompts/tools/<name>.json`: an object that allows no
-    /// additional properties. A property with `"x-unlisted": true` is accepted, but not listed to the model.
+    /// additional properties. A property with `"x-unlisted": true` is accepted, but not listed to the model; in a
+    /// small window only those with `"x-essential": true` are.
     pub schema: Value,
     /// The schema comes from an MCP server: it is passed on whole, and arguments keep their names.
     pub is_foreign: bool,
@@ -31,11 +32,28 @@ impl ToolSpec {
         }
         parameters
     }
+
+    /// The tool with a shorter description and only its essential parameters.
+    #[must_use]
+    pub fn shortened(&self, description: &str) -> Self {
+        let mut schema = self.schema.clone();
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            properties.retain(|_, property| property["x-essential"] == true);
+        }
+        Self { description: description.to_owned().into(), schema, ..self.clone() }
+    }
 }
 
 fn shorten_schema(schema: &mut Value) {
-    const LEFT_OUT: [&str; 6] =
-        ["additionalProperties", "minimum", "minLength", "maxLength", "minItems", "maxItems"];
+    const LEFT_OUT: [&str; 7] = [
+        "additionalProperties",
+        "minimum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "x-essential",
+    ];
     let Value::Object(schema) = schema else { return };
     schema.retain(|key, _| !LEFT_OUT.contains(&key.as_str()));
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {

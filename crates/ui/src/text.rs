@@ -23,8 +23,17 @@ use agent_protocol::{pluralize, shorten};
 /// A longer command is announced before its result.
 const LONG_COMMAND: Duration = Duration::from_secs(2);
 /// The report at the end of the turn does not contain errors of these sources.
-const REPORTED_SOURCES: [&str; 8] =
-    ["workspace", "memory", "sandbox", "checks", "mention", "images", "telemetry", "hook"];
+const REPORTED_SOURCES: [&str; 9] = [
+    "workspace",
+    "memory",
+    "sandbox",
+    "checks",
+    "mention",
+    "images",
+    "telemetry",
+    "hook",
+    "context",
+];
 
 /// The amount of output on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

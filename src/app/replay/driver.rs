@@ -250,10 +250,13 @@ impl ReplayDriver<'_> {
             temperature: None,
             effort: None,
             takes_images: true,
+            larger_window: None,
+            has_failed_summary: Arc::default(),
         };
+        let main = configured_model(&now.model);
         let models = Models {
-            main: configured_model(&now.model),
-            light: configured_model(&now.model),
+            light: main.clone(),
+            main,
             fallback: self.script.fallback.iter().map(|id| configured_model(id)).collect(),
             verifier: self.script.verifier.as_deref().map(configured_model),
             keys: Vec::new(),

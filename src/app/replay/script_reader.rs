@@ -151,7 +151,8 @@ impl Script {
             EventBody::ModelRequested(requested) if requested.purpose != Purpose::Learn => {
                 self.record_request(reading, turn, requested.purpose);
                 if let Some(window) = requested.window {
-                    self.windows.insert(requested.model.clone(), window);
+                    // Later ones follow from what the provider refused.
+                    self.windows.entry(requested.model.clone()).or_insert(window);
                 }
                 if requested.purpose == Purpose::Task {
                     self.verifier = Some(requested.model.clone());

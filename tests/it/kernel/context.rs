@@ -14,7 +14,7 @@ const SUMMARY: &str = "### Objectives & Status\nfiles are being read\n### Techni
                        ### Completed Milestones\n- the first files\n### Key Insights & Decisions\n- they are long";
 
 /// Number of tokens of a request as the test server counts them.
-fn tokens(request: &Request) -> usize {
+pub(crate) fn tokens(request: &Request) -> usize {
     request.body.len() / 4
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn is_summary(request: &Request) -> bool {
 }
 
 /// All message texts of a request, joined.
-fn messages(request: &Request) -> String {
+pub(crate) fn messages(request: &Request) -> String {
     let body = request.json();
     let texts = body["messages"].as_array().unwrap().iter();
     texts.map(|message| message["content"].as_str().unwrap_or_default().to_owned() + "\n").collect()
@@ -40,12 +40,7 @@ pub(crate) fn reader(
     Server::with(move |request, _| {
         let tokens = tokens(request);
         if tokens > window {
-            let message = format!(
-                "This model's maximum context length is {window} tokens. However, your messages \
-                 resulted in {tokens} tokens."
-            );
-            let error = json!({"error": {"message": message, "code": "context_length_exceeded"}});
-            return server::json(400, &error);
+            return overflow(window, tokens);
         }
         if is_summary(request) {
             return summary(summaries.fetch_add(1, Ordering::SeqCst));
@@ -59,6 +54,20 @@ pub(crate) fn reader(
         }
         counted(&delta, if n < rounds { "tool_calls" } else { "stop" }, tokens)
     })
+}
+
+/// The refusal of a request that is longer than the window.
+pub(crate) fn overflow(window: usize, tokens: usize) -> Reply {
+    let message = format!(
+        "This model's maximum context length is {window} tokens. However, your messages resulted \
+         in {tokens} tokens."
+    );
+    server::json(400, &json!({"error": {"message": message, "code": "context_length_exceeded"}}))
+}
+
+/// A complete answer with the number of tokens of its request.
+pub(crate) fn counted_text(text: &str, tokens: usize) -> Reply {
+    counted(&json!({"content": text}), "stop", tokens)
 }
 
 fn counted(delta: &Value, finish_reason: &str, tokens: usize) -> Reply {
@@ -469,7 +478,7 @@ fn ineffective_compaction_does_not_request_a_summary_per_turn() {
     let project = project(&server, 24);
     let window = "models.\"test/m\".context_window=8192";
     // The prompt alone takes three quarters of the window.
-    let more = "a word of the user's own\n".repeat(520);
+    let more = "a word of the user's own\n".repeat(668);
     project.agent(&["run", TASK, "--set", window, "--append-system-prompt", &more]).expect_code(0);
     let requests = server.finish();
     let n_summaries = requests.iter().filter(|request| is_summary(request)).count();

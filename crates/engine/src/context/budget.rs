@@ -53,6 +53,12 @@ impl ContextBudget {
         Self::new(model, window, self.compact_at)
     }
 
+    /// The budget for what a request has room for besides this many bytes.
+    #[must_use]
+    pub fn without(&self, bytes: usize) -> Self {
+        Self { window: self.window.saturating_sub(self.tokens(bytes)), ..self.clone() }
+    }
+
     /// The window, in tokens.
     pub fn window(&self) -> u64 {
         self.window

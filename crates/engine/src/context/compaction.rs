@@ -28,8 +28,9 @@ const USER_MESSAGES_SHARE: f64 = 0.25;
 const LONG_MESSAGE_BYTES: [usize; 2] = [2000, 600];
 /// A smaller part of the conversation is not worth a summary.
 const MIN_ARCHIVED_BYTES: usize = 1024;
-/// A smaller result is not worth shortening.
-const MIN_CUT_BYTES: usize = 1024;
+/// A smaller result is not worth shortening; in a small window this is a 32nd of it, but not less than the second size.
+const MIN_CUT_BYTES: [usize; 2] = [1024, 512];
+const MIN_CUT_WINDOW_DIVISOR: u64 = 32;
 
 /// Token limit of one summary.
 pub fn summary_tokens(window: u64) -> u64 {
@@ -56,7 +57,8 @@ pub struct LargeText<'a> {
 }
 
 /// Selects what to replace: all but the last `keep_rounds` rounds, or fewer of them, down to one, until the
-/// rest takes half of the window. `fixed` is the size of everything except the conversation, in bytes.
+/// rest takes half of the window; all rounds if `keep_rounds` is 0. `fixed` is the size of everything except the
+/// conversation, in bytes.
 pub fn select_archived_range(
     history: &History,
     budget: &ContextBudget,
@@ -71,15 +73,18 @@ pub fn select_archived_range(
     let keeps = |rounds: usize| starts.len().checked_sub(rounds).map(|at| starts[at]);
     let gives_way =
         |from: &usize| bytes_without_user_messages(&notes[..*from]) >= MIN_ARCHIVED_BYTES;
-    let archived = (1..=keep_rounds.max(1))
-        .rev()
-        .filter_map(keeps)
-        .filter(gives_way)
-        .find(|from| {
-            other_bytes + bytes_without_user_messages(&notes[*from..]) <= target_bytes(budget)
-        })
-        .or_else(|| keeps(1).filter(gives_way))
-        .unwrap_or_default();
+    let archived = match keep_rounds {
+        0 if bytes_without_user_messages(notes) > 0 => notes.len(),
+        _ => (1..=keep_rounds)
+            .rev()
+            .filter_map(keeps)
+            .filter(gives_way)
+            .find(|from| {
+                other_bytes + bytes_without_user_messages(&notes[*from..]) <= target_bytes(budget)
+            })
+            .or_else(|| keeps(1).filter(gives_way))
+            .unwrap_or_default(),
+    };
     let place =
         |at: Option<&MessageMetadata>| at.map_or_else(WorkPosition::default, |note| note.place);
     let from = place(notes[..archived].iter().find(|note| note.kind != MessageKind::UserMessage));
@@ -196,8 +201,10 @@ pub fn large_results<'a>(
         .filter_map(|(call, text, _)| Some(text.len() - stale.get(call)?.len()))
         .sum();
     let mut excess = (other_bytes + kept).saturating_sub(saved + target);
+    let [usual, least] = MIN_CUT_BYTES;
+    let floor = budget.bytes(budget.window() / MIN_CUT_WINDOW_DIVISOR).clamp(least, usual);
     let mut candidates: Vec<_> = results_from(history, range.n_messages)
-        .filter(|(call, text, _)| text.len() > MIN_CUT_BYTES && !stale.contains_key(*call))
+        .filter(|(call, text, _)| text.len() > floor && !stale.contains_key(*call))
         .collect();
     // Shortening the largest frees most and loses least.
     candidates.sort_by_key(|(_, text, _)| std::cmp::Reverse(text.len()));
@@ -206,7 +213,7 @@ pub fn large_results<'a>(
         if excess == 0 {
             break;
         }
-        let gives = (text.len() - MIN_CUT_BYTES).min(excess);
+        let gives = (text.len() - floor).min(excess);
         excess -= gives;
         large.push(LargeText { call, tool: &outcome.tool, text, room: text.len() - gives });
     }
@@ -241,7 +248,7 @@ pub fn long_texts<'a>(
 pub fn shorten_large_text(prompts: &Prompts, large: &LargeText<'_>, path: &str) -> String {
     let values = [("bytes", &*large.text.len().to_string()), ("path", path)];
     let note = fill(prompts.text(CUT), &values);
-    let room = large.room.saturating_sub(note.len()).max(MIN_CUT_BYTES / 4);
+    let room = large.room.saturating_sub(note.len()).max(MIN_CUT_BYTES[1] / 2);
     cut_middle(large.text, room, note.trim_end())
 }
 

@@ -39,6 +39,8 @@ pub struct History {
     front_length: usize,
     /// All summaries, including those that were replaced by one line.
     pub(super) summaries: Vec<String>,
+    /// The number of summaries that were replaced by one line.
+    forgotten: usize,
     /// Messages of archived turns, oldest first; they precede the summaries.
     pub(super) user_messages: Vec<UserMessage>,
     /// While events are replayed: an answer with calls that have no result yet.
@@ -336,6 +338,7 @@ impl History {
             let text = text.replace("{{messages}}", &messages_in_front.join("\n\n"));
             self.push(Message::text(Role::User, text), MessageKind::Front);
         }
+        self.forgotten = compacted.forgotten;
         if compacted.forgotten > 0 {
             let line =
                 self.prompts.text(FORGOTTEN).replace("{{n}}", &compacted.forgotten.to_string());
@@ -389,6 +392,11 @@ impl History {
     /// Number of rounds after the summaries.
     pub fn n_rounds(&self) -> usize {
         self.metadata.iter().filter(|note| note.kind == MessageKind::Answer).count()
+    }
+
+    /// The number of summaries that one line replaces.
+    pub fn n_forgotten_summaries(&self) -> usize {
+        self.forgotten
     }
 
     /// The messages after the summaries, with their metadata.

@@ -28,6 +28,8 @@ const HEADINGS: [(&str, &str); 4] = [
     ("### Key Insights & Decisions", "insight"),
 ];
 const FILES: &str = "### File System State";
+/// With less room a summary only says where the archived messages are.
+const MIN_SUMMARY_BYTES: usize = 400;
 
 /// Further files are only counted.
 const MAX_FILES: usize = 40;
@@ -88,14 +90,22 @@ pub struct SummaryParts<'a> {
 
 /// The summary, as the model receives it.
 pub fn compose_summary(history: &History, parts: &SummaryParts<'_>) -> String {
-    let facts = SummaryFacts::from_history(history, &parts.range);
     let place = |place: WorkPosition| format!("turn {} round {}", place.turn, place.round);
     let mut out = format!(
         "## Archived Session Summary (Contains context from {} to {})\n",
         place(parts.range.from),
         place(parts.range.to)
     );
-    let files = facts.list_files(parts.room / 4);
+    if parts.room >= MIN_SUMMARY_BYTES {
+        write_sections(&mut out, history, parts);
+    }
+    let record = parts.record.unwrap_or("nothing: no record of this session is kept");
+    out.push_str(history.prompts.text(ARCHIVED).replace("{{record}}", record).trim_end());
+    out
+}
+
+fn write_sections(out: &mut String, history: &History, parts: &SummaryParts<'_>) {
+    let facts = SummaryFacts::from_history(history, &parts.range);
     let section_room = parts.room / 6;
     let written = parts.sections.as_ref();
     for (at, (heading, _)) in HEADINGS.iter().enumerate() {
@@ -110,13 +120,10 @@ pub fn compose_summary(history: &History, parts: &SummaryParts<'_>) -> String {
             2 => facts.milestones(parts.plan),
             _ => facts.insights(),
         });
-        // A quarter is for the files; the rest for the four headings.
         _ = writeln!(out, "{}", cut_middle(text.trim(), section_room, "…"));
     }
-    _ = writeln!(out, "{FILES}\n{files}");
-    let record = parts.record.unwrap_or("nothing: no record of this session is kept");
-    out.push_str(history.prompts.text(ARCHIVED).replace("{{record}}", record).trim_end());
-    out
+    // A quarter is for the files; the rest for the four headings.
+    _ = writeln!(out, "{FILES}\n{}", facts.list_files(parts.room / 4));
 }
 
 /// The archived range as text: each message with its author, at most `cap` bytes each.

@@ -4,10 +4,13 @@
 //! the record.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use super::Kernel;
 use super::spend::ModelCost;
-use crate::context::{self, ArchivedRange, LongUserMessages, SummaryParts, summary_tokens};
+use crate::context::{
+    self, ArchivedRange, ContextBudget, LongUserMessages, SummaryParts, summary_tokens,
+};
 use agent_protocol::control::Ending;
 use agent_protocol::event::{Compaction, CompactionCause, EventBody, ShortenedText, SummaryAuthor};
 use agent_protocol::hook::HookPayload;
@@ -25,7 +28,33 @@ impl Kernel {
     /// compact.
     pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, Ending> {
         let mut spent = ModelCost::default();
-        self.compact_for_cause(&mut spent, CompactionCause::Manual, focus, 0).await
+        self.make_room(&mut spent, CompactionCause::Manual, focus, 0, 0).await
+    }
+
+    /// Makes room for the next request: offers fewer tools in a small window, compacts, and if that is not enough
+    /// replaces all rounds by a short summary of the program. `n_refusals`: how often the provider has refused the
+    /// request as too long.
+    pub(super) async fn make_room(
+        &mut self,
+        spent: &mut ModelCost,
+        cause: CompactionCause,
+        focus: Option<&str>,
+        pending: usize,
+        n_refusals: u32,
+    ) -> Result<bool, Ending> {
+        let has_fewer_tools = self.reduce_tools();
+        let keep_rounds = self.parts.keep_rounds;
+        let is_compacted =
+            self.compact_for_cause(spent, cause, focus, pending, keep_rounds).await?;
+        let has_room = has_fewer_tools || is_compacted;
+        let window = self.budget.window();
+        // What no compaction shortens may be too long by the estimate, and yet be accepted.
+        let is_too_long = self.budget.request_tokens(self.request_bytes(pending)) >= window
+            && self.budget.tokens(self.parts.layers.bytes()) < window;
+        if is_too_long || n_refusals > 1 || (n_refusals == 1 && !has_room) {
+            return Ok(self.compact_for_cause(spent, cause, focus, pending, 0).await? || has_room);
+        }
+        Ok(has_room)
     }
 
     /// The next request would exceed the compaction threshold, and a compaction could help.
@@ -60,36 +89,39 @@ impl Kernel {
         cause: CompactionCause,
         focus: Option<&str>,
         pending: usize,
+        keep_rounds: usize,
     ) -> Result<bool, Ending> {
         let tokens_before = self.budget.request_tokens(self.request_bytes(pending));
         // What moves into L2 takes room as well.
         let fixed = self.parts.layers.bytes_with(&self.l2_additions()) + pending;
-        let range = context::select_archived_range(
-            &self.history,
-            &self.budget,
-            fixed,
-            self.parts.keep_rounds,
-        );
+        let drops = keep_rounds == 0;
+        // Of a window that the fixed part nearly fills, the conversation has a share of the rest.
+        let budget = if drops { self.budget.without(fixed) } else { self.budget.clone() };
+        let range = context::select_archived_range(&self.history, &budget, fixed, keep_rounds);
         let (summary, by) = if range.n_messages == 0 {
             (String::new(), SummaryAuthor::Program)
         } else {
             let is_manual = cause == CompactionCause::Manual;
             let payload = HookPayload::PreCompact { is_manual, focus: focus.unwrap_or_default() };
             _ = self.parts.registry.ask_hooks(payload).await;
-            let may_ask = cause != CompactionCause::Threshold || !self.recompaction_is_pointless();
-            self.write_summary(spent, &range, focus, may_ask).await?
+            let may_ask = !drops
+                && !self.parts.light.has_failed_summary.load(Ordering::Relaxed)
+                && (cause != CompactionCause::Threshold || !self.recompaction_is_pointless());
+            let room = if drops { budget.window() / 4 } else { summary_tokens(budget.window()) };
+            self.write_summary(spent, &range, focus, may_ask, budget.bytes(room)).await?
         };
-        let forgotten =
-            context::count_forgotten_summaries(&self.history, &self.budget, summary.len());
-        let front = context::front_bytes(&self.history, &self.budget, summary.len());
+        let forgotten = context::count_forgotten_summaries(&self.history, &budget, summary.len());
+        let front = context::front_bytes(&self.history, &budget, summary.len());
         let cut = self.result_replacements(&range, fixed + front);
-        let user_messages = self.shortened_user_messages();
+        let user_messages = self.shortened_user_messages(&budget);
         let shortened = match cause {
             CompactionCause::Overflow => self.shortened_texts(&range),
             CompactionCause::Threshold | CompactionCause::Manual => Vec::new(),
         };
-        if summary.is_empty() && cut.is_empty() && shortened.is_empty() && user_messages.is_empty()
-        {
+        let has_shorter_texts =
+            !(cut.is_empty() && shortened.is_empty() && user_messages.is_empty());
+        let forgets = forgotten > self.history.n_forgotten_summaries();
+        if summary.is_empty() && !has_shorter_texts && !forgets {
             return Ok(false);
         }
         let mut compacted = Compaction {
@@ -130,6 +162,7 @@ impl Kernel {
         range: &ArchivedRange,
         focus: Option<&str>,
         may_ask: bool,
+        room: usize,
     ) -> Result<(String, SummaryAuthor), Ending> {
         let spill = &self.parts.registry.cx().spill;
         let record = spill.write("history", &context::transcript(&self.history, range, usize::MAX));
@@ -147,7 +180,7 @@ impl Kernel {
             sections,
             plan: &self.plan,
             record: record.as_deref().ok(),
-            room: self.budget.bytes(summary_tokens(self.budget.window())),
+            room,
         };
         Ok((context::compose_summary(&self.history, &parts), by))
     }
@@ -161,6 +194,8 @@ impl Kernel {
         let configured = self.parts.light.clone();
         // After an overflow the request has to be shorter.
         let mut room = self.budget.bytes(configured.context_window.min(self.budget.window()) / 2);
+        // Until a request succeeds, compactions do not wait for this model.
+        let has_failed = configured.has_failed_summary.clone();
         for _ in 0..MAX_TRIES {
             let (system, text) = context::summary_request(&self.history, range, focus, room);
             let messages = [Message::text(Role::User, text)];
@@ -182,9 +217,10 @@ impl Kernel {
                 }
                 Err(error) if error.kind == ModelErrorKind::Overflow => room /= 2,
                 // The transport already retried, or a retry does not help.
-                Err(_) => return Ok(None),
+                Err(_) => break,
             }
         }
+        has_failed.store(true, Ordering::Relaxed);
         Ok(None)
     }
 
@@ -198,9 +234,8 @@ impl Kernel {
     }
 
     /// Shortens user messages that together are too long.
-    fn shortened_user_messages(&self) -> Vec<ShortenedText> {
-        let LongUserMessages { cut, left_out } =
-            context::long_user_messages(&self.history, &self.budget);
+    fn shortened_user_messages(&self, budget: &ContextBudget) -> Vec<ShortenedText> {
+        let LongUserMessages { cut, left_out } = context::long_user_messages(&self.history, budget);
         let mut all = Vec::new();
         for (message, text, room) in cut {
             let large = context::LargeText { call: "", tool: "user-message", text: &text, room };

@@ -339,7 +339,7 @@ impl Kernel {
             || "a final answer".to_owned(),
             |failed| format!("{} {}", failed.call.name, shorten(&failed.call.arguments, 1500)),
         );
-        let tools: Vec<&str> = self.parts.registry.specs().iter().map(|spec| &*spec.name).collect();
+        let tools: Vec<&str> = self.offered_tools().iter().map(|spec| &*spec.name).collect();
         let step =
             self.plan.current_todo().map_or("the whole task", |(_, todo)| todo.content.as_str());
         let values = [

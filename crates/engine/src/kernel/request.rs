@@ -1,5 +1,6 @@
 //! Records and bills model requests, whoever makes them.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::millis;
@@ -67,6 +68,7 @@ impl<'a> PendingRequest<'a> {
         discarded: bool,
     ) -> ModelCost {
         let estimate = reply.usage.is_none().then(|| self.estimate(budget, reply));
+        self.configured_model.has_failed_summary.store(false, Ordering::Relaxed);
         self.emit_response(reply, estimate, discarded)
     }
 

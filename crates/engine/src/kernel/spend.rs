@@ -1,6 +1,7 @@
 //! The cost of a turn: every request counts.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use agent_protocol::event::ModelRequested;
@@ -50,6 +51,10 @@ pub struct ConfiguredModel {
     pub temperature: Option<f32>,
     pub effort: Option<Effort>,
     pub takes_images: bool,
+    /// How its server is started with a larger window; `None`: it is no local server.
+    pub larger_window: Option<String>,
+    /// A summary failed, and no request of the model has succeeded since. Clones share it.
+    pub has_failed_summary: Arc<AtomicBool>,
 }
 
 impl ConfiguredModel {

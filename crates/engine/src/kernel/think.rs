@@ -1,6 +1,9 @@
 //! Requests the model's next answer and assembles it.
 
+use std::time::Duration;
+
 use futures_util::StreamExt as _;
+use tokio::time::{Instant, timeout_at};
 
 use super::answer_guard::AnswerGuard;
 use super::compaction::NEARLY_FULL_PERCENT;
@@ -18,6 +21,8 @@ use agent_protocol::prompt::{Prompt, Prompts};
 
 /// Repeated requests for one answer.
 const MAX_OVERFLOWS: u32 = 3;
+/// Retries of a summary end after this time: the program can write one.
+const SUMMARY_RETRY_TIME: Duration = Duration::from_secs(5);
 
 const CALLS_PER_RECAP: usize = 10;
 
@@ -90,13 +95,13 @@ impl Kernel {
         let pending: usize = turn.pending_messages.reminders.iter().map(String::len).sum();
         if self.needs_compaction(pending) {
             let cause = CompactionCause::Threshold;
-            self.compact_for_cause(&mut turn.spent, cause, None, pending).await?;
+            self.make_room(&mut turn.spent, cause, None, pending, 0).await?;
         }
         self.add_reminder(turn);
         let mut overflows = 0;
         loop {
             match self.request_reply(turn).await? {
-                Err(error) if self.is_overflow(&error, overflows) => {
+                Err(mut error) if self.is_overflow(&error, overflows) => {
                     overflows += 1;
                     let estimated_tokens = self.budget.request_tokens(self.request_bytes(0));
                     let window = error.window;
@@ -110,8 +115,11 @@ impl Kernel {
                     }
                     let cause = CompactionCause::Overflow;
                     let made_room = overflows <= MAX_OVERFLOWS
-                        && self.compact_for_cause(&mut turn.spent, cause, None, 0).await?;
+                        && self.make_room(&mut turn.spent, cause, None, 0, overflows).await?;
                     if !made_room {
+                        if error.kind == ModelErrorKind::Overflow {
+                            self.explain_overflow(&mut error);
+                        }
                         return Ok(Err(error));
                     }
                     // The recap was archived too.
@@ -179,9 +187,10 @@ impl Kernel {
             Some(_) => (Purpose::Agent, format!("agent_{}", self.parts.events.agent_id())),
             None => (Purpose::Main, format!("call_{}", self.turn)),
         };
-        let Self { parts, history, sent_requests: sent, budget, .. } = self;
+        let Self { parts, history, sent_requests: sent, budget, reduced_tools, .. } = self;
         let parts = &*parts;
-        let mut request = parts.layers.request(parts.registry.specs(), history);
+        let tools = reduced_tools.as_deref().unwrap_or_else(|| parts.registry.specs());
+        let mut request = parts.layers.request(tools, history);
         request.purpose = purpose;
         request.temperature = parts.main.temperature;
         request.effort = parts.main.effort;
@@ -264,12 +273,18 @@ pub(super) async fn stream_reply(
     let is_shown = request.purpose == Purpose::Main;
     let events = pending.events;
     let mut stream = pending.configured_model.model.stream(request);
+    let mut retries = (request.purpose == Purpose::Summary).then(RetryLimit::default);
     let mut reply = Reply::default();
     let mut progress = pending.track_progress(budget);
     let mut guard = AnswerGuard::new(request.max_output_tokens);
     let answer = async {
-        while let Some(delta) = stream.next().await {
-            let mut delta = delta?;
+        loop {
+            let next = stream.next();
+            let next = match &mut retries {
+                Some(limit) => limit.limit_wait(next).await,
+                None => next.await,
+            };
+            let Some(mut delta) = next.transpose()? else { break };
             let is_stopped = guard.add_delta(&mut delta, &mut reply);
             match &delta {
                 Delta::Text(text) | Delta::Reasoning(text) if is_shown => {
@@ -319,6 +334,36 @@ pub(super) async fn stream_reply(
 fn keep_text(kept: &mut String, reply: &Reply) {
     if !reply.text.trim().is_empty() {
         kept.clone_from(&reply.text);
+    }
+}
+
+/// The limit for all retries of a request whose answer the program can replace.
+#[derive(Default)]
+struct RetryLimit {
+    end: Option<Instant>,
+    /// The failure whose retry has brought nothing yet.
+    failure: Option<ModelError>,
+}
+
+impl RetryLimit {
+    /// The next item; an error if it is late, or a retry that would be. An answer that has begun is awaited.
+    async fn limit_wait(
+        &mut self,
+        next: impl Future<Output = Option<Result<Delta, ModelError>>>,
+    ) -> Option<Result<Delta, ModelError>> {
+        let delta = match (self.end, self.failure.take()) {
+            (Some(end), Some(failure)) => timeout_at(end, next).await.unwrap_or(Some(Err(failure))),
+            _ => next.await,
+        };
+        if let Some(Ok(Delta::Retry(retry))) = &delta {
+            let failure = ModelError::new(ModelErrorKind::Unavailable, retry.error.clone());
+            let end = *self.end.get_or_insert_with(|| Instant::now() + SUMMARY_RETRY_TIME);
+            if Instant::now() + retry.delay > end {
+                return Some(Err(failure));
+            }
+            self.failure = Some(failure);
+        }
+        delta
     }
 }
 

@@ -24,6 +24,8 @@ impl Kernel {
         self.parts.registry.set_takes_images(configured.takes_images);
         self.budget = self.budget.for_model(configured.model.id(), configured.context_window);
         self.parts.main = configured;
+        self.offer_all_tools();
+        self.reduce_tools();
     }
 
     /// What the user should know about images of the conversation that are not sent to the current model.
