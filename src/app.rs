@@ -37,7 +37,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 pub use added_dirs::{resolve_added_dir, resolve_recorded_session};
@@ -207,7 +206,7 @@ pub struct Session {
     learning: Option<SessionLearning>,
     background: BackgroundWork,
     mcp: McpServers,
-    /// Distils the last turn, while it is polled.
+    /// Distils the last turn, while it is polled, until the user's next message.
     distilling: Option<BoxFuture<'static, ()>>,
     /// Lines for the user before the session begins.
     pub notices: Vec<String>,
@@ -253,6 +252,8 @@ impl Session {
     /// Works on the user's message. The result is masked, like all output of the program.
     pub async fn run(&mut self, input: impl Into<UserInput>) -> TurnFinished {
         let input = input.into();
+        // A server may answer one request at a time: the user's comes first.
+        self.distilling = None;
         if let Some(learning) = &self.learning {
             learning.wait_until_open().await;
         }
@@ -268,7 +269,6 @@ impl Session {
                     self.control.interrupt(Interrupt::Timeout);
                     run.await
                 }
-                never = poll_background(&mut self.distilling) => match never {},
             }
         };
         finished.result = self.events.masker().mask(&finished.result).into_owned();
@@ -288,15 +288,13 @@ impl Session {
                     | Ending::CheckFailed
                     | Ending::PermissionDenied
             );
-        let next = self.learning.as_ref().filter(|_| is_over).and_then(SessionLearning::distil);
-        self.distilling = match (self.distilling.take(), next) {
-            (Some(last), Some(next)) => Some(last.then(|()| next).boxed()),
-            (last, next) => last.or(next),
-        };
+        self.distilling =
+            self.learning.as_ref().filter(|_| is_over).and_then(SessionLearning::distil);
     }
 
     pub async fn run_idle_work(&mut self) -> Infallible {
-        poll_background(&mut self.distilling).await
+        wait_for_distillation(&mut self.distilling).await;
+        std::future::pending().await
     }
 
     /// Waits up to this long until the last turn is distilled.
@@ -347,9 +345,4 @@ async fn wait_for_distillation(distilling: &mut Option<BoxFuture<'static, ()>>) 
         work.await;
         *distilling = None;
     }
-}
-
-async fn poll_background(distilling: &mut Option<BoxFuture<'static, ()>>) -> Infallible {
-    wait_for_distillation(distilling).await;
-    std::future::pending().await
 }

@@ -61,7 +61,7 @@ pub(super) struct SessionLearning {
     max_tokens: u64,
     /// Limit of the wait for the file, before the first task.
     open_timeout: Duration,
-    distils: bool,
+    distil: DistillationMode,
     distillation: Mutex<Option<Distillation>>,
 }
 
@@ -117,7 +117,7 @@ impl SessionLearning {
             shared,
             max_tokens: learning.max_recalled_tokens,
             open_timeout: Duration::from_millis(learning.wait_ms),
-            distils: learning.distil == DistillationMode::Auto,
+            distil: learning.distil,
             distillation: Mutex::new(None),
         }))
     }
@@ -138,7 +138,12 @@ impl SessionLearning {
         prompts: &Arc<Prompts>,
     ) {
         *self.shared.events.lock() = Some(events.clone());
-        let distillation = request.filter(|_| self.distils).map(|model| Distillation {
+        let may_distil = |model: &BackgroundRequester| match self.distil {
+            DistillationMode::Auto => !model.uses_local_server(),
+            DistillationMode::Always => true,
+            DistillationMode::Never => false,
+        };
+        let distillation = request.filter(may_distil).map(|model| Distillation {
             model: Arc::new(model),
             prompts: prompts.clone(),
             sender: self.sender.clone(),

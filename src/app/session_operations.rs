@@ -63,6 +63,7 @@ impl Session {
 
     /// Replaces the older part of the conversation by a summary. `false`: there is nothing to replace.
     pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, String> {
+        self.distilling = None;
         let compacted = self.kernel.compact(focus).await;
         compacted.map_err(|ending| format!("the summary could not be written: {}", ending.as_str()))
     }

@@ -355,8 +355,8 @@ pub struct Learning {
     /// Limit of lessons; the least used are removed, except those that you wrote.
     #[schemars(range(min = 1))]
     pub max_items: usize,
-    /// Whether a model is asked for lessons after a turn with failures: `auto` (the light model if one is
-    /// configured, otherwise the main model) or `never`.
+    /// Whether a model is asked for lessons after a turn with failures: `always` (the light model if one is
+    /// configured, otherwise the main model), `auto` (not while all models are on local servers) or `never`.
     pub distil: DistillationMode,
 }
 
@@ -364,9 +364,11 @@ pub struct Learning {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DistillationMode {
-    /// After a turn with failures.
+    /// After a turn with failures, unless all models are on local servers.
     #[default]
     Auto,
+    /// After a turn with failures.
+    Always,
     /// Never.
     Never,
 }

@@ -30,6 +30,9 @@ pub const FORMAT_VERSION: u32 = 2;
 /// Id of the agent that works on the user's messages.
 pub const MAIN_AGENT: &str = "main";
 
+/// The source of an error of a request for lessons, which is only recorded.
+pub const DISTILLATION: &str = "distillation";
+
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
@@ -520,7 +523,7 @@ pub enum EventBody {
     #[serde(rename = "error")]
     Error {
         /// The part that failed: `model`, `script`, `config`, `record`, `memory`, `workspace`, `sandbox`,
-        /// `checks`, `telemetry`, `hook`.
+        /// `checks`, `telemetry`, `hook`, `context`, `distillation`.
         source: String,
         /// What happened, and what to do next.
         message: String,

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{LearningMessage, LearningState};
 use agent_engine::kernel::{BackgroundRequestError, BackgroundRequester};
 use agent_learning::distillation::{DistillationRequest, answer_schema};
-use agent_protocol::event::EventBody;
+use agent_protocol::event::{DISTILLATION, EventBody};
 use agent_protocol::model::{Purpose, Reply, StopReason};
 use agent_protocol::prompt::{Prompt, Prompts};
 
@@ -40,7 +40,7 @@ impl Distillation {
             Ok(None) => {}
             Err(why) => {
                 let message = format!("no lessons were distilled: {why}");
-                self.shared.emit(EventBody::error("memory", message));
+                self.shared.emit(EventBody::error(DISTILLATION, message));
             }
         }
     }

@@ -128,7 +128,6 @@ fn message_during_a_kernel_call_is_sent_after_it() {
         (&made[0]["tool"], &made[0]["envelope"]["status"]),
         (&json!("Bash"), &json!("success"))
     );
-    // (The turn is distilled afterwards.)
     let mut requests = server.finish().into_iter().map(|request| request.json());
     let last = requests.rfind(|request| !request["tools"].is_null()).unwrap();
     let said: Vec<&Value> = last["messages"].as_array().unwrap().iter().rev().take(2).collect();

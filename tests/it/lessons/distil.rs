@@ -1,11 +1,15 @@
 //! Distilled lessons: after which turns a model is asked for lessons, which are kept, and what it
 //! costs.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use agent_learning::lesson::{Lesson, Origin, Scope};
 use serde_json::{Value, json};
 
 use crate::lessons::memory::store;
 use crate::lessons::recall::{bash, executable};
+use crate::support::server::{self, Reply, Request, Server, sse_calls, sse_text};
 use crate::support::{Pty, Test};
 
 const RUN: &str =
@@ -51,7 +55,9 @@ fn lessons(test: &Test) -> Vec<Lesson> {
 }
 
 fn notices(test: &Test) -> Vec<String> {
-    let errors = test.events_of("error").into_iter().filter(|event| event["source"] == "memory");
+    let is_about_lessons =
+        |event: &Value| event["source"] == "memory" || event["source"] == "distillation";
+    let errors = test.events_of("error").into_iter().filter(is_about_lessons);
     errors.map(|event| event["message"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -262,16 +268,17 @@ fn excess_lessons_and_surrounding_text_are_dropped() {
 }
 
 #[test]
-fn failed_distillation_is_reported_once_and_does_not_fail_the_run() {
+fn failed_distillation_is_recorded_once_and_does_not_fail_the_run() {
     for fault in ["unauthorized", "hangup", "rate_limited"] {
         let test = project().script(&format!("{}for: learn\nfault: {fault}\n", trouble()));
         let done = test.run(&["run it", "--set", "recovery.reflect_after=9"]);
-        done.expect_code(0).expect_stdout("done\n");
+        let done = done.expect_code(0).expect_stdout("done\n");
         let notices = notices(&test);
         assert!(
             notices.len() == 1 && notices[0].starts_with("no lessons were distilled: "),
             "{fault} {notices:?}"
         );
+        assert!(!done.stderr.contains("no lessons"), "{}", done.stderr);
         // The lesson from the failure pair is stored anyway.
         assert_eq!(store(&test).lessons(&[]).unwrap().len(), 1);
     }
@@ -392,4 +399,78 @@ fn message_after_an_interrupt_is_distilled_but_not_the_interrupted_turn() {
     pty.say(CORRECTED);
     pty.wait_for("finished");
     learns_of_the_user(&test, pty);
+}
+
+/// A server whose model has trouble with the first message, and whose answer to the request for lessons is this one.
+fn troubled_server(lessons: Reply) -> Server {
+    let n_answers = AtomicUsize::new(0);
+    let run = |zone: &str| sse_calls(&[("Bash", json!({"command": format!("./run.sh {zone}")}))]);
+    Server::with(move |request, _| {
+        // The chat opens its connection while the user types.
+        if request.method == "HEAD" {
+            return sse_text("");
+        }
+        if asks_for_lessons(request) {
+            return lessons.clone();
+        }
+        match n_answers.fetch_add(1, Ordering::SeqCst) {
+            0 => run("us"),
+            1 => run("cn"),
+            2 => run("eu"),
+            3 => sse_text("it ran"),
+            _ => sse_text("the next answer"),
+        }
+    })
+}
+
+fn asks_for_lessons(request: &Request) -> bool {
+    !request.body.is_empty() && request.json()["tools"].is_null()
+}
+
+fn project_of(server: &Server) -> Test {
+    let config = "model = \"test/m\"\nrecovery.reflect_after = 9\n";
+    project().user_config(&format!("{config}providers.test.base_url = \"{}\"\n", server.url()))
+}
+
+#[test]
+fn local_server_is_asked_for_lessons_only_if_configured() {
+    for (args, n_expected) in [(&[][..], 0), (&["--set", "learning.distil=\"always\""], 1)] {
+        let server = troubled_server(sse_text(&json!({"lessons": [good()]}).to_string()));
+        let test = project_of(&server);
+        test.agent(&[&["run", "run it"], args].concat()).expect_code(0).expect_stdout("it ran\n");
+        assert_eq!(n_asked(&test), n_expected, "{args:?}");
+    }
+}
+
+#[test]
+fn next_message_ends_the_request_for_lessons() {
+    let delta = json!({"choices": [{"index": 0, "delta": {"content": "{"}}]});
+    let mut hanging = server::sse_raw(&[&delta.to_string()]);
+    hanging.body.push(server::Chunk::Pause(Duration::from_mins(1)));
+    let server = troubled_server(hanging);
+    let test = project_of(&server);
+    let args = ["--yolo", "--set", "learning.distil=\"always\""];
+    let mut pty = Pty::start(&test, &args, 24, 80, "xterm-256color");
+    pty.wait_for("/help");
+    pty.say("run it");
+    pty.wait_for("it ran");
+    crate::support::wait_for(|| server.finish().iter().any(asks_for_lessons));
+    pty.say("go on");
+    server.wait_for_hangup();
+    pty.wait_for("the next answer");
+    assert_eq!(notices(&test), [""; 0]);
+}
+
+#[test]
+fn failed_distillation_is_not_shown_in_the_chat() {
+    let script = format!("{}for: learn\nfault: unauthorized\n", trouble());
+    let test = project().script(&script);
+    let mut pty = Pty::chat(&test, &["--yolo", "--set", "recovery.reflect_after=9"]);
+    pty.wait_for("/help");
+    pty.say("run it");
+    pty.wait_for("done");
+    pty.wait("the failure in the log", |_| test.has_event("error"));
+    pty.say("/quit");
+    assert_eq!(pty.end(), 0);
+    assert!(!pty.all().contains("no lessons were"), "{}", pty.all());
 }

@@ -28,6 +28,7 @@ pub struct BackgroundRequester {
     control: SessionControl,
     spend_limit: SpendLimit,
     budget: ContextBudget,
+    uses_local_server: bool,
 }
 
 /// Why there is no answer.
@@ -44,8 +45,9 @@ pub enum BackgroundRequestError {
 impl Kernel {
     /// Sends requests to the light model in the background.
     pub fn background_requester(&self) -> BackgroundRequester {
-        let KernelParts { light, events, control, spend_limit, .. } = &self.parts;
+        let KernelParts { main, light, events, control, spend_limit, .. } = &self.parts;
         BackgroundRequester {
+            uses_local_server: main.is_local() && light.is_local(),
             // The window is not used here; token counts are estimates until a provider has counted.
             budget: ContextBudget::new(light.model.id(), light.context_window, 1.0),
             configured_model: light.clone(),
@@ -57,6 +59,11 @@ impl Kernel {
 }
 
 impl BackgroundRequester {
+    /// Whether the session's models are all on local servers: a request may delay the user's next one.
+    pub fn uses_local_server(&self) -> bool {
+        self.uses_local_server
+    }
+
     /// Sends one request of this purpose, without retries. `is_useful` says whether the answer is usable.
     pub async fn send_request(
         &self,
@@ -87,18 +94,14 @@ impl BackgroundRequester {
             return Err(BackgroundRequestError::Interrupted);
         }
         let pending = PendingRequest::new(&self.events, &self.configured_model, requested);
+        let mut unanswered = UnansweredRequest { requester: self, usage: Some(sent) };
         let answering = tokio::time::timeout(REPLY_TIMEOUT, self.receive_reply(&request));
-        let reply = match self.control.cancellation_token().run_until_cancelled(answering).await {
-            Some(Ok(reply)) => reply?,
-            late => {
-                // The request was sent, so it is paid for; the length of the answer is not known.
-                self.spend_limit.charge(self.configured_model.estimated_cost(sent));
-                return Err(match late {
-                    Some(_) => BackgroundRequestError::Failed("no answer in time".to_owned()),
-                    None => BackgroundRequestError::Interrupted,
-                });
-            }
-        };
+        let answer = self.control.cancellation_token().run_until_cancelled(answering).await;
+        let answer = answer.ok_or(BackgroundRequestError::Interrupted)?;
+        let answer =
+            answer.map_err(|_| BackgroundRequestError::Failed("no answer in time".to_owned()))?;
+        unanswered.usage = None;
+        let reply = answer?;
         self.spend_limit.charge(pending.record_reply(&self.budget, &reply, !is_useful(&reply)));
         Ok(reply)
     }
@@ -125,6 +128,23 @@ impl BackgroundRequester {
             None => Err(BackgroundRequestError::Failed(
                 "the model's answer broke off before its end".to_owned(),
             )),
+        }
+    }
+}
+
+/// A request that was sent, so that it is paid for, also if the user's next message drops it. The length of the answer
+/// is not known.
+struct UnansweredRequest<'a> {
+    requester: &'a BackgroundRequester,
+    /// `None`: it was answered or refused.
+    usage: Option<Usage>,
+}
+
+impl Drop for UnansweredRequest<'_> {
+    fn drop(&mut self) {
+        if let Some(usage) = self.usage {
+            let BackgroundRequester { configured_model, spend_limit, .. } = self.requester;
+            spend_limit.charge(configured_model.estimated_cost(usage));
         }
     }
 }

@@ -58,6 +58,11 @@ pub struct ConfiguredModel {
 }
 
 impl ConfiguredModel {
+    /// Whether a local server runs it, which often answers one request at a time.
+    pub(super) fn is_local(&self) -> bool {
+        self.larger_window.is_some()
+    }
+
     pub(super) fn cost(&self, usage: Usage) -> Option<f64> {
         self.price.map(|price| price.cost_of(usage))
     }

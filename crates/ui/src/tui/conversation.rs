@@ -18,7 +18,8 @@ use super::markdown::MarkdownStream;
 use agent_protocol::control::PermissionMode;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
-    Event, EventBody, RequestLayer, SessionStarted, TurnFinished, describe_resume_point,
+    DISTILLATION, Event, EventBody, RequestLayer, SessionStarted, TurnFinished,
+    describe_resume_point,
 };
 use agent_protocol::message::Image;
 use agent_protocol::plan::Plan;
@@ -194,6 +195,8 @@ impl Conversation {
             EventBody::Error { message, reason, retry_in_ms: Some(ms), attempt, .. } => {
                 self.apply_retry(message, reason.as_deref(), attempt.unwrap_or(1), *ms, now);
             }
+            // It concerns no work of the user; the log has it.
+            EventBody::Error { source, .. } if source == DISTILLATION => {}
             // The report at the end of the turn contains the model's error.
             EventBody::Error { source, message, retry_in_ms: None, .. } => {
                 self.finish_stream();
