@@ -257,6 +257,7 @@ fn round(n: u32) -> Vec<EventBody> {
             estimated_tokens: 2_500,
             window: Some(200_000),
             max_output_tokens: Some(32_000),
+            window_source: None,
             shared_bytes: 9_000,
             layers: std::collections::BTreeMap::new(),
             texts: std::collections::BTreeMap::new(),

@@ -49,7 +49,9 @@ pub use host_programs::HostPrograms;
 use learning::SessionLearning;
 pub use mcp_servers::McpServers;
 pub use memory::{memory_file, project_identity};
-pub use models::{ModelFacts, model_facts, no_model_error, open_endpoint, read_script};
+pub use models::{
+    ModelFacts, find_server_model, model_facts, no_model_error, open_endpoint, read_script,
+};
 use open::SessionParts;
 pub use place::git_branch;
 pub use replay::{ReplayOptions, ReplayReport, replay};

@@ -27,10 +27,10 @@ pub(crate) use layers::{ALLOWED_TOOLS, DISALLOWED_TOOLS, SETTINGS};
 pub use layers::{ConfigError, LoadedConfig, Origin, Setting, Sources, Trust, load};
 pub use mcp::{MCP_FILE, Mcp, McpConfigServers, McpServer, ServerDirectory, parse_servers};
 pub use model_types::{ModelTable, ProviderTable, Requests};
-pub use models::{is_file_model, model_choices, model_table};
+pub use models::{is_file_model, model_choices, model_table, model_window};
 pub use providers::{
     ProviderPreset, ResolvedModel, key_variables, larger_window, presets, resolve_model,
-    usable_presets,
+    usable_presets, window_questions,
 };
 pub use recorded_settings::{config_from_record, settings_to_record};
 pub use sensitive_settings::{SensitiveSettings, SettingsDigest};

@@ -12,8 +12,7 @@ use agent_engine::kernel::{ConfiguredModel, Price};
 use agent_host::exec::Command;
 use agent_model::{RetrySettings, WireRecorder};
 use agent_protocol::control::SessionControl;
-use agent_protocol::format_thousands;
-use agent_protocol::model::{Model, ModelError, ModelErrorKind};
+use agent_protocol::model::{ContextWindow, Model, ModelError, ModelErrorKind, WindowSource};
 use agent_protocol::prompt::Prompts;
 
 /// Time limits for listing the models of a server that may not exist, and of a configured one.
@@ -132,8 +131,10 @@ pub(super) async fn open_model(
         })?;
         // The window decides about compactions, so it is that of the recorded model.
         let recorded = model.recorded_model().to_owned();
+        let window = model_facts(config, &recorded).window;
         let configured_model = ConfiguredModel {
-            context_window: model_facts(config, &recorded).context_window.unwrap_or(DEFAULT_WINDOW),
+            context_window: window.tokens,
+            window_source: window.source,
             ..configure_model(config, Arc::new(model))
         };
         return Ok(OpenModel { configured_model, endpoint: None });
@@ -142,13 +143,16 @@ pub(super) async fn open_model(
         Some(resolved) => resolved,
         None => find_server_model(config).await?,
     };
-    let mut endpoint =
-        open_endpoint(&resolved, &config.requests, prompts, programs, control).await?;
+    let mut endpoint = open_endpoint(config, &resolved, prompts, programs, control).await?;
     endpoint.recorder = wire_recorder(config, endpoint.api_key.as_deref())?;
     let facts = model_facts(config, &resolved.id);
     endpoint.thinking = facts.thinking;
     let model = agent_model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
+    // Other servers are asked after their first answer, which must not wait for this one.
+    if endpoint.is_local() {
+        agent_model::ask_windows(&endpoint, std::slice::from_ref(&endpoint.model)).await;
+    }
     let provider = resolved.id.split('/').next().unwrap_or_default();
     let is_here = endpoint.is_on_this_machine();
     let configured_model = ConfiguredModel {
@@ -164,7 +168,8 @@ fn configure_model(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
     let chosen = config.chosen_effort.as_ref().filter(|(id, _)| id == model.id());
     ConfiguredModel {
         price: facts.price,
-        context_window: facts.context_window.unwrap_or(DEFAULT_WINDOW),
+        context_window: facts.window.tokens,
+        window_source: facts.window.source,
         takes_images: facts.takes_images.unwrap_or(true),
         max_output_tokens: facts.max_output_tokens,
         temperature: table.and_then(|table| table.temperature).or(config.temperature),
@@ -190,13 +195,13 @@ pub fn read_script(path: &str) -> Result<agent_model::ScriptedModel, OpenError> 
 
 /// The endpoint of a model; runs the command that prints the key, if one is configured.
 pub async fn open_endpoint(
+    config: &Config,
     resolved: &config::ResolvedModel,
-    requests: &Requests,
     prompts: &Prompts,
     programs: &HostPrograms,
     control: &SessionControl,
 ) -> Result<agent_model::Endpoint, OpenError> {
-    let mut endpoint = endpoint_without_key(resolved, requests)?;
+    let mut endpoint = endpoint_without_key(config, resolved)?;
     prompts.text(agent_model::TOOLS_IN_TEXT).clone_into(&mut endpoint.tools_in_text);
     if let (None, Some(command)) = (&endpoint.api_key, &resolved.table.api_key_command) {
         endpoint.api_key = Some(run_key_command(command, programs, control).await?);
@@ -206,10 +211,10 @@ pub async fn open_endpoint(
 
 /// Without a key that a command prints.
 fn endpoint_without_key(
+    config: &Config,
     resolved: &config::ResolvedModel,
-    requests: &Requests,
 ) -> Result<agent_model::Endpoint, OpenError> {
-    let table = &resolved.table;
+    let (table, requests) = (&resolved.table, &config.requests);
     let mut endpoint = agent_model::Endpoint::new(&resolved.id, &resolved.base_url);
     endpoint.model.clone_from(&resolved.model);
     endpoint.api_key.clone_from(&resolved.api_key);
@@ -226,6 +231,7 @@ fn endpoint_without_key(
         idle: idle_timeout.as_deref().map(parse_duration).transpose()?,
     };
     endpoint.retries = retry_settings(requests)?;
+    endpoint.window_questions = config::window_questions(config, resolved, endpoint.is_local());
     Ok(endpoint)
 }
 
@@ -256,7 +262,7 @@ fn wire_recorder(
 }
 
 /// The model of `auto` without a key: the first of the first server that responds. Configured servers come first.
-async fn find_server_model(config: &Config) -> Result<config::ResolvedModel, OpenError> {
+pub async fn find_server_model(config: &Config) -> Result<config::ResolvedModel, OpenError> {
     for server in model_servers(config)? {
         let Ok(models) = server.models().await else { continue };
         if let Some(first) = models.first() {
@@ -289,6 +295,12 @@ pub(super) struct ModelServer {
 }
 
 impl ModelServer {
+    /// Asks for the windows of these models.
+    pub(super) async fn ask_windows(&self, models: &[String]) {
+        let names = models.iter().map(|model| format!("{}{model}", self.prefix));
+        agent_model::ask_windows(&self.endpoint, &names.collect::<Vec<_>>()).await;
+    }
+
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelError> {
         let listed = agent_model::list_models(&self.endpoint, self.timeout).await?;
         let own = listed.iter().filter_map(|name| name.strip_prefix(&self.prefix));
@@ -311,7 +323,7 @@ pub(super) fn model_servers(config: &Config) -> Result<Vec<ModelServer>, OpenErr
         let config = Config { model: format!("{name}/{UNKNOWN}"), ..config.clone() };
         if let Some(resolved) = config::resolve_model(&config, &variable)? {
             let prefix = resolved.model.strip_suffix(UNKNOWN).unwrap_or_default().to_owned();
-            let endpoint = endpoint_without_key(&resolved, &config.requests)?;
+            let endpoint = endpoint_without_key(&config, &resolved)?;
             servers.push(ModelServer {
                 name: name.clone(),
                 prefix,
@@ -354,10 +366,9 @@ async fn run_key_command(
     Ok(key)
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelFacts {
-    /// Tokens of a request and its answer together.
-    pub context_window: Option<u64>,
+    pub window: ContextWindow,
     pub max_output_tokens: Option<u64>,
     pub price: Option<Price>,
     /// The model takes settings of its thinking.
@@ -366,23 +377,32 @@ pub struct ModelFacts {
 }
 
 impl ModelFacts {
-    /// For example: `window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens`.
+    /// For example: `window 8,192 tokens (the server) · 5 in, 30 out, 0.5 cached $ per million tokens`.
     pub fn describe(&self) -> String {
-        let window = match self.context_window {
-            Some(window) => format!("window {} tokens", format_thousands(window)),
-            None => "window not known".to_owned(),
-        };
         let price = match self.price {
             Some(Price { input, output, cached, .. }) => {
                 format!("{input} in, {output} out, {cached} cached $ per million tokens")
             }
             None => "price not known".to_owned(),
         };
-        format!("{window} · {price}")
+        format!("window {} · {price}", self.window)
     }
 }
 
-/// Facts about `provider/model`: from the configuration, then built-in.
+/// The window of `provider/model`: as configured, else as its server said, else as known, else assumed.
+fn context_window(config: &Config, id: &str) -> ContextWindow {
+    let own = config::model_window(config, id);
+    if let Some(window) = own.filter(|window| window.source == WindowSource::Configured) {
+        return window;
+    }
+    let config = Config { model: id.to_owned(), ..config.clone() };
+    let resolved = config::resolve_model(&config, &variable).ok().flatten();
+    let endpoint = resolved.and_then(|resolved| endpoint_without_key(&config, &resolved).ok());
+    let assumed = ContextWindow { tokens: DEFAULT_WINDOW, source: WindowSource::Assumed };
+    endpoint.as_ref().and_then(agent_model::recall_window).or(own).unwrap_or(assumed)
+}
+
+/// Facts about `provider/model`: from the configuration, from its server, then built-in.
 pub fn model_facts(config: &Config, id: &str) -> ModelFacts {
     let table = config::model_table(config, id);
     let price = table.price_in.zip(table.price_out).map(|(input, output)| Price {
@@ -392,7 +412,7 @@ pub fn model_facts(config: &Config, id: &str) -> ModelFacts {
         cache_write: table.price_cache_write.unwrap_or(input),
     });
     ModelFacts {
-        context_window: table.context_window,
+        window: context_window(config, id),
         max_output_tokens: table.max_output_tokens,
         price,
         thinking: table.thinking,

@@ -231,7 +231,8 @@ impl PreparedSession {
             BackgroundWork::start(&events, config, stored, resumed, &workspace, &mut notices);
         let Models { main, light, fallback, verifier, .. } = models;
         let budget =
-            ContextBudget::new(main.model.id(), main.context_window, config.context.compact_at);
+            ContextBudget::new(main.model.id(), main.context_window, config.context.compact_at)
+                .with_source(main.window_source);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = collect_rules(&project, &settings.policy.hidden_files(), options.dirs.as_ref());
         let mut tools = tools::all_tools();

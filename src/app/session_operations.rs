@@ -17,6 +17,7 @@ use agent_permission::Rule;
 use agent_protocol::control::{PermissionMode, SessionControl};
 use agent_protocol::event::EventBody;
 use agent_protocol::mask::Masker;
+use agent_protocol::model::ContextWindow;
 use agent_protocol::provider::Effort;
 use agent_protocol::shorten;
 
@@ -213,8 +214,8 @@ impl Session {
         self.kernel.configured_model().effort
     }
 
-    pub fn context_window(&self) -> u64 {
-        self.kernel.configured_model().context_window
+    pub fn context_window(&self) -> ContextWindow {
+        self.kernel.configured_model().window()
     }
 
     pub fn connect(&self) -> impl Future<Output = ()> + use<> {

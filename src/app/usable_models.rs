@@ -25,6 +25,9 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
     };
     let lists = model_servers(config)?.into_iter().map(async |server| {
         let models = server.models().await;
+        if let Ok(models) = &models {
+            server.ask_windows(models).await;
+        }
         (server, models)
     });
     let (mut found, mut problems) = (Vec::new(), Vec::new());

@@ -8,15 +8,16 @@ use clap::Args;
 use super::options::{self, ModelOptions, RunArgs, ToolOptions};
 use super::sandbox_probe;
 use crate::app::{self, HostPrograms, McpServers, Options, StateDirs, Storage, WritableDirs};
-use crate::config::{self, Config, LoadedConfig, UserDirs};
+use crate::config::{self, Config, LoadedConfig, ResolvedModel, UserDirs};
 use agent_engine::mcp::ServerState;
 use agent_host::exec::Command;
 use agent_learning::store::SqliteStore;
-use agent_model::{Endpoint, ProbeResult};
+use agent_model::Endpoint;
 use agent_protocol::control::SessionControl;
 use agent_protocol::format_thousands;
-use agent_protocol::model::ModelErrorKind;
+use agent_protocol::model::{ModelErrorKind, WindowSource};
 use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::provider::TextCallMode;
 
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
@@ -249,30 +250,14 @@ impl DoctorSetup {
             };
         }
         let variable = |name: &str| std::env::var(name).ok();
-        match config::resolve_model(&loaded.config, &variable) {
-            Ok(Some(resolved)) => {
-                let what = format!("{} at {}", resolved.id, resolved.base_url);
-                let facts = app::model_facts(&loaded.config, &resolved.id);
-                let said = facts.describe();
-                if facts.context_window.is_some() {
-                    report.pass("facts", &said);
-                } else {
-                    let key = format!("models.\"{}\".context_window", resolved.id);
-                    report.warn("facts", &format!("{said}; set {key} in the configuration"));
-                }
-                if !self.contacts_server {
-                    return report.pass("model", &what);
-                }
-                let requests = &loaded.config.requests;
-                let prompts = &loaded.prompts;
-                let host_programs = self.host_programs();
-                let opening =
-                    app::open_endpoint(&resolved, requests, prompts, &host_programs, control);
-                match opening.await {
-                    Ok(endpoint) => examine_server(&endpoint, &what, prompts, report).await,
-                    Err(error) => report.fail("model", &error.to_string()),
-                }
+        let resolved = match config::resolve_model(&loaded.config, &variable) {
+            Ok(None) if self.contacts_server => {
+                Ok(app::find_server_model(&loaded.config).await.ok())
             }
+            resolved => resolved,
+        };
+        match resolved {
+            Ok(Some(resolved)) => self.examine_model(&resolved, control, report).await,
             Ok(None) => report.warn(
                 "model",
                 "auto, and no key is set: a local server is looked for at the start of a task; \
@@ -281,9 +266,41 @@ impl DoctorSetup {
             Err(error) => report.fail("model", &error.to_string()),
         }
     }
+
+    async fn examine_model(
+        &self,
+        resolved: &ResolvedModel,
+        control: &SessionControl,
+        report: &mut DoctorReport,
+    ) {
+        let LoadedConfig { config, prompts, .. } = &self.config;
+        let what = format!("{} at {}", resolved.id, resolved.base_url);
+        if self.contacts_server {
+            let programs = self.host_programs();
+            match app::open_endpoint(config, resolved, prompts, &programs, control).await {
+                Ok(endpoint) => {
+                    agent_model::ask_windows(&endpoint, std::slice::from_ref(&endpoint.model))
+                        .await;
+                    examine_server(&endpoint, &what, prompts, report).await;
+                }
+                Err(error) => report.fail("model", &error.to_string()),
+            }
+        } else {
+            report.pass("model", &what);
+        }
+        let facts = app::model_facts(config, &resolved.id);
+        if facts.window.source == WindowSource::Assumed {
+            let key = format!("models.\"{}\".context_window", resolved.id);
+            let said = format!("{}; set {key} in the configuration", facts.describe());
+            report.warn("facts", &said);
+        } else {
+            report.pass("facts", &facts.describe());
+        }
+    }
 }
 
-/// Sends at most two small requests: the list of models, and a message.
+/// Sends at most three small requests: the list of models, and a message with a tool, and without it if the model did
+/// not call it.
 async fn examine_server(
     endpoint: &Endpoint,
     what: &str,
@@ -303,19 +320,37 @@ async fn examine_server(
         Err(_) => "does not list its models".to_owned(),
     };
     let (message, tool) = (prompts.text(MESSAGE).trim_end(), prompts.text(TOOL).trim_end());
-    match agent_model::probe(endpoint, message, tool, ANSWER_TIMEOUT).await {
-        Ok(ProbeResult { streams, calls_tools }) => {
-            report.pass("model", what);
-            let streamed = if streams { "streams" } else { "does not stream" };
-            let called = if calls_tools { "calls tools" } else { "did not call a tool" };
-            let found = format!("{listed}; {streamed}; {called} (tried with 2 small requests)");
-            if calls_tools {
-                report.pass("server", &found);
-            } else {
-                report.warn("server", &found);
-            }
+    let ask = async |tool| agent_model::probe(endpoint, message, tool, ANSWER_TIMEOUT).await;
+    let answer = ask(Some(tool)).await;
+    let may_lack_tools = match &answer {
+        Ok(found) => !found.calls_tools,
+        // How servers answer that have no template for tools, or a switch for them.
+        Err(error) => matches!(error.status, Some(400 | 422 | 500 | 501)),
+    };
+    let is_described = endpoint.dialect.text_calls == Some(TextCallMode::Described);
+    let without_tools = if may_lack_tools && !is_described { ask(None).await.ok() } else { None };
+    let provider = endpoint.id.split_once('/').map_or("", |(provider, _)| provider);
+    let advice = format!("set providers.{provider}.dialect.text_calls = \"described\"");
+    let found = match answer {
+        Ok(found) => found,
+        Err(error) if without_tools.is_some() => {
+            return report.fail("model", &format!("{error}; without tools it answers: {advice}"));
         }
-        Err(error) => report.fail("model", &error.to_string()),
+        Err(error) => return report.fail("model", &error.to_string()),
+    };
+    report.pass("model", what);
+    let streamed = if found.streams { "streams" } else { "does not stream" };
+    let called = if found.calls_tools { "calls tools" } else { "did not call a tool" };
+    let n = 2 + u8::from(without_tools.is_some());
+    let said = format!("{listed}; {streamed}; {called} (tried with {n} small requests)");
+    match (without_tools, found.request_tokens) {
+        _ if found.calls_tools => report.pass("server", &said),
+        (None, _) => report.warn("server", &said),
+        (Some(other), Some(tokens)) if other.request_tokens == Some(tokens) => {
+            let why = format!("it drops the tools: it counts {tokens} tokens with and without one");
+            report.warn("server", &format!("{said}; {why}; {advice}"));
+        }
+        (Some(_), _) => report.warn("server", &format!("{said}; if it never does, {advice}")),
     }
 }
 

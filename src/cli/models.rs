@@ -54,7 +54,8 @@ fn to_json(model: &UsableModel) -> serde_json::Value {
         "id": id,
         "source": source,
         "chosen": is_chosen,
-        "context_window": facts.context_window,
+        "context_window": facts.window.tokens,
+        "context_window_source": facts.window.source,
         "max_output_tokens": facts.max_output_tokens,
         "price_per_million_tokens_usd": price,
     })

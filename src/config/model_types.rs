@@ -44,7 +44,7 @@ pub struct ProviderTable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelTable {
-    /// Limit of tokens of a request and its answer together.
+    /// Limit of tokens of a request and its answer together; unset: the server is asked.
     #[schemars(range(min = 1024))]
     #[schemars(example = 131_072)]
     pub context_window: Option<u64>,

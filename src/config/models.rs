@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::model_types::ModelTable;
 use super::types::Config;
+use agent_protocol::model::{ContextWindow, WindowSource};
 
 const TEXT: &str = agent_protocol::embedded::MODELS;
 
@@ -26,7 +27,7 @@ pub fn model_table(config: &Config, id: &str) -> ModelTable {
     let provider = parts.and_then(|(provider, _)| config.providers.get(provider));
     configured.images = configured.images.or(provider.and_then(|provider| provider.images));
     let known = parts.and_then(|(provider, name)| find_known(provider, name));
-    let Some(known) = known else { return configured };
+    let Some((_, known)) = known else { return configured };
     ModelTable {
         context_window: configured.context_window.or(known.context_window),
         max_output_tokens: configured.max_output_tokens.or(known.max_output_tokens),
@@ -38,6 +39,19 @@ pub fn model_table(config: &Config, id: &str) -> ModelTable {
         images: configured.images.or(known.images),
         ..configured
     }
+}
+
+/// The window of `provider/model`, without what its server says: as configured, as known of the model, or what servers
+/// of this provider have of their own accord (the key `*`).
+pub fn model_window(config: &Config, id: &str) -> Option<ContextWindow> {
+    let configured = config.models.get(id).and_then(|table| table.context_window);
+    if let Some(tokens) = configured {
+        return Some(ContextWindow { tokens, source: WindowSource::Configured });
+    }
+    let (provider, name) = id.split_once('/')?;
+    let (key, known) = find_known(provider, name)?;
+    let source = if key == "*" { WindowSource::Assumed } else { WindowSource::Known };
+    known.context_window.map(|tokens| ContextWindow { tokens, source })
 }
 
 /// Whether the model is a file with answers: `script:FILE` or `replay:DIR`.
@@ -68,13 +82,13 @@ pub fn model_choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>)
     ids
 }
 
-fn find_known(provider: &str, name: &str) -> Option<ModelTable> {
+fn find_known(provider: &str, name: &str) -> Option<(String, ModelTable)> {
     let fits = |key: &str| match key.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => name == key,
     };
     let models = provider_models(provider).into_iter();
-    Some(models.filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len())?.1)
+    models.filter(|(key, _)| fits(key)).max_by_key(|(key, _)| key.len())
 }
 
 #[cfg(test)]

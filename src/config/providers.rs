@@ -8,20 +8,21 @@ use serde::Deserialize;
 use super::layers::ConfigError;
 use super::model_types::ProviderTable;
 use super::types::Config;
+use agent_protocol::model::WindowSource;
 use agent_protocol::most_similar;
-use agent_protocol::provider::{Dialect, WireFormat};
+use agent_protocol::provider::{Dialect, WindowQuestion, WireFormat};
 use agent_protocol::terminal_escape::escape_literal;
 
 const TEXT: &str = agent_protocol::embedded::PROVIDERS;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Presets {
     provider: Vec<ProviderPreset>,
+    window: Vec<WindowQuestion>,
 }
 
 // A test parses the file too: the embedded file is valid.
-static PRESETS: LazyLock<Vec<ProviderPreset>> =
-    LazyLock::new(|| toml::from_str::<Presets>(TEXT).map_or_else(|_| Vec::new(), |it| it.provider));
+static PRESETS: LazyLock<Presets> = LazyLock::new(|| toml::from_str(TEXT).unwrap_or_default());
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,25 +75,48 @@ fn url_host(url: &str) -> &str {
 
 /// Every preset, in the order of `auto`.
 pub fn presets() -> &'static [ProviderPreset] {
-    &PRESETS
+    &PRESETS.provider
+}
+
+/// What the server of this model is asked about its window: nothing if that is configured, or if the model is known
+/// and hosted. `is_local`: the server is on this machine or in a private network.
+pub fn window_questions(
+    config: &Config,
+    resolved: &ResolvedModel,
+    is_local: bool,
+) -> Vec<&'static WindowQuestion> {
+    let is_open = match super::model_window(config, &resolved.id).map(|window| window.source) {
+        Some(WindowSource::Configured) => false,
+        Some(WindowSource::Known) => is_local,
+        _ => true,
+    };
+    let is_own = is_local || resolved.table.base_url.is_some();
+    let provider = resolved.id.split_once('/').map(|(provider, _)| provider);
+    let is_asked = |question: &&WindowQuestion| {
+        is_open
+            && question.wire.is_none_or(|wire| wire == resolved.wire)
+            && question.provider.as_deref().is_none_or(|name| Some(name) == provider)
+            && (is_own || !question.is_for_own_servers)
+    };
+    PRESETS.window.iter().filter(is_asked).collect()
 }
 
 /// How the server of this provider is started with a larger window; `None`: it is no local server. Of a server on this
 /// machine that no preset describes, all ways are named.
 pub fn larger_window(provider: &str, base_url: &str, is_on_this_machine: bool) -> Option<String> {
-    let preset = PRESETS.iter().find(|preset| preset.name == provider);
+    let preset = PRESETS.provider.iter().find(|preset| preset.name == provider);
     let is_described =
         |it: &&ProviderPreset| it.is_local() || it.base_url.as_deref() == Some(base_url);
     if let Some(preset) = preset.filter(is_described) {
         return preset.larger_window.clone();
     }
-    let known = PRESETS.iter().filter_map(|preset| preset.larger_window.as_deref());
+    let known = PRESETS.provider.iter().filter_map(|preset| preset.larger_window.as_deref());
     is_on_this_machine.then(|| known.collect::<Vec<_>>().join(" or "))
 }
 
 /// The variables that `auto` reads for a key, as text for messages.
 pub fn key_variables() -> Vec<&'static str> {
-    let with_model = PRESETS.iter().filter(|preset| preset.model.is_some());
+    let with_model = PRESETS.provider.iter().filter(|preset| preset.model.is_some());
     with_model.filter_map(|preset| Some(preset.keys.first()?.as_str())).collect()
 }
 
@@ -101,7 +125,7 @@ pub fn usable_presets<'a>(
     config: &'a Config,
     variable: &'a dyn Fn(&str) -> Option<String>,
 ) -> impl Iterator<Item = &'static ProviderPreset> + 'a {
-    PRESETS.iter().filter(move |preset| {
+    PRESETS.provider.iter().filter(move |preset| {
         let table = config.providers.get(&preset.name);
         let has_url = preset.base_url.is_some() || table.is_some_and(|it| it.base_url.is_some());
         let has_command = table.is_some_and(|table| table.api_key_command.is_some());
@@ -170,7 +194,7 @@ fn resolve_id(
              with --base-url a plain name is enough"
         )));
     };
-    let preset = PRESETS.iter().find(|preset| preset.name == name);
+    let preset = PRESETS.provider.iter().find(|preset| preset.name == name);
     let table = config.providers.get(name).cloned().unwrap_or_default();
     let own_url = table.base_url.is_some();
     let Some(base_url) = table.base_url.clone().or(preset.and_then(|it| it.base_url.clone()))
@@ -212,7 +236,7 @@ fn resolve_id(
 }
 
 fn unknown_provider(name: &str, own: &BTreeMap<String, ProviderTable>) -> ConfigError {
-    let presets = PRESETS.iter().map(|preset| &preset.name);
+    let presets = PRESETS.provider.iter().map(|preset| &preset.name);
     let names: Vec<&str> = presets.chain(own.keys()).map(String::as_str).collect();
     let suggestion = most_similar(name, names.iter().copied())
         .map_or_else(String::new, |known| format!(" did you mean {known}?"));
@@ -324,6 +348,13 @@ mod tests {
             let is_here = base_url.starts_with("http://127.0.0.1:");
             assert!(is_here || base_url.starts_with("https://"), "{name}: {base_url}");
             assert!(!base_url.ends_with('/'), "{name}: {base_url}");
+        }
+        for question in &parsed.window {
+            let provider = question.provider.as_ref();
+            assert!(provider.is_none_or(|name| names.contains(name)), "{question:?}");
+            assert_eq!(question.list.is_none(), question.names.is_empty(), "{question:?}");
+            let pointers = question.names.iter().chain(&question.window).chain(&question.list);
+            assert!(pointers.clone().all(|pointer| pointer.starts_with('/')), "{question:?}");
         }
     }
 }

@@ -12,3 +12,4 @@ mod presets;
 mod record;
 mod switching;
 mod text_calls;
+mod windows;

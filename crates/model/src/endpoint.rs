@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::retry::RetrySettings;
-use super::urls::{is_loopback, parse_base_url, strip_secrets};
+use super::urls::{is_local, is_loopback, parse_base_url, strip_secrets};
 use super::wire_record::WireRecorder;
 use agent_protocol::prompt::{Prompt, Prompts};
-use agent_protocol::provider::{Dialect, Effort, EffortField, WireFormat};
+use agent_protocol::provider::{Dialect, Effort, EffortField, WindowQuestion, WireFormat};
 
 /// Describes the tools to a model whose server has no function calling.
 pub const TOOLS_IN_TEXT: Prompt = Prompt::named("tools_in_text.md");
@@ -43,6 +43,8 @@ pub struct Endpoint {
     /// The model accepts settings of its thinking. `None`: they are sent if an effort is configured.
     pub thinking: Option<bool>,
     pub tools_in_text: String,
+    /// What the server is asked about the model's window, in this order.
+    pub window_questions: Vec<&'static WindowQuestion>,
 }
 
 /// Time limits of requests.
@@ -79,6 +81,11 @@ impl Endpoint {
     /// Whether the server is on this machine.
     pub fn is_on_this_machine(&self) -> bool {
         parse_base_url(self).is_ok_and(|url| is_loopback(&url))
+    }
+
+    /// Whether the server is on this machine or in a private network.
+    pub fn is_local(&self) -> bool {
+        parse_base_url(self).is_ok_and(|base| is_local(&base))
     }
 
     pub(super) fn accepts_effort(&self, effort: Effort) -> bool {

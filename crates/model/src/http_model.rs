@@ -15,10 +15,14 @@ use super::failure::{AttemptFailure, EndpointFacts, Refusal, RetryAdvice};
 use super::rejections::{AcceptedRequest, RejectableContent, Rejections};
 use super::retry::retry_stream;
 use super::transport::{ResponseStream, Transport};
+use super::window;
 use super::wire_format::{
     AnswerDecoder, CallIds, DecodeError, EncodedRequest, encode, new_decoder,
 };
-use agent_protocol::model::{Delta, Model, ModelError, Request, StopReason};
+use agent_protocol::model::{
+    ContextWindow, Delta, Model, ModelError, Request, StopReason, WindowSource,
+};
+use agent_protocol::provider::WindowQuestion;
 use agent_protocol::shorten;
 
 /// Time limit for the usage after the last text.
@@ -34,6 +38,7 @@ pub(super) struct HttpModel {
     endpoint: Endpoint,
     rejections: Mutex<Rejections>,
     transport: Transport,
+    window_questions: Mutex<Vec<&'static WindowQuestion>>,
     /// Different in each process, because a session may be resumed.
     id_prefix: String,
     next_id: AtomicU64,
@@ -44,6 +49,7 @@ impl HttpModel {
         let random = uuid::Uuid::now_v7().simple().to_string();
         Ok(Self {
             transport: Transport::new(endpoint.clone())?,
+            window_questions: Mutex::new(endpoint.window_questions.clone()),
             endpoint,
             rejections: Mutex::default(),
             id_prefix: format!("call_{}_", &random[24..]),
@@ -58,6 +64,10 @@ impl HttpModel {
         used: RejectableContent,
         request: &Request<'_>,
     ) -> AttemptFailure {
+        if let Some(window) = failure.error.window {
+            let Endpoint { model, .. } = &self.endpoint;
+            window::record_window(&self.endpoint, model, window, WindowSource::Error);
+        }
         let is_rejection = !matches!(
             failure.retry,
             RetryAdvice::Never | RetryAdvice::WithBackoff | RetryAdvice::After(_)
@@ -78,6 +88,16 @@ impl Model for HttpModel {
 
     fn connect(&self) -> BoxFuture<'_, ()> {
         self.transport.connect().boxed()
+    }
+
+    fn ask_window(&self) -> BoxFuture<'_, Option<ContextWindow>> {
+        async {
+            let questions = std::mem::take(&mut *self.window_questions.lock());
+            let models = [self.endpoint.model.clone()];
+            window::ask(&self.transport, &self.endpoint, &models, &questions).await;
+            window::recall_window(&self.endpoint).filter(|_| !questions.is_empty())
+        }
+        .boxed()
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {

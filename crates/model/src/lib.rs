@@ -28,6 +28,7 @@ mod sse;
 mod text_calls;
 mod transport;
 mod urls;
+mod window;
 mod wire_format;
 mod wire_record;
 
@@ -45,6 +46,7 @@ pub use self::replay::ReplayModel;
 pub use self::retry::RetrySettings;
 pub use self::scripted::ScriptedModel;
 use self::transport::Transport;
+pub use self::window::{ask_windows, recall_window};
 pub use self::wire_record::WireRecorder;
 use agent_protocol::model::{Model, ModelError, ModelErrorKind};
 use agent_protocol::provider::WireFormat;
@@ -58,7 +60,7 @@ pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
 pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<String>, ModelError> {
     let transport = Transport::new(endpoint.clone())?;
     let path = endpoint.wire.models_path();
-    let text = transport.get(path, limit).await.map_err(|failure| failure.error)?;
+    let text = transport.fetch(path, None, "*/*", limit).await.map_err(|failure| failure.error)?;
     let endpoint_facts = transport.endpoint_facts(path);
     if text.trim_start().starts_with('<') {
         return Err(endpoint_facts.html_page_failure().error);

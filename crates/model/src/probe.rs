@@ -24,25 +24,27 @@ const ANSWER_TOKENS: u64 = 1024;
 pub struct ProbeResult {
     pub streams: bool,
     pub calls_tools: bool,
+    /// The server's count of the request.
+    pub request_tokens: Option<u64>,
 }
 
-/// Sends `message` with a tool of this description; waits for the answer within `limit`.
+/// Sends `message`, if there is a description also with a tool; waits for the answer within `limit`.
 pub async fn probe(
     endpoint: &Endpoint,
     message: &str,
-    description: &str,
+    description: Option<&str>,
     limit: Duration,
 ) -> Result<ProbeResult, ModelError> {
     let transport = Transport::new(endpoint.clone())?;
-    let tools = [ToolSpec {
+    let tools = description.map(|description| ToolSpec {
         name: "Ready".into(),
         description: description.to_owned().into(),
         schema: json!({"type": "object", "properties": {}}),
         is_foreign: false,
-    }];
+    });
     let messages = [Message::text(Role::User, message)];
     let request = Request {
-        tools: &tools,
+        tools: tools.as_slice(),
         max_output_tokens: Some(ANSWER_TOKENS),
         ..Request::new(Purpose::Main, "", &messages)
     };
@@ -60,7 +62,11 @@ pub async fn probe(
         while let Some(delta) = attempt.next_delta().await {
             reply.apply_delta(&delta?);
         }
-        Ok(ProbeResult { streams: attempt.is_streamed(), calls_tools: !reply.calls.is_empty() })
+        Ok(ProbeResult {
+            streams: attempt.is_streamed(),
+            calls_tools: !reply.calls.is_empty(),
+            request_tokens: reply.usage.map(|usage| usage.input_tokens),
+        })
     };
     let answer = timeout(limit, answering).await.unwrap_or_else(|_| Err(late()));
     answer.map_err(|failure| failure.error)

@@ -21,6 +21,8 @@ use agent_protocol::model::{ModelError, ModelErrorKind};
 
 const REFUSAL_BYTES: usize = 64 << 10;
 const REFUSAL_TIME: Duration = Duration::from_secs(10);
+/// Limit of a list of models or another document.
+const DOCUMENT_BYTES: usize = 16 << 20;
 
 /// What a time-out means before the first byte of an answer, and after it.
 const NOT_BEGUN: &str = "; the server may be overloaded, or still loading the model";
@@ -64,7 +66,8 @@ impl Transport {
         body: Vec<u8>,
         mut recording: Option<Recording>,
     ) -> Result<ResponseStream, AttemptFailure> {
-        let sent = self.send(Method::POST, path, Some(body), self.first_byte, &mut recording).await;
+        let head = (Method::POST, "*/*");
+        let sent = self.send(head, path, Some(body), self.first_byte, &mut recording).await;
         if let (Some(recording), Err(failure)) = (&mut recording, &sent) {
             recording.record_failure(failure);
         }
@@ -77,13 +80,26 @@ impl Transport {
         let _ = timeout(self.first_byte, client.head(self.base.clone()).send()).await;
     }
 
-    pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, AttemptFailure> {
+    /// A document about the server; a body is posted.
+    pub(super) async fn fetch(
+        &self,
+        path: &str,
+        body: Option<String>,
+        accept: &'static str,
+        limit: Duration,
+    ) -> Result<String, AttemptFailure> {
         let endpoint_facts = self.endpoint_facts(path);
+        let head = (if body.is_some() { Method::POST } else { Method::GET }, accept);
+        let body = body.map(String::into_bytes);
         let whole = async {
-            let mut answer = self.send(Method::GET, path, None, limit, &mut None).await?;
+            let mut answer = self.send(head, path, body, limit, &mut None).await?;
             let mut text = Vec::new();
             while let Some(chunk) = answer.read_chunk().await? {
                 text.extend(chunk);
+                if text.len() > DOCUMENT_BYTES {
+                    let message = format!("{}: the answer is too long", endpoint_facts.url);
+                    return Err(AttemptFailure::permanent(ModelErrorKind::Refused, message));
+                }
             }
             Ok(String::from_utf8_lossy(&text).into_owned())
         };
@@ -104,7 +120,7 @@ impl Transport {
 
     async fn send(
         &self,
-        method: Method,
+        (method, accept): (Method, &'static str),
         path: &str,
         body: Option<Vec<u8>>,
         first_byte: Duration,
@@ -114,7 +130,8 @@ impl Transport {
             self.client.get_or_init(|| self.build_client()).as_ref().map_err(Clone::clone)?;
         let endpoint_facts = self.endpoint_facts(path);
         let url = join_url(&self.base, path);
-        let mut request = client.request(method, url).headers(self.headers.clone());
+        let request = client.request(method, url).header("accept", accept);
+        let mut request = request.headers(self.headers.clone());
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body);
         }

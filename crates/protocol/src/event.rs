@@ -15,7 +15,7 @@ use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, Perm
 use super::envelope::{Envelope, SealedEnvelope};
 use super::hook::HookFinished;
 use super::message::{Image, OpaqueItem, ToolCall};
-use super::model::{Purpose, StopReason, Usage};
+use super::model::{Purpose, StopReason, Usage, WindowSource};
 use super::plan::Plan;
 use super::provider::Effort;
 use super::question::{Question, UserAnswer};
@@ -737,6 +737,9 @@ pub struct ModelRequested {
     /// The model's window in tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
+    /// Where that number comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_source: Option<WindowSource>,
     /// The limit of the answer that was asked for, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
@@ -752,6 +755,13 @@ pub struct ModelRequested {
     /// The whole question, if the request is not part of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+}
+
+impl ModelRequested {
+    /// Bytes of the descriptions of the tools.
+    pub fn tool_bytes(&self) -> usize {
+        self.layers.get("tools").map_or(0, |layer| layer.bytes)
+    }
 }
 
 /// One layer of a request.

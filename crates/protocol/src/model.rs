@@ -1,5 +1,6 @@
 //! The interface to models: a request in, a stream of deltas out.
 
+use std::fmt;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -7,6 +8,7 @@ use futures_util::stream::BoxStream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::format_thousands;
 use super::message::{ImageSource, Message, OpaqueItem, ToolCall};
 use super::provider::Effort;
 use super::tool::ToolSpec;
@@ -24,7 +26,60 @@ pub trait Model: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
+    /// Asks the server once for the window that is in effect; `None`: it does not say, or need not be asked.
+    fn ask_window(&self) -> BoxFuture<'_, Option<ContextWindow>> {
+        Box::pin(std::future::ready(None))
+    }
+
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>>;
+}
+
+/// Source of the size of a model's window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowSource {
+    Configured,
+    // The server refused a longer request, and said so.
+    Error,
+    // The server cut off a request: that many tokens it counted.
+    Count,
+    // The server was asked.
+    Server,
+    // `data/models.toml`.
+    Known,
+    Assumed,
+}
+
+impl WindowSource {
+    /// For sentences: `8,192 tokens (the server)`.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Configured => "configured",
+            Self::Error => "an error of the server",
+            Self::Count => "the server's count",
+            Self::Server => "the server",
+            Self::Known => "known of the model",
+            Self::Assumed => "assumed",
+        }
+    }
+
+    /// The number may be wrong, and the server may say another one.
+    pub fn is_uncertain(self) -> bool {
+        matches!(self, Self::Count | Self::Known | Self::Assumed)
+    }
+}
+
+/// The window of a model: the limit of a request and its answer together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextWindow {
+    pub tokens: u64,
+    pub source: WindowSource,
+}
+
+impl fmt::Display for ContextWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens ({})", format_thousands(self.tokens), self.source.in_words())
+    }
 }
 
 /// Purpose of a request.

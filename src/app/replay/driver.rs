@@ -23,6 +23,7 @@ use agent_protocol::Object;
 use agent_protocol::control::SessionControl;
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::SessionStarted;
+use agent_protocol::model::WindowSource;
 use agent_protocol::tool::Effect;
 
 pub(super) struct ReplayDriver<'a> {
@@ -246,6 +247,7 @@ impl ReplayDriver<'_> {
             model: Arc::new(RecordedModel { id: id.to_owned(), state: self.state.clone() }),
             price: None,
             context_window: self.script.windows.get(id).copied().unwrap_or(DEFAULT_WINDOW),
+            window_source: WindowSource::Known,
             max_output_tokens: None,
             temperature: None,
             effort: None,

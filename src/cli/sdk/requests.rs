@@ -68,7 +68,7 @@ impl RequestHandler {
             servers: session.servers().cloned(),
             exec: session.exec().clone(),
             model: session.model().to_owned(),
-            window: session.context_window(),
+            window: session.context_window().tokens,
             task_stops: RefCell::default(),
         }
     }

@@ -322,7 +322,7 @@ fn pins_are_added_listed_and_removed() {
     pty.wait_for("heard");
     pty.say("/context");
     pty.wait_for("system prompt: this project, its rules, and pins");
-    pty.wait_for("in all of 128.0k tokens");
+    pty.wait_for("in all of 128,000 tokens (assumed)");
     pty.say("/unpin 1");
     pty.wait_for("pin 1 removed");
     pty.say("/unpin 1");

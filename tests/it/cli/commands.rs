@@ -140,14 +140,19 @@ fn doctor_reports_known_model_facts() {
     };
     let known =
         doctor(&["model=openai/gpt-5.5", "providers.openai.base_url=http://127.0.0.1:9/v1"]);
-    let facts =
-        "✓ facts      window 272,000 tokens · 5 in, 30 out, 0.5 cached $ per million tokens";
+    let facts = "✓ facts      window 272,000 tokens (known of the model) · 5 in, 30 out, 0.5 cached $ per million tokens";
     assert!(known.contains(facts), "{known}");
     let unknown = doctor(&["model=vllm/mine"]);
-    assert!(unknown.contains("! facts      window not known · price not known"), "{unknown}");
+    assert!(
+        unknown.contains("! facts      window 128,000 tokens (assumed) · price not known"),
+        "{unknown}"
+    );
     assert!(unknown.contains("models.\"vllm/mine\".context_window"), "{unknown}");
     let said = doctor(&["model=vllm/mine", "models.\"vllm/mine\".context_window=65536"]);
-    assert!(said.contains("✓ facts      window 65,536 tokens · price not known"), "{said}");
+    assert!(
+        said.contains("✓ facts      window 65,536 tokens (configured) · price not known"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -117,6 +117,7 @@ pub(crate) struct Server {
 
 struct Shared {
     answers: Box<Answers>,
+    knows_windows: bool,
     seen: Mutex<Seen>,
     changed: Condvar,
 }
@@ -140,12 +141,27 @@ impl Server {
         })
     }
 
-    /// Computes each reply from the request and its number, starting at 0.
+    /// Computes each reply from the request and its number, starting at 0. Questions about windows are refused and not
+    /// recorded.
     pub(crate) fn with(answers: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start(answers, false)
+    }
+
+    /// As [`Server::with`], with the questions about windows.
+    pub(crate) fn asked(
+        answers: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(answers, true)
+    }
+
+    fn start(
+        answers: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static,
+        knows_windows: bool,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, changed) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { answers: Box::new(answers), seen, changed });
+        let shared = Arc::new(Shared { answers: Box::new(answers), knows_windows, seen, changed });
         let server = Self { address, shared: Arc::clone(&shared) };
         std::thread::spawn(move || {
             for (connection, stream) in listener.incoming().map_while(Result::ok).enumerate() {
@@ -236,6 +252,10 @@ impl Shared {
         let mut reader = BufReader::new(stream);
         loop {
             let request = read(&mut reader, connection)?;
+            if !self.knows_windows && request.header("accept") == Some("application/json") {
+                write!(stream, "HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n").ok()?;
+                continue;
+            }
             let number = {
                 let mut seen = self.seen.lock().unwrap();
                 seen.requests.push(request.clone());

@@ -322,8 +322,12 @@ fn models_lists_what_can_be_used_now() {
         |id: &str| done.stdout.lines().find(|line| line.split_whitespace().any(|it| it == id));
     let default = line("deepseek/deepseek-flash").unwrap();
     assert!(default.starts_with("* ") && default.ends_with("DEEPSEEK_API_KEY"), "{default}");
-    assert!(default.contains("window 1,000,000 tokens · 0.3 in"), "{default}");
-    assert!(line("ollama/tiny").unwrap().contains("window 4,096 tokens"), "{}", done.stdout);
+    assert!(default.contains("window 1,000,000 tokens (known of the model) · 0.3 in"), "{default}");
+    assert!(
+        line("ollama/tiny").unwrap().contains("window 4,096 tokens (configured)"),
+        "{}",
+        done.stdout
+    );
     assert!(line("ollama/qwen3-coder").unwrap().contains(&server.url()), "{}", done.stdout);
     assert!(line("openai/gpt-5.5").is_none(), "{}", done.stdout);
 
@@ -385,7 +389,7 @@ fn auto_takes_the_first_provider_with_a_key() {
 }
 
 #[test]
-fn doctor_tries_a_server_with_two_requests() {
+fn doctor_tries_a_server_with_small_requests() {
     let list = json!({"data": [{"id": "m"}]});
     let answering = |reply: Reply| {
         let list = list.clone();
@@ -395,7 +399,7 @@ fn doctor_tries_a_server_with_two_requests() {
         });
         let test = project("vllm", &server);
         let done = test.agent(&["doctor", "--set", "model=vllm/m"]);
-        assert!(server.finish().len() <= 2);
+        assert!(server.finish().len() <= 3);
         done
     };
     let works = answering(server::sse_calls(&[("Ready", json!({}))])).expect_code(0);
@@ -412,4 +416,38 @@ fn doctor_tries_a_server_with_two_requests() {
     assert!(plain.stdout.contains(said), "{}", plain.stdout);
     let refused = answering(server::json(401, &json!({"error": {"message": "wrong key"}})));
     assert!(refused.expect_code(1).stdout.contains("wrong key"));
+}
+
+#[test]
+fn doctor_tests_the_server_that_auto_finds_and_names_what_helps_without_tools() {
+    let doctor = |with_tools: Reply, tokens: u64| {
+        let server = Server::with(move |request, _| match request.method.as_str() {
+            "GET" => server::json(200, &json!({"data": [{"id": "m"}]})),
+            _ if request.json().get("tools").is_some() => with_tools.clone(),
+            _ => counted(tokens),
+        });
+        project("local", &server).agent(&["doctor"])
+    };
+    let advice = "set providers.local.dialect.text_calls = \"described\"";
+    let dropped = doctor(counted(40), 40).expect_code(0).stdout;
+    assert!(dropped.contains("✓ model      local/m at http://127.0.0.1:"), "{dropped}");
+    let why = format!(
+        "! server     lists 1 models, with this one; streams; did not call a tool (tried with 3 small requests); \
+         it drops the tools: it counts 40 tokens with and without one; {advice}"
+    );
+    assert!(dropped.contains(&why), "{dropped}");
+    let unwilling = doctor(counted(90), 40).expect_code(0).stdout;
+    assert!(unwilling.contains(&format!("; if it never does, {advice}")), "{unwilling}");
+    let message = "registry.ollama.ai/library/m does not support tools";
+    let refusal = server::json(400, &json!({"error": {"message": message}}));
+    let refused = doctor(refusal, 40).expect_code(1).stdout;
+    assert!(refused.contains(message), "{refused}");
+    assert!(refused.contains(&format!("; without tools it answers: {advice}")), "{refused}");
+}
+
+/// A text, for a request of this many tokens.
+fn counted(tokens: u64) -> Reply {
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "Ready."}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": tokens, "completion_tokens": 2}});
+    server::sse_raw(&[&chunk.to_string(), "[DONE]"])
 }

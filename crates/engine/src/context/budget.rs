@@ -1,7 +1,7 @@
 //! Measures how much of the model's window is used: estimates, corrected by the provider's counts.
 
 use agent_protocol::event::{CompactionCause, Event, EventBody};
-use agent_protocol::model::Purpose;
+use agent_protocol::model::{ContextWindow, Purpose, WindowSource};
 
 /// Estimate before the provider has counted anything, for code and prose with o200k.
 const BYTES_PER_TOKEN: f64 = 3.6;
@@ -11,7 +11,12 @@ const PLAUSIBLE_BYTES_PER_TOKEN: std::ops::RangeInclusive<f64> = 1.0..=12.0;
 /// Window of an unknown model, in tokens.
 pub const DEFAULT_WINDOW: u64 = 128_000;
 /// Smallest plausible window, in tokens.
-const MIN_WINDOW: u64 = 1024;
+const MIN_WINDOW: u64 = 256;
+
+/// Before the provider has counted anything: no text without the tools has fewer tokens.
+const MAX_BYTES_PER_TOKEN: u64 = 8;
+/// A smaller count says nothing about the window.
+const MIN_COUNT: u64 = 1024;
 
 /// The model's window and the calibration of estimates.
 #[derive(Clone, Debug)]
@@ -19,6 +24,7 @@ pub struct ContextBudget {
     /// `provider/model`: an overflow of another model is ignored.
     model: String,
     window: u64,
+    window_source: WindowSource,
     /// The share of the window at which compaction starts.
     compact_at: f64,
     bytes_per_token: f64,
@@ -26,8 +32,10 @@ pub struct ContextBudget {
     last_count: Option<(usize, u64)>,
     /// Limit of the answer in the last request: some servers add it to the request.
     answer_limit: u64,
-    /// While events are replayed: the bytes of a request without an answer yet.
-    pending_request_bytes: Option<usize>,
+    /// The server has cut off a request.
+    has_cut_request: bool,
+    /// While events are replayed: the bytes of a request without an answer yet, and those of the tools in it.
+    pending_request_bytes: Option<(usize, usize)>,
     /// While events are replayed: they are about this model.
     is_same_model: bool,
 }
@@ -38,19 +46,37 @@ impl ContextBudget {
         Self {
             model: model.to_owned(),
             window: window.max(MIN_WINDOW),
+            window_source: WindowSource::Known,
             compact_at,
             bytes_per_token: BYTES_PER_TOKEN,
             last_count: None,
             answer_limit: 0,
+            has_cut_request: false,
             pending_request_bytes: None,
             is_same_model: false,
         }
     }
 
+    /// The source of the window's size; known of the model unless it is set.
+    #[must_use]
+    pub fn with_source(self, window_source: WindowSource) -> Self {
+        Self { window_source, ..self }
+    }
+
     /// A budget with the same share of another model's window.
     #[must_use]
-    pub fn for_model(&self, model: &str, window: u64) -> Self {
-        Self::new(model, window, self.compact_at)
+    pub fn for_model(&self, model: &str, window: ContextWindow) -> Self {
+        Self::new(model, window.tokens, self.compact_at).with_source(window.source)
+    }
+
+    /// Replaces the window of the same model.
+    pub fn set_window(&mut self, window: ContextWindow) {
+        (self.window, self.window_source) = (window.tokens.max(MIN_WINDOW), window.source);
+    }
+
+    /// Where the size of the window comes from.
+    pub fn window_source(&self) -> WindowSource {
+        self.window_source
     }
 
     /// The budget for what a request has room for besides this many bytes.
@@ -88,13 +114,34 @@ impl ContextBudget {
         }
     }
 
-    /// Records the provider's count for a request of this size.
-    pub fn record_count(&mut self, bytes: usize, tokens: u64) {
+    /// Records the provider's count for a request of this size, part of which are the descriptions of the tools. The
+    /// first time that the server has cut off a request without saying so: returns the estimate of its tokens.
+    pub fn record_count(&mut self, bytes: usize, tools: usize, tokens: u64) -> Option<u64> {
+        let estimated = self.request_tokens(bytes);
+        if self.is_cut_off(estimated, bytes.saturating_sub(tools), tokens) {
+            // Where nothing is known of the window, the count is the best evidence.
+            if self.window_source == WindowSource::Assumed && tokens < self.window {
+                (self.window, self.window_source) = (tokens, WindowSource::Count);
+            }
+            return (!std::mem::replace(&mut self.has_cut_request, true)).then_some(estimated);
+        }
         let bytes_per_token = to_float(bytes as u64) / to_float(tokens.max(1));
         if PLAUSIBLE_BYTES_PER_TOKEN.contains(&bytes_per_token) {
             self.bytes_per_token = bytes_per_token;
             self.last_count = Some((bytes, tokens));
         }
+        None
+    }
+
+    /// Far fewer tokens were counted than were sent. A server may leave out the tools, so the first request is compared
+    /// without them.
+    fn is_cut_off(&self, estimated: u64, bytes_without_tools: usize, tokens: u64) -> bool {
+        let at_least = match self.last_count {
+            Some(_) => estimated / 3 * 2,
+            None => bytes_without_tools as u64 / MAX_BYTES_PER_TOKEN,
+        };
+        let may_be = self.window_source == WindowSource::Assumed || estimated > self.window;
+        may_be && tokens >= MIN_COUNT && tokens < at_least
     }
 
     /// Records the limit of the answer in the next request.
@@ -105,6 +152,9 @@ impl ContextBudget {
     /// Records an overflow: the estimate of the rejected request, and the window if the provider named it.
     pub fn record_overflow(&mut self, estimated: u64, reported: Option<u64>) {
         let window = reported.unwrap_or_else(|| fraction_of(estimated, 0.9));
+        if window < self.window {
+            self.window_source = WindowSource::Error;
+        }
         self.window = self.window.min(window).max(MIN_WINDOW);
         // The rejected request is longer than estimated, also without its answer.
         let room = reported.map(|reported| reported.saturating_sub(self.answer_limit));
@@ -125,14 +175,15 @@ impl ContextBudget {
         match &event.body {
             EventBody::ModelRequested(request) if request.purpose == Purpose::Main => {
                 self.is_same_model = request.model == self.model;
-                self.pending_request_bytes = Some(request.bytes).filter(|_| self.is_same_model);
+                let bytes = (request.bytes, request.tool_bytes());
+                self.pending_request_bytes = Some(bytes).filter(|_| self.is_same_model);
                 self.record_answer_limit(request.max_output_tokens);
             }
             EventBody::ModelResponded(answer) if answer.purpose == Purpose::Main => {
-                if let (Some(bytes), Some(usage)) =
+                if let (Some((bytes, tools)), Some(usage)) =
                     (self.pending_request_bytes.take(), answer.usage)
                 {
-                    self.record_count(bytes, usage.input_tokens);
+                    self.record_count(bytes, tools, usage.input_tokens);
                 }
             }
             EventBody::ContextOverflowed { estimated_tokens, window } if self.is_same_model => {
@@ -178,7 +229,7 @@ mod tests {
         let mut budget = ContextBudget::new("m", 10_000, 0.8);
         assert_eq!((budget.window(), budget.threshold()), (10_000, 8000));
         assert_eq!(budget.request_tokens(3600), 1000);
-        budget.record_count(4000, 2000);
+        budget.record_count(4000, 0, 2000);
         assert_eq!(budget.request_tokens(4000), 2000);
         assert_eq!(budget.request_tokens(4200), 2100);
         budget.reset_count();
@@ -188,9 +239,33 @@ mod tests {
     #[test]
     fn implausible_token_counts_are_ignored() {
         let mut budget = ContextBudget::new("m", 10_000, 0.8);
-        budget.record_count(4000, 1);
-        budget.record_count(4000, 400_000);
+        budget.record_count(4000, 0, 1);
+        budget.record_count(4000, 0, 400_000);
         assert_eq!(budget.request_tokens(3600), 1000);
+    }
+
+    #[test]
+    fn count_far_below_what_was_sent_is_a_cut_request() {
+        let budget = |source| ContextBudget::new("m", 32_768, 0.8).with_source(source);
+        // The tools are left out, or the text has long tokens.
+        let mut assumed = budget(WindowSource::Assumed);
+        assert_eq!(assumed.record_count(50_000, 40_000, 2000), None);
+        // The first request.
+        let mut assumed = budget(WindowSource::Assumed);
+        assert_eq!(assumed.record_count(72_000, 8000, 4096), Some(20_000));
+        assert_eq!((assumed.window(), assumed.window_source()), (4096, WindowSource::Count));
+        // A later one, in which the server drops old messages.
+        let mut assumed = budget(WindowSource::Assumed);
+        assert_eq!(assumed.record_count(12_000, 4000, 3000), None);
+        assert_eq!(assumed.record_count(16_000, 4000, 3900), None);
+        assert!(assumed.record_count(24_000, 4000, 2600).is_some());
+        assert_eq!(assumed.record_count(26_000, 4000, 2600), None, "it is said once");
+        assert_eq!(assumed.window(), 2600);
+        // A known window is not changed, and only a longer request can be cut off.
+        let mut known = budget(WindowSource::Server);
+        assert_eq!(known.record_count(72_000, 8000, 4096), None);
+        assert!(known.record_count(200_000, 8000, 20_000).is_some());
+        assert_eq!(known.window(), 32_768);
     }
 
     #[test]

@@ -146,6 +146,7 @@ pub(super) fn describe_request(
         estimated_tokens: budget.tokens(bytes),
         window: Some(configured.context_window),
         max_output_tokens: None,
+        window_source: Some(configured.window_source),
         shared_bytes: 0,
         layers: BTreeMap::from([
             ("l1".to_owned(), layer(request.system.len())),

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use agent_protocol::event::ModelRequested;
-use agent_protocol::model::{Model, Request, Usage};
+use agent_protocol::model::{ContextWindow, Model, Request, Usage, WindowSource};
 use agent_protocol::provider::Effort;
 
 /// Limit of an answer of a model of which none is known.
@@ -46,6 +46,7 @@ pub struct ConfiguredModel {
     pub price: Option<Price>,
     /// Tokens of a request and its answer together.
     pub context_window: u64,
+    pub window_source: WindowSource,
     /// Configured, or known of the model.
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f32>,
@@ -61,6 +62,11 @@ impl ConfiguredModel {
     /// Whether a local server runs it, which often answers one request at a time.
     pub(super) fn is_local(&self) -> bool {
         self.larger_window.is_some()
+    }
+
+    /// Its window, with the source of the number.
+    pub fn window(&self) -> ContextWindow {
+        ContextWindow { tokens: self.context_window, source: self.window_source }
     }
 
     pub(super) fn cost(&self, usage: Usage) -> Option<f64> {

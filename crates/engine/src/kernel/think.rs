@@ -13,8 +13,9 @@ use super::{Kernel, millis};
 use crate::context::{self, ContextBudget};
 use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
 use agent_protocol::event::{CompactionCause, Event, EventBody};
+use agent_protocol::format_thousands;
 use agent_protocol::model::{
-    Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason,
+    Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason, Usage,
 };
 use agent_protocol::plan::Plan;
 use agent_protocol::prompt::{Prompt, Prompts};
@@ -79,6 +80,7 @@ impl Kernel {
             match self.think_with_model(turn).await? {
                 Ok(reply) => {
                     turn.n_replies += 1;
+                    self.confirm_window().await;
                     return Ok(reply);
                 }
                 Err(error) if self.use_fallback_model(&error) => {}
@@ -207,7 +209,7 @@ impl Kernel {
             promised.is_none_or(|bytes| described.shared_bytes == bytes),
             "between compactions each request begins with the one before it"
         );
-        let bytes = described.bytes;
+        let (bytes, tools) = (described.bytes, described.tool_bytes());
         parts.main.limit_answer(&mut request, &mut described);
         budget.record_answer_limit(request.max_output_tokens);
         let pending = PendingRequest::new(&parts.events, &parts.main, described);
@@ -230,8 +232,11 @@ impl Kernel {
             }
         };
         turn.partial_answer.clear();
-        if let Some(usage) = reply.usage {
-            budget.record_count(bytes, usage.input_tokens);
+        if let Some(Usage { input_tokens, .. }) = reply.usage
+            && let Some(estimated) = budget.record_count(bytes, tools, input_tokens)
+        {
+            let notice = cut_request_notice(parts.main.model.id(), estimated, input_tokens);
+            parts.events.emit(EventBody::error("context", notice));
         }
         parts.call_ids.assign_ids(&format!("{prefix}_{}", turn.round), &mut reply);
         let is_cut_off = reply.stop == Some(StopReason::Length) && !reply.calls.is_empty();
@@ -240,6 +245,17 @@ impl Kernel {
         let discarded = is_cut_off || is_empty || is_unusable;
         turn.spent.add(pending.record_reply(budget, &reply, discarded));
         Ok(Ok(reply))
+    }
+
+    /// Asks the server, which has loaded the model by now, for a window that is not certain.
+    async fn confirm_window(&mut self) {
+        if self.budget.window_source().is_uncertain()
+            && let Some(window) = self.parts.main.model.ask_window().await
+        {
+            self.budget.set_window(window);
+            let main = &mut self.parts.main;
+            (main.context_window, main.window_source) = (window.tokens, window.source);
+        }
     }
 
     fn ending_without_reply(&mut self, turn: &mut Turn, error: ModelError) -> Ending {
@@ -251,6 +267,15 @@ impl Kernel {
             _ => Ending::ModelRefused,
         }
     }
+}
+
+fn cut_request_notice(model: &str, estimated: u64, counted: u64) -> String {
+    let [estimated, counted] = [estimated, counted].map(format_thousands);
+    format!(
+        "the server of {model} counted {counted} tokens in a request of about {estimated}: it seems to have cut off \
+         the request without saying so, and the model may not know the beginning; give the server a larger context, \
+         or set models.\"{model}\".context_window to the one that it has"
+    )
 }
 
 pub(super) struct InterruptedReply {

@@ -22,6 +22,7 @@ use agent_protocol::event::{
     describe_resume_point,
 };
 use agent_protocol::message::Image;
+use agent_protocol::model::WindowSource;
 use agent_protocol::plan::Plan;
 use agent_protocol::provider::Effort;
 use agent_protocol::spending::Spending;
@@ -60,6 +61,7 @@ pub(super) struct Conversation {
     last_retry_message: String,
     /// In tokens; `None`: not known.
     pub(super) window: Option<u64>,
+    pub(super) window_source: Option<WindowSource>,
     /// Answers of sub-agents are included.
     pub(super) spending: Spending,
     earlier_spending: Spending,

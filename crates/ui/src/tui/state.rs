@@ -31,6 +31,7 @@ use agent_protocol::control::{ApprovalDecision, Ending, PermissionMode};
 use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::{Event, EventBody};
+use agent_protocol::model::ContextWindow;
 use agent_protocol::prompt::Prompts;
 use agent_protocol::provider::Effort;
 use agent_protocol::question::UserAnswer;
@@ -144,8 +145,7 @@ pub enum ChatUpdate {
         /// `provider/model`.
         id: String,
         effort: Option<Effort>,
-        /// In tokens.
-        window: u64,
+        window: ContextWindow,
         warnings: Vec<String>,
     },
     /// A description of the rewind.
@@ -498,7 +498,8 @@ impl State {
                 }
                 self.conversation.model = id;
                 self.conversation.effort = effort;
-                self.conversation.window = Some(window);
+                self.conversation.window = Some(window.tokens);
+                self.conversation.window_source = Some(window.source);
             }
             ChatUpdate::SessionRewound(text) => {
                 self.conversation.insert_note(Tone::Quiet, &text);

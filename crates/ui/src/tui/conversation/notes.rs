@@ -10,7 +10,7 @@ use agent_protocol::hook::{HookEvent, HookFinished, HookStatus};
 use agent_protocol::recall::{RecallMoment, RecalledLesson};
 use agent_protocol::terminal_escape::escape_literal_line;
 use agent_protocol::view::describe_undone_files;
-use agent_protocol::{pluralize, strip_reminder_tags};
+use agent_protocol::{format_thousands, pluralize, strip_reminder_tags};
 
 /// In the order of the request; the conversation follows.
 const FIXED_LAYERS: [(&str, &str); 3] = [
@@ -36,7 +36,9 @@ impl Conversation {
         let all = format_count(self.context_tokens.max(fixed));
         let share = self.window.map_or_else(String::new, |window| {
             let percent = self.context_tokens.saturating_mul(100) / window.max(1);
-            format!(" of {} tokens ({percent} %)", format_count(window))
+            let source = self.window_source.map(|source| format!(" ({})", source.in_words()));
+            let (window, source) = (format_thousands(window), source.unwrap_or_default());
+            format!(" of {window} tokens{source}, {percent} %")
         });
         let (shared, bytes) = self.shared_bytes;
         let shared = shared.saturating_mul(100) / bytes.max(1);

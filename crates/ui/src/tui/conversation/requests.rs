@@ -15,7 +15,7 @@ impl Conversation {
         self.tokens_are_estimated = true;
         self.shared_bytes = (requested.shared_bytes, requested.bytes);
         self.layers.clone_from(&requested.layers);
-        self.window = requested.window;
+        (self.window, self.window_source) = (requested.window, requested.window_source);
         self.model.clone_from(&requested.model);
         self.effort = requested.effort;
         self.set_last_data(Some(now));
