@@ -12,4 +12,5 @@ mod presets;
 mod record;
 mod switching;
 mod text_calls;
+mod thinking;
 mod windows;

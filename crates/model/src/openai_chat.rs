@@ -3,6 +3,7 @@
 
 mod decode;
 mod encode;
+mod thinking;
 
 pub(super) use decode::ChatDecoder;
 pub(super) use encode::encode;

@@ -54,6 +54,7 @@ impl<'a> TextCallDecoder<'a> {
         for found in found {
             match found {
                 Segment::Text(text) => deltas.push(Delta::Text(text)),
+                Segment::Dropped(text) => deltas.push(Delta::Dropped(text)),
                 Segment::Call { name, arguments } => {
                     self.calls.push(ToolCall { id: String::new(), name, arguments });
                 }

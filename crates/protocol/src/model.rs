@@ -13,6 +13,7 @@ use super::message::{ImageSource, Message, OpaqueItem, ToolCall};
 use super::provider::Effort;
 use super::tool::ToolSpec;
 use super::variant_names::variant_names;
+use super::{one_line, shorten};
 
 /// A model. Every error is an item of its stream; dropping the stream cancels the request.
 ///
@@ -166,6 +167,8 @@ impl<'a> Request<'a> {
 pub enum Delta {
     Text(String),
     Reasoning(String),
+    /// Text that is no part of the answer: the model imitates the result of a tool, and goes on.
+    Dropped(String),
     /// A fragment. `id` and `name` are in the first one, if the server sends them at all.
     Call {
         /// Number of the call in this answer.
@@ -308,6 +311,9 @@ pub enum ModelErrorKind {
     Script,
 }
 
+/// Of a text that was dropped.
+const MAX_QUOTE_BYTES: usize = 400;
+
 /// An answer, assembled from its deltas.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
@@ -321,6 +327,8 @@ pub struct Reply {
     pub usage: Option<Usage>,
     /// `None` until the answer ends.
     pub stop: Option<StopReason>,
+    /// What of the received text is no part of the answer, for the user: the source of the event, and a sentence.
+    pub notices: Vec<(&'static str, String)>,
     indexes: Vec<usize>,
 }
 
@@ -330,6 +338,11 @@ impl Reply {
         match delta {
             Delta::Text(text) => self.text.push_str(text),
             Delta::Reasoning(text) => self.reasoning.push_str(text),
+            Delta::Dropped(text) => {
+                let (bytes, quote) = (text.len(), shorten(&one_line(text), MAX_QUOTE_BYTES));
+                let what = "the model wrote the result of a tool itself; this was dropped with what followed";
+                self.notices.push(("reply", format!("{what} ({bytes} bytes): {quote}")));
+            }
             Delta::Call { index, id, name, arguments } => {
                 let at = self.indexes.iter().position(|i| i == index).unwrap_or_else(|| {
                     self.indexes.push(*index);
@@ -357,7 +370,40 @@ impl Reply {
             }),
             Delta::Usage(usage) => self.usage = Some(*usage),
             Delta::Retry(_) => *self = Self::default(),
-            Delta::Done(stop) => self.stop = Some(stop.clone()),
+            Delta::Done(stop) => {
+                self.stop = Some(stop.clone());
+                self.separate_reasoning();
+            }
+        }
+    }
+
+    /// Some chat templates write the beginning of the reasoning themselves, so that the text contains only its end: a
+    /// line of its own, outside code blocks.
+    fn separate_reasoning(&mut self) {
+        if !self.reasoning.is_empty() || !self.opaque_items.is_empty() {
+            return;
+        }
+        let (mut at, mut fence) = (0, 0);
+        for line in self.text.split_inclusive('\n') {
+            let ticks = line.trim_start().bytes().take_while(|byte| *byte == b'`').count();
+            match line.trim() {
+                "</think>" if fence == 0 => {
+                    let answer = self.text[at + line.len()..].trim_start().to_owned();
+                    self.reasoning = self.text[..at].trim_start().to_owned();
+                    self.text = answer;
+                    if !self.reasoning.is_empty() {
+                        let what =
+                            "the text before </think> is reasoning, and no part of the answer";
+                        self.notices.push(("reasoning", what.to_owned()));
+                    }
+                    return;
+                }
+                line if line.contains("<think>") => return,
+                _ if fence == 0 && ticks >= 3 => fence = ticks,
+                _ if fence > 0 && ticks >= fence => fence = 0,
+                _ => {}
+            }
+            at += line.len();
         }
     }
 }

@@ -23,7 +23,7 @@ use agent_protocol::{pluralize, shorten};
 /// A longer command is announced before its result.
 const LONG_COMMAND: Duration = Duration::from_secs(2);
 /// The report at the end of the turn does not contain errors of these sources.
-const REPORTED_SOURCES: [&str; 9] = [
+const REPORTED_SOURCES: [&str; 10] = [
     "workspace",
     "memory",
     "sandbox",
@@ -33,6 +33,7 @@ const REPORTED_SOURCES: [&str; 9] = [
     "telemetry",
     "hook",
     "context",
+    "reply",
 ];
 
 /// The amount of output on standard error.

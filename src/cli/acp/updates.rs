@@ -35,8 +35,8 @@ use agent_protocol::tool::Effect;
 use agent_protocol::view::{call_line, full_call};
 
 /// Sources of errors that are shown to the user. Others end the turn, and are in its result.
-const NOTIFIED_SOURCES: [&str; 8] =
-    ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook", "context"];
+const NOTIFIED_SOURCES: [&str; 9] =
+    ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook", "context", "reply"];
 
 #[derive(Clone)]
 pub(super) struct Peer {

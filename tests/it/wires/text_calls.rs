@@ -135,10 +135,14 @@ fn nothing_after_an_invented_result_is_used() {
     for mode in ["accepted", "described"] {
         let server = Server::playing([text(&invented), text("blue")]);
         let (test, done) = run(&server, Some(mode));
-        done.expect_code(0).expect_stdout("blue\n");
+        let done = done.expect_code(0).expect_stdout("blue\n");
         let finished = test.events_of("tool.finished");
         assert_eq!(finished.len(), 1);
         assert_eq!(finished[0]["tool"], "Read");
+        // The user is told, and the log has it.
+        let notice = &test.events_of("error")[0];
+        assert!(notice["message"].to_string().contains("crimson"), "{notice}");
+        assert!(done.stderr.contains("the model wrote the result of a tool itself"), "{done:?}");
         let request = server.finish()[1].json();
         assert!(!request["messages"].to_string().contains("crimson"), "{request}");
     }

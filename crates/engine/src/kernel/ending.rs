@@ -33,9 +33,10 @@ impl Kernel {
         } else if reply.stop == Some(StopReason::Refused) {
             Some((REFUSED, "the provider withheld the answer"))
         } else {
-            let why = match reply.stop {
-                Some(StopReason::Length) => "the length limit cut the answer off before its text",
-                _ => "the answer was empty",
+            let why = match (reply.stop, reply.reasoning.trim()) {
+                (Some(StopReason::Length), _) => "the length limit cut the answer off before its text",
+                (_, "") => "the answer was empty",
+                _ => "the answer was empty: the model wrote only reasoning",
             };
             reply.text.trim().is_empty().then_some((EMPTY, why))
         };

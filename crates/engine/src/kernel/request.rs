@@ -147,7 +147,7 @@ impl ReplyProgress<'_> {
         self.is_arriving = !matches!(delta, Delta::Retry(_));
         self.last_change = self.request.events.clock().now();
         self.bytes += match delta {
-            Delta::Text(text) | Delta::Reasoning(text) => text.len(),
+            Delta::Text(text) | Delta::Reasoning(text) | Delta::Dropped(text) => text.len(),
             Delta::Call { name, arguments, .. } => {
                 name.as_ref().map_or(0, String::len) + arguments.len()
             }

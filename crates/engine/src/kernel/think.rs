@@ -244,6 +244,9 @@ impl Kernel {
         let is_unusable = matches!(reply.stop, Some(StopReason::Refused | StopReason::Repetition));
         let discarded = is_cut_off || is_empty || is_unusable;
         turn.spent.add(pending.record_reply(budget, &reply, discarded));
+        for (source, sentence) in &reply.notices {
+            parts.events.emit(EventBody::error(source, sentence));
+        }
         Ok(Ok(reply))
     }
 

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use super::thinking::ThinkingReader;
 use crate::endpoint::Endpoint;
 use crate::wire_format::{
     AnswerDecoder, CallIds, DecodeError, non_empty_str, parse_event, usage_delta,
@@ -18,6 +19,7 @@ pub(crate) struct ChatDecoder<'a> {
     endpoint: &'a Endpoint,
     /// Kept until it is complete, for servers that need it back.
     reasoning: ReasoningBuffer,
+    thinking: ThinkingReader,
     slots: Vec<CallSlot>,
     finish: Option<String>,
     has_text: bool,
@@ -41,6 +43,7 @@ impl<'a> ChatDecoder<'a> {
             ids,
             endpoint,
             reasoning: ReasoningBuffer::default(),
+            thinking: ThinkingReader::default(),
             slots: Vec::new(),
             finish: None,
             has_text: false,
@@ -81,8 +84,13 @@ impl AnswerDecoder for ChatDecoder<'_> {
             }
         }
         self.has_text |= deltas.iter().any(|delta| matches!(delta, Delta::Text(_)));
+        let mut deltas = self.thinking.read(deltas);
         deltas.extend([&chunk["usage"], &chunk["x_groq"]["usage"]].into_iter().find_map(usage));
         Ok(deltas)
+    }
+
+    fn finish(&mut self) -> Vec<Delta> {
+        self.thinking.finish()
     }
 
     fn is_stream_over(&self) -> bool {

@@ -48,7 +48,7 @@ pub(super) fn calls_to_known_tools(text: &str, tools: &[ToolSpec]) -> Vec<Segmen
         parse_objects(text).is_none_or(|calls| calls.iter().all(|call| call.arguments.is_some()));
     let is_of_a_tool = |call: &Segment| match call {
         Segment::Call { name, .. } => tools.iter().any(|tool| tool.name == *name),
-        Segment::Text(_) => false,
+        Segment::Text(_) | Segment::Dropped(_) => false,
     };
     let calls = json_calls(text);
     if has_arguments && calls.iter().all(is_of_a_tool) { calls } else { Vec::new() }

@@ -17,6 +17,8 @@ pub(super) const UNREADABLE_CALL_NAME: &str = "tool_call";
 #[derive(Debug, PartialEq)]
 pub(super) enum Segment {
     Text(String),
+    /// A result that the model invented, and what follows it.
+    Dropped(String),
     Call {
         name: String,
         /// JSON text; it may be invalid.
@@ -34,6 +36,7 @@ pub(super) struct TextCallReader<'a> {
     fence: usize,
     /// Text other than white space was received.
     has_begun: bool,
+    dropped: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,6 +98,7 @@ impl<'a> TextCallReader<'a> {
             state: ReaderState::LineStart,
             fence: 0,
             has_begun: false,
+            dropped: String::new(),
         }
     }
 
@@ -114,6 +118,10 @@ impl<'a> TextCallReader<'a> {
             }
             ReaderState::AfterResponse => {}
         }
+        if self.state == ReaderState::AfterResponse {
+            self.dropped.push_str(&self.buffer);
+            found.push(Segment::Dropped(std::mem::take(&mut self.dropped)));
+        }
         found
     }
 
@@ -121,7 +129,7 @@ impl<'a> TextCallReader<'a> {
     fn decide_next(&mut self, found: &mut Vec<Segment>) -> bool {
         match self.state {
             ReaderState::AfterResponse => {
-                self.buffer.clear();
+                self.dropped.push_str(&std::mem::take(&mut self.buffer));
                 false
             }
             ReaderState::InLine => {
@@ -249,6 +257,7 @@ impl<'a> TextCallReader<'a> {
             self.emit_text(end_of_text, found);
         } else {
             self.has_begun = true;
+            self.dropped.push_str(&self.buffer[end_of_text..end]);
             self.buffer.drain(..end);
             found.extend(calls);
         }

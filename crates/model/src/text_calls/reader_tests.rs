@@ -44,6 +44,10 @@ fn text(text: &str) -> Segment {
     Segment::Text(text.to_owned())
 }
 
+fn dropped(text: &str) -> Segment {
+    Segment::Dropped(text.to_owned())
+}
+
 fn call(name: &str, arguments: &str) -> Segment {
     Segment::Call { name: name.to_owned(), arguments: arguments.to_owned() }
 }
@@ -148,14 +152,16 @@ fn everything_from_an_invented_result_on_is_dropped() {
     let json = r#"{"name": "LS", "arguments": {}}"#;
     let invented =
         format!("\n<tool_response>\na\n</tool_response>\n<tool_call>{json}</tool_call>\nend");
+    let lost = || dropped(invented.trim_start());
     let closed = format!("<tool_call>{json}</tool_call>");
-    check(&format!("{closed}{invented}"), &[call("LS", "{}"), text("\n")]);
-    check(&format!("{closed}{}", invented.trim_start()), &[call("LS", "{}")]);
-    check(&format!("[TOOL_CALLS][{json}]{invented}"), &[call("LS", "{}")]);
-    check(&format!("<|python_tag|>{json}{invented}"), &[call("LS", "{}")]);
-    check(&format!("{json}{invented}"), &[call("LS", "{}")]);
-    check(&format!("text{invented}"), &[text("text\n")]);
-    check(&format!("<tool_call>{json}\n<tool_response>\na"), &[call("LS", "{}")]);
+    check(&format!("{closed}{invented}"), &[call("LS", "{}"), text("\n"), lost()]);
+    check(&format!("{closed}{}", invented.trim_start()), &[call("LS", "{}"), lost()]);
+    check(&format!("[TOOL_CALLS][{json}]{invented}"), &[call("LS", "{}"), lost()]);
+    check(&format!("<|python_tag|>{json}{invented}"), &[call("LS", "{}"), lost()]);
+    check(&format!("{json}{invented}"), &[call("LS", "{}"), lost()]);
+    check(&format!("text{invented}"), &[text("text\n"), lost()]);
+    let unclosed = format!("<tool_call>{json}\n<tool_response>\na");
+    check(&unclosed, &[call("LS", "{}"), dropped("<tool_response>\na")]);
     // The value of a parameter may contain anything but the end of the call.
     check(
         "<tool_call><function=LS><parameter=path>\n\n<tool_response>\n</parameter></function></tool_call>",
@@ -170,7 +176,7 @@ fn only_text_that_may_be_a_call_is_held_back() {
     let mut check = |piece: &str, expected: &str| {
         let texts = reader.push(piece).into_iter().map(|found| match found {
             Segment::Text(text) => text,
-            Segment::Call { .. } => panic!("a call"),
+            other => panic!("{other:?}"),
         });
         assert_eq!(texts.collect::<String>(), expected, "{piece:?}");
     };

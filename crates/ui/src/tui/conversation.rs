@@ -205,7 +205,8 @@ impl Conversation {
                 if source == "model" {
                     self.set_last_data(None);
                 } else {
-                    self.add_note(Tone::Bad, message);
+                    let tone = if source == "reasoning" { Tone::Quiet } else { Tone::Bad };
+                    self.add_note(tone, message);
                 }
             }
             EventBody::TurnFinished(finished) => self.finish_turn(finished),
