@@ -313,12 +313,12 @@ impl Kernel {
 
     async fn act(&mut self, turn: &mut Turn, reply: &Reply) {
         let room = self.results_byte_limit();
-        let calls = reply.calls.as_slice();
+        let calls = &self.parts.registry.correct_names(&reply.calls)[..];
         // Sub-agents may spend what this answer has left.
         self.update_spend_limit(turn);
         *self.parts.session_models.0.lock() =
             Some((self.parts.main.clone(), self.parts.light.clone()));
-        let results = self.parts.registry.run_calls(calls, room).await;
+        let results = self.parts.registry.run_calls(&reply.calls, room).await;
         self.model_view.calls_since_recap += calls.len();
         for call in calls {
             *self.calls_made.entry(call.name.clone()).or_default() += 1;

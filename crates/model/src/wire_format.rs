@@ -14,7 +14,7 @@ use super::endpoint::Endpoint;
 use super::text_calls;
 use super::{anthropic_messages, gemini, openai_chat, openai_responses};
 use agent_protocol::Object;
-use agent_protocol::json_repair::repair_json;
+use agent_protocol::json_repair::parse_arguments;
 use agent_protocol::message::{Image, Part, ToolCall};
 use agent_protocol::model::{Delta, Request, StopReason, Usage};
 use agent_protocol::provider::{TextCallMode, WireFormat};
@@ -197,11 +197,9 @@ pub(super) fn call_id(id: &str, form: CallIdFormat) -> Cow<'_, str> {
 
 /// Several servers reject arguments that are not a JSON object.
 pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
-    if call.arguments.trim().is_empty() {
-        Cow::Borrowed("{}")
-    } else if serde_json::from_str::<Object>(&call.arguments).is_ok() {
+    if serde_json::from_str::<Object>(&call.arguments).is_ok() {
         Cow::Borrowed(&call.arguments)
-    } else if let Some(object) = repair_json(&call.arguments) {
+    } else if let Some((object, _)) = parse_arguments(&call.arguments) {
         Cow::Owned(Value::Object(object).to_string())
     } else {
         Cow::Owned(json!({ "malformed_arguments": call.arguments }).to_string())

@@ -1,9 +1,34 @@
 //! Repairs JSON that models write with mistakes of which the meaning is certain.
 //!
-//! Only two: control characters inside strings, which are escaped, and commas before a closing bracket,
+//! In the JSON itself only two: control characters inside strings, which are escaped, and commas before a closing bracket,
 //! which are removed. Nothing is completed: what is missing may have been cut off.
 
+use serde_json::Value;
+
 use super::Object;
+
+/// The object in the arguments of a call, and a sentence for the model about what was corrected in them. `None` if
+/// their meaning is not certain. Nothing at all is an empty object: servers send that for a call without arguments.
+pub fn parse_arguments(text: &str) -> Option<(Object, Option<&'static str>)> {
+    if text.trim().is_empty() {
+        return Some((Object::new(), None));
+    }
+    const EMPTY: &str = "The arguments were empty: read as {}.";
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Some((object, None)),
+        Ok(Value::Null) => Some((Object::new(), Some(EMPTY))),
+        Ok(Value::String(inner)) if inner.trim().is_empty() => Some((Object::new(), Some(EMPTY))),
+        Ok(Value::String(inner)) => {
+            let object = serde_json::from_str(&inner).ok().or_else(|| repair_json(&inner))?;
+            Some((object, Some("The arguments were a string: the JSON in it was used.")))
+        }
+        Ok(_) => None,
+        Err(_) => {
+            let sentence = "The JSON of the arguments was invalid and was repaired.";
+            repair_json(text).map(|object| (object, Some(sentence)))
+        }
+    }
+}
 
 /// Parses the object in a text that is not valid JSON; `None` if other mistakes remain.
 pub fn repair_json(text: &str) -> Option<Object> {
@@ -46,7 +71,7 @@ pub fn repair_json(text: &str) -> Option<Object> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -68,6 +93,30 @@ mod tests {
             ["{\"a\": \"b", "{\"a\": 1", "{a: 1}", "{'a': 1}", "{\"a\": True}", "[1,]", "{,,}", ""]
         {
             assert_eq!(repair_json(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn arguments_without_an_object_are_corrected_where_their_meaning_is_certain() {
+        for (text, expected, is_corrected) in [
+            ("", Some("{}"), false),
+            (" ", Some("{}"), false),
+            ("{\"a\":1}", Some("{\"a\":1}"), false),
+            ("null", Some("{}"), true),
+            ("\"\"", Some("{}"), true),
+            ("\"{\\\"a\\\":1}\"", Some("{\"a\":1}"), true),
+            ("\"{\\\"a\\\":1,}\"", Some("{\"a\":1}"), true),
+            ("{\"a\":1,}", Some("{\"a\":1}"), true),
+            // Only once.
+            ("\"\\\"{}\\\"\"", None, false),
+            ("\"a\"", None, false),
+            ("[1]", None, false),
+            ("{", None, false),
+        ] {
+            let found = parse_arguments(text);
+            let found = found.map(|(object, note)| (Value::Object(object).to_string(), note));
+            assert_eq!(found.as_ref().map(|(object, _)| object.as_str()), expected, "{text}");
+            assert_eq!(found.is_some_and(|(_, note)| note.is_some()), is_corrected, "{text}");
         }
     }
 

@@ -87,3 +87,56 @@ fn unexplained_rejection_of_a_long_request_is_followed_by_a_compaction() {
     done.expect_code(0).expect_stdout("fine\n");
     assert_eq!(test.events_of("context.compacted")[0]["cause"], "overflow");
 }
+
+#[test]
+fn names_and_arguments_are_corrected_where_one_meaning_fits() {
+    let read = json!({"path": "a.txt"});
+    let nested = Value::String(read.to_string());
+    let server = Server::playing([
+        calls(&[
+            ("functions.Read", read),
+            ("default_api:LS", Value::Null),
+            ("read", nested),
+            ("L.S", json!("")),
+        ]),
+        calls(&[("Bash<|channel|>commentary", json!({"command": "touch new"}))]),
+        text("done"),
+        text("resumed"),
+    ]);
+    let test = Test::new().file("a.txt", "colour\n");
+    let url = format!("providers.p.base_url={}", server.url());
+    let common = ["--model", "p/m", "--set", &url, "--deny", "Bash(touch *)"];
+    test.agent(&[&["run", "task"], &common[..]].concat());
+    let found = test.events_of("tool.finished");
+    let tools: Vec<&Value> = found.iter().map(|event| &event["tool"]).collect();
+    assert_eq!(tools, ["Read", "LS", "Read", "LS", "Bash"]);
+    let text = |n: usize| found[n]["envelope"]["text"].as_str().unwrap();
+    for (n, expected) in [
+        (0, "The name of this tool is Read, not functions.Read."),
+        (1, "The arguments were empty: read as {}."),
+        (1, "The name of this tool is LS, not default_api:LS."),
+        (2, "The arguments were a string: the JSON in it was used."),
+        (2, "The name of this tool is Read, not read."),
+        (3, "The arguments were empty: read as {}."),
+        (4, "The name of this tool is Bash, not Bash<|channel|>commentary."),
+    ] {
+        assert!(text(n).contains(expected), "{n}: {}", text(n));
+    }
+    assert_eq!(found[2]["envelope"]["context"]["params_input"], json!({"path": "a.txt"}));
+    // Rules hold for the tool that is meant.
+    assert_eq!(found[4]["envelope"]["error"]["code"], "COMMAND_BLOCKED");
+    assert!(!test.root().join("new").exists());
+    // The conversation has the names and arguments that were used.
+    let request = server.finish()[1].json();
+    let sent =
+        request["messages"].as_array().unwrap().iter().find(|it| it["tool_calls"].is_array());
+    let sent = sent.unwrap()["tool_calls"].as_array().unwrap();
+    let sent: Vec<&Value> = sent.iter().map(|call| &call["function"]).collect();
+    assert_eq!(sent[1], &json!({"name": "LS", "arguments": "{}"}));
+    assert_eq!(sent[2], &json!({"name": "Read", "arguments": "{\"path\":\"a.txt\"}"}));
+    // It has them after a resume, too.
+    let resumed = test.agent(&[&["run", "-c", "go on"], &common[..]].concat());
+    resumed.expect_code(0).expect_stdout("resumed\n");
+    let request = &server.finish()[3].body;
+    assert!(request.contains("go on") && !request.contains("default_api_LS"), "{request}");
+}

@@ -283,7 +283,9 @@ impl History {
                 let call = call_line(tool, &envelope.context.params_input);
                 self.append_kernel_result(parent, &call, envelope);
             }
-            EventBody::ToolFinished { call, envelope, .. } => self.record_result(call, envelope),
+            EventBody::ToolFinished { call, envelope, tool, .. } => {
+                self.record_result(call, tool, envelope);
+            }
             EventBody::ContextCompacted(compacted) => self.compact(compacted),
             _ => {}
         }
@@ -404,10 +406,12 @@ impl History {
         (&self.messages[self.front_length..], &self.metadata[self.front_length..])
     }
 
-    fn record_result(&mut self, call: &str, envelope: &Envelope) {
+    fn record_result(&mut self, call: &str, tool: &str, envelope: &Envelope) {
         let Some(waiting) = &mut self.pending_exchange else { return };
-        let mut slots = waiting.calls.iter().zip(&mut waiting.envelopes);
-        if let Some((_, slot)) = slots.find(|(own, slot)| own.id == call && slot.is_none()) {
+        let mut slots = waiting.calls.iter_mut().zip(&mut waiting.envelopes);
+        if let Some((own, slot)) = slots.find(|(own, slot)| own.id == call && slot.is_none()) {
+            // The model may have written another name.
+            tool.clone_into(&mut own.name);
             *slot = Some(envelope.clone());
         }
         if waiting.envelopes.iter().all(Option::is_some)

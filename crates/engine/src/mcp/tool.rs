@@ -116,8 +116,11 @@ impl Tool for McpTool {
     fn hint_for_unknown_name(&self, name: &str) -> Option<String> {
         let tool = self.servers.servers().iter().find_map(|server| {
             let tools = server.tools()?;
-            let tool =
-                tools.iter().find(|tool| mcp_tool_name(server.name(), &tool.name) == name)?;
+            let is_named = |tool: &&ToolInfo| {
+                mcp_tool_name(server.name(), &tool.name) == name
+                    || name == format!("{}.{}", server.name(), tool.name)
+            };
+            let tool = tools.iter().find(is_named)?;
             let hashed = self.names.hashed_name(server.name(), &tool.name);
             let has = self.scope.allows(server.name(), &tool.name, hashed, tool.reads_only);
             has.then(|| format!("{}.{}", server.name(), tool.name))

@@ -75,7 +75,8 @@ const IGNORED_PARAMETERS: &[&str] =
 #[derive(Debug, Default)]
 pub(super) struct ArgumentNotes {
     pub(super) ignored: Vec<String>,
-    pub(super) is_repaired: bool,
+    /// A sentence.
+    pub(super) correction: Option<&'static str>,
 }
 
 impl ArgumentNotes {
@@ -84,8 +85,8 @@ impl ArgumentNotes {
         if !self.ignored.is_empty() {
             words.push_str(&format!(" Ignored: {}.", self.ignored.join(", ")));
         }
-        if self.is_repaired {
-            words.push_str(" The JSON of the arguments was invalid and was repaired.");
+        if let Some(sentence) = self.correction {
+            words.push_str(&format!(" {sentence}"));
         }
         (!words.is_empty()).then_some(words)
     }
@@ -96,12 +97,12 @@ pub(super) fn envelope_input(call: &ToolCall) -> Object {
     parse_arguments(call).map(|(arguments, _)| arguments).unwrap_or_default()
 }
 
-/// The call's arguments without null values and without injected fields; true: their JSON was repaired.
-pub(super) fn parse_arguments(call: &ToolCall) -> Result<(Object, bool), Failure> {
-    let (mut arguments, is_repaired) = validator::parse_json_object(&call.arguments)?;
+/// The call's arguments without null values and without injected fields, and what was corrected in them.
+pub(super) fn parse_arguments(call: &ToolCall) -> Result<(Object, Option<&'static str>), Failure> {
+    let (mut arguments, correction) = validator::parse_json_object(&call.arguments)?;
     // Models that fill in every field use null for "no value".
     arguments.retain(|name, value| !value.is_null() && !LOCK_FIELDS.contains(&name.as_str()));
-    Ok((arguments, is_repaired))
+    Ok((arguments, correction))
 }
 
 /// Renames the arguments to the names of a schema. Returns an error if a name is one typing error away from a known one,

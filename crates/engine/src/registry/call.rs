@@ -18,7 +18,6 @@ use super::{OutputLimits, Registry, output_limits, validator};
 use crate::tools::WorkspaceFacts;
 use agent_host::workspace::ChangedFiles;
 use agent_permission::{DeniedPath, Policy};
-use agent_protocol::Object;
 use agent_protocol::control::Ending;
 use agent_protocol::envelope::{
     Envelope, ErrorCode, Failure, Report, ResultContext, SealedEnvelope, ToolError, Verdict,
@@ -28,6 +27,7 @@ use agent_protocol::hook::HookRuling;
 use agent_protocol::message::ToolCall;
 use agent_protocol::question::Inquirer;
 use agent_protocol::tool::{CommandRights, Effect};
+use agent_protocol::{Object, shorten};
 
 /// The result of a call.
 #[derive(Debug)]
@@ -104,8 +104,9 @@ impl Registry {
     /// Runs the calls of one answer: consecutive read-only calls and consecutive sub-agents in parallel, others one by one, in order.
     /// Every call gets a result, in call order; nothing starts after an interrupt or after a message of the
     /// user, so that the model reads the message first. All results together may take `room` bytes: small
-    /// ones are shown in full, the large ones share the rest.
-    pub async fn run_calls(&self, calls: &[ToolCall], mut room: usize) -> Vec<ToolCallResult> {
+    /// ones are shown in full, the large ones share the rest. They run under the names of [`Registry::correct_names`].
+    pub async fn run_calls(&self, sent: &[ToolCall], mut room: usize) -> Vec<ToolCallResult> {
+        let calls = self.correct_names(sent);
         let mut results: Vec<ToolCallResult> = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let is_stopped = results.iter().any(|result| result.stop_reason.is_some());
@@ -122,7 +123,16 @@ impl Registry {
                 .iter()
                 .zip(batch)
                 .map(|(call, prepared)| self.attempt(call, prepared, None, cancel.clone()));
-            let attempts = join_all(attempts).await;
+            let mut attempts = join_all(attempts).await;
+            for (attempt, (call, sent)) in
+                attempts.iter_mut().zip(calls.iter().zip(sent).skip(results.len()))
+            {
+                if call.name != sent.name {
+                    let (name, sent) = (&call.name, shorten(&sent.name, 60));
+                    let note = format!(" The name of this tool is {name}, not {sent}.");
+                    output_limits::append_note(&mut attempt.outcome, &note);
+                }
+            }
             let size = |attempt: &CallAttempt| output_limits::outcome_size(&attempt.outcome);
             let sizes: Vec<usize> = attempts.iter().map(size).collect();
             let reserved = (later * output_limits::MIN_RESULT_BYTES).min(room / 2);

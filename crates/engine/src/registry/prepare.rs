@@ -120,6 +120,35 @@ impl Registry {
         }
     }
 
+    /// The calls under the names of the tools that they mean: case, signs, a channel after the name (`Bash<|channel|>x`)
+    /// and a namespace before it (`functions.Bash`) make no difference. A name that fits two tools stays as it is.
+    pub fn correct_names(&self, calls: &[ToolCall]) -> Vec<ToolCall> {
+        let correct = |call: &ToolCall| {
+            let name = self.find_meant_tool(&call.name).unwrap_or(&call.name).to_owned();
+            ToolCall { name, ..call.clone() }
+        };
+        calls.iter().map(correct).collect()
+    }
+
+    fn find_meant_tool(&self, name: &str) -> Option<&str> {
+        let plain = |name: &str| name.replace(|c: char| !c.is_alphanumeric(), "").to_lowercase();
+        let without_channel = name.split("<|").next()?;
+        let without_namespace = without_channel.rsplit(['.', ':', '/']).next()?;
+        let is_of_server = |name: &str| {
+            self.entries.iter().any(|entry| entry.tool.hint_for_unknown_name(name).is_some())
+        };
+        for written in [name, without_channel, without_namespace] {
+            let names = self.specs.iter().map(|spec| &*spec.name);
+            let fitting = names.filter(|own| plain(own) == plain(written));
+            match fitting.collect::<Vec<_>>()[..] {
+                [] if !is_of_server(written) => {}
+                [one] => return Some(one),
+                _ => return None,
+            }
+        }
+        None
+    }
+
     pub(super) fn find_tool(&self, name: &str) -> Result<&RegisteredTool, Failure> {
         self.entries.iter().find(|entry| entry.tool.spec().name == name).ok_or_else(|| {
             let names = self.specs.iter().map(|spec| &*spec.name);
@@ -141,12 +170,12 @@ fn parse_input<'a>(
     let spec = entry.tool.spec();
     let schema = &spec.schema;
     if spec.is_foreign {
-        let (input, is_repaired) = validator::parse_json_object(&call.arguments)?;
+        let (input, correction) = validator::parse_json_object(&call.arguments)?;
         let input = entry.validator.check_foreign(schema, input)?;
-        return Ok((entry, input, ArgumentNotes { is_repaired, ..ArgumentNotes::default() }));
+        return Ok((entry, input, ArgumentNotes { correction, ..ArgumentNotes::default() }));
     }
-    let (mut input, is_repaired) = arguments::parse_arguments(call)?;
-    let mut notes = ArgumentNotes { ignored: Vec::new(), is_repaired };
+    let (mut input, correction) = arguments::parse_arguments(call)?;
+    let mut notes = ArgumentNotes { ignored: Vec::new(), correction };
     arguments::rename_aliases(schema, &mut input, "", &mut notes.ignored)?;
     // Tools, hooks and events see one path.
     for name in ["path", "directory"] {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure};
-use agent_protocol::json_repair::repair_json;
+use agent_protocol::json_repair::parse_arguments;
 use agent_protocol::schema::{Mismatch, Schema};
 use agent_protocol::{most_similar, shorten};
 
@@ -62,29 +62,27 @@ pub(super) fn parameters_hint(schema: &Value) -> String {
     hint
 }
 
-/// Parses the arguments' JSON text as an object; true: it was repaired. An empty text is an empty object: some
-/// models send that for a tool whose parameters are all optional.
-pub(super) fn parse_json_object(text: &str) -> Result<(Object, bool), Failure> {
-    if text.trim().is_empty() {
-        return Ok((Object::new(), false));
+/// Parses the arguments' JSON text as an object; with what was corrected in it.
+pub(super) fn parse_json_object(text: &str) -> Result<(Object, Option<&'static str>), Failure> {
+    if let Some(parsed) = parse_arguments(text) {
+        return Ok(parsed);
     }
-    match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Ok((object, false)),
-        Ok(other) => Err(Failure::new(
+    Err(match serde_json::from_str::<Value>(text) {
+        Ok(other) => Failure::new(
             ErrorCode::InvalidParam,
             format!(
                 "the arguments are not a JSON object: {}",
                 shorten(&other.to_string(), MAX_SHOWN_BYTES)
             ),
         )
-        .with_hint("send one JSON object, {\"name\": value, …}")),
-        Err(error) => repair_json(text).map(|object| (object, true)).ok_or_else(|| {
+        .with_hint("send one JSON object, {\"name\": value, …}"),
+        Err(error) => {
             let message = format!("the arguments are not valid JSON: {error}");
             Failure::new(ErrorCode::InvalidParam, message).with_hint(
                 "send the call again as one complete JSON object; escape quotes and line breaks",
             )
-        }),
-    }
+        }
+    })
 }
 
 fn describe_mismatch(mismatch: &Mismatch<'_>, schema: &Value, input: &Value) -> String {

@@ -165,7 +165,7 @@ impl Conversation {
             EventBody::ToolStarted { call, tool, input, changed_by, .. } => {
                 self.set_activity(TurnActivity::Calling(tool.clone()), now);
                 if let Some(call) = self.find_call_mut(call) {
-                    call.set_input(input, *changed_by);
+                    call.set_input(tool, input, *changed_by);
                     call.state = CallState::Running { tail: String::new() };
                 }
             }
@@ -242,7 +242,7 @@ impl Conversation {
             self.insert_output(Cell::Call(Box::new(Call::new(call, tool, &arguments))));
         }
         if let Some(call) = self.find_call_mut(call) {
-            call.set_input(input, *changed_by);
+            call.set_input(tool, input, *changed_by);
             let (grants, diff) = (grants.clone(), diff.clone());
             call.question = Some(Box::new(PermissionQuestion { reason, grants, diff }));
         }

@@ -100,7 +100,14 @@ impl Call {
         }
     }
 
-    pub(in crate::tui) fn set_input(&mut self, input: &Object, changed_by: Option<ChangeAuthor>) {
+    /// The model may have written another name of the tool, too.
+    pub(in crate::tui) fn set_input(
+        &mut self,
+        tool: &str,
+        input: &Object,
+        changed_by: Option<ChangeAuthor>,
+    ) {
+        tool.clone_into(&mut self.tool);
         self.place = command_place(&self.tool, input);
         let written = std::mem::replace(&mut self.subject, call_subject(&self.tool, input));
         if changed_by == Some(ChangeAuthor::Hook) {
