@@ -10,7 +10,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::stream::{Clock, EventStream, Sink, StampedEvent};
-use super::Object;
 use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, PermissionMode};
 use super::envelope::{Envelope, SealedEnvelope};
 use super::hook::HookFinished;
@@ -24,6 +23,7 @@ use super::reflection::Reflection;
 use super::spending::Spending;
 use super::tool::Effect;
 use super::variant_names::variant_names;
+use super::{Object, pluralize};
 
 pub const FORMAT_VERSION: u32 = 2;
 
@@ -134,6 +134,17 @@ pub enum EventBody {
         to: String,
         /// Why.
         reason: String,
+    },
+    /// The server refused a request with these images: it is sent again without them, and so are later requests.
+    #[serde(rename = "images.withheld")]
+    ImagesWithheld {
+        /// The model, `provider/model`: another one receives them.
+        model: String,
+        /// Their hashes.
+        images: Vec<String>,
+        /// The refusal; `None`: the request failed without them, too, so that later requests contain them again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// The user named the session.
     #[serde(rename = "session.renamed")]
@@ -1062,6 +1073,15 @@ pub fn describe_resume_point(turn: u32, is_cut_off: bool) -> String {
         (0, _) => "before its first turn".to_owned(),
         (turn, false) => format!("after turn {turn}"),
         (turn, true) => format!("in turn {turn}, during which the program ended"),
+    }
+}
+
+/// Describes that images are left out, and why; without a reason, that they are sent again.
+pub fn describe_withheld_images(images: &[String], reason: Option<&str>) -> String {
+    let n = pluralize(images.len() as u64, "image");
+    match reason {
+        Some(reason) => format!("{reason}; this and later requests are sent without {n}"),
+        None => format!("the request fails without {n}, too: later requests have them again"),
     }
 }
 

@@ -64,12 +64,12 @@ pub enum Part {
 }
 
 impl Part {
-    /// Number of images in this part.
-    pub fn images(&self) -> usize {
+    /// The images in this part.
+    pub fn images(&self) -> &[Image] {
         match self {
-            Self::Image(_) => 1,
-            Self::Result(result) => result.images.len(),
-            _ => 0,
+            Self::Image(image) => std::slice::from_ref(image),
+            Self::Result(result) => &result.images,
+            _ => &[],
         }
     }
 

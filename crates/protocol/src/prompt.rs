@@ -69,7 +69,8 @@ prompts! {
     "doctor/": message tool;
     "feedback/":
         answer_misfit changed_since check_failed circle continue cut_off directory_added empty hook
-        image_not_shown interrupted mentioned_files mentioned_folders objection refused repetition
+        image_not_shown image_refused interrupted mentioned_files mentioned_folders objection refused
+        repetition
         replan_step replan_step_alone replan_task replan_task_alone rules_found rules_named undone
         user_command;
     "mcp/": serve tool;

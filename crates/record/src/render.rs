@@ -9,7 +9,7 @@ use agent_protocol::control::ControlDecision;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     Caller, Compaction, Event, EventBody, McpServerState, ModelResponded, Pin, SessionSummary,
-    TurnFinished, describe_mode_change,
+    TurnFinished, describe_mode_change, describe_withheld_images,
 };
 use agent_protocol::hook::HookFinished;
 use agent_protocol::message::{Image, append_image_lines};
@@ -69,6 +69,9 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
         }
         EventBody::ModelFallback { from, to, reason } => {
             format!("  {to} answers instead of {from}: {reason}")
+        }
+        EventBody::ImagesWithheld { images, reason, .. } => {
+            format!("  {}", describe_withheld_images(images, reason.as_deref()))
         }
         EventBody::SessionRenamed { name } => format!("session named {name}"),
         EventBody::DirectoryAdded { path } => format!("directory added: {path}"),

@@ -168,6 +168,10 @@ impl Script {
                 let failed = ModelError::new(ModelErrorKind::Unavailable, reason.clone());
                 self.record_failure(reading, Some(Purpose::Main), failed);
             }
+            EventBody::ImagesWithheld { reason: Some(reason), .. } => {
+                let failed = ModelError::new(ModelErrorKind::Refused, reason.clone());
+                self.record_failure(reading, Some(Purpose::Main), failed);
+            }
             EventBody::ContextOverflowed { window, .. } => {
                 let mut failed = ModelError::new(ModelErrorKind::Overflow, "it is too long");
                 failed.window = *window;

@@ -161,6 +161,70 @@ fn model_without_images_receives_a_text_instead() {
 }
 
 #[test]
+fn image_that_the_server_refuses_is_left_out_also_after_a_resume() {
+    let server = Server::with(|request, n| match n {
+        0 => server::sse_calls(&[("Read", json!({"path": "a.png"}))]),
+        _ if shows(request, PNG) => {
+            server::json(400, &json!({"error": {"message": "Could not process image"}}))
+        }
+        _ => server::sse_text("I see the other one."),
+    });
+    let test = project();
+    let done = run(&test, &server, "openai-chat", &["compare @b.dat with a.png"]).expect_code(0);
+    done.expect_stdout("I see the other one.\n")
+        .expect_stderr("Could not process image")
+        .expect_stderr("this and later requests are sent without 1 image");
+    run(&test, &server, "openai-chat", &["-c", "and now?"]).expect_code(0);
+    let requests = server.finish();
+    assert_eq!(requests.len(), 4);
+    for request in &requests[2..] {
+        assert!(shows(request, JPEG) && !shows(request, PNG), "{}", request.body);
+        let text = "[image not shown: the server refused the request that contained it]";
+        assert_eq!(request.body.matches(text).count(), 1, "{}", request.body);
+    }
+    let withheld = test.events_of("images.withheld");
+    assert_eq!(withheld.len(), 1);
+    assert_eq!(withheld[0]["images"], json!([hash(PNG)]));
+    let trace = test.agent(&["trace", "show"]).expect_code(0).stdout;
+    assert_eq!(trace.matches("requests are sent without 1 image").count(), 1, "{trace}");
+}
+
+#[test]
+fn all_images_are_left_out_if_the_server_takes_none() {
+    let server = Server::with(|request, n| match n {
+        0 => server::sse_text("a picture"),
+        _ if request.body.contains("image_url") => {
+            server::json(404, &json!({"error": {"message": "no endpoint supports image input"}}))
+        }
+        _ => server::sse_text("I see none."),
+    });
+    let test = project();
+    run(&test, &server, "openai-chat", &["what is @a.png?"]).expect_code(0);
+    let done = run(&test, &server, "openai-chat", &["-c", "and @b.dat?"]).expect_code(0);
+    done.expect_stdout("I see none.\n");
+    // The new image first, then the other.
+    assert_eq!(server.finish().len(), 4);
+    assert_eq!(test.events_of("images.withheld").len(), 2);
+}
+
+#[test]
+fn images_that_are_not_the_cause_of_a_refusal_are_sent_again() {
+    let server = Server::with(|_, n| match n {
+        0 | 1 => server::json(400, &json!({"error": {"message": "messages: no"}})),
+        2 => server::json(401, &json!({"error": {"message": "bad key"}})),
+        _ => server::sse_text("A red square."),
+    });
+    let test = project();
+    let done = run(&test, &server, "openai-chat", &["what is @a.png?"]).expect_code(69);
+    done.expect_stderr("the request fails without 1 image, too");
+    // A wrong key is no reason to leave out an image.
+    run(&test, &server, "openai-chat", &["-c", "again"]).expect_code(69);
+    run(&test, &server, "openai-chat", &["-c", "again"]).expect_code(0);
+    let shown: Vec<bool> = server.finish().iter().map(|request| shows(request, PNG)).collect();
+    assert_eq!(shown, [true, false, true, true]);
+}
+
+#[test]
 fn unusable_images_are_refused_with_the_reason() {
     let mut large = bytes(PNG);
     large.resize(6_000_000, 0);

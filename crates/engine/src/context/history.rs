@@ -1,7 +1,7 @@
 //! L3: the conversation with the model. Calls and results are added together; it is append-only until a
 //! compaction replaces its older part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::call_outcome::CallOutcome;
@@ -47,6 +47,8 @@ pub struct History {
     pending_exchange: Option<PendingExchange>,
     /// Call id and text to append: the call has no result yet.
     pending_texts: Vec<(String, String)>,
+    /// By model: the hashes of images that are not sent to it.
+    withheld_images: BTreeMap<String, BTreeSet<String>>,
 }
 
 #[derive(Clone, Debug)]
@@ -112,7 +114,25 @@ impl History {
 
     /// Number of images.
     pub fn n_images(&self) -> usize {
-        self.messages.iter().flat_map(|message| &message.parts).map(Part::images).sum()
+        self.messages.iter().flat_map(|message| &message.parts).flat_map(Part::images).count()
+    }
+
+    /// The hashes of images that are not sent to this model, because its server refused requests with them.
+    pub fn withheld_images(&self, model: &str) -> Option<&BTreeSet<String>> {
+        self.withheld_images.get(model).filter(|hashes| !hashes.is_empty())
+    }
+
+    /// The hashes of images that are sent to this model; with `only_new`, of those that came after the last answer.
+    pub fn sent_images(&self, model: &str, only_new: bool) -> Vec<String> {
+        let is_answer = |note: &MessageMetadata| note.kind == MessageKind::Answer;
+        let start = self.metadata.iter().rposition(is_answer).filter(|_| only_new).unwrap_or(0);
+        let parts = self.messages[start..].iter().flat_map(|message| &message.parts);
+        let mut hashes: BTreeSet<&String> =
+            parts.flat_map(Part::images).map(|image| &image.hash).collect();
+        for hash in self.withheld_images(model).into_iter().flatten() {
+            hashes.remove(hash);
+        }
+        hashes.into_iter().cloned().collect()
     }
 
     /// The current state of the conversation.
@@ -287,6 +307,11 @@ impl History {
                 self.record_result(call, tool, envelope);
             }
             EventBody::ContextCompacted(compacted) => self.compact(compacted),
+            EventBody::ImagesWithheld { model, images, reason } => {
+                let withheld = self.withheld_images.entry(model.clone()).or_default();
+                withheld.retain(|hash| !images.contains(hash));
+                withheld.extend(images.iter().filter(|_| reason.is_some()).cloned());
+            }
             _ => {}
         }
     }

@@ -1,24 +1,34 @@
-//! The conversation for a model that accepts no images.
+//! The conversation for a model that does not accept all of its images.
 
-use agent_protocol::message::{Message, Part};
+use std::collections::BTreeSet;
+
+use agent_protocol::message::{Image, Message, Part};
 use agent_protocol::prompt::{Prompt, Prompts};
 
 const IMAGE_NOT_SHOWN: Prompt = Prompt::named("feedback/image_not_shown.md");
+const IMAGE_REFUSED: Prompt = Prompt::named("feedback/image_refused.md");
 
-/// The messages for a model that accepts no images: a short text in place of each.
-pub fn without_images(prompts: &Prompts, messages: &[Message]) -> Vec<Message> {
-    let text = prompts.text(IMAGE_NOT_SHOWN).trim_end();
+/// The messages with a short text in place of each image with one of these hashes; `None`: of every image, because the
+/// model accepts none.
+pub fn without_images(
+    prompts: &Prompts,
+    messages: &[Message],
+    hashes: Option<&BTreeSet<String>>,
+) -> Vec<Message> {
+    let prompt = if hashes.is_some() { IMAGE_REFUSED } else { IMAGE_NOT_SHOWN };
+    let text = prompts.text(prompt).trim_end();
+    let is_left_out = |image: &Image| hashes.is_none_or(|hashes| hashes.contains(&image.hash));
     let shown = |part: &Part| match part {
-        Part::Image(_) => Part::Text { text: text.to_owned() },
+        Part::Image(image) if is_left_out(image) => Part::Text { text: text.to_owned() },
         Part::Result(result) => {
             let mut result = result.clone();
-            for _ in result.images.drain(..) {
+            for _ in result.images.extract_if(.., |image| is_left_out(image)) {
                 result.text.push('\n');
                 result.text.push_str(text);
             }
             Part::Result(result)
         }
-        Part::Text { .. } | Part::Carried(_) | Part::Call(_) => part.clone(),
+        Part::Image(_) | Part::Text { .. } | Part::Carried(_) | Part::Call(_) => part.clone(),
     };
     let messages = messages.iter().map(|message| Message {
         role: message.role,
@@ -113,8 +123,10 @@ mod tests {
 
     #[test]
     fn a_text_replaces_each_image() {
-        let messages = without_images(&Prompts::default(), history().messages());
-        assert!(messages.iter().flat_map(|message| &message.parts).all(|part| part.images() == 0));
+        let messages = without_images(&Prompts::default(), history().messages(), None);
+        assert!(
+            messages.iter().flat_map(|message| &message.parts).all(|part| part.images().is_empty())
+        );
         let text = "[image not shown: this model takes no images]";
         let task = [Part::Text { text: "look".to_owned() }, Part::Text { text: text.to_owned() }];
         assert_eq!(messages[0], Message { role: Role::User, parts: task.to_vec() });

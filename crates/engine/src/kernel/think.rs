@@ -102,7 +102,7 @@ impl Kernel {
         self.add_reminder(turn);
         let mut overflows = 0;
         loop {
-            match self.request_reply(turn).await? {
+            match self.request_reply_without_refused_images(turn).await? {
                 Err(mut error) if self.is_overflow(&error, overflows) => {
                     overflows += 1;
                     let estimated_tokens = self.budget.request_tokens(self.request_bytes(0));
@@ -130,6 +130,32 @@ impl Kernel {
                 answer => return Ok(answer),
             }
         }
+    }
+
+    /// Sends a request that the server refused again without the images that no answer followed yet, then without any. If
+    /// that helps, images were the cause.
+    async fn request_reply_without_refused_images(
+        &mut self,
+        turn: &mut Turn,
+    ) -> Result<Result<Reply, ModelError>, Ending> {
+        let model = self.model().to_owned();
+        let mut withheld = Vec::new();
+        let mut answer = self.request_reply(turn).await?;
+        for only_new in [true, false] {
+            let Err(error) = &answer else { break };
+            let images = self.history.sent_images(&model, only_new);
+            if !self.parts.main.takes_images || images.is_empty() || !may_be_about_images(error) {
+                continue;
+            }
+            withheld.extend_from_slice(&images);
+            let (model, reason) = (model.clone(), Some(error.message.clone()));
+            self.record(EventBody::ImagesWithheld { model, images, reason });
+            answer = self.request_reply(turn).await?;
+        }
+        if answer.is_err() && !withheld.is_empty() {
+            self.record(EventBody::ImagesWithheld { model, images: withheld, reason: None });
+        }
+        Ok(answer)
     }
 
     /// The server says so, or rejects the request without a known reason while it is about as long as is allowed. The
@@ -197,8 +223,11 @@ impl Kernel {
         request.temperature = parts.main.temperature;
         request.effort = parts.main.effort;
         request.images = Some(&*parts.registry.cx().images);
-        let without_images = (!parts.main.takes_images && history.n_images() > 0)
-            .then(|| context::without_images(&parts.prompts, request.messages));
+        let withheld = history.withheld_images(parts.main.model.id());
+        let withheld = withheld.filter(|_| parts.main.takes_images);
+        let without_images = (withheld.is_some()
+            || !parts.main.takes_images && history.n_images() > 0)
+            .then(|| context::without_images(&parts.prompts, request.messages, withheld));
         if let Some(messages) = &without_images {
             request.messages = messages;
         }
@@ -279,6 +308,15 @@ fn cut_request_notice(model: &str, estimated: u64, counted: u64) -> String {
          the request without saying so, and the model may not know the beginning; give the server a larger context, \
          or set models.\"{model}\".context_window to the one that it has"
     )
+}
+
+/// A refusal for another reason than the key. (Some servers report an image that they cannot read as their own failure.)
+fn may_be_about_images(error: &ModelError) -> bool {
+    match (error.kind, error.status) {
+        (ModelErrorKind::Refused, status) => !matches!(status, Some(401 | 403)),
+        (ModelErrorKind::Unavailable, Some(500)) => error.message.contains("image"),
+        _ => false,
+    }
 }
 
 pub(super) struct InterruptedReply {

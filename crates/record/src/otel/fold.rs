@@ -104,6 +104,9 @@ impl TelemetryFold {
             EventBody::ContextOverflowed { .. } => {
                 self.end_part(&TurnPart::Chat(Purpose::Main), now(), Some("context_overflow"));
             }
+            EventBody::ImagesWithheld { reason: Some(_), .. } => {
+                self.end_part(&TurnPart::Chat(Purpose::Main), now(), Some("images_refused"));
+            }
             EventBody::ModelFallback { .. } => {
                 self.end_part(&TurnPart::Chat(Purpose::Main), now(), Some("model_unavailable"));
             }
