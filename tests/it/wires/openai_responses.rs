@@ -308,6 +308,12 @@ fn answer_that_was_cut_off_is_continued_and_its_calls_are_not_executed() {
     let test = project(&server);
     run(&test).expect_code(0).expect_stdout("It is done.\n");
     assert!(!test.root().join("b.txt").exists());
+    // Without an id, only a string is a valid content of the assistant.
+    let input = server.finish()[2].json()["input"].take();
+    let mut items = input.as_array().unwrap().iter();
+    let answer = items.find(|item| item["role"] == "assistant").unwrap();
+    assert!(answer["content"].as_str().is_some_and(|text| text.trim() == "It is"), "{answer}");
+    assert_eq!(answer.get("id"), None);
 }
 
 #[test]

@@ -70,13 +70,14 @@ struct ResponsesRequest<'a> {
     input: Vec<InputItem<'a>>,
 }
 
-/// Without ids of messages and calls: the server would look for items that it generated with them.
+/// Without ids of messages and calls: the server would look for items that it generated with them. A message of the
+/// assistant without an id has a string as its content; a list of parts with the type `output_text` needs an id.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum InputItem<'a> {
     Message {
         role: &'static str,
-        content: Vec<InputContent<'a>>,
+        content: ItemContent<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<&'a str>,
     },
@@ -87,7 +88,7 @@ enum InputItem<'a> {
     },
     FunctionCallOutput {
         call_id: Cow<'a, str>,
-        output: CallOutput<'a>,
+        output: ItemContent<'a>,
     },
     #[serde(untagged)]
     Opaque(&'a Value),
@@ -98,12 +99,11 @@ enum InputItem<'a> {
 enum InputContent<'a> {
     InputText { text: &'a str },
     InputImage { detail: &'static str, image_url: String },
-    OutputText { text: &'a str },
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum CallOutput<'a> {
+enum ItemContent<'a> {
     Text(&'a str),
     Parts(Vec<InputContent<'a>>),
 }
@@ -129,7 +129,9 @@ fn user_item<'a>(message: &'a Message, request: &Request<'a>) -> Option<InputIte
         Part::Carried(_) | Part::Call(_) | Part::Result(_) => None,
     });
     let content = content.collect::<Vec<_>>();
-    (!content.is_empty()).then_some(InputItem::Message { role: "user", content, phase: None })
+    let is_empty = content.is_empty();
+    let content = ItemContent::Parts(content);
+    (!is_empty).then_some(InputItem::Message { role: "user", content, phase: None })
 }
 
 /// In the order in which the items were received.
@@ -149,7 +151,7 @@ fn push_answer_items<'a>(
                 if !text.is_empty() {
                     has_text = true;
                     items.append(&mut reasoning);
-                    let content = vec![InputContent::OutputText { text }];
+                    let content = ItemContent::Text(text);
                     items.push(InputItem::Message { role: "assistant", content, phase: None });
                 }
             }
@@ -187,13 +189,13 @@ fn result_items<'a>(
     })
 }
 
-fn call_output<'a>(result: &'a ToolResult, request: &Request<'a>) -> CallOutput<'a> {
+fn call_output<'a>(result: &'a ToolResult, request: &Request<'a>) -> ItemContent<'a> {
     if result.images.is_empty() {
-        return CallOutput::Text(&result.text);
+        return ItemContent::Text(&result.text);
     }
     let text = (!result.text.is_empty()).then_some(InputContent::InputText { text: &result.text });
     let images = result.images.iter().map(|image| image_content(image, request));
-    CallOutput::Parts(text.into_iter().chain(images).collect())
+    ItemContent::Parts(text.into_iter().chain(images).collect())
 }
 
 fn image_content<'a>(image: &Image, request: &Request<'a>) -> InputContent<'a> {

@@ -80,8 +80,7 @@ fn a_whole_conversation() {
             r#""parameters":{"type":"object"},"strict":false}],"instructions":"be brief","input":["#,
             r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"fix it"}]},"#,
             r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"},"#,
-            r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look"}],"#,
-            r#""phase":"commentary"},"#,
+            r#"{"type":"message","role":"assistant","content":"I look","phase":"commentary"},"#,
             r#"{"type":"function_call","call_id":"call_1","name":"Read","arguments":"{\"path\": \"a\"}"},"#,
             r#"{"type":"function_call_output","call_id":"call_1","output":"one"},"#,
             r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"a summary"}]}]}"#,
@@ -124,10 +123,7 @@ fn reasoning_is_sent_only_before_the_item_that_it_led_to() {
 fn messages_of_one_answer_stay_apart() {
     let phase = |phase: &str| carried("p/m", json!({"type": "message", "phase": phase}));
     let parts = vec![text("look"), phase("commentary"), text("\n\ndone"), phase("final_answer")];
-    let message = |text: &str, phase: &str| {
-        json!({"type": "message", "role": "assistant", "phase": phase,
-               "content": [{"type": "output_text", "text": text}]})
-    };
+    let message = |text: &str, phase: &str| json!({"type": "message", "role": "assistant", "phase": phase, "content": text});
     let expected = json!([message("look", "commentary"), message("done", "final_answer")]);
     assert_eq!(items(&[assistant(parts)]), expected);
     // The phase belongs to an answer without text, not to the message before.
