@@ -33,7 +33,7 @@ pub fn render_for_model(envelope: &Envelope) -> String {
     }
     let mut bulk = Vec::new();
     for (name, value) in envelope.data.iter().filter(|(name, _)| !is_redundant(envelope, name)) {
-        match format_large_field(name, value) {
+        match large_field_text(name, value) {
             Some(text) => bulk.push((name.as_str(), text)),
             None if is_informative(name, value) => {
                 head.insert(name.clone(), value.clone());
@@ -102,8 +102,8 @@ fn is_informative(name: &str, value: &Value) -> bool {
     }
 }
 
-/// `None` for a small field.
-fn format_large_field(name: &str, value: &Value) -> Option<String> {
+/// A field of a result as lines of text; `None` for a small field.
+pub fn large_field_text(name: &str, value: &Value) -> Option<String> {
     match value {
         Value::String(text)
             if text.contains('\n')

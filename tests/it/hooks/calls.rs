@@ -316,6 +316,23 @@ fn calls_of_sub_agents_are_asked_about() {
 }
 
 #[test]
+fn hooks_receive_the_result_of_a_call() {
+    let script = "call: Bash {\"command\":\"echo one; echo two >&2\"}\n---\ncall: Bash {\"command\":\"cat a\"}\n---\n\
+                  call: Read {\"path\":\"b\"}\n---\ntext: done";
+    let test = with(&[hook("PostToolUse", "", "cat >> ../log")], script);
+    let test = test.file("a", "3 | x\n\ny\n").file("b", "1\n2\n");
+    test.run(&["go"]).expect_code(0);
+    let asked = asked(&test.root().join("../log"));
+    let [printed, redirected, read] = [0, 1, 2].map(|n| &asked[n]["tool_response"]);
+    let texts = ["stdout", "stderr"].map(|name| printed[name].as_str().unwrap().trim());
+    assert_eq!(texts, ["one", "two"]);
+    assert_eq!(redirected["stdout"], "3 | x\n\ny\n");
+    let file = json!({"filePath": test.root().join("b"), "content": "1\n2\n", "numLines": 2,
+                      "startLine": 1, "totalLines": 2});
+    assert_eq!(read["file"], file);
+}
+
+#[test]
 fn tool_of_a_server_has_one_name_for_hooks() {
     let change = json!({"hookSpecificOutput": {
         "hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"text": "two"},
@@ -333,6 +350,8 @@ fn tool_of_a_server_has_one_name_for_hooks() {
     let asked = asked(&test.root().join("../log"));
     assert_eq!(asked[0]["tool_name"], "mcp__t__echo");
     assert_eq!(asked[0]["tool_input"], json!({"text": "two"}));
+    let answered = asked[0]["tool_response"]["content"].as_str().unwrap();
+    assert!(answered.contains("two"), "{answered}");
 }
 
 #[test]

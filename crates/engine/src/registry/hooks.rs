@@ -18,6 +18,7 @@ use agent_protocol::hook::{
 };
 use agent_protocol::message::ToolCall;
 use agent_protocol::tool::{Effect, mcp_tool_name};
+use agent_protocol::view::large_field_text;
 
 /// How long hooks may delay the end of a turn that the user interrupts, or of the program.
 const END_TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -209,20 +210,29 @@ impl Registry {
         }
     }
 
+    /// The result of a call: the fields that hooks written for Claude Code expect, and our data.
     fn hook_response(&self, tool: &str, input: &Object, report: &Report) -> Value {
-        let mut response = match tool {
-            "Bash" => json!({
-                "stdout": report.text, "stderr": "", "interrupted": false, "isImage": false,
-            }),
+        let data = &report.data;
+        let path = input.get("path").and_then(Value::as_str);
+        let path = path.map(|path| self.root().join(path).to_string_lossy().into_owned());
+        let mut response = match (tool, data.get("content").and_then(Value::as_str)) {
+            // Without `stdout` in the data a file tool has answered, or the command runs in the background.
+            ("Bash", lines) => {
+                let fields = data.iter().filter_map(|(name, value)| large_field_text(name, value));
+                let stdout = lines.map_or_else(|| fields.collect(), without_line_numbers);
+                json!({"stdout": stdout, "stderr": "", "interrupted": false, "isImage": false})
+            }
+            ("Read", Some(lines)) => json!({"success": true, "type": "text", "file": {
+                "filePath": path, "content": without_line_numbers(lines), "numLines": lines.lines().count(),
+                "startLine": data.get("start_line"), "totalLines": data.get("total_lines"),
+            }}),
             _ => json!({"success": true, "content": report.text}),
         };
-        if let Some(path) = input.get("path").and_then(Value::as_str) {
-            response["filePath"] = self.root().join(path).to_string_lossy().into();
+        if let Some(path) = path {
+            response["filePath"] = path.into();
         }
-        for (name, value) in &report.data {
-            if response.get(name).is_none() {
-                response[name] = value.clone();
-            }
+        for (name, value) in data {
+            response[name] = value.clone();
         }
         response
     }
@@ -268,6 +278,12 @@ impl HookView<'_> {
     fn to_hooked_call<'a>(&'a self, call: &'a ToolCall) -> HookCall<'a> {
         HookCall { id: &call.id, tool: &self.tool, alias: &self.alias, input: &self.input }
     }
+}
+
+/// Lines as Read shows them, each after `NUMBER | `, as they are in the file.
+fn without_line_numbers(lines: &str) -> String {
+    let text = |line: &str| line.split_once(" | ").map_or("", |(_, text)| text).to_owned() + "\n";
+    lines.lines().map(text).collect()
 }
 
 fn with_input(call: &ToolCall, input: Object) -> ToolCall {
