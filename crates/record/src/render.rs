@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::{interrupted_answer, live_events};
 use agent_protocol::control::ControlDecision;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
@@ -39,6 +40,13 @@ pub fn timeline(events: &[Event]) -> String {
         let time = seconds_since(&start, &event.header.ts);
         let place = format!("{}.{}", place.turn, place.round);
         _ = writeln!(out, "{time:>8.2}s {place:>6}  {agent}{line}");
+    }
+    if let Some(EventBody::ModelResponded(answer)) = interrupted_answer(live_events(events)) {
+        _ = writeln!(
+            out,
+            "← model, the part that was recorded so far:\n{}",
+            answer.text.trim_end()
+        );
     }
     out
 }

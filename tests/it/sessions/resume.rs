@@ -133,6 +133,8 @@ fn partial_answer_survives_sigkill() {
     let url = server.url();
     let mut child = test.spawn(&["run", "task", "--model", "test/m", "--base-url", &url]);
     wait_for(|| test.has_event("model.partial"));
+    let running = test.agent(&["trace", "show"]).expect_code(0).stdout;
+    assert!(running.ends_with("recorded so far:\nI found the cause in a.rs.\n"), "{running}");
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!test.has_event("model.responded"));
