@@ -23,12 +23,12 @@ mod terminal_prompt;
 mod tool;
 mod trace;
 mod trust;
+mod unknown_option;
 mod user_message;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
@@ -124,13 +124,7 @@ fn dispatch() -> u8 {
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(mut error) => {
-            // An unknown option must not suggest the one that allows everything.
-            if error.get(ContextKind::SuggestedArg) == Some(&ContextValue::String("--yolo".into()))
-            {
-                error.remove(ContextKind::SuggestedArg);
-                // The usage names the suggestion, too.
-                error.remove(ContextKind::Usage);
-            }
+            unknown_option::suggest_by_words(&mut error);
             // clap writes help to standard output and errors to standard error.
             _ = error.print();
             return u8::try_from(error.exit_code()).unwrap_or(2);

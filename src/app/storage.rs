@@ -89,13 +89,23 @@ impl Storage {
         dirs: Option<&UserDirs>,
     ) -> Result<Option<(Self, PathBuf)>, OpenError> {
         let projects = Self::find_all(dirs).into_iter();
-        let mut found = projects.filter(|storage| !storage.find_ids(id).is_empty());
-        let Some(storage) = found.next() else { return Ok(None) };
-        if found.next().is_some() {
+        let found: Vec<Self> =
+            projects.filter(|storage| !storage.find_ids(id).is_empty()).collect();
+        if found.len() > 1 {
+            let sessions = found.iter().map(|storage| {
+                let project = storage.project_dir().unwrap_or_default();
+                format!(
+                    "{} in {}",
+                    storage.list_short_ids(&storage.find_ids(id)),
+                    project.display()
+                )
+            });
+            let sessions = sessions.collect::<Vec<_>>().join("; ");
             return Err(OpenError::Usage(format!(
-                "{id} fits sessions of several projects; write more of the id, or name the project with -C DIR"
+                "{id} fits sessions of several projects: {sessions}; write more of the id, or name the project with -C DIR"
             )));
         }
+        let Some(storage) = found.into_iter().next() else { return Ok(None) };
         let project = storage.project_dir().map_err(|error| {
             OpenError::Usage(format!("{}: {error}", storage.directory.join(PATH_FILE).display()))
         })?;
@@ -140,6 +150,11 @@ impl Storage {
 
     pub fn short_id(&self, id: &str) -> String {
         self.short_ids().shorten(id)
+    }
+
+    fn list_short_ids(&self, ids: &[String]) -> String {
+        let short = self.short_ids();
+        ids.iter().map(|id| short.shorten(id)).collect::<Vec<_>>().join(", ")
     }
 
     /// Ids that begin or end with this; if there are none, those of sessions with this name.
@@ -290,9 +305,7 @@ impl Storage {
                 "no session {id} is recorded; `agent session list` shows the sessions of a project"
             ))),
             several => {
-                let ids = self.short_ids();
-                let short: Vec<String> = several.iter().map(|id| ids.shorten(id)).collect();
-                let (n, short) = (short.len(), short.join(", "));
+                let (n, short) = (several.len(), self.list_short_ids(several));
                 Err(OpenError::Usage(format!("{id} fits {n} sessions: {short}; write more of it")))
             }
         }

@@ -377,6 +377,24 @@ fn usage_errors_exit_with_2() {
     let test = Test::new();
     test.agent(&[]).expect_code(2).expect_one_line_of_stderr("agent run");
     test.agent(&["rnu"]).expect_code(2).expect_one_line_of_stderr("did you mean `agent run`?");
+    for (args, meant) in [
+        (&["--list-models"][..], Some("did you mean `agent models`?")),
+        (&["session", "--list"], Some("did you mean `agent session list`?")),
+        (&["run", "task", "--max-tuns", "3"], Some("did you mean `--max-turns`?")),
+        (&["run", "task", "--allowedTool", "Read"], Some("did you mean `--allowed-tools`?")),
+        (&["run", "task", "--system", "be brief"], Some("did you mean `--system-prompt`?")),
+        // They look alike, but mean something else, or allow everything.
+        (&["run", "task", "--allowed-dirs", "x"], None),
+        (&["run", "task", "--yol"], None),
+        (&["--bogus"], None),
+    ] {
+        let done = test.agent(args).expect_code(2);
+        let is_expected = match meant {
+            Some(meant) => done.stderr.contains(meant),
+            None => !done.stderr.contains("did you mean"),
+        };
+        assert!(is_expected && !done.stderr.contains("similar"), "{args:?}: {}", done.stderr);
+    }
     test.agent(&["run", "--max-turns", "x", "task"]).expect_code(2).expect_stderr("--max-turns");
     test.agent(&["tool", "call", "Read", "{"]).expect_code(2).expect_stdout("");
     test.agent(&["tool", "call", "Read", "[1]"]).expect_code(2).expect_stdout("");

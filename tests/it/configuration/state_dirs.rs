@@ -182,7 +182,11 @@ fn id_prefix_that_matches_several_projects_is_refused() {
         run_in(&test, &beside(&test, name), &["task"]).expect_code(0);
     }
     for args in [["session", "show", "0"], ["session", "rm", "0"]] {
-        test.agent(&args).expect_code(2).expect_one_line_of_stderr("several projects");
+        let done = test.agent(&args).expect_code(2).expect_one_line_of_stderr("several projects");
+        // The candidates with their projects.
+        for name in ["/one", "/two"] {
+            assert!(done.stderr.contains(name), "{}", done.stderr);
+        }
     }
     let one = beside(&test, "one");
     test.agent(&["session", "show", "0", "-C", one.to_str().unwrap()]).expect_code(0);
