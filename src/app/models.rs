@@ -1,5 +1,6 @@
 //! Creates models from the configuration.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -92,24 +93,22 @@ pub(super) async fn open_models(
     }
     let [light, verifier] = others;
     let main = main.configured_model;
-    if config.limits.max_budget_usd.is_some() {
-        let others = light.iter().chain(&fallback).chain(&verifier);
-        [&main].into_iter().chain(others).try_for_each(require_price)?;
-    }
+    let all = [&main].into_iter().chain(&light).chain(&fallback).chain(&verifier);
+    notices.extend(all.filter_map(|model| budget_notice(config, model)).collect::<BTreeSet<_>>());
     let light = light.unwrap_or_else(|| main.clone());
     Ok(Models { main, light, fallback, verifier, keys, notices })
 }
 
-/// A cost limit requires the model's price.
-pub(super) fn require_price(configured_model: &ConfiguredModel) -> Result<(), OpenError> {
-    if configured_model.price.is_some() {
-        return Ok(());
-    }
-    let id = configured_model.model.id();
-    Err(OpenError::Usage(format!(
-        "--max-budget-usd needs the price of {id}: set models.\"{id}\".price_in and price_out \
-         (US dollars per million tokens)"
-    )))
+/// What the user should know about a cost limit with a model whose price is not known.
+pub(super) fn budget_notice(config: &Config, model: &ConfiguredModel) -> Option<String> {
+    let id = model.model.id();
+    let is_uncounted = config.limits.max_budget_usd.is_some() && model.price.is_none();
+    is_uncounted.then(|| {
+        format!(
+            "--max-budget-usd does not count {id}, whose price is not known: set models.\"{id}\".price_in and \
+             price_out (US dollars per million tokens)"
+        )
+    })
 }
 
 pub(super) async fn open_model(

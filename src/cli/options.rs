@@ -106,7 +106,7 @@ pub(super) struct LimitOptions {
     /// Limit of model calls per message
     #[arg(long, value_name = "N")]
     pub(super) max_turns: Option<u32>,
-    /// Limit of cost per message in US dollars; needs the model's price
+    /// Limit of cost per message in US dollars; only known prices count
     #[arg(long, value_name = "X")]
     pub(super) max_budget_usd: Option<f64>,
 }
@@ -152,7 +152,7 @@ impl ContinueOptions {
     mut_arg("check", |arg| arg.help("A command that must exit 0 before the task counts as done")),
     mut_arg("max_turns", |arg| arg.help("Limit of model calls")),
     mut_arg("max_budget_usd", |arg| {
-        arg.help("Limit of cost in US dollars; needs the model's price")
+        arg.help("Limit of cost in US dollars; only known prices count")
     }),
     mut_arg("resume", |arg| {
         arg.help("Continue the session with this id, or beginning or end of an id, of this or another project")

@@ -191,7 +191,7 @@ pub struct Limits {
     /// Model calls per task.
     #[schemars(range(min = 1))]
     pub max_turns: u32,
-    /// US dollars per task; needs the model's price.
+    /// US dollars per task; only known prices count.
     #[schemars(example = 2.5)]
     pub max_budget_usd: Option<f64>,
     /// Time per task.

@@ -305,8 +305,8 @@ impl Kernel {
         if sub_agent.as_ref().is_some_and(|agent| agent.has_used_up_budget(&turn.spent)) {
             return Err(Ending::MaxBudget);
         }
-        match (turn.spent.cost_usd, limits.max_budget_usd) {
-            (Some(spent), Some(budget)) if spent >= budget => Err(Ending::MaxBudget),
+        match limits.max_budget_usd {
+            Some(budget) if turn.spent.known_usd >= budget => Err(Ending::MaxBudget),
             _ => Ok(()),
         }
     }

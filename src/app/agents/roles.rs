@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::iter;
 use std::path::PathBuf;
 
-use super::super::models::{open_model, require_price};
+use super::super::models::{budget_notice, open_model};
 use super::super::project::enclosing_directories;
 use super::super::{HostPrograms, McpServers, Options};
 use crate::config::{Config, is_file_model};
@@ -182,6 +182,7 @@ impl Roles {
         }
         match open_role_model(&model, options, config, programs, control).await {
             Ok((configured_model, key)) => {
+                self.notices.extend(budget_notice(config, &configured_model));
                 role.configured_model = Some(configured_model);
                 self.keys.extend(key);
             }
@@ -289,8 +290,5 @@ async fn open_role_model(
     let opened = open_model(&config, &options.config.prompts, programs, control);
     let opened = opened.await.map_err(|error| error.to_string())?;
     let key = opened.key();
-    if config.limits.max_budget_usd.is_some() {
-        require_price(&opened.configured_model).map_err(|error| error.to_string())?;
-    }
     Ok((opened.configured_model, key))
 }

@@ -490,7 +490,7 @@ fn limits_end_the_turn_with_124() {
     let costly = "usage: 1000000 0\ncall: LS {}\n---\ntext: never asked";
     let test = Test::new().script(costly);
     let args = ["task", "--max-budget-usd", "0.5", "--output-format", "json"];
-    test.run(&args).expect_code(2).expect_stderr("price_in");
+    test.run(&args).expect_code(0).expect_stderr("price_in");
     let id = "models.\"script:../script\"";
     let price_in = format!("{id}.price_in=1.0");
     let price_out = format!("{id}.price_out=1.0");

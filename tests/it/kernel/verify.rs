@@ -184,11 +184,27 @@ fn check_output_is_accepted_as_evidence() {
 #[test]
 fn verifier_respects_turn_and_budget_limits() {
     let test = project("text: done", "for: task\ntext: {\"confirmed\": true}");
-    run(&test, &["--max-budget-usd", "1"]).expect_code(2).expect_stderr("price");
     // No model call would be left to act on an objection.
     run(&test, &["--max-turns", "1"]).expect_code(0);
     assert_eq!(purposes(&test), ["main"]);
     assert_eq!(verification(&test)["no_effect_reason"], "a limit of the turn is reached");
+}
+
+#[test]
+fn budget_counts_the_models_whose_price_is_known() {
+    let main =
+        "usage: 400000 0\ntext: done\n---\nusage: 400000 0\ncall: LS {}\n---\ntext: never asked";
+    let verifier = format!("for: task\nusage: 1000000 0\ntext: {}", verdict("none", "0 tests ran"));
+    let test = project(main, &verifier);
+    let prices =
+        ["price_in", "price_out"].map(|price| format!("models.\"script:../script\".{price}=1.0"));
+    let mut args = vec!["--check", "echo 0 tests ran", "--max-budget-usd", "0.5"];
+    for price in &prices {
+        args.extend(["--set", price]);
+    }
+    let verifier = "does not count script:../project/.verifier, whose price is not known";
+    run(&test, &args).expect_code(124).expect_stderr(verifier);
+    assert_eq!(purposes(&test), ["main", "task", "main"]);
 }
 
 #[test]

@@ -165,19 +165,18 @@ impl SpendLimit {
     pub(super) fn settle(&self, spent: &mut ModelCost, budget_usd: Option<f64>) {
         let mut state = self.0.lock();
         spent.add(std::mem::take(&mut state.spent));
-        state.left_usd = budget_usd.map(|max| max - spent.cost_usd.unwrap_or(max));
+        state.left_usd = budget_usd.map(|max| max - spent.known_usd);
     }
 
     pub(super) fn is_used_up(&self) -> bool {
         let state = self.0.lock();
-        state.left_usd.zip(state.spent.cost_usd).is_some_and(|(left, spent)| spent >= left)
+        state.left_usd.is_some_and(|left| state.spent.known_usd >= left)
     }
 
     fn can_afford(&self, cost_usd: Option<f64>) -> bool {
         let state = self.0.lock();
-        let Some(left) = state.left_usd else { return true };
-        let background = state.spent.cost_usd;
-        cost_usd.zip(background).is_some_and(|(cost, background)| cost + background < left)
+        let cost = cost_usd.unwrap_or_default() + state.spent.known_usd;
+        state.left_usd.is_none_or(|left| cost < left)
     }
 
     pub(super) fn charge(&self, spent: ModelCost) {

@@ -205,7 +205,7 @@ impl Kernel {
             rounds: turn.n_replies,
             usage: turn.spent.usage,
             estimated_tokens: turn.spent.estimated_tokens,
-            cost_usd: turn.spent.cost_usd,
+            cost_usd: turn.spent.cost_usd(),
             time_ms: millis(elapsed),
             model_ms: millis(turn.spent.model_time),
         };

@@ -117,7 +117,7 @@ impl<'a> PendingRequest<'a> {
             time_ms: millis(model_time),
         }));
         let estimated_tokens = estimate.map_or(0, |usage| usage.total());
-        ModelCost { usage, estimated_tokens, cost_usd, model_time }
+        ModelCost { estimated_tokens, model_time, ..self.configured_model.model_cost(usage) }
     }
 }
 

@@ -73,6 +73,11 @@ impl ConfiguredModel {
         self.price.map(|price| price.cost_of(usage))
     }
 
+    pub(super) fn model_cost(&self, usage: Usage) -> ModelCost {
+        let (known_usd, is_unpriced) = (self.cost(usage).unwrap_or_default(), self.price.is_none());
+        ModelCost { usage, known_usd, is_unpriced, ..ModelCost::default() }
+    }
+
     /// Limits the answer, in the request and its record: to what is configured or known of the model, else to a part of
     /// the window; to less if the request asks for less; and to what the request leaves of the window.
     pub(super) fn limit_answer(&self, request: &mut Request<'_>, requested: &mut ModelRequested) {
@@ -87,42 +92,44 @@ impl ConfiguredModel {
 
     /// Cost of a request whose answer nothing waited for.
     pub(super) fn estimated_cost(&self, usage: Usage) -> ModelCost {
-        let (cost_usd, estimated_tokens) = (self.cost(usage), usage.total());
-        ModelCost { usage, estimated_tokens, cost_usd, model_time: Duration::ZERO }
+        ModelCost { estimated_tokens: usage.total(), ..self.model_cost(usage) }
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ModelCost {
     pub(super) usage: Usage,
     /// The part that the provider did not count.
     pub(super) estimated_tokens: u64,
-    /// US dollars; `None` from the first request without a known price.
-    pub(super) cost_usd: Option<f64>,
+    /// US dollars of the requests whose price is known.
+    pub(super) known_usd: f64,
+    /// The price of a request is not known.
+    pub(super) is_unpriced: bool,
     pub(super) model_time: Duration,
 }
 
-impl Default for ModelCost {
-    fn default() -> Self {
-        let (usage, model_time) = (Usage::default(), Duration::ZERO);
-        Self { usage, estimated_tokens: 0, cost_usd: Some(0.0), model_time }
-    }
-}
-
 impl ModelCost {
+    /// US dollars; `None` from the first request without a known price.
+    pub(super) fn cost_usd(&self) -> Option<f64> {
+        (!self.is_unpriced).then_some(self.known_usd)
+    }
+
     pub(super) fn since(self, before: Self) -> Self {
-        let cost = self.cost_usd.zip(before.cost_usd).map(|(now, before)| now - before);
-        // The cost of an unknown price was reported when it became unknown.
-        let cost_usd = if before.cost_usd.is_none() { Some(0.0) } else { cost };
-        let model_time = self.model_time.saturating_sub(before.model_time);
-        let estimated_tokens = self.estimated_tokens.saturating_sub(before.estimated_tokens);
-        Self { usage: self.usage.since(before.usage), estimated_tokens, cost_usd, model_time }
+        Self {
+            usage: self.usage.since(before.usage),
+            estimated_tokens: self.estimated_tokens.saturating_sub(before.estimated_tokens),
+            known_usd: self.known_usd - before.known_usd,
+            // An unknown price was reported when it became unknown.
+            is_unpriced: self.is_unpriced && !before.is_unpriced,
+            model_time: self.model_time.saturating_sub(before.model_time),
+        }
     }
 
     pub(super) fn add(&mut self, more: Self) {
         self.usage += more.usage;
         self.estimated_tokens = self.estimated_tokens.saturating_add(more.estimated_tokens);
-        self.cost_usd = self.cost_usd.zip(more.cost_usd).map(|(sum, cost)| sum + cost);
+        self.known_usd += more.known_usd;
+        self.is_unpriced |= more.is_unpriced;
         self.model_time += more.model_time;
     }
 }
