@@ -10,10 +10,10 @@ use super::Object;
 /// The object in the arguments of a call, and a sentence for the model about what was corrected in them. `None` if
 /// their meaning is not certain. Nothing at all is an empty object: servers send that for a call without arguments.
 pub fn parse_arguments(text: &str) -> Option<(Object, Option<&'static str>)> {
+    const EMPTY: &str = "The arguments were empty: read as {}.";
     if text.trim().is_empty() {
         return Some((Object::new(), None));
     }
-    const EMPTY: &str = "The arguments were empty: read as {}.";
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Some((object, None)),
         Ok(Value::Null) => Some((Object::new(), Some(EMPTY))),

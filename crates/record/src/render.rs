@@ -51,6 +51,15 @@ pub fn timeline(events: &[Event]) -> String {
     out
 }
 
+fn resumed_line(events: u64, uncertain: &[String], torn: bool) -> String {
+    let torn = if torn { ", a torn last line was dropped" } else { "" };
+    let uncertain = match uncertain {
+        [] => String::new(),
+        uncertain => format!(", outcome unknown: {}", uncertain.join(", ")),
+    };
+    format!("session resumed: {events} events{torn}{uncertain}")
+}
+
 pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
     Some(match body {
         EventBody::SessionStarted(started) => format!(
@@ -61,13 +70,7 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
             started.sandbox.backend
         ),
         EventBody::SessionResumed { events, uncertain, torn, .. } => {
-            let torn = if *torn { ", a torn last line was dropped" } else { "" };
-            let uncertain = if uncertain.is_empty() {
-                String::new()
-            } else {
-                format!(", outcome unknown: {}", uncertain.join(", "))
-            };
-            format!("session resumed: {events} events{torn}{uncertain}")
+            resumed_line(*events, uncertain, *torn)
         }
         EventBody::SessionForked { from, up_to } => {
             format!("session forked from {from}, up to the end of turn {up_to}")

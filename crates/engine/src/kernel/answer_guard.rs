@@ -56,7 +56,9 @@ impl AnswerGuard {
                 *self = Self { limit: self.limit, ..Self::default() };
                 return None;
             }
-            Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => return None,
+            Delta::Dropped(_) | Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => {
+                return None;
+            }
         };
         let room = self.limit - self.bytes;
         let is_too_long = part.len() > room;

@@ -33,8 +33,10 @@ impl Kernel {
         } else if reply.stop == Some(StopReason::Refused) {
             Some((REFUSED, "the provider withheld the answer"))
         } else {
-            let why = match (reply.stop, reply.reasoning.trim()) {
-                (Some(StopReason::Length), _) => "the length limit cut the answer off before its text",
+            let why = match (&reply.stop, reply.reasoning.trim()) {
+                (Some(StopReason::Length), _) => {
+                    "the length limit cut the answer off before its text"
+                }
                 (_, "") => "the answer was empty",
                 _ => "the answer was empty: the model wrote only reasoning",
             };
@@ -111,7 +113,7 @@ impl Kernel {
         const REPETITION: Prompt = Prompt::named("feedback/repetition.md");
         let (what, text) = split_repetition(reply);
         if turn.completion.candidate.is_empty() {
-            turn.completion.candidate = text.to_owned();
+            text.clone_into(&mut turn.completion.candidate);
         }
         let feedback = self.parts.prompts.text(REPETITION).replace("{{what}}", &what);
         let why = &*format!("the answer repeated itself and was stopped: {what}");

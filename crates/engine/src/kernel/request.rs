@@ -137,9 +137,10 @@ pub(super) struct ReplyProgress<'a> {
 impl ReplyProgress<'_> {
     pub(super) fn describe_arrival(&self) -> String {
         let silence = self.request.events.clock().now().duration_since(self.last_change);
-        match self.is_arriving && silence < ARRIVAL_TIME {
-            true => "the model's answer was still arriving".to_owned(),
-            false => format!("no data of the model for {:.1} s", silence.as_secs_f64()),
+        if self.is_arriving && silence < ARRIVAL_TIME {
+            "the model's answer was still arriving".to_owned()
+        } else {
+            format!("no data of the model for {:.1} s", silence.as_secs_f64())
         }
     }
 

@@ -55,6 +55,7 @@ struct CallAttempt {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one call")]
 pub(super) struct CallContext {
     pub(super) input: Object,
     pub(super) effect: Option<Effect>,

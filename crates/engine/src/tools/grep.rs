@@ -153,12 +153,13 @@ fn grep(
     let everything =
         WalkRules { include_hidden: true, include_ignored: true, include_tracked: true };
     let is_all_searched = one_file || rules == everything || aborted.is_some();
-    if found.matched_files == 0 && aborted.is_none() {
-        if let (Some(matcher), 1..) = (caseless_matcher(args), found.searched_files) {
-            let search = GrepSearch { matcher, output: OutputMode::Matches, ..again() };
-            let found = run(&search, rules)?;
-            report.text.push_str(&caseless_hint(&found, &search.limits).unwrap_or_default());
-        }
+    if found.matched_files == 0
+        && aborted.is_none()
+        && let (Some(matcher), 1..) = (caseless_matcher(args), found.searched_files)
+    {
+        let search = GrepSearch { matcher, output: OutputMode::Matches, ..again() };
+        let found = run(&search, rules)?;
+        report.text.push_str(&caseless_hint(&found, &search.limits).unwrap_or_default());
     }
     if !is_all_searched && !report.partial && visited <= MAX_SEARCHED_AGAIN
         || found.matched_files == 0 && !is_all_searched

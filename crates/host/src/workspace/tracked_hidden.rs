@@ -14,8 +14,10 @@ use super::snapshot::FileStat;
 /// Reads the index again only when it changed.
 #[derive(Debug, Default)]
 pub(super) struct TrackedHiddenPaths {
-    last: Mutex<Option<(PathBuf, FileStat, Arc<HashSet<PathBuf>>)>>,
+    last: Mutex<Option<(ReadIndex, Arc<HashSet<PathBuf>>)>>,
 }
+
+type ReadIndex = (PathBuf, FileStat);
 
 impl TrackedHiddenPaths {
     /// The files, and the directories above them up to the top of the repository around the folder; absolute paths.
@@ -25,14 +27,15 @@ impl TrackedHiddenPaths {
         let Ok(index_stat) = index.metadata().map(|data| FileStat::of(&data)) else {
             return Arc::default();
         };
+        let read = (index, index_stat);
         let mut last = self.last.lock();
-        if let Some((path, stat, paths)) = &*last
-            && (path, stat) == (&index, &index_stat)
+        if let Some((known, paths)) = &*last
+            && *known == read
         {
             return Arc::clone(paths);
         }
         let mut paths = HashSet::new();
-        for_each_tracked(&index, |name| {
+        for_each_tracked(&read.0, |name| {
             if name.starts_with(b".") || memchr::memmem::find(name, b"/.").is_some() {
                 let file = git.top.join(OsStr::from_bytes(name));
                 let inside = file.ancestors().take_while(|path| *path != git.top);
@@ -40,7 +43,7 @@ impl TrackedHiddenPaths {
             }
         });
         let paths = Arc::new(paths);
-        *last = Some((index, index_stat, Arc::clone(&paths)));
+        *last = Some((read, Arc::clone(&paths)));
         paths
     }
 }

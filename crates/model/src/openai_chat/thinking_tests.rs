@@ -16,7 +16,9 @@ fn reply(answer: &str, size: usize) -> Reply {
     deltas.extend(reader.finish());
     deltas.push(Delta::Done(StopReason::End));
     let mut reply = Reply::default();
-    deltas.iter().for_each(|delta| reply.apply_delta(delta));
+    for delta in &deltas {
+        reply.apply_delta(delta);
+    }
     reply
 }
 
