@@ -236,6 +236,7 @@ impl PreparedSession {
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = collect_rules(&project, &settings.policy.hidden_files(), options.dirs.as_ref());
         let mut tools = tools::all_tools();
+        tools.retain(|tool| tool.spec().name != "AskUser" || control.can_ask_questions());
         tools.push(Box::new(tools::TaskTool::new(self.agents.clone())));
         tools.extend(self.agents.skill_tool());
         options.tools.apply(&mut tools);

@@ -21,7 +21,7 @@ use agent_protocol::disk::canonical_prefix;
 use agent_protocol::event::{EventStream, SandboxStatus as Guarantees};
 use agent_protocol::mask::{Masker, is_secret_name, looks_secret};
 use agent_protocol::prompt::Prompts;
-use agent_protocol::tool::CommandRights;
+use agent_protocol::tool::{BASH_KILL, BASH_OUTPUT, CommandRights};
 use agent_record::otel;
 
 /// Tools that depend on the session, in permission rules.
@@ -272,7 +272,7 @@ pub fn build_masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenE
 }
 
 pub fn tool_names() -> impl Iterator<Item = &'static str> {
-    tools::TOOL_NAMES.into_iter().chain([MCP, SKILL, TASK])
+    tools::TOOL_NAMES.into_iter().chain([BASH_OUTPUT, BASH_KILL, MCP, SKILL, TASK])
 }
 
 /// The permission rules in a text, or why it contains something else.

@@ -9,6 +9,7 @@ use crate::config::{ALLOWED_TOOLS, DISALLOWED_TOOLS, LoadedConfig, Setting};
 use agent_permission::{ClaudeRule, RuleAction};
 use agent_protocol::control::PermissionMode;
 use agent_protocol::hook::claude_names::native_tool_name;
+use agent_protocol::tool::{BASH_KILL, BASH_OUTPUT};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PermissionModeArg {
@@ -68,7 +69,8 @@ pub(super) fn translate_rules(
                 given.unknown_tools.push(rule.tool);
                 continue;
             }
-            if verb != RuleAction::Deny || !rule.is_bare() || is_of_server {
+            let is_part = [BASH_OUTPUT, BASH_KILL].contains(&&*rule.tool);
+            if verb != RuleAction::Deny || !rule.is_bare() || is_of_server || is_part {
                 given.rules.extend(rule.to_native_rules(verb).map_err(wrong)?);
             }
             if rule.is_bare() {

@@ -893,7 +893,7 @@ fn killed_standby_process_is_replaced_without_ending_commands() {
                 "{signal:?} {next}"
             );
         }
-        let runs = batch.call("BashOutput", &json!({"id": started["data"]["background_id"]}));
+        let runs = batch.call("Bash", &json!({"background": started["data"]["background_id"]}));
         assert_eq!(runs["data"]["running"], true, "{runs}");
         let pid = standby(batch.id())[0];
         batch.end();

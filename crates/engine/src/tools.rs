@@ -145,20 +145,8 @@ impl ToolCx {
 
 /// The names of all tools, in the order of [`all_tools`]: for code that needs no descriptions, whose schemas take long to
 /// parse.
-pub const TOOL_NAMES: [&str; 12] = [
-    "LS",
-    "Glob",
-    "Grep",
-    "Read",
-    "Write",
-    "Edit",
-    "MultiEdit",
-    "Bash",
-    "BashOutput",
-    "BashKill",
-    "TodoWrite",
-    "AskUser",
-];
+pub const TOOL_NAMES: [&str; 10] =
+    ["LS", "Glob", "Grep", "Read", "Write", "Edit", "MultiEdit", "Bash", "TodoWrite", "AskUser"];
 
 /// All tools, in the order in which they are described to the model: reading, changing, running.
 pub fn all_tools() -> Vec<Box<dyn Tool>> {
@@ -171,8 +159,6 @@ pub fn all_tools() -> Vec<Box<dyn Tool>> {
         Box::new(edit::tool()),
         Box::new(multi_edit::tool()),
         Box::new(bash::tool()),
-        Box::new(bash::background::JobTool::bash_output()),
-        Box::new(bash::background::JobTool::bash_kill()),
         Box::new(todo_write::tool()),
         Box::new(ask_user::tool()),
     ]

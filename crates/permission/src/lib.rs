@@ -22,7 +22,7 @@ use std::sync::Arc;
 use agent_protocol::control::{PermissionMode, Reason, Ruling};
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::SessionRule;
-use agent_protocol::tool::{CHANGE_TOOLS, Effect};
+use agent_protocol::tool::{BASH_KILL, BASH_OUTPUT, CHANGE_TOOLS, Effect};
 
 use judge::{Command, Finding, FindingClass, JudgeContext, SandboxRight};
 use paths::PathProtection;
@@ -645,8 +645,13 @@ impl PolicyQuery<'_> {
 }
 
 fn build_query<'a>(tool: &'a str, effect: &'a Effect, facts: &'a dyn PathFacts) -> PolicyQuery<'a> {
-    // Rules about the tools of MCP servers name the server and the tool.
-    let tool = if matches!(effect, Effect::Mcp { .. }) { rule::MCP } else { tool };
+    let tool = match effect {
+        // Rules about the tools of MCP servers name the server and the tool.
+        Effect::Mcp { .. } => rule::MCP,
+        Effect::Job { kills: true, .. } => BASH_KILL,
+        Effect::Job { .. } => BASH_OUTPUT,
+        _ => tool,
+    };
     PolicyQuery { tool, effect, command: findings_of(effect, facts), facts }
 }
 

@@ -28,8 +28,6 @@ macro_rules! tool_texts {
 tool_texts![
     ASK_USER "tools/ask_user",
     BASH "tools/bash",
-    BASH_KILL "tools/bash_kill",
-    BASH_OUTPUT "tools/bash_output",
     EDIT "tools/edit",
     GLOB "tools/glob",
     GREP "tools/grep",

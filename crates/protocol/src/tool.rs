@@ -6,7 +6,26 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Object;
+
 pub const CHANGE_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit"];
+
+/// What a call of Bash does with a background command, in rules, hooks and requests to programs.
+pub const BASH_OUTPUT: &str = "BashOutput";
+pub const BASH_KILL: &str = "BashKill";
+
+/// The name of what a call of Bash with this input does with a background command, and the command's id.
+pub fn background_operation(input: &Object) -> Option<(&'static str, &str)> {
+    let text = |name: &str| input.get(name)?.as_str().filter(|text| !text.is_empty());
+    // Models also write `true` as a text.
+    let output_of = text("background").filter(|id| !matches!(*id, "true" | "false"));
+    text("kill").map(|id| (BASH_KILL, id)).or(output_of.map(|id| (BASH_OUTPUT, id)))
+}
+
+/// The name of a call in rules, hooks and requests to programs: the tool's, or [`BASH_OUTPUT`] or [`BASH_KILL`].
+pub fn operation_name<'a>(tool: &'a str, input: &Object) -> &'a str {
+    background_operation(input).filter(|_| tool == "Bash").map_or(tool, |(name, _)| name)
+}
 
 /// A tool as described to the model. The list of tools changes during a session only in a small window.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,6 +123,9 @@ pub enum Effect {
     Job {
         /// Its id.
         id: String,
+        /// It is terminated.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        kills: bool,
     },
     /// Changes only the plan.
     Plan,

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::envelope::Envelope;
 use super::terminal_escape::{escape_literal, escape_literal_line};
+use super::tool::background_operation;
 use super::{Object, pluralize, shorten};
 
 /// A text of more bytes, or of several lines, is shown below the line of JSON.
@@ -172,8 +173,8 @@ fn format_entry(item: &Value) -> String {
     }
 }
 
-const SUBJECT_FIELDS: [&str; 8] =
-    ["command", "pattern", "path", "summary", "id", "name", "description", "prompt"];
+const SUBJECT_FIELDS: [&str; 7] =
+    ["command", "pattern", "path", "summary", "name", "description", "prompt"];
 
 /// The subject of an MCP call: `git.log {"n":3}` for `McpTool`, else the arguments; `None` for our own tools.
 pub fn mcp_subject(tool: &str, input: &Object) -> Option<String> {
@@ -240,7 +241,7 @@ pub fn describe_undone_files(
 fn call_subject(tool: &str, input: &Object) -> String {
     mcp_subject(tool, input).unwrap_or_else(|| {
         let texts = SUBJECT_FIELDS.iter().find_map(|name| input.get(*name).and_then(Value::as_str));
-        texts.unwrap_or_default().to_owned()
+        texts.or_else(|| Some(background_operation(input)?.1)).unwrap_or_default().to_owned()
     })
 }
 

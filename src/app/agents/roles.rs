@@ -22,9 +22,9 @@ use agent_protocol::{pluralize, shorten};
 const ROLE_BYTES: usize = 200;
 const ROLES_BYTES: usize = 1200;
 
-/// Tools that no sub-agent has: a role that lists them gets the others.
+/// Tools that no sub-agent has, and parts of Bash: a role that lists them gets the others.
 const NOT_FOR_AGENTS: &[&str] =
-    &["AskUser", "AskUserQuestion", "TodoWrite", "TodoRead", "ExitPlanMode"];
+    &["AskUser", "BashKill", "BashOutput", "ExitPlanMode", "TodoRead", "TodoWrite"];
 
 /// The kind decides about the tools and the prompt of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -259,6 +259,7 @@ impl Script {
                 }
             }
             EventBody::ToolStarted { call, input, effect, .. } => {
+                self.is_attended |= *effect == Effect::Ask;
                 let sent = reading.arguments.get(call).cloned();
                 let sent = sent.unwrap_or_else(|| serde_json::to_string(input).unwrap_or_default());
                 let why = if sent.contains(MASK) {
@@ -267,7 +268,7 @@ impl Script {
                     Some(format!("it uses the added directory {folder}"))
                 } else if let Some(why) = skip_reason(effect) {
                     Some(why.to_owned())
-                } else if let Effect::Job { id } = effect
+                } else if let Effect::Job { id, .. } = effect
                     && reading.skipped_jobs.contains(id)
                 {
                     Some(format!("{id} is not run again"))

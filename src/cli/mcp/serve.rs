@@ -45,29 +45,10 @@ pub(in crate::cli) struct ServeArgs {
     options: ToolOptions,
 }
 
-/// Upper bounds of a tool's effects, for the client.
-struct ToolHints {
-    name: &'static str,
-    reads_only: bool,
-    is_open_world: bool,
-}
-
-const SERVED_TOOLS: [ToolHints; 10] = [
-    ToolHints { name: "LS", reads_only: true, is_open_world: false },
-    ToolHints { name: "Glob", reads_only: true, is_open_world: false },
-    ToolHints { name: "Grep", reads_only: true, is_open_world: false },
-    ToolHints { name: "Read", reads_only: true, is_open_world: false },
-    ToolHints { name: "Write", reads_only: false, is_open_world: false },
-    ToolHints { name: "Edit", reads_only: false, is_open_world: false },
-    ToolHints { name: "MultiEdit", reads_only: false, is_open_world: false },
-    ToolHints { name: "Bash", reads_only: false, is_open_world: true },
-    ToolHints { name: "BashOutput", reads_only: true, is_open_world: false },
-    ToolHints { name: "BashKill", reads_only: false, is_open_world: false },
-];
-
-fn find_hints(tool: &str) -> Option<&'static ToolHints> {
-    SERVED_TOOLS.iter().find(|served| served.name == tool)
-}
+/// The tools for another agent; the first ones only read.
+const SERVED_TOOLS: [&str; 8] =
+    ["LS", "Glob", "Grep", "Read", "Write", "Edit", "MultiEdit", "Bash"];
+const N_READING: usize = 4;
 
 pub(super) fn serve(args: &ServeArgs) -> u8 {
     let Some(output) = stdout::report_thread_error(Output::open()) else { return 2 };
@@ -81,7 +62,7 @@ async fn serve_connection(
     output: Output,
 ) -> Result<u8, OpenError> {
     let recording = if args.ephemeral { RecordingMode::Off } else { RecordingMode::IfPossible };
-    let is_served: fn(&str) -> bool = |name| find_hints(name).is_some();
+    let is_served: fn(&str) -> bool = |name| SERVED_TOOLS.contains(&name);
     let guarded = guarded_tools::open(&args.options, Some(is_served), recording, true, control)?;
     if agent_ui::is_terminal() {
         agent_ui::print_notice(
@@ -222,12 +203,13 @@ impl McpToolServer {
 }
 
 fn to_rpc_tool(spec: &ToolSpec) -> Option<RpcTool> {
-    let hints = find_hints(&spec.name)?;
+    // Upper bounds of its effects, for the client.
+    let reads_only = SERVED_TOOLS.iter().position(|tool| *tool == spec.name)? < N_READING;
     let Value::Object(schema) = spec.parameters() else { return None };
     let annotations = ToolAnnotations::new()
-        .read_only(hints.reads_only)
-        .destructive(!hints.reads_only)
-        .open_world(hints.is_open_world);
+        .read_only(reads_only)
+        .destructive(!reads_only)
+        .open_world(spec.name == "Bash");
     let tool = RpcTool::new(spec.name.clone(), spec.description.clone(), Arc::new(schema));
     Some(tool.with_annotations(annotations))
 }

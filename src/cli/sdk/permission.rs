@@ -15,7 +15,7 @@ use agent_protocol::event::{Event, EventBody};
 use agent_protocol::hook::claude_names::{claude_tool_input, claude_tool_name};
 use agent_protocol::hook::json::claude_mode_name;
 use agent_protocol::terminal_escape::escape_literal;
-use agent_protocol::tool::Effect;
+use agent_protocol::tool::{Effect, operation_name};
 
 pub(super) fn permission_request(event: &Event, root: &Path) -> Value {
     let EventBody::PermissionRequested { call, tool, input, effect, reason, grants, .. } =
@@ -23,6 +23,7 @@ pub(super) fn permission_request(event: &Event, root: &Path) -> Value {
     else {
         return Value::Null;
     };
+    let tool = operation_name(tool, input);
     let mut request = json!({
         "subtype": "can_use_tool",
         "tool_name": claude_tool_name(tool),
@@ -79,6 +80,7 @@ impl ShownCall {
         let EventBody::PermissionRequested { call, tool, input, .. } = &event.body else {
             return Self { call: String::new(), input: Vec::new() };
         };
+        let tool = operation_name(tool, input);
         let shown = input.iter().flat_map(|(name, value)| {
             let alone = Object::from_iter([(name.clone(), value.clone())]);
             let shown = claude_tool_input(tool, &alone, root).into_iter();

@@ -286,7 +286,7 @@ fn questions_of_the_model_are_a_form() {
 fn editor_without_forms_is_asked_no_questions() {
     let questions = json!({"questions": [{"question": "Which?"}]});
     let test = Test::new()
-        .script(&format!("call: AskUser {questions}\n---\nexpect: ASK_USER_UNAVAILABLE\ntext: ok"));
+        .script(&format!("call: AskUser {questions}\n---\nexpect: UNKNOWN_TOOL\ntext: ok"));
     edit(&test, &[], User::choosing("once"), async |editor| {
         let session = editor.open(&test).await.session_id;
         assert_eq!(editor.say(&session, "ask").await.unwrap(), StopReason::EndTurn);

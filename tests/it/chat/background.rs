@@ -34,7 +34,7 @@ fn background_commands_are_counted_listed_and_ended() {
     assert!(running("sleep 313.72").is_empty());
     pty.say("and now?");
     pty.wait_for("it has ended");
-    pty.wait_for("✓ BashOutput bg_2  ended, exit 3");
+    pty.wait_for("✓ Bash bg_2  ended, exit 3");
     let outputs = test.events_of("tool.finished");
     let text = outputs[outputs.len() - 2]["envelope"]["text"].to_string();
     assert!(text.contains("ended"), "{text}");

@@ -10,7 +10,7 @@ use crate::support::{Done, Test, running};
 
 /// A prompt that lacks most rules of `prompts/system/decision.md`; that of docs/EVAL.md.
 const TERSE: &str = "# Decisions\n\
-    - Use Glob, Grep, Read, Write, Edit and MultiEdit for files; Bash to build, test, run and for git.\n\
+    - Use Glob, Grep, Read, Write, Edit and MultiEdit for files; Bash to build, test, run and for git, or `sed` for the same change in many files.\n\
     - Change the least that solves the task, in the style of the code around it.\n";
 const TERSE_VARIANT: &str = "terse:prompts.system/decision.md=terse.md";
 

@@ -59,8 +59,6 @@ fn tool_list_contains_every_tool_and_its_schema() {
         "Edit",
         "MultiEdit",
         "Bash",
-        "BashOutput",
-        "BashKill",
         "TodoWrite",
         "AskUser",
     ];

@@ -432,3 +432,25 @@ fn log_of_hooks_is_left_by_an_undo_and_refuses_no_rewind() {
         test.agent(&["session", "undo"]).expect_code(2);
     }
 }
+
+#[test]
+fn end_of_a_background_command_has_its_own_name_for_hooks() {
+    let hooks = [
+        hook("PreToolUse", "KillShell", "cat >> ../log; exit 2"),
+        hook("PostToolUse", "BashOutput", "cat >> ../log"),
+    ];
+    let test = with(
+        &hooks,
+        "call: Bash {\"command\":\"sleep 300.7\",\"background\":true}\n---\n\
+         call: Bash {\"background\":\"bg_1\"}\n---\ncall: Bash {\"kill\":\"bg_1\"}\n---\ntext: done",
+    );
+    test.run(&["go"]);
+    let asked = asked(&test.root().join("../log"));
+    let calls: Vec<_> = asked.iter().map(|it| (&it["tool_name"], &it["tool_input"])).collect();
+    let expected = [
+        (&json!("BashOutput"), &json!({"bash_id": "bg_1"})),
+        (&json!("KillShell"), &json!({"shell_id": "bg_1"})),
+    ];
+    assert_eq!(calls, expected);
+    assert_eq!(code(&envelopes(&test)[2]), "ACCESS_DENIED");
+}

@@ -88,7 +88,7 @@ fn stored_and_background_output_is_redacted() {
     let script = concat!(
         "call: Bash {\"command\": \"for i in $(seq 9000); do echo \\\"$i an-old-secret\\\"; done\"}\n---\n",
         "call: Bash {\"command\": \"echo an-old-secret; echo an-old-secret >&2\", \"background\": true}\n---\n",
-        "call: BashOutput {\"id\": \"bg_1\", \"wait_ms\": 5000}\n---\ntext: ok"
+        "call: Bash {\"background\": \"bg_1\", \"timeout_ms\": 5000}\n---\ntext: ok"
     );
     let test = Test::new().file(".env", "OLD_KEY=an-old-secret\n").script(script);
     test.run(&["task", "--permission-mode", "auto-edit"]).expect_code(0);

@@ -177,7 +177,7 @@ fn head_removed_by_a_background_command_is_restored_when_it_ends() {
     for place in repositories() {
         let mut batch = session(&place);
         batch.call("Bash", &json!({"command": "rm .git/HEAD", "background": true}));
-        let ended = batch.call("BashOutput", &json!({"id": "bg_1", "wait_ms": 20000}));
+        let ended = batch.call("Bash", &json!({"background": "bg_1", "timeout_ms": 20000}));
         assert!(text(&ended).contains(".git/HEAD is no valid HEAD"), "{ended}");
         assert!(place.test.root().join(".git/HEAD").exists());
         batch.end();
@@ -479,7 +479,7 @@ fn two_sessions_compare_at_once() {
         let mut second = session(&place);
         first.call("Bash", &json!({"command": hook, "background": true}));
         let other = second.call("Bash", &json!({"command": "git remote add up ../up; sleep 0.5"}));
-        let ended = first.call("BashOutput", &json!({"id": "bg_1", "wait_ms": 20000}));
+        let ended = first.call("Bash", &json!({"background": "bg_1", "timeout_ms": 20000}));
         let shown = format!("{} {other} {ended}", place.backend);
         assert!(!place.test.root().join(".git/hooks/post-checkout").exists(), "{shown}");
         assert!(place.test.read(".git/config").contains("../up"), "{shown}");

@@ -346,6 +346,8 @@ fn program_answers_the_questions_of_the_model() {
     let test = Test::new().script(&script);
     let mut program = Program::start(&test, &ASKS);
     program.say("ask");
+    let init = program.until(|line| line["subtype"] == "init").pop().unwrap();
+    assert!(init["tools"].as_array().unwrap().contains(&json!("AskUserQuestion")), "{init}");
     let asked = program.asked("can_use_tool");
     assert_eq!(asked["request"]["tool_name"], "AskUserQuestion");
     let mut input = asked["request"]["input"].clone();
@@ -359,4 +361,19 @@ fn program_answers_the_questions_of_the_model() {
     let answers = test.events_of("question.answered")[0]["answers"].clone();
     assert_eq!(answers[1]["selected"], json!(["logs", "cache"]));
     assert_eq!(answers[2]["text"], "the big one");
+}
+
+#[test]
+fn end_of_a_background_command_has_the_name_of_the_other_agent() {
+    let script = "call: Bash {\"command\": \"sleep 300.8\", \"background\": true}\n---\n\
+                  call: Bash {\"kill\": \"bg_1\"}\n---\nexpect: bg_1 was ended\ntext: done";
+    let test = Test::new().user_config("permissions.ask = [\"BashKill\"]\n").script(script);
+    let mut program = Program::start(&test, &[&ASKS[..], &["--allow", "Bash"]].concat());
+    program.say("start it and end it");
+    let asked = program.asked("can_use_tool");
+    assert_eq!(asked["request"]["tool_name"], "KillShell");
+    assert_eq!(asked["request"]["input"], json!({"shell_id": "bg_1"}));
+    program.answer(&asked, &allow(&asked["request"]["input"]));
+    assert_eq!(program.result().pop().unwrap()["result"], "done");
+    program.finish();
 }

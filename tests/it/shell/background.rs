@@ -55,16 +55,66 @@ fn output_is_read_incrementally_and_the_exit_is_reported() {
 }
 
 #[test]
-fn bash_kill_ends_all_processes_of_a_command() {
+fn earlier_tools_are_parameters_of_bash() {
+    let test = Test::new().script(&format!(
+        "call: Bash {}\n---\ncall: bash_output {{\"bash_id\": \"bg_1\", \"wait_ms\": 20000}}\n---\n\
+         expect: The name of this tool is Bash, not bash_output\ncall: BashKill {{\"id\": \"bg_1\"}}\n---\n\
+         expect: bg_1 was ended\ntext: done",
+        bash("echo begun; sleep 300.6")
+    ));
+    test.run(&["go"]).expect_code(0).expect_stdout("done\n");
+    let started = test.events_of("tool.started");
+    assert!(started.iter().all(|event| event["tool"] == "Bash"), "{started:?}");
+    let [read, kill] = [&started[1], &started[2]].map(|event| (&event["input"], &event["effect"]));
+    assert_eq!(*read.0, json!({"background": "bg_1", "timeout_ms": 20000}));
+    assert_eq!(*read.1, json!({"kind": "job", "id": "bg_1"}));
+    assert_eq!(*kill.0, json!({"kill": "bg_1"}));
+    assert_eq!(*kill.1, json!({"kind": "job", "id": "bg_1", "kills": true}));
+}
+
+#[test]
+fn rule_about_the_end_of_background_commands_concerns_nothing_else() {
+    let script = format!(
+        "call: Bash {}\n---\ncall: Bash {{\"background\": \"bg_1\"}}\n---\n\
+         call: Bash {{\"kill\": \"bg_1\"}}\n---\ntext: done",
+        bash("sleep 300.9")
+    );
+    for deny in [["--deny", "BashKill"], ["--disallowedTools", "KillShell"]] {
+        let test = Test::new().script(&script);
+        test.run(&[&["go"][..], &deny].concat());
+        let finished = test.events_of("tool.finished");
+        let codes: Vec<_> = finished.iter().map(|it| &it["envelope"]["error"]["code"]).collect();
+        assert_eq!(codes, [&json!(null), &json!(null), &json!("ACCESS_DENIED")], "{deny:?}");
+    }
+}
+
+#[test]
+fn command_and_id_exclude_each_other() {
+    let mut project = Project::new(&[]);
+    for input in [json!({}), json!({"background": true}), json!({"command": "ls", "kill": "bg_1"})]
+    {
+        project.fails("Bash", &input, "INVALID_PARAM");
+    }
+    // Some models fill in every parameter, and write all values as texts.
+    let filled = json!({"command": "echo a", "background": "false", "kill": ""});
+    assert_eq!(project.ok("Bash", &filled)["data"]["stdout"], "a\n");
+    let started = json!({"command": "sleep 1000", "background": "true"});
+    assert_eq!(project.ok("Bash", &started)["data"]["background_id"], "bg_1");
+    let killed = json!({"command": "", "background": true, "kill": "bg_1"});
+    assert_eq!(project.ok("Bash", &killed)["data"]["running"], false);
+}
+
+#[test]
+fn kill_ends_all_processes_of_a_command() {
     let mut project = Project::new(&[]);
     project.ok("Bash", &bash("setsid sleep 1000 & echo $!; sleep 1000"));
-    let first = project.ok("BashOutput", &json!({"id": "bg_1", "wait_ms": 20_000}));
+    let first = project.ok("Bash", &json!({"background": "bg_1", "timeout_ms": 20_000}));
     assert_eq!(first["data"]["running"], true);
-    let killed = project.ok("BashKill", &json!({"id": "bg_1"}));
+    let killed = project.ok("Bash", &json!({"kill": "bg_1"}));
     assert_eq!(killed["data"]["running"], false, "{killed}");
-    let again = project.ok("BashOutput", &json!({"id": "bg_1"}));
+    let again = project.ok("Bash", &json!({"background": "bg_1"}));
     assert_eq!(again["data"]["running"], false, "its end can be asked for again");
-    let unknown = project.fails("BashKill", &json!({"id": "bg_7"}), "NOT_FOUND");
+    let unknown = project.fails("Bash", &json!({"kill": "bg_7"}), "NOT_FOUND");
     assert!(unknown["error"]["hint"].as_str().unwrap().contains("bg_1"), "{unknown}");
 }
 
@@ -72,22 +122,22 @@ fn bash_kill_ends_all_processes_of_a_command() {
 fn processes_left_by_a_background_shell_are_reported_and_can_be_killed() {
     let mut project = Project::new(&[]);
     project.ok("Bash", &bash("sleep 1000 & echo started"));
-    let wait = json!({"id": "bg_1", "wait_ms": 20_000});
-    let mut piece = project.ok("BashOutput", &wait);
+    let wait = json!({"background": "bg_1", "timeout_ms": 20_000});
+    let mut piece = project.ok("Bash", &wait);
     while piece["data"]["running"] == true {
-        piece = project.ok("BashOutput", &wait);
+        piece = project.ok("Bash", &wait);
     }
     let left = &piece["data"]["left_running"][0];
     assert!(left["name"].as_str().unwrap().contains("sleep 1000"), "{piece}");
     let pid = left["pid"].as_i64().unwrap();
     assert!(lives(pid));
-    project.ok("BashKill", &json!({"id": "bg_1"}));
+    project.ok("Bash", &json!({"kill": "bg_1"}));
     let begun = Instant::now();
     while lives(pid) && begun.elapsed() < Duration::from_secs(10) {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(!lives(pid));
-    let again = project.ok("BashOutput", &json!({"id": "bg_1"}));
+    let again = project.ok("Bash", &json!({"background": "bg_1"}));
     assert_eq!(again["data"].get("left_running"), None, "{again}");
 }
 
@@ -101,7 +151,7 @@ fn background_commands_end_when_the_session_ends_or_is_killed() {
         let mut batch = crate::support::batch::Batch::start(&mut command);
         let started = batch.call("Bash", &bash("sleep 1000 & echo $!; wait"));
         assert_eq!(started["status"], "success", "{started}");
-        let piece = batch.call("BashOutput", &json!({"id": "bg_1", "wait_ms": 20_000}));
+        let piece = batch.call("Bash", &json!({"background": "bg_1", "timeout_ms": 20_000}));
         let pid: i64 = piece["data"]["stdout"].as_str().unwrap().trim().parse().unwrap();
         assert!(lives(pid));
         if is_killed {
@@ -134,8 +184,8 @@ fn number_of_background_commands_is_limited() {
         project.ok("Bash", &bash("sleep 1000"));
     }
     let refused = project.fails("Bash", &bash("sleep 1000"), "EXECUTION_ERROR");
-    assert!(refused["error"]["hint"].as_str().unwrap().contains("BashKill"), "{refused}");
-    project.ok("BashKill", &json!({"id": "bg_3"}));
+    assert!(refused["error"]["hint"].as_str().unwrap().contains("kill: ID"), "{refused}");
+    project.ok("Bash", &json!({"kill": "bg_3"}));
     project.ok("Bash", &bash("sleep 1000"));
 }
 

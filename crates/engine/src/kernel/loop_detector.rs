@@ -168,7 +168,9 @@ mod tests {
         let envelope = serde_json::from_value(envelope).expect("an envelope");
         let effect = match name {
             "TodoWrite" => Some(Effect::Plan),
-            "BashOutput" => Some(Effect::Job { id: "1".into() }),
+            "Bash" if input["background"].is_string() => {
+                Some(Effect::Job { id: "1".into(), kills: false })
+            }
             _ => None,
         };
         loop_detector.record_call(&call, &envelope, effect.as_ref())
@@ -220,8 +222,8 @@ mod tests {
     fn polling_two_jobs_is_not_a_loop() {
         let mut loop_detector = LoopDetector::default();
         for n in 0..9 {
-            let input = json!({"id": n % 2});
-            assert_eq!(see(&mut loop_detector, "BashOutput", &input, &json!({"new": ""})), None);
+            let input = json!({"background": format!("bg_{}", n % 2)});
+            assert_eq!(see(&mut loop_detector, "Bash", &input, &json!({"new": ""})), None);
         }
     }
 

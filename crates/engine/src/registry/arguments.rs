@@ -6,6 +6,7 @@ use super::validator;
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::message::ToolCall;
+use agent_protocol::tool::{BASH_KILL, BASH_OUTPUT};
 
 /// The fields of the expected snapshot: injected, not accepted from the model.
 pub(super) const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
@@ -38,10 +39,10 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("old_string", &["old_str", "old_text", "search"]),
     ("new_string", &["new_str", "new_text", "replace"]),
     ("command", &["cmd", "shell_command"]),
-    ("timeout_ms", &["timeout"]),
+    ("timeout_ms", &["timeout", "wait_ms"]),
     ("directory", &["cwd", "workdir", "working_directory"]),
-    ("background", &["run_in_background", "is_background"]),
-    ("id", &["bash_id", "shell_id", "task_id"]),
+    ("background", &["run_in_background", "is_background", "bash_id"]),
+    ("kill", &["shell_id"]),
     ("output", &["output_mode"]),
     ("subagent_type", &["role", "agent", "agent_type", "agent_name", "subagent"]),
     ("prompt", &["task", "instructions", "message"]),
@@ -90,6 +91,20 @@ impl ArgumentNotes {
         }
         (!words.is_empty()).then_some(words)
     }
+}
+
+/// A call of `BashOutput` (`id`, `wait_ms`) or `BashKill` (`id`), which were tools, as a call of Bash.
+pub(super) fn as_bash_call(call: &ToolCall) -> Option<ToolCall> {
+    let operations = [(BASH_OUTPUT, "background"), (BASH_KILL, "kill")];
+    let (_, parameter) = operations.into_iter().find(|(name, _)| *name == call.name)?;
+    // Without a time Bash does not wait for output.
+    let input = parse_arguments(call).ok()?.0.into_iter().filter(|(_, value)| *value != 0);
+    let input = input.map(|(name, value)| {
+        let is_id = name.to_lowercase().ends_with("id");
+        (if is_id { parameter.to_owned() } else { name }, value)
+    });
+    let arguments = Value::Object(input.collect()).to_string();
+    Some(ToolCall { name: "Bash".to_owned(), arguments, ..call.clone() })
 }
 
 /// The call's input for its envelope; empty if it is invalid.

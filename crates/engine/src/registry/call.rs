@@ -178,6 +178,7 @@ impl Registry {
         call: &ToolCall,
         cancel: CancellationToken,
     ) -> ToolCallResult {
+        let call = &arguments::as_bash_call(call).unwrap_or_else(|| call.clone());
         let attempt = Box::pin(self.attempt(call, self.prepare(call), None, cancel)).await;
         self.finish_call(call, attempt, usize::MAX)
     }
@@ -395,7 +396,7 @@ impl Registry {
         let mut envelope = Envelope { verdict, data, text, stats, context: result_context };
         // Once, for the model and the log. (A server runs with the user's environment, like a command.) File tools show
         // the model the real text, so that it can be edited; the log masks it.
-        if call.name.starts_with("Bash") || matches!(context.effect, Some(Effect::Mcp { .. })) {
+        if call.name == "Bash" || matches!(context.effect, Some(Effect::Mcp { .. })) {
             self.events.masker().mask_envelope(&mut envelope);
         }
         let envelope = SealedEnvelope::from(envelope);

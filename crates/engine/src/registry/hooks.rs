@@ -17,7 +17,7 @@ use agent_protocol::hook::{
     HookCall, HookEvent, HookOutcome, HookPayload, HookRequest, HookRuling, Hooks,
 };
 use agent_protocol::message::ToolCall;
-use agent_protocol::tool::{Effect, mcp_tool_name};
+use agent_protocol::tool::{Effect, mcp_tool_name, operation_name};
 use agent_protocol::view::large_field_text;
 
 /// How long hooks may delay the end of a turn that the user interrupts, or of the program.
@@ -110,7 +110,7 @@ impl Registry {
             return Ok(Some(call.clone()));
         };
         context.changed_by = Some(ChangeAuthor::Hook);
-        if seen.tool == call.name {
+        if !matches!(effect, Some(Effect::Mcp { .. })) || seen.tool == call.name {
             return Ok(Some(with_input(call, changed)));
         }
         let mut outer = input.clone();
@@ -183,7 +183,7 @@ impl Registry {
         effect: Option<&Effect>,
         input: &'a Object,
     ) -> HookView<'a> {
-        let name = call.name.as_str();
+        let name = operation_name(&call.name, input);
         let direct_call =
             |alias| HookView { tool: name.into(), alias, input: Cow::Borrowed(input) };
         let Some(Effect::Mcp { server, tool, .. }) = effect else {

@@ -10,7 +10,7 @@ use crate::tools::{CallTarget, ChangeDraft, ToolCx};
 use agent_host::workspace::{Snapshot, expand_home};
 use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::message::ToolCall;
-use agent_protocol::tool::Effect;
+use agent_protocol::tool::{BASH_KILL, BASH_OUTPUT, Effect};
 use agent_protocol::{Object, most_similar};
 use tokio_util::sync::CancellationToken;
 
@@ -125,7 +125,8 @@ impl Registry {
     pub fn correct_names(&self, calls: &[ToolCall]) -> Vec<ToolCall> {
         let correct = |call: &ToolCall| {
             let name = self.find_meant_tool(&call.name).unwrap_or(&call.name).to_owned();
-            ToolCall { name, ..call.clone() }
+            let call = ToolCall { name, ..call.clone() };
+            arguments::as_bash_call(&call).unwrap_or(call)
         };
         calls.iter().map(correct).collect()
     }
@@ -139,6 +140,7 @@ impl Registry {
         };
         for written in [name, without_channel, without_namespace] {
             let names = self.specs.iter().map(|spec| &*spec.name);
+            let names = names.chain([BASH_OUTPUT, BASH_KILL]);
             let fitting = names.filter(|own| plain(own) == plain(written));
             match fitting.collect::<Vec<_>>()[..] {
                 [] if !is_of_server(written) => {}

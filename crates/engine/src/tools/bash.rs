@@ -1,6 +1,6 @@
 //! Bash: runs commands, for everything without a tool of its own.
 
-pub(super) mod background;
+mod background;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use agent_host::exec::{
 use agent_permission::CommandLine;
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::tool::{Effect, ToolSpec};
+use agent_protocol::tool::{BASH_KILL, Effect, ToolSpec, background_operation};
 use agent_protocol::{Object, shorten};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
@@ -37,12 +37,23 @@ struct Bash {
 
 #[derive(Deserialize, Serialize)]
 struct Args {
+    #[serde(default)]
     command: String,
     #[serde(default = "super::project_root")]
     directory: String,
     timeout_ms: Option<u64>,
-    #[serde(default)]
-    background: bool,
+    /// True, or the id of a background command.
+    #[serde(default = "not_in_background")]
+    background: Value,
+    kill: Option<String>,
+}
+
+fn not_in_background() -> Value {
+    false.into()
+}
+
+fn is_true(background: &Value) -> bool {
+    *background == true || *background == "true"
 }
 
 pub(super) fn tool() -> impl Tool {
@@ -56,21 +67,29 @@ impl Tool for Bash {
 
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
         let args: Args = parse_input(input)?;
-        if args.command.trim().is_empty() {
-            return Err(Failure::new(ErrorCode::InvalidParam, "command is empty")
-                .with_hint("send the command to run"));
+        let (is_empty, operation) = (args.command.trim().is_empty(), background_operation(input));
+        match operation {
+            Some((name, id)) if is_empty => {
+                return Ok(Effect::Job { id: id.to_owned(), kills: name == BASH_KILL }.into());
+            }
+            None if !is_empty => {}
+            _ => {
+                let message = "send either a command or the id of a background command";
+                return Err(Failure::new(ErrorCode::InvalidParam, message));
+            }
         }
         let checked_path = cx.workspace.locate(&args.directory)?;
         let directory = checked_path.path().relative().to_owned();
         let line = CommandLine::parse(&args.command);
-        let reads_only = !args.background && line.is_read_only();
+        let background = is_true(&args.background);
+        let reads_only = !background && line.is_read_only();
         let effect = Effect::Command {
             directory,
             reads_only,
             programs: line.programs(),
             unproven: line.unproven_programs(),
             command: args.command,
-            background: args.background,
+            background,
         };
         Ok(CallTarget { effect, checked_path: Some(checked_path) })
     }
@@ -87,6 +106,11 @@ impl Tool for Bash {
 
 async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let args: Args = parse_input(&input)?;
+    let timeout = args.timeout_ms.map(Duration::from_millis);
+    if let Some((name, id)) = background_operation(&input) {
+        let wait = timeout.unwrap_or_default();
+        return background::read_or_kill(id, name == BASH_KILL, wait, cx).await;
+    }
     let directory = cx.checked_path()?.path();
     let line = CommandLine::parse(&args.command);
     let spill = Arc::clone(&cx.spill);
@@ -96,7 +120,6 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         let (file, name) = spill.create("Bash")?;
         Ok((Box::new(RedactingWriter::new(file, for_file)) as Box<dyn Write + Send>, name))
     });
-    let timeout = args.timeout_ms.map(Duration::from_millis);
     let command = Command {
         whole_output: Some(whole_output),
         rights: cx.rights,
@@ -116,7 +139,7 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         )
     };
     let failed = |error: exec::Error| start_failure(&error, &args.directory);
-    if args.background {
+    if is_true(&args.background) {
         let id = cx.exec.start_background(command, timeout, &cx.cancel).await;
         let id = id.map_err(failed)?;
         return Ok(background::started_report(&id, &args.command));
@@ -154,7 +177,7 @@ fn start_failure(error: &exec::Error, directory: &str) -> Failure {
                 .with_hint("put the text into a file with Write, and name the file in the command")
         }
         exec::Error::TooMany(_) => Failure::new(ErrorCode::ExecutionError, error.to_string())
-            .with_hint("BashKill ends one"),
+            .with_hint("kill: ID ends one"),
         exec::Error::NoBash | exec::Error::Io(_) => {
             Failure::new(ErrorCode::ExecutionError, error.to_string())
                 .with_hint("continue with the file tools, and report that commands cannot be run")
@@ -211,8 +234,8 @@ fn report_outcome(
             ErrorCode::Timeout,
             format!("`{shown}` {how}; all of its processes were ended"),
             Some(
-                "for a server use background: true, then BashOutput; otherwise run less, raise timeout_ms (at most \
-                 600000), or avoid the prompt for input"
+                "for a server use background: true; otherwise run less, raise timeout_ms (at most 600000), or avoid \
+                 the prompt for input"
                     .to_owned(),
             ),
         ),

@@ -30,8 +30,8 @@ fn tools_are_listed_with_schemas_and_hints() {
         let with_hint = tools.filter(|tool| tool["annotations"][hint] == true);
         with_hint.map(|tool| tool["name"].as_str().unwrap()).collect()
     };
-    assert_eq!(hints("readOnlyHint"), ["LS", "Glob", "Grep", "Read", "BashOutput"]);
-    assert_eq!(hints("destructiveHint"), ["Write", "Edit", "MultiEdit", "Bash", "BashKill"]);
+    assert_eq!(hints("readOnlyHint"), ["LS", "Glob", "Grep", "Read"]);
+    assert_eq!(hints("destructiveHint"), ["Write", "Edit", "MultiEdit", "Bash"]);
     assert_eq!(hints("openWorldHint"), ["Bash"]);
     for tool in tools.as_array().unwrap() {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");

@@ -38,7 +38,7 @@ fn background_command_works_again() {
     let line =
         json!({"command": "echo begun; sleep 0.2; echo x > made; echo ended", "background": true});
     let script = format!(
-        "call: Bash {line}\n---\npause: 600ms\ncall: BashOutput {{\"id\": \"bg_1\"}}\n---\ncall: Read \
+        "call: Bash {line}\n---\npause: 600ms\ncall: Bash {{\"background\": \"bg_1\"}}\n---\ncall: Read \
          {{\"path\": \"made\"}}\n---\ntext: done"
     );
     let test = recorded(&script);

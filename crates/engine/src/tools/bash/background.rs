@@ -1,96 +1,52 @@
-//! `BashOutput` and `BashKill`: background commands.
+//! Background commands: their output and their end.
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::{
     full_output_note, insert_left_running, insert_notes, output_stats, process_names,
     shorten_command,
 };
-use crate::tools::{
-    CallTarget, Tool, ToolCx, cancelled_failure, embedded_spec, json_object, parse_input,
-};
+use crate::tools::{ToolCx, cancelled_failure, json_object};
 use agent_host::exec::{BackgroundOutput, CommandEnd, EndReason, seconds};
 use agent_protocol::Object;
-use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
-use agent_protocol::tool::{Effect, ToolSpec};
 
 pub(super) fn started_report(id: &str, command: &str) -> Report {
     let data = json_object(json!({ "background_id": id }));
     let text = format!(
-        "`{}` runs in the background as {id}, until it ends or the session does. Read its output with \
-         BashOutput {{\"id\": \"{id}\"}}, end it with BashKill.",
+        "`{}` runs in the background as {id}, until it ends or the session does. Read its output with Bash \
+         {{\"background\": \"{id}\"}} (with timeout_ms it waits for some), end it with {{\"kill\": \"{id}\"}}.",
         shorten_command(command)
     );
     Report { data, text, ..Report::default() }
 }
 
-/// `BashOutput`, or `BashKill`.
-pub(in crate::tools) struct JobTool {
-    spec: ToolSpec,
+/// The output since the last call, after up to `wait`; or the end of the command.
+pub(super) async fn read_or_kill(
+    id: &str,
     kills: bool,
-}
-
-#[derive(Deserialize)]
-struct Args {
-    id: String,
-    #[serde(default)]
-    wait_ms: u64,
-}
-
-impl JobTool {
-    pub(in crate::tools) fn bash_output() -> Self {
-        Self { spec: embedded_spec("BashOutput", embedded::BASH_OUTPUT), kills: false }
-    }
-
-    pub(in crate::tools) fn bash_kill() -> Self {
-        Self { spec: embedded_spec("BashKill", embedded::BASH_KILL), kills: true }
-    }
-}
-
-impl Tool for JobTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn target(&self, input: &Object, _: &ToolCx) -> Result<CallTarget, Failure> {
-        let args: Args = parse_input(input)?;
-        Ok(Effect::Job { id: args.id }.into())
-    }
-
-    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
-        Box::pin(async move {
-            let Args { id, wait_ms } = parse_input(&input)?;
-            let output = async {
-                if self.kills {
-                    cx.exec.kill_background(&id).await
-                } else {
-                    cx.exec.read_output(&id, Duration::from_millis(wait_ms)).await
-                }
-            };
-            match cx.cancel.run_until_cancelled(output).await {
-                Some(Some(BackgroundOutput {
-                    end: Some(CommandEnd { error: Some(why), .. }),
-                    ..
-                })) => {
-                    let message = format!("{id} could not be run: {why}");
-                    Err(Failure::new(ErrorCode::ExecutionError, message)
-                        .with_hint("start it again with Bash, or report that it cannot be run"))
-                }
-                Some(Some(mut piece)) => {
-                    let redactor = cx.secrets.redactor(&cx.workspace);
-                    redactor.redact_in(&mut piece.stdout.text);
-                    redactor.redact_in(&mut piece.stderr.text);
-                    Ok(output_report(&id, piece))
-                }
-                Some(None) => Err(unknown_job(&id, &cx.exec.background_ids())),
-                None => Err(cancelled_failure()),
-            }
-        })
+    wait: Duration,
+    cx: &ToolCx,
+) -> Result<Report, Failure> {
+    let output = async {
+        if kills { cx.exec.kill_background(id).await } else { cx.exec.read_output(id, wait).await }
+    };
+    match cx.cancel.run_until_cancelled(output).await {
+        Some(Some(BackgroundOutput { end: Some(CommandEnd { error: Some(why), .. }), .. })) => {
+            let message = format!("{id} could not be run: {why}");
+            Err(Failure::new(ErrorCode::ExecutionError, message)
+                .with_hint("start it again with Bash, or report that it cannot be run"))
+        }
+        Some(Some(mut piece)) => {
+            let redactor = cx.secrets.redactor(&cx.workspace);
+            redactor.redact_in(&mut piece.stdout.text);
+            redactor.redact_in(&mut piece.stderr.text);
+            Ok(output_report(id, piece))
+        }
+        Some(None) => Err(unknown_job(id, &cx.exec.background_ids())),
+        None => Err(cancelled_failure()),
     }
 }
 
@@ -134,7 +90,7 @@ fn output_report(id: &str, piece: BackgroundOutput) -> Report {
     let left = end.as_ref().map_or(&[][..], |end| &end.left_running);
     if !left.is_empty() {
         let names = process_names(left);
-        text.push_str(&format!(" Still running, until BashKill or the session's end: {names}."));
+        text.push_str(&format!(" Still running, until `kill` or the session's end: {names}."));
     }
     let sizes = output_stats(&stdout, &stderr);
     let mut data = Object::new();

@@ -303,6 +303,10 @@ impl CallOutcome {
         let mut is_explained = false;
         let has_run = code != Some(ErrorCode::Cancelled) || data.contains_key("stdout");
         let summary = match (tool, code) {
+            ("Bash", None) if data.contains_key("running") => {
+                body = command_output(envelope);
+                background_state(data)
+            }
             (
                 "Bash",
                 None | Some(ErrorCode::CommandFailed | ErrorCode::Timeout | ErrorCode::Cancelled),
@@ -363,10 +367,6 @@ impl CallOutcome {
                 pluralize(paths as u64, "file")
             }
             ("LS", None) => pluralize(stat("total_entries"), "entry"),
-            ("BashOutput", None) => {
-                body = command_output(envelope);
-                background_state(data)
-            }
             ("AskUser", None) => {
                 let answers = data.get("answers").cloned().unwrap_or_default();
                 body = OutcomeBody::Answers(serde_json::from_value(answers).unwrap_or_default());
@@ -490,7 +490,7 @@ fn call_subject(tool: &str, input: &Object) -> String {
             n => pluralize(n as u64, "question"),
         },
         "Skill" => text("name").to_owned(),
-        _ => ["command", "path", "pattern", "id"]
+        _ => ["command", "path", "pattern", "kill", "background"]
             .iter()
             .map(|name| text(name))
             .find(|text| !text.is_empty())
