@@ -198,9 +198,11 @@ impl Workspace {
     }
 
     /// Relative, sorted paths of files whose bytes changed since they were read in this session, or that are gone.
-    pub fn files_changed_since_read(&self) -> Vec<String> {
+    pub fn files_changed_since_read(&self, includes_gone: bool) -> Vec<String> {
         let mut known = self.snapshots.known_snapshots();
-        known.retain(|(path, snapshot)| !snapshot.still_describes(path));
+        known.retain(|(path, snapshot)| {
+            !snapshot.still_describes(path) && (includes_gone || path.is_file())
+        });
         let mut changed: Vec<String> =
             known.into_iter().map(|(path, _)| self.display(&path)).collect();
         changed.sort();

@@ -32,8 +32,16 @@ pub fn render_for_model(envelope: &Envelope) -> String {
     } else if !envelope.text.is_empty() {
         head.insert("text".into(), envelope.text.clone().into());
     }
+    let read_again = envelope.data.get("read_again").and_then(Value::as_array);
+    let is_named = |file: &&Value| read_again.is_some_and(|files| files.contains(file));
     let mut bulk = Vec::new();
     for (name, value) in envelope.data.iter().filter(|(name, _)| !is_redundant(envelope, name)) {
+        let value = match (name.as_str(), value) {
+            ("files_changed", Value::Array(files)) => {
+                &files.iter().filter(|file| !is_named(file)).cloned().collect()
+            }
+            _ => value,
+        };
         match large_field_text(name, value) {
             Some(text) => bulk.push((name.as_str(), text)),
             None if is_informative(name, value) => {
@@ -66,32 +74,22 @@ fn first_line(envelope: &Envelope, mut head: Object) -> String {
     }
 }
 
+/// Fields that the text repeats or that follow it: it names failed stages, the plan, what is missing and where it is.
+const IN_TEXT: &str = "stages pipelines exit_code signal left_running running full_output truncated \
+    aborted_reason total_lines encoding_guessed read_again todos answers nearest lines kind \
+    already_applied failed_index overlapping redirected_to agent ending images notes";
+/// The model has sent the new text; the text says how many lines changed and where.
+const OF_APPLIED_CHANGE: &str = "diff_preview diff_truncated applied replacements operation";
+
 /// The model sent this field itself, or the text contains it.
 fn is_redundant(envelope: &Envelope, field: &str) -> bool {
+    let is_in = |names: &str| names.split(' ').any(|name| name == field);
+    let is_applied = envelope.data.get("applied") == Some(&Value::Bool(true));
     // The image follows the text.
-    if envelope.image().is_some() {
-        return true;
-    }
-    let is_success = envelope.status() == "success";
-    match field {
-        // All stages of a success exited 0.
-        "stages" | "pipelines" | "exit_code" | "total_lines" if is_success => true,
-        // The model has sent the new text; the text says how many lines changed and where.
-        "diff_preview" | "diff_truncated" | "applied" | "replacements" | "operation" => {
-            envelope.data.get("applied") == Some(&Value::Bool(true))
-        }
-        "nearest" | "lines" => envelope.error().is_some(),
-        // The text begins with it, or is about it: the id of a sub-agent is that of the call; or the images follow.
-        "redirected_to" | "agent" | "ending" | "images" | "notes" => true,
-        _ => false,
-    }
+    envelope.image().is_some() || is_in(IN_TEXT) || is_applied && is_in(OF_APPLIED_CHANGE)
 }
 
 fn is_informative(name: &str, value: &Value) -> bool {
-    // The recap contains the plan, and the text the answers.
-    if matches!(name, "todos" | "recap" | "answers") {
-        return false;
-    }
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
@@ -109,7 +107,7 @@ pub fn large_field_text(name: &str, value: &Value) -> Option<String> {
         Value::String(text)
             if text.contains('\n')
                 || text.len() > MAX_INLINE_BYTES
-                || matches!(name, "content" | "report") =>
+                || matches!(name, "content" | "report" | "stdout" | "stderr") =>
         {
             (!text.is_empty()).then(|| text.clone())
         }
@@ -268,7 +266,7 @@ mod tests {
                          "total_lines": 9, "truncated": true},
                 "text": "Lines 1–2 of 9. Next: start_line 3."
             }),
-            "{\"status\":\"partial\",\"text\":\"Lines 1–2 of 9. Next: start_line 3.\",\"total_lines\":9,\"truncated\":true}\n1 | a\n2 | \"b\"",
+            "{\"status\":\"partial\",\"text\":\"Lines 1–2 of 9. Next: start_line 3.\"}\n1 | a\n2 | \"b\"",
         );
     }
 
@@ -320,6 +318,19 @@ mod tests {
     }
 
     #[test]
+    fn nothing_of_a_command_is_shown_twice() {
+        check(
+            &json!({
+                "status": "success",
+                "data": {"stdout": "no line end", "stderr": "", "exit_code": 0, "files_changed": ["a", "b"],
+                         "read_again": ["a"]},
+                "text": "Exited 0. Note: read again only what you will edit: a."
+            }),
+            "Exited 0. Note: read again only what you will edit: a. {\"files_changed\":[\"b\"]}\nno line end",
+        );
+    }
+
+    #[test]
     fn success_view_is_its_text() {
         check(
             &json!({
@@ -340,7 +351,7 @@ mod tests {
                 "data": {"stdout": "a\nb\n", "stderr": "c\nd\n", "exit_code": 1, "truncated": false},
                 "text": "exit 1."
             }),
-            "{\"status\":\"error\",\"code\":\"COMMAND_FAILED\",\"message\":\"exit 1\",\"exit_code\":1}\nstdout:\na\nb\nstderr:\nc\nd",
+            "{\"status\":\"error\",\"code\":\"COMMAND_FAILED\",\"message\":\"exit 1\"}\nstdout:\na\nb\nstderr:\nc\nd",
         );
     }
 }

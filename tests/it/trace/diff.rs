@@ -112,7 +112,7 @@ fn learnt_lesson_is_a_difference_in_input() {
 
 #[test]
 fn changed_file_is_a_difference_in_result_and_then_in_decision() {
-    let script = "call: Bash {\"command\": \"bash t.sh\"}\n---\nwhen: exit_code\\W+3\ntext: it fails\n---\n\
+    let script = "call: Bash {\"command\": \"bash t.sh\"}\n---\nwhen: exited 3\ntext: it fails\n---\n\
         text: it passes";
     let test = project(script);
     let first = run(&test, &[]);

@@ -480,7 +480,7 @@ impl Registry {
         }
         // If another process changed the file, reading it again is no repetition.
         if let Effect::Read { path } = effect
-            && self.cx.workspace.files_changed_since_read().contains(path)
+            && self.cx.workspace.files_changed_since_read(true).contains(path)
         {
             return Ok(());
         }

@@ -133,7 +133,8 @@ impl Redirect {
             "links",
         ];
         let left_out = if self.tool == "LS" { &[] } else { &left_out[..] };
-        if left_out.iter().any(|name| report.stats.get(*name).and_then(Value::as_u64) > Some(0)) {
+        let is_skipped = |name: &&str| report.stats.get(*name).and_then(Value::as_u64) > Some(0);
+        if left_out.iter().any(is_skipped) || report.data.contains_key("encoding_guessed") {
             return false;
         }
         match self.tool {

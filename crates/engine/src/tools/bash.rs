@@ -144,7 +144,7 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         let id = id.map_err(failed)?;
         return Ok(background::started_report(&id, &args.command));
     }
-    let changed_before = cx.workspace.files_changed_since_read();
+    let changed_before = cx.workspace.files_changed_since_read(false);
     let outcome = cx.exec.run(command, &cx.cancel).await;
     let mut outcome = outcome.map_err(failed)?;
     // (The command may have changed the files.)
@@ -152,7 +152,7 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         redactor.redact_in(&mut outcome.stdout.text);
         redactor.redact_in(&mut outcome.stderr.text);
     }
-    let mut stale = cx.workspace.files_changed_since_read();
+    let mut stale = cx.workspace.files_changed_since_read(false);
     stale.retain(|path| !changed_before.contains(path));
     let pipelines = Pipelines::from_statuses(&line, &outcome.statuses);
     report_outcome(&args.command, outcome, &pipelines, &stale)
@@ -200,7 +200,10 @@ fn report_outcome(
     let is_silent = outcome.stdout.total_bytes + outcome.stderr.total_bytes == 0;
     let stats = output_stats(&outcome.stdout, &outcome.stderr);
     let unreverted = outcome.unreverted.join("; ");
-    let data = outcome_data(outcome, pipelines);
+    let mut data = outcome_data(outcome, pipelines);
+    if !stale.is_empty() {
+        data.insert("read_again".to_owned(), stale.into());
+    }
     let (code, message, hint) = match (ended, exit_code) {
         _ if !unreverted.is_empty() => {
             (ErrorCode::ExecutionError, format!("`{shown}` {how}, but {unreverted}"), None)
@@ -314,7 +317,7 @@ fn format_notes(outcome: &CommandOutcome, stale: &[String]) -> String {
     notes.extend(outcome.refusal.iter().chain(&outcome.notices).cloned());
     if !stale.is_empty() {
         let files = stale.join(", ");
-        notes.push(format!("changed since you read them, so read them again: {files}"));
+        notes.push(format!("files you read changed, read again only what you will edit: {files}"));
     }
     notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))
 }

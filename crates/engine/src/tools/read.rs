@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::file_tool::FileTool;
 use super::{Tool, ToolCx, embedded_spec, json_object};
-use agent_host::workspace::{CheckedPath, NumberedLines, Page, ProjectPath, io_failure};
+use agent_host::workspace::{
+    Charset, CheckedPath, LineEnding, NumberedLines, Page, ProjectPath, io_failure,
+};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::{Object, format_thousands, pluralize};
@@ -115,8 +117,12 @@ fn text_report(path: &ProjectPath, page: Page) -> Report {
     if n_cut > 0 {
         text.push_str(&format!(" {n_cut} over 2,000 characters cut."));
     }
-    if page.charset.is_guessed() {
-        text.push_str(&format!(" The encoding, {}, is a guess.", page.charset.name()));
+    if page.line_ending == LineEnding::CrLf {
+        text.push_str(" CRLF line ends.");
+    }
+    if page.charset != Charset::UTF_8 {
+        let guessed = if page.charset.is_guessed() { " (guessed)" } else { "" };
+        text.push_str(&format!(" Encoding {}{guessed}.", page.charset.name()));
     }
     if page.modified_externally {
         text.push_str(" It was modified externally since it was last read.");
@@ -136,9 +142,6 @@ fn text_report(path: &ProjectPath, page: Page) -> Report {
     if page.charset.is_guessed() {
         data.insert("encoding_guessed".to_owned(), true.into());
     }
-    if page.modified_externally {
-        data.insert("modified_externally".to_owned(), true.into());
-    }
     let mut stats = json_object(json!({
         "file_size_bytes": page.stat.size,
         "file_mtime_ms": page.stat.mtime_ms(),
@@ -148,13 +151,7 @@ fn text_report(path: &ProjectPath, page: Page) -> Report {
     if n_cut > 0 {
         stats.insert("lines_cut".to_owned(), n_cut.into());
     }
-    Report {
-        partial: truncated || page.charset.is_guessed(),
-        data,
-        text,
-        stats,
-        path: Some(at.to_owned()),
-    }
+    Report { partial: truncated, data, text, stats, path: Some(at.to_owned()) }
 }
 
 #[cfg(test)]

@@ -24,14 +24,10 @@ pub(super) fn tool() -> impl Tool {
 fn write_plan(input: &Object) -> Result<Report, Failure> {
     let plan: Plan = parse_input(input)?;
     check_plan(&plan).map_err(|why| Failure::new(ErrorCode::InvalidParam, why))?;
-    let recap = plan.recap();
-    let text = match &recap {
-        Some(recap) => recap.clone(),
-        None if plan.todos.is_empty() => "The plan is cleared.".to_owned(),
-        None => "Nothing in the plan is open.".to_owned(),
-    };
-    let recap = recap.unwrap_or_default();
-    let data = json_object(json!({ "todos": plan.todos, "recap": recap }));
+    let is_empty = plan.todos.is_empty();
+    let done = if is_empty { "The plan is cleared." } else { "Nothing in the plan is open." };
+    let text = plan.recap().unwrap_or_else(|| done.to_owned());
+    let data = json_object(json!({ "todos": plan.todos }));
     let (total, open) = (plan.todos.len(), plan.open_todos().count());
     let stats = json_object(json!({ "total": total, "open": open }));
     Ok(Report { data, text, stats, ..Report::default() })
@@ -83,7 +79,7 @@ mod tests {
         ]);
         let report = answer(&todos).expect("a report");
         assert_eq!(report.data["todos"], todos);
-        assert_eq!(report.data["recap"], "[1/3] In progress: b. Pending: c.");
+        assert_eq!(report.text, "[1/3] In progress: b. Pending: c.");
         assert_eq!(answer(&json!([])).expect("a report").text, "The plan is cleared.");
     }
 

@@ -125,10 +125,10 @@ fn restored_snapshots_are_used_and_changes_listed() {
     assert_eq!((a.stat.size, a.hash.len()), (4, 64));
     assert_ne!(a.hash, b.hash);
 
-    assert!(workspace.files_changed_since_read().is_empty());
+    assert!(workspace.files_changed_since_read(true).is_empty());
     fs::write(dir.path().join("a"), "ONE\n").unwrap();
     fs::remove_file(dir.path().join("b")).unwrap();
-    assert_eq!(workspace.files_changed_since_read(), ["a", "b"]);
+    assert_eq!(workspace.files_changed_since_read(true), ["a", "b"]);
     let failure = later.replace(&later.check_writable(&path).unwrap(), &a, &[b"x"]).unwrap_err();
     assert_eq!(failure.code, ErrorCode::Conflict);
     // After a resume the old bytes are lost, so there is no diff.

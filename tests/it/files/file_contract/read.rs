@@ -93,8 +93,7 @@ fn encodings_and_line_ends_are_reported_in_metadata() {
         assert_eq!(page["data"]["content"], lines.join("\n"));
         let told = (&page["stats"]["encoding"], &page["stats"]["line_ending"]);
         assert_eq!(told, (&json!(encoding), &json!(ending)));
-        let guessed = page["data"].get("encoding_guessed").is_some();
-        assert_eq!(page["status"] == "partial", guessed, "{page}");
+        assert_eq!(page["status"], "success", "{page}");
     };
     check(b"one\ntwo\n", &["one", "two"], "utf-8", "lf");
     check(b"one\ntwo", &["one", "two"], "utf-8", "lf");
@@ -120,11 +119,17 @@ fn encodings_and_line_ends_are_reported_in_metadata() {
 }
 
 #[test]
-fn guessed_encoding_is_reported_as_a_guess() {
-    let mut project = Project::of(Test::new().file("a", b"caf\xE9 na\xEFve\n"));
-    let page = project.partial("Read", &json!({"path": "a"}));
-    assert_eq!(page["data"]["encoding_guessed"], true);
-    says(&page, "/text", "The encoding, windows-1252, is a guess");
+fn text_names_line_ends_and_encoding() {
+    let check = |bytes: &[u8], words: &str| {
+        let mut project = Project::of(Test::new().file("a", bytes));
+        let page = project.ok("Read", &json!({"path": "a"}));
+        assert_eq!(page["text"], format!("Read all of a (1 line).{words}"));
+        page["data"]["encoding_guessed"] == true
+    };
+    assert!(check(b"caf\xE9 na\xEFve\n", " Encoding windows-1252 (guessed)."));
+    assert!(!check(b"one\r\n", " CRLF line ends."));
+    assert!(!check(b"\xFE\xFF\0a\0\r\0\n", " CRLF line ends. Encoding utf-16be."));
+    assert!(!check(b"one\n", ""));
 }
 
 #[test]
@@ -225,11 +230,7 @@ fn special_files_are_refused_without_opening_them() {
 fn external_changes_are_noted_and_own_ones_are_not() {
     let mut project = Project::new(&[("a", "one\n")]);
     let read = json!({"path": "a"});
-    let note = |page: &Value| {
-        let noted = text(page, "/text").contains("modified externally");
-        assert_eq!(page["data"].get("modified_externally").is_some(), noted);
-        noted
-    };
+    let note = |page: &Value| text(page, "/text").contains("modified externally");
     assert!(!note(&project.ok("Read", &read)));
     project.ok("Write", &json!({"path": "a", "content": "two\n"}));
     assert!(!note(&project.ok("Read", &read)), "our own change");

@@ -91,7 +91,7 @@ async fn touched_but_unchanged_file_is_not_a_conflict() {
     desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     let later = SystemTime::now() + Duration::from_secs(5);
     fs::File::options().write(true).open(desk.path_of("a")).unwrap().set_modified(later).unwrap();
-    assert!(desk.cx.workspace.files_changed_since_read().is_empty());
+    assert!(desk.cx.workspace.files_changed_since_read(true).is_empty());
     desk.call_ok(&write::tool(), json!({"path": "a", "content": "two\n"})).await;
     assert_eq!(desk.text("a"), "two\n");
 }
@@ -102,7 +102,7 @@ async fn deleted_file_conflicts_once_and_is_then_created() {
     desk.file("a", "one\n");
     desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     fs::remove_file(desk.path_of("a")).unwrap();
-    assert_eq!(desk.cx.workspace.files_changed_since_read(), ["a"]);
+    assert_eq!(desk.cx.workspace.files_changed_since_read(true), ["a"]);
     let input = json!({"path": "a", "content": "x"});
     desk.call_fails(&write::tool(), input.clone(), ErrorCode::Conflict).await;
     assert_eq!(desk.call_ok(&write::tool(), input).await.data["operation"], "create");

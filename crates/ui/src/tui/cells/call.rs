@@ -286,8 +286,8 @@ impl CallOutcome {
             Some(error) => (OutcomeMark::Bad, error.in_words()),
             // A page of a file or list is complete, since the model requested a page.
             None if envelope.status() == "partial"
-                && (tool == "Bash" && !failing_stages(data).is_empty()
-                    || data.contains_key("encoding_guessed")) =>
+                && tool == "Bash"
+                && !failing_stages(data).is_empty() =>
             {
                 (OutcomeMark::Partial, String::new())
             }
