@@ -163,6 +163,25 @@ fn sub_agent_that_fails_is_an_error_with_its_report() {
 }
 
 #[test]
+fn file_that_a_sub_agent_changed_is_edited_without_another_read() {
+    let edit = |old: &str, new: &str| {
+        format!("call: Edit {}", json!({"path": "a.txt", "old_string": old, "new_string": new}))
+    };
+    let read = "call: Read {\"path\": \"a.txt\"}";
+    let script = [
+        format!("{read}\n---\n"),
+        task("general", "change it"),
+        of("change it", read),
+        of("change it", &edit("one", "1")),
+        of("change it", "text: changed"),
+        format!("---\n{}\n---\nexpect: by another agent's Edit\ntext: done", edit("two", "2")),
+    ];
+    let test = Test::new().file("a.txt", "one\ntwo\n").script(&script.concat());
+    test.run(&["task"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "1\n2\n");
+}
+
+#[test]
 fn limits_end_a_sub_agent() {
     for (limit, turn, ending, why) in [
         ("agents.max_turns=2", "call: LS {}", "max_turns", "limit of 2 model calls"),

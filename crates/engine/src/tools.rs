@@ -43,6 +43,7 @@ use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::question::Inquirer;
 use agent_protocol::tool::{CommandRights, Effect, ToolSpec};
 
+pub(crate) use bash::shorten_command;
 pub use change::ChangeDraft;
 pub use path_facts::WorkspaceFacts;
 pub use secrets::Secrets;

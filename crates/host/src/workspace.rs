@@ -151,6 +151,11 @@ impl Workspace {
         self.snapshots.get(path.absolute())
     }
 
+    /// The file counts as not read.
+    pub fn forget_snapshot(&self, path: &ProjectPath) {
+        self.snapshots.forget(path.absolute());
+    }
+
     /// Whether all lines of a file were shown.
     pub fn is_fully_shown(&self, path: &ProjectPath) -> bool {
         self.snapshots.is_shown(path.absolute()) == Some(true)

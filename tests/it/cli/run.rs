@@ -123,10 +123,10 @@ fn the_events_format_is_the_log() {
 
 #[test]
 fn conflict_is_resolved_without_losing_the_other_change() {
-    let test = Test::new().file("a.txt", "one\n").script(
+    // Before the first Edit, a program that is no operation of the session changes the file.
+    let hook = "[[hooks.PreToolUse]]\nmatcher = 'Edit'\ncommand = '''[ -e ../seen ] || { touch ../seen; echo two >> a.txt; }'''\ntimeout = '20s'\n";
+    let test = Test::new().user_config(hook).file("a.txt", "one\n").script(
         r#"call: Read {"path": "a.txt"}
----
-call: Bash {"command": "true; echo two >> a.txt"}
 ---
 call: Edit {"path": "a.txt", "old_string": "one", "new_string": "1"}
 ---
@@ -140,7 +140,7 @@ expect: Edited
 text: done with a.txt
 "#,
     );
-    test.run(&["rename one", "--allow", "Bash"]).expect_code(0);
+    test.run(&["rename one"]).expect_code(0);
     assert_eq!(test.read("a.txt"), "1\ntwo\n");
     let failures: Vec<Value> = test.events_of("evaluation");
     assert!(failures.iter().any(|event| event["failure"]["code"] == "CONFLICT"));

@@ -409,6 +409,24 @@ fn what_hooks_and_checks_change_after_an_edit_is_undone_with_it() {
 }
 
 #[test]
+fn edit_after_a_formatter_needs_no_new_read() {
+    let edit = |old: &str, new: &str| {
+        let input = json!({"path": "a.txt", "old_string": old, "new_string": new});
+        format!("call: Edit {input}\n---\n")
+    };
+    let script = format!(
+        "call: Read {{\"path\":\"a.txt\"}}\n---\n{}{}expect: had changed since it was read \\(by a hook or check\\)\n\
+         text: done",
+        edit("one", "two"),
+        edit("two", "three")
+    );
+    let format = hook("PostToolUse", "Edit", "echo formatted >> a.txt");
+    let test = with(&[format], &script).file("a.txt", "one\n");
+    test.run(&["go"]).expect_code(0);
+    assert_eq!(test.read("a.txt"), "three\nformatted\nformatted\n");
+}
+
+#[test]
 fn log_of_hooks_is_left_by_an_undo_and_refuses_no_rewind() {
     let log = "mkdir -p logs; date +%N | tee -a hook.log >> logs/all";
     let hooks = [

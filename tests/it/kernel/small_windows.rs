@@ -128,7 +128,7 @@ fn call_that_does_not_fit_is_dropped_with_its_result() {
 
 #[test]
 fn chat_goes_on_after_an_answer_that_fills_the_window() {
-    let long = "a few words of a long answer\n".repeat(400);
+    let long: String = (0..400).map(|n| format!("line {n} of a long answer\n")).collect();
     for (set, input) in [
         (known(4096), "tell me\nand now?\n"),
         (known(4096), "tell me\n/compact\nand now?\n"),

@@ -223,12 +223,14 @@ fn file_tool_failures_are_learnt_like_command_failures() {
 #[test]
 fn session_state_failures_teach_nothing() {
     let case = Case::new().file("a.txt", "one\n");
-    let edit = ("Edit", json!({"path": "a.txt", "old_string": "one", "new_string": "two"}));
-    // The file was not read before; then another program changed it.
+    let edit =
+        json!({"path": "a.txt", "old_string": "one", "new_string": "two", "replace_all": true});
+    let edit = ("Edit", edit);
+    // The file was not read before; then its text occurs twice after a command.
     let calls = [
         edit.clone(),
         ("Read", json!({"path": "a.txt"})),
-        bash("printf 'one\\nmore\\n' > a.txt"),
+        bash("printf 'one\\none\\n' > a.txt"),
         edit.clone(),
         ("Read", json!({"path": "a.txt"})),
         edit,

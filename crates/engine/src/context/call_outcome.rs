@@ -25,13 +25,11 @@ pub(super) enum CallAction {
         total: Option<u64>,
         /// Lines in the middle were not shown.
         is_cut: bool,
-        mtime_ms: Option<i64>,
     },
     ChangeFile {
         path: String,
         added: u64,
         removed: u64,
-        mtime_ms: Option<i64>,
     },
     RunCommand {
         command: String,
@@ -47,7 +45,6 @@ impl CallOutcome {
         let (data, stats) = (&envelope.data, &envelope.stats);
         let count = |name: &str| stats.get(name).and_then(Value::as_u64).unwrap_or_default();
         let line = |name: &str| data.get(name).and_then(Value::as_u64);
-        let mtime_ms = stats.get("file_mtime_ms").and_then(Value::as_i64);
         let path = envelope.context.path_resolved.clone();
         let command = envelope.context.params_input.get("command").and_then(Value::as_str);
         let applied = data.get("applied").and_then(Value::as_bool).unwrap_or_default();
@@ -63,14 +60,12 @@ impl CallOutcome {
                     lines: first..=last,
                     total: line("total_lines"),
                     is_cut: data.contains_key("full_output"),
-                    mtime_ms,
                 }
             }
             (Some(path), ..) if applied => CallAction::ChangeFile {
                 path,
                 added: count("lines_added"),
                 removed: count("lines_removed"),
-                mtime_ms,
             },
             (path, ..) => CallAction::Other { path },
         };

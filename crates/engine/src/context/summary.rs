@@ -169,7 +169,6 @@ struct FileFacts {
     changing_calls: u32,
     added: u64,
     removed: u64,
-    mtime_ms: Option<i64>,
 }
 
 impl SummaryFacts {
@@ -192,10 +191,7 @@ impl SummaryFacts {
                         }
                         facts.add_action(&outcome.action);
                         for path in &outcome.changed_files {
-                            let file = facts.files.entry(path.clone()).or_default();
-                            file.changing_calls += 1;
-                            // The recorded time is that of an earlier state.
-                            file.mtime_ms = None;
+                            facts.files.entry(path.clone()).or_default().changing_calls += 1;
                         }
                     }
                 }
@@ -207,7 +203,7 @@ impl SummaryFacts {
 
     fn add_action(&mut self, action: &CallAction) {
         match action {
-            CallAction::ReadLines { path, lines, total, is_cut, mtime_ms } => {
+            CallAction::ReadLines { path, lines, total, is_cut } => {
                 let file = self.files.entry(path.clone()).or_default();
                 let (first, last) = (lines.start(), lines.end());
                 file.read = Some(match total {
@@ -216,14 +212,12 @@ impl SummaryFacts {
                     Some(total) => format!("lines {first}-{last} of {total}"),
                     None => format!("lines {first}-{last}"),
                 });
-                file.mtime_ms = *mtime_ms;
             }
-            CallAction::ChangeFile { path, added, removed, mtime_ms } => {
+            CallAction::ChangeFile { path, added, removed } => {
                 let file = self.files.entry(path.clone()).or_default();
                 file.changes += 1;
                 file.added += added;
                 file.removed += removed;
-                file.mtime_ms = *mtime_ms;
             }
             CallAction::RunCommand { command, exit_code } => {
                 self.commands.retain(|(other, _)| other != command);
@@ -301,9 +295,6 @@ impl FileFacts {
         }
         if let Some(read) = &self.read {
             words.push(format!("read {read}"));
-        }
-        if let Some(mtime_ms) = self.mtime_ms {
-            words.push(format!("mtime {mtime_ms}"));
         }
         words.join("; ")
     }

@@ -321,8 +321,7 @@ impl Registry {
         let guard = self.acquire_write_lock(effect, cx.rights.read_only, &cx.cancel).await;
         let circuit = circuit_of(&call.name, effect);
         let _guard = guard.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
-        let operation = self.checkpoint_before(&call.name, &target, cx.rights).await;
-        let operation = operation.map(|operation| operation.with_call(&call.id));
+        let operation = self.checkpoint_before(call, &target, cx.rights).await;
         let epoch = self.state().repetition.epoch;
         self.emit_started(call, effect, context);
         let run = AssertUnwindSafe(entry.tool.run(input, &cx)).catch_unwind().await;

@@ -10,13 +10,14 @@ use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::Registry;
-use crate::tools::CallTarget;
+use crate::tools::{CallTarget, shorten_command};
 use agent_host::git_guard::{GitGuard, GuardReport};
 use agent_host::workspace::{
     ChangedFiles, Checkpoints, OpenOperation, OperationScope, USER_PROGRAMS,
 };
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::event::EventBody;
+use agent_protocol::message::ToolCall;
 use agent_protocol::tool::{CommandRights, Effect, GitConfigAccess};
 
 /// Limit: paths that are listed in `data.files_changed`; more are counted.
@@ -52,7 +53,7 @@ impl Registry {
 
     pub(super) async fn checkpoint_before(
         &self,
-        tool: &str,
+        call: &ToolCall,
         target: &CallTarget,
         rights: CommandRights,
     ) -> Option<OpenOperation> {
@@ -65,11 +66,17 @@ impl Registry {
             (Effect::Mcp { reads_only: false, .. }, _) => OperationScope::Project,
             _ => return None,
         };
-        let tool = tool.to_owned();
+        let (id, tool) = (call.id.clone(), call.name.clone());
+        let author = match &target.effect {
+            Effect::Command { command, .. } => format!("`{}`", shorten_command(command)),
+            Effect::Write { .. } => format!("another agent's {tool}"),
+            _ => tool.clone(),
+        };
+        let author = self.events.masker().mask(&author).into_owned();
         let guard = self.cx.exec.git_guard().filter(|_| matches!(scope, OperationScope::Project));
         let guard = guard.map(Arc::clone);
         let begin = move || {
-            let operation = checkpoints.begin_operation(&tool, scope);
+            let operation = checkpoints.begin_operation(&tool, scope).with_call(id, author);
             if let Some(guard) = guard {
                 guard.set_nested(checkpoints.repositories());
             }
@@ -166,16 +173,7 @@ impl Registry {
                 Effect::Write { .. } | Effect::Command { .. } if !is_read_only => {
                     (Some(lock.write().await), None)
                 }
-                Effect::Write { .. }
-                | Effect::Command { .. }
-                | Effect::Read { .. }
-                | Effect::Job { .. }
-                | Effect::Plan
-                | Effect::Ask
-                | Effect::Skill { .. }
-                | Effect::Agent { .. }
-                | Effect::Lookup
-                | Effect::Mcp { reads_only: true, .. } => (None, None),
+                _ => (None, None),
             }
         };
         let why = "not run: it was interrupted while another agent's operation ran";
@@ -201,7 +199,8 @@ impl Registry {
         let before = Arc::clone(&checkpoints);
         let begin = move || before.begin_operation(USER_PROGRAMS, OperationScope::Project);
         let operation = tokio::task::spawn_blocking(begin).await;
-        let operation = operation.map(|operation| operation.with_call(call));
+        let (call, author) = (call.to_owned(), "a hook or check".to_owned());
+        let operation = operation.map(|operation| operation.with_call(call, author));
         let result = programs.await;
         let Ok(operation) = operation else { return (result, ChangedFiles::default()) };
         let guard = self.cx.exec.git_guard().map(Arc::clone);

@@ -338,7 +338,7 @@ fn missing_program(outcome: &CommandOutcome) -> Option<String> {
     Some(before.rsplit(": ").next().unwrap_or(before).to_owned())
 }
 
-fn shorten_command(command: &str) -> String {
+pub(crate) fn shorten_command(command: &str) -> String {
     let command = command.trim();
     match command.split_once('\n') {
         Some((first, _)) => format!("{} …", shorten(first, MAX_COMMAND_BYTES)),

@@ -45,7 +45,7 @@ pub(super) trait ChangeArgs: DeserializeOwned + Serialize + Send + 'static {
     fn draft_or_current_text(&self, cx: &ToolCx) -> Result<ChangeDraft, Failure> {
         let path = cx.checked_path()?;
         self.draft(cx, path)
-            .map_err(|failure| with_current_text(failure, cx, path, &self.passages()))
+            .map_err(|failure| with_current_text(failure, cx, path, !self.passages().is_empty()))
     }
 }
 
@@ -104,9 +104,8 @@ impl<A: ChangeArgs> Tool for ChangeTool<A> {
                     return Ok(draft.report(None));
                 }
                 let path = cx.checked_path()?;
-                draft
-                    .apply(&cx)
-                    .map_err(|failure| with_current_text(failure, &cx, path, &args.passages()))
+                let is_edit = !args.passages().is_empty();
+                draft.apply(&cx).map_err(|failure| with_current_text(failure, &cx, path, is_edit))
             })
             .await
         })
@@ -115,17 +114,27 @@ impl<A: ChangeArgs> Tool for ChangeTool<A> {
 
 pub(super) struct ExistingFile {
     pub(super) path: ProjectPath,
-    /// Taken now; its bytes equal those that the model read.
+    /// Taken now.
     pub(super) snapshot: Snapshot,
     pub(super) text: Text,
+    /// The authors of what changed since the model read the file.
+    changed_by: Vec<String>,
 }
 
 impl ExistingFile {
-    /// Reads the file and checks the lock.
-    pub(super) fn open(cx: &ToolCx, path: ProjectPath) -> Result<Self, Failure> {
-        let content = cx.workspace.read_unchanged(&path, cx.expected_snapshot.as_ref())?;
+    /// Reads the file and checks the lock. It holds although operations of the session changed the file, if each of
+    /// these passages occurs exactly once.
+    pub(super) fn open(cx: &ToolCx, path: ProjectPath, passages: &[&str]) -> Result<Self, Failure> {
+        let is_unique = |text: &Text, passage: &str| {
+            !passage.is_empty() && occurrences(text.plain(), &plain(passage)).len() == 1
+        };
+        let are_unique = |text: Text| passages.iter().all(|passage| is_unique(&text, passage));
+        let seen = cx.expected_snapshot.as_ref();
+        let content = cx.workspace.read_unchanged(&path, seen, |bytes| {
+            !passages.is_empty() && Text::decode(bytes.to_vec(), "").is_ok_and(are_unique)
+        })?;
         let text = Text::decode(content.bytes, path.relative())?;
-        Ok(Self { path, snapshot: content.snapshot, text })
+        Ok(Self { path, snapshot: content.snapshot, text, changed_by: content.changed_by })
     }
 }
 
@@ -141,6 +150,8 @@ pub struct ChangeDraft {
     verb: &'static str,
     /// The field of the result that only this tool has.
     field: (&'static str, Value),
+    /// The authors of what changed since the model read the file.
+    changed_by: Vec<String>,
 }
 
 enum DraftContent {
@@ -186,7 +197,7 @@ impl ChangeDraft {
             let draft = Self::from_text(existing, &new, "Edited", field)?;
             return Ok(Self { changed_lines, ..draft });
         };
-        let ExistingFile { path, snapshot, text: old } = existing;
+        let ExistingFile { path, snapshot, text: old, changed_by } = existing;
         let mut new = String::new();
         let mut at = range.start;
         for (passage, text) in edits {
@@ -197,8 +208,8 @@ impl ChangeDraft {
         new.push_str(&old.plain()[at..range.end]);
         refuse_masks(&old.plain()[range.clone()], &new, &path)?;
         let content = DraftContent::Region { old, range, new };
-        let verb = "Edited";
-        Ok(Self { path, old_snapshot: Some(snapshot), content, changed_lines, verb, field })
+        let (verb, old_snapshot) = ("Edited", Some(snapshot));
+        Ok(Self { path, old_snapshot, content, changed_lines, verb, field, changed_by })
     }
 
     /// Replaces an existing file. A redaction mark never replaces the text it stands for.
@@ -208,23 +219,25 @@ impl ChangeDraft {
         verb: &'static str,
         field: (&'static str, Value),
     ) -> Result<Self, Failure> {
-        let ExistingFile { path, snapshot, text: old } = existing;
+        let ExistingFile { path, snapshot, text: old, changed_by } = existing;
         refuse_masks(old.plain(), new.plain(), &path)?;
         let bytes = new.clone().into_bytes(path.relative())?;
         let content = DraftContent::Whole { old, new: new.plain().to_owned(), bytes };
         let old_snapshot = Some(snapshot);
-        Ok(Self { path, old_snapshot, content, changed_lines: Vec::new(), verb, field })
+        let changed_lines = Vec::new();
+        Ok(Self { path, old_snapshot, content, changed_lines, verb, field, changed_by })
     }
 
     pub(super) fn new_file(path: ProjectPath, text: String, field: (&'static str, Value)) -> Self {
-        let (content, verb) = (DraftContent::New(text), "Created");
-        Self { path, old_snapshot: None, content, changed_lines: Vec::new(), verb, field }
+        let (content, verb, changed_lines) = (DraftContent::New(text), "Created", Vec::new());
+        let changed_by = Vec::new();
+        Self { path, old_snapshot: None, content, changed_lines, verb, field, changed_by }
     }
 
     pub(super) fn unchanged(existing: ExistingFile, field: (&'static str, Value)) -> Self {
-        let ExistingFile { path, snapshot, .. } = existing;
-        let (content, old_snapshot) = (DraftContent::Unchanged, Some(snapshot));
-        Self { path, old_snapshot, content, changed_lines: Vec::new(), verb: "", field }
+        let draft = Self::new_file(existing.path, String::new(), field);
+        let (content, old_snapshot) = (DraftContent::Unchanged, Some(existing.snapshot));
+        Self { old_snapshot, content, ..draft }
     }
 
     /// The change as a diff.
@@ -261,6 +274,10 @@ impl ChangeDraft {
             Some(old) => cx.workspace.replace(&path, old, &self.content.pieces())?,
             None => cx.workspace.create(&path, &self.content.pieces().concat())?,
         };
+        if !self.changed_by.is_empty() {
+            // The other changes were not shown.
+            cx.workspace.mark_unshown(&self.path, None);
+        }
         Ok(self.report(Some(&result)))
     }
 
@@ -283,6 +300,10 @@ impl ChangeDraft {
         };
         if result.is_some_and(|result| result.split_hard_link) {
             text.push_str(" It had other names (hard links): they still lead to the old content.");
+        }
+        if !self.changed_by.is_empty() {
+            let authors = self.changed_by.join(", ");
+            text.push_str(&format!(" The file had changed since it was read (by {authors})."));
         }
         if diff.truncated {
             data.insert("diff_truncated".to_owned(), true.into());

@@ -16,7 +16,8 @@ impl ChangeArgs for Replacement {
     }
 
     fn draft(&self, cx: &ToolCx, path: &CheckedPath) -> Result<ChangeDraft, Failure> {
-        let existing = ExistingFile::open(cx, cx.workspace.existing_file(path)?)?;
+        let path = cx.workspace.existing_file(path)?;
+        let existing = ExistingFile::open(cx, path, &self.passages())?;
         let ranges = self.find_ranges(existing.text.plain(), existing.path.relative())?;
         let edits: Vec<_> =
             ranges.into_iter().map(|range| (range, self.new_string.as_str())).collect();

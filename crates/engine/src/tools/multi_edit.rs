@@ -24,7 +24,8 @@ impl ChangeArgs for Args {
     }
 
     fn draft(&self, cx: &ToolCx, path: &CheckedPath) -> Result<ChangeDraft, Failure> {
-        let existing = ExistingFile::open(cx, cx.workspace.existing_file(path)?)?;
+        let path = cx.workspace.existing_file(path)?;
+        let existing = ExistingFile::open(cx, path, &self.passages())?;
         let at = existing.path.relative();
         let mut places = Vec::new();
         for (index, edit) in self.edits.iter().enumerate() {

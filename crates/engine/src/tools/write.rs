@@ -26,14 +26,14 @@ impl ChangeArgs for Args {
         let (workspace, path) = (&cx.workspace, path.path().clone());
         if !workspace.exists(&path) {
             return match &cx.expected_snapshot {
-                Some(seen) => Err(workspace.deletion_conflict(&path, seen)),
+                Some(seen) => Err(workspace.change_conflict(&path, seen, None)),
                 None => {
                     let field = ("operation", "create".into());
                     Ok(ChangeDraft::new_file(path, self.content.clone(), field))
                 }
             };
         }
-        let existing = ExistingFile::open(cx, path)?;
+        let existing = ExistingFile::open(cx, path, &[])?;
         let field = ("operation", "update".into());
         let new = existing.text.rewrite(&self.content);
         if new.is_same_as(&existing.text) || plain(&self.content) == existing.text.plain() {

@@ -140,10 +140,9 @@ pub enum OperationScope {
 
 /// An operation between [`Checkpoints::begin_operation`] and [`Checkpoints::finish_operation`].
 pub struct OpenOperation {
-    what: String,
-    call: String,
+    /// Without its changes.
+    operation: Operation,
     scope: OperationScope,
-    turn: u32,
     /// Start time since 1970.
     time: Duration,
     /// The manifest before the operation; `None` if the project has too many files.
@@ -250,9 +249,9 @@ impl Checkpoints {
             }
         };
         let time = now();
-        let (what, call) = (what.to_owned(), String::new());
+        let operation = Operation { turn, what: what.to_owned(), ..Operation::default() };
         let journal_bytes = self.journal.size();
-        OpenOperation { what, call, scope, turn, time, before, journal_bytes, open_file, overlap }
+        OpenOperation { operation, scope, time, before, journal_bytes, open_file, overlap }
     }
 
     /// The directories in the project that contained `.git` or looked like a git directory at the last manifest; `None`: they
@@ -269,7 +268,7 @@ impl Checkpoints {
         is_background: bool,
         guard: &dyn Fn(Option<&BTreeSet<PathBuf>>) -> bool,
     ) -> std::io::Result<ChangedFiles> {
-        let OpenOperation { what, call, scope, turn, time, before, overlap, .. } = begun;
+        let OpenOperation { operation, scope, time, before, overlap, .. } = begun;
         let (journal_bytes, open_file) = (begun.journal_bytes, begun.open_file);
         let after = match &scope {
             OperationScope::File(path) => Ok(Arc::new(self.manifest_of_file(path))),
@@ -305,9 +304,7 @@ impl Checkpoints {
             let list = if change.is_ignored { &mut names.ignored } else { &mut names.files };
             list.push(display_name(&change.path));
         }
-        let operation =
-            Operation { turn, what, call, is_shared, changes, git, ..Operation::default() };
-        self.record_operation(operation)?;
+        self.record_operation(Operation { is_shared, changes, git, ..operation })?;
         Ok(names)
     }
 
@@ -578,13 +575,13 @@ impl Drop for Checkpoints {
 impl OpenOperation {
     /// The turn of the operation.
     pub fn turn(&self) -> u32 {
-        self.turn
+        self.operation.turn
     }
 
-    /// Assigns the operation to this call.
+    /// Assigns the operation to this call. `author` names what makes the changes, for a model: `` `cargo fmt` ``.
     #[must_use]
-    pub fn with_call(mut self, call: &str) -> Self {
-        call.clone_into(&mut self.call);
+    pub fn with_call(mut self, call: String, author: String) -> Self {
+        (self.operation.call, self.operation.author) = (call, author);
         self
     }
 }

@@ -122,7 +122,7 @@ impl Workspace {
         }
         // The bytes are hashed only if the metadata changed. Else they are checked after the exchange.
         if FileStat::of(&data) != seen.stat {
-            self.read_unchanged(path, Some(seen))?;
+            self.read_unchanged(path, Some(seen), |_| false)?;
         }
         let mut file =
             target_folder.write_temporary(new, &seen.hash, Some((&old, &data))).map_err(failed)?;
@@ -130,12 +130,12 @@ impl Workspace {
             Ok(true) => self.verify_exchange(path, seen, &target_folder, &mut file, new)?,
             // Without an exchange: one more check, then a rename.
             Ok(false) => {
-                self.read_unchanged(path, Some(seen))?;
+                self.read_unchanged(path, Some(seen), |_| false)?;
                 target_folder.rename_over(&mut file).map_err(failed)?;
                 target_folder.sync_folder();
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(self.deletion_conflict(path, seen));
+                return Err(self.change_conflict(path, seen, None));
             }
             Err(error) => return Err(failed(error)),
         }
@@ -223,7 +223,7 @@ impl Workspace {
     }
 
     fn lost_race_failure(&self, path: &ProjectPath, seen: &Snapshot) -> Failure {
-        match self.read_unchanged(path, Some(seen)) {
+        match self.read_unchanged(path, Some(seen), |_| false) {
             Err(failure) => failure,
             Ok(content) => {
                 let now = Some((&content.snapshot.stat, content.bytes.as_slice()));

@@ -162,7 +162,9 @@ fn concurrent_replaces_are_serialised() {
             workspace.read_page(&found, 1, 1, &|| false).unwrap();
             // A file that keeps changing while it is read has no snapshot.
             let Some(seen) = workspace.snapshot(path) else { continue };
-            let Ok(content) = workspace.read_unchanged(path, Some(&seen)) else { continue };
+            let Ok(content) = workspace.read_unchanged(path, Some(&seen), |_| false) else {
+                continue;
+            };
             let number: u32 = String::from_utf8(content.bytes).unwrap().parse().unwrap();
             let next = (number + 1).to_string();
             let writable = workspace.check_writable(path).unwrap();

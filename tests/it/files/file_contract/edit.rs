@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::Test;
-use crate::support::batch::{Project, says, text};
+use crate::support::batch::{Batch, Project, says, text};
 
 fn edit(old: &str, new: &str) -> Value {
     json!({"path": "a", "old_string": old, "new_string": new})
@@ -142,10 +142,60 @@ fn unread_or_changed_file_is_not_edited() {
     project.test.write("a", "one\nTWO\n");
     let refused = project.fails("Edit", &edit("one", "x"), "CONFLICT");
     says(&refused, "/data/diff_preview", "-two\n+TWO\n");
-    says(&refused, "/data/content", "2 | TWO");
+    assert_eq!(refused["data"].get("content"), None, "not the whole file again");
     project.ok("Edit", &edit("one", "x"));
     std::fs::remove_file(project.at("a")).unwrap();
     project.fails("Edit", &edit("one", "x"), "NOT_FOUND");
+}
+
+/// A session with this file, which has been read.
+fn recorded(text: &str) -> Project {
+    let test = Test::new().file("a", text);
+    let batch = Batch::start(&mut test.command(&["tool", "batch", "--record", "--allow", "Bash"]));
+    let mut project = Project { batch, test };
+    project.ok("Read", &json!({"path": "a"}));
+    project
+}
+
+#[test]
+fn edit_applies_if_only_commands_of_the_session_changed_the_file() {
+    let mut project = recorded("one\ntwo\nthree\n");
+    let mut run = |command: &str| project.ok("Bash", &json!({"command": command}));
+    let ran = run("sed -i s/one/ONE/ a; printf done");
+    let note = "Note: files you read changed, read again only what you will edit: a.";
+    assert_eq!(ran["text"], format!("Exited 0. {note}"));
+    run("sed -i s/ONE/EINS/ a");
+    let done = project.ok("Edit", &edit("two", "zwei"));
+    let by = "The file had changed since it was read (by `sed -i s/one/ONE/ a; printf done`, `sed -i s/ONE/EINS/ a`).";
+    says(&done, "/text", by);
+    assert_eq!(project.bytes("a"), b"EINS\nzwei\nthree\n");
+    // The lines that a command changed were not shown.
+    project.fails("Write", &json!({"path": "a", "content": "x"}), "NOT_READ");
+    // A passage that occurs twice now, or no more.
+    for (command, old) in [("echo zwei >> a", "zwei"), ("sed -i s/EINS/1/ a", "EINS")] {
+        project.ok("Bash", &json!({"command": command}));
+        let refused = project.fails("Edit", &edit(old, "x"), "CONFLICT");
+        assert_eq!(refused["data"].get("content"), None, "{refused}");
+    }
+    project.fails("Edit", &edit("EINS", "x"), "NO_MATCH");
+    // A command that removes the file leaves nothing to be read again.
+    let removed = project.ok("Bash", &json!({"command": "rm a"}));
+    assert_eq!(removed["text"], "Exited 0, without output.");
+}
+
+#[test]
+fn change_of_another_program_is_a_conflict_beside_those_of_commands() {
+    let mut project = recorded("one\ntwo\n");
+    let command = json!({"command": "sed -i s/one/ONE/ a"});
+    project.test.write("a", "one\ntwo\nthree\n");
+    project.ok("Bash", &command);
+    let refused = project.fails("Edit", &edit("two", "zwei"), "CONFLICT");
+    says(&refused, "/data/diff_preview", "-one\n+ONE\n two\n+three\n");
+    project.ok("Edit", &edit("two", "zwei"));
+    project.ok("Bash", &json!({"command": "sed -i s/ONE/EINS/ a"}));
+    project.test.write("a", "EINS\nzwei\nthree\nfour\n");
+    project.fails("Edit", &edit("zwei", "2"), "CONFLICT");
+    assert_eq!(project.bytes("a"), b"EINS\nzwei\nthree\nfour\n");
 }
 
 /// Each case with the words that explain it.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::Test;
-use crate::support::batch::{Project, says};
+use crate::support::batch::{Batch, Project, says};
 
 /// A project with this file, which has been read.
 fn project(text: &str) -> Project {
@@ -107,4 +107,18 @@ fn multi_edit_requires_a_current_read() {
     says(&refused, "/data/diff_preview", "-one\n+one more\n");
     project.ok("MultiEdit", &edits(&[("one", "1")]));
     assert_eq!(project.bytes("a"), b"1 more\n");
+}
+
+#[test]
+fn multi_edit_applies_if_only_commands_changed_the_file_and_each_passage_occurs_once() {
+    let test = Test::new().file("a", "one\ntwo\nthree\n");
+    let batch = Batch::start(&mut test.command(&["tool", "batch", "--record", "--allow", "Bash"]));
+    let mut project = Project { batch, test };
+    project.ok("Read", &json!({"path": "a"}));
+    project.ok("Bash", &json!({"command": "echo two >> a"}));
+    project.fails("MultiEdit", &edits(&[("one", "1"), ("two", "2")]), "CONFLICT");
+    project.ok("Bash", &json!({"command": "echo four >> a"}));
+    let done = project.ok("MultiEdit", &edits(&[("one", "1"), ("three", "3")]));
+    says(&done, "/text", "The file had changed since it was read (by `echo four >> a`).");
+    assert_eq!(project.bytes("a"), b"1\ntwo\n3\ntwo\nfour\n");
 }

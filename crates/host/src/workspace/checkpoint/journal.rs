@@ -22,6 +22,9 @@ pub(super) struct Operation {
     /// The id of the call; empty for an undo, a redo, and a command whose process was killed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) call: String,
+    /// Who changed the files, for a model: `` `cargo fmt` ``. Empty if not an operation of the agent: an undo, a redo.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) author: String,
     /// Another session or a background command ran at the same time, and may have made some of the changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_shared: bool,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{Manifest, PathChange, PathName, PathState, stat};
 use super::{Checkpoints, append_line, now, now_ms};
+use crate::workspace::Snapshot;
 
 /// A file in the session's directory with one line of JSON for each [`OutsideBatch`].
 pub(super) const FILE: &str = "outside.jsonl";
@@ -125,6 +126,31 @@ impl Checkpoints {
     pub fn inspect_read_file(&self, path: &Path, mtime_ms: i64, size: u64) {
         self.detect_outside_changes_of(path, &self.manifest_of_path(path));
         self.known.lock().seen_stamps.insert(self.name_of(path), (mtime_ms, size));
+    }
+
+    /// The authors of the operations that changed a file from the state that was read to one with this hash, in order.
+    /// None if anything else changed it, or may have.
+    pub fn authors_of_change(&self, path: &Path, seen: &Snapshot, hash: &str) -> Vec<String> {
+        let (path, since) = (self.name_of(path), seen.stat.ctime_ns / NS_PER_MS);
+        let hash_of = |state: Option<&PathState>| match state {
+            Some(PathState::File { hash, .. }) => hash.to_hex().to_string(),
+            _ => String::new(),
+        };
+        let (mut authors, mut hash) = (Vec::new(), hash.to_owned());
+        // An operation that had ended before the file was as it was read did not change it since.
+        for it in self.journal.read().into_iter().rev().take_while(|it| it.ended_ms >= since) {
+            let Some(change) = it.changes.iter().find(|it| it.path == path) else { continue };
+            if it.is_shared || it.author.is_empty() || hash_of(change.after.as_ref()) != hash {
+                break;
+            }
+            authors.insert(0, it.author);
+            hash = hash_of(change.before.as_ref());
+            if hash == seen.hash {
+                authors.dedup();
+                return authors;
+            }
+        }
+        Vec::new()
     }
 
     fn name_of(&self, path: &Path) -> PathName {
