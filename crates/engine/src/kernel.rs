@@ -69,7 +69,7 @@ use agent_protocol::tool::{Effect, ToolSpec};
 use agent_protocol::view::{call_line, render_for_model};
 use agent_protocol::{shorten, truncate_middle};
 
-/// An eighth of the window, for all results of one round.
+/// An eighth of the window, for all results of one round; twice as much while less than half of it is used.
 const RESULTS_WINDOW_DIVISOR: u64 = 8;
 /// Size of one piece of evidence for a reflection.
 const EVIDENCE_BYTES: usize = 4000;
@@ -334,7 +334,10 @@ impl Kernel {
     }
 
     fn results_byte_limit(&self) -> usize {
-        self.budget.bytes(self.budget.window() / RESULTS_WINDOW_DIVISOR)
+        let window = self.budget.window();
+        let is_half_used = self.budget.request_tokens(self.request_bytes(0)) >= window / 2;
+        let share = if is_half_used { 1 } else { 2 };
+        self.budget.bytes(share * window / RESULTS_WINDOW_DIVISOR)
     }
 
     fn record_results(&mut self, turn: &mut Turn, calls: &[ToolCall], results: &[ToolCallResult]) {

@@ -46,6 +46,7 @@ use agent_protocol::tool::{CommandRights, Effect, ToolSpec};
 pub(crate) use bash::shorten_command;
 pub use change::ChangeDraft;
 pub use path_facts::WorkspaceFacts;
+pub(crate) use read::describe_lines;
 pub use secrets::Secrets;
 pub use skill::SkillTool;
 pub use task::TaskTool;
@@ -208,6 +209,12 @@ pub(crate) fn fill_defaults<T: DeserializeOwned + Serialize>(input: &Object) -> 
         Ok(Ok(Value::Object(object))) => object,
         Ok(Ok(_) | Err(_)) | Err(_) => input.clone(),
     }
+}
+
+/// The default of a limit is not told from a limit that was not given.
+#[expect(clippy::ref_option, reason = "serde passes a reference")]
+fn is_default<const DEFAULT: usize>(limit: &Option<usize>) -> bool {
+    limit.is_none_or(|limit| limit == DEFAULT)
 }
 
 fn cancelled_failure() -> Failure {

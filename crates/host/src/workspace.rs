@@ -25,7 +25,6 @@ mod walk;
 use std::collections::HashSet;
 use std::fs;
 use std::io::Read as _;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,7 +43,7 @@ pub use open::WalkBase;
 pub use page::{NumberedLines, Page};
 pub use path::{CheckedPath, GuardedPaths, ProjectPath, WritablePath, expand_home};
 pub use replace::WriteResult;
-pub use snapshot::{FileStat, Snapshot};
+pub use snapshot::{CutLines, FileStat, Snapshot};
 pub use spill::{SpillFile, SpillFolder};
 pub use text::{LineEnding, Text, plain};
 pub use walk::{FileKind, SkippedCounts, ThreadResults, Walk, WalkEntry, WalkRules, WalkedPath};
@@ -166,10 +165,10 @@ impl Workspace {
         self.snapshots.first_missing(path.absolute())
     }
 
-    /// Marks lines of a file as not shown, or all lines without a range. Earlier reads of the same lines still count.
-    pub fn mark_unshown(&self, path: &ProjectPath, lines: Option<Range<u64>>) {
-        match lines {
-            Some(lines) => self.snapshots.mark_unshown(path.absolute(), &lines),
+    /// Marks lines of a file as not shown, or all lines without a cut. Earlier reads of the same lines still count.
+    pub fn mark_unshown(&self, path: &ProjectPath, cut: Option<&CutLines>) {
+        match cut {
+            Some(cut) => self.snapshots.mark_unshown(path.absolute(), cut),
             None => self.snapshots.set_shown(path.absolute(), false),
         }
     }

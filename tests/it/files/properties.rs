@@ -163,7 +163,7 @@ fn pages_of_a_file_concatenate_to_the_file() {
             for (line, number) in text(&page, "/data/content").split('\n').zip(start..) {
                 met.push(line.strip_prefix(&format!("{number} | ")).unwrap().to_owned());
             }
-            if page["status"] == "success" {
+            if page["data"]["end_line"] == page["data"]["total_lines"] {
                 break;
             }
             start = page["data"]["end_line"].as_u64().unwrap() + 1;

@@ -264,7 +264,7 @@ fn write_requires_that_the_whole_file_was_shown() {
     project.test.write("long.txt", &long);
     let write = |path: &str| json!({"path": path, "content": "new\n"});
     // Reading a part, or seeing it through a redirect, is not enough.
-    project.partial("Read", &json!({"path": "numbers.txt", "limit": 3}));
+    project.ok("Read", &json!({"path": "numbers.txt", "limit": 3}));
     let answer = project.fails("Write", &write("numbers.txt"), "NOT_READ");
     says(&answer, "/data/content", "40 | line 40");
     project.ok("Write", &write("numbers.txt"));
@@ -276,7 +276,7 @@ fn write_requires_that_the_whole_file_was_shown() {
     project.ok("Write", &write("long.txt"));
     // An edit only needs the part.
     project.test.write("long.txt", &long);
-    project.partial("Read", &json!({"path": "long.txt", "limit": 3}));
+    project.ok("Read", &json!({"path": "long.txt", "limit": 3}));
     project.ok("Edit", &json!({"path": "long.txt", "old_string": "row 700\n", "new_string": ""}));
     project.fails("Write", &write("long.txt"), "NOT_READ");
 }
@@ -295,6 +295,23 @@ fn lines_cut_by_the_output_limit_do_not_count_as_shown() {
     let codes: Vec<&Value> = finished.iter().map(|e| &e["envelope"]["error"]["code"]).collect();
     assert_eq!(codes, [&Value::Null, &json!("NOT_READ"), &json!("NOT_READ")]);
     assert_eq!(test.read("a.txt"), line.repeat(300));
+    // What follows the cut is named, with no gap before it; nothing is copied.
+    let [read, write] = [0, 1].map(|n| &finished[n]["envelope"]);
+    let end = read["data"]["end_line"].as_u64().unwrap();
+    let content = read["data"]["content"].as_str().unwrap();
+    assert!((50..65).contains(&end) && content.lines().count() as u64 == end, "{end}");
+    let expected =
+        format!("Read lines 1-{end} of 300 of a.txt; continue with start_line {}.", end + 1);
+    assert_eq!(read["text"], expected);
+    let last = write["data"]["content"].as_str().unwrap().lines().last().unwrap();
+    let last: u64 = last.split_once(" | ").unwrap().0.parse().unwrap();
+    let hint = format!("its lines {}-{last} are below", end + 1);
+    let hint = (hint, format!("read on from start_line {}", last + 1));
+    let shown = write["error"]["hint"].as_str().unwrap();
+    assert!(shown.starts_with(&hint.0) && shown.contains(&hint.1), "{shown}");
+    for envelope in [read, write] {
+        assert_eq!(envelope["data"].get("full_output"), None, "{envelope}");
+    }
 }
 
 #[test]
@@ -302,7 +319,7 @@ fn conflict_shows_only_what_changed() {
     let mut project = project();
     let rows: Vec<String> = (1..=3000).map(|n| format!("row {n}\n")).collect();
     project.test.write("long.txt", rows.concat());
-    project.partial("Read", &json!({"path": "long.txt", "start_line": 2000, "limit": 3}));
+    project.ok("Read", &json!({"path": "long.txt", "start_line": 2000, "limit": 3}));
     project.test.write("long.txt", rows.concat().replace("row 2001\n", "changed\n"));
     let edit = json!({"path": "long.txt", "old_string": "row 2001", "new_string": "x"});
     let answer = project.fails("Edit", &edit, "CONFLICT");

@@ -23,8 +23,6 @@ pub(super) enum CallAction {
         path: String,
         lines: RangeInclusive<u64>,
         total: Option<u64>,
-        /// Lines in the middle were not shown.
-        is_cut: bool,
     },
     ChangeFile {
         path: String,
@@ -59,7 +57,6 @@ impl CallOutcome {
                     path,
                     lines: first..=last,
                     total: line("total_lines"),
-                    is_cut: data.contains_key("full_output"),
                 }
             }
             (Some(path), ..) if applied => CallAction::ChangeFile {
@@ -80,13 +77,12 @@ impl CallOutcome {
     pub(super) fn is_superseded_by(&self, later: &Self) -> bool {
         let (
             CallAction::ReadLines { path, lines, .. },
-            CallAction::ReadLines { path: later_path, lines: later_lines, is_cut, .. },
+            CallAction::ReadLines { path: later_path, lines: later_lines, .. },
         ) = (&self.action, &later.action)
         else {
             return false;
         };
-        !is_cut
-            && path == later_path
+        path == later_path
             && later_lines.start() <= lines.start()
             && later_lines.end() >= lines.end()
     }

@@ -203,11 +203,10 @@ impl SummaryFacts {
 
     fn add_action(&mut self, action: &CallAction) {
         match action {
-            CallAction::ReadLines { path, lines, total, is_cut } => {
+            CallAction::ReadLines { path, lines, total } => {
                 let file = self.files.entry(path.clone()).or_default();
                 let (first, last) = (lines.start(), lines.end());
                 file.read = Some(match total {
-                    Some(total) if *is_cut => format!("parts of lines {first}-{last} of {total}"),
                     Some(total) if *lines == (1..=*total) => format!("whole, {total} lines"),
                     Some(total) => format!("lines {first}-{last} of {total}"),
                     None => format!("lines {first}-{last}"),

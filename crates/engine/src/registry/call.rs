@@ -16,7 +16,7 @@ use super::prepare::{InvalidCall, PreparedCall};
 use super::repetition::RepetitionKey;
 use super::{OutputLimits, Registry, output_limits, validator};
 use crate::tools::WorkspaceFacts;
-use agent_host::workspace::ChangedFiles;
+use agent_host::workspace::{ChangedFiles, CutLines};
 use agent_permission::{DeniedPath, Policy};
 use agent_protocol::control::Ending;
 use agent_protocol::envelope::{
@@ -375,8 +375,8 @@ impl Registry {
         let limits = OutputLimits { max_bytes: limits.max_bytes.min(share), ..limits };
         let (outcome, cut) =
             output_limits::limit_output(outcome, &call.name, &limits, &self.cx.spill);
-        if cut.iter().any(|field| field == "content") {
-            self.mark_lines_unshown(&outcome);
+        if let Some(cut) = cut {
+            self.mark_unshown(&outcome, &cut);
         }
         let (verdict, data, text, mut stats, path_resolved) = match outcome {
             Ok(Report { partial, data, text, stats, path }) => {
@@ -432,13 +432,11 @@ impl Registry {
         self.finish_call(call, attempt, usize::MAX)
     }
 
-    /// The lines of the file that this result contains were not shown completely.
-    pub(super) fn mark_lines_unshown(&self, outcome: &Result<Report, Failure>) {
-        let (Ok(Report { path, data, .. }) | Err(Failure { path, data, .. })) = outcome;
-        let number = |name: &str| data.get(name).and_then(serde_json::Value::as_u64);
-        let lines = number("start_line").zip(number("end_line")).map(|(a, b)| a..b + 1);
+    /// The lines of this result's file that were not shown.
+    pub(super) fn mark_unshown(&self, outcome: &Result<Report, Failure>, cut: &CutLines) {
+        let (Ok(Report { path, .. }) | Err(Failure { path, .. })) = outcome;
         if let Some(path) = path.as_ref().and_then(|path| self.cx.workspace.resolve(path).ok()) {
-            self.cx.workspace.mark_unshown(&path, lines);
+            self.cx.workspace.mark_unshown(&path, Some(cut));
         }
     }
 

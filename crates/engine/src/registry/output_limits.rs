@@ -1,8 +1,12 @@
-//! Limits the size of what is shown: what the model receives of a result. The complete output is kept in a file that Read and Grep can open.
+//! Limits the size of what is shown: what the model receives of a result. Lines of a file end with the last one that
+//! fits; the complete value of every other field is kept in a file that Read and Grep can open.
+
+use std::ops::Range;
 
 use serde_json::Value;
 
-use agent_host::workspace::SpillFolder;
+use crate::tools::describe_lines;
+use agent_host::workspace::{CutLines, SpillFolder};
 use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
 use agent_protocol::tool::OutputPart;
@@ -18,17 +22,6 @@ pub struct OutputLimits {
     pub head_tail_lines: usize,
     /// The end that is shown.
     pub direction: OutputPart,
-}
-
-impl Default for OutputLimits {
-    fn default() -> Self {
-        Self {
-            max_lines: 2000,
-            max_bytes: 50 * 1024,
-            head_tail_lines: 40,
-            direction: OutputPart::HeadTail,
-        }
-    }
 }
 
 pub(super) const MIN_RESULT_BYTES: usize = 1024;
@@ -61,34 +54,60 @@ pub(super) fn append_note(outcome: &mut Result<Report, Failure>, note: &str) {
     }
 }
 
-/// Shortens every field of `data` that is too large, and spills its complete value. Returns the names of
-/// those fields, too.
+/// Shortens every field of `data` that is too large. Returns which lines of a file were cut.
 pub(super) fn limit_output(
     mut outcome: Result<Report, Failure>,
     tool: &str,
     limits: &OutputLimits,
     spill: &SpillFolder,
-) -> (Result<Report, Failure>, Vec<String>) {
-    let (Ok(Report { data, stats, .. }) | Err(Failure { data, stats, .. })) = &mut outcome;
-    let Some((note, fields)) = shorten_fields(data, stats, tool, limits, spill) else {
-        return (outcome, Vec::new());
+) -> (Result<Report, Failure>, Option<CutLines>) {
+    let (Ok(Report { path, data, stats, .. }) | Err(Failure { path, data, stats, .. })) =
+        &mut outcome;
+    let before = path.as_deref().map(|path| describe_lines(path, data)).unwrap_or_default();
+    let is_file = path.is_some();
+    let Some((note, cut)) = shorten_fields(data, stats, (tool, is_file), limits, spill) else {
+        return (outcome, None);
     };
+    if let Some(cut) = &cut {
+        describe_cut(&mut outcome, &before, cut);
+    }
     append_note(&mut outcome, &note);
     if let Ok(report) = &mut outcome {
         report.partial = true;
     }
-    (outcome, fields)
+    (outcome, cut)
 }
 
-/// The note about the cut, and the fields that were cut; `None` if there are none. `stats` has the sizes of fields of
-/// which `data` contains only a part: `stdout_lines`, `stdout_bytes`.
+/// `before`: how the text described the lines.
+fn describe_cut(outcome: &mut Result<Report, Failure>, before: &str, cut: &CutLines) {
+    let (first, last, next) = (cut.lines.start, cut.end - 1, cut.end);
+    match outcome {
+        Ok(Report { path, data, text, .. }) => {
+            data.insert("end_line".to_owned(), last.into());
+            let now = describe_lines(path.as_deref().unwrap_or_default(), data);
+            *text = text.replacen(before, &now, 1);
+        }
+        Err(Failure { hint, text, .. }) => {
+            let now = format!(
+                "its lines {first}-{last} are below, which counts as reading them: read on from start_line {next} if \
+                 the change needs more, then send it again"
+            );
+            if let Some(before) = hint.replace(now.clone()) {
+                *text = text.replacen(&before, &now, 1);
+            }
+        }
+    }
+}
+
+/// The note about fields that were cut, and the lines of a file that were; `None` if all fields fit. `stats` has the
+/// sizes of fields of which `data` contains only a part: `stdout_lines`, `stdout_bytes`.
 fn shorten_fields(
     data: &mut Object,
     stats: &Object,
-    tool: &str,
+    (tool, is_file): (&str, bool),
     limits: &OutputLimits,
     spill: &SpillFolder,
-) -> Option<(String, Vec<String>)> {
+) -> Option<(String, Option<CutLines>)> {
     // The fields share the room: what small ones do not need is left to the large ones.
     let sizes: Vec<usize> = data.values().map(value_size).collect();
     let share = fair_share(&sizes, limits.max_bytes);
@@ -101,9 +120,20 @@ fn shorten_fields(
     // The complete output of a command may already be on disk.
     let kept = data.contains_key("full_output");
     let mut whole = String::new();
+    let mut cut = None;
     for name in &fields {
         let Some(value) = data.get_mut(name) else { continue };
         let text = value_as_lines(value);
+        if is_file
+            && name == "content"
+            && let Some(lines) = line_numbers(&text)
+        {
+            let shown = first_lines(&text, limits);
+            let end = line_numbers(shown).map_or(lines.end, |shown| shown.end);
+            cut = Some(CutLines { lines, end });
+            *value = shown.into();
+            continue;
+        }
         if fields.len() > 1 {
             whole.push_str(&format!("== {name} ==\n"));
         }
@@ -131,7 +161,10 @@ fn shorten_fields(
     data.insert("truncated".to_owned(), true.into());
     // (The tool has named the path.)
     if kept {
-        return Some((" Use Read or Grep with that path.".to_owned(), fields));
+        return Some((" Use Read or Grep with that path.".to_owned(), cut));
+    }
+    if whole.is_empty() {
+        return Some((String::new(), cut));
     }
     let lines = whole.lines().count();
     let note = match spill.write(tool, &whole) {
@@ -146,7 +179,21 @@ fn shorten_fields(
             " Output too large, cut: {lines} lines; the whole of it could not be kept ({error})."
         ),
     };
-    Some((note, fields))
+    Some((note, cut))
+}
+
+/// The numbers of the lines of a file, as Read shows them.
+pub(super) fn line_numbers(content: &str) -> Option<Range<i64>> {
+    let number = |line: &str| line.split_once(" | ")?.0.parse::<i64>().ok();
+    Some(number(content.lines().next()?)?..number(content.lines().next_back()?)? + 1)
+}
+
+/// As many whole lines as fit, at least one.
+fn first_lines<'a>(text: &'a str, limits: &OutputLimits) -> &'a str {
+    let room = end_of_lines(text, limits.max_lines).min(limits.max_bytes);
+    let fitting = &text[..text.floor_char_boundary(room)];
+    let end = fitting.rfind('\n').or_else(|| text.find('\n')).unwrap_or(text.len());
+    &text[..end]
 }
 
 fn is_too_large(value: &Value, limits: &OutputLimits) -> bool {
@@ -291,12 +338,10 @@ mod tests {
             data.insert(name.to_owned(), "a line\n".repeat(4300).into());
         }
         data.insert("exit_code".to_owned(), 1.into());
-        let limits = OutputLimits { max_bytes: 40_000, ..OutputLimits::default() };
-        let stats = Object::new();
-        assert!(
-            shorten_fields(&mut data, &stats, "Bash", &limits, &SpillFolder::temporary(&[]))
-                .is_some()
-        );
+        let limits =
+            OutputLimits { max_lines: 2000, max_bytes: 40_000, head_tail_lines: 40, ..SMALL };
+        let (stats, spill) = (Object::new(), SpillFolder::temporary(&[]));
+        assert!(shorten_fields(&mut data, &stats, ("Bash", false), &limits, &spill).is_some());
         let shown: usize = data.values().map(value_size).sum();
         assert!(shown < 40_000, "{shown}");
         assert!(data["stdout"].as_str().is_some_and(|shown| shown.ends_with("a line\n")));

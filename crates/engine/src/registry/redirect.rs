@@ -8,9 +8,10 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
-use super::Registry;
 use super::call::CallContext;
 use super::prepare::PreparedCall;
+use super::{Registry, output_limits};
+use agent_host::workspace::CutLines;
 use agent_permission::CommandLine;
 use agent_protocol::Object;
 use agent_protocol::control::Ruling;
@@ -61,8 +62,10 @@ impl Registry {
         let run = AssertUnwindSafe(run).catch_unwind();
         let report = run.await.ok()?.ok()?;
         if !redirect.is_complete(&report) {
-            if redirect.tool == "Read" {
-                self.mark_lines_unshown(&Ok(report));
+            let text = report.data.get("content").and_then(Value::as_str).unwrap_or_default();
+            if let Some(lines) = output_limits::line_numbers(text) {
+                let end = lines.start;
+                self.mark_unshown(&Ok(report), &CutLines { lines, end });
             }
             return None;
         }
@@ -121,7 +124,6 @@ impl Redirect {
 
     /// The report contains everything that the command would have printed.
     fn is_complete(&self, report: &Report) -> bool {
-        let number = |name: &str| report.data.get(name).and_then(Value::as_i64);
         let left_out = [
             "secret_skipped",
             "withheld",
@@ -137,17 +139,18 @@ impl Redirect {
         if left_out.iter().any(is_skipped) || report.data.contains_key("encoding_guessed") {
             return false;
         }
+        let limit = self.input.get("limit").and_then(Value::as_u64);
         match self.tool {
             "Read" => {
-                let limit = self.input.get("limit").and_then(Value::as_i64);
-                let n = number("start_line").zip(number("end_line")).map(|(a, b)| b - a + 1);
-                !report.partial || n == limit && limit < i64::try_from(MAX_LINES).ok()
+                let is_whole = report.data.get("end_line") == report.data.get("total_lines");
+                !report.partial && (is_whole || limit < Some(MAX_LINES))
             }
             _ => {
                 let rows = ["matches", "files", "paths", "entries"];
                 let rows = rows.iter().find_map(|name| report.data.get(*name)?.as_array());
                 let rows = rows.map_or(&[][..], Vec::as_slice);
                 !report.partial
+                    && Some(rows.len() as u64) < limit
                     && self.max_lines.is_none_or(|most| printed_lines(rows) <= most)
                     && !self.selects_named_file(report, rows)
             }

@@ -43,8 +43,8 @@ struct Args {
     context: usize,
     #[serde(default)]
     output: OutputMode,
-    #[serde(default = "default_limit")]
-    limit: usize,
+    #[serde(skip_serializing_if = "super::is_default::<DEFAULT_LIMIT>")]
+    limit: Option<usize>,
     #[serde(default)]
     include_hidden: bool,
     #[serde(default)]
@@ -67,9 +67,7 @@ fn case_sensitive_by_default() -> bool {
     true
 }
 
-fn default_limit() -> usize {
-    100
-}
+const DEFAULT_LIMIT: usize = 100;
 
 pub(super) fn tool() -> impl Tool {
     with_limit(Duration::from_secs(10))
@@ -110,7 +108,7 @@ fn grep(
         multiline: args.multiline,
         context: args.context,
         output: args.output,
-        limit: args.limit,
+        limit: args.limit.unwrap_or(DEFAULT_LIMIT),
         hidden_files: &cx.hidden_files,
         limits: SearchLimits::with_time_limit(time, cx.cancel.clone()),
     };
@@ -161,7 +159,8 @@ fn grep(
         let found = run(&search, rules)?;
         report.text.push_str(&caseless_hint(&found, &search.limits).unwrap_or_default());
     }
-    if !is_all_searched && !report.partial && visited <= MAX_SEARCHED_AGAIN
+    let is_all_shown = found.n_rows(args.output) <= search.limit as u64;
+    if !is_all_searched && is_all_shown && visited <= MAX_SEARCHED_AGAIN
         || found.matched_files == 0 && !is_all_searched
     {
         let known: HashSet<&str> = found.files.iter().map(|file| file.path.as_str()).collect();
@@ -282,26 +281,25 @@ fn build_report(
     aborted: Option<AbortReason>,
 ) -> Report {
     let at = path.relative();
-    let n_files = found.matched_files;
     let files = found.files.iter();
-    let (name, rows, all): (_, Vec<Value>, _) = match args.output {
+    let (name, rows): (_, Vec<Value>) = match args.output {
         OutputMode::Matches => {
             let hits = files.flat_map(|file| file.hits.iter().map(|hit| hit.to_row(&file.path)));
-            ("matches", hits.take(args.limit).collect(), found.n_hits)
+            ("matches", hits.take(args.limit.unwrap_or(DEFAULT_LIMIT)).collect())
         }
-        OutputMode::Files => {
-            ("files", files.map(|file| file.path.as_str().into()).collect(), n_files)
-        }
+        OutputMode::Files => ("files", files.map(|file| file.path.as_str().into()).collect()),
         OutputMode::Count => {
             let row = |file: &FileHits| json!({ "file": file.path, "count": file.matched_lines });
-            ("counts", files.map(row).collect(), n_files)
+            ("counts", files.map(row).collect())
         }
     };
     let shown = rows.len() as u64;
     let mut data = Object::from_iter([(name.to_owned(), rows.into())]);
-    let truncated = all > shown;
+    let has_more = found.n_rows(args.output) > shown;
+    // As many as were asked for are all of it.
+    let partial = aborted.is_some() || has_more && args.limit.is_none();
     let mut text = headline(args, at, found);
-    if truncated {
+    if has_more {
         text.push_str(&format!(" The first {shown} are shown; narrow the search or raise limit."));
     }
     if aborted.is_some() {
@@ -320,11 +318,11 @@ fn build_report(
     if let Some(aborted) = aborted {
         data.insert("aborted_reason".to_owned(), aborted.as_str().into());
     }
-    if truncated || aborted.is_some() {
+    if partial {
         data.insert("truncated".to_owned(), true.into());
     }
     let mut stats = json_object(json!({
-        "matched_files": n_files,
+        "matched_files": found.matched_files,
         "files_searched": found.searched_files,
         "binary_skipped": found.binary_skipped,
     }));
@@ -346,7 +344,7 @@ fn build_report(
             stats.insert(name.to_owned(), n.into());
         }
     }
-    Report { partial: truncated || aborted.is_some(), data, text, stats, path: Some(at.to_owned()) }
+    Report { partial, data, text, stats, path: Some(at.to_owned()) }
 }
 
 fn headline(args: &Args, at: &str, found: &GrepMatches) -> String {

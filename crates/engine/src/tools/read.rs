@@ -1,7 +1,7 @@
 //! Read: shows text with line numbers, and images.
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::file_tool::FileTool;
 use super::{Tool, ToolCx, embedded_spec, json_object};
@@ -17,16 +17,14 @@ struct Args {
     path: String,
     #[serde(default = "first_line")]
     start_line: i64,
-    #[serde(default = "default_limit")]
-    limit: u64,
+    #[serde(skip_serializing_if = "super::is_default::<DEFAULT_LIMIT>")]
+    limit: Option<usize>,
 }
+
+const DEFAULT_LIMIT: usize = 500;
 
 fn first_line() -> i64 {
     1
-}
-
-fn default_limit() -> u64 {
-    500
 }
 
 pub(super) fn tool() -> impl Tool {
@@ -52,8 +50,9 @@ fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, 
             .with_hint("the first line is 1; -1 is the last"));
     }
     let stop = || cx.cancel.is_cancelled();
-    match cx.workspace.read_page(checked_path, args.start_line, args.limit, &stop) {
-        Ok(page) => Ok(text_report(checked_path.path(), page)),
+    let limit = args.limit.unwrap_or(DEFAULT_LIMIT) as u64;
+    match cx.workspace.read_page(checked_path, args.start_line, limit, &stop) {
+        Ok(page) => Ok(text_report(checked_path.path(), page, args.limit)),
         // (No image is text: each has zero bytes near its beginning.)
         Err(failure) if failure.code == ErrorCode::BinaryFile => {
             image_report(cx, checked_path, failure)
@@ -92,31 +91,44 @@ fn image_report(
     })
 }
 
-fn text_report(path: &ProjectPath, page: Page) -> Report {
+/// The lines of the file in `data`, and the `start_line` that continues.
+pub(crate) fn describe_lines(at: &str, data: &Object) -> String {
+    let number = |name: &str| data.get(name).and_then(Value::as_i64);
+    let (start, end) = (number("start_line").unwrap_or(1), number("end_line").unwrap_or_default());
+    let total = number("total_lines");
+    let mut text = match total {
+        Some(0) => format!("{at} is empty"),
+        Some(total) if start == 1 && end == total => {
+            format!("Read all of {at} ({})", pluralize(total.unsigned_abs(), "line"))
+        }
+        Some(total) => format!("Read lines {start}-{end} of {total} of {at}"),
+        None if start < 0 => format!(
+            "Read lines {start} to {end} of {at}, counted from its end: it is too large to count them from \
+             its beginning"
+        ),
+        None => format!("Read lines {start}-{end} of {at}"),
+    };
+    if total.map_or(end != -1, |total| end < total) {
+        text.push_str(&format!("; continue with start_line {}", end + 1));
+    }
+    text + "."
+}
+
+/// `limit`: the number of lines that the model asked for, if it did.
+fn text_report(path: &ProjectPath, page: Page, limit: Option<usize>) -> Report {
     let NumberedLines { content, count: n, n_cut } = page.lines;
     let end = page.start_line.saturating_add_unsigned(n).saturating_sub(1);
-    let truncated = page.more || n_cut > 0;
-
+    let truncated = page.more && limit.is_none_or(|limit| limit as u64 != n) || n_cut > 0;
     let at = path.relative();
-    let mut text = match (n, page.total_lines) {
-        (0, _) => format!("{at} is empty."),
-        (_, Some(total)) if page.start_line == 1 && end.unsigned_abs() == total => {
-            format!("Read all of {at} ({}).", pluralize(total, "line"))
-        }
-        (_, Some(total)) => format!("Read lines {}-{end} of {total} of {at}.", page.start_line),
-        (_, None) if page.start_line < 0 => format!(
-            "Read lines {} to {end} of {at}, counted from its end: it is too large to count them from \
-             its beginning.",
-            page.start_line
-        ),
-        (_, None) => format!("Read lines {}-{end} of {at}.", page.start_line),
-    };
-    if page.more {
-        text.push_str(&format!(" More follow: continue with start_line {}.", end + 1));
-    }
-    if n_cut > 0 {
-        text.push_str(&format!(" {n_cut} over 2,000 characters cut."));
-    }
+    // (Not with `json!`, which would copy the content.)
+    let mut data = Object::from_iter([
+        ("content".to_owned(), content.into()),
+        ("start_line".to_owned(), page.start_line.into()),
+        ("end_line".to_owned(), end.into()),
+        ("total_lines".to_owned(), page.total_lines.into()),
+        ("truncated".to_owned(), truncated.into()),
+    ]);
+    let mut text = describe_lines(at, &data);
     if page.line_ending == LineEnding::CrLf {
         text.push_str(" CRLF line ends.");
     }
@@ -130,15 +142,6 @@ fn text_report(path: &ProjectPath, page: Page) -> Report {
     if page.unsteady {
         text.push_str(" It kept changing meanwhile: read it again before you change it.");
     }
-
-    // (Not with `json!`, which would copy the content.)
-    let mut data = Object::from_iter([
-        ("content".to_owned(), content.into()),
-        ("start_line".to_owned(), page.start_line.into()),
-        ("end_line".to_owned(), end.into()),
-        ("total_lines".to_owned(), page.total_lines.into()),
-        ("truncated".to_owned(), truncated.into()),
-    ]);
     if page.charset.is_guessed() {
         data.insert("encoding_guessed".to_owned(), true.into());
     }

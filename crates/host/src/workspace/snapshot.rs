@@ -109,6 +109,15 @@ fn snapshot_if_unchanged(mut file: &File, stat: FileStat, stop: &AtomicBool) -> 
     (after == stat).then_some(Snapshot { stat, hash })
 }
 
+/// Lines of a file that were read but not all shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutLines {
+    /// Those that were read; from the end of a large file they are negative.
+    pub lines: Range<i64>,
+    /// The first one that was not shown.
+    pub end: i64,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     ledger: Mutex<SnapshotTable>,
@@ -212,11 +221,14 @@ impl Snapshots {
         }
     }
 
-    pub(super) fn mark_unshown(&self, path: &Path, lines: &Range<u64>) {
+    pub(super) fn mark_unshown(&self, path: &Path, cut: &CutLines) {
+        // Lines that are counted from the end were not recorded.
+        let number = |line: i64| u64::try_from(line).unwrap_or_default();
+        let read = number(cut.lines.start)..number(cut.lines.end);
         if let Some(entry) = self.ledger.lock().entries.get_mut(path)
-            && let Some(at) = entry.shown.lines.iter().position(|shown| shown == lines)
+            && let Some(shown) = entry.shown.lines.iter_mut().find(|shown| **shown == read)
         {
-            entry.shown.lines.remove(at);
+            shown.end = number(cut.end);
         }
     }
 

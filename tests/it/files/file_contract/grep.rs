@@ -116,7 +116,7 @@ fn shared_context_lines_are_shown_once() {
         {"file": "a", "line": 5, "text": "x", "after": ["6", "7"]},
     ]);
     assert_eq!(found["data"]["matches"], matches);
-    let cut = project.partial("Grep", &json!({"pattern": "x", "context": 1, "limit": 1}));
+    let cut = project.ok("Grep", &json!({"pattern": "x", "context": 1, "limit": 1}));
     let matches = json!([{"file": "a", "line": 3, "text": "x", "before": ["2"], "after": ["4"]}]);
     assert_eq!(cut["data"]["matches"], matches);
     for context in [-1, 11] {
@@ -160,31 +160,30 @@ fn grep_skips_and_counts_binary_files_and_searches_utf16() {
 }
 
 #[test]
-fn grep_over_the_limit_is_partial_with_the_exact_total() {
+fn grep_over_its_limit_names_the_exact_total() {
     let mut project = aged(&[("a", "x\nx\n"), ("b", "x\nx\n"), ("c", "x\n")]);
-    let found = project.partial("Grep", &json!({"pattern": "x", "limit": 3}));
+    let found = project.ok("Grep", &json!({"pattern": "x", "limit": 3}));
     let rows = json!([
         {"file": "a", "line": 1, "text": "x"},
         {"file": "a", "line": 2, "text": "x"},
         {"file": "b", "line": 1, "text": "x"},
     ]);
-    assert_eq!(found["data"], json!({"matches": rows, "truncated": true}));
+    assert_eq!(found["data"], json!({"matches": rows}));
     assert_eq!(stats(&found), [5, 3, 3, 0]);
     assert_eq!(found["stats"].get("lower_bound"), None);
     says(&found, "/text", "The first 3 are shown");
-    let exact = project.ok("Grep", &json!({"pattern": "x", "limit": 5}));
-    assert_eq!(exact["data"].get("truncated"), None);
-    let files = project.partial("Grep", &json!({"pattern": "x", "limit": 2, "output": "files"}));
-    assert_eq!(files["data"], json!({"files": ["a", "b"], "truncated": true}));
-    let counts = project.partial("Grep", &json!({"pattern": "x", "limit": 1, "output": "count"}));
+    let files = project.ok("Grep", &json!({"pattern": "x", "limit": 2, "output": "files"}));
+    assert_eq!(files["data"], json!({"files": ["a", "b"]}));
+    let counts = project.ok("Grep", &json!({"pattern": "x", "limit": 1, "output": "count"}));
     let rows = json!([{"file": "a", "count": 2}]);
-    assert_eq!(counts["data"], json!({"counts": rows, "truncated": true}));
+    assert_eq!(counts["data"], json!({"counts": rows}));
     for limit in [0, 1001] {
         project.fails("Grep", &json!({"pattern": "x", "limit": limit}), "INVALID_PARAM");
     }
     let mut project = Project::new(&[("a", &"x\n".repeat(101))]);
     let found = project.partial("Grep", &json!({"pattern": "x"}));
     assert_eq!(found["data"]["matches"].as_array().unwrap().len(), 100);
+    assert_eq!(found["data"]["truncated"], true);
 }
 
 #[test]

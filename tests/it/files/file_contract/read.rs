@@ -16,13 +16,13 @@ fn numbered(n: usize) -> String {
 #[test]
 fn page_content_and_metadata() {
     let mut project = Project::new(&[("a", &numbered(10))]);
-    let page = project.partial("Read", &json!({"path": "a", "start_line": 4, "limit": 3}));
+    let page = project.ok("Read", &json!({"path": "a", "start_line": 4, "limit": 3}));
     let data = json!({
         "content": "4 | line 4\n5 | line 5\n6 | line 6",
-        "start_line": 4, "end_line": 6, "total_lines": 10, "truncated": true,
+        "start_line": 4, "end_line": 6, "total_lines": 10, "truncated": false,
     });
     assert_eq!(page["data"], data);
-    says(&page, "/text", "continue with start_line 7");
+    assert_eq!(page["text"], "Read lines 4-6 of 10 of a; continue with start_line 7.");
     let stats = &page["stats"];
     let told = ["file_size_bytes", "encoding", "line_ending"].map(|name| stats[name].clone());
     assert_eq!(told, [json!(71), json!("utf-8"), json!("lf")]);
@@ -45,18 +45,20 @@ fn page_range_follows_start_line_and_limit() {
         assert_eq!(content.lines().count() as u64, last + 1 - first);
         assert!(content.lines().last().unwrap().ends_with(&format!(" | line {last}")));
     };
-    check(1, 1, "partial", 1, 1);
-    check(1, 2000, "partial", 1, 2000);
+    check(1, 1, "success", 1, 1);
+    check(1, 500, "success", 1, 500);
+    check(1, 2000, "success", 1, 2000);
     check(501, 2000, "success", 501, 2500);
     check(-1, 500, "success", 2500, 2500);
     check(-500, 500, "success", 2001, 2500);
-    check(-500, 499, "partial", 2001, 2499);
-    check(-2500, 1, "partial", 1, 1);
-    check(-9999, 1, "partial", 1, 1);
-    check(i64::MIN, 1, "partial", 1, 1);
+    check(-500, 499, "success", 2001, 2499);
+    check(-2500, 1, "success", 1, 1);
+    check(-9999, 1, "success", 1, 1);
+    check(i64::MIN, 1, "success", 1, 1);
     check(2500, 2000, "success", 2500, 2500);
     let default = project.partial("Read", &json!({"path": "a"}));
     assert_eq!(default["data"]["end_line"], 500);
+    assert_eq!(default["data"]["truncated"], true);
     for (start, limit) in [(0, 1), (1, 0), (1, 2001), (1, -1)] {
         let input = json!({"path": "a", "start_line": start, "limit": limit});
         project.fails("Read", &input, "INVALID_PARAM");
@@ -78,7 +80,7 @@ fn line_numbers_are_not_padded() {
         (999, "999 | line 999\n1000 | line 1000"),
         (9999, "9999 | line 9999\n10000 | line 10000"),
     ] {
-        let page = project.partial("Read", &json!({"path": "a", "start_line": start, "limit": 2}));
+        let page = project.ok("Read", &json!({"path": "a", "start_line": start, "limit": 2}));
         assert_eq!(page["data"]["content"], shown);
     }
 }
@@ -242,10 +244,10 @@ fn external_changes_are_noted_and_own_ones_are_not() {
 #[test]
 fn reading_one_page_allows_edits_and_detects_changes_anywhere() {
     let mut project = Project::new(&[("a", &numbered(1000))]);
-    project.partial("Read", &json!({"path": "a", "limit": 1}));
+    project.ok("Read", &json!({"path": "a", "limit": 1}));
     let edit = json!({"path": "a", "old_string": "line 900\n", "new_string": "nine\n"});
     project.ok("Edit", &edit);
-    project.partial("Read", &json!({"path": "a", "limit": 2}));
+    project.ok("Read", &json!({"path": "a", "limit": 2}));
     let changed = project.test.read("a").replace("line 1000", "LINE 1000");
     project.test.write("a", &changed);
     let edit = json!({"path": "a", "old_string": "line 1\n", "new_string": "one\n"});
@@ -260,7 +262,7 @@ fn pages_of_a_gibibyte_file_are_read_with_a_snapshot() {
     file.set_len((1 << 30) + 1).unwrap();
     std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
     file.write_all(b"\nnext to last\nlast\n").unwrap();
-    let first = project.partial("Read", &json!({"path": "log", "limit": 2}));
+    let first = project.ok("Read", &json!({"path": "log", "limit": 2}));
     assert_eq!(first["data"]["content"], "1 | line 1\n2 | line 2");
     assert_eq!(first["stats"]["file_size_bytes"], (1u64 << 30) + 20);
     let last = project.ok("Read", &json!({"path": "log", "start_line": -2}));
@@ -272,7 +274,7 @@ fn pages_of_a_gibibyte_file_are_read_with_a_snapshot() {
     project.fails("Edit", &edit, "TOO_LARGE");
     // Its snapshot exists (the call above did not return NOT_READ) and is compared.
     file.write_all(b"more\n").unwrap();
-    let again = project.partial("Read", &json!({"path": "log", "limit": 1}));
+    let again = project.ok("Read", &json!({"path": "log", "limit": 1}));
     says(&again, "/text", "modified externally");
 }
 

@@ -70,6 +70,13 @@ pub(super) struct GrepMatches {
     pub(super) git_skipped: u64,
 }
 
+impl GrepMatches {
+    /// The number of rows that show everything found.
+    pub(super) fn n_rows(&self, output: OutputMode) -> u64 {
+        if output == OutputMode::Matches { self.n_hits } else { self.matched_files }
+    }
+}
+
 /// The results of one thread: only the newest files that can be shown are kept.
 #[derive(Default)]
 struct ThreadMatches {

@@ -60,8 +60,8 @@ async fn a_file_is_read_page_by_page() {
     let page = desk.call_ok(&read, json!({"path": "a", "start_line": 4, "limit": 3})).await;
     assert_eq!(page.data["content"], "4 | line 4\n5 | line 5\n6 | line 6");
     assert_eq!(page.data["total_lines"], 10);
-    assert_eq!(page.data["truncated"], true);
-    assert!(page.partial && page.text.contains("start_line 7"), "{}", page.text);
+    assert_eq!(page.data["truncated"], false);
+    assert!(!page.partial && page.text.contains("start_line 7"), "{}", page.text);
 
     let last = desk.call_ok(&read, json!({"path": "a", "start_line": -2})).await;
     assert_eq!(last.data["content"], "9 | line 9\n10 | line 10");
@@ -163,11 +163,11 @@ async fn large_file_is_paged_and_editable() {
     bytes.replace_range(0..5, "first");
     desk.file("log", &bytes);
     let page = desk.call_ok(&read::tool(), json!({"path": "log", "limit": 2})).await;
-    assert!(page.partial && page.data["total_lines"].is_null());
+    assert!(!page.partial && page.data["total_lines"].is_null());
     let pages = json!({"path": "log", "start_line": -3, "limit": 2});
     let last = desk.call_ok(&read::tool(), pages).await;
     assert_eq!((&last.data["start_line"], &last.data["end_line"]), (&json!(-3), &json!(-2)));
-    assert!(last.partial && last.text.contains("start_line -1"), "{}", last.text);
+    assert!(!last.partial && last.text.contains("start_line -1"), "{}", last.text);
     let all = json!({"path": "log", "start_line": -99_999_999, "limit": 1});
     let all = desk.call_ok(&read::tool(), all).await;
     assert_eq!((&all.data["start_line"], &all.data["total_lines"]), (&json!(1), &json!(40 * 1024)));
