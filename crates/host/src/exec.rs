@@ -48,7 +48,6 @@ pub use capture::{CapturedOutput, OutputFileOpener};
 pub use live_output::OutputListener;
 pub use self_command::SelfCommand;
 pub use service::{Service, ServiceCommand};
-pub use status_report::ReportedPipelines;
 
 const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// The maximum length of an argument on Linux (`MAX_ARG_STRLEN`, including its NUL).
@@ -70,7 +69,8 @@ pub struct Command<'a> {
     /// Called when the output exceeds the part in memory.
     pub whole_output: Option<OutputFileOpener<'a>>,
     pub rights: CommandRights,
-    pub statuses: ReportedPipelines,
+    /// The statuses of each pipeline are reported, not only those of the last one.
+    pub reports_each_status: bool,
     pub watcher: Option<OutputListener<'a>>,
 }
 
@@ -84,7 +84,7 @@ impl Command<'_> {
             environment: Vec::new(),
             whole_output: None,
             rights: CommandRights::default(),
-            statuses: ReportedPipelines::Last,
+            reports_each_status: false,
             watcher: None,
         }
     }
@@ -393,7 +393,7 @@ impl Exec {
         if line.len() >= MAX_ARGUMENT_BYTES {
             return Err(Error::TooLong(line.len()));
         }
-        let report = StatusReport::new(command.statuses).ok();
+        let report = StatusReport::new(command.reports_each_status).ok();
         let mark = uuid::Uuid::now_v7().to_string();
         let words = ["--noprofile", "--norc", "-c", "--", line];
         let mut variables = self.environment.variables(&mark);

@@ -8,8 +8,10 @@ use super::shell::Pipeline;
 /// A pipeline that ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineRun {
-    /// The text and the exit status of each.
-    pub stages: Vec<(String, i32)>,
+    /// The text, if it is known, and the exit status of each.
+    pub stages: Vec<(Option<String>, i32)>,
+    /// The line says with `||` what follows a failure.
+    pub is_handled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +22,9 @@ enum RunCondition {
 }
 
 impl CommandLine {
-    /// Whether a pipeline precedes the last command, and the statuses can be assigned.
+    /// Whether a pipeline precedes the last one, and the statuses can be assigned.
     pub fn has_inner_pipelines(&self) -> bool {
-        let others = self.pipelines().split_last().map_or(&[][..], |(_, others)| others);
-        others.iter().any(|pipeline| pipeline.stages.len() > 1)
-            && self.runs_as_written()
-            && self.run_conditions().is_some()
+        self.pipelines().len() > 1 && self.runs_as_written() && self.run_conditions().is_some()
     }
 
     /// The pipelines that ran; `recorded`: bash's reports before each command and at its end.
@@ -34,8 +33,8 @@ impl CommandLine {
         let end = recorded.len().checked_sub(1)?;
         let mut ran = Vec::new();
         let (mut at, mut status, mut is_strict) = (0, 0, false);
-        for (pipeline, after) in self.pipelines().iter().zip(after) {
-            let is_due = match after {
+        for (n, pipeline) in self.pipelines().iter().enumerate() {
+            let is_due = match after[n] {
                 RunCondition::Always => true,
                 RunCondition::Success => status == 0,
                 RunCondition::Failure => status != 0,
@@ -65,8 +64,12 @@ impl CommandLine {
                 *codes.last()?
             };
             is_strict |= pipeline.stages[0].contains("pipefail");
-            let stages = pipeline.stages.iter().cloned().zip(codes.iter().copied()).collect();
-            ran.push(PipelineRun { stages });
+            let texts = pipeline.stages.iter().cloned().map(Some);
+            let stages = texts.zip(codes.iter().copied()).collect();
+            let mut list =
+                after[n + 1..].iter().take_while(|after| **after != RunCondition::Always);
+            let is_handled = list.any(|after| *after == RunCondition::Failure);
+            ran.push(PipelineRun { stages, is_handled });
         }
         (at == end).then_some(ran)
     }
@@ -144,7 +147,9 @@ mod tests {
             .map(|codes| codes.split('|').map(|code| code.parse().expect(line)).collect())
             .collect();
         let ran = CommandLine::parse(line).pipeline_runs(&recorded);
-        let stage = |(text, code): &(String, i32)| format!("{text}={code}");
+        let stage = |(text, code): &(Option<String>, i32)| {
+            format!("{}={code}", text.as_deref().unwrap_or_default())
+        };
         let shown: Option<Vec<String>> = ran.map(|ran| {
             ran.iter()
                 .map(|one| one.stages.iter().map(stage).collect::<Vec<_>>().join(" | "))
@@ -175,6 +180,25 @@ mod tests {
         // The shell ended early.
         check("set -e; a | b; c", "0 0 0 0|1", Some(&["set -e=0", "a=0 | b=1"]));
         check("a | b; exit 3; c", "0 0 1|0 1|0", Some(&["a=1 | b=0"]));
+    }
+
+    #[test]
+    fn failure_before_an_alternative_is_handled() {
+        for (line, recorded, expected) in [
+            ("a; b", "0 1 0", ""),
+            ("a && b; c || d", "0 1 0", "c"),
+            ("a || b; c", "0 1 0 0", "a"),
+            ("a && b || c", "0 1 0", "a"),
+        ] {
+            let recorded: Vec<Vec<i32>> =
+                recorded.split(' ').map(|code| vec![code.parse().expect(line)]).collect();
+            let ran = CommandLine::parse(line).pipeline_runs(&recorded).expect(line);
+            let handled = ran
+                .iter()
+                .filter(|one| one.is_handled)
+                .filter_map(|one| one.stages[0].0.as_deref());
+            assert_eq!(handled.collect::<Vec<_>>().join(" "), expected, "{line}");
+        }
     }
 
     #[test]
@@ -222,8 +246,9 @@ mod tests {
             ("a | b; c", true),
             ("a | b && c | d", true),
             ("a | b", false),
-            ("a; b", false),
-            ("a; b | c", false),
+            ("a; b", true),
+            ("a && b | c", true),
+            ("a", false),
             ("a | b; (c)", false),
             ("a | b; trap x DEBUG", false),
             ("a | b; c &", false),

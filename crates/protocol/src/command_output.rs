@@ -10,33 +10,34 @@ use super::terminal_escape::escape_prose;
 /// Limit: the length of a line that is extended by moving the cursor.
 const MAX_COLUMNS: usize = 1000;
 
-/// Applies escape sequences, carriage returns and backspaces within each line.
+const CONTROLS: [char; 4] = ['\r', '\u{8}', '\u{1b}', '\u{9b}'];
+
+/// The output as a terminal shows it.
 pub fn render_output(output: &str) -> Cow<'_, str> {
-    if !output.contains(['\r', '\u{8}', '\u{1b}', '\u{9b}']) {
-        return escape_prose(output);
+    match plain_output(output) {
+        Cow::Borrowed(text) => escape_prose(text),
+        Cow::Owned(text) => Cow::Owned(escape_prose(&text).into_owned()),
+    }
+}
+
+/// Applies escape sequences, carriage returns and backspaces within each line. Line ends and other lines are kept.
+pub fn plain_output(output: &str) -> Cow<'_, str> {
+    if !output.contains(CONTROLS) {
+        return Cow::Borrowed(output);
     }
     let mut out = String::with_capacity(output.len());
-    let mut row = TerminalLine::default();
-    let mut rest = output;
-    while let Some(char) = rest.chars().next() {
-        let mut size = char.len_utf8();
-        match char {
-            '\u{1b}' | '\u{9b}' => {
-                size = escape_sequence_length(rest);
-                row.apply_escape_sequence(&rest[..size]);
-            }
-            '\n' => {
-                out.push_str(&std::mem::take(&mut row).text());
-                out.push('\n');
-            }
-            '\r' => row.move_left(usize::MAX),
-            '\u{8}' => row.move_left(1),
-            char => row.write_char(char),
+    for line in output.split_inclusive('\n') {
+        let text = line.trim_end_matches(['\r', '\n']);
+        if text.contains(CONTROLS) {
+            out.push_str(&TerminalLine::of(text).text());
+        } else {
+            out.push_str(text);
         }
-        rest = &rest[size..];
+        out.push_str(
+            ["\r\n", "\n"].into_iter().find(|end| line.ends_with(end)).unwrap_or_default(),
+        );
     }
-    out.push_str(&row.text());
-    Cow::Owned(escape_prose(&out).into_owned())
+    Cow::Owned(out)
 }
 
 /// The cursor is between `before` and `after`.
@@ -48,6 +49,24 @@ struct TerminalLine {
 }
 
 impl TerminalLine {
+    fn of(mut rest: &str) -> Self {
+        let mut row = Self::default();
+        while let Some(char) = rest.chars().next() {
+            let mut size = char.len_utf8();
+            match char {
+                '\u{1b}' | '\u{9b}' => {
+                    size = escape_sequence_length(rest);
+                    row.apply_escape_sequence(&rest[..size]);
+                }
+                '\r' => row.move_left(usize::MAX),
+                '\u{8}' => row.move_left(1),
+                char => row.write_char(char),
+            }
+            rest = &rest[size..];
+        }
+        row
+    }
+
     /// Overwrites the characters at the cursor.
     fn write_char(&mut self, char: char) {
         self.before.push(char);
@@ -188,6 +207,12 @@ mod tests {
         check("\x1bPq\x1b\\x\x1bcy\x1b", "xy");
         check("\x1b[31\u{e9}x \x1b[", "éx");
         check("\u{1b}7\u{1b}=a\x07", "a␇");
+    }
+
+    #[test]
+    fn lines_without_controls_are_kept() {
+        let output = "\x1b[1mbold\x1b[0m\ta \r\n\tb  \r\n1%\r9%\r\nc\r";
+        assert_eq!(plain_output(output), "bold\ta\r\n\tb  \r\n9%\r\nc");
     }
 
     #[test]

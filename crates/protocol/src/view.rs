@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::command_output::plain_output;
 use super::envelope::Envelope;
 use super::terminal_escape::{escape_literal, escape_literal_line};
 use super::tool::background_operation;
@@ -40,6 +41,7 @@ pub fn render_for_model(envelope: &Envelope) -> String {
             ("files_changed", Value::Array(files)) => {
                 &files.iter().filter(|file| !is_named(file)).cloned().collect()
             }
+            ("stdout" | "stderr", Value::String(text)) => &plain_output(text).into(),
             _ => value,
         };
         match large_field_text(name, value) {
@@ -339,6 +341,18 @@ mod tests {
                 "text": "Exited 0."
             }),
             "Exited 0. {\"files_changed\":[\"x\"]}\na\nb",
+        );
+    }
+
+    #[test]
+    fn output_of_commands_has_no_escape_sequences() {
+        check(
+            &json!({
+                "status": "success",
+                "data": {"stdout": "\u{1b}[32mok\u{1b}[0m\n10%\r100%\n", "stderr": "", "exit_code": 0},
+                "text": "Exited 0."
+            }),
+            "Exited 0.\nok\n100%",
         );
     }
 

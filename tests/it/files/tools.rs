@@ -239,6 +239,20 @@ fn oversized_output_is_truncated_and_stored_whole() {
 }
 
 #[test]
+fn output_of_commands_reaches_the_model_without_escape_sequences() {
+    let command = r"printf '\033[32mok\033[0m\n1%%\r100%%\n'; false; echo $TERM";
+    let input = json!({"command": command});
+    let test = Test::new().script(&format!("call: Bash {input}\n---\ntext: {{{{last.text}}}}"));
+    let done = test.run(&["task", "--allow", "Bash"]).expect_code(0);
+    assert!(done.stdout.contains("\nok\n100%\ndumb"), "{}", done.stdout);
+    // The log keeps what the command printed.
+    let envelope = &test.events_of("tool.finished")[0]["envelope"];
+    assert_eq!(envelope["data"]["stdout"], "\u{1b}[32mok\u{1b}[0m\n1%\r100%\ndumb\n");
+    let text = envelope["text"].as_str().unwrap();
+    assert!(text.starts_with("Exited 0, but `false` exited 1."), "{text}");
+}
+
+#[test]
 fn bash_reports_the_failed_pipeline_stage() {
     let test = Test::new();
     let call = |command: &str| {

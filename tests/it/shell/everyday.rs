@@ -138,7 +138,7 @@ impl Side {
 
     /// Runs a line in bash with the environment that the agent gives to commands.
     fn bash(&self, line: &str) -> Output {
-        let env = "NO_COLOR=1 CI=1 GIT_TERMINAL_PROMPT=0 PAGER=cat AGENT=1";
+        let env = "TERM=dumb NO_COLOR=1 CI=1 GIT_TERMINAL_PROMPT=0 PAGER=cat AGENT=1";
         let env = env.split(' ').map(|pair| pair.split_once('=').unwrap());
         self.command("bash", &["-c", line]).envs(env).output().unwrap()
     }

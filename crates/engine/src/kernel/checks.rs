@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::registry::Registry;
 use agent_host::exec::{Command, EndReason};
+use agent_protocol::command_output::plain_output;
 use agent_protocol::event::{EventBody, EventStream};
 use agent_protocol::tool::CommandRights;
 
@@ -104,7 +105,7 @@ impl Checks {
                     (None, exit_text, why.clone(), CheckFailure::CouldNotRun(why))
                 }
             };
-            let tail = output_end(&output);
+            let tail = output_end(&plain_output(&output));
             let is_success = exit_code == Some(0);
             events.emit(EventBody::CheckFinished {
                 command: command.clone(),

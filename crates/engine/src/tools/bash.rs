@@ -19,7 +19,7 @@ use super::secrets::RedactingWriter;
 use super::{CallTarget, Tool, ToolCx, embedded_spec, fill_defaults, json_object, parse_input};
 use agent_host::exec::{
     self, CapturedOutput, Command, CommandOutcome, EndReason, OutputFileOpener, OutputListener,
-    RemainingProcess, ReportedPipelines,
+    RemainingProcess,
 };
 use agent_permission::CommandLine;
 use agent_protocol::embedded;
@@ -123,11 +123,7 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let command = Command {
         whole_output: Some(whole_output),
         rights: cx.rights,
-        statuses: if line.has_inner_pipelines() {
-            ReportedPipelines::Each
-        } else {
-            ReportedPipelines::Last
-        },
+        reports_each_status: line.has_inner_pipelines(),
         watcher: cx.output_watcher.clone().map(|watcher| -> OutputListener<'static> {
             let redactor = Arc::clone(&redactor);
             Box::new(move |text| watcher(&redactor.redact(text)))
@@ -193,7 +189,7 @@ fn report_outcome(
 ) -> Result<Report, Failure> {
     let shown = shorten_command(command);
     let notes = format_notes(&outcome, stale);
-    let failed_stages = pipelines.failed_stages();
+    let failures = pipelines.failures();
     let how = outcome.describe_end();
     let (ended, exit_code) = (outcome.end_reason, outcome.exit_code);
     let missing = missing_program(&outcome);
@@ -209,12 +205,12 @@ fn report_outcome(
             (ErrorCode::ExecutionError, format!("`{shown}` {how}, but {unreverted}"), None)
         }
         (EndReason::Exited, Some(0)) => {
-            let conclusion = match &failed_stages {
-                Some(stages) => format!("Exited 0, but {stages}."),
+            let conclusion = match &failures {
+                Some(failures) => format!("Exited 0, but {failures}."),
                 None if is_silent => "Exited 0, without output.".to_owned(),
                 None => "Exited 0.".to_owned(),
             };
-            let partial = failed_stages.is_some();
+            let partial = failures.is_some();
             return Ok(Report { partial, data, text: conclusion + &notes, stats, path: None });
         }
         (EndReason::Exited, _) => {
@@ -230,8 +226,8 @@ fn report_outcome(
                 ),
                 (Some(_) | None, _) => None,
             };
-            let stages = failed_stages.map(|stages| format!(": {stages}")).unwrap_or_default();
-            (ErrorCode::CommandFailed, format!("`{shown}` {how}{stages}"), hint)
+            let failures = failures.map(|failures| format!(": {failures}")).unwrap_or_default();
+            (ErrorCode::CommandFailed, format!("`{shown}` {how}{failures}"), hint)
         }
         (EndReason::TimedOut, _) => (
             ErrorCode::Timeout,
@@ -259,7 +255,7 @@ fn outcome_data(outcome: CommandOutcome, pipelines: &Pipelines) -> Object {
     data.insert("stderr".to_owned(), outcome.stderr.text.into());
     data.insert("exit_code".to_owned(), outcome.exit_code.into());
     data.insert("signal".to_owned(), outcome.signal.into());
-    data.insert("stages".to_owned(), pipelines.last_stages().into());
+    data.insert("stages".to_owned(), pipelines.last_stages());
     if let Some(pipelines) = pipelines.all_stages() {
         data.insert("pipelines".to_owned(), pipelines);
     }

@@ -1,4 +1,4 @@
-//! The environment of commands: the user's, without secrets and without a pager.
+//! The environment of commands: the user's, without secrets, a terminal and a pager.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -8,6 +8,7 @@ use agent_protocol::disk;
 use agent_protocol::mask::{Masker, is_secret_name};
 
 const ADDED_VARIABLES: &[(&str, &str)] = &[
+    ("TERM", "dumb"),
     ("NO_COLOR", "1"),
     ("CI", "true"),
     ("GIT_TERMINAL_PROMPT", "0"),

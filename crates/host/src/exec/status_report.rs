@@ -16,34 +16,27 @@ const LOWEST_DESCRIPTOR: i32 = 200;
 /// Size in bytes, with the prelude. The file is sealed: a command cannot fill the memory by writing.
 const SIZE: usize = 8 * 1024;
 
-/// The pipelines whose statuses are reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportedPipelines {
-    Last,
-    /// Also the previous pipeline before each command.
-    Each,
-}
-
 /// The shell reads the file when it starts and writes it when it exits.
 #[derive(Debug)]
 pub(super) struct StatusReport {
     pub(super) file: Arc<OwnedFd>,
     prelude_length: u64,
-    pipelines: ReportedPipelines,
+    /// Also the previous pipeline before each command.
+    has_each: bool,
 }
 
 impl StatusReport {
-    pub(super) fn new(pipelines: ReportedPipelines) -> io::Result<Self> {
+    pub(super) fn new(has_each: bool) -> io::Result<Self> {
         let file = memfd_create("report", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         let file = fcntl_dupfd_cloexec(file, LOWEST_DESCRIPTOR)?;
-        let prelude = prelude(file.as_raw_fd(), pipelines);
+        let prelude = prelude(file.as_raw_fd(), has_each);
         let prelude_length = prelude.len() as u64;
         let mut to = File::from(file.try_clone()?);
         // The rest of the file is a comment for the shell.
         to.write_all(format!("{prelude:#<SIZE$}").as_bytes())?;
         to.seek(SeekFrom::Start(prelude_length))?;
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-        Ok(Self { file: Arc::new(file), prelude_length, pipelines })
+        Ok(Self { file: Arc::new(file), prelude_length, has_each })
     }
 
     /// The reported statuses: before each command if requested, and last at the end. Empty without a report at the end.
@@ -66,7 +59,7 @@ impl StatusReport {
             let codes = words.map_while(|code| code.parse().ok()).collect();
             if kind == Some(AT_END) {
                 // The EXIT trap is a command itself, before which the other trap reported the same.
-                if self.pipelines == ReportedPipelines::Each {
+                if self.has_each {
                     statuses.pop();
                 }
                 // The last report of bash comes after anything that the command wrote to the file.
@@ -85,7 +78,7 @@ const AT_END: &str = "E";
 
 /// The traps work whatever the command does to `printf`, IFS or `set -x`, and do not affect its output, its status or
 /// `$_`: the last word of the second trap's command is the previous `$_`.
-fn prelude(descriptor: i32, pipelines: ReportedPipelines) -> String {
+fn prelude(descriptor: i32, has_each: bool) -> String {
     let trap = |words: &str, signal: &str| {
         format!(
             "trap '{{ builtin printf \"%.8s \" {words} >&{descriptor} || :; }} 2>/dev/null' {signal}"
@@ -93,7 +86,7 @@ fn prelude(descriptor: i32, pipelines: ReportedPipelines) -> String {
     };
     let codes = "\"$BASHPID\" \"${PIPESTATUS[@]-}\"";
     let mut prelude = trap(&format!("{RECORD_START}{AT_END} {codes}"), "EXIT") + "; unset BASH_ENV";
-    if pipelines == ReportedPipelines::Each {
+    if has_each {
         prelude.push_str("; ");
         prelude.push_str(&trap(&format!("{RECORD_START}C {codes} _ \"$_\""), "DEBUG"));
     }

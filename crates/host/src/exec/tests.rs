@@ -134,12 +134,12 @@ async fn signals_are_reported_by_name() {
 async fn command_runs_in_its_directory_without_stdin_tty_or_pager() {
     let dir = TempDir::new().unwrap();
     let line = "pwd -P; cat; read x || echo none; [ -t 0 ] || echo no; : </dev/tty || echo tty; \
-                echo $NO_COLOR $GIT_TERMINAL_PROMPT $PAGER $AGENT $CI $GREETING ${BASH_ENV-unset}";
+                echo $TERM $NO_COLOR $GIT_TERMINAL_PROMPT $PAGER $AGENT $CI $GREETING ${BASH_ENV-unset}";
     let mut command = command(line, dir.path());
     command.environment.push(("GREETING".into(), "hello".into()));
     let outcome = Exec::new(&[]).run(command, &CancellationToken::new()).await.unwrap();
     let path = dir.path().canonicalize().unwrap();
-    let expected = format!("{}\nnone\nno\ntty\n1 0 cat 1 true hello unset\n", path.display());
+    let expected = format!("{}\nnone\nno\ntty\ndumb 1 0 cat 1 true hello unset\n", path.display());
     assert_eq!(outcome.stdout.text, expected);
 }
 
@@ -419,7 +419,7 @@ async fn status_reports_do_not_change_behaviour() {
         ("false | true; kill -TERM $$; echo a", &[]),
         ("head -1 a | cat; echo \"$BASH_ENV\"; echo $SHLVL; times | wc -l; hash", &[]),
     ] {
-        let tell = Command { statuses: ReportedPipelines::Each, ..command(line, dir.path()) };
+        let tell = Command { reports_each_status: true, ..command(line, dir.path()) };
         let exec = Exec::new(&[]);
         let told = exec.run(tell, &CancellationToken::new()).await.unwrap();
         let plain = exec.run(command(line, dir.path()), &CancellationToken::new()).await.unwrap();

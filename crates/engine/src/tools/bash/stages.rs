@@ -1,99 +1,74 @@
-//! The statuses of pipeline stages in the result of a command.
+//! The statuses of pipelines and their stages in the result of a command.
 
 use serde_json::{Value, json};
 
 use super::shorten_command;
-use agent_permission::CommandLine;
+use agent_permission::{CommandLine, PipelineRun};
 
-/// The pipelines with several stages that ran, as far as they are known.
-pub(super) struct Pipelines {
-    /// In order; the last one is also returned separately.
-    pipelines: Vec<Vec<Stage>>,
-    /// The pipeline that ran last had several stages.
-    ends_with_pipeline: bool,
-}
-
-struct Stage {
-    /// The text in the command; `None` if it cannot be determined.
-    command: Option<String>,
-    exit_code: i32,
-}
+/// The pipelines that ran, in order, as far as they are known.
+pub(super) struct Pipelines(Vec<PipelineRun>);
 
 impl Pipelines {
     pub(super) fn from_statuses(line: &CommandLine, statuses: &[Vec<i32>]) -> Self {
-        let Some(last) = statuses.last() else {
-            return Self { pipelines: Vec::new(), ends_with_pipeline: false };
-        };
+        let Some(last) = statuses.last() else { return Self(Vec::new()) };
         if let Some(ran) = line.pipeline_runs(statuses).filter(|_| statuses.len() > 1) {
-            let ends_with_pipeline = ran.last().is_some_and(|last| last.stages.len() > 1);
-            let stage = |(command, exit_code)| Stage { command: Some(command), exit_code };
-            let pipelines = ran.into_iter().map(|ran| ran.stages.into_iter().map(stage).collect());
-            let pipelines = pipelines.filter(|stages: &Vec<Stage>| stages.len() > 1).collect();
-            return Self { pipelines, ends_with_pipeline };
+            return Self(ran);
         }
         let names = line.last_pipeline().filter(|names| names.len() == last.len());
-        let mut names = names.unwrap_or_default().iter().cloned();
-        let stages: Vec<Stage> = last
-            .iter()
-            .map(|exit_code| Stage { command: names.next(), exit_code: *exit_code })
-            .collect();
-        let ends_with_pipeline = stages.len() > 1;
-        Self {
-            pipelines: ends_with_pipeline.then_some(stages).into_iter().collect(),
-            ends_with_pipeline,
-        }
+        let name = |n: usize| names?.get(n).cloned();
+        let stages = last.iter().enumerate().map(|(n, code)| (name(n), *code)).collect();
+        // The status of the line is that of the last stage.
+        Self(vec![PipelineRun { stages, is_handled: true }])
     }
 
-    pub(super) fn last_stages(&self) -> Vec<Value> {
-        let last = self.pipelines.last().filter(|_| self.ends_with_pipeline);
-        last.into_iter().flatten().map(Stage::to_row).collect()
+    pub(super) fn last_stages(&self) -> Value {
+        self.0.last().filter(has_several).map_or_else(|| json!([]), stage_rows)
     }
 
-    /// The stages of every pipeline, if there are others.
+    /// The stages of every pipeline with several, if the last one is not the only one.
     pub(super) fn all_stages(&self) -> Option<Value> {
-        let is_more = self.pipelines.len() > usize::from(self.ends_with_pipeline);
-        let row = |stages: &Vec<Stage>| stages.iter().map(Stage::to_row).collect::<Vec<_>>();
-        is_more.then(|| json!(self.pipelines.iter().map(row).collect::<Vec<_>>()))
+        let (_, others) = self.0.split_last()?;
+        others.iter().find(has_several)?;
+        Some(self.0.iter().filter(has_several).map(stage_rows).collect())
     }
 
-    /// `stage 1/3 `rg x` exited 2`, for each failed stage except the last.
-    pub(super) fn failed_stages(&self) -> Option<String> {
-        let failed: Vec<String> =
-            self.pipelines.iter().flat_map(|stages| failed_stages_of(stages)).collect();
+    /// `stage 1/3 `rg x` exited 2, `make` exited 1`: each part that failed.
+    pub(super) fn failures(&self) -> Option<String> {
+        let failed: Vec<String> = self.0.iter().flat_map(describe_failures).collect();
         (!failed.is_empty()).then(|| failed.join(", "))
     }
 }
 
-fn failed_stages_of(stages: &[Stage]) -> Vec<String> {
-    let n_stages = stages.len();
-    (1..n_stages)
-        .zip(stages)
-        .filter(|(_, stage)| stage.has_failed())
-        .map(|(n, stage)| {
-            let name =
-                stage.command.as_deref().map(|command| format!(" `{}`", shorten_command(command)));
-            let why = if stage.exit_code == 127 { " (not found)" } else { "" };
-            let name = name.unwrap_or_default();
-            format!("stage {n}/{n_stages}{name} exited {}{why}", stage.exit_code)
-        })
-        .collect()
+fn has_several(pipeline: &&PipelineRun) -> bool {
+    pipeline.stages.len() > 1
 }
 
-impl Stage {
-    fn to_row(&self) -> Value {
-        match &self.command {
-            Some(command) => json!({"command": command, "exit_code": self.exit_code}),
-            None => json!({"exit_code": self.exit_code}),
-        }
-    }
+fn stage_rows(pipeline: &PipelineRun) -> Value {
+    let row = |(command, exit_code): &(Option<String>, i32)| match command {
+        Some(command) => json!({"command": command, "exit_code": exit_code}),
+        None => json!({"exit_code": exit_code}),
+    };
+    pipeline.stages.iter().map(row).collect()
+}
 
-    /// The stage failed. SIGPIPE only means that its reader needed no more output; and a search that finds
-    /// nothing has not failed.
-    fn has_failed(&self) -> bool {
-        const FINDS_NOTHING: &[&str] = &["grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp"];
-        let program = self.command.as_deref().and_then(|text| text.split_whitespace().next());
-        let found_nothing =
-            self.exit_code == 1 && program.is_some_and(|name| FINDS_NOTHING.contains(&name));
-        !matches!(self.exit_code, 0 | 141) && !found_nothing
-    }
+fn describe_failures(pipeline: &PipelineRun) -> impl Iterator<Item = String> {
+    let n_stages = pipeline.stages.len();
+    let n_named = n_stages.saturating_sub(usize::from(pipeline.is_handled));
+    let stages = (1..=n_named).zip(&pipeline.stages);
+    let failed = stages.filter(|(_, (command, code))| has_failed(command.as_deref(), *code));
+    failed.map(move |(n, (command, code))| {
+        let name = command.as_deref().map(|name| format!("`{}` ", shorten_command(name)));
+        let place = if n_stages > 1 { format!("stage {n}/{n_stages} ") } else { String::new() };
+        let why = if *code == 127 { " (not found)" } else { "" };
+        format!("{place}{}exited {code}{why}", name.unwrap_or_default())
+    })
+}
+
+/// SIGPIPE only means that the reader needed no more output; and a search that finds nothing has not failed.
+fn has_failed(command: Option<&str>, exit_code: i32) -> bool {
+    const FINDS_NOTHING: &[&str] =
+        &["grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp", "test", "["];
+    let program = command.and_then(|text| text.split_whitespace().next());
+    let found_nothing = exit_code == 1 && program.is_some_and(|name| FINDS_NOTHING.contains(&name));
+    !matches!(exit_code, 0 | 141) && !found_nothing
 }

@@ -92,10 +92,32 @@ async fn stages_of_every_pipeline_are_reported() {
     let report = line("true | false && echo a | cat; echo b").await.unwrap();
     assert_eq!(report.data["pipelines"], json!([[stage("true", 0), stage("false", 1)]]));
     assert_eq!(report.data["stages"], json!([]));
-    assert!(!report.partial, "{}", report.text);
+    assert!(
+        report.partial && report.text.contains("stage 2/2 `false` exited 1"),
+        "{}",
+        report.text
+    );
     let failure = line("nosuch | cat; exit 4").await.unwrap_err();
     assert!(failure.message.contains("exited 4: stage 1/2 `nosuch` exited 127"), "{failure:?}");
     assert_eq!(line("true | cat").await.unwrap().data.get("pipelines"), None);
+}
+
+#[tokio::test]
+async fn failed_parts_of_a_list_are_named() {
+    for (command, text) in [
+        ("false; echo a", "Exited 0, but `false` exited 1."),
+        ("ls nowhere && echo a; echo b", "Exited 0, but `ls nowhere` exited 2."),
+        ("nosuch\nfalse\ntrue", "Exited 0, but `nosuch` exited 127 (not found), `false` exited 1."),
+        ("false; exit 0", "Exited 0, but `false` exited 1."),
+        ("false || true", "Exited 0, without output."),
+        ("false && true || true; true", "Exited 0, without output."),
+        ("test -f nowhere; grep -q x nowhere 2>/dev/null || true", "Exited 0, without output."),
+    ] {
+        assert_eq!(line(command).await.unwrap().text, text, "{command}");
+    }
+    let failure = line("false; true && ls nowhere").await.unwrap_err();
+    let parts = "exited 2: `false` exited 1, `ls nowhere` exited 2";
+    assert!(failure.message.ends_with(parts), "{}", failure.message);
 }
 
 #[tokio::test]
