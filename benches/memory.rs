@@ -215,6 +215,8 @@ fn lesson(n: u64, random: &mut Random) -> Lesson {
         input,
         is_same_call: false,
         is_prepared: false,
+        is_related_by_one_word: false,
+        subjects: Vec::new(),
         new_words: vec!["--fast".to_owned()],
     });
     let scope = match random.below(8) {
@@ -329,7 +331,7 @@ fn fail(dir: &Path, command: &str) -> Failure {
 /// What a turn teaches.
 fn batch(harvest: &TurnRecord) -> Batch {
     std::hint::black_box(distillation::distillation_request(harvest));
-    let (traces, lessons) = (harvest.traces.clone(), lessons_from_failures(harvest));
+    let (traces, lessons) = (harvest.traces.clone(), lessons_from_failures(harvest, |_, _| true));
     Batch { traces, lessons, credits: compute_credits(harvest, &[]) }
 }
 
@@ -349,14 +351,17 @@ fn main() {
         took.as_secs_f64()
     );
     let tasks = tasks(&mut random, 400);
-    let (took, n) = time(|| recall::lessons_for_task(&open(), HERE, &tasks[0], 400).unwrap().len());
+    let (took, n) =
+        time(|| recall::lessons_for_task(&open(), HERE, (&tasks[0], &[]), 400).unwrap().len());
     println!(
         "open, and the first recall                     {:>10.2} ms ({n} lessons)",
         millis(took)
     );
     let store = open();
     measure("recall for a task", 400, "   (goal 5)", |n| {
-        std::hint::black_box(recall::lessons_for_task(&store, HERE, &tasks[n], 400).unwrap());
+        std::hint::black_box(
+            recall::lessons_for_task(&store, HERE, (&tasks[n], &[]), 400).unwrap(),
+        );
     });
     let failures: Vec<Failure> = COMMANDS.iter().map(|command| fail(dir.path(), command)).collect();
     let failed = |n: usize| {
@@ -402,7 +407,7 @@ fn main() {
         &[json!(["Bash", {"command": "cat b.txt"}]), json!(["Bash", {"command": "cat a.txt"}])],
     );
     let found = build_turn_records(HERE, &wrong).remove(0);
-    assert_eq!(lessons_from_failures(&found).len(), 1);
+    assert_eq!(lessons_from_failures(&found, |_, _| true).len(), 1);
     measure("commit of a turn that teaches a lesson", 200, "", |_| {
         let mut harvest = found.clone();
         anew(&mut harvest);

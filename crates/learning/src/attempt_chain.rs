@@ -74,29 +74,18 @@ fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
     if failed.tool == CHECK {
         return None;
     }
-    let akin = find(later, &|call| is_same_target(failed, call))
-        .map(|at| last_of_run(calls, at, &|call| is_same_target(failed, call)))
-        .or_else(|| {
-            let first = find(near.clone(), &|call| is_similar_call(failed, call))?;
-            Some(last_of_run(calls, first, &|call| is_similar_call(failed, call)))
-        })
-        .or_else(|| find(near.clone(), &|call| names_target(failed, call)))
-        .or_else(|| find(near.clone(), &|call| is_same_search(failed, call)));
-    let next = || {
-        let is_passed_over = |call: &CallRecord| {
-            matches!(call.tool.as_str(), CHECK | "TodoWrite" | "AskUser")
-                || failed.may_change && !call.may_change
-        };
-        let next = near.into_iter().find(|at| !is_passed_over(&calls[*at]))?;
-        let next_call = &calls[next];
-        let code = failed.failure.as_ref().map(|failure| failure.code);
-        let is_alike = match code {
-            Some(ErrorCode::UnknownTool) => shares_argument(failed, next_call),
-            _ => shares_operand(failed, next_call),
-        };
-        (has_succeeded(next_call) && is_alike).then_some(next)
-    };
-    akin.or_else(next).map(|at| (at, false))
+    let relations: [(Range<usize>, fn(&CallRecord, &CallRecord) -> bool); 5] = [
+        (later, is_same_target),
+        (near.clone(), is_similar_call),
+        (near.clone(), names_target),
+        (near.clone(), is_same_search),
+        (near, shares_argument),
+    ];
+    let akin = relations.into_iter().find_map(|(range, is_related)| {
+        let fits = |call: &CallRecord| is_related(failed, call);
+        Some(last_of_run(calls, find(range, &fits)?, &fits))
+    });
+    akin.map(|at| (at, false))
 }
 
 /// Reading calls may be in between. A help text comes before the call that follows it.
@@ -130,7 +119,8 @@ fn is_same_target(failed: &CallRecord, call: &CallRecord) -> bool {
     if failed.command().is_some() {
         return failed.last_program().is_some_and(|program| call.programs.contains(program));
     }
-    failed.path().is_some() && failed.target() == call.target()
+    let pattern = |call: &CallRecord| call.input.get("pattern").cloned();
+    failed.path().is_some() && failed.target() == call.target() && pattern(failed) == pattern(call)
 }
 
 fn is_similar_call(failed: &CallRecord, call: &CallRecord) -> bool {
@@ -178,7 +168,7 @@ fn names_target(failed: &CallRecord, call: &CallRecord) -> bool {
     }
 }
 
-/// A search with another pattern, or a file or folder of the same name in another directory.
+/// The same search in another directory, or a file or folder of the same name there.
 fn is_same_search(failed: &CallRecord, call: &CallRecord) -> bool {
     if failed.tool != call.tool
         || failed.command().is_some()
@@ -187,22 +177,36 @@ fn is_same_search(failed: &CallRecord, call: &CallRecord) -> bool {
         return false;
     }
     let name = |call: &CallRecord| Path::new(call.path()?).file_name().map(OsStr::to_owned);
-    call.input.contains_key("pattern") || name(failed).is_some() && name(failed) == name(call)
-}
-
-/// For example `eng/build.sh release` after `make release`.
-fn shares_operand(failed: &CallRecord, call: &CallRecord) -> bool {
-    fn operand(program: &str) -> Option<&str> {
-        Some(program.split_once(' ')?.1)
+    match failed.input.get("pattern") {
+        Some(pattern) => call.input.get("pattern") == Some(pattern),
+        None => name(failed).is_some() && name(failed) == name(call),
     }
-    let known = failed.last_program().and_then(|program| operand(program));
-    known.is_some() && call.programs.iter().any(|program| operand(program) == known)
 }
 
-/// For example `Grep` of a text after an unknown `search` for it.
+/// Whether one word alone relates the calls: it may be chance.
+pub fn is_related_by_one_word(failed: &CallRecord, call: &CallRecord) -> bool {
+    if is_similar_call(failed, call) {
+        return false;
+    }
+    let words = |call| {
+        let words = CallRecord::command(call).unwrap_or_default().split_whitespace();
+        words.map(|word| word.rsplit('/').next().unwrap_or(word)).collect::<Vec<_>>()
+    };
+    let (known, others) = (words(failed), words(call));
+    let n_shared = known.iter().filter(|word| others.contains(word)).count();
+    // Of a file tool that failed a command can name the path only.
+    n_shared < 2 && n_shared < known.len().max(usize::from(!others.is_empty()))
+}
+
+/// For example `eng/build.sh release` after `make release`, or `Grep` of a text after an unknown `search` for it.
 fn shares_argument(failed: &CallRecord, call: &CallRecord) -> bool {
-    let mut texts = failed.input.values().filter_map(Value::as_str).filter(|text| !text.is_empty());
-    texts.any(|text| call.input.values().any(|other| other == text))
+    if failed.failure.as_ref().is_some_and(|failure| failure.code == ErrorCode::UnknownTool) {
+        let mut texts = failed.input.values().filter_map(Value::as_str);
+        return texts.any(|text| text.len() > 1 && call.input.values().any(|own| own == text));
+    }
+    let operand = |program: &String| Some(program.split_once(' ')?.1.to_owned());
+    let known = failed.last_program().and_then(operand);
+    known.is_some() && call.programs.iter().any(|program| operand(program) == known)
 }
 
 #[cfg(test)]
@@ -262,6 +266,22 @@ mod tests {
         check(&["!git commit -am x", "?git status", "git commit -m x"], Some(2));
         check(&["!make", "Edit a"], None);
         check(&["!make", "!make -j1"], None);
+    }
+
+    #[test]
+    fn one_shared_word_may_be_chance() {
+        for (failed, worked, expected) in [
+            ("make release", "eng/build.sh release", true),
+            ("bin/make test a.py", "eng/run.sh test a.py", false),
+            ("pytest -q", "python3 -m pytest", true),
+            ("pytest", "python3 -m pytest", false),
+            ("make test", "make check", false),
+            ("Read a/x", "Read b/x", false),
+            ("Read a/x", "touch a/x", true),
+        ] {
+            let calls = calls(&[failed, worked]);
+            assert_eq!(is_related_by_one_word(&calls[0], &calls[1]), expected, "{failed}");
+        }
     }
 
     #[test]

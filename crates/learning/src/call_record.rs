@@ -166,7 +166,8 @@ pub fn failure_from_envelope(input: &Object, envelope: &Envelope) -> Option<Call
     Some(build_failure(code, input, error_text, &evidence, exit_code))
 }
 
-/// Whether no program has certainly succeeded, or a stage of a pipeline failed (also with SIGPIPE).
+/// Whether no program has certainly succeeded, or a stage of a pipeline failed (not with SIGPIPE). After an exit status
+/// that is an answer (`[ -f a ] && make`), the rest of the line did not run.
 pub fn hides_failure(effect: Option<&Effect>, envelope: &Envelope) -> bool {
     const SIGPIPE: i64 = 128 + 13;
     if !effect_programs(effect).is_empty() && proven_programs(effect).is_empty() {
@@ -175,7 +176,11 @@ pub fn hides_failure(effect: Option<&Effect>, envelope: &Envelope) -> bool {
     let earlier = envelope.data.get("pipelines").and_then(Value::as_array);
     let earlier = earlier.into_iter().flatten().filter_map(Value::as_array).flatten();
     let earlier = earlier.filter_map(|stage| stage["exit_code"].as_i64());
-    stage_statuses(envelope).chain(earlier).any(|status| status != 0 && status != SIGPIPE)
+    let exit_code = envelope.data.get("exit_code").and_then(Value::as_i64);
+    stage_statuses(envelope)
+        .chain(earlier)
+        .chain(exit_code)
+        .any(|status| status != 0 && status != SIGPIPE)
 }
 
 fn stage_statuses(envelope: &Envelope) -> impl Iterator<Item = i64> {

@@ -171,6 +171,8 @@ mod tests {
             input: made.input.clone(),
             is_same_call: worked.is_none(),
             is_prepared: worked.is_none(),
+            is_related_by_one_word: false,
+            subjects: Vec::new(),
             new_words: new.map(str::to_owned).collect(),
             fix: worked.map(input),
         };

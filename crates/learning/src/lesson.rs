@@ -101,9 +101,39 @@ impl Lesson {
         self.hurt = self.hurt.saturating_add(hurt);
     }
 
-    /// Whether the lesson may be recalled: it helps often enough, or the user wrote it.
+    /// Whether the lesson helps often enough, or the user wrote it.
     pub fn is_in_use(&self) -> bool {
         self.origin == Origin::User || self.confidence() >= MIN_RECALL_CONFIDENCE
+    }
+
+    /// Whether the lesson may be recalled: it is in use, and if one word alone relates its calls, it occurred twice.
+    pub fn is_recallable(&self) -> bool {
+        let is_chance = self.failure.as_ref().is_some_and(|failure| failure.is_related_by_one_word);
+        self.is_in_use() && (self.origin == Origin::User || !is_chance || self.frequency > 1)
+    }
+
+    /// See [`FailurePattern::subjects`].
+    pub fn subjects(&self) -> &[String] {
+        self.failure.as_ref().map_or(&[], |failure| &failure.subjects)
+    }
+
+    /// Whether the lesson may be shown for this task. A check names a program only if that is one of the project.
+    pub fn concerns_task(&self, task: &str, checks: &[String]) -> bool {
+        let is_named = |subject: &String| {
+            let begins = |check: &String| check.trim_start_matches("./").starts_with(subject);
+            names(task, subject) || subject.contains('/') && checks.iter().any(begins)
+        };
+        self.subjects().is_empty() || self.subjects().iter().any(is_named)
+    }
+
+    /// Whether the lesson may be shown for a call with these arguments that failed in the same way.
+    pub fn concerns_call(&self, input: &Object) -> bool {
+        let is_same = |failure: &FailurePattern| {
+            ["command", "directory", "path"]
+                .iter()
+                .all(|it| failure.input.get(*it) == input.get(*it))
+        };
+        self.subjects().is_empty() || self.failure.as_ref().is_some_and(is_same)
     }
 
     /// Adds the sources of an equal lesson.
@@ -189,6 +219,11 @@ pub struct FailurePattern {
     /// Something was done between the failure and the success.
     #[serde(default)]
     pub is_prepared: bool,
+    #[serde(default)]
+    pub is_related_by_one_word: bool,
+    /// If files were changed before the success: these files, and the program that failed. The lesson is about them alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<String>,
     /// Words of the successful call that the failed one does not have.
     pub new_words: Vec<String>,
     /// The arguments of the successful call; `None` unless it was a single call of the same tool.
@@ -202,7 +237,38 @@ impl FailurePattern {
     }
 }
 
+/// Whether the text names this file or command, and not a longer one.
+fn names(text: &str, subject: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+    text.match_indices(subject).any(|(at, _)| {
+        let before = text[..at].trim_end_matches("./");
+        // A sentence may end after it.
+        let after = text[at + subject.len()..].trim_start_matches('.');
+        !before.ends_with(is_part) && !after.starts_with(is_part)
+    })
+}
+
 /// See [`FailurePattern::key`].
 pub fn failure_key(tool: &str, target: &str, code: ErrorCode, signature: &str) -> String {
     [tool, target, code.as_str(), signature].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn text_names_a_whole_path() {
+        for (text, expected) in [
+            ("Fix a.py, please", true),
+            ("运行a.py", true),
+            ("See ./a.py.", true),
+            ("See lib/a.py", false),
+            ("See ../a.py", false),
+            ("See a.pyc", false),
+            ("See data.py", false),
+        ] {
+            assert_eq!(names(text, "a.py"), expected, "{text}");
+        }
+    }
 }

@@ -1,16 +1,19 @@
 //! Pairs: lessons from a failure and the success that followed, quoted verbatim.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use super::attempt_chain::AttemptChain;
+use super::attempt_chain::{AttemptChain, is_related_by_one_word};
 use super::call_record::{CHECK, CallFailure, CallRecord, text_argument};
 use super::lesson::{FailurePattern, Lesson, Origin, Scope, Source};
 use super::lesson_filter;
 use super::trace::{error_type, skill_id};
 use super::trace_builder::TurnRecord;
-use agent_protocol::envelope::ErrorCode;
+use agent_protocol::envelope::{ErrorClass, ErrorCode};
 use agent_protocol::event::Caller;
 use agent_protocol::recall::LessonKind;
+use agent_protocol::tool::CHANGE_TOOLS;
 use agent_protocol::{Object, one_line, shorten};
 
 const FAILED_BYTES: usize = 120;
@@ -19,12 +22,19 @@ const MAX_BETWEEN: usize = 3;
 const BETWEEN_BYTES: usize = 120;
 const TEXT_BYTES: usize = 80;
 const CONTEXT_BYTES: usize = 300;
+const SUBJECT_BYTES: usize = 200;
+
+/// Whether the first line may be recommended instead of the second one, which failed.
+pub type RecommendationRule = fn(&str, &str) -> bool;
 
 /// The lessons from the resolved failures of a turn.
-pub fn lessons_from_failures(record: &TurnRecord) -> Vec<Lesson> {
+pub fn lessons_from_failures(
+    record: &TurnRecord,
+    may_recommend: RecommendationRule,
+) -> Vec<Lesson> {
     let mut lessons: Vec<Lesson> = Vec::new();
     for chain in &record.chains {
-        if let Some(lesson) = lesson_from_chain(record, chain)
+        if let Some(lesson) = lesson_from_chain(record, chain, may_recommend)
             && lessons.iter().all(|known| known.id != lesson.id)
         {
             lessons.push(lesson);
@@ -33,7 +43,11 @@ pub fn lessons_from_failures(record: &TurnRecord) -> Vec<Lesson> {
     lessons
 }
 
-fn lesson_from_chain(record: &TurnRecord, chain: &AttemptChain) -> Option<Lesson> {
+fn lesson_from_chain(
+    record: &TurnRecord,
+    chain: &AttemptChain,
+    may_recommend: RecommendationRule,
+) -> Option<Lesson> {
     let calls = &record.calls;
     let (first, last) = (*chain.failures.first()?, *chain.failures.last()?);
     let (call, success_at) = (&calls[first], chain.success?);
@@ -44,14 +58,30 @@ fn lesson_from_chain(record: &TurnRecord, chain: &AttemptChain) -> Option<Lesson
     if success.parent_call.is_some() && success.caller == Caller::Kernel && success.tool != CHECK {
         return None;
     }
-    let between: Vec<&CallRecord> = calls[last + 1..success_at]
-        .iter()
-        .filter(|call| call.failure.is_none() && call.may_change && call.tool != CHECK)
-        .collect();
+    let is_safe = |other: &CallRecord| {
+        let failed = call.command().unwrap_or_default();
+        other.command().is_none_or(|line| may_recommend(line, failed))
+    };
+    let is_step =
+        |call: &&CallRecord| call.failure.is_none() && call.may_change && call.tool != CHECK;
+    let mut between: Vec<&CallRecord> =
+        calls[last + 1..success_at].iter().filter(is_step).collect();
     // A call that succeeds the second time without any preparation teaches nothing.
-    if chain.is_same_call && between.is_empty() {
+    let teaches = if chain.is_same_call {
+        !between.is_empty() && between.iter().all(|step| is_safe(step))
+    } else {
+        !is_mistyped(call, success)
+    };
+    if !teaches || !is_safe(success) {
         return None;
     }
+    let is_prepared = !between.is_empty();
+    between.retain(|step| is_safe(step));
+    let steps = calls[first + 1..success_at].iter().filter(is_step);
+    let mut edits = steps.filter(|step| step.command().is_none()).peekable();
+    let is_repaired_by_edits =
+        edits.peek().is_some() && (chain.is_same_call || call.command().is_some());
+    let subjects = if is_repaired_by_edits { subjects(call, edits) } else { Vec::new() };
     let text = lesson_text(call, &failed.excerpt, success, &between, chain.is_same_call);
     let new_words = if chain.is_same_call { Vec::new() } else { new_words(call, success) };
     let is_single = first == last && last + 1 == success_at && call.tool == success.tool;
@@ -65,9 +95,11 @@ fn lesson_from_chain(record: &TurnRecord, chain: &AttemptChain) -> Option<Lesson
         signature: failed.signature.clone(),
         input: call.input.clone(),
         is_same_call: chain.is_same_call,
+        is_related_by_one_word: is_related_by_one_word(call, success),
+        subjects,
         new_words: new_words.clone(),
         fix: (is_single && !success.is_truncated).then(|| success.input.clone()),
-        is_prepared: !between.is_empty(),
+        is_prepared,
     };
     let done: Vec<String> = between.iter().map(|call| call.target()).collect();
     let scope = Scope::Project(record.project.clone());
@@ -86,25 +118,49 @@ fn lesson_from_chain(record: &TurnRecord, chain: &AttemptChain) -> Option<Lesson
         .then_some(lesson)
 }
 
+/// What a lesson is about if these changes may have repaired the call: the files, and its program with its first operand.
+fn subjects<'a>(call: &'a CallRecord, edits: impl Iterator<Item = &'a CallRecord>) -> Vec<String> {
+    let line = call.command().unwrap_or_default();
+    let program = call.last_program().map_or(line, String::as_str);
+    let (name, operand) = program.split_once(' ').unwrap_or((program, ""));
+    let is_program = |word: &&str| word.rsplit('/').next() == Some(name);
+    let typed = line.split_whitespace().rfind(is_program).unwrap_or(name);
+    let is_path = |word: &&str| word.contains(['.', '/']) && word.ends_with(char::is_alphanumeric);
+    let paths = edits.filter_map(CallRecord::path).chain(Some(operand).filter(is_path));
+    let names = paths.flat_map(|path| [path, path.rsplit('/').next().unwrap_or(path)]);
+    let names = names.map(str::to_owned).chain([format!("{typed} {operand}").trim().to_owned()]);
+    let names = names.map(|name| name.trim_start_matches("./").to_owned());
+    names.filter(|name| name.len() <= SUBJECT_BYTES).collect()
+}
+
+/// Whether only a text differs that was mistyped. A file that has other characters throughout, such as tabs, has them
+/// again.
+fn is_mistyped(failed: &CallRecord, success: &CallRecord) -> bool {
+    const TEXTS: [&str; 4] = ["old_string", "new_string", "edits", "content"];
+    let others = |call: &CallRecord| {
+        let is_other = |(name, _): &(String, Value)| !TEXTS.contains(&name.as_str());
+        call.input.clone().into_iter().filter(is_other).collect::<Object>()
+    };
+    let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+    let is_special = |c: &char| *c == '\t' || !c.is_ascii();
+    let special = |text: &str| text.chars().filter(is_special).collect::<BTreeSet<char>>();
+    let old = |call| text_argument(call, "old_string").unwrap_or_default();
+    let (one, other) = (old(&failed.input), old(&success.input));
+    CHANGE_TOOLS.contains(&failed.tool.as_str())
+        && others(failed) == others(success)
+        && (letters(one) != letters(other) || special(one) == special(other))
+}
+
 /// The failure does not depend on the state of this session, and is no denial.
 fn is_worth_learning(failed: &CallFailure) -> bool {
-    matches!(
-        failed.code,
-        ErrorCode::NotFound
-            | ErrorCode::InvalidParam
-            | ErrorCode::NoMatch
-            | ErrorCode::MultipleMatches
-            | ErrorCode::IsDirectory
-            | ErrorCode::NotADirectory
-            | ErrorCode::BinaryFile
-            | ErrorCode::Encoding
-            | ErrorCode::TooLarge
-            | ErrorCode::UnknownTool
-            | ErrorCode::CommandFailed
-            | ErrorCode::McpFailed
-            | ErrorCode::Timeout
-            | ErrorCode::ExecutionError
-    )
+    match failed.code {
+        ErrorCode::CommandFailed
+        | ErrorCode::McpFailed
+        | ErrorCode::Timeout
+        | ErrorCode::ExecutionError => true,
+        ErrorCode::RepeatedCall | ErrorCode::AskUserUnavailable => false,
+        code => code.class("") == ErrorClass::Caller,
+    }
 }
 
 fn lesson_text(
@@ -242,6 +298,10 @@ mod tests {
         }
     }
 
+    fn lessons(record: &TurnRecord) -> Vec<Lesson> {
+        lessons_from_failures(record, |line, _| !line.contains("rm "))
+    }
+
     fn bash<'a>(command: &str, said: Option<&'a str>) -> Call<'a> {
         let failed = said.map(|said| (ErrorCode::CommandFailed, said));
         ("Bash", json!({"command": command}), failed)
@@ -249,7 +309,7 @@ mod tests {
 
     #[track_caller]
     fn check(calls: &[Call<'_>], expected: &[&str]) {
-        let lessons = lessons_from_failures(&harvest(calls));
+        let lessons = lessons(&harvest(calls));
         let texts: Vec<&str> = lessons.iter().map(|lesson| lesson.text.as_str()).collect();
         assert_eq!(texts, expected);
     }
@@ -319,17 +379,59 @@ mod tests {
     }
 
     #[test]
+    fn repair_by_edits_is_about_its_files_and_program() {
+        let subjects = |calls: &[Call<'_>]| {
+            let lesson = lessons(&harvest(calls)).pop().unwrap();
+            lesson.failure.unwrap().subjects.join(", ")
+        };
+        let edit = ("Edit", json!({"path": "./src/a.py"}), None);
+        let (failed, other) = (bash("bin/t all -q", Some("no")), bash("bin/t all", None));
+        let worked = bash("bin/t all -q", None);
+        let about = "src/a.py, a.py, bin/t all";
+        assert_eq!(subjects(&[failed.clone(), edit.clone(), worked.clone()]), about);
+        assert_eq!(subjects(&[failed.clone(), edit.clone(), failed.clone(), other.clone()]), about);
+        assert_eq!(subjects(&[failed.clone(), bash("gen", None), worked]), "");
+        assert_eq!(subjects(&[failed, other]), "");
+        let script = [bash("python3 b.py", Some("no")), edit, bash("python3 b.py", None)];
+        assert_eq!(subjects(&script), "src/a.py, a.py, b.py, b.py, python3 b.py");
+        let read = |path: &str, failed| ("Read", json!({"path": path}), failed);
+        let gone = Some((ErrorCode::NotFound, "no"));
+        let edit = ("Edit", json!({"path": "x"}), None);
+        assert_eq!(subjects(&[read("a/b", gone), edit, read("c/b", None)]), "");
+    }
+
+    #[test]
+    fn mistyped_text_and_dangerous_lines_teach_nothing() {
+        let edit = |old: &str, more: &str, code: Option<ErrorCode>| {
+            let mut input = json!({"path": "a", "old_string": old, "new_string": "y"});
+            input[more] = true.into();
+            ("Edit", input, code.map(|code| (code, "no")))
+        };
+        let n = |calls: &[Call<'_>]| lessons(&harvest(calls)).len();
+        let no_match = Some(ErrorCode::NoMatch);
+        assert_eq!(n(&[edit("a  b", "_", no_match), edit("a b", "_", None)]), 0);
+        assert_eq!(n(&[edit("ab", "_", no_match), edit("abc", "_", None)]), 0);
+        let write = ("Write", json!({"path": "a", "content": "b", "_": true}), None);
+        assert_eq!(n(&[edit("ab", "_", no_match), write]), 0);
+        assert_eq!(n(&[edit("don't", "_", no_match), edit("don’t", "_", None)]), 1);
+        let many = Some(ErrorCode::MultipleMatches);
+        assert_eq!(n(&[edit("a", "_", many), edit("a", "replace_all", None)]), 1);
+        assert_eq!(n(&[bash("t", Some("no")), bash("rm x", None), bash("t", None)]), 0);
+        assert_eq!(n(&[bash("t a", Some("no")), bash("rm x && t a", None)]), 0);
+    }
+
+    #[test]
     fn fix_applied_by_the_kernel_is_not_a_new_lesson() {
         let mut harvest = harvest(&[bash("old", Some("gone")), bash("new", None)]);
         harvest.calls[1].parent_call = Some("0".to_owned());
         harvest.calls[1].caller = Caller::Kernel;
-        assert_eq!(lessons_from_failures(&harvest), []);
+        assert_eq!(lessons(&harvest), []);
     }
 
     #[test]
     fn only_a_single_call_of_the_same_tool_is_a_fix() {
         let fix = |calls: &[Call<'_>]| {
-            let lesson = lessons_from_failures(&harvest(calls)).pop();
+            let lesson = lessons(&harvest(calls)).pop();
             lesson.and_then(|lesson| lesson.failure?.fix).map(Value::Object)
         };
         let (failed, worked) = (bash("make a", Some("no")), bash("make b", None));
@@ -346,9 +448,7 @@ mod tests {
     #[test]
     fn equal_failures_and_fixes_are_one_lesson() {
         let id = |failed: &str, said: &str, worked: &str| {
-            lessons_from_failures(&harvest(&[bash(failed, Some(said)), bash(worked, None)]))
-                .remove(0)
-                .id
+            lessons(&harvest(&[bash(failed, Some(said)), bash(worked, None)])).remove(0).id
         };
         let one =
             id("conv jan.csv", "conv: error: jan.csv: no charset (line 17)", "conv --gb jan.csv");
@@ -361,7 +461,7 @@ mod tests {
             id("conv jan.csv", "conv: error: jan.csv: no charset (line 17)", "conv --u8 jan.csv")
         );
         let twice = [bash("make a", Some("no a")), bash("make b", None)];
-        assert_eq!(lessons_from_failures(&harvest(&[&twice[..], &twice[..]].concat())).len(), 1);
+        assert_eq!(lessons(&harvest(&[&twice[..], &twice[..]].concat())).len(), 1);
     }
 
     #[test]
@@ -377,7 +477,7 @@ mod tests {
             write,
             bash(&format!("make -b {long}"), None),
         ];
-        let lessons = lessons_from_failures(&harvest(&calls));
+        let lessons = lessons(&harvest(&calls));
         let [lesson] = lessons.as_slice() else { panic!("{lessons:#?}") };
         assert!(lesson.text.len() < 1000, "{}", lesson.text.len());
         assert!(!lesson.text.chars().any(char::is_control), "{}", lesson.text);

@@ -11,48 +11,58 @@ use agent_protocol::reflection::SuggestedAction;
 
 /// Limit on the latest lessons, and on lessons with common terms.
 const CANDIDATES: usize = 40;
-const RANK_OFFSET: u32 = 10;
+const RANK_OFFSET: f64 = 10.0;
+/// More than all others can have.
+const USERS_POINTS: f64 = 10.0;
 const MAX_SIMILAR: usize = 3;
+/// Limit on the lessons at the start of a task that the user did not write.
+const MAX_SHOWN: usize = 3;
 /// A lesson has at least this many bytes per token.
 const BYTES_PER_TOKEN: u64 = 3;
 /// The lessons for a task, best first.
 ///
-/// All of a project with few lessons; otherwise those that have terms in common with the task, and
-/// the latest ones. The user's lessons only if they have terms in common. They are ranked by
-/// reciprocal rank fusion of common terms and recency (Cormack et al., 2009), weighted with their
-/// confidence; lessons that the user wrote for this project come first.
+/// Those that the user wrote for this project, then at most three others: those with most terms in common with the task
+/// or its checks (BM25), and the latest ones, weighted with their confidence. The user's lessons for all projects only if
+/// they have terms in common. Of the three, those with common terms come first.
 pub fn lessons_for_task(
     store: &SqliteStore,
     project: &str,
-    task: &str,
+    (task, checks): (&str, &[String]),
     max_tokens: u64,
 ) -> Result<Vec<RecalledLesson>, StoreError> {
     let here = Scope::Project(project.to_owned());
     let latest = store.latest_lessons(&here, CANDIDATES)?;
-    let matching = store.matching_lessons(&[here, Scope::User], &index_terms(task), CANDIDATES)?;
-    let matching: Vec<Lesson> = matching.into_iter().map(|(_, lesson)| lesson).collect();
-    let mut ranked: Vec<(f64, Lesson)> = Vec::new();
-    for list in [latest, matching] {
-        for (rank, lesson) in (0_u32..).zip(list) {
-            let is_users_here = lesson.origin == Origin::User && lesson.scope != Scope::User;
-            let first = if is_users_here { 1.0 } else { 0.0 };
-            let points = first + lesson.confidence() / f64::from(RANK_OFFSET + rank);
-            match ranked.iter_mut().find(|(_, known)| known.id == lesson.id) {
-                Some((sum, _)) => *sum += points,
-                None => ranked.push((points, lesson)),
-            }
+    let query = index_terms(&format!("{task}\n{}", checks.join("\n")));
+    let matching = store.matching_lessons(&[here, Scope::User], &query, CANDIDATES)?;
+    let latest = (0_u32..)
+        .zip(latest)
+        .map(|(rank, lesson)| (RANK_OFFSET / (RANK_OFFSET + f64::from(rank)), false, lesson));
+    let best = matching.first().map_or(1.0, |(score, _)| score.max(f64::MIN_POSITIVE));
+    let matching = matching.into_iter().map(|(score, lesson)| (score / best, true, lesson));
+    let mut ranked: Vec<(f64, bool, Lesson)> = Vec::new();
+    for (share, is_matching, lesson) in latest.chain(matching) {
+        let is_users_here = lesson.origin == Origin::User && lesson.scope != Scope::User;
+        let first = if is_users_here { USERS_POINTS } else { 0.0 };
+        let points = first + lesson.confidence() * share;
+        match ranked.iter_mut().find(|(.., known)| known.id == lesson.id) {
+            Some(known) => (known.0, known.1) = (known.0 + points, is_matching),
+            None => ranked.push((points, is_matching, lesson)),
         }
     }
-    ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    ranked.retain(|(.., lesson)| lesson.concerns_task(task, checks));
+    ranked.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
     let mut room = max_tokens.saturating_mul(BYTES_PER_TOKEN);
-    let mut texts = BTreeSet::new();
-    let fitting = ranked.iter().filter(|(_, lesson)| {
-        let size = lesson.text.len() as u64 + 3;
-        let fits = size <= room && texts.insert(lesson.text.as_str());
+    let (mut texts, mut n_others) = (BTreeSet::new(), 0);
+    ranked.retain(|(points, _, lesson)| {
+        let (size, is_other) = (lesson.text.len() as u64 + 3, *points < USERS_POINTS);
+        let is_within = size <= room && !(is_other && n_others == MAX_SHOWN);
+        let fits = is_within && texts.insert(lesson.text.clone());
         room -= if fits { size } else { 0 };
+        n_others += usize::from(fits && is_other);
         fits
     });
-    Ok(fitting.map(|(_, lesson)| lesson.to_recalled()).collect())
+    ranked.sort_by_key(|(points, is_matching, _)| *points < USERS_POINTS && !is_matching);
+    Ok(ranked.iter().map(|(.., lesson)| lesson.to_recalled()).collect())
 }
 
 /// The surest lesson about exactly this failure; the kernel may apply it to an identical call.
@@ -63,7 +73,8 @@ pub fn find_remedy(
 ) -> Result<Option<Remedy>, StoreError> {
     let call = to_call_record(failed);
     let Some(key) = call.failure_key() else { return Ok(None) };
-    let lessons = store.lessons_about(&Scope::Project(project.to_owned()), &key)?;
+    let mut lessons = store.lessons_about(&Scope::Project(project.to_owned()), &key)?;
+    lessons.retain(|lesson| lesson.concerns_call(&call.input));
     let surest = lessons.into_iter().max_by(|one, other| {
         one.confidence()
             .total_cmp(&other.confidence())
@@ -90,11 +101,12 @@ pub fn similar_lessons(
     let Some(key) = call.failure_key() else { return Ok(Vec::new()) };
     let here = Scope::Project(project.to_owned());
     let mut lessons = store.lessons_about(&here, &key)?;
+    lessons.retain(|lesson| lesson.concerns_call(&call.input));
     let excerpt = call.failure.as_ref().map_or("", |failed| &failed.excerpt);
     let command = call.command().unwrap_or_default();
     let query = index_terms(&format!("{} {command} {excerpt}", call.target()));
     for (_, lesson) in store.matching_lessons(&[here, Scope::User], &query, MAX_SIMILAR)? {
-        if lessons.iter().all(|known| known.id != lesson.id) {
+        if lesson.subjects().is_empty() && lessons.iter().all(|known| known.id != lesson.id) {
             lessons.push(lesson);
         }
     }

@@ -14,8 +14,10 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
+use super::command_line::CommandLine;
 pub(super) use command::{Command, Commands};
 pub(super) use filter::is_harmless_beside;
+pub(super) use table::answer;
 use table::{CommandClass, table};
 
 /// Facts about paths that the judge needs, provided by the tools.
@@ -161,12 +163,36 @@ pub(super) fn only_reads(command: &Command, text: &str) -> bool {
         && (rules.iter().all(reads) || table.is_information(command))
 }
 
+/// Whether the line may be recommended in other sessions instead of `failed`: it deletes, discards and overwrites
+/// nothing, and needs no right that `failed` does not need for the same subcommand.
+pub fn may_recommend(line: &str, failed: &str) -> bool {
+    let needs = |line: &CommandLine| -> Vec<(FindingClass, Option<String>)> {
+        let (text, functions, commands) = (line.text(), line.functions(), line.commands());
+        let (directory, is_background, facts) = ("", false, &NoFacts);
+        let context = JudgeContext { text, directory, is_background, functions, facts };
+        let subcommand = |command: &Command| {
+            let operand = command.operands().next().map_or("", |word| &word.text);
+            format!("{} {operand}", command.name())
+        };
+        let found = findings(commands, &context).into_iter();
+        found.map(|found| (found.class, commands.get(found.at).map(subcommand))).collect()
+    };
+    let (line, before) = (CommandLine::parse(line), needs(&CommandLine::parse(failed)));
+    let is_right = |class| matches!(class, FindingClass::NeedsApproval(Some(_)));
+    !line.commands().iter().any(Command::writes_file)
+        && needs(&line).iter().all(|need| is_right(need.0) && before.contains(need))
+}
+
 /// For questions that do not depend on paths.
 struct NoFacts;
 
 impl PathFacts for NoFacts {
     fn kind(&self, _: &str) -> PathKind {
-        PathKind::Covered
+        PathKind::Missing
+    }
+
+    fn has_unsaved(&self, _: &[String], _: bool) -> bool {
+        true
     }
 }
 

@@ -2,7 +2,7 @@
 //! pipeline before each command and at the end. Without a consistent match there is no result.
 
 use super::command_line::CommandLine;
-use super::judge::Command;
+use super::judge::{self, Command};
 use super::shell::Pipeline;
 
 /// A pipeline that ran.
@@ -22,9 +22,35 @@ enum RunCondition {
 }
 
 impl CommandLine {
-    /// Whether a pipeline precedes the last one, and the statuses can be assigned.
-    pub fn has_inner_pipelines(&self) -> bool {
+    /// Whether the line has several pipelines to which statuses can be assigned.
+    pub fn needs_all_statuses(&self) -> bool {
         self.pipelines().len() > 1 && self.runs_as_written() && self.run_conditions().is_some()
+    }
+
+    /// What exit status 1 of the line states, if the command that determined it gave an answer; `recorded` as for
+    /// [`Self::pipeline_runs`], or only the last report.
+    pub fn answer(&self, recorded: &[Vec<i32>]) -> Option<&'static str> {
+        let (stage, status) = match self.pipelines() {
+            [only] if self.runs_as_written() => {
+                (only.stages.last()?.clone(), *recorded.last()?.last()?)
+            }
+            all if all.iter().flat_map(|one| &one.stages).any(|stage| ends_shell(stage)) => {
+                return None;
+            }
+            _ => {
+                let (stage, status) = self.pipeline_runs(recorded)?.pop()?.stages.pop()?;
+                (stage?, status)
+            }
+        };
+        Self::stage_answer(&stage).filter(|_| status == 1)
+    }
+
+    /// What exit status 1 of this simple command states; `None` if it is a failure.
+    pub fn stage_answer(stage: &str) -> Option<&'static str> {
+        let line = Self::parse(stage);
+        let mut commands = line.commands().iter().filter(|command| !command.is_wrapper);
+        let answer = judge::answer(commands.next()?);
+        answer.filter(|_| commands.next().is_none() && line.is_fully_parsed())
     }
 
     /// The pipelines that ran; `recorded`: bash's reports before each command and at its end.
@@ -53,7 +79,7 @@ impl CommandLine {
                 return None;
             }
             // `exit` exits the shell.
-            if n_stages == 1 && pipeline.stages[0].split_ascii_whitespace().next() == Some("exit") {
+            if n_stages == 1 && ends_shell(&pipeline.stages[0]) {
                 return (at + 1 == end).then_some(ran);
             }
             at += n_stages;
@@ -102,12 +128,9 @@ impl CommandLine {
         let pipelines = self.pipelines();
         let after = self.run_conditions()?;
         let rest = self.text().get(pipelines.last()?.at.end..)?.trim_start();
-        let ends = |stage: &String| {
-            let first = stage.split_ascii_whitespace().next();
-            first.is_some_and(|word| matches!(word, "exit" | "exec" | "return"))
-        };
         let is_simple = self.is_fully_parsed()
-            && pipelines.iter().all(|one| one.is_simple && !one.stages.iter().any(ends));
+            && pipelines.iter().all(|one| one.is_simple)
+            && !pipelines.iter().flat_map(|one| &one.stages).any(|stage| ends_shell(stage));
         let first =
             after.iter().rposition(|after| *after == RunCondition::Always).unwrap_or_default();
         let is_joined = !after[first..].contains(&RunCondition::Failure) && !rest.starts_with('&');
@@ -136,17 +159,22 @@ impl CommandLine {
     }
 }
 
+fn ends_shell(stage: &str) -> bool {
+    matches!(stage.split_ascii_whitespace().next(), Some("exit" | "exec" | "return"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `recorded` contains the reports, separated by spaces: `0|1 0|0`.
+    /// `recorded`: separated by spaces, `0|1 0|0`.
+    fn reports(recorded: &str) -> Vec<Vec<i32>> {
+        let codes = |codes: &str| codes.split('|').map(|code| code.parse().expect(code)).collect();
+        recorded.split(' ').map(codes).collect()
+    }
+
     fn check(line: &str, recorded: &str, expected: Option<&[&str]>) {
-        let recorded: Vec<Vec<i32>> = recorded
-            .split(' ')
-            .map(|codes| codes.split('|').map(|code| code.parse().expect(line)).collect())
-            .collect();
-        let ran = CommandLine::parse(line).pipeline_runs(&recorded);
+        let ran = CommandLine::parse(line).pipeline_runs(&reports(recorded));
         let stage = |(text, code): &(Option<String>, i32)| {
             format!("{}={code}", text.as_deref().unwrap_or_default())
         };
@@ -241,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn status_reports_are_requested_for_inner_pipelines() {
+    fn all_status_reports_are_requested_for_several_pipelines() {
         for (line, expected) in [
             ("a | b; c", true),
             ("a | b && c | d", true),
@@ -249,11 +277,35 @@ mod tests {
             ("a; b", true),
             ("a && b | c", true),
             ("a", false),
+            ("a; b | c", true),
             ("a | b; (c)", false),
             ("a | b; trap x DEBUG", false),
             ("a | b; c &", false),
         ] {
-            assert_eq!(CommandLine::parse(line).has_inner_pipelines(), expected, "{line}");
+            assert_eq!(CommandLine::parse(line).needs_all_statuses(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn status_1_is_an_answer_of_the_command_that_determined_it() {
+        const NO_LINES: Option<&str> = Some("no lines selected");
+        for (line, recorded, expected) in [
+            ("grep -q x a", "1", NO_LINES),
+            ("a | LC_ALL=C timeout 9 git -C web grep x", "0|1", NO_LINES),
+            ("rg x | wc -l", "1|1", None),
+            ("grep x nofile", "2", None),
+            ("./grep x a", "1", None),
+            ("! grep x a", "1", None),
+            ("git diff --quiet", "1", Some("the inputs differ")),
+            ("git stash", "1", None),
+            ("[ -f a ] && make", "0 1", Some("false")),
+            ("[ -f a ] && make", "0 0 1", None),
+            ("make; cmp a b", "0 1 1", Some("the inputs differ")),
+            ("set -e; make; cmp a b", "0 0 1", None),
+            ("grep -q x a || exit 1", "0 1 1", None),
+            ("make; grep x a", "1", None),
+        ] {
+            assert_eq!(CommandLine::parse(line).answer(&reports(recorded)), expected, "{line}");
         }
     }
 }

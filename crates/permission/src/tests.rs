@@ -497,6 +497,26 @@ fn non_terminating_commands_run_only_in_the_background() {
 }
 
 #[test]
+fn only_lines_without_further_risk_may_be_recommended() {
+    for (line, failed, expected) in [
+        ("make check 2>&1", "make test", true),
+        ("bin/docker --context arm build .", "bin/docker build .", true),
+        ("git push -u origin x", "git push", true),
+        ("git push --force", "git push", false),
+        ("kubectl delete pod x", "kubectl get pod x", false),
+        ("npm ci", "npm test", false),
+        ("rm -rf out && make", "make", false),
+        ("git checkout -- a.c", "make", false),
+        ("git config user.name x", "git commit -m x", false),
+        ("sudo make", "make", false),
+        ("sed -i s/a/b/ a.c", "make", false),
+        ("cat > a.c <<< x", "make", false),
+    ] {
+        assert_eq!(crate::may_recommend(line, failed), expected, "{line}");
+    }
+}
+
+#[test]
 fn file_rules_apply_to_every_tool_that_changes_files() {
     check(
         AutoEdit,
@@ -743,7 +763,7 @@ mod properties {
     fn ruling(line: &str) -> String {
         let (tool, effect) = bash(line);
         let read = CommandLine::parse(line);
-        _ = (read.last_pipeline(), read.has_inner_pipelines(), propose_grants(&effect, &Facts));
+        _ = (read.last_pipeline(), read.needs_all_statuses(), propose_grants(&effect, &Facts));
         let policy = Policy::new(AutoEdit, true);
         _ = policy.command_rights(tool, &effect, true, &Facts);
         shown(&policy.rule_on(tool, &effect, &Facts))

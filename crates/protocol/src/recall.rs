@@ -101,8 +101,8 @@ pub struct Remedy {
 
 /// The lessons of earlier sessions.
 pub trait LessonSource: Send + Sync {
-    /// Best first, within this number of tokens.
-    fn lessons_for_task(&self, task: &str, max_tokens: u64) -> Vec<RecalledLesson>;
+    /// Best first, within this limit in tokens; `checks`: the commands that decide whether the task is done.
+    fn lessons_for_task(&self, task: &str, checks: &[String], limit: u64) -> Vec<RecalledLesson>;
 
     fn find_remedy(&self, failed: &FailedCall<'_>) -> Option<Remedy>;
 

@@ -46,8 +46,8 @@ impl StoredLessons {
 }
 
 impl LessonSource for StoredLessons {
-    fn lessons_for_task(&self, task: &str, max_tokens: u64) -> Vec<RecalledLesson> {
-        self.query(|store| recall::lessons_for_task(store, &self.project, task, max_tokens))
+    fn lessons_for_task(&self, task: &str, checks: &[String], limit: u64) -> Vec<RecalledLesson> {
+        self.query(|store| recall::lessons_for_task(store, &self.project, (task, checks), limit))
     }
 
     fn find_remedy(&self, failed: &FailedCall<'_>) -> Option<Remedy> {

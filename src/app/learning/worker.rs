@@ -12,10 +12,12 @@ use super::{LearningMessage, LearningState, MemorySettings};
 use agent_learning::credit::compute_credits;
 use agent_learning::distillation::{self, DistillationRequest};
 use agent_learning::lesson::{Lesson, Scope};
+use agent_learning::lesson_filter::code_spans;
 use agent_learning::pair::lessons_from_failures;
 use agent_learning::store::{Batch, LearnOutcome, SqliteStore, StoreError};
 use agent_learning::trace::ExecutionTrace;
 use agent_learning::trace_builder::{TraceBuilder, TurnRecord};
+use agent_permission::may_recommend;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::recall::MemoryWritten;
 
@@ -25,6 +27,11 @@ pub(super) type Notices = Arc<Mutex<Vec<String>>>;
 pub(super) fn notice_sender(notices: &Notices) -> impl Fn(String) + Send + use<> {
     let notices = notices.clone();
     move |notice| notices.lock().push(notice)
+}
+
+/// Whether the judge has no objection to the code that a model's lesson quotes.
+fn recommends_safely(lesson: &Lesson) -> bool {
+    code_spans(&lesson.text).all(|code| may_recommend(code, ""))
 }
 
 pub(super) struct LearningWorker {
@@ -104,13 +111,15 @@ impl LearningWorker {
         let ids = harvest.recalled_lessons.iter().flat_map(|(_, recalled)| &recalled.items);
         let recalled: Vec<Lesson> =
             ids.filter_map(|item| self.store.find_lesson(&item.id).ok().flatten()).collect();
-        let mut lessons = lessons_from_failures(harvest);
-        lessons.extend(distillation::lessons_from_reflections(harvest).0);
+        let mut lessons = lessons_from_failures(harvest, may_recommend);
+        let reflections = distillation::lessons_from_reflections(harvest).0.into_iter();
+        lessons.extend(reflections.filter(recommends_safely));
         Batch { traces, lessons, credits: compute_credits(harvest, &recalled) }
     }
 
     fn store_distilled(&mut self, request: &DistillationRequest, answer: &str) {
         if let Ok((mut lessons, _)) = request.parse_lessons(answer) {
+            lessons.retain(recommends_safely);
             // An untrusted folder provides no lessons for other projects.
             if !self.settings.is_trusted {
                 let scope = Scope::Project(self.settings.project.clone());

@@ -259,7 +259,7 @@ impl ReplayState {
 }
 
 impl LessonSource for ReplayState {
-    fn lessons_for_task(&self, _task: &str, _max_tokens: u64) -> Vec<RecalledLesson> {
+    fn lessons_for_task(&self, _: &str, _: &[String], _: u64) -> Vec<RecalledLesson> {
         self.take_recalled(RecallMoment::Task, None)
     }
 

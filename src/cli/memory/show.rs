@@ -253,8 +253,15 @@ fn is_applied_by_kernel(item: &Lesson) -> bool {
 }
 
 fn describe_use(item: &Lesson) -> &'static str {
+    let is_about_code = item.failure.as_ref().is_some_and(|failure| !failure.subjects.is_empty());
     match (item.is_in_use(), item.failure.is_some()) {
         (false, _) => "not any more: it did not help often enough",
+        _ if !item.is_recallable() => {
+            "not yet: one word relates its calls; it counts once it occurred twice"
+        }
+        _ if is_about_code => {
+            "shown for a task that names its file or program, and when its call fails like this again"
+        }
         (true, false) => "shown at the start of a task that it fits",
         (true, true) if is_applied_by_kernel(item) => {
             "the program makes the fix itself, as a retry, when exactly this call fails like this"

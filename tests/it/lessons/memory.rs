@@ -60,6 +60,8 @@ fn missing_pytest(scope: Scope, to: &str) -> Lesson {
         input: object(json!({"command": "pytest"})),
         is_same_call: false,
         is_prepared: false,
+        is_related_by_one_word: false,
+        subjects: Vec::new(),
         new_words: to.split(' ').map(str::to_owned).collect(),
         fix: Some(object(json!({"command": to}))),
     });
@@ -248,7 +250,7 @@ fn lessons_that_stopped_helping_are_no_longer_recalled() {
     put(&store, &lost);
     let key = lost.failure.as_ref().unwrap().key();
     let n_seen = || {
-        let task = recall::lessons_for_task(&store, "p", "pip install", 400).unwrap();
+        let task = recall::lessons_for_task(&store, "p", ("pip install", &[]), 400).unwrap();
         let about = store.lessons_about(&project("p"), &key).unwrap();
         let latest = store.latest_lessons(&project("p"), 9).unwrap();
         (task.len(), about.len(), latest.len(), found(&store, "pip install").len())
@@ -316,7 +318,7 @@ fn search_input_is_treated_as_plain_text() {
 
 /// The lessons recalled for a task in project `p`.
 fn told(store: &SqliteStore, task: &str, max_tokens: u64) -> Vec<String> {
-    let told = recall::lessons_for_task(store, "p", task, max_tokens).unwrap();
+    let told = recall::lessons_for_task(store, "p", (task, &[]), max_tokens).unwrap();
     told.into_iter().map(|it| it.text).collect()
 }
 
@@ -361,7 +363,7 @@ fn large_project_ranks_lessons_by_terms_success_and_age() {
     assert!(at("alpha") < at("gamma") && at("alpha") < at("delta"), "{told:?}");
     assert!(told[..3].iter().all(|text| text.contains("database")), "{told:?}");
     let bytes: usize = told.iter().map(String::len).sum();
-    assert!(told.len() > 3 && bytes <= 3 * 400, "{bytes}");
+    assert!(told.len() == 3 && bytes <= 3 * 400, "{bytes}");
     // Lessons written by the user for this project come first.
     let mut own = rule("Answer in German.");
     own.origin = Origin::User;

@@ -56,25 +56,25 @@ fn command_that_may_write_is_not_run_because_of_a_lesson() {
 /// It is a call that the model did not write.
 #[test]
 fn question_about_a_fix_from_memory_shows_what_runs() {
-    let test = Test::new().file("a.txt", "one two\n");
+    let test = Test::new().file("a.txt", "one\ttwo\n");
     let edit = |old: &str| {
         let input = json!({"path": "a.txt", "old_string": old, "new_string": "three"});
         format!("call: Edit {input}\n---\n")
     };
     let read = "call: Read {\"path\": \"a.txt\"}\n---\n";
-    learnt(&test, &format!("{read}{}{}", edit("two  "), edit("two")));
-    test.write("a.txt", "one two\n");
-    let test = test.script(&format!("{read}{}text: done", edit("two  ")));
+    learnt(&test, &format!("{read}{}{}", edit("one two"), edit("one\ttwo")));
+    test.write("a.txt", "one\ttwo\n");
+    let test = test.script(&format!("{read}{}text: done", edit("one two")));
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
     pty.say("Say hello.");
     pty.wait_for("? Edit a.txt");
-    pty.wait_for("1 + one three");
+    pty.wait_for("1 + three");
     pty.wait_for("Allow Edit a.txt?");
     pty.wait_for_question();
     pty.send("n");
     pty.wait_for("done");
-    assert_eq!(test.read("a.txt"), "one two\n");
+    assert_eq!(test.read("a.txt"), "one\ttwo\n");
 }
 
 #[test]

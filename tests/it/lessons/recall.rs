@@ -3,7 +3,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use agent_learning::lesson::{Lesson, Scope};
+use agent_learning::lesson::{Lesson, Origin, Scope};
+use agent_learning::store::Batch;
 use agent_protocol::recall::LessonKind;
 use serde_json::{Value, json};
 
@@ -382,7 +383,7 @@ fn recalled_lessons_stay_within_the_token_limit() {
         (told.iter().any(|(text, _)| text.contains("module 17 ")), bytes / 3)
     };
     let (is_recalled, n) = tokens(&[]);
-    assert!(is_recalled && (100..=400).contains(&n), "{n}");
+    assert!(is_recalled && (50..=400).contains(&n), "{n}");
     assert!(tokens(&["--set", "learning.max_recalled_tokens=50"]).1 <= 50);
     assert_eq!(tokens(&["--set", "learning.max_recalled_tokens=0"]), (false, 0));
 }
@@ -646,4 +647,102 @@ fn learnt_encoding_is_used_in_the_second_session() {
         show.contains("recalled  1×: helped 2, hurt 0") && show.contains(", events "),
         "{show}"
     );
+}
+
+/// The texts that a task is shown at its start.
+fn shown(test: &Test, task: &str, args: &[&str]) -> Vec<String> {
+    test.run(&[&[task], args].concat());
+    recalled(test, "task").into_iter().map(|(text, _)| text).collect()
+}
+
+#[test]
+fn repair_of_code_is_recalled_for_its_file_and_at_the_same_failure() {
+    let broken = "print(open('data.csv', encoding='utf-8').read())\n";
+    // "温度" in GB 18030.
+    let test = Test::new().file("data.csv", [0xce, 0xc2, 0xb6, 0xc8, b'\n']);
+    let test = test.file("load.py", broken);
+    let load = bash("python3 load.py");
+    let read = "call: Read {\"path\": \"load.py\"}\n---\n";
+    let edit = json!({"path": "load.py", "old_string": "utf-8", "new_string": "gb18030"});
+    let lesson = learnt(&test, &format!("{load}{read}call: Edit {edit}\n---\n{load}"));
+    assert!(lesson.text.contains("gb18030"), "{}", lesson.text);
+    test.write("load.py", broken);
+    let test = test.script("times: any\ntext: done");
+    for task in ["say hello", "Why is upload.py so slow?", "Run python3 -m pydoc."] {
+        assert_eq!(shown(&test, task, &[]), [""; 0], "{task}");
+    }
+    for task in ["What does load.py print?", "`python3 load.py` shows nothing"] {
+        assert_eq!(shown(&test, task, &[]), [&*lesson.text], "{task}");
+    }
+    // The same failure of another program is another one.
+    test.write("other.py", broken);
+    for (call, told) in [(load, 1), (bash("python3 other.py"), 0)] {
+        let test = &test;
+        std::fs::write(test.root().join("../script"), format!("{call}text: done\n")).unwrap();
+        test.run(&["say hello", "--allow", "Bash"]).expect_code(0);
+        assert_eq!(recalled(test, "failure").len(), told);
+        assert_eq!(recalled(test, "task"), []);
+    }
+}
+
+#[test]
+fn check_of_the_project_names_its_program() {
+    let gate = "#!/bin/sh\ngrep -q end a.txt || { echo 'gate: error: no end' >&2; exit 2; }\n";
+    let test = Test::new().file("a.txt", "begin\n");
+    executable(&test, "bin/gate", gate);
+    let read = "call: Read {\"path\": \"a.txt\"}\n---\n";
+    let edit = json!({"path": "a.txt", "old_string": "begin", "new_string": "begin, end"});
+    let gate = bash("bin/gate");
+    learnt(&test, &format!("{gate}{read}call: Edit {edit}\n---\n{gate}"));
+    let test = test.script("times: any\ntext: done");
+    assert_eq!(shown(&test, "say hello", &["--check", "true"]).len(), 0);
+    assert_eq!(shown(&test, "say hello", &["--check", "bin/gate"]).len(), 1);
+}
+
+#[test]
+fn relation_by_one_word_is_recalled_after_a_second_occurrence() {
+    let test = Test::new();
+    executable(&test, "bin/pack", "#!/bin/sh\necho 'error: no key' >&2; exit 3\n");
+    executable(&test, "bin/notes", "#!/bin/sh\n");
+    let calls = format!("{}{}", bash("bin/pack release"), bash("bin/notes release"));
+    let lesson = learnt(&test, &calls);
+    let test = test.script("times: any\ntext: done");
+    assert_eq!(shown(&test, "release", &[]), [""; 0]);
+    let show = test.agent(&["memory", "show", &lesson.id]).expect_code(0).stdout;
+    assert!(show.contains("not yet: one word relates its calls"), "{show}");
+    learnt(&test, &calls);
+    let test = test.script("times: any\ntext: done");
+    assert_eq!(shown(&test, "release", &[]), [&*lesson.text]);
+}
+
+#[test]
+fn dangerous_commands_are_not_learnt() {
+    let test = Test::new();
+    executable(&test, "pack.sh", "#!/bin/sh\n[ ! -f old ] || { echo 'error: old' >&2; exit 3; }\n");
+    for remedy in ["rm old", "mv old older"] {
+        test.write("old", "");
+        let calls = [bash("./pack.sh"), bash(remedy), bash("./pack.sh")].concat();
+        std::fs::write(test.root().join("../script"), format!("{calls}text: done\n")).unwrap();
+        let args = ["do the work", "--allow", "Bash", "--set", "learning.distil=\"never\""];
+        test.run(&args).expect_code(0);
+        assert_eq!(store(&test).lessons(&[]).unwrap(), [], "{remedy}");
+    }
+}
+
+#[test]
+fn task_is_shown_three_lessons_and_those_of_the_user() {
+    let test = Test::new().script("times: any\ntext: done");
+    let scope = || Scope::Project(test.root().display().to_string());
+    let learnt = ["alpha", "beta", "gamma", "delta"]
+        .map(|name| memory::lesson(scope(), LessonKind::Pattern, &format!("Lift {name}.")));
+    let own = ["Speak low.", "Speak slowly."].map(|text| Lesson {
+        origin: Origin::User,
+        ..memory::lesson(scope(), LessonKind::Rule, text)
+    });
+    store(&test)
+        .commit(&Batch { lessons: [&learnt[..], &own].concat(), ..Batch::default() })
+        .unwrap();
+    let shown = shown(&test, "delta", &[]);
+    assert_eq!((shown.len(), shown[2].as_str()), (5, "Lift delta."), "{shown:?}");
+    assert!(shown[..2].iter().all(|text| text.starts_with("Speak")), "{shown:?}");
 }

@@ -97,7 +97,7 @@ fn learnt_lesson_is_a_difference_in_input() {
     let test = project(WORK);
     let run = || {
         test.write("t.sh", "echo runs\nexit 3\n");
-        test.run(&["repair it"]).expect_code(0);
+        test.run(&["repair t.sh"]).expect_code(0);
         id(&test)
     };
     let (first, second) = (run(), run());

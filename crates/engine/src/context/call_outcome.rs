@@ -19,23 +19,10 @@ pub(super) struct CallOutcome {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CallAction {
-    ReadLines {
-        path: String,
-        lines: RangeInclusive<u64>,
-        total: Option<u64>,
-    },
-    ChangeFile {
-        path: String,
-        added: u64,
-        removed: u64,
-    },
-    RunCommand {
-        command: String,
-        exit_code: Option<i64>,
-    },
-    Other {
-        path: Option<String>,
-    },
+    ReadLines { path: String, lines: RangeInclusive<u64>, total: Option<u64> },
+    ChangeFile { path: String, added: u64, removed: u64 },
+    RunCommand { command: String, exit_code: Option<i64> },
+    Other { path: Option<String> },
 }
 
 impl CallOutcome {
@@ -53,11 +40,7 @@ impl CallOutcome {
                 exit_code: data.get("exit_code").and_then(Value::as_i64),
             },
             (Some(path), Some(first), Some(last), None) if error.is_none() => {
-                CallAction::ReadLines {
-                    path,
-                    lines: first..=last,
-                    total: line("total_lines"),
-                }
+                CallAction::ReadLines { path, lines: first..=last, total: line("total_lines") }
             }
             (Some(path), ..) if applied => CallAction::ChangeFile {
                 path,

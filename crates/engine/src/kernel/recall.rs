@@ -59,8 +59,8 @@ impl Kernel {
         let Some(memory) = &self.parts.memory else { return };
         let mut about = vec![input];
         about.extend(self.plan.open_todos().map(|todo| todo.content.as_str()));
-        about.extend(self.parts.checks.commands.iter().map(String::as_str));
-        let mut items = memory.recall.lessons_for_task(&about.join("\n"), memory.max_tokens);
+        let (about, checks) = (about.join("\n"), &self.parts.checks.commands);
+        let mut items = memory.recall.lessons_for_task(&about, checks, memory.max_tokens);
         items.retain(|item| !self.received_lessons.has_received(&item.id, &item.text));
         if items.is_empty() {
             return;

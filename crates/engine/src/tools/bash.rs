@@ -123,7 +123,7 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let command = Command {
         whole_output: Some(whole_output),
         rights: cx.rights,
-        reports_each_status: line.has_inner_pipelines(),
+        reports_each_status: line.needs_all_statuses(),
         watcher: cx.output_watcher.clone().map(|watcher| -> OutputListener<'static> {
             let redactor = Arc::clone(&redactor);
             Box::new(move |text| watcher(&redactor.redact(text)))
@@ -151,7 +151,9 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let mut stale = cx.workspace.files_changed_since_read(false);
     stale.retain(|path| !changed_before.contains(path));
     let pipelines = Pipelines::from_statuses(&line, &outcome.statuses);
-    report_outcome(&args.command, outcome, &pipelines, &stale)
+    let is_answer = outcome.exit_code == Some(1) && outcome.stderr.text.trim().is_empty();
+    let answer = line.answer(&outcome.statuses).filter(|_| is_answer);
+    report_outcome(&args.command, outcome, (&pipelines, answer), &stale)
         .map_err(|failure| failure.with_path(directory.relative()))
 }
 
@@ -184,7 +186,7 @@ fn start_failure(error: &exec::Error, directory: &str) -> Failure {
 fn report_outcome(
     command: &str,
     outcome: CommandOutcome,
-    pipelines: &Pipelines,
+    (pipelines, answer): (&Pipelines, Option<&str>),
     stale: &[String],
 ) -> Result<Report, Failure> {
     let shown = shorten_command(command);
@@ -204,14 +206,15 @@ fn report_outcome(
         _ if !unreverted.is_empty() => {
             (ErrorCode::ExecutionError, format!("`{shown}` {how}, but {unreverted}"), None)
         }
-        (EndReason::Exited, Some(0)) => {
-            let conclusion = match &failures {
-                Some(failures) => format!("Exited 0, but {failures}."),
-                None if is_silent => "Exited 0, without output.".to_owned(),
-                None => "Exited 0.".to_owned(),
+        (EndReason::Exited, Some(code)) if code == 0 || answer.is_some() => {
+            let answer = answer.map_or(String::new(), |states| format!(": {states}"));
+            let end = match &failures {
+                Some(stages) => format!(", but {stages}."),
+                None if is_silent && code == 0 => ", without output.".to_owned(),
+                None => ".".to_owned(),
             };
-            let partial = failures.is_some();
-            return Ok(Report { partial, data, text: conclusion + &notes, stats, path: None });
+            let (text, partial) = (format!("Exited {code}{answer}{end}{notes}"), failures.is_some());
+            return Ok(Report { partial, data, text, stats, path: None });
         }
         (EndReason::Exited, _) => {
             let hint = match (exit_code, missing) {

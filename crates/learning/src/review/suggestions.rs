@@ -73,7 +73,8 @@ fn suggest_rules(review: &Review, items: &[Lesson]) -> Vec<Suggestion> {
 
 fn is_proven(item: &Lesson) -> bool {
     let often = count_sessions(item) >= MIN_SUCCESSES || item.helped as usize >= MIN_SUCCESSES;
-    item.is_in_use() && item.origin != Origin::User && often && item.confidence() >= MIN_CONFIDENCE
+    let is_rule = item.origin != Origin::User && item.subjects().is_empty();
+    item.is_in_use() && is_rule && often && item.confidence() >= MIN_CONFIDENCE
 }
 
 fn usage_summary(item: &Lesson) -> String {

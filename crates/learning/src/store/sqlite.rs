@@ -133,10 +133,11 @@ impl SqliteStore {
         )
     }
 
-    /// The lessons of a scope that are in use: those that the user wrote first, then the latest.
+    /// The lessons of a scope that may be recalled for any task: those that the user wrote first, then the latest.
     pub fn latest_lessons(&self, scope: &Scope, limit: usize) -> Result<Vec<Lesson>, StoreError> {
         self.select(
-            "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use = 1 ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
+            "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use = 1 AND body -> '$.failure.subjects' IS NULL
+             ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
             params![scope.project(), to_sql_integer(limit)],
         )
     }
@@ -465,13 +466,14 @@ fn replace_lesson(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
         lesson.id,
         lesson.scope.project(),
         failure.map(crate::lesson::FailurePattern::key),
-        lesson.is_in_use(),
+        lesson.is_recallable(),
         lesson.origin == Origin::User,
         lesson.last_occurred_ms,
         to_json(lesson)?,
     ])?;
     let target = failure.map_or("", |failure| failure.target.as_str());
-    let text = index_terms(&format!("{} {target} {}", lesson.text, lesson.context));
+    let subjects = lesson.subjects().join(" ");
+    let text = index_terms(&format!("{} {target} {subjects} {}", lesson.text, lesson.context));
     let text = format!("{} {text}", scope_term(&lesson.scope));
     db.prepare_cached("INSERT INTO terms (rowid, text) VALUES (?1, ?2)")?
         .execute(params![db.last_insert_rowid(), text])

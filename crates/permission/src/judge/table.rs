@@ -19,6 +19,7 @@ pub(super) struct CommandTable {
     values: HashMap<String, Vec<String>>,
     wrapper: Vec<Wrapper>,
     filter: Vec<Filter>,
+    answer: Vec<Answer>,
     pub(super) rule: Vec<CommandRule>,
     #[serde(skip)]
     by_program: HashMap<String, Vec<usize>>,
@@ -40,6 +41,16 @@ pub(super) struct Wrapper {
     without: Vec<String>,
     /// `joined`, `first`, or the option whose value is executed.
     pub(super) text: Option<String>,
+}
+
+/// What exit status 1 of a program states.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    programs: Vec<String>,
+    #[serde(default)]
+    words: Vec<String>,
+    states: String,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +95,16 @@ static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
 
 pub(super) fn table() -> &'static CommandTable {
     &TABLE
+}
+
+/// What exit status 1 of the command states, if it is no failure.
+pub(crate) fn answer(command: &Command) -> Option<&'static str> {
+    let is_of = |answer: &&Answer| {
+        answer.programs.iter().any(|program| program == command.name())
+            && command.begins_with(&answer.words).is_some()
+    };
+    let answer = table().answer.iter().find(is_of).filter(|_| command.is_system_program());
+    answer.map(|answer| answer.states.as_str())
 }
 
 impl CommandTable {

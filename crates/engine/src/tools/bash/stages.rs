@@ -66,9 +66,6 @@ fn describe_failures(pipeline: &PipelineRun) -> impl Iterator<Item = String> {
 
 /// SIGPIPE only means that the reader needed no more output; and a search that finds nothing has not failed.
 fn has_failed(command: Option<&str>, exit_code: i32) -> bool {
-    const FINDS_NOTHING: &[&str] =
-        &["grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp", "test", "["];
-    let program = command.and_then(|text| text.split_whitespace().next());
-    let found_nothing = exit_code == 1 && program.is_some_and(|name| FINDS_NOTHING.contains(&name));
-    !matches!(exit_code, 0 | 141) && !found_nothing
+    let is_answer = || exit_code == 1 && command.and_then(CommandLine::stage_answer).is_some();
+    !matches!(exit_code, 0 | 141) && !is_answer()
 }

@@ -62,6 +62,27 @@ async fn exit_code_0_is_a_success() {
 }
 
 #[tokio::test]
+async fn exit_code_1_that_is_an_answer_is_a_success() {
+    for (command, text) in [
+        ("echo a | grep b", "Exited 1: no lines selected."),
+        ("echo a > a; echo b > b; cmp a b", "Exited 1: the inputs differ."),
+        ("[ -f a ] && echo there", "Exited 1: false."),
+        ("false; test -f a", "Exited 1: false."),
+    ] {
+        let report = line(command).await.unwrap();
+        assert_eq!((report.text.as_str(), report.partial), (text, false), "{command}");
+        assert_eq!(report.data["exit_code"], 1);
+    }
+    let partial = line("false | grep b").await.unwrap();
+    assert!(partial.partial && partial.text.starts_with("Exited 1: no lines selected, but stage"));
+    for failing in
+        ["[ -d / ] && false", "grep a nofile", "grep a < /dev/null || exit 1", "test -f a; false"]
+    {
+        assert_eq!(line(failing).await.unwrap_err().code, ErrorCode::CommandFailed, "{failing}");
+    }
+}
+
+#[tokio::test]
 async fn failed_inner_stage_makes_the_result_partial() {
     let report = line("grep x nofile | cat").await.unwrap();
     assert!(report.partial);
