@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::OpenError;
 use super::memory::memory_file;
 use crate::config::{Config, LoadedConfig, SandboxNetwork, UserDirs};
-use agent_host::exec::sandbox::{self, GitPaths, Network, SandboxFacts};
+use agent_host::exec::sandbox::{self, FileOwners, GitPaths, Network, SandboxFacts};
 use agent_host::git_guard::configured_work_tree;
 use agent_host::workspace::{GuardedPaths, Workspace};
 use agent_permission::Rule;
@@ -104,7 +104,10 @@ impl StateDirs {
     pub(super) fn guarded_paths(&self) -> GuardedPaths {
         let closed: Vec<PathBuf> =
             self.secret_stores().chain(self.state_folders().cloned()).collect();
-        GuardedPaths::new(&closed, &self.in_homes(sandbox::STARTUP_FILES).collect::<Vec<_>>())
+        GuardedPaths::new(
+            &closed,
+            &in_homes(&self.homes, sandbox::STARTUP_FILES).collect::<Vec<_>>(),
+        )
     }
 
     pub(super) fn closed_reason(&self, directory: &Path) -> Option<&'static str> {
@@ -126,13 +129,12 @@ impl StateDirs {
     }
 
     fn secret_stores(&self) -> impl Iterator<Item = PathBuf> {
-        self.in_homes(sandbox::SECRET_STORES)
+        in_homes(&self.homes, sandbox::SECRET_STORES)
     }
+}
 
-    fn in_homes(&self, names: &'static [&'static str]) -> impl Iterator<Item = PathBuf> {
-        let homes = self.homes.iter();
-        homes.flat_map(move |home| names.iter().map(move |name| home.join(name)))
-    }
+fn in_homes(homes: &[PathBuf], names: &'static [&'static str]) -> impl Iterator<Item = PathBuf> {
+    homes.iter().flat_map(move |home| names.iter().map(move |name| home.join(name)))
 }
 
 pub(super) fn sandbox_facts(
@@ -155,7 +157,13 @@ pub(super) fn sandbox_facts(
             PathBuf::from(name)
         })
     });
-    let secrets = own.secret_stores().chain(memory);
+    let owners = FileOwners::of_entries(places);
+    // Permissions do not protect these from commands with root's rights over files of others.
+    let homes = (!owners.users.is_empty()).then(sandbox::all_home_directories).unwrap_or_default();
+    let others = in_homes(&homes, sandbox::SECRET_STORES).filter(|path| path.exists());
+    let secrets = own.secret_stores().chain(memory).chain(others);
+    let mut denied_writes = denied_paths(loaded, root, CHANGE_TOOLS);
+    denied_writes.extend(in_homes(&homes, sandbox::STARTUP_FILES));
     let mut resolver = disk::LinkResolver::default();
     SandboxFacts {
         root: root.to_owned(),
@@ -167,7 +175,7 @@ pub(super) fn sandbox_facts(
         secrets: secrets.map(|path| resolver.resolve(&path)).collect(),
         own: own.state_folders().map(|path| canonical_prefix(path)).collect(),
         denied_reads: denied_paths(loaded, root, &["Read"]),
-        denied_writes: denied_paths(loaded, root, CHANGE_TOOLS),
+        denied_writes,
         network: match config.sandbox.network {
             SandboxNetwork::Off => Network::Off,
             SandboxNetwork::Loopback => Network::Loopback,
@@ -175,6 +183,7 @@ pub(super) fn sandbox_facts(
         },
         host_ports: config.sandbox.host_ports.clone(),
         max_processes: config.sandbox.max_processes,
+        owners,
     }
 }
 

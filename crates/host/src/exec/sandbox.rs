@@ -2,6 +2,7 @@
 
 mod layout;
 mod linux;
+mod owners;
 mod plan;
 mod profile;
 mod refusal;
@@ -36,6 +37,7 @@ pub(super) use linux::{
     SocketRequest, Supervisor, SupervisorMessage, has_children, is_readable, kill_children, sys,
     wait_any,
 };
+pub use owners::FileOwners;
 pub(super) use plan::ProgramInvocation;
 pub use profile::{GitPaths, SandboxFacts, SandboxProfile};
 pub use session_folder::temporary_directory;
@@ -193,7 +195,7 @@ impl Sandbox {
         };
         if let Err(why) = &probed {
             guarantees.gaps.push(format!("no namespaces: {why}"));
-            guarantees.gaps.extend(landlock_gaps(&profile, abi));
+            guarantees.gaps.extend(landlock_gaps(&profile, &facts.owners, abi));
         }
         Ok(Self {
             facts,
@@ -383,9 +385,8 @@ impl Sandbox {
         if !self.namespaces {
             profile.read_only.clear();
         }
-        let git = &self.facts.git.settings;
         let closed = self.closed.lock();
-        refusal::explain_refusal(stderr, directory, &profile, git, &closed.reasons, rights)
+        refusal::explain_refusal(stderr, directory, &profile, &self.facts, &closed.reasons, rights)
     }
 }
 
@@ -397,7 +398,11 @@ fn file_ids(paths: &[PathBuf]) -> Vec<FileId> {
     paths.iter().filter_map(id).collect()
 }
 
-fn landlock_gaps(profile: &SandboxProfile, abi: i32) -> impl Iterator<Item = String> {
+fn landlock_gaps(
+    profile: &SandboxProfile,
+    owners: &FileOwners,
+    abi: i32,
+) -> impl Iterator<Item = String> {
     let is_inside = |hidden: &PathBuf| profile.writable.iter().any(|it| hidden.starts_with(it));
     let has_inside = profile.hidden.iter().any(|hidden| is_inside(hidden) && hidden.exists());
     let gaps = [
@@ -405,6 +410,11 @@ fn landlock_gaps(profile: &SandboxProfile, abi: i32) -> impl Iterator<Item = Str
         (true, "mode, owner and times of the user's own files outside can be changed"),
         (true, "sockets of local services (docker, ssh-agent, dbus) can be connected to"),
         (true, "names in directories of secrets can be listed, their content not read"),
+        (
+            !owners.users.is_empty(),
+            "files of other users can be read, and their times set to the present: files in the project are theirs, so \
+             commands keep CAP_DAC_OVERRIDE",
+        ),
         (abi < 2, "files cannot be moved between directories (kernel before 5.19)"),
         (abi < 3, "files outside can be truncated (kernel before 6.2)"),
         (abi < 5, "ioctl requests to devices that can be opened pass (kernel before 6.10)"),
@@ -423,12 +433,18 @@ pub fn home_directories() -> Vec<PathBuf> {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid());
     let of_system = user.ok().flatten().map(|user| user.dir);
     let of_environment = std::env::var_os("HOME").map(PathBuf::from);
-    let mut homes: Vec<PathBuf> = of_environment
-        .into_iter()
-        .chain(of_system)
-        .filter_map(|home| disk::resolve_existing(&home))
-        .filter(|home| home.parent().is_some())
-        .collect();
+    let mut homes = existing_folders(of_environment.into_iter().chain(of_system));
     homes.dedup();
     homes
+}
+
+/// The canonical home directories of all users in the system's table.
+pub fn all_home_directories() -> Vec<PathBuf> {
+    let table = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    existing_folders(table.lines().filter_map(|user| user.split(':').nth(5)).map(PathBuf::from))
+}
+
+fn existing_folders(named: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let real = named.filter_map(|path| disk::resolve_existing(&path));
+    real.filter(|path| path.parent().is_some()).collect()
 }

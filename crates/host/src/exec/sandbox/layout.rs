@@ -30,6 +30,7 @@ pub(super) fn plan_command(
         namespaces: sandbox.namespaces,
         network: profile.network,
         max_processes: sandbox.facts.max_processes,
+        owners: sandbox.facts.owners.clone(),
         empty: empty.map(|name| session.folder.path.join(name).into()),
         run,
         ..SandboxPlan::default()

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, BufReader, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::Network;
+use super::{FileOwners, Network};
 
 const BUFFER: usize = 64 * 1024;
 
@@ -28,6 +28,7 @@ pub(super) struct SandboxPlan {
     pub(super) known: Vec<OsString>,
     pub(super) readable: Vec<OsString>,
     pub(super) max_processes: u32,
+    pub(super) owners: FileOwners,
     pub(super) run: ProgramInvocation,
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Network, tables};
+use super::{FileOwners, Network, tables};
 use agent_protocol::tool::{CommandRights, GitConfigAccess};
 
 /// What commands may do. Every path is absolute; the backends skip one that does not exist.
@@ -35,6 +35,7 @@ pub struct SandboxFacts {
     pub host_ports: Vec<u16>,
     /// Limit of the processes and threads of one command.
     pub max_processes: u32,
+    pub owners: FileOwners,
 }
 
 /// Where git keeps its state.
@@ -131,6 +132,7 @@ mod tests {
             network: Network::Loopback,
             host_ports: vec![5432],
             max_processes: 100,
+            owners: FileOwners::default(),
         }
     }
 

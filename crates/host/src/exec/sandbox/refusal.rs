@@ -1,8 +1,9 @@
 //! Explains refusals of the sandbox: which path or right was refused, and how the user can allow it.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Network, SandboxProfile};
+use super::{Network, SandboxFacts, SandboxProfile};
 use agent_protocol::disk::canonical_prefix;
 use agent_protocol::tool::CommandRights;
 
@@ -34,17 +35,17 @@ pub(super) struct ClosedPath {
     pub(super) reason: String,
 }
 
-/// The first refusal, and the missing network. `git`: hooks and configuration; `closed`: paths that rules deny.
+/// The first refusal, and the missing network. `closed`: paths that rules deny.
 pub(super) fn explain_refusal(
     stderr: &str,
     directory: &Path,
     profile: &SandboxProfile,
-    git: &[PathBuf],
+    facts: &SandboxFacts,
     closed: &[ClosedPath],
     rights: CommandRights,
 ) -> Option<String> {
     let why = |path: &Path, line: &str| {
-        refusal_reason(path, line.contains(BUSY), profile, git, closed, rights)
+        refusal_reason(path, line.contains(BUSY), profile, facts, closed, rights)
     };
     let lines: Vec<&str> = stderr.lines().rev().take(MAX_LINES).collect();
     let has = |line: &str, words: &[&str]| words.iter().any(|words| line.contains(words));
@@ -87,7 +88,7 @@ fn refusal_reason(
     path: &Path,
     is_busy: bool,
     profile: &SandboxProfile,
-    git: &[PathBuf],
+    facts: &SandboxFacts,
     closed: &[ClosedPath],
     rights: CommandRights,
 ) -> Option<String> {
@@ -105,7 +106,7 @@ fn refusal_reason(
         return is("hidden in the sandbox: credentials, or the agent's own state");
     }
     let read_only = profile.read_only.iter().find(applies);
-    if read_only.is_some_and(|it| git.contains(it)) {
+    if read_only.is_some_and(|it| facts.git.settings.contains(it)) {
         return is(
             "read-only in the sandbox: hooks and configuration of git; a user can allow the command with \
              --allow 'Bash(…)'",
@@ -115,12 +116,16 @@ fn refusal_reason(
     if read_only.is_some() || holds_mount {
         return is("read-only in the sandbox and cannot be moved or removed");
     }
-    if profile.writable.iter().any(|place| path.starts_with(place)) || !exists && !folder.is_dir() {
+    if !exists && !folder.is_dir() {
         return None;
     }
-    // Without the sandbox it would be refused as well.
     let could = if exists { path } else { folder };
-    if rustix::fs::access(could, rustix::fs::Access::WRITE_OK).is_err() {
+    let is_writable = rustix::fs::access(could, rustix::fs::Access::WRITE_OK).is_ok();
+    if profile.writable.iter().any(|place| path.starts_with(place)) {
+        return owner_reason(could, is_writable, facts);
+    }
+    // Without the sandbox it would be refused as well.
+    if !is_writable {
         return None;
     }
     if rights.read_only {
@@ -136,8 +141,23 @@ fn refusal_reason(
     ))
 }
 
+/// The right that commands lack for a file of another user; `is_writable`: the agent has it.
+fn owner_reason(path: &Path, is_writable: bool, facts: &SandboxFacts) -> Option<String> {
+    let owner = path.symlink_metadata().ok()?.uid();
+    let is_foreign = owner != rustix::process::getuid().as_raw();
+    let lacks_right = !is_writable || !facts.owners.users.contains(&owner);
+    let who = if is_writable {
+        "commands of this session have no right (CAP_DAC_OVERRIDE) to change it; Edit and Write can"
+    } else {
+        "this process has no right (CAP_DAC_OVERRIDE) to change it"
+    };
+    let shown = path.display();
+    (is_foreign && lacks_right).then(|| format!("{shown} belongs to user {owner}, and {who}"))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::GitPaths;
     use super::*;
 
     fn check(stderr: &str, expected: Option<&str>) {
@@ -154,14 +174,17 @@ mod tests {
             hidden: vec![root.join("home/.ssh")],
             ..SandboxProfile::default()
         };
-        let git = ["config", "hooks"].map(|name| root.join("project/.git").join(name));
+        let settings = ["config", "hooks"].map(|name| root.join("project/.git").join(name)).into();
+        let git = GitPaths { settings, ..GitPaths::default() };
+        let facts = SandboxFacts { git, ..SandboxFacts::default() };
         let stderr = stderr.replace("ROOT", &root.display().to_string());
         let closed = [ClosedPath {
             path: root.join("project/src"),
             reason: "the user's words “no”".to_owned(),
         }];
         let rights = CommandRights::default();
-        let why = explain_refusal(&stderr, &root.join("project"), &profile, &git, &closed, rights);
+        let why =
+            explain_refusal(&stderr, &root.join("project"), &profile, &facts, &closed, rights);
         let why = why.map(|text| text.replace(&root.display().to_string(), "ROOT"));
         let is_right = match (&why, expected) {
             (Some(why), Some(expected)) => why.starts_with(expected),

@@ -18,6 +18,8 @@ pub(super) const CACHE: &str = "cache";
 /// The covers of hidden paths. Neither can be opened.
 pub(super) const EMPTY_DIRECTORY: &str = "empty-directory";
 pub(super) const EMPTY_FILE: &str = "empty-file";
+/// A user that owns no other file: commands of root have no right over its files.
+const NO_OWNER: u32 = 65_533;
 pub(super) const COVER: &str = "cover";
 
 /// The temporary directory of a new session, which does not exist yet. It is outside of the writable places: otherwise
@@ -54,6 +56,9 @@ impl SessionFolder {
             fs::set_permissions(path.join(name), Permissions::from_mode(mode))?;
         }
         disk::create_file(&path.join(EMPTY_FILE), 0)?;
+        for name in [EMPTY_DIRECTORY, EMPTY_FILE] {
+            _ = std::os::unix::fs::lchown(path.join(name), Some(NO_OWNER), Some(NO_OWNER));
+        }
         Ok(Self { path })
     }
 

@@ -10,7 +10,9 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use rustix::fs::OFlags;
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
+};
 use seccompiler::SeccompCmpOp::{self, Eq, MaskedEq, Ne};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCondition, SeccompFilter,
@@ -27,14 +29,25 @@ const NEWEST: ABI = ABI::V9;
 
 pub(in crate::exec) fn confine_process(plan: &SandboxPlan) -> Result<(), String> {
     apply_landlock(plan).map_err(prefix_error("Landlock"))?;
-    let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    set_capabilities(None, sets).map_err(prefix_error("capabilities"))?;
-    // Root gets none back by starting a program either.
+    keep_rights_over_owners(plan).map_err(prefix_error("capabilities"))?;
+    // Root gets no other back by starting a program either.
     set_no_new_privs(true).map_err(prefix_error("no_new_privs"))?;
     let filters =
         seccomp_filters(plan.network, plan.namespaces).map_err(prefix_error("seccomp"))?;
     filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(prefix_error("seccomp"))
+}
+
+/// Root in a project of others keeps the rights of root over their files, and no others. In the user namespace these
+/// concern the mapped users only, and the mounts limit what can be changed; without it Landlock does not limit modes and owners.
+fn keep_rights_over_owners(plan: &SandboxPlan) -> rustix::io::Result<()> {
+    let kept = match (plan.owners.users.is_empty(), plan.namespaces) {
+        (true, _) => CapabilitySet::empty(),
+        (false, true) => CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER,
+        (false, false) => CapabilitySet::DAC_OVERRIDE,
+    };
+    let kept = kept & capabilities(None)?.permitted;
+    let inheritable = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })
 }
 
 fn apply_landlock(plan: &SandboxPlan) -> Result<(), Box<dyn std::error::Error>> {

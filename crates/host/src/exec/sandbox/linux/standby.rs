@@ -160,7 +160,7 @@ fn prepare_process(network: Option<&OsStr>) -> Result<(), String> {
     if let Some(network) = network {
         let is_on = network == Network::On.as_str();
         let shared = if is_on { CloneFlags::empty() } else { CloneFlags::CLONE_NEWNET };
-        supervisor::make_user_namespace(shared, "/proc")?;
+        supervisor::make_user_namespace(shared, "/proc", supervisor::known_ids())?;
         if network == Network::Loopback.as_str() {
             sys::bring_loopback_up().map_err(prefix_error("the loopback interface"))?;
         }

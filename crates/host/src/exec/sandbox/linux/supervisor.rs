@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::fs;
-use std::io::Write;
+use std::io::{self, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -19,9 +19,10 @@ use rustix::io::retry_on_intr;
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus, fchdir,
     getgid, getpid, getuid, kill_process, pidfd_open, set_child_subreaper, set_dumpable_behavior,
-    set_parent_process_death_signal, setrlimit, setsid, wait,
+    set_parent_process_death_signal, setrlimit, setsid, wait, waitpid,
 };
 
+use super::super::owners::FileOwners;
 use super::super::plan::SandboxPlan;
 use super::channel::SupervisorMessage;
 use super::{confine, mounts, standby, sys};
@@ -102,27 +103,68 @@ pub(in crate::exec) fn is_readable<const N: usize>(
     !matches!(retry_on_intr(|| poll(&mut polled, time)), Ok(0))
 }
 
-/// In the new namespace this process keeps its user and group, and there are no others. The process must be dumpable.
-pub(in crate::exec) fn make_user_namespace(others: CloneFlags, proc: &str) -> Result<(), String> {
-    let (uid, gid) = (getuid(), getgid());
+const ID_MAPS: [&str; 2] = ["uid_map", "gid_map"];
+
+/// In the new namespace this process keeps its user and group. The others are those of `maps`, if root may map them all.
+/// The process must be dumpable.
+pub(in crate::exec) fn make_user_namespace(
+    others: CloneFlags,
+    proc: &str,
+    maps: Option<[String; 2]>,
+) -> Result<(), String> {
+    let own = [getuid().as_raw(), getgid().as_raw()];
+    let mapper = maps.map(|maps| fork_mapper(proc, &maps)).transpose();
+    let mapper = mapper.map_err(prefix_error("maps"))?;
     unshare(CloneFlags::CLONE_NEWUSER | others).map_err(prefix_error("namespaces"))?;
-    for (name, text) in [
-        ("setgroups", "deny".to_owned()),
-        ("uid_map", format!("{uid} {uid} 1")),
-        ("gid_map", format!("{gid} {gid} 1")),
-    ] {
-        fs::write(format!("{proc}/self/{name}"), text).map_err(prefix_error(name))?;
+    let path = |name: &str| format!("{proc}/self/{name}");
+    fs::write(path("setgroups"), "deny").map_err(prefix_error("setgroups"))?;
+    if let Some((mapper, begin)) = mapper {
+        drop(begin);
+        _ = retry_on_intr(|| waitpid(Some(mapper), WaitOptions::empty()));
+    }
+    for (name, id) in ID_MAPS.into_iter().zip(own) {
+        if fs::read_to_string(path(name)).is_ok_and(|map| map.is_empty()) {
+            fs::write(path(name), format!("{id} {id} 1")).map_err(prefix_error(name))?;
+        }
     }
     Ok(())
 }
 
+/// Only a process outside of a namespace can map other users into it. This one writes the maps when the pipe is closed.
+fn fork_mapper(proc: &str, maps: &[String; 2]) -> io::Result<(Pid, PipeWriter)> {
+    // Opened before the fork: in the `/proc` of another PID namespace the number of the process is not known.
+    let process = fs::File::open(format!("{proc}/self"))?;
+    let (mut begun, begin) = io::pipe()?;
+    if let Some(mapper) = sys::fork()? {
+        return Ok((mapper, begin));
+    }
+    drop(begin);
+    _ = begun.read(&mut [0]);
+    for (name, map) in ID_MAPS.iter().zip(maps) {
+        _ = fs::write(format!("/proc/self/fd/{}/{name}", process.as_raw_fd()), map);
+    }
+    exit(0)
+}
+
+/// Root's namespaces contain all users that it knows, so that those of its commands can contain some.
+pub(in crate::exec) fn known_ids() -> Option<[String; 2]> {
+    let known = |name: &str| {
+        let map = fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+        let ranges = map.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+        let ranges = ranges.filter(|range| range.len() == 3);
+        ranges.map(|range| format!("{0} {0} {1}\n", range[0], range[2])).collect()
+    };
+    getuid().is_root().then(|| ID_MAPS.map(known))
+}
+
 /// In the namespace of another user namespace no mount can be removed. Otherwise the mounts are detached when the
 /// last process ends, and a process of another command with an open directory sees what they cover.
-fn lock_mounts(proc: &OwnedFd) -> Result<(), String> {
+fn lock_mounts(proc: &OwnedFd, owners: &FileOwners) -> Result<(), String> {
     let dumpable = |how| set_dumpable_behavior(how).map_err(prefix_error("dumpable"));
     // No command runs yet that could look into this process meanwhile.
     dumpable(DumpableBehavior::Dumpable)?;
-    make_user_namespace(CloneFlags::CLONE_NEWNS, &format!("/proc/self/fd/{}", proc.as_raw_fd()))?;
+    let proc = format!("/proc/self/fd/{}", proc.as_raw_fd());
+    make_user_namespace(CloneFlags::CLONE_NEWNS, &proc, owners.id_maps())?;
     dumpable(DumpableBehavior::NotDumpable)
 }
 
@@ -136,7 +178,7 @@ fn run_inner(
     // The outer process has one thread, so the signal comes when it ends.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(prefix_error("death signal"))?;
     if plan.namespaces {
-        lock_mounts(&mounts::apply_mounts(plan)?)?;
+        lock_mounts(&mounts::apply_mounts(plan)?, &plan.owners)?;
     }
     set_child_subreaper(Some(getpid())).map_err(prefix_error("subreaper"))?;
     // The outer process may have ended before; its number is not visible in a PID namespace, so a handle is used.
