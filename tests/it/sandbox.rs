@@ -292,24 +292,34 @@ fn project_and_temporary_directories_are_writable() {
 }
 
 #[test]
-fn first_file_that_a_command_leaves_in_private_tmp_is_reported() {
-    let script = "call: Bash {\"command\": \"mkdir /tmp/dir\"}\n---\n\
-                  call: Bash {\"command\": \"echo x > /tmp/result.txt\"}\n---\n\
-                  call: Bash {\"command\": \"echo y > /tmp/more.txt\"}\n---\ntext: end";
-    let test = Test::new().script(script);
-    test.run(&["write a file"]).expect_code(0);
-    let events = test.events();
-    if !events[0]["sandbox"]["backend"].as_str().unwrap().starts_with("namespaces") {
-        say("SKIPPED: no namespaces, so /tmp is not private");
-        return;
+fn first_file_in_private_tmp_that_somebody_misses_is_reported() {
+    let call = |command: &str| format!("call: Bash {}\n---\n", json!({"command": command}));
+    let commands = [
+        "mkdir /tmp/dir",
+        "echo x > /tmp/result.txt",
+        "echo y > /tmp/more.txt",
+        "docker cp /tmp/a b:",
+    ];
+    let script = commands.map(call).concat() + "text: end";
+    for (task, expected) in [
+        ("write a file", [false, false, false, true]),
+        ("write /tmp/result.txt", [false, true, false, false]),
+    ] {
+        let test = Test::new().script(&script);
+        test.run(&[task, "--permission-mode", "full"]);
+        let events = test.events();
+        if !events[0]["sandbox"]["backend"].as_str().unwrap().starts_with("namespaces") {
+            say("SKIPPED: no namespaces, so /tmp is not private");
+            return;
+        }
+        let results = events.iter().filter(|event| event["type"] == "tool.finished");
+        let notes: Vec<bool> = results
+            .map(|event| event["envelope"].to_string().contains("/tmp is private to this session"))
+            .collect();
+        assert_eq!(notes, expected, "{task}");
+        let place = events[0]["place"].as_str().unwrap();
+        assert!(place.contains("localhost and /tmp are private to this session"), "{place}");
     }
-    let results = events.iter().filter(|event| event["type"] == "tool.finished");
-    let notes: Vec<bool> = results
-        .map(|event| event["envelope"]["text"].as_str().unwrap().contains("/tmp/result.txt"))
-        .collect();
-    assert_eq!(notes, [false, true, false]);
-    let place = events[0]["place"].as_str().unwrap();
-    assert!(place.contains("localhost and /tmp are private to this session"), "{place}");
 }
 
 #[test]

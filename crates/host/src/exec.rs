@@ -276,6 +276,9 @@ impl Exec {
         let mut capture = OutputCapture::new(command.whole_output.take(), live);
         let directory = command.directory.clone();
         let (timeout, rights) = (command.timeout, command.rights);
+        if rights.unsandboxed {
+            self.add_reader(&command.line);
+        }
         let sandbox = self.sandbox_of(rights);
         let private_localhost = sandbox.filter(|sandbox| sandbox.has_private_localhost(rights));
         let refused_before = private_localhost.map_or(0, Sandbox::refused_connections);
@@ -300,7 +303,8 @@ impl Exec {
         let has_left = !outcome.left_running.is_empty();
         let compared = comparison.map(|it| it.finish(has_left)).unwrap_or_default();
         (outcome.notices, outcome.unreverted) = (compared.notices, compared.failures);
-        outcome.notices.extend(sandbox.and_then(|sandbox| sandbox.notice_of_temporary_files()));
+        let all = self.sandbox.as_deref();
+        outcome.notices.extend(all.and_then(|all| all.notice_of_temporary_files()));
         let refused = private_localhost.map_or(0, Sandbox::refused_connections);
         if refused > refused_before && outcome.exit_code != Some(0) {
             outcome.notices.push(PRIVATE_LOCALHOST.to_owned());
@@ -313,6 +317,11 @@ impl Exec {
 
     fn sandbox_of(&self, rights: CommandRights) -> Option<&Sandbox> {
         self.sandbox.as_deref().filter(|_| !rights.unsandboxed)
+    }
+
+    /// A message of the user, or a command outside the sandbox: it may name files that exist only in the sandbox.
+    pub fn add_reader(&self, text: &str) {
+        _ = self.sandbox.as_ref().map(|sandbox| sandbox.add_reader(text));
     }
 
     /// Hides paths from further commands, or makes them read-only; each comes with the rule that denies it.

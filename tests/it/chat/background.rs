@@ -49,7 +49,8 @@ fn file_in_the_private_tmp_and_a_refused_localhost_are_shown_to_the_user() {
         "call: Bash {{\"command\": \"echo x > /tmp/result.txt\"}}\n---\n\
          call: Bash {{\"command\": \"exec 3<>/dev/tcp/127.0.0.1/{port}\"}}\n---\ntext: both done"
     ));
-    test.run(&["go"]).expect_code(0);
+    let task = "write /tmp/result.txt";
+    test.run(&[task]).expect_code(0);
     if !has_private_localhost(&test) {
         say(
             "SKIPPED: file_in_the_private_tmp_and_a_refused_localhost_are_shown_to_the_user: no namespaces here",
@@ -58,12 +59,12 @@ fn file_in_the_private_tmp_and_a_refused_localhost_are_shown_to_the_user() {
     }
     let mut pty = Pty::chat(&test, &["--permission-mode", "auto-edit"]);
     pty.wait_for("/help");
-    pty.say("go");
+    pty.say(task);
     pty.wait_for("both done");
     let shown = pty.screen().replace("\n    ", " ");
     assert!(shown.contains("! /tmp is private to this session and removed at its end"), "{shown}");
     assert!(shown.contains("! a connection to localhost was refused"), "{shown}");
-    let progress = test.run(&["again"]).stderr;
+    let progress = test.run(&[task]).stderr;
     assert!(progress.contains("    ! /tmp is private to this session"), "{progress}");
 }
 

@@ -7,6 +7,7 @@ use agent_protocol::event::{EventBody, Pin};
 
 impl Kernel {
     pub(super) fn apply_directives(&mut self, message: &UserInput) {
+        self.parts.registry.cx().exec.add_reader(message.model_text());
         for (directive, sentence) in message.directives() {
             let registry = &self.parts.registry;
             match directive {

@@ -43,6 +43,9 @@ pub use profile::{GitPaths, SandboxFacts, SandboxProfile};
 pub use session_folder::temporary_directory;
 pub use tables::{SECRET_STORES, STARTUP_FILES};
 
+const OWNERS_GAP: &str = "files of all users can be read, and their times set to the present: files in the project belong to \
+     others, so commands keep CAP_DAC_OVERRIDE";
+
 /// True once `main` has called [`run_if_supervisor`]: only such a binary can be a supervisor.
 static CAN_SUPERVISE: AtomicBool = AtomicBool::new(false);
 
@@ -117,6 +120,7 @@ pub struct Sandbox {
     readable: Vec<PathBuf>,
     closed: Mutex<ClosedPaths>,
     session: OnceCell<SandboxSession>,
+    expects_temporary: AtomicBool,
     notified_of_temporary: AtomicBool,
     /// By the network of the commands; the key is `None` without namespaces.
     standbys: Mutex<BTreeMap<Option<Network>, StandbyProcess>>,
@@ -195,7 +199,9 @@ impl Sandbox {
         };
         if let Err(why) = &probed {
             guarantees.gaps.push(format!("no namespaces: {why}"));
-            guarantees.gaps.extend(landlock_gaps(&profile, &facts.owners, abi));
+            guarantees.gaps.extend(landlock_gaps(&profile, abi));
+            let keeps_right = !facts.owners.users.is_empty();
+            guarantees.gaps.extend(keeps_right.then(|| OWNERS_GAP.to_owned()));
         }
         Ok(Self {
             facts,
@@ -205,6 +211,7 @@ impl Sandbox {
             readable: Vec::new(),
             closed: Mutex::default(),
             session: OnceCell::new(),
+            expects_temporary: AtomicBool::new(false),
             notified_of_temporary: AtomicBool::new(false),
             standbys: Mutex::default(),
         })
@@ -282,16 +289,22 @@ impl Sandbox {
         Ok(SandboxSession { folder, cache, sockets, hidden_ids: file_ids(hidden) })
     }
 
-    /// Once in a session: files that commands left in `/tmp` are private to it.
+    /// A reader of this text misses files that are left in the private `/tmp`, if it names that.
+    pub(super) fn add_reader(&self, text: &str) {
+        self.expects_temporary.fetch_or(text.contains("/tmp"), Ordering::Relaxed);
+    }
+
+    /// Once in a session, where somebody misses them: files that commands left in `/tmp` are private to it.
     pub(super) fn notice_of_temporary_files(&self) -> Option<String> {
-        if !self.namespaces || self.notified_of_temporary.load(Ordering::Relaxed) {
+        let is_due = self.namespaces && self.expects_temporary.load(Ordering::Relaxed);
+        if !is_due || self.notified_of_temporary.load(Ordering::Relaxed) {
             return None;
         }
         let file = self.session.get()?.folder.first_temporary_file()?;
         self.notified_of_temporary.store(true, Ordering::Relaxed);
         Some(format!(
-            "/tmp is private to this session and removed at its end, so {} exists only for its commands; write what \
-             has to stay into the project",
+            "/tmp is private to this session and removed at its end, so {} exists only for its commands in the \
+             sandbox; write what has to stay into the project",
             Path::new("/tmp").join(file).display()
         ))
     }
@@ -398,11 +411,7 @@ fn file_ids(paths: &[PathBuf]) -> Vec<FileId> {
     paths.iter().filter_map(id).collect()
 }
 
-fn landlock_gaps(
-    profile: &SandboxProfile,
-    owners: &FileOwners,
-    abi: i32,
-) -> impl Iterator<Item = String> {
+fn landlock_gaps(profile: &SandboxProfile, abi: i32) -> impl Iterator<Item = String> {
     let is_inside = |hidden: &PathBuf| profile.writable.iter().any(|it| hidden.starts_with(it));
     let has_inside = profile.hidden.iter().any(|hidden| is_inside(hidden) && hidden.exists());
     let gaps = [
@@ -410,11 +419,6 @@ fn landlock_gaps(
         (true, "mode, owner and times of the user's own files outside can be changed"),
         (true, "sockets of local services (docker, ssh-agent, dbus) can be connected to"),
         (true, "names in directories of secrets can be listed, their content not read"),
-        (
-            !owners.users.is_empty(),
-            "files of other users can be read, and their times set to the present: files in the project are theirs, so \
-             commands keep CAP_DAC_OVERRIDE",
-        ),
         (abi < 2, "files cannot be moved between directories (kernel before 5.19)"),
         (abi < 3, "files outside can be truncated (kernel before 6.2)"),
         (abi < 5, "ioctl requests to devices that can be opened pass (kernel before 6.10)"),
