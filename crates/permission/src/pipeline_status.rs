@@ -143,7 +143,8 @@ impl CommandLine {
         let mut after = Vec::new();
         for pipeline in self.pipelines() {
             let between = self.text().get(end..pipeline.at.start)?;
-            let marks: String = between.chars().filter(|char| !char.is_whitespace()).collect();
+            let code = between.lines().map(|line| line.split('#').next().unwrap_or_default());
+            let marks: String = code.flat_map(str::split_whitespace).collect();
             after.push(match marks.as_str() {
                 "" | ";" => RunCondition::Always,
                 "&&" => RunCondition::Success,
@@ -195,6 +196,8 @@ mod tests {
         check("a | b || c; d", "0 0 0|0 0", Some(&["a=0 | b=0", "d=0"]));
         check("a | b && c; d", "0 0 0|1 0", Some(&["a=0 | b=1", "d=0"]));
         check("a\nb | c\nd", "0 0 0 1|0 0", Some(&["a=0", "b=1 | c=0", "d=0"]));
+        check("# x\na | b # y; z\n# && z\nd", "0 0 0|0 0", Some(&["a=0 | b=0", "d=0"]));
+        check("a | b && # y\nd", "0 0 0|1", Some(&["a=0 | b=1"]));
         check(
             "set -o pipefail; a | b && c; d",
             "0 0 0 1|0 0",
@@ -234,7 +237,6 @@ mod tests {
         check("a | b; c", "0 0 1|0 0 0", None);
         check("a | b; c", "0 1 1|0 0", None);
         check("a | b; c", "0 0 0 0", None);
-        check("a | b # c\nd", "0 0 0|0 0", None);
         check("(a | b); c", "0 0|0 0", None);
         check("for x in 1; do a | b; done; c", "0 0 0|0 0", None);
         check("set +o pipefail; a | b; c", "0 0 0 0|0 0", None);

@@ -174,6 +174,11 @@ impl FailureSignal {
     pub fn concerns_answer(self) -> bool {
         self == Self::BadAnswer
     }
+
+    /// Whether an answer goes back to the model; otherwise a call failed.
+    pub fn rejects_answer(self) -> bool {
+        matches!(self, Self::BadAnswer | Self::CheckFailed)
+    }
 }
 
 /// Where the cause of a failure lies.
@@ -321,6 +326,27 @@ impl Counters {
             ControlDecision::Replan(ReplanScope::Step) => self.single_step_repair_count,
             ControlDecision::Replan(ReplanScope::Task) => self.task_replan_count,
         }
+    }
+
+    /// A decision in one line for the user; `None` if the model only reads why its call failed: the call's line says it.
+    pub fn describe_decision(
+        &self,
+        decision: ControlDecision,
+        reason: &str,
+        signal: Option<FailureSignal>,
+    ) -> Option<String> {
+        let words = match decision {
+            ControlDecision::Continue => return None,
+            ControlDecision::Retry(RetryStrategy::Feedback) => {
+                return signal.filter(|it| it.rejects_answer()).map(|_| reason.to_owned());
+            }
+            ControlDecision::Retry(_) => "retry",
+            ControlDecision::Replan(_) => decision.label(),
+        };
+        let count = self.count_of(decision);
+        let words = format!("{words} {}/{}", count.n, count.max);
+        let is_known = reason.contains(&words);
+        Some(if is_known { reason.to_owned() } else { format!("{words} · {reason}") })
     }
 }
 

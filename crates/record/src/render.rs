@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{interrupted_answer, live_events};
-use agent_protocol::control::ControlDecision;
+use agent_protocol::control::{ControlDecision, RetryStrategy};
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     Caller, Compaction, Event, EventBody, McpServerState, ModelResponded, Pin, SessionSummary,
@@ -136,16 +136,15 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
         {
             return None;
         }
-        EventBody::ControlDecided { decision, reason, after, .. } => format!(
-            "  ↻ {} · {reason} (retries {}/{}, repairs {}/{}, replans {}/{})",
-            decision.label(),
-            after.retry_count.n,
-            after.retry_count.max,
-            after.single_step_repair_count.n,
-            after.single_step_repair_count.max,
-            after.task_replan_count.n,
-            after.task_replan_count.max,
-        ),
+        EventBody::ControlDecided {
+            decision: ControlDecision::Retry(RetryStrategy::Feedback),
+            reason,
+            ..
+        } => format!("  ↻ {reason}"),
+        EventBody::ControlDecided { decision, reason, after, .. } => {
+            let count = after.count_of(*decision);
+            format!("  ↻ {} {}/{} · {reason}", decision.label(), count.n, count.max)
+        }
         EventBody::PlanUpdated { plan, reason } => {
             let recap = plan.recap().unwrap_or_else(|| format!("{} todos", plan.todos.len()));
             format!("  plan ({reason}): {recap}")

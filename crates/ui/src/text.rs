@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::write_text;
-use agent_protocol::control::{CauseCategory, ControlDecision};
+use agent_protocol::control::FailureSignal;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     Caller, Event, EventBody, McpServerState, ModelRequested, Sink, StampedEvent, TurnFinished,
@@ -54,7 +54,7 @@ pub(super) struct TextOutput {
     is_terminal: bool,
     progress_out: Box<dyn Write + Send>,
     verbosity: Verbosity,
-    category: Option<CauseCategory>,
+    last_signal: Option<FailureSignal>,
     /// Checks ran in this turn.
     has_checks: bool,
     /// The program ended during the last turn of the resumed session.
@@ -77,7 +77,7 @@ impl TextOutput {
             is_terminal,
             progress_out,
             verbosity,
-            category: None,
+            last_signal: None,
             has_checks: false,
             is_cut_off: false,
             agents: HashMap::new(),
@@ -263,16 +263,14 @@ impl Sink for TextOutput {
                 return;
             }
             EventBody::Evaluation { failure, .. } => {
-                self.category = failure.as_ref().map(|failure| failure.category);
+                self.last_signal = failure.as_ref().map(|failure| failure.signal);
                 return;
             }
-            EventBody::ControlDecided { decision, reason, after, .. }
-                if *decision != ControlDecision::Continue =>
-            {
-                let count = after.count_of(*decision);
-                let category = self.category.map_or("", CauseCategory::as_str);
-                let words = decision.label();
-                format!("↻ {words} {}/{} · {category} · {reason}", count.n, count.max)
+            EventBody::ControlDecided { decision, reason, after, .. } => {
+                match after.describe_decision(*decision, reason, self.last_signal) {
+                    Some(text) => format!("↻ {text}"),
+                    None => return,
+                }
             }
             EventBody::MemoryRecalled(recalled)
                 if recalled.moment == RecallMoment::Task && self.verbosity < Verbosity::Verbose =>

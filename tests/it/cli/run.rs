@@ -140,7 +140,9 @@ expect: Edited
 text: done with a.txt
 "#,
     );
-    test.run(&["rename one"]).expect_code(0);
+    let done = test.run(&["rename one"]).expect_code(0);
+    // The model corrects the call itself: that is no retry.
+    assert!(done.stderr.contains("CONFLICT") && !done.stderr.contains('↻'), "{}", done.stderr);
     assert_eq!(test.read("a.txt"), "1\ntwo\n");
     let failures: Vec<Value> = test.events_of("evaluation");
     assert!(failures.iter().any(|event| event["failure"]["code"] == "CONFLICT"));
@@ -210,6 +212,8 @@ fn failing_check_is_retried_replanned_and_fails_the_task() {
     let report = &test.events_of("turn.finished")[0]["report"];
     assert_eq!(report["attempts"][0]["what"], "check `grep y a.txt`");
     assert_eq!(report["attempts"][0]["times"], 8);
+    test.run(&["task", "--check", "grep y a.txt"])
+        .expect_stderr("  ↻ the check `grep y a.txt` exited 1: sent back to the model (1 of 2)\n");
 }
 
 #[test]

@@ -60,13 +60,13 @@ pub(super) fn reflect(state: &State) -> ReasonedDecision {
         let strategy = choose_retry(reflection, category, state.retries_without_remedies())
             .or(answers_itself.then_some(RetryStrategy::Feedback));
         if let Some(strategy) = strategy {
-            let how = match strategy {
-                RetryStrategy::Feedback => "with its error and hint",
-                RetryStrategy::Same => "as it was",
-                RetryStrategy::Adjusted => "with the arguments that the reflection proposes",
-                RetryStrategy::Alternative => "with the tool that the reflection proposes",
+            let reason = match strategy {
+                RetryStrategy::Feedback if failure.signal.rejects_answer() => {
+                    format!("{what}: sent back to the model ({} of {})", retry.n + 1, retry.max)
+                }
+                RetryStrategy::Feedback => format!("{what}: the model gets its error and hint"),
+                _ => format!("{what}: retry {nth} as the reflection proposes"),
             };
-            let reason = format!("{what}: retry {nth} {how}");
             return (Some(ControlDecision::Retry(strategy)), reason);
         }
     }

@@ -15,7 +15,7 @@ use super::cells::{
     format_millis,
 };
 use super::markdown::MarkdownStream;
-use agent_protocol::control::PermissionMode;
+use agent_protocol::control::{FailureSignal, PermissionMode};
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     DISTILLATION, Event, EventBody, RequestLayer, SessionStarted, TurnFinished,
@@ -59,6 +59,7 @@ pub(super) struct Conversation {
     /// Bytes of the last request in common with the previous one, and all its bytes.
     shared_bytes: (usize, usize),
     last_retry_message: String,
+    last_signal: Option<FailureSignal>,
     /// In tokens; `None`: not known.
     pub(super) window: Option<u64>,
     pub(super) window_source: Option<WindowSource>,
@@ -515,7 +516,7 @@ mod tests {
                 "message": "old_string does not occur in src/parser.rs", "hint": "the nearest passage is line 12"}}),
                 &json!({}),
             ),
-            json!({"type": "control.decided", "decision": "retry", "detail": "feedback",
+            json!({"type": "control.decided", "decision": "retry", "detail": "same",
                 "reason": "parameter_error: old_string does not occur", "before": counters(1),
                 "after": counters(2), "evidence": 1}),
             responded("", &[("e", "Edit", json!({"path": "src/parser.rs"}))]),

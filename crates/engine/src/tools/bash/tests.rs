@@ -152,6 +152,8 @@ async fn failed_command_keeps_its_output() {
     assert_eq!(crash.data["signal"], "SIGSEGV");
     let missing = line("nosuch-program x").await.unwrap_err();
     assert!(missing.hint.unwrap().starts_with("nosuch-program is not in PATH"));
+    let several = line("grep x nofile | cat\n# then\nfalse").await.unwrap_err();
+    assert!(several.message.contains("stage 1/2 `grep x nofile` exited 2"), "{several:?}");
     let failed = line("set -o pipefail; false | cat").await.unwrap_err();
     assert!(failed.message.ends_with("exited 1: stage 1/2 `false` exited 1"));
 }

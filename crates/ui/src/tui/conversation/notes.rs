@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{Cell, Conversation, Tone};
 use crate::tui::cells::{CheckRun, format_count, format_millis};
-use agent_protocol::control::ControlDecision;
 use agent_protocol::event::{
     EventBody, McpServerState, SummaryAuthor, describe_mode_change, describe_withheld_images,
 };
@@ -94,18 +93,16 @@ impl Conversation {
                 format!("reflection: {}", reflection.root_cause.text)
             }
             EventBody::Verified(verification) => format!("verifier: {}", verification.in_words()),
-            EventBody::ControlDecided { decision, reason, after, .. }
-                if *decision != ControlDecision::Continue =>
-            {
-                let count = after.count_of(*decision);
-                let words = match decision {
-                    ControlDecision::Retry(_) => "retry",
-                    other => other.label(),
-                };
-                let words = format!("{words} {}/{}", count.n, count.max);
-                let is_known = reason.contains(&words);
-                let text = if is_known { reason.clone() } else { format!("{words} · {reason}") };
-                return self.add_note(Tone::Decision, &text);
+            EventBody::Evaluation { failure, .. } => {
+                self.last_signal = failure.as_ref().map(|failure| failure.signal);
+                return;
+            }
+            EventBody::ControlDecided { decision, reason, after, .. } => {
+                let text = after.describe_decision(*decision, reason, self.last_signal);
+                if let Some(text) = text {
+                    self.add_note(Tone::Decision, &text);
+                }
+                return;
             }
             EventBody::Feedback { text, .. } => {
                 format!("to the model: {}", strip_reminder_tags(text).trim().replace('\n', " "))
