@@ -49,6 +49,9 @@ pub fn find_chains(calls: &[CallRecord]) -> (Vec<AttemptChain>, Vec<usize>) {
     (chains, others)
 }
 
+/// Whether the second call is another attempt at what the first one failed to do.
+type CallRelation = fn(&CallRecord, &CallRecord) -> bool;
+
 /// Returns the index of the call, and whether it is the same call.
 fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
     let failed = &calls[at];
@@ -74,7 +77,7 @@ fn find_resolution(calls: &[CallRecord], at: usize) -> Option<(usize, bool)> {
     if failed.tool == CHECK {
         return None;
     }
-    let relations: [(Range<usize>, fn(&CallRecord, &CallRecord) -> bool); 5] = [
+    let relations: [(Range<usize>, CallRelation); 5] = [
         (later, is_same_target),
         (near.clone(), is_similar_call),
         (near.clone(), names_target),

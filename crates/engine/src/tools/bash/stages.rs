@@ -22,14 +22,14 @@ impl Pipelines {
     }
 
     pub(super) fn last_stages(&self) -> Value {
-        self.0.last().filter(has_several).map_or_else(|| json!([]), stage_rows)
+        self.0.last().filter(|last| has_several(last)).map_or_else(|| json!([]), stage_rows)
     }
 
     /// The stages of every pipeline with several, if the last one is not the only one.
     pub(super) fn all_stages(&self) -> Option<Value> {
         let (_, others) = self.0.split_last()?;
-        others.iter().find(has_several)?;
-        Some(self.0.iter().filter(has_several).map(stage_rows).collect())
+        others.iter().find(|one| has_several(one))?;
+        Some(self.0.iter().filter(|one| has_several(one)).map(stage_rows).collect())
     }
 
     /// `stage 1/3 `rg x` exited 2, `make` exited 1`: each part that failed.
@@ -39,7 +39,7 @@ impl Pipelines {
     }
 }
 
-fn has_several(pipeline: &&PipelineRun) -> bool {
+fn has_several(pipeline: &PipelineRun) -> bool {
     pipeline.stages.len() > 1
 }
 

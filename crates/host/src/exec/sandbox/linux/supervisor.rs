@@ -134,12 +134,12 @@ pub(in crate::exec) fn make_user_namespace(
 fn fork_mapper(proc: &str, maps: &[String; 2]) -> io::Result<(Pid, PipeWriter)> {
     // Opened before the fork: in the `/proc` of another PID namespace the number of the process is not known.
     let process = fs::File::open(format!("{proc}/self"))?;
-    let (mut begun, begin) = io::pipe()?;
+    let (mut request, sender) = io::pipe()?;
     if let Some(mapper) = sys::fork()? {
-        return Ok((mapper, begin));
+        return Ok((mapper, sender));
     }
-    drop(begin);
-    _ = begun.read(&mut [0]);
+    drop(sender);
+    _ = request.read(&mut [0]);
     for (name, map) in ID_MAPS.iter().zip(maps) {
         _ = fs::write(format!("/proc/self/fd/{}/{name}", process.as_raw_fd()), map);
     }
