@@ -31,6 +31,7 @@ mod tool_choice;
 mod toolbox;
 mod undo;
 mod usable_models;
+mod web;
 
 use std::convert::Infallible;
 use std::path::PathBuf;

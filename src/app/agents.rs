@@ -124,7 +124,7 @@ impl SessionAgents {
     fn role_tools(&self, role: &Role, session: &ParentSession) -> Vec<Box<dyn Tool>> {
         let is_of_kind = |name: &str| match role.kind {
             RoleKind::General => !["TodoWrite", "AskUser"].contains(&name),
-            _ => ["LS", "Glob", "Grep", "Read", "Bash"].contains(&name),
+            _ => name.starts_with("Web") || ["LS", "Glob", "Grep", "Read", "Bash"].contains(&name),
         };
         let is_allowed = |name: &str| {
             // A command could change anything if nothing confines it.

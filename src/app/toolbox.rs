@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::memory::memory_file;
 use super::sandbox_facts::{self, StateDirs, WritableDirs};
-use super::{OpenError, Options, parse_duration};
+use super::{OpenError, Options, parse_duration, web};
 use crate::config::{self, Config, LoadedConfig, SandboxBackend, UserDirs};
 use agent_engine::kernel::{ConfiguredModel, Verifier};
 use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
@@ -182,6 +182,8 @@ pub fn open_toolbox(
         takes_images: true,
         call_id: String::new(),
         cancel: control.cancellation_token(),
+        web: web::open_access(events.masker().clone()),
+        is_host_named: false,
         secrets: Arc::default(),
         rights: CommandRights::default(),
         hidden_files: HiddenFiles::default(),

@@ -23,4 +23,5 @@ mod sessions;
 mod shell;
 mod support;
 mod trace;
+mod web;
 mod wires;

@@ -1,7 +1,7 @@
 //! Recorded sessions: resumed, undone, kept, and played again.
 
 mod checkpoints;
-mod replay;
+pub(crate) mod replay;
 mod resume;
 mod retention;
 mod session;

@@ -385,9 +385,12 @@ impl Registry {
     fn ruling(&self, tool: &str, effect: &Effect) -> Ruling {
         let (permissions, facts) = (self.permissions(), WorkspaceFacts(&self.cx.workspace));
         // A read-only agent has only those tools of MCP servers that are marked as reading; the mode of the session
-        // decides about them.
-        let is_marked = matches!(effect, Effect::Mcp { reads_only: true, .. });
-        if self.reads_only && !is_marked && !permissions.policy.mode().is_read_only() {
+        // decides about them, and about the web.
+        let is_of_session = matches!(
+            effect,
+            Effect::Mcp { reads_only: true, .. } | Effect::Fetch { .. } | Effect::WebSearch { .. }
+        );
+        if self.reads_only && !is_of_session && !permissions.policy.mode().is_read_only() {
             let mut policy = permissions.policy.clone();
             policy.set_mode(PermissionMode::ReadOnly);
             return policy.rule_on(tool, effect, &facts);

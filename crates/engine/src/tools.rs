@@ -24,6 +24,7 @@ mod task;
 mod todo_write;
 #[cfg(test)]
 mod tool_tests;
+mod web_fetch;
 mod write;
 
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub(crate) use read::describe_lines;
 pub use secrets::Secrets;
 pub use skill::SkillTool;
 pub use task::TaskTool;
+pub use web_fetch::WebAccess;
 
 /// A tool that the model can call.
 pub trait Tool: Send + Sync {
@@ -115,6 +117,10 @@ pub struct ToolCx {
     pub images: Arc<ImageStore>,
     /// The model accepts images.
     pub takes_images: bool,
+    /// The web.
+    pub web: Arc<WebAccess>,
+    /// A rule names the host of the page that the call requests.
+    pub is_host_named: bool,
     /// The secrets of the project, which command output does not show.
     pub secrets: Arc<Secrets>,
     /// How a command differs from the session's sandbox profile.
@@ -147,8 +153,19 @@ impl ToolCx {
 
 /// The names of all tools, in the order of [`all_tools`]: for code that needs no descriptions, whose schemas take long to
 /// parse.
-pub const TOOL_NAMES: [&str; 10] =
-    ["LS", "Glob", "Grep", "Read", "Write", "Edit", "MultiEdit", "Bash", "TodoWrite", "AskUser"];
+pub const TOOL_NAMES: [&str; 11] = [
+    "LS",
+    "Glob",
+    "Grep",
+    "Read",
+    "Write",
+    "Edit",
+    "MultiEdit",
+    "Bash",
+    "WebFetch",
+    "TodoWrite",
+    "AskUser",
+];
 
 /// All tools, in the order in which they are described to the model: reading, changing, running.
 pub fn all_tools() -> Vec<Box<dyn Tool>> {
@@ -161,6 +178,7 @@ pub fn all_tools() -> Vec<Box<dyn Tool>> {
         Box::new(edit::tool()),
         Box::new(multi_edit::tool()),
         Box::new(bash::tool()),
+        Box::new(web_fetch::tool()),
         Box::new(todo_write::tool()),
         Box::new(ask_user::tool()),
     ]

@@ -92,17 +92,20 @@ impl ConnectionSettings<'_> {
             Some("none") => None,
             Some(proxy) => Url::parse(proxy).ok(),
             None if is_loopback(self.server) => None,
-            None => {
-                let target = self.server.as_str().parse().ok()?;
-                let proxy = Matcher::from_system().intercept(&target)?;
-                Url::parse(&proxy.uri().to_string()).ok()
-            }
+            None => system_proxy(self.server),
         }
     }
 }
 
+/// The proxy that the environment names for this URL.
+pub(super) fn system_proxy(url: &Url) -> Option<Url> {
+    let target = url.as_str().parse().ok()?;
+    let proxy = Matcher::from_system().intercept(&target)?;
+    Url::parse(&proxy.uri().to_string()).ok()
+}
+
 /// Redirects are not followed, since headers may contain keys.
-fn client_builder(connect_timeout: Duration) -> ClientBuilder {
+pub(super) fn client_builder(connect_timeout: Duration) -> ClientBuilder {
     // The provider is installed once per process; a second call fails without effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()

@@ -7,6 +7,7 @@ use super::RuleAction;
 use super::rule::{self, Rule};
 use agent_protocol::hook::claude_names::native_tool_name;
 use agent_protocol::tool::CHANGE_TOOLS;
+use agent_protocol::web::WEB_FETCH;
 
 const PATH_TOOLS: [&str; 4] = ["Read", "Glob", "Grep", "LS"];
 
@@ -70,6 +71,7 @@ impl ClaudeRule {
                 vec![name.unwrap_or(pattern).to_owned()]
             }
             "Task" => vec![native_role(pattern).to_owned()],
+            WEB_FETCH => vec![pattern.strip_prefix("domain:").unwrap_or(pattern).to_owned()],
             tool if PATH_TOOLS.contains(&tool) || CHANGE_TOOLS.contains(&tool) => {
                 vec![native_path(pattern)]
             }
@@ -194,6 +196,7 @@ mod tests {
         allow("mcp__git,mcp__git__*,mcp__*", &servers);
         allow("AskUserQuestion KillShell", &["AskUser", "BashKill"]);
         allow("Agent(Explore),Task(reviewer)", &["Task(explore)", "Task(reviewer)"]);
+        allow("WebFetch(domain:docs.rs) WebSearch", &["WebFetch(docs.rs)", "WebSearch"]);
         allow("Skill(pdf),Skill(pdf:*),Skill(pdf *)", &["Skill(pdf)"; 3]);
         for wrong in ["Bash(", "fix the bug!", "(x)", "Read()", "mcp__db__query(SELECT *)"] {
             let rules = ClaudeRule::parse_all(wrong);

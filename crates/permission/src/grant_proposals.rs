@@ -5,6 +5,7 @@ use super::rule::{Rule, RuleAction, RuleOrigin};
 use super::{CommandLine, PathFacts, Policy, shell::Word};
 use agent_protocol::control::{Grant, PermissionMode};
 use agent_protocol::tool::Effect;
+use agent_protocol::web::{WEB_FETCH, WEB_SEARCH};
 
 /// The grants that would allow such calls from now on, the narrowest first; empty if no rule can
 /// express the call. A file: the file, its directory. A command line: its commands as they are,
@@ -42,6 +43,8 @@ pub fn propose_grants(effect: &Effect, facts: &dyn PathFacts) -> Vec<Grant> {
             proposed.push(vec![format!("mcp({server}.{tool})")]);
             proposed.push(vec![format!("mcp({server}.*)")]);
         }
+        Effect::Fetch { host, .. } => proposed.push(vec![format!("{WEB_FETCH}({host})")]),
+        Effect::WebSearch { .. } => proposed.push(vec![WEB_SEARCH.to_owned()]),
         _ => {}
     }
     proposed.into_iter().map(Grant::Rules).collect()

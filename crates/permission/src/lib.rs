@@ -23,6 +23,7 @@ use agent_protocol::control::{PermissionMode, Reason, Ruling};
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::SessionRule;
 use agent_protocol::tool::{BASH_KILL, BASH_OUTPUT, CHANGE_TOOLS, Effect};
+use agent_protocol::web::{WEB_FETCH, WEB_SEARCH, is_private_host};
 
 use judge::{Command, Finding, FindingClass, JudgeContext, SandboxRight};
 use paths::PathProtection;
@@ -87,6 +88,7 @@ const GUARDS: &[fn(&Policy, &PolicyQuery<'_>) -> Option<Ruling>] = &[
     |_, query| refuse_forbidden(query),
     |_, query| refuse_too_long(query),
     Policy::deny_by_rule,
+    Policy::refuse_unnamed_host,
     Policy::refuse_secret_file,
     Policy::refuse_in_read_only_mode,
     Policy::decide_by_rules,
@@ -193,18 +195,29 @@ impl Policy {
 
     /// Whether the judge would neither refuse nor ask about the effect, also without checkpoints.
     pub fn is_harmless(effect: &Effect, facts: &dyn PathFacts) -> bool {
-        !matches!(effect, Effect::Mcp { .. } | Effect::Agent { .. })
-            && findings_of(effect, facts).is_none_or(|(line, findings)| {
-                line.is_fully_parsed() && !line.is_too_long() && findings.is_empty()
-            })
+        !matches!(
+            effect,
+            Effect::Mcp { .. }
+                | Effect::Agent { .. }
+                | Effect::Fetch { .. }
+                | Effect::WebSearch { .. }
+        ) && findings_of(effect, facts).is_none_or(|(line, findings)| {
+            line.is_fully_parsed() && !line.is_too_long() && findings.is_empty()
+        })
     }
 
     fn deny_by_rule(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
         let text = format!("a rule forbids this; {ANOTHER_WAY}");
         let fits = |rule: &Rule| match query.effect {
             Effect::Read { path } | Effect::Write { path } => rule.covers_path(path, &self.roots),
-            Effect::Job { .. } | Effect::Plan | Effect::Ask | Effect::Lookup => rule.is_bare(),
-            Effect::Skill { name } | Effect::Agent { role: name, .. } => rule.fits_name(name),
+            Effect::Job { .. }
+            | Effect::Plan
+            | Effect::Ask
+            | Effect::Lookup
+            | Effect::WebSearch { .. } => rule.is_bare(),
+            Effect::Skill { name }
+            | Effect::Agent { role: name, .. }
+            | Effect::Fetch { host: name, .. } => rule.fits_name(name),
             Effect::Mcp { server, tool, .. } => rule.fits_mcp_tool(server, tool),
             Effect::Command { .. } => query.command.as_ref().is_some_and(|(line, _)| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
@@ -222,6 +235,41 @@ impl Policy {
         let hidden_files = self.hidden_files();
         let entry = hidden_files.denying_entry(query.tool, path)?;
         Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)))
+    }
+
+    /// A rule that the user wrote names the host of a page, without `*`.
+    pub fn names_host(&self, effect: &Effect) -> bool {
+        let Effect::Fetch { host, .. } = effect else { return false };
+        let is_written = |entry: &PolicyEntry| match entry.origin {
+            // The answer "always" is about the host, not about where its name may lead.
+            RuleOrigin::Session(id) => {
+                self.session_rules.iter().any(|rule| rule.id == id && rule.is_written)
+            }
+            _ => true,
+        };
+        let names = |entry: &PolicyEntry| {
+            entry.verb == RuleAction::Allow && entry.rule.is_name(host) && is_written(entry)
+        };
+        self.find_entry(WEB_FETCH, names).is_some()
+    }
+
+    /// A private address, and a page without encryption, need a rule that names the host, in every mode.
+    fn refuse_unnamed_host(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
+        let Effect::Fetch { url, host } = query.effect else { return None };
+        let is_private = is_private_host(host);
+        let is_open = !is_private && url.starts_with("https:");
+        if is_open || self.names_host(query.effect) {
+            return None;
+        }
+        let allow = format!("the user can allow it with --allow '{WEB_FETCH}({host})'");
+        let (what, hint) = if is_private {
+            (format!("{host} is an address of this machine or of a private network"), allow)
+        } else {
+            (format!("{url} is not encrypted"), format!("use https://, or {allow}"))
+        };
+        let text = format!("{what}; only a rule that names the host allows it");
+        let reason = Reason { hint: Some(hint), ..new_reason("host", text) };
+        Some(Ruling::Refuse(ErrorCode::AccessDenied, reason))
     }
 
     /// Such a file needs a rule that names it; one that allows everything, or mode full, is not enough.
@@ -277,7 +325,12 @@ impl Policy {
                 let fits = |rule: &Rule| rule.fits_mcp_tool(server, tool);
                 self.rule_outcome(query.tool, fits, fits, None, None)
             }
-            (Effect::Skill { name } | Effect::Agent { role: name, .. }, _) => {
+            (
+                Effect::Skill { name }
+                | Effect::Agent { role: name, .. }
+                | Effect::Fetch { host: name, .. },
+                _,
+            ) => {
                 let fits = |rule: &Rule| rule.fits_name(name);
                 self.rule_outcome(query.tool, fits, fits, None, None)
             }
@@ -557,6 +610,14 @@ impl Policy {
                 let how = allow_hint(&[format!("mcp({server}.{tool})")]);
                 let text = format!("a tool of the MCP server {server} needs approval: {how}");
                 Ruling::Ask(new_reason(mode, text))
+            }
+            (Effect::Fetch { host, .. }, _) => {
+                let how = allow_hint(&[format!("{WEB_FETCH}({host})")]);
+                Ruling::Ask(new_reason(mode, format!("a page of {host} needs approval: {how}")))
+            }
+            (Effect::WebSearch { .. }, _) => {
+                let how = allow_hint(&[WEB_SEARCH.to_owned()]);
+                Ruling::Ask(new_reason(mode, format!("a search in the web needs approval: {how}")))
             }
             (Effect::Command { directory, .. }, PermissionMode::Ask | PermissionMode::AutoEdit) => {
                 let how = match &query.command {

@@ -8,6 +8,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::PathFacts;
 use super::judge::Command;
 use agent_protocol::tool::{CHANGE_TOOLS, mcp_tool_name};
+use agent_protocol::web::{WEB_FETCH, WEB_SEARCH, normalize_host};
 use agent_protocol::{has_too_many_braces, unescape_path};
 
 /// What a rule decides about the calls that it matches.
@@ -36,6 +37,8 @@ pub const MCP: &str = "mcp";
 
 const NAME_TOOLS: [&str; 3] = [MCP, "Skill", "Task"];
 
+const NO_HOST: &str = "it names a host without scheme, port and path, like `WebFetch(docs.rs)` or `WebFetch(*.docs.rs)`";
+
 /// `Tool` or `Tool(pattern)`.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -53,7 +56,7 @@ enum RulePattern {
     AllWords(Vec<String>),
     Files,
     Path(Box<PathPattern>),
-    /// Names of skills, of roles, of the tools of MCP servers (`server.tool`).
+    /// Names of skills, of roles, of hosts, of the tools of MCP servers (`server.tool`).
     Name(Box<GlobMatcher>),
 }
 
@@ -107,7 +110,7 @@ impl Rule {
     /// characters, and `rm:*` is `rm *`; a last `$` matches no further words. For other tools the
     /// pattern is a glob over paths from the project root, the home (`~/`) or `/`; a glob without
     /// `/` matches in any directory, `./a` only in the root. A rule with a glob for one tool that
-    /// changes files applies to all of them.
+    /// changes files applies to all of them. For `WebFetch` it is a host; `*.docs.rs` are its subdomains.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
@@ -133,7 +136,7 @@ impl Rule {
             Some("") => return Err(wrong("the pattern is empty")),
             None => RulePattern::Any,
             Some("*" | "**") if !is_about_files => RulePattern::Any,
-            Some(_) if matches!(tool, "TodoWrite" | "AskUser") => {
+            Some(_) if matches!(tool, "TodoWrite" | "AskUser" | WEB_SEARCH) => {
                 return Err(wrong(&format!("{tool} takes no pattern")));
             }
             Some(words) if tool == "Bash" => {
@@ -144,7 +147,10 @@ impl Rule {
                     None => RulePattern::Words(words),
                 }
             }
-            Some(glob) if NAME_TOOLS.contains(&tool) => {
+            Some(glob) if NAME_TOOLS.contains(&tool) || tool == WEB_FETCH => {
+                let host = || normalize_host(glob).ok_or_else(|| wrong(NO_HOST));
+                let host = if tool == WEB_FETCH { Some(host()?) } else { None };
+                let glob = host.as_deref().unwrap_or(glob);
                 let glob = globset::Glob::new(glob).map_err(|error| wrong(&error.to_string()))?;
                 RulePattern::Name(Box::new(glob.compile_matcher()))
             }
@@ -246,6 +252,11 @@ impl Rule {
             RulePattern::Name(glob) => glob.is_match(name),
             _ => false,
         }
+    }
+
+    /// The pattern is this name itself, without `*`.
+    pub(super) fn is_name(&self, name: &str) -> bool {
+        matches!(&self.pattern, RulePattern::Name(glob) if glob.glob().glob() == name)
     }
 
     pub(super) fn fits_words(&self, words: &[String]) -> bool {

@@ -689,6 +689,58 @@ fn tools_of_mcp_servers_need_approval_or_a_rule() {
 }
 
 #[test]
+fn pages_need_approval_or_a_rule_for_their_host() {
+    let fetch = |url: &str| {
+        let address = agent_protocol::web::PageAddress::parse(url).expect(url);
+        ("WebFetch", Effect::Fetch { url: address.url.into(), host: address.host })
+    };
+    let page = fetch("https://sub.docs.rs/a");
+    for mode in [PermissionMode::Plan, ReadOnly, Ask, AutoEdit] {
+        check(mode, &[], &page, &format!("ask: mode {}", mode.as_str()));
+    }
+    check(Full, &[], &page, "allow: mode full");
+    check_proposal(&page, &["WebFetch(sub.docs.rs)"]);
+    for (rule, is_allowed) in [
+        ("WebFetch(sub.docs.rs)", true),
+        ("WebFetch(SUB.docs.rs)", true),
+        ("WebFetch(*.docs.rs)", true),
+        ("WebFetch", true),
+        ("WebFetch(docs.rs)", false),
+        ("WebFetch(*.sub.docs.rs)", false),
+        ("WebSearch", false),
+    ] {
+        let expected =
+            if is_allowed { format!("allow: --allow {rule}") } else { "ask: mode ask".to_owned() };
+        check(Ask, &[&format!("--allow {rule}")], &page, &expected);
+    }
+    check(
+        Full,
+        &["deny WebFetch(*.docs.rs)"],
+        &page,
+        "ACCESS_DENIED: deny WebFetch(*.docs.rs) (project configuration)",
+    );
+    // Only a written rule that names the host itself opens a private address.
+    for url in
+        ["http://sub.docs.rs/", "https://127.0.0.1/", "https://localhost:8080/", "https://[::1]/"]
+    {
+        let call = fetch(url);
+        let Effect::Fetch { host, .. } = &call.1 else { unreachable!() };
+        for rule in ["WebFetch", "WebFetch(*)", "WebFetch(127.*)", "WebFetch(*.rs)"] {
+            check(Full, &[&format!("--allow {rule}")], &call, "ACCESS_DENIED: host");
+        }
+        let rule = format!("--allow WebFetch({host})");
+        check(Ask, &[&rule], &call, &format!("allow: {rule}"));
+        let mut policy = Policy::new(Full, true);
+        answered(&mut policy, &format!("WebFetch({host})"));
+        assert_eq!(shown(&policy.rule_on(call.0, &call.1, &Facts)), "ACCESS_DENIED: host");
+    }
+    let search = ("WebSearch", Effect::WebSearch { query: "x".to_owned() });
+    check(ReadOnly, &[], &search, "ask: mode read-only");
+    check(Ask, &["--allow WebSearch"], &search, "allow: --allow WebSearch");
+    check_proposal(&search, &["WebSearch"]);
+}
+
+#[test]
 fn rules_about_skills_and_sub_agents_match_names() {
     let skill = ("Skill", Effect::Skill { name: "release".to_owned() });
     let task = ("Task", Effect::Agent { role: "explore".to_owned(), reads_only: true });

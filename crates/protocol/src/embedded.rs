@@ -38,5 +38,6 @@ tool_texts![
     SKILL "tools/skill",
     TASK "tools/task",
     TODO_WRITE "tools/todo_write",
+    WEB_FETCH "tools/web_fetch",
     WRITE "tools/write",
 ];

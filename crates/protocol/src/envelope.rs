@@ -338,7 +338,8 @@ pub enum ErrorClass {
 }
 
 impl ErrorCode {
-    /// A time-out of Bash means that the command was slow, of another `tool` that the tool is broken.
+    /// A time-out of Bash means that the command was slow, a failure of a page that its server is broken, of another `tool`
+    /// that the tool is.
     pub fn class(self, tool: &str) -> ErrorClass {
         match self {
             Self::NotFound
@@ -359,6 +360,7 @@ impl ErrorCode {
             | Self::Cancelled
             | Self::McpFailed
             | Self::SubagentFailed => ErrorClass::State,
+            Self::Timeout | Self::ExecutionError if tool.starts_with("Web") => ErrorClass::State,
             Self::Timeout if tool == "Bash" => ErrorClass::State,
             Self::AccessDenied
             | Self::PermissionDenied

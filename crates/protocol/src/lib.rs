@@ -5,7 +5,7 @@
 //! interface for its consumers), [`plan`], [`mask`], [`view`], [`directives`] (sentences of the user that the
 //! program acts on), [`terminal_escape`] (text that is shown whole and cannot act on a terminal),
 //! [`command_output`] (output as a terminal displays it), [`disk`] (files that are opened without following
-//! links), [`embedded`] (the files of `prompts/` and `data/`).
+//! links), [`web`] (addresses of pages), [`embedded`] (the files of `prompts/` and `data/`).
 
 pub mod command_output;
 pub mod control;
@@ -39,6 +39,7 @@ pub mod terminal_escape;
 pub mod tool;
 pub mod variant_names;
 pub mod view;
+pub mod web;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -81,6 +82,15 @@ pub fn format_thousands(n: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// A number of bytes: `4.1 kB`.
+pub fn format_size(bytes: u64) -> String {
+    let thousands = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
+    match thousands.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        None => format!("{bytes} B"),
+    }
 }
 
 /// The beginning and the end of a text, at most `head` and `tail` bytes, with a note between them; the whole

@@ -157,6 +157,18 @@ pub enum Effect {
     },
     /// Looks up the descriptions of tools.
     Lookup,
+    /// Requests a page of the web.
+    Fetch {
+        /// The address.
+        url: String,
+        /// Its host, as rules name it.
+        host: String,
+    },
+    /// Sends a query to a search service.
+    WebSearch {
+        /// The query.
+        query: String,
+    },
 }
 
 impl Effect {
@@ -178,7 +190,9 @@ impl Effect {
             | Self::Plan
             | Self::Ask
             | Self::Skill { .. }
-            | Self::Lookup => false,
+            | Self::Lookup
+            | Self::Fetch { .. }
+            | Self::WebSearch { .. } => false,
         }
     }
 
@@ -198,7 +212,11 @@ impl Effect {
     /// Whether the call has no side effects: such calls may run in parallel.
     pub fn is_read_only(&self) -> bool {
         match self {
-            Self::Read { .. } | Self::Skill { .. } | Self::Lookup => true,
+            Self::Read { .. }
+            | Self::Skill { .. }
+            | Self::Lookup
+            | Self::Fetch { .. }
+            | Self::WebSearch { .. } => true,
             Self::Command { reads_only, .. }
             | Self::Agent { reads_only, .. }
             | Self::Mcp { reads_only, .. } => *reads_only,

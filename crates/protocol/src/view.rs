@@ -173,8 +173,8 @@ fn format_entry(item: &Value) -> String {
     }
 }
 
-const SUBJECT_FIELDS: [&str; 7] =
-    ["command", "pattern", "path", "summary", "name", "description", "prompt"];
+const SUBJECT_FIELDS: [&str; 9] =
+    ["command", "pattern", "path", "url", "query", "summary", "name", "description", "prompt"];
 
 /// The subject of an MCP call: `git.log {"n":3}` for `McpTool`, else the arguments; `None` for our own tools.
 pub fn mcp_subject(tool: &str, input: &Object) -> Option<String> {

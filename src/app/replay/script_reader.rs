@@ -56,6 +56,7 @@ fn skip_reason(effect: &Effect) -> Option<&'static str> {
     match effect {
         Effect::Agent { .. } => Some("sub-agents do not work again"),
         Effect::Mcp { .. } => Some("MCP servers are not called again"),
+        Effect::Fetch { .. } | Effect::WebSearch { .. } => Some("the web is not asked again"),
         Effect::Ask => Some("the user is not asked again"),
         _ => None,
     }

@@ -20,6 +20,7 @@ pub(super) fn tool_kind(tool: &str, effect: &Effect) -> ToolKind {
         Effect::Command { .. } | Effect::Job { .. } => ToolKind::Execute,
         Effect::Skill { .. } => ToolKind::Read,
         Effect::Plan | Effect::Agent { .. } => ToolKind::Think,
+        Effect::Fetch { .. } | Effect::WebSearch { .. } => ToolKind::Fetch,
         Effect::Ask | Effect::Mcp { .. } => ToolKind::Other,
     }
 }

@@ -16,8 +16,8 @@ use crate::cli::options::{self, ToolOptions};
 use crate::cli::terminal_prompt::confirm;
 use crate::config::UserDirs;
 use agent_host::workspace::{GitSkipReason, UndoReport, UndoTarget, can_undo};
-use agent_protocol::pluralize;
 use agent_protocol::settings::parse_duration;
+use agent_protocol::{format_size, pluralize};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UndoArgs {
@@ -210,14 +210,6 @@ fn removal_line(storage: &Storage, log: &StoredLog, bytes: u64) -> String {
     let what = session_lines(storage, std::slice::from_ref(&log.id)).concat();
     let (id, what) = what.split_once("  ").unwrap_or((&what, ""));
     format!("{id}  {date}  {size:>8}  {what}").trim_end().to_owned()
-}
-
-fn format_size(bytes: u64) -> String {
-    let thousands = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
-    match thousands.into_iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
-        None => format!("{bytes} B"),
-    }
 }
 
 /// A bare number is not accepted, because it could be meant as days.

@@ -35,7 +35,7 @@ fn role_adds_its_text_and_limits_the_tools() {
     let notices: Vec<&str> =
         done.stderr.lines().filter(|line| line.contains("reviewer is without")).collect();
     assert_eq!(notices.len(), 1, "{}", done.stderr);
-    assert!(notices[0].contains("without Task, WebFetch: "), "{}", notices[0]);
+    assert!(notices[0].contains("without Task: "), "{}", notices[0]);
     assert_eq!(test.events_of("agent.started")[0]["role"], "reviewer");
     let started: Vec<Value> = test.events_of("tool.started");
     assert_eq!(started[0]["effect"]["reads_only"], true);

@@ -267,8 +267,8 @@ fn tools_limits_the_tools_that_exist() {
     let all = tools(&test);
     assert!(all.len() >= 10);
     check("default", &all.iter().map(String::as_str).collect::<Vec<_>>());
-    let done = answering().run(&["-q", "--tools", "Read,WebFetch", "task"]).expect_code(0);
-    done.expect_one_line_of_stderr("--tools: there are no such tools here: WebFetch");
+    let done = answering().run(&["-q", "--tools", "Read,NotebookEdit", "task"]).expect_code(0);
+    done.expect_one_line_of_stderr("--tools: there are no such tools here: NotebookEdit");
     // A tool that does not exist cannot be called, not even by a sub-agent.
     let task =
         "call: Task {\"role\": \"general\", \"description\": \"look\", \"prompt\": \"find it\"}";
@@ -285,9 +285,9 @@ fn tools_limits_the_tools_that_exist() {
 fn disallowed_tools_are_removed_and_patterns_are_refused() {
     let script = "call: Bash {\"command\":\"rm -r x\"}\n---\ncall: Write {\"path\":\"a\",\"content\":\"x\"}\n---\ntext: done";
     let test = Test::new().script(script);
-    let args = ["go", "--disallowedTools", "Bash(rm:*),Write", "WebFetch", "-q"];
+    let args = ["go", "--disallowedTools", "Bash(rm:*),Write", "NotebookEdit", "-q"];
     let done = test.run(&args);
-    done.expect_stderr("--disallowedTools: there are no such tools here: WebFetch");
+    done.expect_stderr("--disallowedTools: there are no such tools here: NotebookEdit");
     assert_eq!(codes(&test), ["COMMAND_BLOCKED", "UNKNOWN_TOOL"]);
     let names = tools(&test);
     assert!(names.contains(&"Bash".to_owned()) && !names.contains(&"Write".to_owned()));

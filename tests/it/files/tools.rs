@@ -59,6 +59,7 @@ fn tool_list_contains_every_tool_and_its_schema() {
         "Edit",
         "MultiEdit",
         "Bash",
+        "WebFetch",
         "TodoWrite",
         "AskUser",
     ];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
-use agent_engine::tools::{self, ToolCx};
+use agent_engine::tools::{self, ToolCx, WebAccess};
 use agent_host::exec::Exec;
 use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
 use agent_permission::{HiddenFiles, Policy, Rule, RuleAction, RuleOrigin};
@@ -60,6 +60,8 @@ async fn written(folder: &std::path::Path, instead: Value) -> Value {
         images: Arc::new(ImageStore::in_memory()),
         takes_images: true,
         cancel: control.cancellation_token(),
+        web: Arc::new(WebAccess::none()),
+        is_host_named: false,
         secrets: Arc::default(),
         rights: CommandRights::default(),
         hidden_files: HiddenFiles::default(),

@@ -292,6 +292,7 @@ impl Registry {
         let effect = &target.effect;
         let is_approved = approver == Approver::UserOrHook;
         let facts = WorkspaceFacts(&self.cx.workspace);
+        cx.is_host_named = self.permissions().policy.names_host(effect);
         cx.rights =
             self.permissions().policy.command_rights(&call.name, effect, is_approved, &facts);
         if self.is_read_only() {
@@ -469,7 +470,12 @@ impl Registry {
             // The user may answer differently, and a sub-agent may find something else.
             Effect::Job { .. } | Effect::Plan | Effect::Ask | Effect::Agent { .. } => return Ok(()),
             Effect::Command { .. } | Effect::Mcp { .. } => 5,
-            Effect::Read { .. } | Effect::Write { .. } | Effect::Skill { .. } | Effect::Lookup => 3,
+            Effect::Read { .. }
+            | Effect::Write { .. }
+            | Effect::Skill { .. }
+            | Effect::Lookup
+            | Effect::Fetch { .. }
+            | Effect::WebSearch { .. } => 3,
         };
         let times = self.state().repetition.repeat_count(key);
         if times + 1 < limit {

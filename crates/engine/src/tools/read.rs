@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::file_tool::FileTool;
 use super::{Tool, ToolCx, embedded_spec, json_object};
 use agent_host::workspace::{
-    Charset, CheckedPath, LineEnding, NumberedLines, Page, ProjectPath, io_failure,
+    Charset, CheckedPath, ImageData, LineEnding, NumberedLines, Page, ProjectPath, io_failure,
 };
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -73,11 +73,17 @@ fn image_report(
         ));
     }
     let at = checked_path.path().relative();
+    let report = stored_image(cx, picture, &format!("Read {at}"))?;
+    Ok(Report { path: Some(at.to_owned()), ..report })
+}
+
+/// The report of an image, which is kept for the model. `what` begins its text.
+pub(super) fn stored_image(cx: &ToolCx, picture: ImageData, what: &str) -> Result<Report, Failure> {
     let (width, height) = (picture.width, picture.height);
-    let image = cx.images.store(picture).map_err(|error| io_failure(&error, "store", at))?;
+    let image = cx.images.store(picture).map_err(|error| io_failure(&error, "store", what))?;
     let size = format_thousands(image.bytes);
     Ok(Report {
-        text: format!("Read {at}: {}, {width} x {height}, {size} bytes.", image.media_type),
+        text: format!("{what}: {}, {width} x {height}, {size} bytes.", image.media_type),
         data: json_object(json!({
             "type": "image",
             "hash": image.hash,
@@ -86,7 +92,6 @@ fn image_report(
             "width": width,
             "height": height,
         })),
-        path: Some(at.to_owned()),
         ..Report::default()
     })
 }

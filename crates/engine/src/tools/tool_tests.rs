@@ -37,6 +37,8 @@ impl TestProject {
             images: Arc::new(ImageStore::in_memory()),
             takes_images: true,
             cancel: CancellationToken::new(),
+            web: Arc::new(super::WebAccess::none()),
+            is_host_named: false,
             secrets: Arc::default(),
             rights: CommandRights::default(),
             hidden_files: agent_permission::HiddenFiles::default(),

@@ -52,6 +52,23 @@ impl Charset {
         Self { encoding, bom: false, guessed: true }
     }
 
+    /// Text that is not a file: by its byte order mark, else by the name that its sender gives the encoding, else UTF-8, else a
+    /// guess. Bytes that are no text in it become U+FFFD.
+    pub fn decode_labelled(bytes: &[u8], label: Option<&str>) -> (Self, String) {
+        let labelled = || {
+            let encoding = Encoding::for_label(label?.as_bytes())?;
+            Some(Self { encoding, bom: false, guessed: false })
+        };
+        let own = || match std::str::from_utf8(bytes) {
+            Ok(_) => Self::UTF_8,
+            Err(_) => Self::guess(&bytes[..bytes.len().min(GUESSED_FROM)]),
+        };
+        let (charset, n_mark) =
+            Self::of_bom(bytes).unwrap_or_else(|| (labelled().unwrap_or_else(own), 0));
+        let (text, _) = charset.encoding.decode_without_bom_handling(&bytes[n_mark..]);
+        (charset, text.into_owned())
+    }
+
     /// The name for display.
     pub fn name(&self) -> String {
         let name = self.encoding.name().to_ascii_lowercase();

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::tools::WebAccess;
 use agent_host::exec::Exec;
 use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
 use agent_protocol::tool::CommandRights;
@@ -19,6 +20,8 @@ fn cx(dir: &TempDir) -> ToolCx {
         images: Arc::new(ImageStore::in_memory()),
         takes_images: true,
         cancel: CancellationToken::new(),
+        web: Arc::new(WebAccess::none()),
+        is_host_named: false,
         secrets: Arc::default(),
         rights: CommandRights::default(),
         hidden_files: agent_permission::HiddenFiles::default(),

@@ -16,7 +16,7 @@ use agent_protocol::event::ChangeAuthor;
 use agent_protocol::question::{Question as Inquiry, UserAnswer};
 use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escape_prose};
 use agent_protocol::view::{command_place, mcp_subject, render_for_model};
-use agent_protocol::{Object, pluralize};
+use agent_protocol::{Object, format_size, pluralize};
 
 /// Lines in [`Detail::Brief`].
 const DIFF_LINES: usize = 24;
@@ -367,6 +367,11 @@ impl CallOutcome {
                 pluralize(paths as u64, "file")
             }
             ("LS", None) => pluralize(stat("total_entries"), "entry"),
+            ("WebFetch", None) if data.contains_key("redirect") => "redirects".to_owned(),
+            ("WebFetch", None) => match (stat("shown_bytes"), stat("page_bytes")) {
+                (_, 0) => format_size(number("bytes").unwrap_or(0)),
+                (shown, size) => format!("{} of {}", format_size(shown), format_size(size)),
+            },
             ("AskUser", None) => {
                 let answers = data.get("answers").cloned().unwrap_or_default();
                 body = OutcomeBody::Answers(serde_json::from_value(answers).unwrap_or_default());
@@ -490,7 +495,8 @@ fn call_subject(tool: &str, input: &Object) -> String {
             n => pluralize(n as u64, "question"),
         },
         "Skill" => text("name").to_owned(),
-        _ => ["command", "path", "pattern", "kill", "background"]
+        "WebFetch" => text("url").trim_start_matches("https://").to_owned(),
+        _ => ["command", "path", "pattern", "query", "kill", "background"]
             .iter()
             .map(|name| text(name))
             .find(|text| !text.is_empty())
