@@ -66,6 +66,7 @@ pub use toolbox::{
 };
 pub use undo::{RecordedSession, RewindReport, RewindScope};
 pub use usable_models::{UsableModel, usable_models};
+pub use web::open_search;
 
 use crate::config::{ConfigError, LoadedConfig, UserDirs};
 use crate::extend::roles::RoleDefinition;

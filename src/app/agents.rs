@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 pub(super) use roles::Roles;
 use roles::{Role, RoleKind};
 
-use super::{McpServers, OpenError, ToolChoice, parse_duration};
+use super::{McpServers, OpenError, ToolChoice, parse_duration, web};
 use crate::config::{self, Config};
 use agent_engine::context::{ContextBudget, Layers, Project, RulesFile};
 use agent_engine::kernel::{
@@ -33,6 +33,7 @@ use agent_protocol::subagent::{
 pub(super) struct SessionAgents {
     roles: Roles,
     skill: Option<tools::SkillTool>,
+    search: Option<tools::WebSearchTool>,
     servers: Option<Servers>,
     tool_choice: ToolChoice,
     limits: config::Agents,
@@ -75,6 +76,7 @@ impl SessionAgents {
         Ok(Self {
             roles,
             skill,
+            search: web::open_search(config)?,
             servers: mcp.servers.clone(),
             tool_choice: tool_choice.clone(),
             timeout: parse_duration(&limits.timeout)?,
@@ -85,8 +87,10 @@ impl SessionAgents {
         })
     }
 
-    pub(super) fn skill_tool(&self) -> Option<Box<dyn Tool>> {
-        self.skill.clone().map(|skill| Box::new(skill) as Box<dyn Tool>)
+    /// Those that exist only if there are skills, or a service that searches.
+    pub(super) fn further_tools(&self) -> impl Iterator<Item = Box<dyn Tool>> {
+        let search = self.search.clone().map(|search| Box::new(search) as Box<dyn Tool>);
+        search.into_iter().chain(self.skill.clone().map(|skill| Box::new(skill) as Box<dyn Tool>))
     }
 
     /// Called when the session is open. `place`: the section *Place*.
@@ -133,7 +137,7 @@ impl SessionAgents {
         };
         let mut tools = tools::all_tools();
         tools.retain(|tool| is_allowed(&tool.spec().name));
-        tools.extend(self.skill_tool().filter(|tool| role.allows(&tool.spec().name)));
+        tools.extend(self.further_tools().filter(|tool| role.allows(&tool.spec().name)));
         self.tool_choice.apply(&mut tools);
         let scope = self.tool_choice.restrict_scope(role.server_scope());
         let of_servers = self.servers.iter().flat_map(|servers| servers.tools(scope.clone()));

@@ -238,7 +238,7 @@ impl PreparedSession {
         let mut tools = tools::all_tools();
         tools.retain(|tool| tool.spec().name != "AskUser" || control.can_ask_questions());
         tools.push(Box::new(tools::TaskTool::new(self.agents.clone())));
-        tools.extend(self.agents.skill_tool());
+        tools.extend(self.agents.further_tools());
         options.tools.apply(&mut tools);
         tools.extend(mcp.tools());
         notices.extend(mcp.notices.iter().cloned());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::memory::memory_file;
 use super::sandbox_facts::{self, StateDirs, WritableDirs};
-use super::{OpenError, Options, parse_duration, web};
+use super::{OpenError, Options, parse_duration, variable, web};
 use crate::config::{self, Config, LoadedConfig, SandboxBackend, UserDirs};
 use agent_engine::kernel::{ConfiguredModel, Verifier};
 use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
@@ -22,6 +22,7 @@ use agent_protocol::event::{EventStream, SandboxStatus as Guarantees};
 use agent_protocol::mask::{Masker, is_secret_name, looks_secret};
 use agent_protocol::prompt::Prompts;
 use agent_protocol::tool::{BASH_KILL, BASH_OUTPUT, CommandRights};
+use agent_protocol::web::WEB_SEARCH;
 use agent_record::otel;
 
 /// Tools that depend on the session, in permission rules.
@@ -262,7 +263,8 @@ pub fn build_masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenE
     for (name, value) in headers {
         masker.add_secret(&name, &value);
     }
-    for key in keys {
+    let search_key = config.web.api_key_env.as_deref().and_then(variable);
+    for key in keys.iter().copied().chain(search_key.as_deref()) {
         masker.add_secret("api-key", key);
     }
     let of_providers = config.providers.values().flat_map(|provider| &provider.headers);
@@ -274,7 +276,7 @@ pub fn build_masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenE
 }
 
 pub fn tool_names() -> impl Iterator<Item = &'static str> {
-    tools::TOOL_NAMES.into_iter().chain([BASH_OUTPUT, BASH_KILL, MCP, SKILL, TASK])
+    tools::TOOL_NAMES.into_iter().chain([BASH_OUTPUT, BASH_KILL, WEB_SEARCH, MCP, SKILL, TASK])
 }
 
 /// The permission rules in a text, or why it contains something else.
@@ -324,5 +326,5 @@ fn build_policy(
 pub(super) fn secret_variables(config: &Config) -> Vec<String> {
     let presets = config::presets().iter().flat_map(|preset| preset.keys.iter().cloned());
     let own = config.providers.values().filter_map(|provider| provider.api_key_env.clone());
-    presets.chain(own).collect()
+    presets.chain(own).chain(config.web.api_key_env.clone()).collect()
 }

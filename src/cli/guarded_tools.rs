@@ -128,6 +128,9 @@ pub(super) fn open(
     let mut mcp = McpServers::default();
     // Without a model there are no sub-agents.
     let mut offered = tools::all_tools();
+    if let Some(search) = app::open_search(&config.config)? {
+        offered.push(Box::new(search));
+    }
     match accepts {
         Some(accepts) => offered.retain(|tool| accepts(&tool.spec().name)),
         None => {

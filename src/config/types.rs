@@ -69,6 +69,8 @@ pub struct Config {
     pub record: Record,
     /// Lessons of earlier sessions.
     pub learning: Learning,
+    /// Searches in the web.
+    pub web: Web,
     /// Tools of other programs.
     pub mcp: Mcp,
     /// Commands that are asked at fixed points of a session, by event.
@@ -387,6 +389,21 @@ impl Default for Learning {
     }
 }
 
+/// Searches in the web.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Web {
+    /// The service that answers `WebSearch`: `searxng`, `brave`, `tavily` or `exa`; unset: there is no such tool.
+    #[schemars(example = &"searxng")]
+    pub search: Option<String>,
+    /// The address of the service; unset: its own, which all but SearXNG have.
+    #[schemars(example = &"http://127.0.0.1:8888")]
+    pub address: Option<String>,
+    /// The environment variable that contains the key; unset: `BRAVE_API_KEY`, `TAVILY_API_KEY` or `EXA_API_KEY`.
+    #[schemars(example = &"MY_SEARCH_KEY")]
+    pub api_key_env: Option<String>,
+}
+
 /// Appearance and behaviour of the chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -480,6 +497,7 @@ impl Default for Config {
             breaker: Breaker::default(),
             record: Record::default(),
             learning: Learning::default(),
+            web: Web::default(),
             mcp: Mcp::default(),
             hooks: BTreeMap::new(),
             ui: Ui::default(),

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use agent_protocol::envelope::Failure;
 use agent_protocol::subagent::{RoleFacts, SubagentResult, SubagentRunner, SubagentTask};
+use agent_protocol::web::{SearchHit, SearchQuery};
 use futures_util::future::BoxFuture;
 
 /// Crate → the project's crates it may depend on. Cargo enforces the manifests, this table the direction.
@@ -256,6 +258,10 @@ fn every_tool_has_a_prompt_and_every_tool_prompt_a_tool() {
     // It depends on the session.
     tools.push(Box::new(agent_engine::tools::TaskTool::new(std::sync::Arc::new(NoAgents))));
     tools.push(Box::new(agent_engine::tools::SkillTool::new(Vec::new(), "")));
+    let search = |_: SearchQuery| -> BoxFuture<'static, Result<Vec<SearchHit>, Failure>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    };
+    tools.push(Box::new(agent_engine::tools::WebSearchTool::new(std::sync::Arc::new(search))));
     let mut expected: Vec<String> = tools
         .iter()
         .flat_map(|tool| {

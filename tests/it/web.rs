@@ -1,9 +1,10 @@
-//! The web: pages from a server on loopback, which a rule names.
+//! The web: pages from a server on loopback, which a rule names, and searches.
 
 mod bad_input;
 mod fetch;
 mod pages;
 mod permission;
+mod search;
 
 use serde_json::{Value, json};
 

@@ -25,6 +25,7 @@ mod todo_write;
 #[cfg(test)]
 mod tool_tests;
 mod web_fetch;
+mod web_search;
 mod write;
 
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub use secrets::Secrets;
 pub use skill::SkillTool;
 pub use task::TaskTool;
 pub use web_fetch::WebAccess;
+pub use web_search::WebSearchTool;
 
 /// A tool that the model can call.
 pub trait Tool: Send + Sync {

@@ -4,6 +4,7 @@
 pub const PROVIDERS: &str = include_str!("../../../data/providers.toml");
 pub const MODELS: &str = include_str!("../../../data/models.toml");
 pub const COMMANDS: &str = include_str!("../../../data/commands.toml");
+pub const SEARCH_SERVICES: &str = include_str!("../../../data/search.toml");
 pub const DIRECTIVES: &str = include_str!("../../../data/directives.toml");
 
 /// The description and the input schema of a tool.
@@ -39,5 +40,6 @@ tool_texts![
     TASK "tools/task",
     TODO_WRITE "tools/todo_write",
     WEB_FETCH "tools/web_fetch",
+    WEB_SEARCH "tools/web_search",
     WRITE "tools/write",
 ];

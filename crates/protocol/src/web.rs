@@ -143,6 +143,27 @@ pub enum PageResponse {
     Redirect { status: u16, target: String },
 }
 
+/// A search in the web.
+#[derive(Clone, Debug)]
+pub struct SearchQuery {
+    pub words: String,
+    /// If there are any, only results of these domains and their subdomains.
+    pub allowed: Vec<String>,
+    pub blocked: Vec<String>,
+}
+
+/// A result of a search.
+#[derive(Clone, Debug)]
+pub struct SearchHit {
+    pub title: String,
+    pub url: String,
+    pub excerpt: String,
+}
+
+/// Searches the web.
+pub type SearchRunner =
+    Arc<dyn Fn(SearchQuery) -> BoxFuture<'static, Result<Vec<SearchHit>, Failure>> + Send + Sync>;
+
 /// Requests a page.
 pub type PageLoader =
     Arc<dyn Fn(PageRequest) -> BoxFuture<'static, Result<PageResponse, Failure>> + Send + Sync>;

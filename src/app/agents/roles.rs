@@ -16,6 +16,7 @@ use agent_protocol::control::SessionControl;
 use agent_protocol::hook::claude_names::native_tool_name;
 use agent_protocol::prompt::Prompt;
 use agent_protocol::subagent::ModelChoice;
+use agent_protocol::web::WEB_SEARCH;
 use agent_protocol::{pluralize, shorten};
 
 /// Limits in the description of Task: bytes of one role, and of all.
@@ -257,7 +258,7 @@ fn known_tool_names(
     unknown: &mut Vec<String>,
 ) -> Vec<String> {
     let is_known = |name: &str| {
-        name == "Skill"
+        matches!(name, "Skill" | WEB_SEARCH)
             || tools::TOOL_NAMES.contains(&name)
             || mcp.servers.as_ref().is_some_and(|servers| servers.is_known_name(name))
     };

@@ -239,12 +239,26 @@ fn invisible_and_reordering_characters_are_left_out() {
 }
 
 #[test]
-fn schema_and_description_are_small() {
-    let test = Test::new();
-    let list = test.agent(&["tool", "list", "--json"]).lines();
-    let tool: &Value = list.iter().find(|tool| tool["name"] == "WebFetch").unwrap();
-    let shown = json!({"type": "function", "function": {
-        "name": "WebFetch", "description": tool["description"], "parameters": tool["input_schema"]}});
-    let tokens = crate::kernel::prompts::tokens(&shown.to_string());
-    assert!(tokens <= 100, "{tokens}");
+fn both_tools_take_few_tokens() {
+    let both = [
+        (
+            "WebFetch",
+            include_str!("../../../prompts/tools/web_fetch.md"),
+            include_str!("../../../prompts/tools/web_fetch.json"),
+        ),
+        (
+            "WebSearch",
+            include_str!("../../../prompts/tools/web_search.md"),
+            include_str!("../../../prompts/tools/web_search.json"),
+        ),
+    ];
+    let tokens = both.map(|(name, description, schema)| {
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let (name, description) = (name.into(), description.trim_end().to_owned().into());
+        let spec = agent_protocol::tool::ToolSpec { name, description, schema, is_foreign: false };
+        let shown = json!({"type": "function", "function": {
+            "name": spec.name, "description": spec.description, "parameters": spec.parameters()}});
+        crate::kernel::prompts::tokens(&shown.to_string())
+    });
+    assert!(tokens.iter().sum::<usize>() <= 160, "{tokens:?}");
 }

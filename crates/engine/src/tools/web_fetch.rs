@@ -105,6 +105,15 @@ fn check_secrets(text: &str, is_clean: impl Fn(&str) -> bool) -> Result<(), Fail
         .with_hint("leave the secret out"))
 }
 
+pub(super) async fn check_project_secrets(text: String, cx: &ToolCx) -> Result<(), Failure> {
+    let (secrets, workspace) = (Arc::clone(&cx.secrets), Arc::clone(&cx.workspace));
+    let check = move || {
+        let redactor = secrets.redactor(&workspace);
+        check_secrets(&text, |text| *redactor.redact(text) == *text)
+    };
+    run_blocking(check).await
+}
+
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
     url: String,
@@ -167,9 +176,7 @@ async fn fetch(args: Args, cx: ToolCx) -> Result<Report, Failure> {
     if let Some(page) = cx.web.cached(&key) {
         return run_blocking(move || show_page(&page, &args, &cx)).await;
     }
-    let (secrets, workspace) = (Arc::clone(&cx.secrets), Arc::clone(&cx.workspace));
-    let redactor = run_blocking(move || Ok(secrets.redactor(&workspace))).await?;
-    check_secrets(&args.url, |text| *redactor.redact(text) == *text)?;
+    check_project_secrets(args.url.clone(), &cx).await?;
     let request = PageRequest { address, is_host_named: cx.is_host_named };
     let (url, content_type, body) = match (cx.web.load)(request).await? {
         PageResponse::Page { url, content_type, body } => (url, content_type, body),

@@ -372,6 +372,7 @@ impl CallOutcome {
                 (_, 0) => format_size(number("bytes").unwrap_or(0)),
                 (shown, size) => format!("{} of {}", format_size(shown), format_size(size)),
             },
+            ("WebSearch", None) => pluralize(stat("results"), "result"),
             ("AskUser", None) => {
                 let answers = data.get("answers").cloned().unwrap_or_default();
                 body = OutcomeBody::Answers(serde_json::from_value(answers).unwrap_or_default());

@@ -1,0 +1,80 @@
+//! WebSearch: asks a search service.
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::web_fetch::check_project_secrets;
+use super::{CallTarget, Tool, ToolCx, cancelled_failure, embedded_spec, json_object, parse_input};
+use agent_protocol::embedded;
+use agent_protocol::envelope::{Failure, Report};
+use agent_protocol::terminal_escape::hides_text;
+use agent_protocol::tool::{Effect, ToolSpec};
+use agent_protocol::web::{SearchHit, SearchQuery, SearchRunner, WEB_SEARCH};
+use agent_protocol::{Object, one_line, pluralize, shorten};
+
+/// About two lines.
+const MAX_EXCERPT_BYTES: usize = 240;
+
+/// Searches the web.
+#[derive(Clone)]
+pub struct WebSearchTool {
+    spec: ToolSpec,
+    search: SearchRunner,
+}
+
+#[derive(Deserialize)]
+struct Args {
+    query: String,
+    #[serde(default)]
+    allowed_domains: Vec<String>,
+    #[serde(default)]
+    blocked_domains: Vec<String>,
+}
+
+impl WebSearchTool {
+    /// The tool, whose queries this answers.
+    pub fn new(search: SearchRunner) -> Self {
+        Self { spec: embedded_spec(WEB_SEARCH, embedded::WEB_SEARCH), search }
+    }
+}
+
+impl Tool for WebSearchTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
+        let Args { query, .. } = parse_input(input)?;
+        cx.web.check_secrets(&Value::Object(input.clone()).to_string())?;
+        Ok(Effect::WebSearch { query }.into())
+    }
+
+    fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
+        Box::pin(async move {
+            let Args { query, allowed_domains, blocked_domains } = parse_input(&input)?;
+            check_project_secrets(Value::Object(input).to_string(), cx).await?;
+            let query =
+                SearchQuery { words: query, allowed: allowed_domains, blocked: blocked_domains };
+            let search = (self.search)(query.clone());
+            let hits = cx.cancel.run_until_cancelled(search).await;
+            let hits = hits.unwrap_or_else(|| Err(cancelled_failure()))?;
+            let n = pluralize(hits.len() as u64, "result");
+            let content: String = (1..).zip(&hits).map(|(n, hit)| describe_hit(n, hit)).collect();
+            Ok(Report {
+                text: format!("{n} of a search for {:?} in the web.", query.words),
+                data: json_object(json!({ "content": content })),
+                stats: json_object(json!({ "results": hits.len() })),
+                ..Report::default()
+            })
+        })
+    }
+}
+
+fn describe_hit(n: u32, hit: &SearchHit) -> String {
+    let plain = |text: &str| -> String {
+        one_line(text).chars().filter(|char| !hides_text(*char)).collect()
+    };
+    let excerpt = shorten(&plain(&hit.excerpt), MAX_EXCERPT_BYTES);
+    format!("{n}. {}\n   {}\n   {excerpt}\n", plain(&hit.title), hit.url)
+}

@@ -1,0 +1,149 @@
+//! Searches the web by a service of `data/search.toml`.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::connection::{http_client, root_cause, secret_header};
+use super::urls::{display_url, join_url};
+use agent_protocol::embedded::SEARCH_SERVICES;
+use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::web::{PageAddress, SearchHit, SearchQuery};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+const MAX_BYTES: usize = 5_000_000;
+const MAX_HITS: usize = 10;
+
+/// A service that searches the web.
+pub struct SearchService {
+    facts: ServiceFacts,
+    url: Url,
+    key: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ServiceList {
+    service: Vec<ServiceFacts>,
+}
+
+/// As described in the file.
+#[derive(Deserialize)]
+struct ServiceFacts {
+    name: String,
+    address: Option<String>,
+    path: String,
+    #[serde(default)]
+    post: bool,
+    key: Option<String>,
+    #[serde(default)]
+    header: String,
+    #[serde(default)]
+    scheme: String,
+    query: String,
+    fixed: Map<String, Value>,
+    allowed: Option<String>,
+    blocked: Option<String>,
+    results: String,
+    excerpt: String,
+}
+
+impl SearchService {
+    /// The service of this name, at its own address or another one. `key` contains the key, if the service needs one.
+    pub fn new(
+        name: &str,
+        address: Option<&str>,
+        key_variable: Option<&str>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let services = toml::from_str::<ServiceList>(SEARCH_SERVICES);
+        let services = services.map_err(|error| error.to_string())?.service;
+        let names: Vec<&str> = services.iter().map(|facts| facts.name.as_str()).collect();
+        let unknown = format!("web.search is one of {}, not {name:?}", names.join(", "));
+        let facts = services.into_iter().find(|facts| facts.name == name).ok_or(unknown)?;
+        let address = address.or(facts.address.as_deref());
+        let address = address.ok_or_else(|| format!("web.address: {name} needs an address"))?;
+        let url = Url::parse(address).map_err(|error| format!("web.address: {error}"))?;
+        let key = key_variable.or(facts.key.as_deref()).and_then(variable);
+        Ok(Self { url: join_url(&url, &facts.path), facts, key })
+    }
+
+    /// The first results, as far as their domains were asked for.
+    pub async fn search(&self, query: &SearchQuery) -> Result<Vec<SearchHit>, Failure> {
+        let place = display_url(&self.url);
+        let failed =
+            |why: String| Failure::new(ErrorCode::ExecutionError, format!("{place}: {why}"));
+        if let (Some(key), None) = (&self.facts.key, &self.key) {
+            return Err(failed(format!("{} needs a key", self.facts.name))
+                .with_hint(format!("the user can set {key}, or web.api_key_env")));
+        }
+        let answer = timeout(TIMEOUT, self.request(query)).await;
+        let late = || format!("no answer within {} s", TIMEOUT.as_secs());
+        let answer = answer.unwrap_or_else(|_| Err(late())).map_err(failed)?;
+        let found = answer.pointer(&self.facts.results).and_then(Value::as_array);
+        let found = found.ok_or_else(|| failed("the answer has no list of results".to_owned()))?;
+        let hits = found.iter().filter_map(|item| {
+            let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+            let PageAddress { url, host } = PageAddress::parse(&text("url")).ok()?;
+            let is_of = |domain: &String| {
+                host.strip_suffix(domain.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            };
+            let is_allowed = query.allowed.is_empty() || query.allowed.iter().any(is_of);
+            let (title, excerpt) = (text("title"), text(&self.facts.excerpt));
+            let hit = SearchHit { title, url: url.into(), excerpt };
+            (is_allowed && !query.blocked.iter().any(is_of)).then_some(hit)
+        });
+        Ok(hits.take(MAX_HITS).collect())
+    }
+
+    async fn request(&self, query: &SearchQuery) -> Result<Value, String> {
+        let facts = &self.facts;
+        let (mut fields, mut words) = (facts.fixed.clone(), query.words.clone());
+        for (domains, field, operator, between) in [
+            (&query.allowed, &facts.allowed, "site:", " OR "),
+            (&query.blocked, &facts.blocked, "-site:", " "),
+        ] {
+            match field {
+                _ if domains.is_empty() => {}
+                Some(field) => _ = fields.insert(field.clone(), json!(domains)),
+                None => {
+                    let all: Vec<String> =
+                        domains.iter().map(|domain| format!("{operator}{domain}")).collect();
+                    words.push_str(&format!(" {}", all.join(between)));
+                }
+            }
+        }
+        fields.insert(facts.query.clone(), words.into());
+        let client = http_client(self.url.as_str())?;
+        let mut request = if facts.post {
+            let body = Value::Object(fields).to_string();
+            client.post(self.url.clone()).header("content-type", "application/json").body(body)
+        } else {
+            let mut url = self.url.clone();
+            let pairs = fields.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
+            url.query_pairs_mut().extend_pairs(pairs);
+            client.get(url)
+        };
+        if let Some(key) = &self.key {
+            let value = format!("{}{}", facts.scheme, key.trim());
+            let (name, value) =
+                secret_header(&facts.header, &value).ok_or("the key is not valid")?;
+            request = request.header(name, value);
+        }
+        let mut response = request.send().await.map_err(|error| root_cause(&error))?;
+        if !response.status().is_success() {
+            return Err(format!("it answered {}", response.status()));
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| root_cause(&error))? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_BYTES {
+                return Err("its answer is too large".to_owned());
+            }
+        }
+        serde_json::from_slice(&body).map_err(|error| format!("its answer is no JSON: {error}"))
+    }
+}
