@@ -14,6 +14,7 @@ use agent_protocol::Object;
 use agent_protocol::envelope::{Envelope, ResultContext, Verdict};
 use agent_protocol::event::{Compaction, CompactionCause, SummaryAuthor, WorkPosition};
 use agent_protocol::message::ToolCall;
+use agent_protocol::model::{ContextWindow, WindowSource};
 use agent_protocol::plan::Plan;
 use agent_protocol::prompt::Prompts;
 
@@ -57,10 +58,14 @@ fn memory() -> f64 {
     line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
+fn window(tokens: u64) -> ContextWindow {
+    ContextWindow { tokens, source: WindowSource::Known }
+}
+
 fn main() {
     let prompts = Arc::new(Prompts::default());
     let layers = Layers::new(&prompts, &[], "# Place\nhere", None, &[], 4096);
-    let budget = ContextBudget::new("bench/model", WINDOW, 0.8);
+    let budget = ContextBudget::new("bench/model", window(WINDOW), 0.8);
     let mut history = History::new(prompts);
     let mut sent = SentRequests::default();
     history.add_user_message("read everything", &[]);
@@ -88,7 +93,7 @@ fn main() {
         println!("  {n:>6} rounds  {mib:>7.1} MiB for {kept:.1} MiB of text");
     }
 
-    let small = ContextBudget::new("bench/model", 500_000, 0.8);
+    let small = ContextBudget::new("bench/model", window(500_000), 0.8);
     let started = Instant::now();
     let stretch = context::select_archived_range(&history, &small, layers.bytes(), 6);
     let whole = context::transcript(&history, &stretch, usize::MAX);

@@ -210,9 +210,8 @@ impl SessionAgents {
         let mut texts = vec![prompts.text(role.kind.prompt())];
         texts.extend(Some(role.text.as_str()).filter(|text| !text.is_empty()));
         texts.push(&session.place);
-        let (model, window) = (configured_model.model.id(), configured_model.context_window);
-        let budget = ContextBudget::new(model, window, self.compact_at)
-            .with_source(configured_model.window_source);
+        let (model, window) = (configured_model.model.id(), configured_model.window);
+        let budget = ContextBudget::new(model, window, self.compact_at);
         let (specs, max_rules_bytes) = (registry.specs(), session.max_rules_bytes);
         let layers = Layers::for_agent(prompts, &texts, specs, &session.rules, max_rules_bytes);
         Ok(Kernel::new(KernelParts {

@@ -131,11 +131,8 @@ pub(super) async fn open_model(
         // The window decides about compactions, so it is that of the recorded model.
         let recorded = model.recorded_model().to_owned();
         let window = model_facts(config, &recorded).window;
-        let configured_model = ConfiguredModel {
-            context_window: window.tokens,
-            window_source: window.source,
-            ..configure_model(config, Arc::new(model))
-        };
+        let configured_model =
+            ConfiguredModel { window, ..configure_model(config, Arc::new(model)) };
         return Ok(OpenModel { configured_model, endpoint: None });
     }
     let resolved = match config::resolve_model(config, &variable)? {
@@ -149,13 +146,14 @@ pub(super) async fn open_model(
     let model = agent_model::connect(endpoint.clone());
     let model = model.map_err(|error| OpenError::Usage(error.to_string()))?;
     // Other servers are asked after their first answer, which must not wait for this one.
-    if endpoint.is_local() {
-        agent_model::ask_windows(&endpoint, std::slice::from_ref(&endpoint.model)).await;
+    let is_local = endpoint.is_local();
+    if is_local {
+        model.ask_window().await;
     }
     let provider = resolved.id.split('/').next().unwrap_or_default();
-    let is_here = endpoint.is_on_this_machine();
     let configured_model = ConfiguredModel {
-        larger_window: config::larger_window(provider, &resolved.base_url, is_here),
+        is_local,
+        larger_window: config::larger_window(provider, &resolved.base_url, is_local),
         ..configure_model(config, Arc::from(model))
     };
     Ok(OpenModel { configured_model, endpoint: Some(endpoint) })
@@ -167,8 +165,7 @@ fn configure_model(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
     let chosen = config.chosen_effort.as_ref().filter(|(id, _)| id == model.id());
     ConfiguredModel {
         price: facts.price,
-        context_window: facts.window.tokens,
-        window_source: facts.window.source,
+        window: facts.window,
         takes_images: facts.takes_images.unwrap_or(true),
         max_output_tokens: facts.max_output_tokens,
         temperature: table.and_then(|table| table.temperature).or(config.temperature),
@@ -176,6 +173,7 @@ fn configure_model(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
             .map(|(_, effort)| *effort)
             .or(table.and_then(|it| it.effort))
             .or(config.effort),
+        is_local: false,
         larger_window: None,
         has_failed_summary: Arc::default(),
         model,
@@ -296,8 +294,10 @@ pub(super) struct ModelServer {
 impl ModelServer {
     /// Asks for the windows of these models.
     pub(super) async fn ask_windows(&self, models: &[String]) {
-        let names = models.iter().map(|model| format!("{}{model}", self.prefix));
-        agent_model::ask_windows(&self.endpoint, &names.collect::<Vec<_>>()).await;
+        let named =
+            |model: &String| (format!("{}/{model}", self.name), format!("{}{model}", self.prefix));
+        agent_model::ask_windows(&self.endpoint, &models.iter().map(named).collect::<Vec<_>>())
+            .await;
     }
 
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelError> {
@@ -388,17 +388,18 @@ impl ModelFacts {
     }
 }
 
-/// The window of `provider/model`: as configured, else as its server said, else as known, else assumed.
+/// The window of `provider/model`: as configured, unless an error of its server named a smaller one; else as its server
+/// said, else as known, else assumed.
 fn context_window(config: &Config, id: &str) -> ContextWindow {
     let own = config::model_window(config, id);
-    if let Some(window) = own.filter(|window| window.source == WindowSource::Configured) {
-        return window;
+    let said = agent_model::recall_window(id);
+    if let Some(own) = own.filter(|window| window.source == WindowSource::Configured) {
+        let is_smaller =
+            |said: &ContextWindow| said.source == WindowSource::Error && said.tokens < own.tokens;
+        return said.filter(is_smaller).unwrap_or(own);
     }
-    let config = Config { model: id.to_owned(), ..config.clone() };
-    let resolved = config::resolve_model(&config, &variable).ok().flatten();
-    let endpoint = resolved.and_then(|resolved| endpoint_without_key(&config, &resolved).ok());
     let assumed = ContextWindow { tokens: DEFAULT_WINDOW, source: WindowSource::Assumed };
-    endpoint.as_ref().and_then(agent_model::recall_window).or(own).unwrap_or(assumed)
+    said.or(own).unwrap_or(assumed)
 }
 
 /// Facts about `provider/model`: from the configuration, from its server, then built-in.

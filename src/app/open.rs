@@ -230,9 +230,7 @@ impl PreparedSession {
         let background =
             BackgroundWork::start(&events, config, stored, resumed, &workspace, &mut notices);
         let Models { main, light, fallback, verifier, .. } = models;
-        let budget =
-            ContextBudget::new(main.model.id(), main.context_window, config.context.compact_at)
-                .with_source(main.window_source);
+        let budget = ContextBudget::new(main.model.id(), main.window, config.context.compact_at);
         let project = ProjectFiles { workspace: workspace.clone() };
         let rules = collect_rules(&project, &settings.policy.hidden_files(), options.dirs.as_ref());
         let mut tools = tools::all_tools();

@@ -215,7 +215,7 @@ impl Session {
     }
 
     pub fn context_window(&self) -> ContextWindow {
-        self.kernel.configured_model().window()
+        self.kernel.configured_model().window
     }
 
     pub fn connect(&self) -> impl Future<Output = ()> + use<> {

@@ -279,8 +279,8 @@ impl DoctorSetup {
             let programs = self.host_programs();
             match app::open_endpoint(config, resolved, prompts, &programs, control).await {
                 Ok(endpoint) => {
-                    agent_model::ask_windows(&endpoint, std::slice::from_ref(&endpoint.model))
-                        .await;
+                    let model = (endpoint.id.clone(), endpoint.model.clone());
+                    agent_model::ask_windows(&endpoint, &[model]).await;
                     examine_server(&endpoint, &what, prompts, report).await;
                 }
                 Err(error) => report.fail("model", &error.to_string()),
@@ -323,9 +323,9 @@ async fn examine_server(
     let ask = async |tool| agent_model::probe(endpoint, message, tool, ANSWER_TIMEOUT).await;
     let answer = ask(Some(tool)).await;
     let may_lack_tools = match &answer {
-        Ok(found) => !found.calls_tools,
-        // How servers answer that have no template for tools, or a switch for them.
-        Err(error) => matches!(error.status, Some(400 | 422 | 500 | 501)),
+        // The counts of both requests are compared.
+        Ok(found) => !found.calls_tools && found.request_tokens.is_some(),
+        Err(error) => error.message.contains("tool"),
     };
     let is_described = endpoint.dialect.text_calls == Some(TextCallMode::Described);
     let without_tools = if may_lack_tools && !is_described { ask(None).await.ok() } else { None };
@@ -343,14 +343,14 @@ async fn examine_server(
     let called = if found.calls_tools { "calls tools" } else { "did not call a tool" };
     let n = 2 + u8::from(without_tools.is_some());
     let said = format!("{listed}; {streamed}; {called} (tried with {n} small requests)");
-    match (without_tools, found.request_tokens) {
+    match (without_tools.and_then(|other| other.request_tokens), found.request_tokens) {
         _ if found.calls_tools => report.pass("server", &said),
-        (None, _) => report.warn("server", &said),
-        (Some(other), Some(tokens)) if other.request_tokens == Some(tokens) => {
+        _ if is_described => report.warn("server", &said),
+        (Some(other), Some(tokens)) if other == tokens => {
             let why = format!("it drops the tools: it counts {tokens} tokens with and without one");
             report.warn("server", &format!("{said}; {why}; {advice}"));
         }
-        (Some(_), _) => report.warn("server", &format!("{said}; if it never does, {advice}")),
+        _ => report.warn("server", &format!("{said}; if it never does, {advice}")),
     }
 }
 

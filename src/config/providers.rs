@@ -91,19 +91,17 @@ pub fn window_questions(
         _ => true,
     };
     let is_own = is_local || resolved.table.base_url.is_some();
-    let provider = resolved.id.split_once('/').map(|(provider, _)| provider);
     let is_asked = |question: &&WindowQuestion| {
         is_open
             && question.wire.is_none_or(|wire| wire == resolved.wire)
-            && question.provider.as_deref().is_none_or(|name| Some(name) == provider)
-            && (is_own || !question.is_for_own_servers)
+            && (is_own || !question.only_self_hosted)
     };
     PRESETS.window.iter().filter(is_asked).collect()
 }
 
-/// How the server of this provider is started with a larger window; `None`: it is no local server. Of a server on this
-/// machine that no preset describes, all ways are named.
-pub fn larger_window(provider: &str, base_url: &str, is_on_this_machine: bool) -> Option<String> {
+/// How the server of this provider is started with a larger window; `None`: it is no local server. Of a server that no
+/// preset describes, all ways are named.
+pub fn larger_window(provider: &str, base_url: &str, is_local: bool) -> Option<String> {
     let preset = PRESETS.provider.iter().find(|preset| preset.name == provider);
     let is_described =
         |it: &&ProviderPreset| it.is_local() || it.base_url.as_deref() == Some(base_url);
@@ -111,7 +109,7 @@ pub fn larger_window(provider: &str, base_url: &str, is_on_this_machine: bool) -
         return preset.larger_window.clone();
     }
     let known = PRESETS.provider.iter().filter_map(|preset| preset.larger_window.as_deref());
-    is_on_this_machine.then(|| known.collect::<Vec<_>>().join(" or "))
+    is_local.then(|| known.collect::<Vec<_>>().join(" or "))
 }
 
 /// The variables that `auto` reads for a key, as text for messages.
@@ -350,10 +348,8 @@ mod tests {
             assert!(!base_url.ends_with('/'), "{name}: {base_url}");
         }
         for question in &parsed.window {
-            let provider = question.provider.as_ref();
-            assert!(provider.is_none_or(|name| names.contains(name)), "{question:?}");
-            assert_eq!(question.list.is_none(), question.names.is_empty(), "{question:?}");
-            let pointers = question.names.iter().chain(&question.window).chain(&question.list);
+            assert_eq!(question.list.is_none(), question.model_name.is_none(), "{question:?}");
+            let pointers = question.model_name.iter().chain(&question.window).chain(&question.list);
             assert!(pointers.clone().all(|pointer| pointer.starts_with('/')), "{question:?}");
         }
     }

@@ -230,7 +230,7 @@ impl Layers {
             estimated_tokens: budget.request_tokens(bytes),
             window: Some(budget.window()),
             max_output_tokens: None,
-            window_source: Some(budget.window_source()),
+            window_source: Some(budget.context_window().source),
             shared_bytes,
             layers,
             texts,

@@ -137,8 +137,6 @@ pub struct Kernel {
     has_asked_start_hooks: bool,
     /// The tools that a small window has room for; `None`: all.
     reduced_tools: Option<Vec<ToolSpec>>,
-    /// The user knows that the window is small.
-    has_small_window: bool,
 }
 
 impl Kernel {
@@ -165,7 +163,6 @@ impl Kernel {
             last_compaction_insufficient: None,
             has_asked_start_hooks: false,
             reduced_tools: None,
-            has_small_window: false,
         }
     }
 
@@ -176,12 +173,12 @@ impl Kernel {
         self.sent_requests.apply(event);
         self.model_view.apply(event);
         self.apply_session_event(event);
-        self.apply_small_window(&event.body);
         match &event.body {
             // Turn numbers are not reused after a rewind.
             EventBody::TurnStarted { .. } | EventBody::SessionRewound { .. } => {
                 self.turn = event.header.place.turn;
             }
+            EventBody::ContextOverflowed { .. } => self.set_window(self.budget.context_window()),
             EventBody::PlanUpdated { plan, .. } => self.plan.clone_from(plan),
             EventBody::ContextCompacted(compacted) => {
                 self.update_l2();
@@ -235,6 +232,7 @@ impl Kernel {
             if self.parts.control.has_queued_messages() && accepted.is_some() {
                 // The user added a message: the turn continues.
                 turn.draft.text.clear();
+                turn.errors.clear();
                 self.deliver_user_messages(&mut turn).await;
                 continue;
             }

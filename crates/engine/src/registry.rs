@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use call::ToolCallResult;
+pub use call::{MissingPermission, ToolCallResult};
 pub use circuit_breaker::BreakerConfig;
 use circuit_breaker::CircuitBreaker;
 pub use output_limits::OutputLimits;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::retry::RetrySettings;
-use super::urls::{is_local, is_loopback, parse_base_url, strip_secrets};
+use super::urls::{is_local, parse_base_url, strip_secrets};
 use super::wire_record::WireRecorder;
 use agent_protocol::prompt::{Prompt, Prompts};
 use agent_protocol::provider::{Dialect, Effort, EffortField, WindowQuestion, WireFormat};
@@ -76,11 +76,6 @@ impl Endpoint {
             tools_in_text: Prompts::default().text(TOOLS_IN_TEXT).to_owned(),
             ..Self::default()
         }
-    }
-
-    /// Whether the server is on this machine.
-    pub fn is_on_this_machine(&self) -> bool {
-        parse_base_url(self).is_ok_and(|url| is_loopback(&url))
     }
 
     /// Whether the server is on this machine or in a private network.

@@ -26,10 +26,8 @@ pub(super) enum RetryAdvice {
     WithoutReasoning,
     /// At once, without settings of the thinking: the model rejects them.
     WithoutThinking,
-    /// At once, with at most this limit of the answer: the model rejects a higher one.
-    WithAnswerLimit(u64),
-    /// At once, with the limit of the answer in the other field of Chat Completions.
-    WithOtherLimitField,
+    /// At once, without the limit of the answer: the model rejects it, or its field.
+    WithoutAnswerLimit,
 }
 
 impl AttemptFailure {
@@ -98,7 +96,9 @@ impl EndpointFacts {
             (ModelErrorKind::Refused, _) if body.mentions(&["thinking"]) => {
                 RetryAdvice::WithoutThinking
             }
-            (ModelErrorKind::Refused, _) => body.limit_advice(),
+            (ModelErrorKind::Refused, _) if body.mentions(&LIMIT_FIELDS) => {
+                RetryAdvice::WithoutAnswerLimit
+            }
             _ => RetryAdvice::Never,
         };
         let window = (kind == ModelErrorKind::Overflow).then(|| overflow::parse_window(&body.text));
@@ -315,20 +315,6 @@ impl ErrorBody {
     fn mentions(&self, parts: &[&str]) -> bool {
         let text = self.text.to_lowercase();
         parts.iter().any(|part| text.contains(part) || self.codes.iter().any(|c| c.contains(part)))
-    }
-
-    /// What to do about the limit of the answer, if the server rejects it.
-    fn limit_advice(&self) -> RetryAdvice {
-        let n_fields = LIMIT_FIELDS.iter().filter(|field| self.mentions(&[field])).count();
-        // Status codes and parts of names are no limits.
-        let words = self.text.split(|c: char| !(c.is_alphanumeric() || "-_.".contains(c)));
-        let numbers = words.filter_map(|word| word.trim_end_matches('.').parse::<u64>().ok());
-        match (n_fields, numbers.filter(|number| *number >= 1000).min()) {
-            (0, _) => RetryAdvice::Never,
-            (1, number) => number.map_or(RetryAdvice::Never, RetryAdvice::WithAnswerLimit),
-            // "Use the other one."
-            _ => RetryAdvice::WithOtherLimitField,
-        }
     }
 
     /// A server error by default.

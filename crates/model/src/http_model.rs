@@ -1,7 +1,7 @@
 //! A model behind an HTTP server: combines encoder, transport, decoder and retries.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -20,9 +20,8 @@ use super::wire_format::{
     AnswerDecoder, CallIds, DecodeError, EncodedRequest, encode, new_decoder,
 };
 use agent_protocol::model::{
-    ContextWindow, Delta, Model, ModelError, Request, StopReason, WindowSource,
+    ContextWindow, Delta, Model, ModelError, Purpose, Request, StopReason, WindowSource,
 };
-use agent_protocol::provider::WindowQuestion;
 use agent_protocol::shorten;
 
 /// Time limit for the usage after the last text.
@@ -38,7 +37,8 @@ pub(super) struct HttpModel {
     endpoint: Endpoint,
     rejections: Mutex<Rejections>,
     transport: Transport,
-    window_questions: Mutex<Vec<&'static WindowQuestion>>,
+    /// How often the server was asked for the window.
+    n_asked: AtomicU64,
     /// Different in each process, because a session may be resumed.
     id_prefix: String,
     next_id: AtomicU64,
@@ -49,7 +49,7 @@ impl HttpModel {
         let random = uuid::Uuid::now_v7().simple().to_string();
         Ok(Self {
             transport: Transport::new(endpoint.clone())?,
-            window_questions: Mutex::new(endpoint.window_questions.clone()),
+            n_asked: AtomicU64::new(0),
             endpoint,
             rejections: Mutex::default(),
             id_prefix: format!("call_{}_", &random[24..]),
@@ -65,8 +65,7 @@ impl HttpModel {
         request: &Request<'_>,
     ) -> AttemptFailure {
         if let Some(window) = failure.error.window {
-            let Endpoint { model, .. } = &self.endpoint;
-            window::record_window(&self.endpoint, model, window, WindowSource::Error);
+            window::record_window(&self.endpoint.id, window, WindowSource::Error);
         }
         let is_rejection = !matches!(
             failure.retry,
@@ -92,17 +91,30 @@ impl Model for HttpModel {
 
     fn ask_window(&self) -> BoxFuture<'_, Option<ContextWindow>> {
         async {
-            let questions = std::mem::take(&mut *self.window_questions.lock());
-            let models = [self.endpoint.model.clone()];
-            window::ask(&self.transport, &self.endpoint, &models, &questions).await;
-            window::recall_window(&self.endpoint).filter(|_| !questions.is_empty())
+            let Endpoint { id, model, window_questions, .. } = &self.endpoint;
+            // A local server may load the model for the first request.
+            let max_asked = 1 + u64::from(self.endpoint.is_local());
+            if window_questions.is_empty() {
+                return None;
+            }
+            if window::recall_window(id).is_none()
+                && self.n_asked.fetch_add(1, Ordering::Relaxed) < max_asked
+            {
+                let models = [(id.clone(), model.clone())];
+                window::ask(&self.transport, window_questions, &models).await;
+            }
+            window::recall_window(id)
         }
         .boxed()
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
         let ids = CallIds::new(&self.id_prefix, &self.next_id, request);
-        retry_stream(self.endpoint.retries, move || {
+        let retries = match request.purpose {
+            Purpose::Summary => self.endpoint.retries.shortened(),
+            _ => self.endpoint.retries,
+        };
+        retry_stream(retries, move || {
             let AcceptedRequest { endpoint, messages, max_output_tokens, rejectable: used } =
                 self.rejections.lock().filter_request(request, &self.endpoint);
             let messages = messages.as_deref().unwrap_or(request.messages);

@@ -64,7 +64,7 @@ pub fn connect(endpoint: Endpoint) -> Result<Box<dyn Model>, ModelError> {
 pub async fn list_models(endpoint: &Endpoint, limit: Duration) -> Result<Vec<String>, ModelError> {
     let transport = Transport::new(endpoint.clone())?;
     let path = endpoint.wire.models_path();
-    let text = transport.fetch(path, None, "*/*", limit).await.map_err(|failure| failure.error)?;
+    let text = transport.get(path, limit).await.map_err(|failure| failure.error)?;
     let endpoint_facts = transport.endpoint_facts(path);
     if text.trim_start().starts_with('<') {
         return Err(endpoint_facts.html_page_failure().error);

@@ -8,7 +8,7 @@ use super::failure::RetryAdvice;
 use super::wire_format::sends_thinking;
 use agent_protocol::message::{Message, OpaqueItem, Part};
 use agent_protocol::model::Request;
-use agent_protocol::provider::{TokenLimit, WireFormat};
+use agent_protocol::provider::WireFormat;
 
 #[derive(Default)]
 pub(super) struct Rejections {
@@ -17,10 +17,7 @@ pub(super) struct Rejections {
     /// The request for reasoning that can be sent back.
     reasoning: bool,
     thinking: bool,
-    /// The highest limit of an answer that the model accepts.
-    answer_limit: Option<u64>,
-    /// The field for it that the server asked for.
-    limit_field: Option<TokenLimit>,
+    answer_limit: bool,
 }
 
 pub(super) struct AcceptedRequest {
@@ -37,8 +34,7 @@ pub(super) struct RejectableContent {
     earlier_reasoning: bool,
     reasoning: bool,
     thinking: bool,
-    max_output_tokens: Option<u64>,
-    limit_field: Option<TokenLimit>,
+    answer_limit: bool,
 }
 
 impl Rejections {
@@ -52,9 +48,7 @@ impl Rejections {
         if self.thinking {
             endpoint.thinking = Some(false);
         }
-        endpoint.dialect.token_limit = self.limit_field.or(endpoint.dialect.token_limit);
-        let limit = self.answer_limit.unwrap_or(u64::MAX);
-        let max_output_tokens = request.max_output_tokens.map(|tokens| tokens.min(limit));
+        let max_output_tokens = request.max_output_tokens.filter(|_| !self.answer_limit);
         let is_rejected = |part: &Part| matches!(part, Part::Carried(item) if self.reasoning_hashes.contains(&hash_item(item)));
         let messages = (!self.reasoning_hashes.is_empty()).then(|| {
             let mut messages = request.messages.to_vec();
@@ -68,8 +62,7 @@ impl Rejections {
             earlier_reasoning: sent_reasoning(sent, &endpoint).next().is_some(),
             reasoning: endpoint.wire == WireFormat::OpenaiResponses && endpoint.returns_reasoning,
             thinking: sends_thinking(request, &endpoint),
-            max_output_tokens,
-            limit_field: endpoint.dialect.token_limit,
+            answer_limit: max_output_tokens.is_some(),
         };
         AcceptedRequest { endpoint, messages, max_output_tokens, rejectable: used }
     }
@@ -96,23 +89,9 @@ impl Rejections {
                 self.thinking |= used.thinking;
                 used.thinking
             }
-            RetryAdvice::WithAnswerLimit(limit) => {
-                let is_less = used.max_output_tokens.is_some_and(|tokens| limit < tokens);
-                if is_less {
-                    self.answer_limit = Some(limit);
-                }
-                is_less
-            }
-            RetryAdvice::WithOtherLimitField => {
-                let is_usual = used.limit_field == endpoint.dialect.token_limit
-                    && endpoint.wire == WireFormat::OpenaiChat;
-                if is_usual {
-                    self.limit_field = Some(match used.limit_field {
-                        Some(TokenLimit::MaxCompletionTokens) => TokenLimit::MaxTokens,
-                        Some(TokenLimit::MaxTokens) | None => TokenLimit::MaxCompletionTokens,
-                    });
-                }
-                is_usual
+            RetryAdvice::WithoutAnswerLimit => {
+                self.answer_limit |= used.answer_limit;
+                used.answer_limit
             }
             RetryAdvice::Never | RetryAdvice::WithBackoff | RetryAdvice::After(_) => false,
         }
@@ -182,12 +161,14 @@ mod tests {
     #[test]
     fn settings_that_were_rejected_are_left_out() {
         let mut rejected = Rejections::default();
-        let request = Request::new(Purpose::Main, "", &[]);
+        let request =
+            Request { max_output_tokens: Some(1000), ..Request::new(Purpose::Main, "", &[]) };
         for (wire, again, n_retries) in [
             (WireFormat::OpenaiResponses, RetryAdvice::WithoutReasoning, 1),
             (WireFormat::AnthropicMessages, RetryAdvice::WithoutReasoning, 0),
             (WireFormat::AnthropicMessages, RetryAdvice::WithoutThinking, 1),
             (WireFormat::OpenaiChat, RetryAdvice::WithoutThinking, 0),
+            (WireFormat::OpenaiChat, RetryAdvice::WithoutAnswerLimit, 1),
         ] {
             let mut endpoint = Endpoint::new("p/m", "http://h");
             (endpoint.wire, endpoint.thinking) = (wire, Some(true));

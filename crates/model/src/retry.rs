@@ -15,14 +15,18 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// A server may ask for a delay of this length, or of the time limit if that is longer.
 const MAX_SERVER_DELAY: Duration = Duration::from_mins(1);
 
+const MAX_TIME_FOR_REPLACEABLE: Duration = Duration::from_secs(5);
+
 /// Retry settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetrySettings {
     pub max_attempts: u32,
     /// The delay after the first failure; it doubles with each further one.
     pub base_delay: Duration,
-    /// From the first failure to the last attempt, without delays that the server asked for.
+    /// From the first failure to the last attempt.
     pub time_limit: Duration,
+    /// Whether that includes delays that the server asks for.
+    pub limits_server_delays: bool,
 }
 
 impl Default for RetrySettings {
@@ -31,11 +35,18 @@ impl Default for RetrySettings {
             max_attempts: 10,
             base_delay: Duration::from_millis(500),
             time_limit: Duration::from_secs(30),
+            limits_server_delays: false,
         }
     }
 }
 
 impl RetrySettings {
+    /// For a request whose answer the program can replace.
+    pub(super) fn shortened(self) -> Self {
+        let time_limit = self.time_limit.min(MAX_TIME_FOR_REPLACEABLE);
+        Self { time_limit, limits_server_delays: true, ..self }
+    }
+
     /// `attempt` failed, `spent` after the first failure; `jitter` is between 0 and 1.
     fn next_delay(
         &self,
@@ -54,11 +65,15 @@ impl RetrySettings {
                 ));
                 return Err(error);
             }
+            RetryAdvice::After(delay)
+                if self.limits_server_delays && spent + delay > self.time_limit =>
+            {
+                return Err(error);
+            }
             RetryAdvice::After(delay) => delay,
             RetryAdvice::WithoutReasoning
             | RetryAdvice::WithoutThinking
-            | RetryAdvice::WithAnswerLimit(_)
-            | RetryAdvice::WithOtherLimitField => Duration::ZERO,
+            | RetryAdvice::WithoutAnswerLimit => Duration::ZERO,
             RetryAdvice::WithBackoff => {
                 let doubled = self.base_delay.saturating_mul(1 << (attempt - 1).min(16));
                 let doubled = doubled.min(MAX_DELAY).min(self.time_limit / 4);
@@ -144,7 +159,7 @@ where
         let again = failure.retry;
         match self.retries.next_delay(self.attempt, spent, failure, jitter()) {
             Ok(delay) => {
-                if again != RetryAdvice::WithBackoff {
+                if again != RetryAdvice::WithBackoff && !self.retries.limits_server_delays {
                     self.server_delay += delay;
                 }
                 self.phase = Phase::Wait(Some(delay));
@@ -232,6 +247,10 @@ mod tests {
         let after = |seconds| RetryAdvice::After(Duration::from_secs(seconds));
         check_with(retries, 1, 0, after(300), Ok(300_000));
         check_with(retries, 20, 0, after(1), Err("busy (20 tries)"));
+        let summary = RetrySettings::default().shortened();
+        check_with(summary, 1, 0, after(5), Ok(5000));
+        check_with(summary, 2, 1, after(5), Err("busy"));
+        check_with(summary, 4, 5, RetryAdvice::WithBackoff, Err("busy (4 tries)"));
         let short = RetrySettings { time_limit: Duration::from_secs(3), ..retries };
         check_with(short, 1, 0, RetryAdvice::WithBackoff, Ok(500));
     }

@@ -23,8 +23,7 @@ use self::reader::{Segment, TextCallReader};
 pub(super) use self::text_request::render_as_text;
 use super::wire_format::{AnswerDecoder, CallIds, DecodeError, call_arguments};
 use agent_protocol::message::ToolCall;
-use agent_protocol::model::{Delta, Reply, StopReason};
-use agent_protocol::tool::ToolSpec;
+use agent_protocol::model::{Delta, Reply, Request, StopReason, max_answer_bytes};
 
 /// Calls in the text have indexes from here on; those that the server understood are below.
 const FIRST_TEXT_CALL_INDEX: usize = 1 << 16;
@@ -42,10 +41,11 @@ pub(super) struct TextCallDecoder<'a> {
 impl<'a> TextCallDecoder<'a> {
     pub(super) fn new(
         inner: Box<dyn AnswerDecoder + 'a>,
-        tools: &'a [ToolSpec],
+        request: &'a Request<'_>,
         ids: CallIds<'a>,
     ) -> Self {
-        let reader = TextCallReader::new(tools);
+        let max_held_bytes = max_answer_bytes(request.max_output_tokens);
+        let reader = TextCallReader::new(request.tools, max_held_bytes);
         Self { inner, reader, ids, calls: Vec::new(), reported: Reply::default() }
     }
 

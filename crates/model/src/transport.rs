@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Response, Url};
+use reqwest::{Client, Response, Url};
 use tokio::time::timeout;
 
 use super::connection::{ConnectionSettings, error_causes, root_cause, secret_header};
@@ -66,8 +66,7 @@ impl Transport {
         body: Vec<u8>,
         mut recording: Option<Recording>,
     ) -> Result<ResponseStream, AttemptFailure> {
-        let head = (Method::POST, "*/*");
-        let sent = self.send(head, path, Some(body), self.first_byte, &mut recording).await;
+        let sent = self.send(path, Some(body), self.first_byte, &mut recording).await;
         if let (Some(recording), Err(failure)) = (&mut recording, &sent) {
             recording.record_failure(failure);
         }
@@ -80,19 +79,11 @@ impl Transport {
         let _ = timeout(self.first_byte, client.head(self.base.clone()).send()).await;
     }
 
-    /// A document about the server; a body is posted.
-    pub(super) async fn fetch(
-        &self,
-        path: &str,
-        body: Option<String>,
-        accept: &'static str,
-        limit: Duration,
-    ) -> Result<String, AttemptFailure> {
+    /// A document about the server.
+    pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, AttemptFailure> {
         let endpoint_facts = self.endpoint_facts(path);
-        let head = (if body.is_some() { Method::POST } else { Method::GET }, accept);
-        let body = body.map(String::into_bytes);
         let whole = async {
-            let mut answer = self.send(head, path, body, limit, &mut None).await?;
+            let mut answer = self.send(path, None, limit, &mut None).await?;
             let mut text = Vec::new();
             while let Some(chunk) = answer.read_chunk().await? {
                 text.extend(chunk);
@@ -120,7 +111,6 @@ impl Transport {
 
     async fn send(
         &self,
-        (method, accept): (Method, &'static str),
         path: &str,
         body: Option<Vec<u8>>,
         first_byte: Duration,
@@ -130,11 +120,11 @@ impl Transport {
             self.client.get_or_init(|| self.build_client()).as_ref().map_err(Clone::clone)?;
         let endpoint_facts = self.endpoint_facts(path);
         let url = join_url(&self.base, path);
-        let request = client.request(method, url).header("accept", accept);
-        let mut request = request.headers(self.headers.clone());
-        if let Some(body) = body {
-            request = request.header("content-type", "application/json").body(body);
-        }
+        let request = match body {
+            Some(body) => client.post(url).header("content-type", "application/json").body(body),
+            None => client.get(url),
+        };
+        let request = request.headers(self.headers.clone());
         // Some servers close a connection after its answer, although they promise to keep it.
         let spare =
             if self.has_answered.load(Ordering::Relaxed) { request.try_clone() } else { None };

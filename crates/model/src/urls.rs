@@ -26,16 +26,9 @@ pub(super) fn parse_base_url(endpoint: &Endpoint) -> Result<Url, ModelError> {
     }
 }
 
-/// Keeps the base's query, as Azure requires it, and adds that of the path. A path with a leading `/` replaces the
-/// version at the base's end.
+/// Keeps the base's query, as Azure requires it, and adds that of the path. `..` in it leaves out the last segment.
 pub(super) fn join_url(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
-    let (path, is_beside_version) = match path.strip_prefix('/') {
-        Some(path) => {
-            (path, base.path().trim_end_matches('/').rsplit('/').next().is_some_and(is_version))
-        }
-        None => (path, false),
-    };
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     if !query.is_empty() {
         let own = base.query().map_or_else(String::new, |own| format!("{own}&"));
@@ -43,10 +36,12 @@ pub(super) fn join_url(base: &Url, path: &str) -> Url {
     }
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty();
-        if is_beside_version {
-            segments.pop();
+        for segment in path.split('/') {
+            match segment {
+                ".." => segments.pop(),
+                _ => segments.push(segment),
+            };
         }
-        segments.extend(path.split('/'));
     }
     url
 }
@@ -99,11 +94,10 @@ pub(super) fn is_local(url: &Url) -> bool {
 }
 
 pub(super) fn is_versioned(base: &Url) -> bool {
+    let is_version = |segment: &str| {
+        segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
     base.path_segments().is_some_and(|mut segments| segments.any(is_version))
-}
-
-fn is_version(segment: &str) -> bool {
-    segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -161,9 +155,8 @@ mod tests {
         for (base, expected) in [
             ("http://h:1/v1/", "http://h:1/api/ps"),
             ("http://h:1/ollama/v1", "http://h:1/ollama/api/ps"),
-            ("http://h:1/proxy", "http://h:1/proxy/api/ps"),
         ] {
-            assert_eq!(join_url(&url(base), "/api/ps").as_str(), expected);
+            assert_eq!(join_url(&url(base), "../api/ps").as_str(), expected);
         }
     }
 

@@ -14,7 +14,7 @@ use super::endpoint::Endpoint;
 use super::text_calls;
 use super::{anthropic_messages, gemini, openai_chat, openai_responses};
 use agent_protocol::Object;
-use agent_protocol::json_repair::parse_arguments;
+use agent_protocol::json_repair::read_argument_object;
 use agent_protocol::message::{Image, Part, ToolCall};
 use agent_protocol::model::{Delta, Request, StopReason, Usage};
 use agent_protocol::provider::{TextCallMode, WireFormat};
@@ -63,7 +63,7 @@ pub(super) fn new_decoder<'a>(
 ) -> Box<dyn AnswerDecoder + 'a> {
     if endpoint.dialect.text_calls.is_some() && !request.tools.is_empty() {
         let inner = new_wire_decoder(endpoint, ids.clone());
-        return Box::new(text_calls::TextCallDecoder::new(inner, request.tools, ids));
+        return Box::new(text_calls::TextCallDecoder::new(inner, request, ids));
     }
     new_wire_decoder(endpoint, ids)
 }
@@ -199,7 +199,7 @@ pub(super) fn call_id(id: &str, form: CallIdFormat) -> Cow<'_, str> {
 pub(super) fn call_arguments(call: &ToolCall) -> Cow<'_, str> {
     if serde_json::from_str::<Object>(&call.arguments).is_ok() {
         Cow::Borrowed(&call.arguments)
-    } else if let Some((object, _)) = parse_arguments(&call.arguments) {
+    } else if let Some((object, _)) = read_argument_object(&call.arguments) {
         Cow::Owned(Value::Object(object).to_string())
     } else {
         Cow::Owned(json!({ "malformed_arguments": call.arguments }).to_string())

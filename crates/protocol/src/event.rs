@@ -142,9 +142,8 @@ pub enum EventBody {
         model: String,
         /// Their hashes.
         images: Vec<String>,
-        /// The refusal; `None`: the request failed without them, too, so that later requests contain them again.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
+        /// The refusal.
+        reason: String,
     },
     /// The user named the session.
     #[serde(rename = "session.renamed")]
@@ -1076,13 +1075,10 @@ pub fn describe_resume_point(turn: u32, is_cut_off: bool) -> String {
     }
 }
 
-/// Describes that images are left out, and why; without a reason, that they are sent again.
-pub fn describe_withheld_images(images: &[String], reason: Option<&str>) -> String {
+/// Describes that images are left out, and why.
+pub fn describe_withheld_images(images: &[String], reason: &str) -> String {
     let n = pluralize(images.len() as u64, "image");
-    match reason {
-        Some(reason) => format!("{reason}; this and later requests are sent without {n}"),
-        None => format!("the request fails without {n}, too: later requests have them again"),
-    }
+    format!("{reason}; this and later requests are sent without {n}")
 }
 
 /// Describes a change of the mode.

@@ -9,7 +9,7 @@ use super::Object;
 
 /// The object in the arguments of a call, and a sentence for the model about what was corrected in them. `None` if
 /// their meaning is not certain. Nothing at all is an empty object: servers send that for a call without arguments.
-pub fn parse_arguments(text: &str) -> Option<(Object, Option<&'static str>)> {
+pub fn read_argument_object(text: &str) -> Option<(Object, Option<&'static str>)> {
     const EMPTY: &str = "The arguments were empty: read as {}.";
     if text.trim().is_empty() {
         return Some((Object::new(), None));
@@ -113,7 +113,7 @@ mod tests {
             ("[1]", None, false),
             ("{", None, false),
         ] {
-            let found = parse_arguments(text);
+            let found = read_argument_object(text);
             let found = found.map(|(object, note)| (Value::Object(object).to_string(), note));
             assert_eq!(found.as_ref().map(|(object, _)| object.as_str()), expected, "{text}");
             assert_eq!(found.is_some_and(|(_, note)| note.is_some()), is_corrected, "{text}");

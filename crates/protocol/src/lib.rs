@@ -157,22 +157,14 @@ pub fn most_similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, other)| other)
 }
 
-/// How similar two names of several words are, in percent; 0 unless `name` begins with the words of `other`, or `other` has all
-/// words of `name`. A word may have a slip.
-pub fn word_similarity(other: &str, name: &str) -> usize {
-    let words = |text| str::split(text, ['-', ' ']).collect::<Vec<_>>();
-    let (others, names) = (words(other), words(name));
-    // `None`: they are different words.
-    let count_slips = |one: &str, other: &str| {
-        let slips = strsim::damerau_levenshtein(one, other);
-        (slips <= usize::from(one.len().min(other.len()) > 2)).then_some(slips)
+/// Whether a name has all words of the other one, each with at most one slip.
+pub fn has_words_of(name: &str, other: &str) -> bool {
+    let words = |text| str::split(text, ['-', ' ']);
+    let is_same = |one: &str, other: &str| {
+        let max_slips = usize::from(one.len().min(other.len()) > 2);
+        strsim::damerau_levenshtein(one, other) <= max_slips
     };
-    let nearest = |name: &&str| others.iter().filter_map(|other| count_slips(other, name)).min();
-    let in_order = others.iter().zip(&names).map(|(other, name)| count_slips(other, name));
-    let in_order = in_order.sum::<Option<usize>>().filter(|_| others.len() <= names.len());
-    let slips = in_order.or_else(|| names.iter().map(nearest).sum());
-    let shared = 200 * other.len().min(name.len()) / (other.len() + name.len()).max(1);
-    slips.map_or(0, |slips| shared.saturating_sub(5 * slips))
+    words(other).all(|word| words(name).any(|own| is_same(own, word)))
 }
 
 /// Removes the tags of the program's messages: a model may not write them, users are not shown them.
@@ -201,18 +193,17 @@ mod tests {
     }
 
     #[test]
-    fn similarity_of_names_is_that_of_their_words() {
-        for (other, name, similarity) in [
-            ("list-models", "models", 70),
-            ("list-models", "model", 57),
-            ("list-models", "disallowed-tools", 0),
-            ("list-sessions", "session list", 91),
-            ("sesion", "session-id", 70),
-            ("allowed-dirs", "allowed-tools", 0),
-            ("prompt", "system-prompt", 0),
-            ("", "model", 0),
+    fn names_are_compared_by_their_words() {
+        for (name, other, expected) in [
+            ("list-models", "models", true),
+            ("list-models", "disallowed-tools", false),
+            ("list-sessions", "session list", true),
+            ("max-turns", "max-tuns", true),
+            ("system-prompt", "system", true),
+            ("allowed-tools", "allowed-dirs", false),
+            ("model", "", false),
         ] {
-            assert_eq!(word_similarity(other, name), similarity, "{other} {name}");
+            assert_eq!(has_words_of(name, other), expected, "{name} {other}");
         }
     }
 

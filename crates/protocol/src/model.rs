@@ -13,7 +13,6 @@ use super::message::{ImageSource, Message, OpaqueItem, ToolCall};
 use super::provider::Effort;
 use super::tool::ToolSpec;
 use super::variant_names::variant_names;
-use super::{one_line, shorten};
 
 /// A model. Every error is an item of its stream; dropping the stream cancels the request.
 ///
@@ -42,8 +41,6 @@ pub enum WindowSource {
     Configured,
     // The server refused a longer request, and said so.
     Error,
-    // The server cut off a request: that many tokens it counted.
-    Count,
     // The server was asked.
     Server,
     // `data/models.toml`.
@@ -57,7 +54,6 @@ impl WindowSource {
         match self {
             Self::Configured => "configured",
             Self::Error => "an error of the server",
-            Self::Count => "the server's count",
             Self::Server => "the server",
             Self::Known => "known of the model",
             Self::Assumed => "assumed",
@@ -66,15 +62,26 @@ impl WindowSource {
 
     /// The number may be wrong, and the server may say another one.
     pub fn is_uncertain(self) -> bool {
-        matches!(self, Self::Count | Self::Known | Self::Assumed)
+        matches!(self, Self::Known | Self::Assumed)
     }
 }
+
+/// A smaller number is no window.
+pub const MIN_WINDOW: u64 = 256;
 
 /// The window of a model: the limit of a request and its answer together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextWindow {
     pub tokens: u64,
     pub source: WindowSource,
+}
+
+impl ContextWindow {
+    /// A window of at least this many tokens.
+    #[must_use]
+    pub fn at_least(self, tokens: u64) -> Self {
+        Self { tokens: self.tokens.max(tokens), ..self }
+    }
 }
 
 impl fmt::Display for ContextWindow {
@@ -160,6 +167,17 @@ impl<'a> Request<'a> {
             images: None,
         }
     }
+}
+
+/// The bytes of an answer with this limit of tokens. No text has more on average, so an answer with more bytes is longer
+/// than its limit, whatever its tokens are. `None`: the length is not limited.
+pub fn max_answer_bytes(max_output_tokens: Option<u64>) -> usize {
+    const MAX_BYTES_PER_TOKEN: usize = 12;
+    const MIN_LIMIT: usize = 4 << 10;
+    max_output_tokens.map_or(usize::MAX, |tokens| {
+        let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);
+        tokens.saturating_mul(MAX_BYTES_PER_TOKEN).max(MIN_LIMIT)
+    })
 }
 
 /// A part of an answer, as it arrives.
@@ -311,9 +329,6 @@ pub enum ModelErrorKind {
     Script,
 }
 
-/// Of a text that was dropped.
-const MAX_QUOTE_BYTES: usize = 400;
-
 /// An answer, assembled from its deltas.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
@@ -327,8 +342,8 @@ pub struct Reply {
     pub usage: Option<Usage>,
     /// `None` until the answer ends.
     pub stop: Option<StopReason>,
-    /// What of the received text is no part of the answer, for the user: the source of the event, and a sentence.
-    pub notices: Vec<(&'static str, String)>,
+    /// Text that is no part of the answer: see [`Delta::Dropped`].
+    pub dropped: String,
     indexes: Vec<usize>,
 }
 
@@ -338,11 +353,7 @@ impl Reply {
         match delta {
             Delta::Text(text) => self.text.push_str(text),
             Delta::Reasoning(text) => self.reasoning.push_str(text),
-            Delta::Dropped(text) => {
-                let (bytes, quote) = (text.len(), shorten(&one_line(text), MAX_QUOTE_BYTES));
-                let what = "the model wrote the result of a tool itself; this was dropped with what followed";
-                self.notices.push(("reply", format!("{what} ({bytes} bytes): {quote}")));
-            }
+            Delta::Dropped(text) => self.dropped.push_str(text),
             Delta::Call { index, id, name, arguments } => {
                 let at = self.indexes.iter().position(|i| i == index).unwrap_or_else(|| {
                     self.indexes.push(*index);
@@ -370,40 +381,7 @@ impl Reply {
             }),
             Delta::Usage(usage) => self.usage = Some(*usage),
             Delta::Retry(_) => *self = Self::default(),
-            Delta::Done(stop) => {
-                self.stop = Some(stop.clone());
-                self.separate_reasoning();
-            }
-        }
-    }
-
-    /// Some chat templates write the beginning of the reasoning themselves, so that the text contains only its end: a
-    /// line of its own, outside code blocks.
-    fn separate_reasoning(&mut self) {
-        if !self.reasoning.is_empty() || !self.opaque_items.is_empty() {
-            return;
-        }
-        let (mut at, mut fence) = (0, 0);
-        for line in self.text.split_inclusive('\n') {
-            let ticks = line.trim_start().bytes().take_while(|byte| *byte == b'`').count();
-            match line.trim() {
-                "</think>" if fence == 0 => {
-                    let answer = self.text[at + line.len()..].trim_start().to_owned();
-                    self.reasoning = self.text[..at].trim_start().to_owned();
-                    self.text = answer;
-                    if !self.reasoning.is_empty() {
-                        let what =
-                            "the text before </think> is reasoning, and no part of the answer";
-                        self.notices.push(("reasoning", what.to_owned()));
-                    }
-                    return;
-                }
-                line if line.contains("<think>") => return,
-                _ if fence == 0 && ticks >= 3 => fence = ticks,
-                _ if fence > 0 && ticks >= fence => fence = 0,
-                _ => {}
-            }
-            at += line.len();
+            Delta::Done(stop) => self.stop = Some(stop.clone()),
         }
     }
 }

@@ -209,27 +209,19 @@ impl Dialect {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowQuestion {
-    /// Below the base URL; with a leading `/`, below the part of it that precedes the version. `{model}` is the
-    /// name of the model.
+    /// Below the base URL; `..` is what precedes the version at its end. `{model}` is the name of the model.
     pub path: String,
-    /// The JSON to post, in which `{model}` is the name with its quotes; `None`: it is a GET request.
-    pub body: Option<String>,
-    /// Asked of this provider only.
-    pub provider: Option<String>,
     /// Asked in this wire format only.
     pub wire: Option<WireFormat>,
     /// Asked only of servers on this machine, in a private network, or with a configured address.
     #[serde(default)]
-    pub is_for_own_servers: bool,
+    pub only_self_hosted: bool,
     /// JSON pointer to the list of models; `None`: the answer is about the model.
     pub list: Option<String>,
-    /// JSON pointers to the name of a model in the list.
-    #[serde(default)]
-    pub names: Vec<String>,
+    /// JSON pointer to the name of a model in the list.
+    pub model_name: Option<String>,
     /// JSON pointers to the window; the first one that leads to a number counts.
     pub window: Vec<String>,
-    /// The pointer leads to a text, in which this word precedes the number.
-    pub word: Option<String>,
 }
 
 /// The field for the limit of an answer.

@@ -82,7 +82,7 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
             format!("  {to} answers instead of {from}: {reason}")
         }
         EventBody::ImagesWithheld { images, reason, .. } => {
-            format!("  {}", describe_withheld_images(images, reason.as_deref()))
+            format!("  {}", describe_withheld_images(images, reason))
         }
         EventBody::SessionRenamed { name } => format!("session named {name}"),
         EventBody::DirectoryAdded { path } => format!("directory added: {path}"),

@@ -292,7 +292,7 @@ impl Sink for TextOutput {
                 return self.print_line(&line);
             }
             EventBody::ImagesWithheld { images, reason, .. } => {
-                let text = describe_withheld_images(images, reason.as_deref());
+                let text = describe_withheld_images(images, reason);
                 return self.print_line(&format!("agent: {text}"));
             }
             EventBody::Error { source, message, .. }

@@ -23,7 +23,7 @@ use agent_protocol::Object;
 use agent_protocol::control::SessionControl;
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::SessionStarted;
-use agent_protocol::model::WindowSource;
+use agent_protocol::model::{ContextWindow, WindowSource};
 use agent_protocol::tool::Effect;
 
 pub(super) struct ReplayDriver<'a> {
@@ -242,12 +242,27 @@ impl ReplayDriver<'_> {
         !results.checks.is_empty() || results.calls.iter().any(is_command)
     }
 
+    /// In this process.
+    fn recorded_windows(&self, id: &str) -> &[ContextWindow] {
+        self.script.windows.get(&(self.n_processes, id.to_owned())).map_or(&[], Vec::as_slice)
+    }
+
     fn session_parts(&self, now: &SessionStarted) -> SessionParts {
+        let is_said = |window: &&ContextWindow| window.source == WindowSource::Server;
+        let said = |id: &str| self.recorded_windows(id).iter().find(is_said).copied();
         let configured_model = |id: &str| ConfiguredModel {
-            model: Arc::new(RecordedModel { id: id.to_owned(), state: self.state.clone() }),
+            model: Arc::new(RecordedModel {
+                id: id.to_owned(),
+                state: self.state.clone(),
+                said_window: said(id),
+            }),
             price: None,
-            context_window: self.script.windows.get(id).copied().unwrap_or(DEFAULT_WINDOW),
-            window_source: WindowSource::Known,
+            window: self
+                .recorded_windows(id)
+                .first()
+                .copied()
+                .unwrap_or(ContextWindow { tokens: DEFAULT_WINDOW, source: WindowSource::Known }),
+            is_local: false,
             max_output_tokens: None,
             temperature: None,
             effort: None,

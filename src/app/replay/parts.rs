@@ -10,17 +10,23 @@ use agent_engine::tools::{CallTarget, Tool, ToolCx};
 use agent_protocol::Object;
 use agent_protocol::envelope::{Envelope, ErrorCode, Failure, Report, Verdict};
 use agent_protocol::event::ModelResponded;
-use agent_protocol::model::{Delta, Model, ModelError, Request};
+use agent_protocol::model::{ContextWindow, Delta, Model, ModelError, Request};
 use agent_protocol::tool::ToolSpec;
 
 pub(super) struct RecordedModel {
     pub(super) id: String,
     pub(super) state: ReplayState,
+    /// What the server said when it was asked.
+    pub(super) said_window: Option<ContextWindow>,
 }
 
 impl Model for RecordedModel {
     fn id(&self) -> &str {
         &self.id
+    }
+
+    fn ask_window(&self) -> BoxFuture<'_, Option<ContextWindow>> {
+        Box::pin(std::future::ready(self.said_window))
     }
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {

@@ -10,7 +10,7 @@ use agent_protocol::control::{ApprovalDecision, Ending, Interrupt, PermissionMod
 use agent_protocol::directives::UserInput;
 use agent_protocol::envelope::{Envelope, ErrorCode, SealedEnvelope};
 use agent_protocol::event::{Event, EventBody, ModelResponded, SessionStarted, WorkPosition};
-use agent_protocol::model::{ModelError, Purpose};
+use agent_protocol::model::{ContextWindow, ModelError, Purpose};
 use agent_protocol::recall::{MemoryRecalled, Remedy};
 use agent_protocol::tool::Effect;
 
@@ -27,7 +27,8 @@ pub(super) struct Script {
     pub(super) recalled: Vec<(u32, MemoryRecalled)>,
     /// Remedies with the message of the failure.
     pub(super) remedies: Vec<(String, Remedy)>,
-    pub(super) windows: HashMap<String, u64>,
+    /// By process, from 1, and model: one after the other.
+    pub(super) windows: HashMap<(usize, String), Vec<ContextWindow>>,
     /// Models that answered when the main one was not available, in order.
     pub(super) fallback: Vec<String>,
     pub(super) verifier: Option<String>,

@@ -13,7 +13,9 @@ use agent_protocol::directives::UserInput;
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::{CompactionCause, Event, EventBody, ModelResponded};
 use agent_protocol::mask::MASK;
-use agent_protocol::model::{ModelError, ModelErrorKind, Purpose, StopReason};
+use agent_protocol::model::{
+    ContextWindow, ModelError, ModelErrorKind, Purpose, StopReason, WindowSource,
+};
 use agent_protocol::tool::Effect;
 
 /// Who decided about an approval, in the record.
@@ -151,9 +153,14 @@ impl Script {
             }
             EventBody::ModelRequested(requested) if requested.purpose != Purpose::Learn => {
                 self.record_request(reading, turn, requested.purpose);
-                if let Some(window) = requested.window {
-                    // Later ones follow from what the provider refused.
-                    self.windows.entry(requested.model.clone()).or_insert(window);
+                if let Some(tokens) = requested.window {
+                    let is_begin = |step: &&ScriptStep| matches!(step, ScriptStep::Begin(_));
+                    let process = self.steps.iter().filter(is_begin).count();
+                    // An older record has no source.
+                    let source = requested.window_source.unwrap_or(WindowSource::Known);
+                    let windows =
+                        self.windows.entry((process, requested.model.clone())).or_default();
+                    windows.push(ContextWindow { tokens, source });
                 }
                 if requested.purpose == Purpose::Task {
                     self.verifier = Some(requested.model.clone());
@@ -169,7 +176,7 @@ impl Script {
                 let failed = ModelError::new(ModelErrorKind::Unavailable, reason.clone());
                 self.record_failure(reading, Some(Purpose::Main), failed);
             }
-            EventBody::ImagesWithheld { reason: Some(reason), .. } => {
+            EventBody::ImagesWithheld { reason, .. } => {
                 let failed = ModelError::new(ModelErrorKind::Refused, reason.clone());
                 self.record_failure(reading, Some(Purpose::Main), failed);
             }

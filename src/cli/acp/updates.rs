@@ -403,7 +403,7 @@ impl Sink for UpdateSink {
                 self.send_notice(&format!("{reason}; {to} answers for the rest of the turn"));
             }
             EventBody::ImagesWithheld { images, reason, .. } => {
-                self.send_notice(&describe_withheld_images(images, reason.as_deref()));
+                self.send_notice(&describe_withheld_images(images, reason));
             }
             EventBody::Error { source, message, retry_in_ms, .. }
                 if retry_in_ms.is_some() || NOTIFIED_SOURCES.contains(&source.as_str()) =>

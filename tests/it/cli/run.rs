@@ -353,7 +353,13 @@ fn answer_that_stays_cut_off_is_incomplete() {
         assert_eq!(result["stop_reason"], "max_tokens");
         assert_eq!(result["subtype"], "error_during_execution");
         assert_eq!((&result["is_error"], &result["verified"]), (&json!(true), &json!(null)));
-        assert!(result["errors"][0].as_str().unwrap().contains("3 continuations"), "{result}");
+        assert!(
+            result["errors"][0]
+                .as_str()
+                .unwrap()
+                .contains("3 continuations: the request allowed 32,000 tokens ("),
+            "{result}"
+        );
     }
     // No check makes it complete.
     test.run(&["task", "--check", "true"]).expect_code(1);
@@ -376,7 +382,6 @@ fn continuation_is_joined_where_the_answer_stopped() {
         (read, whole, whole),
         (read, "First, the parser", read),
         (read, "First, the parser ends.", anew.as_str()),
-        ("It fails because the", "Here is why.", "It fails because the\nHere is why."),
         ("Call `get", "User()`.", "Call `getUser()`."),
         ("{\"a\": \"x", "Y\"}", "{\"a\": \"xY\"}"),
         ("Zeros: 0, 0, 0, 0, 0, 0, 0,", " 0, 0, 0, 0, 0, 0, 0, 1", zeros.as_str()),
@@ -484,13 +489,6 @@ fn limits_end_the_turn_with_124() {
     assert_eq!(done.lines()[0]["subtype"], "error_max_turns");
     assert_eq!(done.lines()[0]["num_turns"], 2);
 
-    let test = Test::new().script("fault: hang");
-    let args = ["task", "--timeout", "1500ms", "--output-format", "json"];
-    let done = test.run(&args).expect_code(124);
-    assert_eq!(done.lines()[0]["subtype"], "error_timeout");
-    let errors = done.lines()[0]["errors"].to_string();
-    assert!(errors.contains("no data of the model for "), "{errors}");
-
     let costly = "usage: 1000000 0\ncall: LS {}\n---\ntext: never asked";
     let test = Test::new().script(costly);
     let args = ["task", "--max-budget-usd", "0.5", "--output-format", "json"];
@@ -503,6 +501,17 @@ fn limits_end_the_turn_with_124() {
     let done = test.run(&priced).expect_code(124);
     assert_eq!(done.lines()[0]["subtype"], "error_max_budget_usd");
     assert_eq!(done.lines()[0]["total_cost_usd"], 1.0);
+}
+
+#[test]
+#[ignore = "slow"]
+fn time_out_ends_the_turn_with_124_and_says_that_no_data_arrived() {
+    let test = Test::new().script("fault: hang");
+    let args = ["task", "--timeout", "5s", "--output-format", "json"];
+    let done = test.run(&args).expect_code(124);
+    assert_eq!(done.lines()[0]["subtype"], "error_timeout");
+    let errors = done.lines()[0]["errors"].to_string();
+    assert!(errors.contains("no data of the model for "), "{errors}");
 }
 
 #[test]
@@ -534,6 +543,10 @@ fn turn_whose_calls_were_all_denied_exits_with_77() {
     assert_eq!(result["terminal_reason"], "permission_denied");
     assert_eq!(result["permission_denials"].as_array().unwrap().len(), 2);
     assert_eq!(result["calls"], 2);
+    // The user's own words forbid it: no permission is missing.
+    let write = "call: Write {\"path\": \"src/a\", \"content\": \"x\"}\n---\ntext: I may not.";
+    std::fs::write(test.root().join("../script"), write).unwrap();
+    test.run(&["Make it work. Don't touch src/."]).expect_code(0);
     // Something else was done, or a check says that nothing was missing.
     run(&format!("{read}\ncall: LS {{}}\n---\ntext: only one"), &[]).expect_code(0);
     run(&denied, &["--check", "true"]).expect_code(0);

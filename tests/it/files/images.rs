@@ -190,21 +190,23 @@ fn image_that_the_server_refuses_is_left_out_also_after_a_resume() {
 }
 
 #[test]
-fn all_images_are_left_out_if_the_server_takes_none() {
-    let server = Server::with(|request, n| match n {
-        0 => server::sse_text("a picture"),
-        _ if request.body.contains("image_url") => {
+fn all_images_that_no_answer_followed_are_left_out() {
+    let server = Server::with(|request, _| match request.body.contains("image_url") {
+        true => {
             server::json(404, &json!({"error": {"message": "no endpoint supports image input"}}))
         }
-        _ => server::sse_text("I see none."),
+        false => server::sse_text("I see none."),
     });
     let test = project();
-    run(&test, &server, "openai-chat", &["what is @a.png?"]).expect_code(0);
-    let done = run(&test, &server, "openai-chat", &["-c", "and @b.dat?"]).expect_code(0);
+    let done = run(&test, &server, "openai-chat", &["what are @a.png and @b.dat?"]).expect_code(0);
     done.expect_stdout("I see none.\n");
-    // The new image first, then the other.
-    assert_eq!(server.finish().len(), 4);
-    assert_eq!(test.events_of("images.withheld").len(), 2);
+    assert_eq!(server.finish().len(), 2);
+    assert_eq!(test.events_of("images.withheld")[0]["images"].as_array().unwrap().len(), 2);
+    // A refusal for another reason is none of an image.
+    let server = Server::with(|_, _| server::json(400, &json!({"error": {"message": "no"}})));
+    let test = project();
+    run(&test, &server, "openai-chat", &["what is @a.png?"]).expect_code(69);
+    assert_eq!(server.finish().len(), 1);
 }
 
 #[test]

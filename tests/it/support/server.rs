@@ -141,8 +141,8 @@ impl Server {
         })
     }
 
-    /// Computes each reply from the request and its number, starting at 0. Questions about windows are refused and not
-    /// recorded.
+    /// Computes each reply from the request and its number, starting at 0. The first question about windows is refused and not
+    /// recorded: the server is busy, so that no other one follows.
     pub(crate) fn with(answers: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
         Self::start(answers, false)
     }
@@ -252,8 +252,10 @@ impl Shared {
         let mut reader = BufReader::new(stream);
         loop {
             let request = read(&mut reader, connection)?;
-            if !self.knows_windows && request.header("accept") == Some("application/json") {
-                write!(stream, "HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n").ok()?;
+            let is_about_window =
+                ["/props", "/api/ps"].iter().any(|end| request.path.ends_with(end));
+            if !self.knows_windows && is_about_window {
+                write!(stream, "HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n").ok()?;
                 continue;
             }
             let number = {

@@ -89,7 +89,7 @@ fn limit_is_at_most_what_the_request_leaves_of_the_window() {
 }
 
 #[test]
-fn limit_that_a_server_rejects_is_lowered() {
+fn limit_that_a_server_rejects_is_left_out() {
     let check = |message: &str, sent: fn(&Value) -> [Value; 2], expected: [Value; 2]| {
         let error = json!({"error": {"message": message, "type": "invalid_request_error"}});
         let server = Server::playing([server::json(400, &error), sse_text("done")]);
@@ -101,10 +101,10 @@ fn limit_that_a_server_rejects_is_lowered() {
     let sent = |body: &Value| [body["max_tokens"].clone(), body["max_completion_tokens"].clone()];
     let too_large = "max_tokens is too large: 32000. This model supports at most 16384 completion \
                      tokens, whereas you provided 32000.";
-    check(too_large, sent, [json!(16_384), json!(null)]);
+    check(too_large, sent, [json!(null), json!(null)]);
     let other = "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
                  'max_completion_tokens' instead.";
-    check(other, sent, [json!(null), json!(32_000)]);
+    check(other, sent, [json!(null), json!(null)]);
     // The window is smaller than assumed, and the request alone fits.
     let overflow = "This model's maximum context length is 16384 tokens. However, you requested 33500 \
                     tokens (1500 in the messages, 32000 in the completion).";
@@ -138,6 +138,19 @@ fn repetition_is_stopped_and_retried_once_with_the_evidence() {
     assert_eq!(finished["ending"], "failed");
     let result = finished["result"].as_str().unwrap();
     assert!(result.contains("Last model output: An answer.") && result.len() < 2000, "{result}");
+}
+
+#[test]
+fn continuation_that_repeats_itself_keeps_the_text_before_it() {
+    let cut =
+        json!({"choices": [{"delta": {"content": "The first part, "}, "finish_reason": "length"}]});
+    let cut = sse_raw(&[&cut.to_string(), "[DONE]"]);
+    let text = format!("and the second. {}", "I am sorry. ".repeat(2000));
+    let server = Server::with(move |_, n| if n == 0 { cut.clone() } else { sse_text(&text) });
+    let (test, done) = chat(&server, &[]);
+    done.expect_code(1);
+    let result = test.events_of("turn.finished")[0]["result"].to_string();
+    assert!(result.contains("The first part, and the second."), "{result}");
 }
 
 #[test]
@@ -181,6 +194,26 @@ fn stream_beyond_its_limit_is_stopped_like_at_a_length_limit() {
     assert_eq!(responded["stop"], "length");
     assert_eq!(responded["text"].as_str().unwrap().len(), 12_000);
     assert!(server.finish()[1].body.contains("cut off by its length limit"));
+}
+
+#[test]
+fn text_that_is_held_back_is_bounded_too() {
+    for begin in ["{\"name\": \"", "[TOOL_CALLS][{\"name\": \"", "<tool_response>", ""] {
+        let text = format!(
+            "{begin}{}",
+            if begin.is_empty() { " ".repeat(100_000) } else { long(100_000) }
+        );
+        let server = Server::with(move |_, n| match n {
+            0 => endless(&json!({"content": text})),
+            _ => sse_text("done"),
+        });
+        let sets =
+            ["models.\"p/m\".max_output_tokens=1000", "providers.p.dialect.text_calls=accepted"];
+        let (test, done) = chat(&server, &sets);
+        done.expect_code(0);
+        let stop = &responded(&test)["stop"];
+        assert!(*stop == "length" || *stop == "repetition", "{begin}: {stop}");
+    }
 }
 
 #[test]

@@ -46,20 +46,6 @@ fn reasoning_in_tags_is_kept_and_is_no_part_of_the_answer() {
 }
 
 #[test]
-fn reasoning_whose_beginning_the_chat_template_wrote_ends_on_a_line_of_its_own() {
-    let server = Server::playing([pieces(&["I think ", "it is blue.\n</thi", "nk>\n\nblue"])]);
-    let (test, done) = run(&server, &[]);
-    done.expect_code(0).expect_stdout("blue\n");
-    let answer = &test.events_of("model.responded")[0];
-    assert_eq!(
-        (&answer["reasoning"], &answer["text"]),
-        (&json!("I think it is blue.\n"), &json!("blue"))
-    );
-    let notice = &test.events_of("error")[0];
-    assert_eq!(notice["source"], "reasoning");
-}
-
-#[test]
 fn quoted_tags_stay_in_the_answer() {
     let about = "Models write `<think>`:\n```xml\n<think>\nwhy\n</think>\n```\nThat is all.";
     let server = Server::playing([text(about)]);

@@ -1,7 +1,7 @@
 //! Measures how much of the model's window is used: estimates, corrected by the provider's counts.
 
 use agent_protocol::event::{CompactionCause, Event, EventBody};
-use agent_protocol::model::{ContextWindow, Purpose, WindowSource};
+use agent_protocol::model::{ContextWindow, MIN_WINDOW, Purpose, WindowSource};
 
 /// Estimate before the provider has counted anything, for code and prose with o200k.
 const BYTES_PER_TOKEN: f64 = 3.6;
@@ -10,10 +10,8 @@ const PLAUSIBLE_BYTES_PER_TOKEN: std::ops::RangeInclusive<f64> = 1.0..=12.0;
 
 /// Window of an unknown model, in tokens.
 pub const DEFAULT_WINDOW: u64 = 128_000;
-/// Smallest plausible window, in tokens.
-const MIN_WINDOW: u64 = 256;
 
-/// Before the provider has counted anything: no text without the tools has fewer tokens.
+/// No request has fewer tokens, without the descriptions of the tools, which a server may leave out.
 const MAX_BYTES_PER_TOKEN: u64 = 8;
 /// A smaller count says nothing about the window.
 const MIN_COUNT: u64 = 1024;
@@ -23,8 +21,7 @@ const MIN_COUNT: u64 = 1024;
 pub struct ContextBudget {
     /// `provider/model`: an overflow of another model is ignored.
     model: String,
-    window: u64,
-    window_source: WindowSource,
+    window: ContextWindow,
     /// The share of the window at which compaction starts.
     compact_at: f64,
     bytes_per_token: f64,
@@ -32,8 +29,8 @@ pub struct ContextBudget {
     last_count: Option<(usize, u64)>,
     /// Limit of the answer in the last request: some servers add it to the request.
     answer_limit: u64,
-    /// The server has cut off a request.
-    has_cut_request: bool,
+    /// The server has truncated a request.
+    has_truncated_request: bool,
     /// While events are replayed: the bytes of a request without an answer yet, and those of the tools in it.
     pending_request_bytes: Option<(usize, usize)>,
     /// While events are replayed: they are about this model.
@@ -42,57 +39,51 @@ pub struct ContextBudget {
 
 impl ContextBudget {
     /// A window of this size, of which this share may be used.
-    pub fn new(model: &str, window: u64, compact_at: f64) -> Self {
+    pub fn new(model: &str, window: ContextWindow, compact_at: f64) -> Self {
         Self {
             model: model.to_owned(),
-            window: window.max(MIN_WINDOW),
-            window_source: WindowSource::Known,
+            window: window.at_least(MIN_WINDOW),
             compact_at,
             bytes_per_token: BYTES_PER_TOKEN,
             last_count: None,
             answer_limit: 0,
-            has_cut_request: false,
+            has_truncated_request: false,
             pending_request_bytes: None,
             is_same_model: false,
         }
     }
 
-    /// The source of the window's size; known of the model unless it is set.
-    #[must_use]
-    pub fn with_source(self, window_source: WindowSource) -> Self {
-        Self { window_source, ..self }
-    }
-
     /// A budget with the same share of another model's window.
     #[must_use]
     pub fn for_model(&self, model: &str, window: ContextWindow) -> Self {
-        Self::new(model, window.tokens, self.compact_at).with_source(window.source)
+        Self::new(model, window, self.compact_at)
     }
 
     /// Replaces the window of the same model.
     pub fn set_window(&mut self, window: ContextWindow) {
-        (self.window, self.window_source) = (window.tokens.max(MIN_WINDOW), window.source);
+        self.window = window.at_least(MIN_WINDOW);
     }
 
-    /// Where the size of the window comes from.
-    pub fn window_source(&self) -> WindowSource {
-        self.window_source
+    /// The window, with the source of the number.
+    pub fn context_window(&self) -> ContextWindow {
+        self.window
     }
 
     /// The budget for what a request has room for besides this many bytes.
     #[must_use]
-    pub fn without(&self, bytes: usize) -> Self {
-        Self { window: self.window.saturating_sub(self.tokens(bytes)), ..self.clone() }
+    pub fn remaining_after(&self, bytes: usize) -> Self {
+        let tokens = self.window().saturating_sub(self.tokens(bytes));
+        Self { window: ContextWindow { tokens, ..self.window }, ..self.clone() }
     }
 
     /// The window, in tokens.
     pub fn window(&self) -> u64 {
-        self.window
+        self.window.tokens
     }
 
     /// Number of tokens at which compaction starts.
     pub fn threshold(&self) -> u64 {
-        fraction_of(self.window, self.compact_at)
+        fraction_of(self.window(), self.compact_at)
     }
 
     /// Estimated tokens of a text of this size.
@@ -115,15 +106,11 @@ impl ContextBudget {
     }
 
     /// Records the provider's count for a request of this size, part of which are the descriptions of the tools. The
-    /// first time that the server has cut off a request without saying so: returns the estimate of its tokens.
+    /// first time that the server has truncated a request without saying so: returns the estimate of its tokens.
     pub fn record_count(&mut self, bytes: usize, tools: usize, tokens: u64) -> Option<u64> {
-        let estimated = self.request_tokens(bytes);
-        if self.is_cut_off(estimated, bytes.saturating_sub(tools), tokens) {
-            // Where nothing is known of the window, the count is the best evidence.
-            if self.window_source == WindowSource::Assumed && tokens < self.window {
-                (self.window, self.window_source) = (tokens, WindowSource::Count);
-            }
-            return (!std::mem::replace(&mut self.has_cut_request, true)).then_some(estimated);
+        if was_truncated_by_server(bytes.saturating_sub(tools), tokens) {
+            let is_first = !std::mem::replace(&mut self.has_truncated_request, true);
+            return is_first.then(|| self.request_tokens(bytes));
         }
         let bytes_per_token = to_float(bytes as u64) / to_float(tokens.max(1));
         if PLAUSIBLE_BYTES_PER_TOKEN.contains(&bytes_per_token) {
@@ -133,29 +120,27 @@ impl ContextBudget {
         None
     }
 
-    /// Far fewer tokens were counted than were sent. A server may leave out the tools, so the first request is compared
-    /// without them.
-    fn is_cut_off(&self, estimated: u64, bytes_without_tools: usize, tokens: u64) -> bool {
-        let at_least = match self.last_count {
-            Some(_) => estimated / 3 * 2,
-            None => bytes_without_tools as u64 / MAX_BYTES_PER_TOKEN,
-        };
-        let may_be = self.window_source == WindowSource::Assumed || estimated > self.window;
-        may_be && tokens >= MIN_COUNT && tokens < at_least
-    }
-
     /// Records the limit of the answer in the next request.
     pub fn record_answer_limit(&mut self, tokens: Option<u64>) {
         self.answer_limit = tokens.unwrap_or(0);
     }
 
+    /// The limit of the answer in the last request.
+    pub fn answer_limit(&self) -> u64 {
+        self.answer_limit
+    }
+
+    /// Whether a request of this many tokens exceeds a window only together with the limit of its answer.
+    pub fn answer_exceeds(&self, window: u64, tokens: u64) -> bool {
+        tokens <= fraction_of(window, self.compact_at) && tokens + self.answer_limit > window
+    }
+
     /// Records an overflow: the estimate of the rejected request, and the window if the provider named it.
     pub fn record_overflow(&mut self, estimated: u64, reported: Option<u64>) {
         let window = reported.unwrap_or_else(|| fraction_of(estimated, 0.9));
-        if window < self.window {
-            self.window_source = WindowSource::Error;
+        if window < self.window() {
+            self.set_window(ContextWindow { tokens: window, source: WindowSource::Error });
         }
-        self.window = self.window.min(window).max(MIN_WINDOW);
         // The rejected request is longer than estimated, also without its answer.
         let room = reported.map(|reported| reported.saturating_sub(self.answer_limit));
         if let Some(room) = room.filter(|room| estimated < *room) {
@@ -191,13 +176,18 @@ impl ContextBudget {
             }
             EventBody::ContextCompacted(compacted) => {
                 if compacted.cause == CompactionCause::Overflow && self.is_same_model {
-                    self.window = compacted.window.min(self.window);
+                    self.window.tokens = compacted.window.min(self.window.tokens);
                 }
                 self.reset_count();
             }
             _ => {}
         }
     }
+}
+
+/// Far fewer tokens were counted than were sent.
+fn was_truncated_by_server(bytes_without_tools: usize, tokens: u64) -> bool {
+    tokens >= MIN_COUNT && tokens < bytes_without_tools as u64 / MAX_BYTES_PER_TOKEN
 }
 
 pub(super) fn fraction_of(tokens: u64, share: f64) -> u64 {
@@ -222,11 +212,17 @@ fn round_up(number: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use agent_protocol::model::WindowSource;
+
     use super::*;
+
+    fn budget(tokens: u64) -> ContextBudget {
+        ContextBudget::new("m", ContextWindow { tokens, source: WindowSource::Known }, 0.8)
+    }
 
     #[test]
     fn provider_token_counts_calibrate_the_estimate() {
-        let mut budget = ContextBudget::new("m", 10_000, 0.8);
+        let mut budget = budget(10_000);
         assert_eq!((budget.window(), budget.threshold()), (10_000, 8000));
         assert_eq!(budget.request_tokens(3600), 1000);
         budget.record_count(4000, 0, 2000);
@@ -238,39 +234,25 @@ mod tests {
 
     #[test]
     fn implausible_token_counts_are_ignored() {
-        let mut budget = ContextBudget::new("m", 10_000, 0.8);
+        let mut budget = budget(10_000);
         budget.record_count(4000, 0, 1);
         budget.record_count(4000, 0, 400_000);
         assert_eq!(budget.request_tokens(3600), 1000);
     }
 
     #[test]
-    fn count_far_below_what_was_sent_is_a_cut_request() {
-        let budget = |source| ContextBudget::new("m", 32_768, 0.8).with_source(source);
+    fn count_far_below_what_was_sent_is_said_once() {
+        let mut budget = budget(32_768);
         // The tools are left out, or the text has long tokens.
-        let mut assumed = budget(WindowSource::Assumed);
-        assert_eq!(assumed.record_count(50_000, 40_000, 2000), None);
-        // The first request.
-        let mut assumed = budget(WindowSource::Assumed);
-        assert_eq!(assumed.record_count(72_000, 8000, 4096), Some(20_000));
-        assert_eq!((assumed.window(), assumed.window_source()), (4096, WindowSource::Count));
-        // A later one, in which the server drops old messages.
-        let mut assumed = budget(WindowSource::Assumed);
-        assert_eq!(assumed.record_count(12_000, 4000, 3000), None);
-        assert_eq!(assumed.record_count(16_000, 4000, 3900), None);
-        assert!(assumed.record_count(24_000, 4000, 2600).is_some());
-        assert_eq!(assumed.record_count(26_000, 4000, 2600), None, "it is said once");
-        assert_eq!(assumed.window(), 2600);
-        // A known window is not changed, and only a longer request can be cut off.
-        let mut known = budget(WindowSource::Server);
-        assert_eq!(known.record_count(72_000, 8000, 4096), None);
-        assert!(known.record_count(200_000, 8000, 20_000).is_some());
-        assert_eq!(known.window(), 32_768);
+        assert_eq!(budget.record_count(50_000, 40_000, 2000), None);
+        assert!(budget.record_count(72_000, 8000, 4096).is_some());
+        assert_eq!(budget.record_count(72_000, 8000, 4096), None);
+        assert_eq!(budget.window(), 32_768);
     }
 
     #[test]
     fn overflow_adjusts_the_window() {
-        let mut budget = ContextBudget::new("m", 128_000, 0.8);
+        let mut budget = budget(128_000);
         budget.record_overflow(20_000, Some(16_384));
         assert_eq!(budget.window(), 16_384);
         budget.record_overflow(10_000, None);
@@ -284,7 +266,7 @@ mod tests {
 
     #[test]
     fn overflow_by_the_limit_of_the_answer_changes_no_estimate() {
-        let mut budget = ContextBudget::new("m", 128_000, 0.8);
+        let mut budget = budget(128_000);
         budget.record_answer_limit(Some(32_000));
         budget.record_overflow(2000, Some(32_768));
         assert_eq!((budget.window(), budget.tokens(3600)), (32_768, 1000));

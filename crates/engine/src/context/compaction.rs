@@ -294,11 +294,14 @@ fn results_from(
 
 #[cfg(test)]
 mod tests {
+    use agent_protocol::model::{ContextWindow, WindowSource};
+
     use super::*;
 
     #[test]
     fn messages_of_the_current_turn_are_truncated_except_the_newest() {
-        let budget = ContextBudget::new("m", 32_768, 0.8);
+        let window = ContextWindow { tokens: 32_768, source: WindowSource::Known };
+        let budget = ContextBudget::new("m", window, 0.8);
         let mut history = History::default();
         history.place = WorkPosition { turn: 1, round: 0, step: 0 };
         (0..8).for_each(|_| history.add_user_message(&"x".repeat(14_000), &[]));

@@ -119,20 +119,19 @@ impl History {
 
     /// The hashes of images that are not sent to this model, because its server refused requests with them.
     pub fn withheld_images(&self, model: &str) -> Option<&BTreeSet<String>> {
-        self.withheld_images.get(model).filter(|hashes| !hashes.is_empty())
+        self.withheld_images.get(model)
     }
 
-    /// The hashes of images that are sent to this model; with `only_new`, of those that came after the last answer.
-    pub fn sent_images(&self, model: &str, only_new: bool) -> Vec<String> {
+    /// The hashes of images that came after the last answer and are sent to this model.
+    pub fn unanswered_images(&self, model: &str) -> Vec<String> {
         let is_answer = |note: &MessageMetadata| note.kind == MessageKind::Answer;
-        let start = self.metadata.iter().rposition(is_answer).filter(|_| only_new).unwrap_or(0);
+        let start = self.metadata.iter().rposition(is_answer).unwrap_or(0);
         let parts = self.messages[start..].iter().flat_map(|message| &message.parts);
-        let mut hashes: BTreeSet<&String> =
+        let hashes: BTreeSet<&String> =
             parts.flat_map(Part::images).map(|image| &image.hash).collect();
-        for hash in self.withheld_images(model).into_iter().flatten() {
-            hashes.remove(hash);
-        }
-        hashes.into_iter().cloned().collect()
+        let withheld = self.withheld_images(model);
+        let is_sent = |hash: &&String| withheld.is_none_or(|withheld| !withheld.contains(*hash));
+        hashes.into_iter().filter(is_sent).cloned().collect()
     }
 
     /// The current state of the conversation.
@@ -307,10 +306,9 @@ impl History {
                 self.record_result(call, tool, envelope);
             }
             EventBody::ContextCompacted(compacted) => self.compact(compacted),
-            EventBody::ImagesWithheld { model, images, reason } => {
+            EventBody::ImagesWithheld { model, images, .. } => {
                 let withheld = self.withheld_images.entry(model.clone()).or_default();
-                withheld.retain(|hash| !images.contains(hash));
-                withheld.extend(images.iter().filter(|_| reason.is_some()).cloned());
+                withheld.extend(images.iter().cloned());
             }
             _ => {}
         }

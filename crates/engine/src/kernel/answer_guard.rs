@@ -1,6 +1,6 @@
 //! Watches an answer while it streams: stops one that repeats itself, and one that is longer than its limit.
 
-use agent_protocol::model::{Delta, Reply, StopReason};
+use agent_protocol::model::{Delta, Reply, StopReason, max_answer_bytes};
 use agent_protocol::{format_thousands, shorten};
 
 /// A passage is a repetition if it fills this many bytes at the end of the text, this many times in a row.
@@ -10,10 +10,6 @@ const MIN_COPIES: usize = 4;
 const COMPARED_BYTES: usize = 16 << 10;
 /// After so many bytes the text is compared again: the work stays in proportion to the text.
 const STEP: usize = 1 << 10;
-
-/// More than any text has on average: an answer with more bytes is longer than its limit, whatever its tokens are.
-const MAX_BYTES_PER_TOKEN: usize = 12;
-const MIN_LIMIT: usize = 4 << 10;
 
 #[derive(Default)]
 pub(super) struct AnswerGuard {
@@ -27,11 +23,7 @@ pub(super) struct AnswerGuard {
 impl AnswerGuard {
     /// `None`: the length is not limited.
     pub(super) fn new(max_output_tokens: Option<u64>) -> Self {
-        let limit = max_output_tokens.map_or(usize::MAX, |tokens| {
-            let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);
-            tokens.saturating_mul(MAX_BYTES_PER_TOKEN).max(MIN_LIMIT)
-        });
-        Self { limit, ..Self::default() }
+        Self { limit: max_answer_bytes(max_output_tokens), ..Self::default() }
     }
 
     /// Adds the delta to the reply. `true`: the answer is stopped, and the delta was shortened to what it still holds.
@@ -51,14 +43,12 @@ impl AnswerGuard {
             Delta::Text(text) => (text, Some(&mut self.text)),
             Delta::Reasoning(text) => (text, Some(&mut self.reasoning)),
             // A file may repeat itself.
-            Delta::Call { arguments, .. } => (arguments, None),
+            Delta::Call { arguments, .. } | Delta::Dropped(arguments) => (arguments, None),
             Delta::Retry(_) => {
                 *self = Self { limit: self.limit, ..Self::default() };
                 return None;
             }
-            Delta::Dropped(_) | Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => {
-                return None;
-            }
+            Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => return None,
         };
         let room = self.limit - self.bytes;
         let is_too_long = part.len() > room;

@@ -47,9 +47,9 @@ impl Kernel {
     pub fn background_requester(&self) -> BackgroundRequester {
         let KernelParts { main, light, events, control, spend_limit, .. } = &self.parts;
         BackgroundRequester {
-            uses_local_server: main.is_local() && light.is_local(),
+            uses_local_server: main.is_local && light.is_local,
             // The window is not used here; token counts are estimates until a provider has counted.
-            budget: ContextBudget::new(light.model.id(), light.context_window, 1.0),
+            budget: ContextBudget::new(light.model.id(), light.window, 1.0),
             configured_model: light.clone(),
             events: events.clone(),
             control: control.clone(),
@@ -81,11 +81,9 @@ impl BackgroundRequester {
             answer_schema: Some(schema),
             ..Request::new(purpose, system, &messages)
         };
-        let mut requested = describe_request(&self.configured_model, &request, &self.budget);
-        self.configured_model.limit_answer(&mut request, &mut requested);
+        let requested = describe_request(&self.configured_model, &request, &self.budget);
         let sent = request_usage(&self.budget, requested.bytes);
-        let output_tokens = request.max_output_tokens.unwrap_or(ANSWER_TOKENS);
-        let at_most = self.configured_model.cost(Usage { output_tokens, ..sent });
+        let at_most = self.configured_model.cost(Usage { output_tokens: ANSWER_TOKENS, ..sent });
         if !self.spend_limit.can_afford(at_most) {
             return Err(BackgroundRequestError::TooExpensive);
         }
@@ -93,7 +91,8 @@ impl BackgroundRequester {
         if self.control.interrupt_cause().is_some() {
             return Err(BackgroundRequestError::Interrupted);
         }
-        let pending = PendingRequest::new(&self.events, &self.configured_model, requested);
+        let configured_model = &self.configured_model;
+        let pending = PendingRequest::new(&self.events, configured_model, &mut request, requested);
         let mut unanswered = UnansweredRequest { requester: self, usage: Some(sent) };
         let answering = tokio::time::timeout(REPLY_TIMEOUT, self.receive_reply(&request));
         let answer = self.control.cancellation_token().run_until_cancelled(answering).await;

@@ -15,7 +15,7 @@ use agent_protocol::control::Ending;
 use agent_protocol::event::{Compaction, CompactionCause, EventBody, ShortenedText, SummaryAuthor};
 use agent_protocol::hook::HookPayload;
 use agent_protocol::message::{Message, Role};
-use agent_protocol::model::{ModelErrorKind, Purpose, Reply, Request};
+use agent_protocol::model::{ModelErrorKind, Purpose, Reply, Request, StopReason, WindowSource};
 
 /// Percent of the window, or of the compaction threshold.
 pub(super) const NEARLY_FULL_PERCENT: u64 = 90;
@@ -23,38 +23,62 @@ const MAX_TRIES: u32 = 2;
 /// Limit of a model's summary with its reasoning.
 const MAX_ANSWER_TOKENS: u64 = 4000;
 
+/// Why room is made.
+#[derive(Clone, Copy)]
+pub(super) enum RoomRequest<'a> {
+    /// The user asks for it, and may say what matters.
+    Manual { focus: Option<&'a str> },
+    /// The next request, to which these bytes are added, exceeds the threshold.
+    Threshold { pending_bytes: usize },
+    /// The provider refused the request as too long; again, after room was made.
+    Overflow { is_repeated: bool },
+}
+
+impl RoomRequest<'_> {
+    fn cause(self) -> CompactionCause {
+        match self {
+            Self::Manual { .. } => CompactionCause::Manual,
+            Self::Threshold { .. } => CompactionCause::Threshold,
+            Self::Overflow { .. } => CompactionCause::Overflow,
+        }
+    }
+
+    fn pending_bytes(self) -> usize {
+        match self {
+            Self::Threshold { pending_bytes } => pending_bytes,
+            Self::Manual { .. } | Self::Overflow { .. } => 0,
+        }
+    }
+}
+
 impl Kernel {
     /// Compacts on request of the user, optionally with a focus for the summary. `false`: there is nothing to
     /// compact.
     pub async fn compact(&mut self, focus: Option<&str>) -> Result<bool, Ending> {
         let mut spent = ModelCost::default();
-        self.make_room(&mut spent, CompactionCause::Manual, focus, 0, 0).await
+        self.make_room(&mut spent, RoomRequest::Manual { focus }).await
     }
 
     /// Makes room for the next request: offers fewer tools in a small window, compacts, and if that is not enough
-    /// replaces all rounds by a short summary of the program. `n_refusals`: how often the provider has refused the
-    /// request as too long.
+    /// replaces all rounds by a short summary of the program.
     pub(super) async fn make_room(
         &mut self,
         spent: &mut ModelCost,
-        cause: CompactionCause,
-        focus: Option<&str>,
-        pending: usize,
-        n_refusals: u32,
+        request: RoomRequest<'_>,
     ) -> Result<bool, Ending> {
         let has_fewer_tools = self.reduce_tools();
-        let keep_rounds = self.parts.keep_rounds;
-        let is_compacted =
-            self.compact_for_cause(spent, cause, focus, pending, keep_rounds).await?;
+        let is_compacted = self.compact_for(spent, request, self.parts.keep_rounds).await?;
         let has_room = has_fewer_tools || is_compacted;
-        let window = self.budget.window();
-        // What no compaction shortens may be too long by the estimate, and yet be accepted.
-        let is_too_long = self.budget.request_tokens(self.request_bytes(pending)) >= window
-            && self.budget.tokens(self.parts.layers.bytes()) < window;
-        if is_too_long || n_refusals > 1 || (n_refusals == 1 && !has_room) {
-            return Ok(self.compact_for_cause(spent, cause, focus, pending, 0).await? || has_room);
-        }
-        Ok(has_room)
+        let window = self.budget.context_window();
+        let bytes = self.request_bytes(request.pending_bytes());
+        let is_too_long = self.budget.request_tokens(bytes) >= window.tokens
+            && self.budget.tokens(self.parts.layers.bytes()) < window.tokens;
+        let archives_all = match request {
+            RoomRequest::Overflow { is_repeated } => is_repeated || is_too_long || !has_room,
+            // What is too long for an assumed window may be accepted.
+            _ => is_too_long && window.source != WindowSource::Assumed,
+        };
+        Ok((archives_all && self.compact_for(spent, request, 0).await?) || has_room)
     }
 
     /// The next request would exceed the compaction threshold, and a compaction could help.
@@ -83,20 +107,24 @@ impl Kernel {
     }
 
     /// Adds the cost to `spent`. `false`: nothing could be replaced.
-    pub(super) async fn compact_for_cause(
+    async fn compact_for(
         &mut self,
         spent: &mut ModelCost,
-        cause: CompactionCause,
-        focus: Option<&str>,
-        pending: usize,
+        request: RoomRequest<'_>,
         keep_rounds: usize,
     ) -> Result<bool, Ending> {
+        let (cause, pending) = (request.cause(), request.pending_bytes());
+        let focus = match request {
+            RoomRequest::Manual { focus } => focus,
+            RoomRequest::Threshold { .. } | RoomRequest::Overflow { .. } => None,
+        };
         let tokens_before = self.budget.request_tokens(self.request_bytes(pending));
         // What moves into L2 takes room as well.
         let fixed = self.parts.layers.bytes_with(&self.l2_additions()) + pending;
-        let drops = keep_rounds == 0;
+        let archives_all = keep_rounds == 0;
         // Of a window that the fixed part nearly fills, the conversation has a share of the rest.
-        let budget = if drops { self.budget.without(fixed) } else { self.budget.clone() };
+        let budget =
+            if archives_all { self.budget.remaining_after(fixed) } else { self.budget.clone() };
         let range = context::select_archived_range(&self.history, &budget, fixed, keep_rounds);
         let (summary, by) = if range.n_messages == 0 {
             (String::new(), SummaryAuthor::Program)
@@ -104,10 +132,11 @@ impl Kernel {
             let is_manual = cause == CompactionCause::Manual;
             let payload = HookPayload::PreCompact { is_manual, focus: focus.unwrap_or_default() };
             _ = self.parts.registry.ask_hooks(payload).await;
-            let may_ask = !drops
+            let may_ask = !archives_all
                 && !self.parts.light.has_failed_summary.load(Ordering::Relaxed)
                 && (cause != CompactionCause::Threshold || !self.recompaction_is_pointless());
-            let room = if drops { budget.window() / 4 } else { summary_tokens(budget.window()) };
+            let room =
+                if archives_all { budget.window() / 4 } else { summary_tokens(budget.window()) };
             self.write_summary(spent, &range, focus, may_ask, budget.bytes(room)).await?
         };
         let forgotten = context::count_forgotten_summaries(&self.history, &budget, summary.len());
@@ -193,20 +222,23 @@ impl Kernel {
     ) -> Result<Option<context::SummarySections>, Ending> {
         let configured = self.parts.light.clone();
         // After an overflow the request has to be shorter.
-        let mut room = self.budget.bytes(configured.context_window.min(self.budget.window()) / 2);
+        let mut room = self.budget.bytes(configured.window.tokens.min(self.budget.window()) / 2);
         // Until a request succeeds, compactions do not wait for this model.
         let has_failed = configured.has_failed_summary.clone();
         for _ in 0..MAX_TRIES {
             let (system, text) = context::summary_request(&self.history, range, focus, room);
             let messages = [Message::text(Role::User, text)];
-            let limit = MAX_ANSWER_TOKENS.min(configured.context_window / 4);
+            let limit = MAX_ANSWER_TOKENS.min(configured.window.tokens / 4);
             let request = Request {
                 max_output_tokens: Some(limit),
                 temperature: configured.temperature,
                 effort: configured.effort,
                 ..Request::new(Purpose::Summary, system, &messages)
             };
-            let read = |reply: &Reply| context::parse_sections(&reply.text);
+            let read = |reply: &Reply| {
+                let is_usable = reply.stop != Some(StopReason::Repetition);
+                context::parse_sections(&reply.text).filter(|_| is_usable)
+            };
             let answer =
                 self.consult(spent, &configured, &request, |reply| read(reply).is_some()).await?;
             match answer {

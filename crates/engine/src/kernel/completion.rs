@@ -7,9 +7,8 @@ use serde_json::Value;
 use super::TurnLimits;
 use super::answer_schema::AnswerSchema;
 use super::checks::{CheckFailure, FailedCheck, PassedCheck};
-use super::ending::MAX_CONTINUATIONS;
 use super::state::State;
-use crate::registry::ToolCallResult;
+use crate::registry::{MissingPermission, ToolCallResult};
 use agent_protocol::control::{CauseCategory, Ending, FailureSignal};
 use agent_protocol::envelope::Verdict;
 use agent_protocol::event::{FailedAttempt, FailureReport};
@@ -26,6 +25,7 @@ const MAX_TIMEOUTS: u32 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Completion {
     pub(super) n_calls: u64,
+    /// Calls that lacked a permission.
     n_refused_calls: u64,
     pub(super) files_changed: Vec<String>,
     pub(super) ignored_changed: BTreeSet<String>,
@@ -80,10 +80,10 @@ impl Completion {
     }
 
     pub(super) fn record_result(&mut self, result: &ToolCallResult) {
-        let ToolCallResult { envelope, effect, is_denied, is_refused, changed, .. } = result;
-        self.is_denied |= is_denied;
+        let ToolCallResult { envelope, effect, missing, changed, .. } = result;
+        self.is_denied |= *missing == MissingPermission::Effect;
         self.n_calls += 1;
-        self.n_refused_calls += u64::from(*is_refused);
+        self.n_refused_calls += u64::from(*missing != MissingPermission::None);
         self.add_changes(&changed.files, &changed.ignored);
         match effect {
             Some(Effect::Write { path }) if envelope.data.get("applied") == Some(&true.into()) => {
@@ -213,7 +213,7 @@ impl Completion {
     /// the turn consists of refused calls.
     pub(super) fn final_ending(&mut self, ending: Ending, is_sub_agent: bool) -> Ending {
         let was_all_refused = self.n_refused_calls > 0 && self.n_refused_calls == self.n_calls;
-        self.is_denied |= was_all_refused && !is_sub_agent && !self.is_plan;
+        self.is_denied |= was_all_refused && !is_sub_agent;
         match ending {
             Ending::Completed
             | Ending::CompletedUnverified
@@ -342,10 +342,6 @@ pub(super) fn describe_ending(ending: Ending, limits: &TurnLimits) -> String {
         Ending::Timeout => {
             "the time limit was reached; raise --timeout, or continue with -c".to_owned()
         }
-        Ending::IncompleteAnswer => format!(
-            "the length limit cut the answer off, also after {MAX_CONTINUATIONS} continuations; ask for less at \
-             once, or raise max_output_tokens of the model"
-        ),
         Ending::PermissionDenied => "a permission that the task needed was not given".to_owned(),
         Ending::Interrupted => "interrupted; continue with -c".to_owned(),
         Ending::Terminated => "terminated by a signal; continue with -c".to_owned(),

@@ -44,9 +44,8 @@ impl Kernel {
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let events = &self.parts.events;
         let mut request = *request;
-        let mut requested = describe_request(configured, &request, &self.budget);
-        configured.limit_answer(&mut request, &mut requested);
-        let pending = PendingRequest::new(events, configured, requested);
+        let requested = describe_request(configured, &request, &self.budget);
+        let pending = PendingRequest::new(events, configured, &mut request, requested);
         let (control, partial) = (&self.parts.control, &mut String::new());
         let answer = stream_reply(&pending, &self.budget, &request, control, partial).await;
         let reply = match answer.map_err(|interrupted| interrupted.ending)? {
@@ -144,9 +143,9 @@ pub(super) fn describe_request(
         messages: request.messages.len(),
         bytes,
         estimated_tokens: budget.tokens(bytes),
-        window: Some(configured.context_window),
+        window: Some(configured.window.tokens),
         max_output_tokens: None,
-        window_source: Some(configured.window_source),
+        window_source: Some(configured.window.source),
         shared_bytes: 0,
         layers: BTreeMap::from([
             ("l1".to_owned(), layer(request.system.len())),

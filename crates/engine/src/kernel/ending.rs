@@ -12,7 +12,7 @@ use agent_protocol::model::{Reply, StopReason};
 use agent_protocol::prompt::{Prompt, fill};
 
 /// Limit for an answer that was cut off by its length.
-pub(super) const MAX_CONTINUATIONS: u32 = 3;
+const MAX_CONTINUATIONS: u32 = 3;
 
 impl Kernel {
     /// The answer has no executable calls: it is a candidate for the final answer, or unusable.
@@ -57,6 +57,11 @@ impl Kernel {
                 turn.feedback = Some(prompts.text(CONTINUE).to_owned());
                 return None;
             }
+            let limit = self.parts.main.describe_limit(self.budget.answer_limit());
+            turn.errors.push(format!(
+                "the length limit cut the answer off, also after {MAX_CONTINUATIONS} continuations: the request allowed \
+                 {limit}; ask for less at once, or raise max_output_tokens of the model"
+            ));
             return Some(Ending::IncompleteAnswer);
         }
         let cancel = self.parts.control.cancellation_token();
@@ -112,8 +117,9 @@ impl Kernel {
     fn reject_repetition(&mut self, turn: &mut Turn, reply: &Reply) {
         const REPETITION: Prompt = Prompt::named("feedback/repetition.md");
         let (what, text) = split_repetition(reply);
-        if turn.completion.candidate.is_empty() {
-            text.clone_into(&mut turn.completion.candidate);
+        turn.draft.add_part(text);
+        if !turn.draft.text.trim().is_empty() {
+            turn.completion.candidate = std::mem::take(&mut turn.draft.text);
         }
         let feedback = self.parts.prompts.text(REPETITION).replace("{{what}}", &what);
         let why = &*format!("the answer repeated itself and was stopped: {what}");

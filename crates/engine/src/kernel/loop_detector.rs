@@ -1,6 +1,5 @@
 //! Detects repetition after a round: in successful work (two or three calls alternating with the same results, an edit
-//! undone and redone, a plan rewritten repeatedly), in failures (a command or a round failing like the last one), and
-//! in both (a call whose arguments only grow).
+//! undone and redone, a plan rewritten repeatedly), and in failures (a command or a round failing like the last one).
 //!
 //! The registry's detector is another one: it refuses an equal call before it runs, also where there is no kernel, by
 //! resolved paths and defaults. This one compares the arguments as the model wrote them.
@@ -18,8 +17,6 @@ use agent_protocol::tool::Effect;
 const MAX_REMEMBERED: usize = 9;
 const LOOP_REPETITIONS: usize = 3;
 const MAX_LOOP_LENGTH: usize = 3;
-/// Someone who descends into folders, or adds options to a command, seldom does so more often in a row.
-const MAX_GROWTHS: usize = 8;
 
 /// File, removed text and inserted text.
 type Edit = (String, String, String);
@@ -30,9 +27,6 @@ pub(crate) struct LoopDetector {
     calls: VecDeque<u64>,
     edits: VecDeque<Edit>,
     consecutive_plan_updates: usize,
-    /// The last call, and how often in a row a call was the one before with longer arguments.
-    last_call: String,
-    growths: usize,
     /// The last failure of each chain of commands.
     failed_commands: BTreeMap<String, FailedCommand>,
     /// The calls and failures of the last round; empty if a call succeeded.
@@ -55,14 +49,6 @@ impl LoopDetector {
         envelope: &Envelope,
         effect: Option<&Effect>,
     ) -> Option<String> {
-        let is_applied = envelope.data.get("applied") == Some(&Value::Bool(true));
-        let line = format!("{} {}", call.name, call.arguments);
-        let grows = !is_applied && has_inserted_text(&self.last_call, &line);
-        self.growths = if grows { self.growths + 1 } else { 0 };
-        self.last_call = line;
-        if self.growths > MAX_GROWTHS {
-            return Some("each call is the one before it with longer arguments".to_owned());
-        }
         // Failures have chains of their own, and polling a job is legitimate.
         if envelope.error().is_some() || matches!(effect, Some(Effect::Job { .. })) {
             return None;
@@ -72,7 +58,7 @@ impl LoopDetector {
         if self.consecutive_plan_updates > LOOP_REPETITIONS {
             return Some("the plan is written again and again, and nothing is done".to_owned());
         }
-        if is_applied {
+        if envelope.data.get("applied") == Some(&Value::Bool(true)) {
             // Something changed: reads after this are not repetitions.
             self.calls.clear();
             return self.record_edit(call, envelope);
@@ -131,14 +117,6 @@ impl LoopDetector {
         push_bounded(&mut self.edits, edit);
         closes.then(|| format!("an edit of {path} was made, undone and made again"))
     }
-}
-
-/// `long` is `short` with one text inserted.
-fn has_inserted_text(short: &str, long: &str) -> bool {
-    let equal = |(one, other): &(u8, u8)| one == other;
-    let start = short.bytes().zip(long.bytes()).take_while(equal).count();
-    let end = short.bytes().rev().zip(long.bytes().rev()).take_while(equal).count();
-    !short.is_empty() && long.len() > short.len() && start + end >= short.len()
 }
 
 fn push_bounded<T>(queue: &mut VecDeque<T>, item: T) {
@@ -203,19 +181,6 @@ mod tests {
         assert!(write(3).is_some() && write(4).is_some());
         assert_eq!(see(&mut loop_detector, "Read", &json!({}), &json!({})), None);
         assert_eq!(see(&mut loop_detector, "TodoWrite", &json!({"n": 5}), &json!({"n": 5})), None);
-    }
-
-    #[test]
-    fn calls_whose_arguments_only_grow_are_a_loop() {
-        let closes = |name: &str, word: fn(usize) -> String, data: Value| {
-            let mut loop_detector = LoopDetector::default();
-            let mut call = |n| see(&mut loop_detector, name, &json!({"command": word(n)}), &data);
-            (0..20).position(|n| call(n).is_some())
-        };
-        assert_eq!(closes("Bash", |n| format!("echo {}", "a".repeat(n)), json!({})), Some(9));
-        assert_eq!(closes("Bash", |n| format!("cat {n}"), json!({})), None);
-        let written = json!({"applied": true});
-        assert_eq!(closes("Write", |n| "line ".repeat(n), written), None);
     }
 
     #[test]

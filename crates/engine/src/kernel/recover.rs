@@ -10,7 +10,7 @@ use super::recall::{is_same_call, list_lessons};
 use super::reflect::reflect;
 use super::turn::Turn;
 use super::{Kernel, has_completed, shorten_evidence};
-use crate::registry::ToolCallResult;
+use crate::registry::{MissingPermission, ToolCallResult};
 use agent_protocol::control::{ControlDecision, Ending, FailureSignal, ReplanScope, RetryStrategy};
 use agent_protocol::event::EventBody;
 use agent_protocol::message::ToolCall;
@@ -211,11 +211,12 @@ impl Kernel {
         turn.kernel_calls.n += 1;
         let room = self.results_byte_limit().saturating_sub(self.history.last_results_bytes());
         let mut result = self.parts.registry.run_kernel_call(call, parent, room).await;
-        if result.is_denied {
-            // The task did not need it, and nothing was run.
-            (result.is_denied, result.effect) = (false, None);
+        if result.missing == MissingPermission::Effect {
+            // Nothing was run.
+            result.effect = None;
         }
-        result.is_refused = false;
+        // The task did not need it.
+        result.missing = MissingPermission::None;
         let line = call_line(&call.name, &result.envelope.context.params_input);
         self.history.append_kernel_result(parent, &line, &result.envelope);
         result

@@ -7,7 +7,7 @@ use super::millis;
 use super::spend::{ConfiguredModel, ModelCost};
 use crate::context::ContextBudget;
 use agent_protocol::event::{EventBody, EventStream, ModelRequested, ModelResponded};
-use agent_protocol::model::{Delta, Purpose, Reply, StopReason, Usage};
+use agent_protocol::model::{Delta, Purpose, Reply, Request, StopReason, Usage};
 
 /// Progress is reported after this many bytes of an answer, and after this time if fewer arrive.
 const PROGRESS_BYTES: usize = 64;
@@ -30,11 +30,14 @@ pub(super) struct PendingRequest<'a> {
 }
 
 impl<'a> PendingRequest<'a> {
+    /// Limits the answer.
     pub(super) fn new(
         events: &'a EventStream,
         configured_model: &'a ConfiguredModel,
-        requested: ModelRequested,
+        request: &mut Request<'_>,
+        mut requested: ModelRequested,
     ) -> Self {
+        configured_model.limit_answer(request, &mut requested);
         let ModelRequested { purpose, bytes, estimated_tokens, shared_bytes, .. } = requested;
         let share = |tokens: u64| {
             u64::try_from(u128::from(tokens) * shared_bytes as u128 / bytes.max(1) as u128)
@@ -54,7 +57,6 @@ impl<'a> PendingRequest<'a> {
             request: self,
             budget,
             bytes: 0,
-            is_arriving: false,
             last_change: self.sent_at,
             reported: None,
             recorded: (0, self.sent_at),
@@ -125,7 +127,6 @@ pub(super) struct ReplyProgress<'a> {
     request: &'a PendingRequest<'a>,
     budget: &'a ContextBudget,
     bytes: usize,
-    is_arriving: bool,
     /// When the last data arrived, or the last attempt failed.
     last_change: Instant,
     /// Bytes at the last report, and its time.
@@ -137,7 +138,7 @@ pub(super) struct ReplyProgress<'a> {
 impl ReplyProgress<'_> {
     pub(super) fn describe_arrival(&self) -> String {
         let silence = self.request.events.clock().now().duration_since(self.last_change);
-        if self.is_arriving && silence < ARRIVAL_TIME {
+        if self.bytes > 0 && silence < ARRIVAL_TIME {
             "the model's answer was still arriving".to_owned()
         } else {
             format!("no data of the model for {:.1} s", silence.as_secs_f64())
@@ -145,7 +146,6 @@ impl ReplyProgress<'_> {
     }
 
     pub(super) fn count_delta(&mut self, delta: &Delta) {
-        self.is_arriving = !matches!(delta, Delta::Retry(_));
         self.last_change = self.request.events.clock().now();
         self.bytes += match delta {
             Delta::Text(text) | Delta::Reasoning(text) | Delta::Dropped(text) => text.len(),

@@ -15,9 +15,6 @@ const TOOLS: [(&str, Prompt); 4] = [
     ("Bash", Prompt::named("small_window/bash.md")),
 ];
 
-/// The source of the notice in the log.
-const SOURCE: &str = "context";
-
 impl Kernel {
     /// The tools as described to the model.
     pub(super) fn offered_tools(&self) -> &[ToolSpec] {
@@ -51,9 +48,9 @@ impl Kernel {
         let names = tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>().join(", ");
         self.reduced_tools = Some(tools);
         self.describe_tools();
-        if self.parts.sub_agent.is_none() && !std::mem::replace(&mut self.has_small_window, true) {
+        if self.parts.sub_agent.is_none() {
             self.parts.events.emit(EventBody::error(
-                SOURCE,
+                "context",
                 format!(
                     "instructions and tools take about {} of the {} tokens of the window: the model gets only {names}, \
                      with short descriptions",
@@ -70,12 +67,6 @@ impl Kernel {
         self.parts.layers.set_tools(&tools);
         self.sent_requests.is_compacted = true;
         self.budget.reset_count();
-    }
-
-    /// The notice is in the log of a resumed session: the user has seen it.
-    pub(super) fn apply_small_window(&mut self, body: &EventBody) {
-        self.has_small_window |=
-            matches!(body, EventBody::Error { source, .. } if source == SOURCE);
     }
 
     /// Adds to an error about a request that cannot be shortened any more what takes the room, and what helps.

@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use agent_protocol::event::ModelRequested;
-use agent_protocol::model::{ContextWindow, Model, Request, Usage, WindowSource};
+use agent_protocol::format_thousands;
+use agent_protocol::model::{ContextWindow, Model, Request, Usage};
 use agent_protocol::provider::Effort;
 
 /// Limit of an answer of a model of which none is known.
@@ -44,31 +45,21 @@ impl Price {
 pub struct ConfiguredModel {
     pub model: Arc<dyn Model>,
     pub price: Option<Price>,
-    /// Tokens of a request and its answer together.
-    pub context_window: u64,
-    pub window_source: WindowSource,
+    pub window: ContextWindow,
     /// Configured, or known of the model.
     pub max_output_tokens: Option<u64>,
     pub temperature: Option<f32>,
     pub effort: Option<Effort>,
     pub takes_images: bool,
-    /// How its server is started with a larger window; `None`: it is no local server.
+    /// A local server runs it, which often answers one request at a time.
+    pub is_local: bool,
+    /// How that is started with a larger window.
     pub larger_window: Option<String>,
     /// A summary failed, and no request of the model has succeeded since. Clones share it.
     pub has_failed_summary: Arc<AtomicBool>,
 }
 
 impl ConfiguredModel {
-    /// Whether a local server runs it, which often answers one request at a time.
-    pub(super) fn is_local(&self) -> bool {
-        self.larger_window.is_some()
-    }
-
-    /// Its window, with the source of the number.
-    pub fn window(&self) -> ContextWindow {
-        ContextWindow { tokens: self.context_window, source: self.window_source }
-    }
-
     pub(super) fn cost(&self, usage: Usage) -> Option<f64> {
         self.price.map(|price| price.cost_of(usage))
     }
@@ -81,13 +72,27 @@ impl ConfiguredModel {
     /// Limits the answer, in the request and its record: to what is configured or known of the model, else to a part of
     /// the window; to less if the request asks for less; and to what the request leaves of the window.
     pub(super) fn limit_answer(&self, request: &mut Request<'_>, requested: &mut ModelRequested) {
-        let window = requested.window.unwrap_or(self.context_window);
+        let window = requested.window.unwrap_or(self.window.tokens);
         let most = self.max_output_tokens.unwrap_or_else(|| MAX_ANSWER_TOKENS.min(window / 4));
         let wanted = request.max_output_tokens.map_or(most, |wanted| wanted.min(most));
         let sent = requested.estimated_tokens;
         let left = window.saturating_sub(sent + sent / ESTIMATE_MARGIN).max(MIN_ANSWER_TOKENS);
         request.max_output_tokens = Some(wanted.min(left).max(1));
         requested.max_output_tokens = request.max_output_tokens;
+    }
+
+    /// A limit that was sent, with its origin.
+    pub(super) fn describe_limit(&self, tokens: u64) -> String {
+        let origin = if self.max_output_tokens == Some(tokens) {
+            "max_output_tokens of the model"
+        } else if tokens == MAX_ANSWER_TOKENS {
+            "without max_output_tokens of the model"
+        } else if tokens == self.window.tokens / 4 {
+            "a quarter of the window"
+        } else {
+            "what the request left of the window"
+        };
+        format!("{} tokens ({origin})", format_thousands(tokens))
     }
 
     /// Cost of a request whose answer nothing waited for.

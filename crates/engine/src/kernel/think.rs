@@ -1,29 +1,28 @@
 //! Requests the model's next answer and assembles it.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use tokio::time::{Instant, timeout_at};
 
 use super::answer_guard::AnswerGuard;
-use super::compaction::NEARLY_FULL_PERCENT;
+use super::compaction::{NEARLY_FULL_PERCENT, RoomRequest};
 use super::request::PendingRequest;
 use super::turn::Turn;
-use super::{Kernel, millis};
+use super::{Kernel, KernelParts, millis};
 use crate::context::{self, ContextBudget};
 use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
-use agent_protocol::event::{CompactionCause, Event, EventBody};
-use agent_protocol::format_thousands;
+use agent_protocol::event::{Event, EventBody};
 use agent_protocol::model::{
-    Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason, Usage,
+    ContextWindow, Delta, ModelError, ModelErrorKind, Purpose, Reply, Request, StopReason, Usage,
 };
 use agent_protocol::plan::Plan;
 use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::{format_thousands, one_line, shorten};
 
 /// Repeated requests for one answer.
 const MAX_OVERFLOWS: u32 = 3;
-/// Retries of a summary end after this time: the program can write one.
-const SUMMARY_RETRY_TIME: Duration = Duration::from_secs(5);
+/// Of a text that was dropped.
+const MAX_QUOTE_BYTES: usize = 400;
 
 const CALLS_PER_RECAP: usize = 10;
 
@@ -96,29 +95,31 @@ impl Kernel {
     ) -> Result<Result<Reply, ModelError>, Ending> {
         let pending: usize = turn.pending_messages.reminders.iter().map(String::len).sum();
         if self.needs_compaction(pending) {
-            let cause = CompactionCause::Threshold;
-            self.make_room(&mut turn.spent, cause, None, pending, 0).await?;
+            let request = RoomRequest::Threshold { pending_bytes: pending };
+            self.make_room(&mut turn.spent, request).await?;
         }
         self.add_reminder(turn);
-        let mut overflows = 0;
+        let (mut overflows, mut has_made_room) = (0, false);
         loop {
             match self.request_reply_without_refused_images(turn).await? {
                 Err(mut error) if self.is_overflow(&error, overflows) => {
                     overflows += 1;
                     let estimated_tokens = self.budget.request_tokens(self.request_bytes(0));
                     let window = error.window;
+                    // The limit of its answer was too high, and is lower with this window.
+                    let fits_alone = window
+                        .is_some_and(|window| self.budget.answer_exceeds(window, estimated_tokens));
                     self.budget.record_overflow(estimated_tokens, window);
+                    self.set_window(self.budget.context_window());
                     let overflowed = EventBody::ContextOverflowed { estimated_tokens, window };
                     self.parts.events.emit(overflowed);
-                    // The request alone fits: the limit of its answer was too high, and is lower now.
-                    let tokens = self.budget.request_tokens(self.request_bytes(0));
-                    if overflows == 1 && window.is_some() && tokens <= self.budget.threshold() {
+                    if overflows == 1 && fits_alone {
                         continue;
                     }
-                    let cause = CompactionCause::Overflow;
-                    let made_room = overflows <= MAX_OVERFLOWS
-                        && self.make_room(&mut turn.spent, cause, None, 0, overflows).await?;
-                    if !made_room {
+                    let request = RoomRequest::Overflow { is_repeated: has_made_room };
+                    has_made_room = overflows <= MAX_OVERFLOWS
+                        && self.make_room(&mut turn.spent, request).await?;
+                    if !has_made_room {
                         if error.kind == ModelErrorKind::Overflow {
                             self.explain_overflow(&mut error);
                         }
@@ -132,30 +133,21 @@ impl Kernel {
         }
     }
 
-    /// Sends a request that the server refused again without the images that no answer followed yet, then without any. If
-    /// that helps, images were the cause.
+    /// Sends a request that the server refused because of an image again without the images that no answer followed yet.
     async fn request_reply_without_refused_images(
         &mut self,
         turn: &mut Turn,
     ) -> Result<Result<Reply, ModelError>, Ending> {
+        let answer = self.request_reply(turn).await?;
+        let Err(error) = &answer else { return Ok(answer) };
         let model = self.model().to_owned();
-        let mut withheld = Vec::new();
-        let mut answer = self.request_reply(turn).await?;
-        for only_new in [true, false] {
-            let Err(error) = &answer else { break };
-            let images = self.history.sent_images(&model, only_new);
-            if !self.parts.main.takes_images || images.is_empty() || !may_be_about_images(error) {
-                continue;
-            }
-            withheld.extend_from_slice(&images);
-            let (model, reason) = (model.clone(), Some(error.message.clone()));
-            self.record(EventBody::ImagesWithheld { model, images, reason });
-            answer = self.request_reply(turn).await?;
+        let images = self.history.unanswered_images(&model);
+        if !self.parts.main.takes_images || images.is_empty() || !is_about_image(error) {
+            return Ok(answer);
         }
-        if answer.is_err() && !withheld.is_empty() {
-            self.record(EventBody::ImagesWithheld { model, images: withheld, reason: None });
-        }
-        Ok(answer)
+        let reason = error.message.clone();
+        self.record(EventBody::ImagesWithheld { model, images, reason });
+        self.request_reply(turn).await
     }
 
     /// The server says so, or rejects the request without a known reason while it is about as long as is allowed. The
@@ -232,16 +224,15 @@ impl Kernel {
             request.messages = messages;
         }
         let promised = sent.expected_shared_bytes();
-        let mut described =
+        let described =
             parts.layers.describe_request(sent, parts.main.model.id(), &request, history, budget);
         debug_assert!(
             promised.is_none_or(|bytes| described.shared_bytes == bytes),
             "between compactions each request begins with the one before it"
         );
         let (bytes, tools) = (described.bytes, described.tool_bytes());
-        parts.main.limit_answer(&mut request, &mut described);
+        let pending = PendingRequest::new(&parts.events, &parts.main, &mut request, described);
         budget.record_answer_limit(request.max_output_tokens);
-        let pending = PendingRequest::new(&parts.events, &parts.main, described);
         let partial = &mut turn.partial_answer;
         let answer = stream_reply(&pending, budget, &request, &parts.control, partial).await;
         let mut reply = match answer {
@@ -264,7 +255,7 @@ impl Kernel {
         if let Some(Usage { input_tokens, .. }) = reply.usage
             && let Some(estimated) = budget.record_count(bytes, tools, input_tokens)
         {
-            let notice = cut_request_notice(parts.main.model.id(), estimated, input_tokens);
+            let notice = truncated_request_notice(parts.main.model.id(), estimated, input_tokens);
             parts.events.emit(EventBody::error("context", notice));
         }
         parts.call_ids.assign_ids(&format!("{prefix}_{}", turn.round), &mut reply);
@@ -273,21 +264,26 @@ impl Kernel {
         let is_unusable = matches!(reply.stop, Some(StopReason::Refused | StopReason::Repetition));
         let discarded = is_cut_off || is_empty || is_unusable;
         turn.spent.add(pending.record_reply(budget, &reply, discarded));
-        for (source, sentence) in &reply.notices {
-            parts.events.emit(EventBody::error(source, sentence));
-        }
         Ok(Ok(reply))
     }
 
     /// Asks the server, which has loaded the model by now, for a window that is not certain.
     async fn confirm_window(&mut self) {
-        if self.budget.window_source().is_uncertain()
+        if self.budget.context_window().source.is_uncertain()
             && let Some(window) = self.parts.main.model.ask_window().await
         {
-            self.budget.set_window(window);
-            let main = &mut self.parts.main;
-            (main.context_window, main.window_source) = (window.tokens, window.source);
+            self.set_window(window);
         }
+    }
+
+    /// Sets the window of the main model wherever it is used.
+    pub(super) fn set_window(&mut self, window: ContextWindow) {
+        self.budget.set_window(window);
+        let KernelParts { main, light, .. } = &mut self.parts;
+        if Arc::ptr_eq(&main.model, &light.model) {
+            light.window = window;
+        }
+        main.window = window;
     }
 
     fn ending_without_reply(&mut self, turn: &mut Turn, error: ModelError) -> Ending {
@@ -301,7 +297,7 @@ impl Kernel {
     }
 }
 
-fn cut_request_notice(model: &str, estimated: u64, counted: u64) -> String {
+fn truncated_request_notice(model: &str, estimated: u64, counted: u64) -> String {
     let [estimated, counted] = [estimated, counted].map(format_thousands);
     format!(
         "the server of {model} counted {counted} tokens in a request of about {estimated}: it seems to have cut off \
@@ -310,13 +306,11 @@ fn cut_request_notice(model: &str, estimated: u64, counted: u64) -> String {
     )
 }
 
-/// A refusal for another reason than the key. (Some servers report an image that they cannot read as their own failure.)
-fn may_be_about_images(error: &ModelError) -> bool {
-    match (error.kind, error.status) {
-        (ModelErrorKind::Refused, status) => !matches!(status, Some(401 | 403)),
-        (ModelErrorKind::Unavailable, Some(500)) => error.message.contains("image"),
-        _ => false,
-    }
+/// The server says so. (Some report an image that they cannot read as their own failure.)
+fn is_about_image(error: &ModelError) -> bool {
+    let message = error.message.to_lowercase();
+    let is_refusal = error.kind == ModelErrorKind::Refused || error.status == Some(500);
+    is_refusal && ["image", "media type", "media_type"].iter().any(|word| message.contains(word))
 }
 
 pub(super) struct InterruptedReply {
@@ -339,18 +333,12 @@ pub(super) async fn stream_reply(
     let is_shown = request.purpose == Purpose::Main;
     let events = pending.events;
     let mut stream = pending.configured_model.model.stream(request);
-    let mut retries = (request.purpose == Purpose::Summary).then(RetryLimit::default);
     let mut reply = Reply::default();
     let mut progress = pending.track_progress(budget);
     let mut guard = AnswerGuard::new(request.max_output_tokens);
     let answer = async {
-        loop {
-            let next = stream.next();
-            let next = match &mut retries {
-                Some(limit) => limit.limit_wait(next).await,
-                None => next.await,
-            };
-            let Some(mut delta) = next.transpose()? else { break };
+        while let Some(delta) = stream.next().await {
+            let mut delta = delta?;
             let is_stopped = guard.add_delta(&mut delta, &mut reply);
             match &delta {
                 Delta::Text(text) | Delta::Reasoning(text) if is_shown => {
@@ -384,6 +372,13 @@ pub(super) async fn stream_reply(
                 "the model's answer broke off before its end; try again",
             ));
         }
+        if !reply.dropped.is_empty() {
+            let (bytes, quote) = (reply.dropped.len(), one_line(&reply.dropped));
+            let what =
+                "the model wrote the result of a tool itself; this was dropped with what followed";
+            let notice = format!("{what} ({bytes} bytes): {}", shorten(&quote, MAX_QUOTE_BYTES));
+            events.emit(EventBody::error("reply", notice));
+        }
         Ok(())
     };
     let answer = control.cancellation_token().run_until_cancelled(answer).await;
@@ -400,36 +395,6 @@ pub(super) async fn stream_reply(
 fn keep_text(kept: &mut String, reply: &Reply) {
     if !reply.text.trim().is_empty() {
         kept.clone_from(&reply.text);
-    }
-}
-
-/// The limit for all retries of a request whose answer the program can replace.
-#[derive(Default)]
-struct RetryLimit {
-    end: Option<Instant>,
-    /// The failure whose retry has brought nothing yet.
-    failure: Option<ModelError>,
-}
-
-impl RetryLimit {
-    /// The next item; an error if it is late, or a retry that would be. An answer that has begun is awaited.
-    async fn limit_wait(
-        &mut self,
-        next: impl Future<Output = Option<Result<Delta, ModelError>>>,
-    ) -> Option<Result<Delta, ModelError>> {
-        let delta = match (self.end, self.failure.take()) {
-            (Some(end), Some(failure)) => timeout_at(end, next).await.unwrap_or(Some(Err(failure))),
-            _ => next.await,
-        };
-        if let Some(Ok(Delta::Retry(retry))) = &delta {
-            let failure = ModelError::new(ModelErrorKind::Unavailable, retry.error.clone());
-            let end = *self.end.get_or_insert_with(|| Instant::now() + SUMMARY_RETRY_TIME);
-            if Instant::now() + retry.delay > end {
-                return Some(Err(failure));
-            }
-            self.failure = Some(failure);
-        }
-        delta
     }
 }
 

@@ -110,13 +110,10 @@ fn find_overlap(text: &str, part: &str) -> Option<usize> {
     (!(n.div_ceil(2)..n).any(overlaps)).then_some(n)
 }
 
-/// `part` begins like the text, or with a sentence. In code and JSON a line break could be wrong.
+/// `part` begins like the text.
 fn begins_anew(text: &str, part: &str) -> bool {
     let n_equal = text.bytes().zip(part.bytes()).take_while(|(a, b)| a == b).count();
-    let is_code = text.matches('`').count() % 2 == 1 || text.starts_with(['{', '[']);
-    let is_sentence = part.starts_with(char::is_uppercase)
-        && text.ends_with(|last: char| last.is_lowercase() || matches!(last, '.' | '!' | '?'));
-    n_equal >= MIN_OVERLAP && !text.ends_with('\n') || is_sentence && !is_code
+    n_equal >= MIN_OVERLAP && !text.ends_with('\n')
 }
 
 /// Each is sent once, before the next request.

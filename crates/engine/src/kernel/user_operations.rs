@@ -22,7 +22,7 @@ impl Kernel {
             self.parts.light = configured.clone();
         }
         self.parts.registry.set_takes_images(configured.takes_images);
-        self.budget = self.budget.for_model(configured.model.id(), configured.window());
+        self.budget = self.budget.for_model(configured.model.id(), configured.window);
         self.parts.main = configured;
         self.offer_all_tools();
         self.reduce_tools();

@@ -179,12 +179,12 @@ impl Kernel {
         inspection: &mut Inspection,
         reply: Reply,
     ) -> Result<(), Ending> {
-        let Reply { text, calls: sent, opaque_items: carried, .. } = reply;
-        let calls = verifier.registry.correct_names(&sent);
+        let Reply { text, calls: written, opaque_items: carried, .. } = reply;
+        let calls = verifier.registry.correct_names(&written);
         let control = &self.parts.control;
         let room =
-            self.budget.bytes(verifier.configured_model.context_window / RESULTS_WINDOW_DIVISOR);
-        let running = verifier.registry.run_calls(&sent, room);
+            self.budget.bytes(verifier.configured_model.window.tokens / RESULTS_WINDOW_DIVISOR);
+        let running = verifier.registry.run_calls(&written, room);
         let results = control.cancellation_token().run_until_cancelled(running).await;
         let results = results.ok_or_else(|| interrupt_ending(control))?;
         let mut result_parts = Vec::with_capacity(calls.len());

@@ -114,7 +114,8 @@ impl Tool for McpTool {
     }
 
     fn hint_for_unknown_name(&self, name: &str) -> Option<String> {
-        let tool = self.servers.servers().iter().find_map(|server| {
+        let servers = self.servers.servers();
+        let tool = servers.iter().find_map(|server| {
             let tools = server.tools()?;
             let is_named = |tool: &&ToolInfo| {
                 mcp_tool_name(server.name(), &tool.name) == name
@@ -124,7 +125,12 @@ impl Tool for McpTool {
             let hashed = self.names.hashed_name(server.name(), &tool.name);
             let has = self.scope.allows(server.name(), &tool.name, hashed, tool.reads_only);
             has.then(|| format!("{}.{}", server.name(), tool.name))
-        })?;
+        });
+        let of_server = || {
+            let (server, _) = name.split_once('.')?;
+            servers.iter().any(|it| it.name() == server).then(|| name.to_owned())
+        };
+        let tool = tool.or_else(of_server)?;
         Some(format!("call {MCP_TOOL_NAME} with {{\"tool\": {tool:?}, \"arguments\": …}}"))
     }
 

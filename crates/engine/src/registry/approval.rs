@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 
 use super::Registry;
-use super::call::CallContext;
+use super::call::{CallContext, MissingPermission};
 use super::hooks::{plain_reason, with_reason};
 use super::prepare::PreparedCall;
 use crate::tools::WorkspaceFacts;
@@ -74,9 +74,8 @@ impl Registry {
         let failure = Failure::new(ErrorCode::ApprovalRequired, text).with_hint(
             "continue without it, or say in the final answer what the user has to allow",
         );
-        let is_denied = !matches!(effect, Effect::Read { .. });
         context.violates_instruction = reason.by_instruction;
-        self.record_ruling(call, "ask", reason, is_denied, context);
+        self.record_ruling(call, "ask", reason, MissingPermission::of(Some(effect)), context);
         Err(failure)
     }
 
@@ -93,7 +92,13 @@ impl Registry {
             // What the user's rules ask about, a hook does not answer.
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
-                self.record_ruling(call, "allow", plain_reason("hook", text), false, context);
+                self.record_ruling(
+                    call,
+                    "allow",
+                    plain_reason("hook", text),
+                    MissingPermission::None,
+                    context,
+                );
                 Decision::Approved(Approver::UserOrHook)
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
@@ -102,7 +107,7 @@ impl Registry {
             (Ruling::Ask(reason), _) => Decision::MustAsk(reason),
             (Ruling::Allow(reason), _) => {
                 if !reads && !effect.is_internal() {
-                    self.record_ruling(call, "allow", reason, false, context);
+                    self.record_ruling(call, "allow", reason, MissingPermission::None, context);
                 }
                 Decision::Approved(Approver::Policy)
             }
@@ -122,15 +127,18 @@ impl Registry {
     ) -> Failure {
         let mut failure = Failure::new(code, reason.text.clone());
         failure.hint.clone_from(&reason.hint);
-        let reads = matches!(effect, Effect::Read { .. });
         // A restriction by the user is not a missing permission.
         context.violates_instruction = reason.by_instruction;
         // If another form of the command is allowed, no permission is missing.
         let has_other_form = reason.rule == "never" && reason.hint.is_some();
         // In mode plan a refused change is expected: no permission is missing.
         let plans = self.update_mode() == PermissionMode::Plan;
-        let is_denied = !reads && !reason.by_instruction && !has_other_form && !plans;
-        self.record_ruling(call, "refuse", reason, is_denied, context);
+        let missing = if reason.by_instruction || has_other_form || plans {
+            MissingPermission::None
+        } else {
+            MissingPermission::of(Some(effect))
+        };
+        self.record_ruling(call, "refuse", reason, missing, context);
         failure
     }
 
@@ -296,12 +304,24 @@ impl Registry {
                     .with_hint("do what the user says")
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
-                self.record_ruling(call, "reject", by_user(reason), true, context);
+                self.record_ruling(
+                    call,
+                    "reject",
+                    by_user(reason),
+                    MissingPermission::Effect,
+                    context,
+                );
                 return Err(failure);
             }
             Some(ApprovalDecision::RejectAndStop(why)) => {
                 let text = format!("the user said no to this call and ended the turn: {why}");
-                self.record_ruling(call, "reject", by_user(why), true, context);
+                self.record_ruling(
+                    call,
+                    "reject",
+                    by_user(why),
+                    MissingPermission::Effect,
+                    context,
+                );
                 self.control.interrupt(Interrupt::User);
                 return Err(Failure::new(ErrorCode::ApprovalRejected, text));
             }
@@ -310,7 +330,7 @@ impl Registry {
                 return Err(Failure::new(ErrorCode::Cancelled, why));
             }
         };
-        self.record_ruling(call, "allow", by_user(text), false, context);
+        self.record_ruling(call, "allow", by_user(text), MissingPermission::None, context);
         Ok(Approver::UserOrHook)
     }
 
@@ -328,23 +348,22 @@ impl Registry {
         grants
     }
 
-    /// `is_denied`: the task may have needed the permission.
     pub(super) fn record_ruling(
         &self,
         call: &ToolCall,
         ruling: &str,
         reason: Reason,
-        is_denied: bool,
+        missing: MissingPermission,
         context: &mut CallContext,
     ) {
-        (context.is_denied, context.is_refused) = (is_denied, ruling != "allow");
+        context.missing = missing;
         self.events.emit(EventBody::PermissionDecided {
             call: call.id.clone(),
             tool: call.name.clone(),
             ruling: ruling.to_owned(),
             rule: reason.rule,
             reason: reason.text,
-            denied_effect: is_denied,
+            denied_effect: missing == MissingPermission::Effect,
         });
     }
 }

@@ -29,6 +29,25 @@ use agent_protocol::question::Inquirer;
 use agent_protocol::tool::{CommandRights, Effect};
 use agent_protocol::{Object, shorten};
 
+/// The permission that a call lacked, whoever decided it. An instruction of the user, mode plan, or a rule that allows
+/// another form of a command takes none away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingPermission {
+    #[default]
+    None,
+    /// Of a call that only reads: the task may do without it.
+    Read,
+    /// Of a write, a command or a request: the task may have needed it.
+    Effect,
+}
+
+impl MissingPermission {
+    /// That of a call with this effect, if it is known.
+    pub(super) fn of(effect: Option<&Effect>) -> Self {
+        if matches!(effect, Some(Effect::Read { .. })) { Self::Read } else { Self::Effect }
+    }
+}
+
 /// The result of a call.
 #[derive(Debug)]
 pub struct ToolCallResult {
@@ -36,10 +55,7 @@ pub struct ToolCallResult {
     pub envelope: SealedEnvelope,
     /// The effect of the call, if it was determined.
     pub effect: Option<Effect>,
-    /// A write or a command was refused, whoever did it; not if an instruction of the user or mode plan forbids it.
-    pub is_denied: bool,
-    /// The call was not permitted, whatever it is and whoever decided it.
-    pub is_refused: bool,
+    pub missing: MissingPermission,
     /// A rule made from the user's words refused it.
     pub violates_instruction: bool,
     /// What it changed, as far as checkpoints cover it.
@@ -55,12 +71,10 @@ struct CallAttempt {
 }
 
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts about one call")]
 pub(super) struct CallContext {
     pub(super) input: Object,
     pub(super) effect: Option<Effect>,
-    pub(super) is_denied: bool,
-    pub(super) is_refused: bool,
+    pub(super) missing: MissingPermission,
     pub(super) violates_instruction: bool,
     pub(super) changed_files: ChangedFiles,
     pub(super) notes: ArgumentNotes,
@@ -106,8 +120,8 @@ impl Registry {
     /// Every call gets a result, in call order; nothing starts after an interrupt or after a message of the
     /// user, so that the model reads the message first. All results together may take `room` bytes: small
     /// ones are shown in full, the large ones share the rest. They run under the names of [`Registry::correct_names`].
-    pub async fn run_calls(&self, sent: &[ToolCall], mut room: usize) -> Vec<ToolCallResult> {
-        let calls = self.correct_names(sent);
+    pub async fn run_calls(&self, written: &[ToolCall], mut room: usize) -> Vec<ToolCallResult> {
+        let calls = self.correct_names(written);
         let mut results: Vec<ToolCallResult> = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let is_stopped = results.iter().any(|result| result.stop_reason.is_some());
@@ -125,12 +139,12 @@ impl Registry {
                 .zip(batch)
                 .map(|(call, prepared)| self.attempt(call, prepared, None, cancel.clone()));
             let mut attempts = join_all(attempts).await;
-            for (attempt, (call, sent)) in
-                attempts.iter_mut().zip(calls.iter().zip(sent).skip(results.len()))
+            for (attempt, (call, written)) in
+                attempts.iter_mut().zip(calls.iter().zip(written).skip(results.len()))
             {
-                if call.name != sent.name {
-                    let (name, sent) = (&call.name, shorten(&sent.name, 60));
-                    let note = format!(" The name of this tool is {name}, not {sent}.");
+                if call.name != written.name {
+                    let (name, written) = (&call.name, shorten(&written.name, 60));
+                    let note = format!(" The name of this tool is {name}, not {written}.");
                     output_limits::append_note(&mut attempt.outcome, &note);
                 }
             }
@@ -411,8 +425,7 @@ impl Registry {
         ToolCallResult {
             envelope,
             effect: context.effect,
-            is_denied: context.is_denied,
-            is_refused: context.is_refused,
+            missing: context.missing,
             violates_instruction: context.violates_instruction,
             changed: context.changed_files,
             stop_reason: context.stop_reason,
@@ -505,7 +518,9 @@ fn record_agent_outcome(outcome: &Result<Report, Failure>, context: &mut CallCon
     let files = files.map(str::to_owned).collect();
     context.changed_files = ChangedFiles { files, ignored: Vec::new() };
     let ending = data.get("ending").and_then(serde_json::Value::as_str);
-    context.is_denied = ending == Some(Ending::PermissionDenied.as_str());
+    if ending == Some(Ending::PermissionDenied.as_str()) {
+        context.missing = MissingPermission::Effect;
+    }
 }
 
 /// The circuit of a call: each tool of a server has its own, by whatever tool it is called.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::arguments::{self, LOCK_FIELDS};
-use super::call::{CallContext, Preparation};
+use super::call::{CallContext, MissingPermission, Preparation};
 use super::prepare::PreparedCall;
 use super::{RegisteredTool, Registry};
 use agent_protocol::Object;
@@ -90,10 +90,10 @@ impl Registry {
                 let is_command = matches!(effect, Some(Effect::Command { .. }));
                 let code =
                     if is_command { ErrorCode::CommandBlocked } else { ErrorCode::AccessDenied };
-                let is_denied = !matches!(effect, Some(Effect::Read { .. }));
+                let missing = MissingPermission::of(effect);
                 let text = with_reason("a hook denied this call", why);
                 let reason = plain_reason("hook", text.clone());
-                self.record_ruling(call, "refuse", reason, is_denied, context);
+                self.record_ruling(call, "refuse", reason, missing, context);
                 let hint = "find another way, or say what you would need it for";
                 Some(Failure::new(code, text).with_hint(hint))
             }

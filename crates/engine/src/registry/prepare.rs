@@ -14,6 +14,10 @@ use agent_protocol::tool::{BASH_KILL, BASH_OUTPUT, Effect};
 use agent_protocol::{Object, most_similar};
 use tokio_util::sync::CancellationToken;
 
+/// What chat templates put before the name of a tool, and names of channels.
+const NAMESPACES: [&str; 8] =
+    ["functions", "function", "tools", "tool", "default_api", "analysis", "commentary", "final"];
+
 /// A call that is judged, shown to the user and run as it is here. It is prepared again after `PreToolUse`
 /// hooks, and if the user changes its arguments.
 pub(super) struct PreparedCall<'a> {
@@ -121,7 +125,8 @@ impl Registry {
     }
 
     /// The calls under the names of the tools that they mean: case, signs, a channel after the name (`Bash<|channel|>x`)
-    /// and a namespace before it (`functions.Bash`) make no difference. A name that fits two tools stays as it is.
+    /// and a namespace of chat templates before it (`functions.Bash`) make no difference. A name that fits two tools, or
+    /// that names an MCP server, stays as it is.
     pub fn correct_names(&self, calls: &[ToolCall]) -> Vec<ToolCall> {
         let correct = |call: &ToolCall| {
             let name = self.find_meant_tool(&call.name).unwrap_or(&call.name).to_owned();
@@ -134,7 +139,10 @@ impl Registry {
     fn find_meant_tool(&self, name: &str) -> Option<&str> {
         let plain = |name: &str| name.replace(|c: char| !c.is_alphanumeric(), "").to_lowercase();
         let without_channel = name.split("<|").next()?;
-        let without_namespace = without_channel.rsplit(['.', ':', '/']).next()?;
+        let without_namespace = match without_channel.split_once(['.', ':', '/']) {
+            Some((namespace, rest)) if NAMESPACES.contains(&namespace) => rest,
+            _ => without_channel,
+        };
         let is_of_server = |name: &str| {
             self.entries.iter().any(|entry| entry.tool.hint_for_unknown_name(name).is_some())
         };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure};
-use agent_protocol::json_repair::parse_arguments;
+use agent_protocol::json_repair::read_argument_object;
 use agent_protocol::schema::{Mismatch, Schema};
 use agent_protocol::{most_similar, shorten};
 
@@ -64,7 +64,7 @@ pub(super) fn parameters_hint(schema: &Value) -> String {
 
 /// Parses the arguments' JSON text as an object; with what was corrected in it.
 pub(super) fn parse_json_object(text: &str) -> Result<(Object, Option<&'static str>), Failure> {
-    if let Some(parsed) = parse_arguments(text) {
+    if let Some(parsed) = read_argument_object(text) {
         return Ok(parsed);
     }
     Err(match serde_json::from_str::<Value>(text) {

@@ -3,32 +3,28 @@
 
 use agent_protocol::model::Delta;
 
-/// The beginning and the end of reasoning: most open models, fine-tuned ones, Seed-OSS, Magistral, Kimi-VL, Command A
-/// Reasoning, Gemma 4, gpt-oss.
-const TAGS: [(&str, &str); 10] = [
+/// The beginning and the end of reasoning: most open models, fine-tuned ones, Magistral, gpt-oss.
+const TAGS: [(&str, &str); 5] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
-    ("<thought>", "</thought>"),
     ("<reasoning>", "</reasoning>"),
-    ("<seed:think>", "</seed:think>"),
     ("[THINK]", "[/THINK]"),
-    ("◁think▷", "◁/think▷"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|channel>thought", "<channel|>"),
     ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
 ];
+/// More white space is text: before a tag, and after one.
+const MAX_BLANKS: usize = 64;
 
 #[derive(Default)]
 pub(super) struct ThinkingReader {
-    place: Place,
-    /// Text that may be a part of a tag.
+    state: ReadingState,
+    /// White space, and text that may be a part of a tag.
     held: String,
-    /// The blanks that follow belong neither to reasoning nor to the answer.
-    drops_blanks: bool,
+    /// White space that follows a tag belongs neither to reasoning nor to the answer.
+    follows_tag: bool,
 }
 
 #[derive(Clone, Copy, Default)]
-enum Place {
+enum ReadingState {
     /// Before the answer: reasoning may begin here.
     #[default]
     Start,
@@ -57,42 +53,53 @@ impl ThinkingReader {
 
     /// `None` if more text is needed; `is_end`: none follows.
     fn next_part(&mut self, is_end: bool) -> Option<Delta> {
-        if self.drops_blanks {
-            self.held = self.held.trim_start().to_owned();
-        }
         let text = self.held.trim_start();
-        match self.place {
-            Place::Start => {
-                if let Some((tag, end_tag)) = TAGS.iter().find(|(tag, _)| text.starts_with(tag)) {
-                    self.held.drain(..self.held.len() - text.len() + tag.len());
-                    (self.place, self.drops_blanks) = (Place::Reasoning(end_tag), true);
-                } else if is_end || !TAGS.iter().any(|(tag, _)| tag.starts_with(text)) {
-                    (self.place, self.drops_blanks) = (Place::Answer, false);
+        let n_blanks = self.held.len() - text.len();
+        let is_blank = n_blanks > MAX_BLANKS;
+        match self.state {
+            ReadingState::Start => {
+                let begun = TAGS.iter().find(|(tag, _)| !is_blank && text.starts_with(tag));
+                if let Some((tag, end_tag)) = begun {
+                    self.held.drain(..n_blanks + tag.len());
+                    (self.state, self.follows_tag) = (ReadingState::Reasoning(end_tag), true);
+                } else if is_end || is_blank || !TAGS.iter().any(|(tag, _)| tag.starts_with(text)) {
+                    self.drop_blanks(n_blanks);
+                    self.state = ReadingState::Answer;
                 } else {
                     return None;
                 }
                 self.next_part(is_end)
             }
-            Place::Reasoning(end_tag) => {
+            ReadingState::Reasoning(end_tag) => {
+                if self.follows_tag && text.is_empty() && !is_blank && !is_end {
+                    return None;
+                }
+                self.drop_blanks(n_blanks);
                 let end = self.held.find(end_tag);
-                let is_part = |n: &usize| end_tag.get(..*n).is_some_and(|it| text.ends_with(it));
+                let is_part =
+                    |n: &usize| end_tag.get(..*n).is_some_and(|it| self.held.ends_with(it));
                 let part = (1..end_tag.len()).rev().find(is_part).filter(|_| !is_end);
                 let end_of_text = end.unwrap_or(self.held.len() - part.unwrap_or_default());
                 let text: String = self.held.drain(..end_of_text).collect();
-                self.drops_blanks &= text.is_empty();
                 if end.is_some() {
                     self.held.drain(..end_tag.len());
-                    (self.place, self.drops_blanks) = (Place::Start, true);
+                    (self.state, self.follows_tag) = (ReadingState::Start, true);
                 }
                 match end {
                     Some(_) if text.is_empty() => self.next_part(is_end),
                     _ => (!text.is_empty()).then_some(Delta::Reasoning(text)),
                 }
             }
-            Place::Answer => {
+            ReadingState::Answer => {
                 let text = std::mem::take(&mut self.held);
                 (!text.is_empty()).then_some(Delta::Text(text))
             }
+        }
+    }
+
+    fn drop_blanks(&mut self, n_blanks: usize) {
+        if std::mem::take(&mut self.follows_tag) && n_blanks <= MAX_BLANKS {
+            self.held.drain(..n_blanks);
         }
     }
 }

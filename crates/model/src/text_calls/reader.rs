@@ -36,7 +36,9 @@ pub(super) struct TextCallReader<'a> {
     fence: usize,
     /// Text other than white space was received.
     has_begun: bool,
-    dropped: String,
+    call_bytes: usize,
+    /// Of calls, and of text that may be one; more is text, so that nothing is held back without end.
+    max_held_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,14 +93,15 @@ impl CallMarker {
 }
 
 impl<'a> TextCallReader<'a> {
-    pub(super) fn new(tools: &'a [ToolSpec]) -> Self {
+    pub(super) fn new(tools: &'a [ToolSpec], max_held_bytes: usize) -> Self {
         Self {
             tools,
             buffer: String::new(),
             state: ReaderState::LineStart,
             fence: 0,
             has_begun: false,
-            dropped: String::new(),
+            call_bytes: 0,
+            max_held_bytes,
         }
     }
 
@@ -106,6 +109,10 @@ impl<'a> TextCallReader<'a> {
         self.buffer.push_str(text);
         let mut found = Vec::new();
         while self.decide_next(&mut found) {}
+        if self.call_bytes + self.buffer.len() > self.max_held_bytes {
+            self.emit_text(self.buffer.len(), &mut found);
+            self.state = ReaderState::InLine;
+        }
         found
     }
 
@@ -119,8 +126,7 @@ impl<'a> TextCallReader<'a> {
             ReaderState::AfterResponse => {}
         }
         if self.state == ReaderState::AfterResponse {
-            self.dropped.push_str(&self.buffer);
-            found.push(Segment::Dropped(std::mem::take(&mut self.dropped)));
+            self.emit_dropped(self.buffer.len(), &mut found);
         }
         found
     }
@@ -129,7 +135,7 @@ impl<'a> TextCallReader<'a> {
     fn decide_next(&mut self, found: &mut Vec<Segment>) -> bool {
         match self.state {
             ReaderState::AfterResponse => {
-                self.dropped.push_str(&std::mem::take(&mut self.buffer));
+                self.emit_dropped(self.buffer.len(), found);
                 false
             }
             ReaderState::InLine => {
@@ -146,9 +152,8 @@ impl<'a> TextCallReader<'a> {
                 true
             }
             ReaderState::LineStart => {
-                let line = self.buffer.trim_start();
-                let Some(begins) = self.classify_line(line) else { return false };
-                self.emit_text(self.buffer.len() - line.len(), found);
+                self.emit_text(self.buffer.len() - self.buffer.trim_start().len(), found);
+                let Some(begins) = self.classify_line(&self.buffer) else { return false };
                 match begins {
                     LineKind::Text => self.state = ReaderState::InLine,
                     LineKind::Call(marker) => self.state = ReaderState::Call(marker),
@@ -223,6 +228,13 @@ impl<'a> TextCallReader<'a> {
         }
     }
 
+    fn emit_dropped(&mut self, end: usize, found: &mut Vec<Segment>) {
+        let text: String = self.buffer.drain(..end).collect();
+        if !text.is_empty() {
+            found.push(Segment::Dropped(text));
+        }
+    }
+
     fn emit_calls(&mut self, marker: CallMarker, end: usize, found: &mut Vec<Segment>) {
         self.state = ReaderState::LineStart;
         let text = &self.buffer[..end];
@@ -257,9 +269,10 @@ impl<'a> TextCallReader<'a> {
             self.emit_text(end_of_text, found);
         } else {
             self.has_begun = true;
-            self.dropped.push_str(&self.buffer[end_of_text..end]);
-            self.buffer.drain(..end);
+            self.call_bytes += end_of_text;
+            self.buffer.drain(..end_of_text);
             found.extend(calls);
+            self.emit_dropped(end - end_of_text, found);
         }
     }
 }

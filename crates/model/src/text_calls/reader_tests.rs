@@ -21,7 +21,7 @@ fn tools() -> [ToolSpec; 2] {
 /// Adjacent texts are joined; `size` bytes or more are pushed at once.
 fn found(answer: &str, size: usize) -> Vec<Segment> {
     let tools = tools();
-    let mut reader = TextCallReader::new(&tools);
+    let mut reader = TextCallReader::new(&tools, usize::MAX);
     let mut parts = Vec::new();
     let mut rest = answer;
     while !rest.is_empty() {
@@ -34,6 +34,7 @@ fn found(answer: &str, size: usize) -> Vec<Segment> {
     for part in parts {
         match (joined.last_mut(), part) {
             (Some(Segment::Text(text)), Segment::Text(more)) => text.push_str(&more),
+            (Some(Segment::Dropped(text)), Segment::Dropped(more)) => text.push_str(&more),
             (_, part) => joined.push(part),
         }
     }
@@ -172,7 +173,7 @@ fn everything_from_an_invented_result_on_is_dropped() {
 #[test]
 fn only_text_that_may_be_a_call_is_held_back() {
     let tools = tools();
-    let mut reader = TextCallReader::new(&tools);
+    let mut reader = TextCallReader::new(&tools, usize::MAX);
     let mut check = |piece: &str, expected: &str| {
         let texts = reader.push(piece).into_iter().map(|found| match found {
             Segment::Text(text) => text,
@@ -187,9 +188,36 @@ fn only_text_that_may_be_a_call_is_held_back() {
     check("}\n``", "}\n");
     check("`\n", "```\n");
     check("```json\n{\"a\": 1}\n", "");
-    check("```\n", "```json\n{\"a\": 1}\n```");
+    check("```\n", "```json\n{\"a\": 1}\n```\n");
     check("<tool", "");
-    check("box> <", "\n<toolbox> <");
+    check("box> <", "<toolbox> <");
+    check("\n \n\t", "\n \n\t");
+}
+
+#[test]
+fn nothing_longer_than_an_answer_is_held_back() {
+    let tools = tools();
+    let closed = r#"<tool_call>{"name": "LS", "arguments": {}}</tool_call>"#;
+    for (begin, more) in [
+        ("{\"a\": \"", "x"),
+        ("[TOOL_CALLS][{\"name\": \"", "x"),
+        ("<tool_call>{\"name\": \"", "x"),
+        ("```json\n{\"name\": \"", "x"),
+        ("<tool_call>", " "),
+        ("", "`"),
+        (closed, closed),
+        ("<tool_response>", "x"),
+    ] {
+        let mut reader = TextCallReader::new(&tools, 1000);
+        let mut n_emitted = 0;
+        let pieces = std::iter::once(begin).chain(std::iter::repeat(more));
+        for part in pieces.take(3000).flat_map(|piece| reader.push(piece)) {
+            if let Segment::Text(text) | Segment::Dropped(text) = part {
+                n_emitted += text.len();
+            }
+        }
+        assert!(n_emitted > 1000, "{begin}{more}: {n_emitted}");
+    }
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl TelemetryFold {
             EventBody::ContextOverflowed { .. } => {
                 self.end_part(&TurnPart::Chat(Purpose::Main), now(), Some("context_overflow"));
             }
-            EventBody::ImagesWithheld { reason: Some(_), .. } => {
+            EventBody::ImagesWithheld { .. } => {
                 self.end_part(&TurnPart::Chat(Purpose::Main), now(), Some("images_refused"));
             }
             EventBody::ModelFallback { .. } => {

@@ -26,8 +26,7 @@ fn answered(envelope: Envelope) -> ToolCallResult {
     ToolCallResult {
         envelope: envelope.into(),
         effect: None,
-        is_denied: false,
-        is_refused: false,
+        missing: crate::registry::MissingPermission::None,
         violates_instruction: false,
         changed: crate::registry::ChangedFiles::default(),
         stop_reason: None,

@@ -147,7 +147,7 @@ impl Conversation {
                 format!("{to} answers for the rest of this turn, because {from} does not")
             }
             EventBody::ImagesWithheld { images, reason, .. } => {
-                describe_withheld_images(images, reason.as_deref())
+                describe_withheld_images(images, reason)
             }
             EventBody::SessionRenamed { name } => format!("this session is named {name}"),
             EventBody::DirectoryAdded { path } => format!(
