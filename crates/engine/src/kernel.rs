@@ -137,6 +137,8 @@ pub struct Kernel {
     has_asked_start_hooks: bool,
     /// The tools that a small window has room for; `None`: all.
     reduced_tools: Option<Vec<ToolSpec>>,
+    /// A notice said that the server truncates requests.
+    has_truncated_request: bool,
 }
 
 impl Kernel {
@@ -163,6 +165,7 @@ impl Kernel {
             last_compaction_insufficient: None,
             has_asked_start_hooks: false,
             reduced_tools: None,
+            has_truncated_request: false,
         }
     }
 

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::stream::{Clock, EventStream, Sink, StampedEvent};
+use super::Object;
 use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, PermissionMode};
 use super::envelope::{Envelope, SealedEnvelope};
 use super::hook::HookFinished;
@@ -23,7 +24,6 @@ use super::reflection::Reflection;
 use super::spending::Spending;
 use super::tool::Effect;
 use super::variant_names::variant_names;
-use super::{Object, pluralize};
 
 pub const FORMAT_VERSION: u32 = 2;
 
@@ -1073,12 +1073,6 @@ pub fn describe_resume_point(turn: u32, is_cut_off: bool) -> String {
         (turn, false) => format!("after turn {turn}"),
         (turn, true) => format!("in turn {turn}, during which the program ended"),
     }
-}
-
-/// Describes that images are left out, and why.
-pub fn describe_withheld_images(images: &[String], reason: &str) -> String {
-    let n = pluralize(images.len() as u64, "image");
-    format!("{reason}; this and later requests are sent without {n}")
 }
 
 /// Describes a change of the mode.

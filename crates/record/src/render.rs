@@ -10,7 +10,7 @@ use agent_protocol::control::{ControlDecision, RetryStrategy};
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     Caller, Compaction, Event, EventBody, McpServerState, ModelResponded, Pin, SessionSummary,
-    TurnFinished, describe_mode_change, describe_withheld_images,
+    TurnFinished, describe_mode_change,
 };
 use agent_protocol::hook::HookFinished;
 use agent_protocol::message::{Image, append_image_lines};
@@ -80,9 +80,6 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
         }
         EventBody::ModelFallback { from, to, reason } => {
             format!("  {to} answers instead of {from}: {reason}")
-        }
-        EventBody::ImagesWithheld { images, reason, .. } => {
-            format!("  {}", describe_withheld_images(images, reason))
         }
         EventBody::SessionRenamed { name } => format!("session named {name}"),
         EventBody::DirectoryAdded { path } => format!("directory added: {path}"),
@@ -185,6 +182,7 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
         | EventBody::ModelProgress { .. }
         | EventBody::ModelPartial { .. }
         | EventBody::ToolOutput { .. }
+        | EventBody::ImagesWithheld { .. }
         | EventBody::Evaluation { failure: None, .. } => return None,
     })
 }

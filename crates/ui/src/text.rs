@@ -11,7 +11,7 @@ use agent_protocol::control::FailureSignal;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     Caller, Event, EventBody, McpServerState, ModelRequested, Sink, StampedEvent, TurnFinished,
-    describe_mode_change, describe_resume_point, describe_withheld_images,
+    describe_mode_change, describe_resume_point,
 };
 use agent_protocol::hook::HookFinished;
 use agent_protocol::model::Purpose;
@@ -290,10 +290,6 @@ impl Sink for TextOutput {
             EventBody::ModelFallback { to, reason, .. } => {
                 let line = format!("agent: {reason}; {to} answers for the rest of the turn");
                 return self.print_line(&line);
-            }
-            EventBody::ImagesWithheld { images, reason, .. } => {
-                let text = describe_withheld_images(images, reason);
-                return self.print_line(&format!("agent: {text}"));
             }
             EventBody::Error { source, message, .. }
                 if REPORTED_SOURCES.contains(&source.as_str()) =>

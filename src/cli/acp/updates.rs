@@ -26,7 +26,6 @@ use agent_protocol::control::{Ending, PermissionMode, SessionControl};
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     Event, EventBody, McpServerState, ModelResponded, Sink, StampedEvent, TurnFinished,
-    describe_withheld_images,
 };
 use agent_protocol::hook::HookFinished;
 use agent_protocol::model::StopReason;
@@ -401,9 +400,6 @@ impl Sink for UpdateSink {
             EventBody::ModeChanged { mode, .. } => self.show_mode(*mode),
             EventBody::ModelFallback { to, reason, .. } => {
                 self.send_notice(&format!("{reason}; {to} answers for the rest of the turn"));
-            }
-            EventBody::ImagesWithheld { images, reason, .. } => {
-                self.send_notice(&describe_withheld_images(images, reason));
             }
             EventBody::Error { source, message, retry_in_ms, .. }
                 if retry_in_ms.is_some() || NOTIFIED_SOURCES.contains(&source.as_str()) =>

@@ -6,15 +6,10 @@ use agent_protocol::model::{ContextWindow, MIN_WINDOW, Purpose, WindowSource};
 /// Estimate before the provider has counted anything, for code and prose with o200k.
 const BYTES_PER_TOKEN: f64 = 3.6;
 /// Counts outside are ignored.
-const PLAUSIBLE_BYTES_PER_TOKEN: std::ops::RangeInclusive<f64> = 1.0..=12.0;
+const PLAUSIBLE_BYTES_PER_TOKEN: std::ops::RangeInclusive<f64> = 1.0..=8.0;
 
 /// Window of an unknown model, in tokens.
 pub const DEFAULT_WINDOW: u64 = 128_000;
-
-/// No request has fewer tokens, without the descriptions of the tools, which a server may leave out.
-const MAX_BYTES_PER_TOKEN: u64 = 8;
-/// A smaller count says nothing about the window.
-const MIN_COUNT: u64 = 1024;
 
 /// The model's window and the calibration of estimates.
 #[derive(Clone, Debug)]
@@ -29,10 +24,8 @@ pub struct ContextBudget {
     last_count: Option<(usize, u64)>,
     /// Limit of the answer in the last request: some servers add it to the request.
     answer_limit: u64,
-    /// The server has truncated a request.
-    has_truncated_request: bool,
-    /// While events are replayed: the bytes of a request without an answer yet, and those of the tools in it.
-    pending_request_bytes: Option<(usize, usize)>,
+    /// While events are replayed: the bytes of a request without an answer yet.
+    pending_request_bytes: Option<usize>,
     /// While events are replayed: they are about this model.
     is_same_model: bool,
 }
@@ -47,7 +40,6 @@ impl ContextBudget {
             bytes_per_token: BYTES_PER_TOKEN,
             last_count: None,
             answer_limit: 0,
-            has_truncated_request: false,
             pending_request_bytes: None,
             is_same_model: false,
         }
@@ -105,19 +97,13 @@ impl ContextBudget {
         }
     }
 
-    /// Records the provider's count for a request of this size, part of which are the descriptions of the tools. The
-    /// first time that the server has truncated a request without saying so: returns the estimate of its tokens.
-    pub fn record_count(&mut self, bytes: usize, tools: usize, tokens: u64) -> Option<u64> {
-        if was_truncated_by_server(bytes.saturating_sub(tools), tokens) {
-            let is_first = !std::mem::replace(&mut self.has_truncated_request, true);
-            return is_first.then(|| self.request_tokens(bytes));
-        }
+    /// Records the provider's count for a request of this size.
+    pub fn record_count(&mut self, bytes: usize, tokens: u64) {
         let bytes_per_token = to_float(bytes as u64) / to_float(tokens.max(1));
         if PLAUSIBLE_BYTES_PER_TOKEN.contains(&bytes_per_token) {
             self.bytes_per_token = bytes_per_token;
             self.last_count = Some((bytes, tokens));
         }
-        None
     }
 
     /// Records the limit of the answer in the next request.
@@ -160,15 +146,14 @@ impl ContextBudget {
         match &event.body {
             EventBody::ModelRequested(request) if request.purpose == Purpose::Main => {
                 self.is_same_model = request.model == self.model;
-                let bytes = (request.bytes, request.tool_bytes());
-                self.pending_request_bytes = Some(bytes).filter(|_| self.is_same_model);
+                self.pending_request_bytes = Some(request.bytes).filter(|_| self.is_same_model);
                 self.record_answer_limit(request.max_output_tokens);
             }
             EventBody::ModelResponded(answer) if answer.purpose == Purpose::Main => {
-                if let (Some((bytes, tools)), Some(usage)) =
+                if let (Some(bytes), Some(usage)) =
                     (self.pending_request_bytes.take(), answer.usage)
                 {
-                    self.record_count(bytes, tools, usage.input_tokens);
+                    self.record_count(bytes, usage.input_tokens);
                 }
             }
             EventBody::ContextOverflowed { estimated_tokens, window } if self.is_same_model => {
@@ -183,11 +168,6 @@ impl ContextBudget {
             _ => {}
         }
     }
-}
-
-/// Far fewer tokens were counted than were sent.
-fn was_truncated_by_server(bytes_without_tools: usize, tokens: u64) -> bool {
-    tokens >= MIN_COUNT && tokens < bytes_without_tools as u64 / MAX_BYTES_PER_TOKEN
 }
 
 pub(super) fn fraction_of(tokens: u64, share: f64) -> u64 {
@@ -225,7 +205,7 @@ mod tests {
         let mut budget = budget(10_000);
         assert_eq!((budget.window(), budget.threshold()), (10_000, 8000));
         assert_eq!(budget.request_tokens(3600), 1000);
-        budget.record_count(4000, 0, 2000);
+        budget.record_count(4000, 2000);
         assert_eq!(budget.request_tokens(4000), 2000);
         assert_eq!(budget.request_tokens(4200), 2100);
         budget.reset_count();
@@ -235,19 +215,9 @@ mod tests {
     #[test]
     fn implausible_token_counts_are_ignored() {
         let mut budget = budget(10_000);
-        budget.record_count(4000, 0, 1);
-        budget.record_count(4000, 0, 400_000);
+        budget.record_count(4000, 1);
+        budget.record_count(4000, 400_000);
         assert_eq!(budget.request_tokens(3600), 1000);
-    }
-
-    #[test]
-    fn count_far_below_what_was_sent_is_said_once() {
-        let mut budget = budget(32_768);
-        // The tools are left out, or the text has long tokens.
-        assert_eq!(budget.record_count(50_000, 40_000, 2000), None);
-        assert!(budget.record_count(72_000, 8000, 4096).is_some());
-        assert_eq!(budget.record_count(72_000, 8000, 4096), None);
-        assert_eq!(budget.window(), 32_768);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use agent_protocol::model::{
 };
 use agent_protocol::plan::Plan;
 use agent_protocol::prompt::{Prompt, Prompts};
-use agent_protocol::{format_thousands, one_line, shorten};
+use agent_protocol::{format_thousands, one_line, pluralize, shorten};
 
 /// Repeated requests for one answer.
 const MAX_OVERFLOWS: u32 = 3;
@@ -145,7 +145,9 @@ impl Kernel {
         if !self.parts.main.takes_images || images.is_empty() || !is_about_image(error) {
             return Ok(answer);
         }
-        let reason = error.message.clone();
+        let (reason, n) = (error.message.clone(), pluralize(images.len() as u64, "image"));
+        let notice = format!("{reason}; this and later requests are sent without {n}");
+        self.parts.events.emit(EventBody::error("images", notice));
         self.record(EventBody::ImagesWithheld { model, images, reason });
         self.request_reply(turn).await
     }
@@ -207,7 +209,9 @@ impl Kernel {
             Some(_) => (Purpose::Agent, format!("agent_{}", self.parts.events.agent_id())),
             None => (Purpose::Main, format!("call_{}", self.turn)),
         };
-        let Self { parts, history, sent_requests: sent, budget, reduced_tools, .. } = self;
+        let Self { parts, history, sent_requests: sent, budget, .. } = self;
+        let (reduced_tools, has_truncated_request) =
+            (&self.reduced_tools, &mut self.has_truncated_request);
         let parts = &*parts;
         let tools = reduced_tools.as_deref().unwrap_or_else(|| parts.registry.specs());
         let mut request = parts.layers.request(tools, history);
@@ -252,11 +256,16 @@ impl Kernel {
             }
         };
         turn.partial_answer.clear();
-        if let Some(Usage { input_tokens, .. }) = reply.usage
-            && let Some(estimated) = budget.record_count(bytes, tools, input_tokens)
-        {
-            let notice = truncated_request_notice(parts.main.model.id(), estimated, input_tokens);
-            parts.events.emit(EventBody::error("context", notice));
+        if let Some(Usage { input_tokens, .. }) = reply.usage {
+            if was_truncated_by_server(bytes - tools, input_tokens)
+                && !std::mem::replace(has_truncated_request, true)
+            {
+                let estimated = budget.request_tokens(bytes);
+                let notice =
+                    truncated_request_notice(parts.main.model.id(), estimated, input_tokens);
+                parts.events.emit(EventBody::error("context", notice));
+            }
+            budget.record_count(bytes, input_tokens);
         }
         parts.call_ids.assign_ids(&format!("{prefix}_{}", turn.round), &mut reply);
         let is_cut_off = reply.stop == Some(StopReason::Length) && !reply.calls.is_empty();
@@ -295,6 +304,14 @@ impl Kernel {
             _ => Ending::ModelRefused,
         }
     }
+}
+
+/// Far fewer tokens were counted than were sent, without the descriptions of the tools, which a server may leave out. A
+/// small count says nothing.
+fn was_truncated_by_server(bytes: usize, tokens: u64) -> bool {
+    const MAX_BYTES_PER_TOKEN: u64 = 8;
+    const MIN_COUNT: u64 = 1024;
+    tokens >= MIN_COUNT && tokens < bytes as u64 / MAX_BYTES_PER_TOKEN
 }
 
 fn truncated_request_notice(model: &str, estimated: u64, counted: u64) -> String {

@@ -206,8 +206,7 @@ impl Conversation {
                 if source == "model" {
                     self.set_last_data(None);
                 } else {
-                    let tone = if source == "reasoning" { Tone::Quiet } else { Tone::Bad };
-                    self.add_note(tone, message);
+                    self.add_note(Tone::Bad, message);
                 }
             }
             EventBody::TurnFinished(finished) => self.finish_turn(finished),

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Cell, Conversation, Tone};
 use crate::tui::cells::{CheckRun, format_count, format_millis};
-use agent_protocol::event::{
-    EventBody, McpServerState, SummaryAuthor, describe_mode_change, describe_withheld_images,
-};
+use agent_protocol::event::{EventBody, McpServerState, SummaryAuthor, describe_mode_change};
 use agent_protocol::hook::{HookEvent, HookFinished, HookStatus};
 use agent_protocol::recall::{RecallMoment, RecalledLesson};
 use agent_protocol::terminal_escape::escape_literal_line;
@@ -145,9 +143,6 @@ impl Conversation {
                 self.set_last_data(None);
                 self.add_note(Tone::Bad, reason);
                 format!("{to} answers for the rest of this turn, because {from} does not")
-            }
-            EventBody::ImagesWithheld { images, reason, .. } => {
-                describe_withheld_images(images, reason)
             }
             EventBody::SessionRenamed { name } => format!("this session is named {name}"),
             EventBody::DirectoryAdded { path } => format!(
