@@ -110,10 +110,10 @@ impl Model for HttpModel {
 
     fn stream<'a>(&'a self, request: &'a Request<'a>) -> BoxStream<'a, Result<Delta, ModelError>> {
         let ids = CallIds::new(&self.id_prefix, &self.next_id, request);
-        let retries = match request.purpose {
-            Purpose::Summary => self.endpoint.retries.shortened(),
-            _ => self.endpoint.retries,
-        };
+        let mut retries = self.endpoint.retries;
+        if request.purpose == Purpose::Summary {
+            retries = retries.shortened();
+        }
         retry_stream(retries, move || {
             let AcceptedRequest { endpoint, messages, max_output_tokens, rejectable: used } =
                 self.rejections.lock().filter_request(request, &self.endpoint);

@@ -191,11 +191,12 @@ fn image_that_the_server_refuses_is_left_out_also_after_a_resume() {
 
 #[test]
 fn all_images_that_no_answer_followed_are_left_out() {
-    let server = Server::with(|request, _| match request.body.contains("image_url") {
-        true => {
-            server::json(404, &json!({"error": {"message": "no endpoint supports image input"}}))
+    let server = Server::with(|request, _| {
+        if request.body.contains("image_url") {
+            let error = json!({"error": {"message": "no endpoint supports image input"}});
+            return server::json(404, &error);
         }
-        false => server::sse_text("I see none."),
+        server::sse_text("I see none.")
     });
     let test = project();
     let done = run(&test, &server, "openai-chat", &["what are @a.png and @b.dat?"]).expect_code(0);

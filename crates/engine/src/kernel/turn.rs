@@ -85,15 +85,11 @@ impl AnswerDraft {
         if self.text.is_empty() {
             self.continuations = 0;
         }
-        match find_overlap(&self.text, part) {
-            Some(overlap) => self.text.push_str(&part[overlap..]),
-            None => {
-                if begins_anew(&self.text, part) {
-                    self.text.push('\n');
-                }
-                self.text.push_str(part);
-            }
+        let overlap = find_overlap(&self.text, part).unwrap_or_default();
+        if overlap == 0 && begins_like(&self.text, part) && !self.text.ends_with('\n') {
+            self.text.push('\n');
         }
+        self.text.push_str(&part[overlap..]);
     }
 }
 
@@ -110,10 +106,8 @@ fn find_overlap(text: &str, part: &str) -> Option<usize> {
     (!(n.div_ceil(2)..n).any(overlaps)).then_some(n)
 }
 
-/// `part` begins like the text.
-fn begins_anew(text: &str, part: &str) -> bool {
-    let n_equal = text.bytes().zip(part.bytes()).take_while(|(a, b)| a == b).count();
-    n_equal >= MIN_OVERLAP && !text.ends_with('\n')
+fn begins_like(text: &str, part: &str) -> bool {
+    text.bytes().zip(part.bytes()).take_while(|(a, b)| a == b).count() >= MIN_OVERLAP
 }
 
 /// Each is sent once, before the next request.
