@@ -153,7 +153,7 @@ pub(super) async fn open_model(
     let provider = resolved.id.split('/').next().unwrap_or_default();
     let configured_model = ConfiguredModel {
         is_local,
-        larger_window: config::larger_window(provider, &resolved.base_url, is_local),
+        larger_window: config::larger_window(provider, is_local),
         ..configure_model(config, Arc::from(model))
     };
     Ok(OpenModel { configured_model, endpoint: Some(endpoint) })

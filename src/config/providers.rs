@@ -99,17 +99,12 @@ pub fn window_questions(
     PRESETS.window.iter().filter(is_asked).collect()
 }
 
-/// How the server of this provider is started with a larger window; `None`: it is no local server. Of a server that no
-/// preset describes, all ways are named.
-pub fn larger_window(provider: &str, base_url: &str, is_local: bool) -> Option<String> {
+/// How the server of this provider is started with a larger window; all ways, if it is local and no preset says it.
+pub fn larger_window(provider: &str, is_local: bool) -> Option<String> {
     let preset = PRESETS.provider.iter().find(|preset| preset.name == provider);
-    let is_described =
-        |it: &&ProviderPreset| it.is_local() || it.base_url.as_deref() == Some(base_url);
-    if let Some(preset) = preset.filter(is_described) {
-        return preset.larger_window.clone();
-    }
     let known = PRESETS.provider.iter().filter_map(|preset| preset.larger_window.as_deref());
-    is_local.then(|| known.collect::<Vec<_>>().join(" or "))
+    let all = || is_local.then(|| known.collect::<Vec<_>>().join(" or "));
+    preset.and_then(|preset| preset.larger_window.clone()).or_else(all)
 }
 
 /// The variables that `auto` reads for a key, as text for messages.

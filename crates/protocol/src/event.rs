@@ -767,13 +767,6 @@ pub struct ModelRequested {
     pub question: Option<String>,
 }
 
-impl ModelRequested {
-    /// Bytes of the descriptions of the tools.
-    pub fn tool_bytes(&self) -> usize {
-        self.layers.get("tools").map_or(0, |layer| layer.bytes)
-    }
-}
-
 /// One layer of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestLayer {

@@ -234,7 +234,8 @@ impl Kernel {
             promised.is_none_or(|bytes| described.shared_bytes == bytes),
             "between compactions each request begins with the one before it"
         );
-        let (bytes, tools) = (described.bytes, described.tool_bytes());
+        let bytes = described.bytes;
+        let tools = described.layers.get("tools").map_or(0, |layer| layer.bytes);
         let pending = PendingRequest::new(&parts.events, &parts.main, &mut request, described);
         budget.record_answer_limit(request.max_output_tokens);
         let partial = &mut turn.partial_answer;

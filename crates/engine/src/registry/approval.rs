@@ -75,7 +75,8 @@ impl Registry {
             "continue without it, or say in the final answer what the user has to allow",
         );
         context.violates_instruction = reason.by_instruction;
-        self.record_ruling(call, "ask", reason, MissingPermission::of(Some(effect)), context);
+        context.missing = MissingPermission::of(Some(effect));
+        self.record_ruling(call, "ask", reason, context);
         Err(failure)
     }
 
@@ -92,13 +93,7 @@ impl Registry {
             // What the user's rules ask about, a hook does not answer.
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
-                self.record_ruling(
-                    call,
-                    "allow",
-                    plain_reason("hook", text),
-                    MissingPermission::None,
-                    context,
-                );
+                self.record_ruling(call, "allow", plain_reason("hook", text), context);
                 Decision::Approved(Approver::UserOrHook)
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
@@ -107,7 +102,7 @@ impl Registry {
             (Ruling::Ask(reason), _) => Decision::MustAsk(reason),
             (Ruling::Allow(reason), _) => {
                 if !reads && !effect.is_internal() {
-                    self.record_ruling(call, "allow", reason, MissingPermission::None, context);
+                    self.record_ruling(call, "allow", reason, context);
                 }
                 Decision::Approved(Approver::Policy)
             }
@@ -133,12 +128,10 @@ impl Registry {
         let has_other_form = reason.rule == "never" && reason.hint.is_some();
         // In mode plan a refused change is expected: no permission is missing.
         let plans = self.update_mode() == PermissionMode::Plan;
-        let missing = if reason.by_instruction || has_other_form || plans {
-            MissingPermission::None
-        } else {
-            MissingPermission::of(Some(effect))
-        };
-        self.record_ruling(call, "refuse", reason, missing, context);
+        if !(reason.by_instruction || has_other_form || plans) {
+            context.missing = MissingPermission::of(Some(effect));
+        }
+        self.record_ruling(call, "refuse", reason, context);
         failure
     }
 
@@ -304,24 +297,14 @@ impl Registry {
                     .with_hint("do what the user says")
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
-                self.record_ruling(
-                    call,
-                    "reject",
-                    by_user(reason),
-                    MissingPermission::Effect,
-                    context,
-                );
+                context.missing = MissingPermission::Effect;
+                self.record_ruling(call, "reject", by_user(reason), context);
                 return Err(failure);
             }
             Some(ApprovalDecision::RejectAndStop(why)) => {
                 let text = format!("the user said no to this call and ended the turn: {why}");
-                self.record_ruling(
-                    call,
-                    "reject",
-                    by_user(why),
-                    MissingPermission::Effect,
-                    context,
-                );
+                context.missing = MissingPermission::Effect;
+                self.record_ruling(call, "reject", by_user(why), context);
                 self.control.interrupt(Interrupt::User);
                 return Err(Failure::new(ErrorCode::ApprovalRejected, text));
             }
@@ -330,7 +313,7 @@ impl Registry {
                 return Err(Failure::new(ErrorCode::Cancelled, why));
             }
         };
-        self.record_ruling(call, "allow", by_user(text), MissingPermission::None, context);
+        self.record_ruling(call, "allow", by_user(text), context);
         Ok(Approver::UserOrHook)
     }
 
@@ -353,17 +336,15 @@ impl Registry {
         call: &ToolCall,
         ruling: &str,
         reason: Reason,
-        missing: MissingPermission,
-        context: &mut CallContext,
+        context: &CallContext,
     ) {
-        context.missing = missing;
         self.events.emit(EventBody::PermissionDecided {
             call: call.id.clone(),
             tool: call.name.clone(),
             ruling: ruling.to_owned(),
             rule: reason.rule,
             reason: reason.text,
-            denied_effect: missing == MissingPermission::Effect,
+            denied_effect: context.missing == MissingPermission::Effect,
         });
     }
 }

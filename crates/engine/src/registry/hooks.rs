@@ -90,10 +90,10 @@ impl Registry {
                 let is_command = matches!(effect, Some(Effect::Command { .. }));
                 let code =
                     if is_command { ErrorCode::CommandBlocked } else { ErrorCode::AccessDenied };
-                let missing = MissingPermission::of(effect);
+                context.missing = MissingPermission::of(effect);
                 let text = with_reason("a hook denied this call", why);
                 let reason = plain_reason("hook", text.clone());
-                self.record_ruling(call, "refuse", reason, missing, context);
+                self.record_ruling(call, "refuse", reason, context);
                 let hint = "find another way, or say what you would need it for";
                 Some(Failure::new(code, text).with_hint(hint))
             }
