@@ -1,72 +1,31 @@
 //! Git's configuration files (`git-config(1)`, "CONFIGURATION FILE"), and the settings that a command may change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// A section, whether it has a subsection, and its keys: what git itself writes for branches, remotes, submodules and sparse
 /// checkouts. None names a program, a file to include or a directory of hooks.
+#[rustfmt::skip]
 const ALLOWED: &[(&str, bool, &[&str])] = &[
-    (
-        "branch",
-        true,
-        &[
-            "remote",
-            "merge",
-            "rebase",
-            "pushremote",
-            "description",
-            "gh-merge-base",
-            "vscode-merge-base",
-        ],
-    ),
-    (
-        "remote",
-        true,
-        &[
-            "url",
-            "pushurl",
-            "fetch",
-            "tagopt",
-            "prune",
-            "prunetags",
-            "mirror",
-            "promisor",
-            "partialclonefilter",
-            "followremotehead",
-            "gh-resolved",
-        ],
-    ),
-    (
-        "submodule",
-        true,
-        &[
-            "url",
-            "active",
-            "branch",
-            "path",
-            "ignore",
-            "shallow",
-            "fetchrecursesubmodules",
-            "update",
-        ],
-    ),
+    ("branch", true, &[
+        "remote", "merge", "rebase", "pushremote", "description", "gh-merge-base", "vscode-merge-base",
+    ]),
+    ("remote", true, &[
+        "url", "pushurl", "fetch", "tagopt", "prune", "prunetags", "mirror", "promisor",
+        "partialclonefilter", "followremotehead", "gh-resolved",
+    ]),
+    ("submodule", true, &[
+        "url", "active", "branch", "path", "ignore", "shallow", "fetchrecursesubmodules", "update",
+    ]),
     ("submodule", false, &["active"]),
     ("core", false, &["sparsecheckout", "sparsecheckoutcone", "repositoryformatversion"]),
     ("index", false, &["sparse"]),
-    (
-        "extensions",
-        false,
-        &[
-            "worktreeconfig",
-            "partialclone",
-            "objectformat",
-            "compatobjectformat",
-            "refstorage",
-            "relativeworktrees",
-        ],
-    ),
+    ("extensions", false, &[
+        "worktreeconfig", "partialclone", "objectformat", "compatobjectformat", "refstorage",
+        "relativeworktrees",
+    ]),
     ("lfs", false, &["repositoryformatversion"]),
     ("lfs", true, &["access", "locksverify"]),
 ];
@@ -76,21 +35,12 @@ const SCHEMES: &[&str] =
     &["https", "http", "ssh", "git", "file", "git+ssh", "ssh+git", "ftp", "ftps"];
 
 /// What a new repository may have besides: the settings of `git init`, and the author.
+#[rustfmt::skip]
 const ALLOWED_IN_NEW: &[(&str, bool, &[&str])] = &[
-    (
-        "core",
-        false,
-        &[
-            "filemode",
-            "bare",
-            "logallrefupdates",
-            "symlinks",
-            "ignorecase",
-            "precomposeunicode",
-            "sharedrepository",
-            "autocrlf",
-        ],
-    ),
+    ("core", false, &[
+        "filemode", "bare", "logallrefupdates", "symlinks", "ignorecase", "precomposeunicode",
+        "sharedrepository", "autocrlf",
+    ]),
     ("receive", false, &["denynonfastforwards"]),
     ("user", false, &["name", "email"]),
     ("commit", false, &["gpgsign"]),
@@ -122,8 +72,13 @@ impl Setting {
         self.section == "remote" && matches!(self.key.as_str(), "url" | "pushurl")
     }
 
-    fn belongs_to(&self, section: &str, subsection: &str) -> bool {
-        self.section == section && self.subsection.as_deref() == Some(subsection)
+    fn is_remote_of_branch(&self) -> bool {
+        self.section == "branch" && matches!(self.key.as_str(), "remote" | "pushremote")
+    }
+
+    /// Section and subsection.
+    fn part(&self) -> Option<(&str, &str)> {
+        Some((&self.section, self.subsection.as_deref()?))
     }
 
     fn is_in(&self, table: &[(&str, bool, &[&str])]) -> bool {
@@ -158,6 +113,11 @@ impl Setting {
     }
 }
 
+/// Sections that commands of git rename and remove as a whole.
+const MOVABLE: [&str; 3] = ["remote", "branch", "submodule"];
+
+type Parts<'a> = HashSet<(&'a str, &'a str)>;
+
 /// The names of the settings that a command may not change so. Values of one name are compared in their order: the last one counts.
 /// `initial`: those at the first command of the session, for the addresses of remotes.
 pub(super) fn refused_changes(
@@ -171,6 +131,24 @@ pub(super) fn refused_changes(
             names.entry(setting.name()).or_default()[n].push(setting);
         }
     }
+    let [all_before, all_after, all_initial] =
+        [before, after, initial].map(|all| all.iter().filter_map(Setting::part).collect::<Parts>());
+    // `git remote rename` and `git branch -m` move all settings of a section.
+    let moved = before.iter().filter(|it| it.part().is_some_and(|part| !all_after.contains(&part)));
+    let moved: HashSet<_> = moved.map(|it| (&it.section, &it.key, &it.value)).collect();
+    let is_moved = |it: &Setting| {
+        MOVABLE.contains(&it.section.as_str()) && moved.contains(&(&it.section, &it.key, &it.value))
+    };
+    let tracked = initial.iter().filter(|it| it.is_remote_of_branch()).filter_map(Setting::part);
+    let tracked: Parts = tracked.collect();
+    let is_known_remote = |name: &str| {
+        let part = Some(("remote", name));
+        let addresses = after.iter().filter(|it| it.is_address() && it.part() == part);
+        let mut addresses = addresses.peekable();
+        name == "."
+            || all_initial.contains(&("remote", name))
+            || addresses.peek().is_some() && addresses.all(is_moved)
+    };
     let is_refused = |[old, new, first]: &[Vec<&Setting>; 3]| {
         let values =
             |all: &[&Setting]| -> Vec<_> { all.iter().map(|it| it.value.clone()).collect() };
@@ -178,31 +156,24 @@ pub(super) fn refused_changes(
             return false;
         }
         let Some(setting) = old.iter().chain(new).next() else { return false };
-        if let Some(subsection) = &setting.subsection {
-            let (own, exists) = (&setting.section, |all: &[Setting]| {
-                all.iter().any(|other| other.belongs_to(&setting.section, subsection))
-            });
+        let is_first = values(new) == values(first);
+        if let Some(part) = setting.part() {
             // `git remote remove` and `git branch -d` remove a section as a whole.
-            if matches!(own.as_str(), "remote" | "branch" | "submodule") && !exists(after) {
+            if MOVABLE.contains(&part.0) && !all_after.contains(&part) {
                 return false;
             }
             // Another address redirects the next push, also after the remote was removed.
-            let is_first = values(new) == values(first);
-            if setting.is_address() && (exists(before) || exists(initial) && !is_first) {
+            let is_kept = all_before.contains(&part) || all_initial.contains(&part) && !is_first;
+            let mut remotes = new.iter().filter_map(|it| it.value.as_deref());
+            // So does another remote of a branch that had one.
+            if setting.is_address() && is_kept
+                || setting.is_remote_of_branch()
+                    && tracked.contains(&part)
+                    && !(is_first || remotes.all(is_known_remote))
+            {
                 return true;
             }
         }
-        // `git remote rename` and `git branch -m` move all settings of a section.
-        let is_moved = |setting: &Setting| {
-            setting.subsection.is_some()
-                && before.iter().any(|other| {
-                    (&other.section, &other.key, &other.value)
-                        == (&setting.section, &setting.key, &setting.value)
-                        && other.subsection.as_ref().is_some_and(|subsection| {
-                            !after.iter().any(|it| it.belongs_to(&other.section, subsection))
-                        })
-                })
-        };
         !old.iter().chain(new).all(|setting| setting.is_allowed() || is_moved(setting))
     };
     names.into_iter().filter(|(_, settings)| is_refused(settings)).map(|(name, _)| name).collect()
@@ -419,6 +390,8 @@ mod tests {
         }
         // Another order makes another value count.
         assert_eq!(refused("[a]\nb=1\nb=2", "[a]\nb=2\nb=1"), ["a.b"]);
+        // Only remotes, branches and submodules move.
+        assert_eq!(refused("[url \"a\"]\nx=y", "[url \"b\"]\nx=y"), ["url.a.x", "url.b.x"]);
         // A remote is removed as a whole.
         assert_eq!(refused(base, "[core]\nfsmonitor=a\nfsmonitor=false\n"), [""; 0]);
         assert_eq!(refused(base, "[remote \"o\"]\nurl=x\nproxy=p\n"), ["core.fsmonitor"]);
