@@ -260,6 +260,11 @@ impl Checkpoints {
         self.state.lock().last.as_ref()?.repositories.clone()
     }
 
+    /// Looks for the directories of [`Checkpoints::repositories`] now. Blocks.
+    pub fn find_repositories(&self) -> Option<BTreeSet<PathBuf>> {
+        self.scanner.find_repositories()
+    }
+
     /// Records the state after an operation, and the changes; in the background the user may have made some.
     /// `guard` receives the repositories, if they are known; if it changed something, the state is recorded again. Blocks.
     pub fn finish_operation(

@@ -1,19 +1,22 @@
 //! Ignored files, which a walk does not return: `.env`, a local database, small directories of data. The names are
 //! compared only in directories with more entries than the walk returned.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 use super::manifest::{PathName, ScannedPath, stat};
+use agent_protocol::disk::repository::may_be_repository;
 
 pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
 const MAX_PATHS: usize = 2_000;
 /// Limit of the contents of ignored files in a manifest, in bytes.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// Limit of the entries of one ignored directory among which repositories and links are looked for.
 const MAX_SEARCHED: usize = 20_000;
 
 /// A directory that the walk entered, relative to the root, with its entries.
@@ -30,23 +33,32 @@ pub(super) struct EntryCounts {
 
 pub(super) struct IgnoredFiles {
     pub(super) paths: Vec<ScannedPath>,
-    /// Directories that contain `.git`.
-    pub(super) repositories: Vec<PathBuf>,
+    pub(super) found: FoundPlaces,
     /// The directories of the files that the limits exclude.
     pub(super) excluded: Vec<PathName>,
 }
 
-/// Also returns whether the directory contains `.git`.
+/// What decides which repository git uses, in ignored directories.
+#[derive(Default)]
+pub(super) struct FoundPlaces {
+    /// Directories that contain `.git` or look like a git directory, or cannot be read.
+    pub(super) repositories: Vec<PathBuf>,
+    pub(super) links: Vec<Vec<u8>>,
+    /// Ignored directories of which all entries were looked at.
+    pub(super) searched: Vec<PathBuf>,
+}
+
+/// Also returns whether the directory contains `.git`, or may because it cannot be read.
 pub(super) fn count_entries(directory: &Path) -> (EntryCounts, bool) {
     let (mut count, mut has_git) = (EntryCounts::default(), false);
-    for_each_entry(directory, |name, is_directory| {
+    let is_read = for_each_entry(directory, |name, kind| {
         has_git |= name == b".git";
         if name != b".git" {
-            count.add(is_directory);
+            count.add(kind == FileType::Directory);
         }
         true
     });
-    (count, has_git)
+    (count, has_git || !is_read)
 }
 
 /// Finds the ignored files of each directory that the walk entered, and each ignored directory as a whole: what is not
@@ -75,17 +87,19 @@ pub(super) fn find_ignored(
     let is_left_out =
         |name: &[u8]| is_returned(name) || is_spare(Path::new(OsStr::from_bytes(name)));
     let mut directories: Vec<(Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
-    let mut trees: Vec<Vec<u8>> = Vec::new();
+    let (mut trees, mut found): (Vec<Vec<u8>>, _) = (Vec::new(), FoundPlaces::default());
     for VisitedDirectory { name: directory, count } in entered {
         let returned = returned.get(directory.as_slice()).copied().unwrap_or_default();
         if count.n_files <= returned.n_files && count.n_directories <= returned.n_directories {
             continue;
         }
         let mut names = Vec::new();
-        for_each_entry(&root.join(OsStr::from_bytes(&directory)), |own, is_directory| {
+        for_each_entry(&root.join(OsStr::from_bytes(&directory)), |own, kind| {
             let name = join_path(&directory, own);
             if own != b".git" && !is_left_out(&name) {
-                if is_directory { trees.push(name) } else { names.push(name) }
+                found.links.extend(may_be_link(kind).then(|| name.clone()));
+                let list = if kind == FileType::Directory { &mut trees } else { &mut names };
+                list.push(name);
             }
             true
         });
@@ -93,26 +107,22 @@ pub(super) fn find_ignored(
             directories.push((directory, names));
         }
     }
-    let (mut n_searched, mut repositories) = (0, Vec::new());
-    let mut ignored =
-        IgnoredFiles { paths: Vec::new(), repositories: Vec::new(), excluded: Vec::new() };
+    let (mut paths, mut excluded) = (Vec::new(), Vec::new());
     trees.sort_unstable();
     for mut tree in trees {
-        let found = (&mut n_searched, &mut repositories);
-        let names = paths_in_tree(root, &tree, &is_left_out, found);
+        let names = paths_in_tree(root, &tree, &is_left_out, &mut found);
         tree.push(b'/');
         match names {
             Some(names) => directories.push((tree, names)),
-            None => ignored.excluded.push(PathName::new(&tree)),
+            None => excluded.push(PathName::new(&tree)),
         }
     }
-    ignored.repositories = repositories;
     directories.sort_unstable_by(|a, b| (a.1.len(), &a.0).cmp(&(b.1.len(), &b.0)));
 
     let mut n_bytes = 0;
     for (directory, names) in directories {
-        if ignored.paths.len() + names.len() > MAX_PATHS {
-            ignored.excluded.push(PathName::new(&directory));
+        if paths.len() + names.len() > MAX_PATHS {
+            excluded.push(PathName::new(&directory));
             continue;
         }
         let own: Vec<ScannedPath> = names
@@ -127,47 +137,58 @@ pub(super) fn find_ignored(
         let files = own.iter().filter(|met| met.stat.is_file()).map(|met| met.stat.size);
         let size: u64 = files.filter(|size| *size <= MAX_FILE_BYTES).sum();
         if n_bytes + size > MAX_BYTES {
-            ignored.excluded.push(PathName::new(&directory));
+            excluded.push(PathName::new(&directory));
             continue;
         }
         n_bytes += size;
-        ignored.paths.extend(own);
+        paths.extend(own);
     }
-    ignored
+    IgnoredFiles { paths, found, excluded }
 }
 
-/// The directory comes first. `None` if there are too many paths, or if a repository is in it.
+/// The directory comes first. `None` if there are too many paths, or if a repository is in it. What git could use is found
+/// within another limit.
 fn paths_in_tree(
     root: &Path,
     tree: &[u8],
     is_left_out: &impl Fn(&[u8]) -> bool,
-    (n_searched, repositories): (&mut usize, &mut Vec<PathBuf>),
+    found: &mut FoundPlaces,
 ) -> Option<Vec<Vec<u8>>> {
-    let (mut all, n_known) = (vec![tree.to_vec()], repositories.len());
-    let mut todo = vec![tree.to_vec()];
-    while let Some(directory) = todo.pop() {
+    let mut all = Some(vec![tree.to_vec()]);
+    let mut todo = VecDeque::from([tree.to_vec()]);
+    let mut n_searched = 0;
+    while let Some(directory) = todo.pop_front() {
         let path = root.join(OsStr::from_bytes(&directory));
-        // Another person or agent may work in that repository; an undo must not revert their changes.
-        if path.join(".git").symlink_metadata().is_ok() {
-            repositories.push(path.clone());
-        }
-        for_each_entry(&path, |name, is_directory| {
-            *n_searched += 1;
+        let is_read = for_each_entry(&path, |name, kind| {
+            n_searched += 1;
+            if name == b".git" || name == b"HEAD" && may_be_repository(&path) {
+                found.repositories.push(path.clone());
+            }
+            if name == b".git" {
+                // Another person or agent may work in that repository; an undo must not revert their changes.
+                all = None;
+            }
             let is_git = name == b".git";
             let name = join_path(&directory, name);
             if !is_git && !is_left_out(&name) {
-                if is_directory {
-                    todo.push(name.clone());
+                found.links.extend(may_be_link(kind).then(|| name.clone()));
+                if kind == FileType::Directory {
+                    todo.push_back(name.clone());
                 }
-                all.push(name);
+                all.iter_mut().for_each(|all| all.push(name.clone()));
+                all.take_if(|all| all.len() > MAX_PATHS);
             }
-            all.len() <= MAX_PATHS && *n_searched <= MAX_SEARCHED
+            n_searched < MAX_SEARCHED
         });
-        if all.len() > MAX_PATHS || *n_searched > MAX_SEARCHED {
+        if !is_read {
+            found.repositories.push(path);
+        }
+        if n_searched >= MAX_SEARCHED {
             return None;
         }
     }
-    (repositories.len() == n_known).then_some(all)
+    found.searched.push(root.join(OsStr::from_bytes(tree)));
+    all
 }
 
 impl EntryCounts {
@@ -180,6 +201,10 @@ fn is_file(kind: FileType) -> bool {
     matches!(kind, FileType::RegularFile | FileType::Symlink)
 }
 
+fn may_be_link(kind: FileType) -> bool {
+    matches!(kind, FileType::Symlink | FileType::Unknown)
+}
+
 fn parent(name: &[u8]) -> &[u8] {
     name.iter().rposition(|byte| *byte == b'/').map_or(b"", |at| &name[..at])
 }
@@ -188,17 +213,20 @@ fn join_path(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
-/// `take` gets the name of each file, link and directory, and whether it is a directory, as long as it returns true.
-fn for_each_entry(directory: &Path, mut take: impl FnMut(&[u8], bool) -> bool) {
+/// `take` gets the name of each file, link and directory, and its type, as long as it returns true. False if the
+/// directory is there and cannot be read.
+fn for_each_entry(directory: &Path, mut take: impl FnMut(&[u8], FileType) -> bool) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, directory, flags, Mode::empty()).and_then(Dir::new);
+    let is_read = !matches!(opened, Err(Errno::ACCESS));
     for entry in opened.into_iter().flatten().flatten() {
         let name = entry.file_name().to_bytes();
         let kind = entry.file_type();
         // Some file systems do not report the type.
         let is_covered = is_file(kind) || matches!(kind, FileType::Directory | FileType::Unknown);
-        if is_covered && !matches!(name, b"." | b"..") && !take(name, kind == FileType::Directory) {
-            return;
+        if is_covered && !matches!(name, b"." | b"..") && !take(name, kind) {
+            break;
         }
     }
+    is_read
 }

@@ -186,8 +186,13 @@ pub(super) struct ManifestScanner {
     pub(super) git: Option<GitDirs>,
     limits: CheckpointLimits,
     tracked: Mutex<Option<TrackedFiles>>,
+    /// The submodules of repositories, with the metadata of the index that names them.
+    submodules: Mutex<HashMap<PathBuf, (PathStat, Submodules)>>,
     is_abandoned: AtomicBool,
 }
+
+/// `None` if the index cannot be read.
+type Submodules = Option<Vec<PathBuf>>;
 
 /// The index with this metadata.
 #[derive(Debug)]
@@ -195,8 +200,6 @@ struct TrackedFiles {
     index: PathStat,
     /// Sorted.
     names: Vec<Vec<u8>>,
-    submodules: Vec<PathBuf>,
-    is_readable: bool,
 }
 
 pub(super) struct ScannedPath {
@@ -219,7 +222,8 @@ struct CoveredPaths {
 impl ManifestScanner {
     pub(super) fn new(root: &Path, closed: Vec<PathBuf>, limits: CheckpointLimits) -> Self {
         let (root, git, tracked) = (root.to_owned(), GitDirs::around(root), Mutex::default());
-        Self { root, closed, git, limits, tracked, is_abandoned: AtomicBool::new(false) }
+        let (submodules, is_abandoned) = (Mutex::default(), AtomicBool::new(false));
+        Self { root, closed, git, limits, tracked, submodules, is_abandoned }
     }
 
     /// Ends the scans that run, also in other threads.
@@ -251,16 +255,14 @@ impl ManifestScanner {
         let is_spare = |path: &Path| {
             (self.limits.is_build_output)(path) || self.closed.contains(&self.root.join(path))
         };
-        let IgnoredFiles { paths: met, excluded, repositories: ignored } =
+        let IgnoredFiles { paths: met, excluded, found } =
             ignored::find_ignored(&self.root, &files, entered, is_spare);
         if !met.is_empty() {
             files.extend(met);
             files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
         let mut repositories = std::mem::take(&mut *repositories.lock());
-        repositories.extend(ignored);
-        let tracked = self.tracked.lock();
-        repositories.extend(tracked.iter().flat_map(|tracked| tracked.submodules.iter().cloned()));
+        repositories.extend(found.repositories);
         let heads = files.iter().filter_map(|file| {
             let folder =
                 file.name.strip_suffix(b"HEAD").filter(|it| it.is_empty() || it.ends_with(b"/"))?;
@@ -270,20 +272,55 @@ impl ManifestScanner {
         let links = files
             .iter()
             .filter(|file| FileType::from_raw_mode(file.stat.mode) == FileType::Symlink);
-        repositories.extend(links.filter_map(|link| self.hidden_target(&link.name)));
+        let links: BTreeSet<&Vec<u8>> = links.map(|link| &link.name).chain(&found.links).collect();
+        let links = links.into_iter().map(|name| self.root.join(OsStr::from_bytes(name)));
+        // What the scan visits it finds without the link.
+        let is_visited = |inner: &Path| {
+            let name = inner.as_os_str().as_bytes();
+            let has_git = inner.iter().any(|part| part == ".git");
+            name.is_empty()
+                || files.binary_search_by(|file| file.name.as_slice().cmp(name)).is_ok()
+                || !has_git && found.searched.iter().any(|it| self.root.join(inner).starts_with(it))
+        };
+        repositories.extend(links.filter(|link| {
+            let target = link.is_dir().then(|| link.canonicalize().ok()).flatten();
+            target.is_some_and(|it| !it.strip_prefix(&self.root).is_ok_and(is_visited))
+        }));
         // Submodules of an index that cannot be read are not known.
-        let is_known = tracked.as_ref().is_none_or(|tracked| tracked.is_readable);
+        let mut is_known = true;
+        let top = self.git.iter().map(|git| &git.top);
+        let mut todo: Vec<PathBuf> = repositories.iter().chain(top).cloned().collect();
+        while let Some(folder) = todo.pop() {
+            let submodules = self.submodules_in(&folder);
+            is_known &= submodules.is_some();
+            let submodules = submodules.into_iter().flatten();
+            todo.extend(submodules.filter(|path| repositories.insert(path.clone())));
+        }
         let repositories = is_known.then_some(repositories);
         Ok(CoveredPaths { files, excluded, repositories })
     }
 
-    /// The directory that a link leads to, if the scan does not visit it: in `.git`, or outside the project.
-    fn hidden_target(&self, link: &[u8]) -> Option<PathBuf> {
-        let path = self.root.join(OsStr::from_bytes(link));
-        let real = path.is_dir().then(|| path.canonicalize().ok())??;
-        let visited = real.strip_prefix(&self.root).ok();
-        let is_visited = |inner: &Path| !inner.components().any(|part| part.as_os_str() == ".git");
-        (!visited.is_some_and(is_visited)).then_some(real)
+    /// The submodules in the index of a repository, also ignored ones.
+    fn submodules_in(&self, folder: &Path) -> Submodules {
+        let own = GitDirs::around(folder).filter(|own| own.top == folder);
+        let Some((own, index)) = own.and_then(|own| Some((own.index(), stat(&own.index()).ok()?)))
+        else {
+            return Some(Vec::new());
+        };
+        let mut nested = self.submodules.lock();
+        if nested.get(folder).is_none_or(|known| known.0 != index) {
+            let found = read_index(&own).map(|entries| {
+                let submodules = entries.into_iter().filter(|(_, entry)| entry.is_submodule);
+                submodules.map(|(name, _)| folder.join(OsStr::from_bytes(&name))).collect()
+            });
+            nested.insert(folder.to_owned(), (index, found));
+        }
+        nested.get(folder)?.1.clone()
+    }
+
+    /// The directories that contain `.git` or look like a git directory; `None`: they are not known.
+    pub(super) fn find_repositories(&self) -> Option<BTreeSet<PathBuf>> {
+        self.find_paths().ok().filter(|_| !self.is_abandoned())?.repositories
     }
 
     /// Stores contents that are new since the `last` manifest.
@@ -372,20 +409,14 @@ impl ManifestScanner {
         let mut tracked = self.tracked.lock();
         if tracked.as_ref().is_none_or(|tracked| tracked.index != index) {
             let below = self.root.strip_prefix(&git.top).unwrap_or(Path::new(""));
-            let (mut names, mut submodules) = (Vec::new(), Vec::new());
-            let read = read_index(&git.index());
-            let is_readable = read.is_some();
-            for (name, entry) in read.into_iter().flatten() {
-                let path = Path::new(OsStr::from_bytes(&name));
-                if entry.is_submodule {
-                    submodules.push(git.top.join(path));
-                }
-                if let Ok(path) = path.strip_prefix(below) {
+            let mut names = Vec::new();
+            for name in read_index(&git.index()).into_iter().flatten().map(|(name, _)| name) {
+                if let Ok(path) = Path::new(OsStr::from_bytes(&name)).strip_prefix(below) {
                     names.push(path.as_os_str().as_bytes().to_vec());
                 }
             }
             names.sort_unstable();
-            *tracked = Some(TrackedFiles { index, names, submodules, is_readable });
+            *tracked = Some(TrackedFiles { index, names });
         }
         let n_met = files.len();
         let mut at = 0;
