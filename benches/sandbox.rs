@@ -59,6 +59,7 @@ fn comparisons(dir: &Path) {
         git_directories: vec![root.join(".git")],
         writable: vec![root.clone()],
         mounted: Vec::new(),
+        user_settings: Vec::new(),
     };
     let guard = GitGuard::new(places, Arc::new(|_, _| None));
     guard.set_nested(Some(nested.collect()));

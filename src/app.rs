@@ -330,8 +330,8 @@ impl Session {
     /// Ends the session: ends remaining processes of commands, and writes the summary.
     pub async fn close(self) {
         self.kernel.end_session().await;
-        let compared = self.exec.shutdown_and_wait().await;
-        self.kernel.registry().report_comparison(compared);
+        self.exec.shutdown_and_wait().await;
+        self.kernel.registry().finish_comparison().await;
         self.mcp.close().await;
         self.kernel.registry().record_background_changes(true);
         if let Some(learning) = &self.learning {

@@ -65,8 +65,8 @@ impl GuardedTools {
     }
 
     pub(super) async fn close(&self) {
-        let compared = self.toolbox.exec.shutdown_and_wait().await;
-        self.toolbox.registry.report_comparison(compared);
+        self.toolbox.exec.shutdown_and_wait().await;
+        self.toolbox.registry.finish_comparison().await;
         self.mcp.close().await;
         self.toolbox.registry.record_background_changes(true);
         if let Some(record) = &self.record

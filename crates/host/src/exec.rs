@@ -292,9 +292,12 @@ impl Exec {
         if let (Some(report), EndReason::Exited) = (report, ended) {
             outcome.statuses = report.statuses(running.shell_pid);
         }
-        if !left.is_empty() {
+        if left.is_empty() {
+            // What ran unseen ends before the comparison.
+            drop(running);
+        } else {
             let mut others = self.remaining.lock();
-            others.retain_mut(|other| !other.running_processes().is_empty());
+            others.retain_mut(RemainingProcesses::is_running);
             others.extend(running.into_remaining());
             drop(others);
         }
@@ -363,12 +366,11 @@ impl Exec {
         drop(left);
     }
 
-    /// Like [`Exec::shutdown`]; returns when all processes have ended, and what the last comparison of git's state did.
-    pub async fn shutdown_and_wait(&self) -> GuardReport {
+    /// Like [`Exec::shutdown`]; returns when all processes have ended.
+    pub async fn shutdown_and_wait(&self) {
         let mut tasks = self.background.shutdown();
         while tasks.join_next().await.is_some() {}
         self.shutdown();
-        self.git_guard.as_ref().map(|guard| guard.end()).unwrap_or_default()
     }
 
     /// Guards the repositories of the session; `None` without a sandbox.
@@ -379,8 +381,8 @@ impl Exec {
     fn begin_comparison(&self, rights: CommandRights) -> Option<GitComparison> {
         let guard = self.git_guard.clone().filter(|_| !rights.read_only)?;
         let access = rights.git_config;
-        let has_left = |left: &mut RemainingProcesses| !left.running_processes().is_empty();
-        let has_left = self.remaining.lock().iter_mut().any(has_left);
+        let has_left = self.remaining.lock().iter_mut().any(RemainingProcesses::is_running)
+            || !self.background.running_commands().is_empty();
         guard.begin(access != GitConfigAccess::Protected, has_left);
         let is_granted = access == GitConfigAccess::Granted;
         Some(GitComparison { guard, is_granted, is_finished: false })

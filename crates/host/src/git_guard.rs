@@ -18,9 +18,10 @@ use parking_lot::Mutex;
 
 use agent_protocol::disk::{self, repository};
 use config::Setting;
-use directory::{DirectoryGuard, GitDirectoryState, linked_directory};
+use directory::{DirectoryGuard, GitDirectoryState};
 use discovery::Snapshot;
-use entry::EntryState;
+use entry::{EntryState, FileId};
+use stamp::Stamp;
 
 /// Git directories that are remembered in case they were moved.
 const MAX_GONE: usize = 1000;
@@ -58,6 +59,14 @@ pub struct GuardPlaces {
     pub writable: Vec<PathBuf>,
     /// What the sandbox mounts read-only, if it exists and is no link.
     pub mounted: Vec<PathBuf>,
+    /// Git's settings for all repositories of a user, which may not exist.
+    pub user_settings: Vec<PathBuf>,
+}
+
+impl GuardPlaces {
+    fn is_writable(&self, path: &Path) -> bool {
+        self.writable.iter().any(|place| path.starts_with(place))
+    }
 }
 
 /// Guards the repositories of one session.
@@ -78,12 +87,16 @@ struct GuardState {
     nested: BTreeSet<PathBuf>,
     /// The state before the commands that run.
     accepted: Option<Snapshot>,
-    /// The snapshot was taken while no command ran.
+    /// The snapshot was taken while no command ran: what has its times has its contents.
     is_quiet: bool,
     /// When the first command began.
     first_begin: Option<SystemTime>,
     /// The settings at the first command, by git directory.
     initial: BTreeMap<PathBuf, Vec<Setting>>,
+    /// The git directories that git used for a work tree while no command ran; others only for those who look into them.
+    active: BTreeSet<FileId>,
+    /// The user has more git directories than the limit.
+    is_crowded: bool,
     /// Commands that began and whose end was not compared.
     n_running: usize,
     /// A command left processes, which may write at any time, until the next command begins without them.
@@ -117,7 +130,9 @@ impl GitGuard {
     pub fn new(places: GuardPlaces, keep: ContentKeeper) -> Self {
         let roots = places.roots.iter();
         let other_files = roots.flat_map(|root| OTHER_SETTINGS.map(|name| root.join(name)));
-        Self { other_files: other_files.collect(), places, keep, state: Mutex::default() }
+        let user_settings = places.user_settings.iter().filter(|it| places.is_writable(it));
+        let other_files = other_files.chain(user_settings.cloned()).collect();
+        Self { other_files, places, keep, state: Mutex::default() }
     }
 
     /// Sets the directories in the project that contain `.git` or look like a git directory, before a command. Those that are
@@ -158,10 +173,15 @@ impl GitGuard {
             state.protected.retain(|path| mounted.contains(path));
             state.writes_config |= writes_config;
         } else {
-            let snapshot = self.take_snapshot(&state.nested, state.accepted.as_ref());
+            let earlier = (state.accepted.as_ref(), true);
+            let snapshot = Snapshot::take(&self.places, &state.nested, &self.other_files, earlier);
             if state.initial.is_empty() {
                 state.initial = snapshot.settings();
+                state.is_crowded = snapshot.is_incomplete;
             }
+            let active = snapshot.directories.iter();
+            let active = active.filter(|(path, _)| self.is_active(path, &snapshot));
+            state.active.extend(active.map(|(_, found)| found.id()));
             (state.accepted, state.is_quiet) = (Some(snapshot), true);
             (state.protected, state.writes_config) = (mounted, writes_config);
         }
@@ -215,7 +235,6 @@ impl GitGuard {
                 path: folder,
                 is_granted: false,
                 is_foreign: &|_| false,
-                points_here: &|place| points_to(&place.join(".git"), folder),
                 initial: &[],
                 keep: &self.keep,
                 report: &mut report,
@@ -225,23 +244,32 @@ impl GitGuard {
         report
     }
 
-    /// Compares at the end of the session, if something may have written since the last comparison.
-    pub fn end(&self) -> GuardReport {
+    /// Compares at the end of the session, if something may have written since the last comparison. `scan` finds the nested
+    /// directories.
+    pub fn end(&self, scan: impl FnOnce() -> Option<BTreeSet<PathBuf>>) -> GuardReport {
+        let is_open = self.state.lock().is_open();
+        let nested = is_open.then(|| self.with_searched(scan()));
         let mut state = self.state.lock();
-        if state.is_open() {
-            self.compare(&mut state, (false, 0), None)
-        } else {
-            GuardReport::default()
+        let mut report = std::mem::take(&mut state.pending);
+        if is_open {
+            report.merge(self.compare(&mut state, (false, 0), nested));
         }
+        report
     }
 
-    /// The checkpoint's scan knows those of the project, not those of added directories.
+    /// The checkpoint's scan knows those of the project, not those of added directories, where links lead, and what it cannot
+    /// read.
     fn with_searched(&self, nested: Option<BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
-        let n_known = usize::from(nested.is_some());
-        let mut all = nested.unwrap_or_default();
-        for root in self.places.roots.iter().skip(n_known) {
-            all.extend(discovery::search(root));
-        }
+        let roots = self.places.roots.iter().skip(usize::from(nested.is_some()));
+        let mut all = discovery::search(roots, discovery::MAX_ENTRIES, &self.places);
+        let is_start = |path: &PathBuf| {
+            let metadata = path.symlink_metadata();
+            metadata.is_ok_and(|it| it.is_symlink() || it.mode() & 0o500 == 0o100)
+        };
+        let (starts, nested): (Vec<_>, Vec<_>) = nested.into_iter().flatten().partition(is_start);
+        let limit = discovery::MAX_ENTRIES_OF_LINK;
+        all.extend(discovery::search(starts.iter(), limit, &self.places));
+        all.extend(nested);
         all
     }
 
@@ -255,18 +283,30 @@ impl GitGuard {
         let mut report = GuardReport::default();
         state.nested.extend(nested.into_iter().flatten());
         let Some(before) = state.accepted.take() else { return report };
-        // A file that a process had mapped before may change without a new time.
-        let earlier = Some(&before).filter(|_| state.is_quiet);
-        let mut now = self.take_snapshot(&state.nested, earlier);
-        let is_gone = |path: &&PathBuf| !now.directories.contains_key(*path);
-        let gone = before.directories.iter().filter(|(path, _)| is_gone(path));
-        now.gone = before
-            .gone
-            .iter()
-            .chain(gone.map(|(_, state)| state))
-            .take(MAX_GONE)
-            .cloned()
-            .collect();
+        let earlier = (Some(&before), state.is_quiet);
+        let take = || Snapshot::take(&self.places, &state.nested, &self.other_files, earlier);
+        let mut now = take();
+        // One that is there and cannot be opened, git would pass over.
+        let is_closed = |path: &&PathBuf| {
+            let metadata = path.symlink_metadata();
+            metadata.is_ok_and(|it| it.is_dir() && it.mode() & 0o500 != 0o500)
+        };
+        let lost = before.directories.keys().filter(|path| !now.directories.contains_key(*path));
+        let closed: Vec<&PathBuf> = lost.filter(is_closed).collect();
+        for path in &closed {
+            if let Err(error) = entry::reopen(path) {
+                let text =
+                    format!("{} cannot be opened: {}", path.display(), disk::in_words(&error));
+                report.failures.push(text);
+            }
+        }
+        if !closed.is_empty() {
+            now = take();
+        }
+        let gone = before.directories.iter();
+        let gone = gone.filter(|(path, _)| !now.directories.contains_key(*path));
+        let gone = before.gone.iter().chain(gone.map(|(_, state)| state)).take(MAX_GONE);
+        now.gone = gone.cloned().collect();
         let is_foreign = |path: &Path| {
             let is_hook = path.parent().is_some_and(|parent| parent.ends_with(directory::HOOKS))
                 || path.ends_with(directory::HOOKS);
@@ -278,29 +318,25 @@ impl GitGuard {
         };
         for path in before.files.keys().chain(now.files.keys()).collect::<BTreeSet<_>>() {
             let (old, new) = (before.file(path), now.file(path));
-            let Some(why) = self.refusal_of_file(path, (old, new), (&before, &now)) else {
+            let snapshots = (&before, &now, &state.active);
+            let Some(why) = self.refusal_of_file(path, (old, new), snapshots) else {
                 continue;
             };
+            if is_granted && self.places.user_settings.contains(path) {
+                continue;
+            }
             if is_foreign(path) {
                 report.notices.push(format!("{} {FOREIGN}", path.display()));
             } else {
                 revert_file(path, (old, new), why, &self.keep, &mut report);
             }
         }
-        for path in before.directories.keys().filter(|path| !now.directories.contains_key(*path)) {
-            restore_access(path, &mut report);
-        }
-        let by_id = |found: &GitDirectoryState| {
-            let mut all = before.directories.values().chain(&before.gone);
-            all.find(|old| old.id() == found.id())
-        };
         let initial = &state.initial;
         for (path, found) in &now.directories {
             let mut guard = DirectoryGuard {
                 path,
                 is_granted,
                 is_foreign: &is_foreign,
-                points_here: &|place| points_to(&place.join(".git"), path),
                 initial: initial.get(path).map_or(&[], Vec::as_slice),
                 keep: &self.keep,
                 report: &mut report,
@@ -310,15 +346,23 @@ impl GitGuard {
             // A new clone in place of a nested repository is not that one.
             let is_session = self.places.git_directories.contains(path);
             let known = known.filter(|known| is_session || known.id() == found.id());
-            match known.or_else(|| by_id(found)) {
+            match known.or_else(|| before.by_id(found.id())) {
+                Some(_)
+                    if known.is_none()
+                        && !state.active.contains(&found.id())
+                        && self.is_active(path, &now) =>
+                {
+                    guard.check_new(found);
+                }
                 Some(old) if Arc::ptr_eq(old, found) || old == found => {}
-                Some(old) => guard.revert_changes(old, found),
+                Some(old) => guard.revert_changes(old, found, is_session),
                 // The user's, which no search had found.
-                None if state.first_begin.is_some_and(|time| found.is_older_than(time)) => {}
+                None if self.is_of_user(found, state) => {}
                 None => guard.check_new(found),
             }
         }
-        if now.is_incomplete && !before.is_incomplete {
+        report.notices.append(&mut entry::REOPENED.lock());
+        if now.is_incomplete && !state.is_crowded {
             report.failures.push(
                 "there are too many git directories to compare: remove those that the command made"
                     .to_owned(),
@@ -334,9 +378,24 @@ impl GitGuard {
         report
     }
 
-    /// `earlier`: a snapshot whose unchanged parts are used.
-    fn take_snapshot(&self, nested: &BTreeSet<PathBuf>, earlier: Option<&Snapshot>) -> Snapshot {
-        Snapshot::take(&self.places, nested, &self.other_files, earlier)
+    /// Whether git used the directory before for a work tree; otherwise only for those who looked into it.
+    fn is_active(&self, directory: &Path, snapshot: &Snapshot) -> bool {
+        let links = snapshot.files.iter().filter(|(path, _)| path.ends_with(".git"));
+        let mut targets = links.filter_map(|(path, it)| discovery::unambiguous_target(path, it));
+        directory.iter().any(|name| name == ".git")
+            || self.places.git_directories.iter().any(|own| own == directory)
+            || targets.any(|target| target.starts_with(directory))
+    }
+
+    /// Whether a git directory that was just found was there before the first command, and so was the way to it: no link is new.
+    fn is_of_user(&self, found: &GitDirectoryState, state: &GuardState) -> bool {
+        let (Some(time), path) = (state.first_begin, found.path()) else { return false };
+        let is_old = |path: &Path| Stamp::take(path).is_older_than(time);
+        let is_inside =
+            |path: &&Path| path.parent().is_some_and(|parent| self.places.is_writable(parent));
+        found.is_older_than(time)
+            && path.ancestors().skip(1).take_while(is_inside).all(is_old)
+            && state.nested.iter().filter(|path| path.is_symlink()).all(|link| is_old(link))
     }
 
     /// Why the state of a `.git` file, of a link, or of a settings file, is not accepted.
@@ -344,7 +403,7 @@ impl GitGuard {
         &self,
         path: &Path,
         (old, new): (&EntryState, &EntryState),
-        (before, now): (&Snapshot, &Snapshot),
+        (before, now, active): (&Snapshot, &Snapshot, &BTreeSet<FileId>),
     ) -> Option<&'static str> {
         if old == new {
             // The same text may lead elsewhere now.
@@ -363,9 +422,19 @@ impl GitGuard {
             // The directory is compared, or checked as a new one.
             (_, EntryState::Missing | EntryState::Directory(_)) => None,
             (EntryState::Missing | EntryState::Directory(_), _) => {
-                (!self.is_accepted_target(path, new, now)).then_some(LEADS_ELSEWHERE)
+                let is_accepted = self.is_accepted_target(path, new, now)
+                    && !self.activates(path, new, (before, now, active));
+                (!is_accepted).then_some(LEADS_ELSEWHERE)
             }
-            _ => Some(LEADS_ELSEWHERE),
+            // `git worktree repair`, after the repository was moved.
+            _ => {
+                let id = |state, snapshot: &Snapshot| {
+                    let target = discovery::unambiguous_target(path, state)?;
+                    snapshot.directories.get(&target).map(|it| it.id())
+                };
+                let is_same = id(old, before).is_some() && id(old, before) == id(new, now);
+                (!is_same).then_some(LEADS_ELSEWHERE)
+            }
         }
     }
 
@@ -374,42 +443,36 @@ impl GitGuard {
         if direct.is_some_and(|target| now.directories.contains_key(&target)) {
             return true;
         }
-        let targets = discovery::targets(path, state);
         // One that commands cannot write is a worktree's, and refers back to it.
-        let is_accepted = |target: &PathBuf| {
-            let is_writable = self.places.writable.iter().any(|place| target.starts_with(place));
+        discovery::real_target(path, state).is_some_and(|target| {
             let back = || disk::read_small_text(&target.join("gitdir")).ok();
             let refers_back =
                 || back().and_then(|back| target.join(back.trim_end()).canonicalize().ok());
-            now.directories.contains_key(target)
-                || !is_writable && refers_back().as_deref() == Some(path)
-        };
-        !targets.is_empty() && targets.iter().any(is_accepted)
+            now.directories.contains_key(&target)
+                || !self.places.is_writable(&target) && refers_back().as_deref() == Some(path)
+        })
+    }
+
+    /// Whether a `.git` makes git use a known directory, or its common one, that it used for no work tree, and that has more than
+    /// a command may make.
+    fn activates(
+        &self,
+        path: &Path,
+        state: &EntryState,
+        (before, now, active): (&Snapshot, &Snapshot, &BTreeSet<FileId>),
+    ) -> bool {
+        let Some(target) = discovery::real_target(path, state) else { return false };
+        let common = target.ancestors().nth(2).filter(|_| target.join("commondir").exists());
+        let found = [Some(target.as_path()), common].into_iter().flatten();
+        found.filter_map(|directory| now.directories.get(directory)).any(|found| {
+            let known = before.by_id(found.id()).filter(|it| !active.contains(&it.id()));
+            known.is_some_and(|known| !self.is_active(known.path(), before)) && !found.is_harmless()
+        })
     }
 }
 
 const LEADS_ELSEWHERE: &str = "leads git to another place";
 const FOREIGN: &str = "was changed by another process while the command ran, and was left as it is";
-
-/// A git directory that is there and cannot be opened, which git would pass over.
-fn restore_access(path: &Path, report: &mut GuardReport) {
-    let is_closed = path
-        .symlink_metadata()
-        .is_ok_and(|metadata| metadata.is_dir() && metadata.mode() & 0o500 != 0o500);
-    if !is_closed {
-        return;
-    }
-    let parent = path.parent().and_then(|parent| disk::open_folder(parent).ok());
-    let changed = parent.zip(path.file_name());
-    let changed = changed.map(|(parent, name)| entry::make_searchable(&parent, name, None));
-    let path = path.display();
-    match changed {
-        Some(Ok(())) => report.notices.push(format!(
-            "{path} could not be opened, so that git would use another: it can again"
-        )),
-        _ => report.failures.push(format!("{path} cannot be opened: restore its permissions")),
-    }
-}
 
 fn revert_file(
     path: &Path,
@@ -434,10 +497,4 @@ pub fn configured_work_tree(directory: &Path) -> Option<PathBuf> {
     let settings = directory::GitDirectoryState::read(directory)?.settings()?;
     let setting = settings.into_iter().rfind(config::Setting::is_work_tree)?;
     directory.join(setting.value?).canonicalize().ok()
-}
-
-/// Whether a `.git` file names this git directory.
-fn points_to(file: &Path, directory: &Path) -> bool {
-    let bytes = disk::read_small(file, disk::SMALL_FILE_LIMIT).ok();
-    bytes.and_then(|bytes| linked_directory(file, &bytes)).as_deref() == Some(directory)
 }

@@ -365,7 +365,104 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
         ],
         ".",
     ),
+    // A `.git` file that git reads otherwise than its text suggests, or that leads to what the project holds already.
+    (
+        "",
+        &[
+            "mkdir -p n .git/zz/deep; git init -q n/c; mv n/c/.git n/x; git init -q .git/zz/t; mv .git/zz/t/.git .git/zz/x; evil .git/zz/x/config; ln -s ../.git/zz/deep n/d; echo 'gitdir: d/../x' > n/.git",
+        ],
+        "n",
+    ),
+    (
+        "",
+        &[
+            "mkdir n; git init -q .git/zz/t; evil .git/zz/t/.git/config; git init -q n/c; mv n/c/.git n/x; printf 'gitdir: ../.git/zz/t/.git\\0/../../../../n/x' > n/.git",
+        ],
+        "n",
+    ),
+    (FIXTURE, &["echo 'gitdir: ../fixtures/repo' > src/.git"], "src"),
+    (FIXTURE, &["mv fixtures/repo src/.git"], "src"),
+    (
+        FIXTURE,
+        &[
+            "cd fixtures/repo; mkdir -p worktrees/w; cp HEAD worktrees/w; echo ../.. > worktrees/w/commondir; echo 'gitdir: ../fixtures/repo/worktrees/w' > ../../src/.git",
+        ],
+        "src",
+    ),
+    // Links into git's directory, and what ignored directories hold.
+    ("", &["git init -q .git/zz/n; evil .git/zz/n/.git/config; ln -s .git/zz docs"], "docs/n"),
+    (
+        "",
+        &[
+            "mkdir -p .git/zz/n; git init -q .git/zz; evil .git/zz/.git/config; ln -s .git/zz/n docs",
+        ],
+        "docs",
+    ),
+    (
+        "",
+        &[
+            "mkdir .git/zz; git init -q .git/e; mv .git/e/.git .git; evil .git/.git/config; ln -s .git/zz docs",
+        ],
+        "docs",
+    ),
+    (
+        "",
+        &[
+            "git update-index --split-index; git init -q .git/zz; evil .git/zz/.git/config; ln -s .git/zz docs",
+        ],
+        "docs",
+    ),
+    (
+        "echo target > .gitignore",
+        &["git init -q target/zz; evil target/zz/.git/config; ln -s target/zz docs"],
+        "docs",
+    ),
+    ("echo ign > .gitignore", &["mkdir -p ign/b; git init -q ign/n; cd ign/b; LAYOUT"], "ign/b"),
+    (
+        "echo 'i*' > .gitignore",
+        &["mkdir i; (cd i; seq 2100 | xargs touch); git init -q i/zz/e; evil i/zz/e/.git/config"],
+        "i/zz/e",
+    ),
+    (
+        "git init -q n; cd n; echo target > .gitignore; git add .; git commit -qm x; cd ..; git add n; git commit -qm n",
+        &[
+            "git init -q n/target/e; git -C n/target/e commit -q --allow-empty -m x; git -C n add -f target/e; evil n/target/e/.git/config",
+        ],
+        ".",
+    ),
+    // Directories that their owner cannot read.
+    (
+        "",
+        &[
+            "printf '#!/bin/sh\\ntouch $MARK' > .git/hooks/post-index-change; chmod +x .git/hooks/*; chmod 0311 .git/hooks",
+        ],
+        ".",
+    ),
+    ("", &["evil .git/config; chmod 0311 .git"], "."),
+    ("", &["git init -q x/n; evil x/n/.git/config; chmod 0311 x/n"], "x/n"),
+    ("", &["git init -q x/n; evil x/n/.git/config; chmod 0311 x"], "x/n"),
+    ("git init -q n", &["evil n/.git/config; chmod 0311 n n/.git"], "n"),
+    (
+        "git worktree add -q ../wt",
+        &[
+            "cp -r .git e; evil e/config; echo $PWD/e > .git/worktrees/wt/commondir; chmod 0311 .git/worktrees",
+        ],
+        "../wt",
+    ),
+    (SUBMODULE, &["evil .git/modules/s/config; chmod 0311 .git/modules s"], "."),
+    // More git directories than the limit.
+    (
+        "git init -q zlib",
+        &[
+            "for i in $(seq 5001); do mkdir -p a$i/.git/objects a$i/.git/refs; cp .git/HEAD a$i/.git; done",
+            "evil zlib/.git/config",
+        ],
+        "zlib",
+    ),
 ];
+/// A bare repository among the files of the user's project.
+const FIXTURE: &str = "git init -q --bare fixtures/repo; git -C fixtures/repo config core.bare false; \
+                       git -C fixtures/repo config core.fsmonitor 'touch $MARK; false'; mkdir src";
 const SUBMODULE: &str = "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; \
                          git -c protocol.file.allow=always submodule --quiet add ../lib s; git commit -qm s";
 
@@ -431,6 +528,10 @@ fn git_commands_that_write_its_configuration_are_not_reverted() {
             "git clone -q sub copy && git -C copy switch -q -c x",
             "git branch --set-upstream-to=topic && git branch -D topic",
             "git init -q --bare store.git",
+            "mkdir w && echo 'gitdir: ../store.git' > w/.git",
+            "git clone -q sub clone && git -C clone worktree add -q ../linked",
+            "mv clone moved && git -C moved worktree repair ../linked",
+            "git rm -qf m && git commit -qm rm && rm -rf .git/modules/m 2>/dev/null; true",
         ] {
             let envelope = record(&place, line);
             assert_eq!(envelope["status"], "success", "{line} {} {envelope}", place.backend);
@@ -520,6 +621,55 @@ fn changed_address_of_a_remote_is_reverted_and_kept() {
 }
 
 #[test]
+fn another_remote_of_a_branch_is_reverted() {
+    // (Elsewhere the configuration is mounted.)
+    for place in places().into_iter().filter(|place| place.backend == "landlock") {
+        git(&place, REPOSITORY);
+        git(&place, "git remote add origin ../o; git config branch.main.remote origin");
+        let config = place.test.read(".git/config");
+        for (line, name) in [
+            ("git config branch.main.remote n", "branch.main.remote"),
+            ("git config branch.main.pushRemote n", "branch.main.pushremote"),
+            ("mkdir -p .git/remotes; echo 'URL: x' > .git/remotes/origin", ".git/remotes/origin"),
+        ] {
+            let line = format!("git remote add n ./n; {line}");
+            let envelope = place.script(&line);
+            assert!(text(&envelope).contains(name), "{line} {envelope}");
+            run(&place.test.root(), "git remote remove n 2>/dev/null; true");
+            assert_eq!(place.test.read(".git/config"), config, "{line} {envelope}");
+            assert!(!place.test.root().join(".git/remotes/origin").exists(), "{envelope}");
+        }
+    }
+}
+
+#[test]
+fn settings_for_all_repositories_are_not_made_in_a_home_that_is_the_project() {
+    for place in places() {
+        git(&place, REPOSITORY);
+        let root = place.test.root();
+        write(&root.join("script.sh"), "echo '[core]' > .gitconfig");
+        let input = json!({"command": "bash ./script.sh"}).to_string();
+        let mut command = place.command(&["tool", "call", "Bash", &input]);
+        let done = command.env("HOME", &root).output().unwrap();
+        assert!(!root.join(".gitconfig").exists(), "{} {done:?}", place.backend);
+    }
+}
+
+#[test]
+fn large_hook_that_was_overwritten_is_moved_aside() {
+    for place in places() {
+        git(&place, REPOSITORY);
+        let hook =
+            "(echo '#!/bin/sh'; head -c 5000000 /dev/zero | tr '\\0' '#') > .git/hooks/pre-commit";
+        git(&place, &format!("mkdir -p .git/hooks; {hook}; chmod +x .git/hooks/pre-commit"));
+        let envelope =
+            place.script("echo x > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; true");
+        let hook = std::fs::read_to_string(place.test.root().join(".git/hooks/pre-commit"));
+        assert!(hook.is_err() || hook.unwrap().len() > 5_000_000, "{envelope}");
+    }
+}
+
+#[test]
 fn session_in_a_submodule_commits() {
     for place in places() {
         let main = place.test.root().parent().unwrap().join("main");
@@ -560,6 +710,17 @@ fn processes_that_a_command_left_set_up_nothing() {
         batch.call("Bash", &json!({"command": line}));
         batch.end();
         run(&root, "git status >/dev/null 2>&1; true");
+        assert!(!mark.exists(), "{} {:?}", place.backend, place.user);
+        // One that makes a repository after the last command.
+        let mut batch = session(&place);
+        let line = "(until [ -e go ]; do :; done; git init -q n; cp f n/.git/config; touch n/made) >/dev/null 2>&1 & true";
+        batch.call("Bash", &json!({"command": line}));
+        write(&root.join("go"), "");
+        while !root.join("n/made").exists() {
+            std::thread::yield_now();
+        }
+        batch.end();
+        run(&root.join("n"), "git status >/dev/null 2>&1; true");
         assert!(!mark.exists(), "{} {:?}", place.backend, place.user);
     }
 }

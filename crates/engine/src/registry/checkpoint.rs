@@ -256,8 +256,16 @@ impl Registry {
         }
     }
 
+    /// Compares git's state at the end of the session, when all processes have ended.
+    pub async fn finish_comparison(&self) {
+        let Some(guard) = self.cx.exec.git_guard().map(Arc::clone) else { return };
+        let checkpoints = self.cx.workspace.checkpoints().map(Arc::clone);
+        let end = move || guard.end(|| checkpoints?.find_repositories());
+        self.report_comparison(tokio::task::spawn_blocking(end).await.unwrap_or_default());
+    }
+
     /// Reports what a comparison of git's state reverted outside of a call.
-    pub fn report_comparison(&self, report: GuardReport) {
+    fn report_comparison(&self, report: GuardReport) {
         for text in report.failures.into_iter().chain(report.notices) {
             self.shared.events.emit(EventBody::error("workspace", text));
         }

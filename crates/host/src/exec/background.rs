@@ -337,7 +337,13 @@ async fn run_job(
         running.kill().await;
     }
     let left_running = running.drain_output(&mut capture).await;
-    let mut left = if left_running.is_empty() { None } else { running.into_remaining() };
+    let mut left = if left_running.is_empty() {
+        // What ran unseen ends before the comparison.
+        drop(running);
+        None
+    } else {
+        running.into_remaining()
+    };
     capture.close();
     let (exit_code, signal) = exit_code_and_signal(status);
     let compared = comparison.map(|it| it.finish(left.is_some())).unwrap_or_default();

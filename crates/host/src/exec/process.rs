@@ -113,12 +113,16 @@ impl SupervisorProcess {
     /// Descendants except the children: the processes that the children supervise.
     pub(super) fn supervised_processes(&self) -> Vec<RemainingProcess> {
         let (mut found, n_children) = descendants(self.pid);
-        let mut one = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
         // If this process has ended, its process id may have been reused during the search.
-        if poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0) {
+        if self.has_ended() {
             return Vec::new();
         }
         found.split_off(n_children).iter().map(Process::to_remaining).collect()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        let mut one = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
+        poll(&mut one, Some(&Timespec::default())).is_ok_and(|n| n > 0)
     }
 
     pub(super) fn kill(&self) {

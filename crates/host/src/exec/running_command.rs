@@ -62,6 +62,14 @@ pub(super) struct RemainingProcesses {
 }
 
 impl RemainingProcesses {
+    /// A list of processes can miss one that starts another and ends; their supervisor ends with the last.
+    pub(super) fn is_running(&mut self) -> bool {
+        match &mut self.tree {
+            ProcessTree::Marked(..) => !self.running_processes().is_empty(),
+            ProcessTree::Supervised(supervisor, _) => !supervisor.process.has_ended(),
+        }
+    }
+
     pub(super) fn running_processes(&mut self) -> Vec<RemainingProcess> {
         match &mut self.tree {
             ProcessTree::Marked(_, family) => {

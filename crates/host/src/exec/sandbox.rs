@@ -376,13 +376,17 @@ impl Sandbox {
 
     /// A guard of the repositories that commands can write.
     pub(super) fn git_guard(&self, keep: ContentKeeper) -> GitGuard {
-        let SandboxFacts { root, added, git, .. } = &self.facts;
-        let mounted = git.settings.iter().chain(&git.links).filter(|_| self.namespaces);
+        let SandboxFacts { root, added, git, homes, .. } = &self.facts;
+        let user_settings =
+            homes.iter().flat_map(|home| tables::USER_SETTINGS.map(|it| home.join(it)));
+        let user_settings: Vec<PathBuf> = user_settings.collect();
+        let mounted = git.settings.iter().chain(&git.links).chain(&user_settings);
         let places = GuardPlaces {
             roots: std::iter::once(root).chain(added).cloned().collect(),
             git_directories: git.directories.clone(),
             writable: self.profile.writable.clone(),
-            mounted: mounted.cloned().collect(),
+            mounted: mounted.filter(|_| self.namespaces).cloned().collect(),
+            user_settings,
         };
         GitGuard::new(places, keep)
     }

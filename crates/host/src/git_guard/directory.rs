@@ -14,14 +14,20 @@ use super::stamp::Stamp;
 use super::{ContentKeeper, GuardReport};
 use agent_protocol::disk;
 use agent_protocol::disk::repository::is_head_content;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 
 /// Git reads the settings of both.
 const CONFIG_FILES: [&str; 2] = ["config", "config.worktree"];
 const LINK_FILES: [&str; 2] = ["commondir", "gitdir"];
 const FOLDERS: [&str; 2] = ["objects", "refs"];
 pub(super) const HOOKS: &str = "hooks";
-/// Limit of the hooks of one directory in memory; what is beyond counts as changed.
+/// Folders of files that decide what git executes. The older forms of remotes hold addresses (`gitrepository-layout(5)`).
+const FILE_FOLDERS: [(&str, &str); 3] = [
+    (HOOKS, "is a hook, which git runs; the user can add it"),
+    ("remotes", "names the address of a remote; the user can add it"),
+    ("branches", "names the address of a remote; the user can add it"),
+];
+/// Limit of the files of one such folder in memory; what is beyond counts as changed.
 const MAX_HOOK_BYTES: usize = 16 << 20;
 /// Git does not run a hook of this name.
 const SAMPLE: &[u8] = b".sample";
@@ -31,14 +37,15 @@ const HOW_TO_SET: &str = "`git config` asks the user for it";
 pub(super) struct GitDirectoryState {
     id: FileId,
     entries: BTreeMap<&'static str, EntryState>,
-    hooks: BTreeMap<OsString, EntryState>,
+    /// By folder.
+    files: BTreeMap<&'static str, BTreeMap<OsString, EntryState>>,
     /// Of the directory, and of all that was read.
     stamps: Vec<Stamp>,
 }
 
 impl PartialEq for GitDirectoryState {
     fn eq(&self, other: &Self) -> bool {
-        (self.id, &self.entries, &self.hooks) == (other.id, &other.entries, &other.hooks)
+        (self.id, &self.entries, &self.files) == (other.id, &other.entries, &other.files)
     }
 }
 
@@ -46,11 +53,11 @@ impl GitDirectoryState {
     /// `None` if there is no directory, or a link is in its path.
     pub(super) fn read(path: &Path) -> Option<Self> {
         let mut stamps = vec![Stamp::take(path)];
-        let folder = disk::open_folder(path).ok()?;
-        let names =
-            ["HEAD", HOOKS].into_iter().chain(CONFIG_FILES).chain(LINK_FILES).chain(FOLDERS);
+        let folder = entry::open_folder(path).ok()?;
+        let file_folders = FILE_FOLDERS.map(|(name, _)| name);
+        let names = ["HEAD"].into_iter().chain(CONFIG_FILES).chain(LINK_FILES);
         let mut entries = BTreeMap::new();
-        for name in names {
+        for name in names.chain(FOLDERS).chain(file_folders) {
             let stamp = Stamp::take(&path.join(name));
             let state = EntryState::read(&folder, OsStr::new(name));
             // That others are missing, the directory's own stamp says.
@@ -62,9 +69,40 @@ impl GitDirectoryState {
             stamps.extend((!is_in_stamp).then_some(stamp));
             entries.insert(name, state);
         }
-        let hooks = read_hooks(&folder);
-        stamps.extend(hooks.keys().map(|name| Stamp::take(&path.join(HOOKS).join(name))));
-        Some(Self { id: entry::folder_id(&folder, OsStr::new(""))?, entries, hooks, stamps })
+        let mut files = BTreeMap::new();
+        for name in file_folders {
+            let found = read_files(&path.join(name));
+            stamps.extend(found.keys().map(|file| Stamp::take(&path.join(name).join(file))));
+            files.insert(name, found);
+        }
+        Some(Self { id: entry::folder_id(&folder, OsStr::new(""))?, entries, files, stamps })
+    }
+
+    /// Where it was read.
+    pub(super) fn path(&self) -> &Path {
+        &self.stamps[0].path
+    }
+
+    /// Whether it has only what a command may make.
+    pub(super) fn is_harmless(&self) -> bool {
+        let is_allowed = |settings: Vec<Setting>| settings.iter().all(Setting::is_allowed_in_new);
+        let folders = FILE_FOLDERS.iter().map(|(name, _)| self.entry(name));
+        self.files.values().all(BTreeMap::is_empty)
+            && !folders.into_iter().any(|entry| matches!(entry, EntryState::Link(_)))
+            && (!self.is_linked() || self.is_worktree_of_parent())
+            && self.settings().is_some_and(is_allowed)
+    }
+
+    /// Whether this is `worktrees/NAME` of the git directory that `commondir` names, in the words of git: another text
+    /// may lead through links.
+    fn is_worktree_of_parent(&self) -> bool {
+        let text = self.entry("commondir").bytes().and_then(path_in);
+        let parent = self.path().parent().filter(|parent| parent.ends_with("worktrees"));
+        text == Some(Path::new("../..")) && parent.is_some()
+    }
+
+    fn is_removed(&self) -> bool {
+        ["HEAD"].iter().chain(&FOLDERS).all(|name| *self.entry(name) == EntryState::Missing)
     }
 
     /// Whether nothing in it changed since this time, which counts only where nobody can choose the time of a change.
@@ -100,16 +138,13 @@ impl GitDirectoryState {
     }
 }
 
-fn read_hooks(folder: &OwnedFd) -> BTreeMap<OsString, EntryState> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(hooks) = rustix::fs::openat(folder, HOOKS, flags, Mode::empty()) else {
-        return BTreeMap::new();
-    };
-    let names = list_names(&hooks).into_iter();
+fn read_files(path: &Path) -> BTreeMap<OsString, EntryState> {
+    let Ok(folder) = entry::open_folder(path) else { return BTreeMap::new() };
+    let names = list_names(&folder).into_iter();
     let names = names.filter(|name| !name.as_encoded_bytes().ends_with(SAMPLE));
     let mut n_bytes = 0;
     let read = |name: OsString| {
-        let state = EntryState::read(&hooks, &name);
+        let state = EntryState::read(&folder, &name);
         n_bytes += state.bytes().map_or(0, <[u8]>::len);
         let state = if n_bytes > MAX_HOOK_BYTES {
             EntryState::Other([0, 0, 0, i64::try_from(n_bytes).unwrap_or(0)])
@@ -128,8 +163,6 @@ pub(super) struct DirectoryGuard<'a> {
     pub(super) is_granted: bool,
     /// What the command could not write: a change of it was made by another process.
     pub(super) is_foreign: &'a dyn Fn(&Path) -> bool,
-    /// Whether the `.git` file of a work tree names this directory.
-    pub(super) points_here: &'a dyn Fn(&Path) -> bool,
     /// The settings at the first command.
     pub(super) initial: &'a [Setting],
     pub(super) keep: &'a ContentKeeper,
@@ -137,6 +170,14 @@ pub(super) struct DirectoryGuard<'a> {
 }
 
 impl DirectoryGuard<'_> {
+    /// Whether the `.git` file of a work tree names this directory.
+    fn points_here(&self, place: &Path) -> bool {
+        let file = place.join(".git");
+        let bytes = disk::read_small(&file, disk::SMALL_FILE_LIMIT).ok();
+        let target = bytes.and_then(|bytes| linked_directory(&file, &bytes)?.canonicalize().ok());
+        target.as_deref() == Some(self.path)
+    }
+
     fn open(&mut self) -> Option<OwnedFd> {
         let opened = disk::open_folder(self.path).ok();
         if opened.is_none() {
@@ -146,19 +187,27 @@ impl DirectoryGuard<'_> {
         opened
     }
 
-    pub(super) fn revert_changes(&mut self, before: &GitDirectoryState, now: &GitDirectoryState) {
+    pub(super) fn revert_changes(
+        &mut self,
+        before: &GitDirectoryState,
+        now: &GitDirectoryState,
+        is_session: bool,
+    ) {
         let Some(folder) = self.open() else { return };
         let is_valid = |state: &GitDirectoryState| match state.entry("HEAD") {
             EntryState::File { bytes, .. } => is_head_content(bytes),
             EntryState::Link(target) => target.as_os_str().as_bytes().starts_with(b"refs/"),
             _ => false,
         };
-        if is_valid(before) && !is_valid(now) {
+        // A removed submodule: where its configuration is mounted, that is left.
+        let is_removed = !is_session && now.is_removed();
+        if is_valid(before) && !is_valid(now) && !is_removed {
             let why = "is no valid HEAD, without which git uses another directory";
             self.restore(&folder, "HEAD", (before.entry("HEAD"), now.entry("HEAD")), why);
         }
         for name in FOLDERS {
-            if let Some(id) = before.entry(name).folder_id()
+            if !is_removed
+                && let Some(id) = before.entry(name).folder_id()
                 && now.entry(name).folder_id().is_none()
             {
                 self.restore_folder(&folder, name, id);
@@ -170,10 +219,7 @@ impl DirectoryGuard<'_> {
             let moved = now.entry(name).bytes().filter(|_| name == "gitdir");
             let moved =
                 moved.and_then(|bytes| path_in(bytes)).map(|file| normalize(&self.path.join(file)));
-            if moved
-                .as_deref()
-                .and_then(Path::parent)
-                .is_some_and(|place| (self.points_here)(place))
+            if moved.as_deref().and_then(Path::parent).is_some_and(|place| self.points_here(place))
             {
                 continue;
             }
@@ -182,7 +228,9 @@ impl DirectoryGuard<'_> {
         if !self.is_granted {
             self.revert_settings(&folder, before, now);
         }
-        self.revert_hooks(&folder, before, now);
+        for in_folder in FILE_FOLDERS {
+            self.revert_files(&folder, in_folder, before, now);
+        }
     }
 
     fn revert_settings(
@@ -202,7 +250,7 @@ impl DirectoryGuard<'_> {
                 // A submodule that was moved.
                 if let Some(setting) = now.iter().rfind(|setting| setting.is_work_tree())
                     && let Some(place) = &setting.value
-                    && (self.points_here)(&normalize(&self.path.join(place)))
+                    && self.points_here(&normalize(&self.path.join(place)))
                 {
                     refused.retain(|name| *name != setting.name());
                 }
@@ -221,59 +269,59 @@ impl DirectoryGuard<'_> {
         }
     }
 
-    fn revert_hooks(
+    fn revert_files(
         &mut self,
         folder: &OwnedFd,
+        (in_folder, why): (&'static str, &str),
         before: &GitDirectoryState,
         now: &GitDirectoryState,
     ) {
-        let why = "is a hook, which git runs; the user can add it";
-        let (old, new) = (before.entry(HOOKS), now.entry(HOOKS));
+        let of =
+            |state: &GitDirectoryState| state.files.get(in_folder).cloned().unwrap_or_default();
+        let (old_files, new_files) = (of(before), of(now));
+        let (old, new) = (before.entry(in_folder), now.entry(in_folder));
         match (old.folder_id(), new.folder_id()) {
-            _ if (old, &before.hooks) == (new, &now.hooks) => return,
-            (Some(_), None) if before.hooks.is_empty() && *new == EntryState::Missing => return,
-            (Some(id), None) => self.restore_folder(folder, HOOKS, id),
+            _ if (old, &old_files) == (new, &new_files) => return,
+            (Some(_), None) if old_files.is_empty() && *new == EntryState::Missing => return,
+            (Some(id), None) => self.restore_folder(folder, in_folder, id),
             (Some(_), Some(_)) => {}
             (None, Some(_)) if *old == EntryState::Missing => {}
-            (None, _) => return self.restore(folder, HOOKS, (old, new), why),
+            (None, _) => return self.restore(folder, in_folder, (old, new), why),
         }
-        let Ok(hooks) = disk::open_folder(&self.path.join(HOOKS)) else {
-            let path = self.path.join(HOOKS);
+        let path = self.path.join(in_folder);
+        let Ok(files) = disk::open_folder(&path) else {
             let text = format!("{} was changed, and cannot be opened", path.display());
             return self.report.failures.push(text);
         };
-        let now = read_hooks(folder);
-        let names: std::collections::BTreeSet<&OsString> =
-            before.hooks.keys().chain(now.keys()).collect();
+        let now = read_files(&path);
+        let names: std::collections::BTreeSet<_> = old_files.keys().chain(now.keys()).collect();
         for name in names {
-            let state = |hooks: &BTreeMap<OsString, EntryState>| {
-                hooks.get(name).cloned().unwrap_or(EntryState::Missing)
+            let state = |files: &BTreeMap<OsString, EntryState>| {
+                files.get(name).cloned().unwrap_or(EntryState::Missing)
             };
-            let shown = Path::new(HOOKS).join(name);
-            self.restore_in(&hooks, (name, &shown), (&state(&before.hooks), &state(&now)), why);
+            let shown = Path::new(in_folder).join(name);
+            self.restore_in(&files, (name, &shown), (&state(&old_files), &state(&now)), why);
         }
     }
 
     /// Removes what is not allowed in a git directory that a command made.
     pub(super) fn check_new(&mut self, now: &GitDirectoryState) {
         let Some(folder) = self.open() else { return };
-        self.revert_hooks(
-            &folder,
-            &GitDirectoryState { hooks: BTreeMap::new(), ..now.clone() },
-            now,
-        );
-        if matches!(now.entry(HOOKS), EntryState::Link(_)) {
-            let why = "leads to hooks elsewhere";
-            self.restore(&folder, HOOKS, (&EntryState::Missing, now.entry(HOOKS)), why);
+        let empty = GitDirectoryState { files: BTreeMap::new(), ..now.clone() };
+        for (name, why) in FILE_FOLDERS {
+            self.revert_files(&folder, (name, why), &empty, now);
+            if let link @ EntryState::Link(_) = now.entry(name) {
+                self.restore(&folder, name, (&EntryState::Missing, link), why);
+            }
         }
-        if now.is_linked() && !self.is_worktree_of_parent(now) {
+        if now.is_linked() && !now.is_worktree_of_parent() {
             let why = "leads git to another repository";
             let name = "commondir";
             self.restore(&folder, name, (&EntryState::Missing, now.entry(name)), why);
         }
         let is_allowed = |setting: &&Setting| {
             let place = setting.value.as_deref().filter(|_| setting.is_work_tree());
-            place.is_some_and(|place| (self.points_here)(&normalize(&self.path.join(place))))
+            place.is_some_and(|place| self.points_here(&normalize(&self.path.join(place))))
                 || setting.is_allowed_in_new()
         };
         let mut changes = Vec::new();
@@ -304,14 +352,6 @@ impl DirectoryGuard<'_> {
         for (name, wanted, why) in changes {
             self.restore(&folder, name, (&wanted, now.entry(name)), &why);
         }
-    }
-
-    /// Whether this is `worktrees/NAME` of the git directory that `commondir` names, in the words of git: another text
-    /// may lead through links.
-    fn is_worktree_of_parent(&self, now: &GitDirectoryState) -> bool {
-        let text = now.entry("commondir").bytes().and_then(path_in);
-        let parent = self.path.parent().filter(|parent| parent.ends_with("worktrees"));
-        text == Some(Path::new("../..")) && parent.is_some()
     }
 
     fn restore(
@@ -352,14 +392,11 @@ impl DirectoryGuard<'_> {
             list_names(place).into_iter().find(is_it).map(|entry| (place, entry))
         });
         if entry::folder_id(folder, OsStr::new(name)) == Some(id) {
-            let text = match entry::make_searchable(folder, OsStr::new(name), Some(id)) {
-                Ok(()) => {
-                    "could not be searched, without which git uses another directory: it can again"
-                        .to_owned()
-                }
-                Err(error) => format!("cannot be searched ({error})"),
-            };
-            return self.report.notices.push(format!("{} {text}", path.display()));
+            if let Err(error) = entry::reopen(&path) {
+                let text = format!("{} cannot be searched ({error})", path.display());
+                self.report.failures.push(text);
+            }
+            return;
         }
         if EntryState::read(folder, OsStr::new(name)) != EntryState::Missing {
             _ = move_aside(folder, OsStr::new(name));
@@ -374,7 +411,7 @@ impl DirectoryGuard<'_> {
                 let why = "was moved, without which git uses another directory: it was moved back";
                 self.report.notices.push(format!("{path} {why}"));
             }
-            (Ok(()), None, HOOKS) => {}
+            (Ok(()), None, _) if !FOLDERS.contains(&name) => {}
             (Ok(()), None, _) => self.report.failures.push(format!(
                 "{path} was removed, without which git uses another directory: an empty one took its place; what was in \
                  it is lost unless it was moved elsewhere"
@@ -386,24 +423,24 @@ impl DirectoryGuard<'_> {
     }
 }
 
-/// The directory that a `.git` file names.
+/// The directory that a `.git` file names, as git reads it: the system follows links before a `..`.
 pub(super) fn linked_directory(file: &Path, content: &[u8]) -> Option<PathBuf> {
-    Some(normalize(&file.parent()?.join(path_in(content.strip_prefix(b"gitdir: ")?)?)))
+    Some(file.parent()?.join(path_in(content.strip_prefix(b"gitdir: ")?)?))
 }
 
-/// The directory that a `.git` file names, if no link can be in its path but for one of the directory itself: `..` is only
-/// at the beginning.
+/// The same, if no link can be in its path but for one of the directory itself: `..` is only at the beginning.
 pub(super) fn unambiguous_directory(file: &Path, content: &[u8]) -> Option<PathBuf> {
     let path = path_in(content.strip_prefix(b"gitdir: ")?)?;
-    let names = path.components().skip_while(|part| *part == Component::ParentDir);
-    let has_parents = names.into_iter().any(|part| part == Component::ParentDir);
-    linked_directory(file, content).filter(|_| !has_parents)
+    let mut names = path.components().skip_while(|part| *part == Component::ParentDir);
+    let has_parents = names.any(|part| part == Component::ParentDir);
+    Some(normalize(&linked_directory(file, content)?)).filter(|_| !has_parents)
 }
 
-/// The path in a file of git, which ignores line ends after it.
+/// The path in a file of git, which ends at a NUL byte and before line ends.
 fn path_in(content: &[u8]) -> Option<&Path> {
     let end = content.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
-    Some(Path::new(OsStr::from_bytes(&content[..=end])))
+    let content = content[..=end].split(|byte| *byte == 0).next()?;
+    Some(Path::new(OsStr::from_bytes(content)))
 }
 
 /// Without `..`, and without following links: a path with a link in it is not opened either.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::GuardPlaces;
 use super::config::Setting;
 use super::directory::{GitDirectoryState, linked_directory, unambiguous_directory};
-use super::entry::EntryState;
+use super::entry::{self, EntryState, FileId};
 use super::stamp::Stamp;
 use agent_protocol::disk::{self, repository};
 use rustix::fs::AtFlags;
@@ -17,9 +17,11 @@ use rustix::fs::AtFlags;
 /// Limits: submodules and worktrees that are searched, and components of a submodule's name.
 const MAX_GIT_DIRECTORIES: usize = 5000;
 const MAX_LEVELS: usize = 16;
-/// Directories, and their entries, that a search without the checkpoint's scan visits.
-const MAX_FOLDERS: usize = 10_000;
-const MAX_ENTRIES: usize = 200_000;
+/// Entries of directories that a search without the checkpoint's scan visits, below each root and below the target of each link.
+pub(super) const MAX_ENTRIES: usize = 200_000;
+pub(super) const MAX_ENTRIES_OF_LINK: usize = 20_000;
+/// So many entries count for a directory in these limits.
+const FOLDER_COST: usize = 20;
 
 /// The state of the repositories of a session.
 #[derive(Debug, Default)]
@@ -60,7 +62,7 @@ impl FolderState {
     fn read(folder: &Path) -> Option<Self> {
         let git = folder.join(".git");
         let stamps = [folder, &git].map(Stamp::take);
-        let opened = disk::open_folder(folder).ok()?;
+        let opened = entry::open_folder(folder).ok()?;
         let exists =
             |name: &str| rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         let has_layout = exists("objects") || exists("commondir");
@@ -71,13 +73,9 @@ impl FolderState {
 impl Listing {
     fn read(folder: &Path) -> Self {
         let stamp = Stamp::take(folder);
-        if stamp.is_missing() {
-            return Self { folders: Vec::new(), links: Vec::new(), is_link: false, stamp };
-        }
         let is_link = folder.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
         let (mut folders, mut links) = (Vec::new(), Vec::new());
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        for entry in entries.filter(|_| !is_link).take(2 * MAX_GIT_DIRECTORIES) {
+        for entry in entry::read_folder(folder).filter(|_| !is_link).take(2 * MAX_GIT_DIRECTORIES) {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(kind) if kind.is_symlink() => links.push(entry.path()),
@@ -93,21 +91,21 @@ impl Snapshot {
         places: &GuardPlaces,
         nested: &BTreeSet<PathBuf>,
         other_files: &[PathBuf],
-        earlier: Option<&Self>,
+        (known, is_quiet): (Option<&Self>, bool),
     ) -> Self {
         let nothing = Self::default();
-        let earlier = earlier.unwrap_or(&nothing);
+        let earlier = known.filter(|_| is_quiet).unwrap_or(&nothing);
         let mut snapshot = Self::default();
-        for path in &places.git_directories {
+        // Those of which a command could make thousands come after the known ones.
+        let known = known.iter().flat_map(|known| known.directories.keys());
+        for path in places.git_directories.iter().chain(known) {
             snapshot.add_directory(path, earlier);
         }
         // A link in the project may lead to a repository that commands cannot write, and that is none of ours.
-        let is_writable =
-            |path: &&PathBuf| places.writable.iter().any(|root| path.starts_with(root));
-        for folder in places.roots.iter().chain(nested.iter().filter(is_writable)) {
+        let nested = nested.iter().filter(|path| places.is_writable(path));
+        for folder in places.roots.iter().chain(nested) {
             snapshot.add_folder(folder, places, earlier);
         }
-        // Those that a command could make by the thousand come last.
         while let Some(path) = snapshot.unsearched.pop() {
             snapshot.add_inner(&path, earlier);
         }
@@ -125,6 +123,11 @@ impl Snapshot {
         self
     }
 
+    /// A directory that was there, also if it was moved since.
+    pub(super) fn by_id(&self, id: FileId) -> Option<&Arc<GitDirectoryState>> {
+        self.directories.values().chain(&self.gone).find(|old| old.id() == id)
+    }
+
     /// Of the git directories that git can read.
     pub(super) fn settings(&self) -> BTreeMap<PathBuf, Vec<Setting>> {
         let directories = self.directories.iter();
@@ -136,6 +139,9 @@ impl Snapshot {
     }
 
     fn add_folder(&mut self, folder: &Path, places: &GuardPlaces, earlier: &Self) {
+        if self.folders.contains_key(folder) {
+            return;
+        }
         let known = earlier.folders.get(folder);
         let known = known.filter(|known| known.stamps.iter().all(Stamp::is_current));
         let read = || FolderState::read(folder).map(Arc::new);
@@ -147,16 +153,14 @@ impl Snapshot {
         if let EntryState::Directory(_) = state.git {
             self.add_directory(&git, earlier);
         }
-        let is_writable = |path: &Path| places.writable.iter().any(|root| path.starts_with(root));
-        let direct = unambiguous_target(&git, &state.git).filter(|target| is_writable(target));
-        if let Some(target) = &direct {
-            self.add_directory(target, earlier);
-        }
+        let mut add = |target: Option<PathBuf>| {
+            let target = target.filter(|target| places.is_writable(target))?;
+            self.add_directory(&target, earlier);
+            self.directories.contains_key(&target).then_some(())
+        };
         // One that was opened has no link in its path.
-        if !direct.is_some_and(|target| self.directories.contains_key(&target)) {
-            for target in targets(&git, &state.git).into_iter().filter(|it| is_writable(it)) {
-                self.add_directory(&target, earlier);
-            }
+        if add(unambiguous_target(&git, &state.git)).is_none() {
+            add(real_target(&git, &state.git));
         }
         self.files.insert(git, state.git.clone());
         self.folders.insert(folder.to_owned(), state);
@@ -239,43 +243,62 @@ pub(super) fn unambiguous_target(git: &Path, state: &EntryState) -> Option<PathB
     unambiguous_directory(git, state.bytes()?)
 }
 
-/// The directories that git may take for the repository of this `.git`: as written, and through links.
-pub(super) fn targets(git: &Path, state: &EntryState) -> Vec<PathBuf> {
-    let real = |path: &Path| path.canonicalize().ok();
-    let mut found: Vec<PathBuf> = match state {
-        EntryState::File { bytes, .. } => linked_directory(git, bytes).into_iter().collect(),
-        EntryState::Link(_) => {
-            let target = real(git);
-            // Git follows a link to a `.git` file, too, from where the link is.
-            let bytes =
-                target.as_ref().and_then(|it| disk::read_small(it, disk::SMALL_FILE_LIMIT).ok());
-            let inner = bytes.and_then(|bytes| linked_directory(git, &bytes));
-            target.into_iter().chain(inner).collect()
-        }
-        EntryState::Missing | EntryState::Directory(_) | EntryState::Other(_) => Vec::new(),
+/// The directory that git takes for the repository of this `.git`, without links in its path.
+pub(super) fn real_target(git: &Path, state: &EntryState) -> Option<PathBuf> {
+    let named = match state {
+        EntryState::File { bytes, .. } => linked_directory(git, bytes)?,
+        // Git follows a link to a `.git` file, too, from where the link is.
+        EntryState::Link(_) => match disk::read_small(git, disk::SMALL_FILE_LIMIT) {
+            Ok(bytes) => linked_directory(git, &bytes)?,
+            Err(_) => git.to_owned(),
+        },
+        EntryState::Missing | EntryState::Directory(_) | EntryState::Other(_) => return None,
     };
-    found.extend(found.clone().iter().filter_map(|path| real(path)));
-    found.sort();
-    found.dedup();
-    found
+    named.canonicalize().ok()
 }
 
-/// Directories that contain `.git` or look like a git directory, whatever ignore rules say, within a limit.
-pub(super) fn search(root: &Path) -> BTreeSet<PathBuf> {
-    let (mut found, mut n_entries) = (BTreeSet::new(), 0);
-    let mut open = VecDeque::from([root.to_owned()]);
-    for _ in 0..MAX_FOLDERS {
-        let Some(folder) = open.pop_front() else { break };
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            n_entries += 1;
-            if n_entries > MAX_ENTRIES {
-                return found;
+/// Directories that contain `.git` or look like a git directory, whatever ignore rules say, within a limit for each start.
+/// Links are followed out of it and into `.git`: they are found, too, and all directories above their targets.
+pub(super) fn search<'a>(
+    starts: impl Iterator<Item = &'a PathBuf>,
+    limit: usize,
+    places: &GuardPlaces,
+) -> BTreeSet<PathBuf> {
+    let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    for start in starts {
+        let (mut n_left, mut links, mut open) = (limit, vec![start.clone()], VecDeque::new());
+        loop {
+            for link in links.drain(..) {
+                let Ok(target) = link.canonicalize() else { continue };
+                if !places.is_writable(&target) || !target.is_dir() || !seen.insert(target.clone())
+                {
+                    continue;
+                }
+                let above = target.ancestors().take_while(|path| places.is_writable(path));
+                found.extend(above.map(Path::to_owned).chain([link]));
+                open.push_back(target);
             }
-            let name = entry.file_name();
-            if name == ".git" || name == "HEAD" && repository::may_be_repository(&folder) {
-                found.insert(folder.clone());
-            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                open.push_back(entry.path());
+            let Some(folder) = open.pop_front() else { break };
+            let is_below = |target: &Path| {
+                target.starts_with(start) && !target.iter().any(|name| name == ".git")
+            };
+            for entry in entry::read_folder(&folder).take(n_left) {
+                let name = entry.file_name();
+                let kind = entry.file_type();
+                if name == ".git" || name == "HEAD" && repository::may_be_repository(&folder) {
+                    found.insert(folder.clone());
+                } else if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
+                    open.push_back(entry.path());
+                } else if kind.is_ok_and(|kind| kind.is_symlink())
+                    && entry.path().canonicalize().is_ok_and(|target| !is_below(&target))
+                {
+                    links.push(entry.path());
+                }
+                n_left = n_left.saturating_sub(1);
+            }
+            n_left = n_left.saturating_sub(FOLDER_COST);
+            if n_left == 0 {
+                break;
             }
         }
     }
@@ -287,7 +310,7 @@ pub(super) fn read_path(path: &Path) -> EntryState {
     if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
         return EntryState::Missing;
     }
-    let folder = path.parent().and_then(|parent| disk::open_folder(parent).ok());
+    let folder = path.parent().and_then(|parent| entry::open_folder(parent).ok());
     match (folder, path.file_name()) {
         (Some(folder), Some(name)) => EntryState::read(&folder, name),
         _ => EntryState::Missing,

@@ -1,14 +1,16 @@
 //! One entry of a directory: its content as it was, and how it is restored. Commands can write there, so no link is followed.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{ContentKeeper, GuardReport};
 use agent_protocol::disk;
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
@@ -80,10 +82,13 @@ impl EntryState {
         }
     }
 
-    /// Puts this state in place of what is there. A directory that is in the way is renamed, not deleted.
+    /// Puts this state in place of what is there. A directory that is in the way, and all in place of a state that is not
+    /// known, is renamed.
     pub(super) fn restore(&self, folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        if stat.is_ok_and(|it| FileType::from_raw_mode(it.st_mode) == FileType::Directory) {
+        let is_unknown = matches!(self, Self::Directory(_) | Self::Other(_));
+        let is_moved = |mode| is_unknown || FileType::from_raw_mode(mode) == FileType::Directory;
+        if stat.is_ok_and(|it| is_moved(it.st_mode)) {
             move_aside(folder, name)?;
         }
         let temporary = format!("agent-restored-{}", uuid::Uuid::now_v7());
@@ -98,7 +103,10 @@ impl EntryState {
                 Ok(()) | Err(Errno::NOENT) => return Ok(()),
                 Err(error) => return Err(error.into()),
             },
-            Self::Directory(_) | Self::Other(_) => return Err(io::ErrorKind::Unsupported.into()),
+            Self::Directory(_) | Self::Other(_) => {
+                let why = "its earlier content is not known; what took its place was renamed to `agent-replaced-…`";
+                return Err(io::Error::other(why));
+            }
         }
         let renamed = rustix::fs::renameat(folder, temporary.as_str(), folder, name);
         Ok(renamed.inspect_err(|_| {
@@ -145,20 +153,38 @@ fn restore_as_owner(before: &EntryState, folder: &OwnedFd, name: &OsStr) -> io::
     outcome
 }
 
-/// Lets the owner search a directory, of this id. A link in its place is not followed.
-pub(super) fn make_searchable(
-    folder: &OwnedFd,
-    name: &OsStr,
-    id: Option<FileId>,
-) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(folder, name, flags, Mode::empty())?;
-    let stat = rustix::fs::fstat(&opened)?;
-    if id.is_some() && id != folder_id(&opened, OsStr::new("")) {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | 0o700);
-    Ok(rustix::fs::chmod(disk::descriptor_path(&opened), mode)?)
+/// What to report of directories that could not be read, and were made readable.
+pub(super) static REOPENED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Opens a directory without following links. Without the right to read it git uses it, so its owner gets this right.
+pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let is_closed = |error: &io::Error| {
+        let mode = path.symlink_metadata().map_or(0, |it| it.mode());
+        error.kind() == io::ErrorKind::PermissionDenied && mode & 0o100 != 0
+    };
+    disk::open_folder(path).or_else(|error| {
+        if !is_closed(&error) {
+            return Err(error);
+        }
+        reopen(path)?;
+        disk::open_folder(path)
+    })
+}
+
+/// Lets the owner read and search a directory. A link in its place is not followed.
+pub(super) fn reopen(path: &Path) -> io::Result<()> {
+    let opened = disk::open_without_links(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode & 0o7777 | 0o700);
+    rustix::fs::chmod(disk::descriptor_path(&opened), mode)?;
+    let why = "could not be read, which hides what git uses: it can again";
+    REOPENED.lock().push(format!("{} {why}", path.display()));
+    Ok(())
+}
+
+/// The entries of a directory that is not a link.
+pub(super) fn read_folder(path: &Path) -> impl Iterator<Item = fs::DirEntry> {
+    let denied = |_| open_folder(path).and_then(|_| fs::read_dir(path));
+    fs::read_dir(path).or_else(denied).into_iter().flatten().flatten()
 }
 
 pub(super) fn move_aside(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {

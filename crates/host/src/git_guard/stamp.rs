@@ -21,7 +21,7 @@ static IS_TIMED: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::defa
 /// What identifies the state of a path: device, inode, size, and change time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     state: Option<(u64, u64, i64, i64, i64)>,
     /// A later change has another stamp.
     is_sure: bool,

@@ -47,6 +47,10 @@ pub const STARTUP_FILES: &[&str] = &[
     ".config/environment.d",
 ];
 
+/// Those of them, which may not exist yet, that name programs for all repositories.
+pub(super) const USER_SETTINGS: [&str; 4] =
+    [".gitconfig", ".config/git/config", ".hgrc", ".config/jj/config.toml"];
+
 pub(super) const AGENT_FOLDER: &str = ".agent";
 /// Hooks in a project; git and the agent run them outside the sandbox.
 pub(super) const HOOKS: &[&str] =
