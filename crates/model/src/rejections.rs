@@ -30,6 +30,7 @@ pub(super) struct AcceptedRequest {
 
 /// Several requests may be rejected at once: each is compared with its own content.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "independent parts of a request")]
 pub(super) struct RejectableContent {
     earlier_reasoning: bool,
     reasoning: bool,

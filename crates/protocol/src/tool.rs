@@ -35,7 +35,7 @@ pub struct ToolSpec {
     pub description: Cow<'static, str>,
     /// JSON Schema of its input, from `prompts/tools/<name>.json`: an object that allows no
     /// additional properties. A property with `"x-unlisted": true` is accepted, but not listed to the model; in a
-    /// small window only required ones are.
+    /// small window only those with `"x-essential": true` are.
     pub schema: Value,
     /// The schema comes from an MCP server: it is passed on whole, and arguments keep their names.
     pub is_foreign: bool,
@@ -52,13 +52,12 @@ impl ToolSpec {
         parameters
     }
 
-    /// The tool with a shorter description and only its required parameters.
+    /// The tool with a shorter description and only its essential parameters.
     #[must_use]
     pub fn shortened(&self, description: &str) -> Self {
         let mut schema = self.schema.clone();
-        let required = self.schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-            properties.retain(|name, _| required.iter().any(|required| required == name));
+            properties.retain(|_, property| property["x-essential"] == true);
         }
         Self { description: description.to_owned().into(), schema, ..self.clone() }
     }

@@ -242,8 +242,8 @@ impl WebPage {
             notes.push_str(&format!(" The encoding, {}, is a guess.", charset.name()));
         }
         if is_html {
-            let begun = Instant::now();
-            let page = markdown::convert(&text, &url, &|| begun.elapsed() > PARSING_TIME);
+            let start = Instant::now();
+            let page = markdown::convert(&text, &url, &|| start.elapsed() > PARSING_TIME);
             (title, text) = (page.title, page.text);
             if page.is_cut {
                 notes.push_str(" The page was too complex to be read to its end.");

@@ -33,8 +33,8 @@ fn found(answer: &str, size: usize) -> Vec<Segment> {
     let mut joined: Vec<Segment> = Vec::new();
     for part in parts {
         match (joined.last_mut(), part) {
-            (Some(Segment::Text(text)), Segment::Text(more)) => text.push_str(&more),
-            (Some(Segment::Dropped(text)), Segment::Dropped(more)) => text.push_str(&more),
+            (Some(Segment::Text(text)), Segment::Text(more))
+            | (Some(Segment::Dropped(text)), Segment::Dropped(more)) => text.push_str(&more),
             (_, part) => joined.push(part),
         }
     }

@@ -175,7 +175,9 @@ fn paths_in_tree(
                 if kind == FileType::Directory {
                     todo.push_back(name.clone());
                 }
-                all.iter_mut().for_each(|all| all.push(name.clone()));
+                if let Some(all) = &mut all {
+                    all.push(name.clone());
+                }
                 all.take_if(|all| all.len() > MAX_PATHS);
             }
             n_searched < MAX_SEARCHED
