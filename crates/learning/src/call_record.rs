@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::lesson::failure_key;
-use agent_protocol::command_output::render_output;
+use agent_protocol::command_output::{error_line, render_output};
 use agent_protocol::envelope::{Envelope, ErrorClass, ErrorCode};
 use agent_protocol::event::Caller;
 use agent_protocol::tool::Effect;
@@ -197,7 +197,7 @@ pub fn build_failure(
     exit_code: Option<i64>,
 ) -> CallFailure {
     let error_text = &*render_output(error_text);
-    let line = reason_line(error_text);
+    let line = error_line(error_text);
     let signature = mask_details(&shorten(line, EXCERPT_BYTES), input);
     let excerpt = shorten(&output_excerpt(error_text, line), EXCERPT_BYTES);
     CallFailure { code, excerpt, signature, evidence: output_tail(evidence), exit_code }
@@ -215,20 +215,6 @@ fn output_excerpt(output: &str, line: &str) -> String {
     }
     let rest = &output[output.find(line).unwrap_or_default()..];
     joined(&rest[..rest.floor_char_boundary(4 * EXCERPT_BYTES)])
-}
-
-/// The first line that mentions an error, the last of a Python traceback, otherwise the first.
-fn reason_line(output: &str) -> &str {
-    const ERRORS: [&str; 6] = ["error", "fatal", "exception", "failed", "错误", "失败"];
-    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
-    if output.contains("Traceback (most recent call last)") {
-        return lines.next_back().unwrap_or_default();
-    }
-    let mentions_error = |line: &&str| {
-        let line = line.to_lowercase();
-        ERRORS.iter().any(|word| line.contains(word))
-    };
-    lines.clone().find(mentions_error).or_else(|| lines.next()).unwrap_or_default()
 }
 
 /// Numbers, paths, hashes, and the words of the call itself differ between cases.
@@ -285,29 +271,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn error_line_is_found_in_the_output_of_many_programs() {
-        for (output, expected) in [
-            (
-                "bash: line 1: pytest: command not found\n",
-                "bash: line 1: pytest: command not found",
-            ),
-            (
-                "usage: x [-h]\nx: error: no such option: --fast\n",
-                "x: error: no such option: --fast",
-            ),
-            (
-                "Traceback (most recent call last):\n  File \"a.py\"\nUnicodeDecodeError: 'utf-8' codec\n",
-                "UnicodeDecodeError: 'utf-8' codec",
-            ),
-            ("npm warn old\nnpm error code ERESOLVE\nnpm error x\n", "npm error code ERESOLVE"),
-            ("plain words\nmore\n", "plain words"),
-            ("", ""),
-        ] {
-            assert_eq!(reason_line(output), expected);
-        }
-    }
 
     #[test]
     fn failure_signature_ignores_file_names() {

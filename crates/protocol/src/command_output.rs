@@ -188,11 +188,56 @@ fn escape_sequence_length(text: &str) -> usize {
     text.ceil_char_boundary(end)
 }
 
+/// The first line that mentions an error, the exception of the last Python traceback, otherwise the first.
+pub fn error_line(output: &str) -> &str {
+    const ERRORS: [&str; 6] = ["error", "fatal", "exception", "failed", "错误", "失败"];
+    if let Some(at) = output.rfind("Traceback (most recent call last)") {
+        let frames = output[at..].lines().skip(1);
+        let mut exceptions = frames.filter(|line| !line.starts_with([' ', '\t']));
+        if let Some(line) = exceptions.find(|line| !line.trim().is_empty()) {
+            return line.trim();
+        }
+    }
+    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mentions_error = |line: &&str| {
+        let line = line.to_lowercase();
+        ERRORS.iter().any(|word| line.contains(word))
+    };
+    lines.clone().find(mentions_error).or_else(|| lines.next()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn error_line_is_found_in_the_output_of_many_programs() {
+        for (output, expected) in [
+            (
+                "bash: line 1: pytest: command not found\n",
+                "bash: line 1: pytest: command not found",
+            ),
+            (
+                "usage: x [-h]\nx: error: no such option: --fast\n",
+                "x: error: no such option: --fast",
+            ),
+            (
+                "Traceback (most recent call last):\n  File \"a.py\"\nUnicodeDecodeError: 'utf-8' codec\n",
+                "UnicodeDecodeError: 'utf-8' codec",
+            ),
+            (
+                "Traceback (most recent call last):\n  File \"a.py\"\nAssertionError: 100.0 != 180\n\nFAILED (failures=1)\n",
+                "AssertionError: 100.0 != 180",
+            ),
+            ("npm warn old\nnpm error code ERESOLVE\nnpm error x\n", "npm error code ERESOLVE"),
+            ("plain words\nmore\n", "plain words"),
+            ("", ""),
+        ] {
+            assert_eq!(error_line(output), expected);
+        }
+    }
 
     fn check(output: &str, expected: &str) {
         assert_eq!(render_output(output), expected, "{output:?}");

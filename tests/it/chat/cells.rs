@@ -26,6 +26,40 @@ fn folded_output_says_how_many_lines_of_the_whole_output_are_hidden() {
     }
 }
 
+/// A failure is a line with its telling part, and one with what happens next.
+#[test]
+fn text_for_the_model_is_only_in_the_transcript() {
+    let edit = "call: Edit {\"path\": \"a.txt\", \"old_string\": \"a\", \"new_string\": \"b\"}";
+    let bash = "call: Bash {\"command\": \"touch ok\"}";
+    let script = format!("{edit}\n---\ntext: first\n---\n{bash}\n---\ntext: second");
+    let check =
+        "test -e ok || { printf '%s\\n' one 'AssertionError: 1 is not 2' three; exit 1; }\n";
+    let test = Test::new().file("a.txt", "a\n").file("check.sh", check).script(&script);
+    let mut pty = Pty::chat(&test, &["--yolo", "--check", "sh check.sh"]);
+    pty.wait_for("/help");
+    pty.say("change it");
+    pty.wait_for("checks passed");
+    let all = pty.all();
+    let lines: Vec<&str> = all.lines().collect();
+    for (failure, telling) in
+        [("✗ Edit a.txt", "NOT_READ"), ("✗ check sh check.sh", "AssertionError: 1 is not 2")]
+    {
+        let at = lines.iter().position(|line| line.starts_with(failure)).unwrap();
+        assert!(lines[at].contains(telling), "{all}");
+        let is_next = |line: &&str| line.starts_with("  sent back to the model (1 of ");
+        assert!(lines[at + 1..].iter().take(3).any(is_next), "{all}");
+    }
+    for text in ["Next:", "three", "to the model:", "the model received"] {
+        assert!(!all.contains(text), "{text}\n{all}");
+    }
+    pty.send("\x14");
+    pty.wait_for("q close");
+    pty.send("a/THE MODEL RECEIVED");
+    pty.wait_for("/THE MODEL RECEIVED");
+    pty.send("\r");
+    pty.wait_for("in 1 place");
+}
+
 #[test]
 fn folded_diff_says_how_many_changed_lines_are_hidden() {
     let content: String = (1..=500).map(|n| format!("line {n}\\n")).collect();

@@ -86,7 +86,7 @@ fn retry_counts_down_and_esc_stops_it() {
     });
     let test = project(&server, "");
     let mut pty = chat(&test, &[]);
-    // The reason is short; the server's message is in the conversation.
+    // The reason is short; Ctrl-T has the server's message.
     pty.wait_for(" s · answered 503 · ");
     let first = seconds_after(&pty.screen(), "retry 1 in ").unwrap();
     assert!(first <= 50, "{}", pty.screen());
@@ -107,9 +107,10 @@ fn chat_retries_more_often_than_a_run() {
     let test = project(&server, "");
     let pty = chat(&test, &[]);
     pty.wait_for("here I am");
-    // A repeated reason is shown once.
+    // All of them are one line, without the address.
     let all = pty.all();
-    assert_eq!(all.matches("busy").count(), 1, "{all}");
+    assert_eq!(all.matches("· answered 503: 12 tries failed\n").count(), 1, "{all}");
+    assert!(!all.contains("busy") && !all.contains("http://"), "{all}");
 
     let tries = |args: &[&str]| {
         let server = Server::with(|_, _| busy("0"));

@@ -87,7 +87,7 @@ fn interrupted_calls_are_reported_as_uncertain() {
     assert_eq!(synthetic[1]["envelope"]["data"].get("uncertain"), None);
 }
 
-/// The tags of a message to the model are not shown to the user.
+/// The user sees which files, and no text for the model.
 #[test]
 fn notice_about_changed_files_is_shown_without_tags() {
     let test = Test::new()
@@ -97,7 +97,7 @@ fn notice_about_changed_files_is_shown_without_tags() {
     test.write("a.txt", "another text\n");
     let test = test.script("when: <system-reminder>\ntext: ok").stdin("go on\n");
     let shown = test.agent(&["--plain", "-c", "--model", "script:../script"]).expect_code(0).stdout;
-    assert!(shown.contains("to the model: These files are no longer as you saw them"), "{shown}");
+    assert!(shown.contains("· changed since the model saw them: a.txt\n"), "{shown}");
     for page in [
         shown,
         test.agent(&["session", "export"]).expect_code(0).stdout,

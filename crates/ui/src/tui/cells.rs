@@ -14,13 +14,15 @@ pub(super) use lines::{format_count, format_millis};
 use super::markdown;
 use super::text::{truncate, width, wrap_with_prefixes};
 use super::theme::{StyleRole, Theme};
+use agent_protocol::command_output::error_line;
 use agent_protocol::control::Ending;
 use agent_protocol::event::{FailureReport, TurnFinished};
 use agent_protocol::plan::{Plan, TodoStatus};
 use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use lines::{
-    live_output_lines, message_lines, output_lines, prefixed_lines, text_lines, title_line,
+    failure_lines, live_output_lines, message_lines, output_lines, prefixed_lines, text_lines,
+    title_line,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +65,6 @@ pub(super) enum Detail {
 }
 
 /// Lines in [`Detail::Brief`].
-const FAILED_LINES: usize = 10;
 const SHELL_LINES: usize = 40;
 
 /// A long conversation has thousands of cells, so large variants are boxed.
@@ -77,6 +78,7 @@ pub(super) enum Cell {
     Call(Box<Call>),
     Plan(Box<Plan>),
     Note(Tone, String),
+    Kernel(Box<KernelNote>),
     Check(Box<CheckRun>),
     TurnEnd(Box<TurnFinished>),
     /// A `!` command of the user.
@@ -90,7 +92,16 @@ pub(super) enum Tone {
     Quiet,
     Warn,
     Bad,
-    Decision,
+}
+
+/// What the program did by itself, such as after a failure, in one line.
+#[derive(Debug, Default)]
+pub(super) struct KernelNote {
+    pub(super) mark: &'static str,
+    /// Empty: nothing is shown in [`Detail::Brief`].
+    pub(super) summary: String,
+    /// Shown only in [`Detail::Full`], such as what the model received.
+    pub(super) details: String,
 }
 
 #[derive(Debug)]
@@ -195,17 +206,35 @@ impl Cell {
                     Tone::Quiet => ("· ", StyleRole::Quiet),
                     Tone::Warn => ("! ", StyleRole::Warn),
                     Tone::Bad => ("✗ ", StyleRole::Bad),
-                    Tone::Decision => ("↻ ", StyleRole::Warn),
                 };
                 prefixed_lines(mark, role, &escape_prose(text), options)
             }
+            Self::Kernel(note) => {
+                let KernelNote { mark, summary, details } = &**note;
+                let summary = escape_prose(summary).replace('\n', " ");
+                match detail {
+                    Detail::Brief if summary.is_empty() => Vec::new(),
+                    Detail::Brief => {
+                        vec![options.cut_line(&format!("{mark}{summary}"), StyleRole::Quiet)]
+                    }
+                    Detail::Full => {
+                        let mut lines = prefixed_lines(mark, StyleRole::Quiet, &summary, options);
+                        lines.retain(|_| !summary.is_empty());
+                        lines.extend(text_lines(details, options));
+                        lines
+                    }
+                }
+            }
             Self::Check(check) => {
                 let CheckRun { command, passed, outcome, tail } = &**check;
-                let mark =
-                    if *passed { ("✓ ", StyleRole::Good) } else { ("✗ ", StyleRole::Bad) };
-                let mut lines = vec![title_line(mark, "check", command, outcome, options)];
-                if !passed || detail == Detail::Full {
-                    lines.extend(output_lines(tail, None, FAILED_LINES, options, detail));
+                let (mark, telling) = match passed {
+                    true => (("✓ ", StyleRole::Good), ""),
+                    false => (("✗ ", StyleRole::Bad), error_line(tail)),
+                };
+                let title = ("check", command.as_str(), outcome.as_str());
+                let mut lines = failure_lines(mark, title, telling, options, detail);
+                if detail == Detail::Full {
+                    lines.extend(output_lines(tail, None, usize::MAX, options, detail));
                 }
                 lines
             }

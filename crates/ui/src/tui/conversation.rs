@@ -11,8 +11,7 @@ use std::time::Instant;
 use ratatui::text::Line;
 
 use super::cells::{
-    Call, CallState, Cell, CellGroup, Detail, PermissionQuestion, RenderOptions, Tone,
-    format_millis,
+    Call, CallState, Cell, CellGroup, Detail, KernelNote, PermissionQuestion, RenderOptions, Tone,
 };
 use super::markdown::MarkdownStream;
 use agent_protocol::control::{FailureSignal, PermissionMode};
@@ -58,8 +57,10 @@ pub(super) struct Conversation {
     layers: BTreeMap<String, RequestLayer>,
     /// Bytes of the last request in common with the previous one, and all its bytes.
     shared_bytes: (usize, usize),
-    last_retry_message: String,
     last_signal: Option<FailureSignal>,
+    failed_tries: requests::FailedTries,
+    /// The message of a failure that no cell shows.
+    unshown_failure: String,
     /// In tokens; `None`: not known.
     pub(super) window: Option<u64>,
     pub(super) window_source: Option<WindowSource>,
@@ -152,11 +153,13 @@ impl Conversation {
             }
             EventBody::ModelDelta { text, reasoning: true } => {
                 self.set_last_data(Some(now));
+                self.add_retry_note("");
                 self.reasoning.push_str(text);
                 self.set_activity(TurnActivity::Thinking, now);
             }
             EventBody::ModelDelta { text, reasoning: false } => {
                 self.set_last_data(Some(now));
+                self.add_retry_note("");
                 self.finish_reasoning();
                 self.streamed_answer.push_str(text);
                 self.stream.push(text);
@@ -298,6 +301,7 @@ impl Conversation {
             turn.files.clone_from(&finished.files_changed);
         }
         self.running_cost_usd = None;
+        self.failed_tries = requests::FailedTries::default();
         let mut finished = finished.clone();
         // The confirmation of a verifier is its own note: only checks pass.
         finished.verified = finished.verified.filter(|verified| !verified || self.has_run_checks());
@@ -347,6 +351,10 @@ impl Conversation {
 
     pub(super) fn add_note(&mut self, tone: Tone, text: &str) {
         self.cells.push(Cell::Note(tone, text.to_owned()));
+    }
+
+    fn add_kernel_note(&mut self, mark: &'static str, summary: String, details: String) {
+        self.cells.push(Cell::Kernel(Box::new(KernelNote { mark, summary, details })));
     }
 
     /// Output is shown immediately, above running calls.
@@ -542,7 +550,7 @@ mod tests {
                 "tail": "test a ... FAILED\n", "time_ms": 4100}),
             json!({"type": "feedback", "text": "the check fails"}),
             json!({"type": "error", "source": "model", "message": "429 Too Many Requests",
-                "retry_in_ms": 2000, "attempt": 1}),
+                "reason": "answered 429", "retry_in_ms": 2000, "attempt": 1}),
             responded("Done.", &[]),
             json!({"type": "turn.finished", "ending": "check_failed",
                 "result": "not done (check_failed): cargo test\nTried: Edit src/parser.rs", "errors": [],
@@ -584,31 +592,35 @@ mod tests {
     fn interrupted_answer_and_its_retry_are_separate() {
         let mut conversation = conversation(&[
             json!({"type": "model.delta", "text": "The first try br"}),
-            json!({"type": "error", "source": "model", "message": "it broke off", "retry_in_ms": 500, "attempt": 1}),
+            json!({"type": "error", "source": "model", "message": "it broke off", "reason": "the answer ended early",
+                "retry_in_ms": 500, "attempt": 1}),
             json!({"type": "model.delta", "text": "The second "}),
             json!({"type": "model.delta", "text": "try."}),
             responded("The second try.", &[]),
         ]);
         assert_eq!(
             shown(&conversation.take_finished(options(60))),
-            "The first try br\n\n! try 1 failed: it broke off; the text above is discarded;\n  the next in 0.5 s\n\nThe second try.\n"
+            "The first try br\n\n· the answer ended early: the text above is discarded\n\nThe second try.\n"
         );
     }
 
     #[test]
-    fn repeated_retry_reason_is_shown_once() {
-        let failed = |attempt: u32, message: &str| json!({"type": "error", "source": "model", "message": message, "retry_in_ms": 500, "attempt": attempt});
+    fn retries_leave_one_line_and_no_address() {
+        let failed = |attempt: u32, message: &str, reason: &str| {
+            json!({"type": "error", "source": "model", "message": message, "reason": reason,
+                "retry_in_ms": 500, "attempt": attempt})
+        };
         let mut conversation = conversation(&[
-            failed(1, "nobody listens"),
-            failed(2, "nobody listens"),
-            failed(3, "it is busy"),
-            failed(1, "it is busy"),
+            failed(1, "https://h/v1: nothing listens", "no connection"),
+            failed(2, "https://h/v1: nothing listens", "no connection"),
+            failed(3, "the server answered 503", "answered 503"),
+            responded("Here I am.", &[]),
         ]);
         assert_eq!(
             shown(&conversation.take_finished(options(60))),
-            "! try 1 failed: nobody listens; the next in 0.5 s\n\
-             ! try 3 failed: it is busy; the next in 0.5 s\n\
-             ! try 1 failed: it is busy; the next in 0.5 s\n"
+            "· answered 503: 3 tries failed\n\nHere I am.\n"
         );
+        let full = conversation.cells[0].text();
+        assert_eq!(full.matches("https://h/v1").count(), 1, "{full}");
     }
 }

@@ -4,12 +4,13 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::lines::{
-    beginning_lines, command_lines, count_lines, diff_lines, format_millis, live_output_lines,
-    output_lines, text_lines, title_line,
+    beginning_lines, command_lines, count_lines, diff_lines, failure_lines, format_millis,
+    live_output_lines, output_lines, text_lines, title_line,
 };
-use super::{Detail, FAILED_LINES, RenderOptions};
+use super::{Detail, RenderOptions};
 use crate::tui::text::truncate;
 use crate::tui::theme::StyleRole;
+use agent_protocol::command_output::{error_line, render_output};
 use agent_protocol::control::Grant;
 use agent_protocol::envelope::{Envelope, ErrorCode};
 use agent_protocol::event::ChangeAuthor;
@@ -21,7 +22,6 @@ use agent_protocol::{Object, format_size, pluralize};
 /// Lines in [`Detail::Brief`].
 const DIFF_LINES: usize = 24;
 const OUTPUT_LINES: usize = 4;
-const NOTE_LINES: usize = 4;
 
 #[derive(Debug)]
 pub(in crate::tui) struct Call {
@@ -57,7 +57,8 @@ pub(in crate::tui) struct PermissionQuestion {
 pub(in crate::tui) struct CallOutcome {
     mark: OutcomeMark,
     summary: String,
-    note: String,
+    /// The telling part of a failure.
+    telling: String,
     body: OutcomeBody,
     /// Restrictions and changes by the sandbox.
     notes: Vec<String>,
@@ -134,7 +135,7 @@ impl Call {
         self.state = CallState::Done(Box::new(CallOutcome {
             mark: OutcomeMark::Bad,
             summary: "not run".to_owned(),
-            note: String::new(),
+            telling: String::new(),
             body: OutcomeBody::None,
             notes: Vec::new(),
             time_ms: 0,
@@ -225,7 +226,8 @@ impl Call {
         if outcome.time_ms >= 1000 && self.question.is_none() {
             how.push_str(&format!("  {}", format_millis(outcome.time_ms)));
         }
-        let mut lines = vec![title(mark, how.trim())];
+        let title = (&*name, &*self.subject, how.trim());
+        let mut lines = failure_lines(mark, title, &outcome.telling, options, detail);
         if detail == Detail::Full {
             lines.extend(self.place_lines(&name, options));
             lines.extend(self.change_lines(options));
@@ -236,25 +238,17 @@ impl Call {
         if self.question.is_none() {
             lines.extend(self.change_lines(options));
         }
-        if !outcome.note.is_empty() {
-            let note = escape_prose(&outcome.note).replace('\n', " ");
-            let mut note = options.indent("  ", &[options.span(note, mark.1)]);
-            if detail == Detail::Brief && note.len() > NOTE_LINES {
-                note.truncate(NOTE_LINES);
-                note[NOTE_LINES - 1].spans.push(options.span("…", mark.1));
-            }
-            lines.extend(note);
-        }
+        let is_told = outcome.mark == OutcomeMark::Bad && !outcome.telling.is_empty();
         let is_shown = self.question.as_ref().is_some_and(|question| question.diff.is_some());
         match &outcome.body {
             OutcomeBody::Diff(..) if is_shown && detail == Detail::Brief => {}
             OutcomeBody::Diff(diff, n_changed) => {
                 lines.extend(diff_lines(diff, *n_changed, DIFF_LINES, options, detail));
             }
+            OutcomeBody::Output(..) | OutcomeBody::Answer(..)
+                if is_told && detail == Detail::Brief => {}
             OutcomeBody::Output(text, left_out) => {
-                let most =
-                    if outcome.mark == OutcomeMark::Bad { FAILED_LINES } else { OUTPUT_LINES };
-                lines.extend(output_lines(text, Some(*left_out), most, options, detail));
+                lines.extend(output_lines(text, Some(*left_out), OUTPUT_LINES, options, detail));
             }
             OutcomeBody::Answer(text, left_out) => {
                 lines.extend(beginning_lines(text, *left_out, OUTPUT_LINES, options, detail));
@@ -282,8 +276,8 @@ impl CallOutcome {
         let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
         let stat = |name: &str| envelope.stats.get(name).and_then(Value::as_u64).unwrap_or(0);
         let number = |name: &str| data.get(name).and_then(Value::as_u64);
-        let (mut mark, mut note) = match envelope.error() {
-            Some(error) => (OutcomeMark::Bad, error.in_words()),
+        let (mut mark, mut telling) = match envelope.error() {
+            Some(error) => (OutcomeMark::Bad, error.message.trim_end_matches('.').to_owned()),
             // A page of a file or list is complete, since the model requested a page.
             None if envelope.status() == "partial"
                 && tool == "Bash"
@@ -300,7 +294,6 @@ impl CallOutcome {
         }
         let code = envelope.error().map(|error| error.code);
         let mut body = OutcomeBody::None;
-        let mut is_explained = false;
         let has_run = code != Some(ErrorCode::Cancelled) || data.contains_key("stdout");
         let summary = match (tool, code) {
             ("Bash", None) if data.contains_key("running") => {
@@ -313,9 +306,14 @@ impl CallOutcome {
             ) if has_run => {
                 body = command_output(envelope);
                 let exit = data.get("exit_code").and_then(Value::as_i64);
-                // The stderr below repeats the first line; the failed stage is added.
-                note = failing_stages(data);
-                is_explained = code == Some(ErrorCode::Cancelled);
+                telling = match code {
+                    Some(ErrorCode::Timeout) => telling,
+                    Some(ErrorCode::CommandFailed) => {
+                        let line = output_error(text("stdout"), text("stderr"));
+                        if line.is_empty() { failing_stages(data) } else { line }
+                    }
+                    _ => failing_stages(data),
+                };
                 match (code, exit, text("signal")) {
                     (Some(ErrorCode::Timeout), ..) => "timed out".to_owned(),
                     (Some(ErrorCode::Cancelled), ..) => "stopped".to_owned(),
@@ -329,14 +327,15 @@ impl CallOutcome {
                 }
             }
             (_, Some(ErrorCode::Cancelled)) if is_uncertain || has_begun => {
-                note = envelope.error().map_or_else(String::new, |error| error.message.clone());
-                is_explained = true;
-                if is_uncertain { "interrupted".to_owned() } else { "stopped".to_owned() }
+                if is_uncertain {
+                    "interrupted".to_owned()
+                } else {
+                    "stopped".to_owned()
+                }
             }
             // The user gave the reason, perhaps in a message, which follows.
             (_, Some(code @ (ErrorCode::Cancelled | ErrorCode::ApprovalRejected))) => {
-                note = String::new();
-                is_explained = true;
+                telling = String::new();
                 let is_cancelled = code == ErrorCode::Cancelled;
                 if is_cancelled { "not run".to_owned() } else { "you said no".to_owned() }
             }
@@ -391,13 +390,8 @@ impl CallOutcome {
         if matches!(body, OutcomeBody::None) {
             body = OutcomeBody::Text(render_for_model(envelope));
         }
-        let needs_words =
-            code.is_some_and(|code| code != ErrorCode::CommandFailed) && !is_explained;
-        if needs_words && note.is_empty() {
-            note.clone_from(&envelope.text);
-        }
         let notes = envelope.notes().map(str::to_owned).collect();
-        Self { mark, summary, note, body, notes, time_ms: stat("time_ms") }
+        Self { mark, summary, telling, body, notes, time_ms: stat("time_ms") }
     }
 }
 
@@ -421,6 +415,16 @@ fn command_output(envelope: &Envelope) -> OutcomeBody {
     });
     let left_out = if is_cut { left_out.sum() } else { 0 };
     OutcomeBody::Output(texts.concat(), left_out)
+}
+
+/// The telling line of a failed command's output.
+fn output_error(stdout: &str, stderr: &str) -> String {
+    let both = format!("{}\n{}", render_output(stdout), render_output(stderr));
+    let line = error_line(&both);
+    // A first line may only be the first: that of stderr tells more.
+    let is_first = both.trim_start().starts_with(line);
+    let stderr = if is_first { render_output(stderr) } else { "".into() };
+    if stderr.trim().is_empty() { line.to_owned() } else { error_line(&stderr).to_owned() }
 }
 
 fn server_answer(envelope: &Envelope) -> OutcomeBody {

@@ -38,6 +38,33 @@ pub(super) fn title_line(
     Line::from(spans)
 }
 
+/// A title and the telling part of a failure: beside it, or below if both do not fit.
+pub(super) fn failure_lines(
+    mark: (&str, StyleRole),
+    (tool, subject, how): (&str, &str, &str),
+    telling: &str,
+    options: RenderOptions,
+    detail: Detail,
+) -> Vec<Line<'static>> {
+    const MOST: usize = 2;
+    let telling = escape_prose(telling).replace('\n', " ");
+    let whole = format!("{how}  {telling}");
+    // A third of the line is enough for a long subject.
+    let subject_room = width(&first_line(subject)).min(options.width / 3);
+    let used = width(mark.0) + width(tool) + 1 + subject_room + 2;
+    if telling.is_empty() || used + width(whole.trim()) <= options.width {
+        return vec![title_line(mark, tool, subject, whole.trim(), options)];
+    }
+    let mut lines = vec![title_line(mark, tool, subject, how, options)];
+    let mut below = options.indent("  ", &[options.span(telling, mark.1)]);
+    if detail == Detail::Brief && below.len() > MOST {
+        below.truncate(MOST);
+        below[MOST - 1].spans.push(options.span("…", mark.1));
+    }
+    lines.append(&mut below);
+    lines
+}
+
 fn first_line(text: &str) -> String {
     let text = escape_literal(text);
     match text.trim().split_once('\n') {

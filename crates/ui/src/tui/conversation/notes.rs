@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::requests::FailedTries;
 use super::{Cell, Conversation, Tone};
 use crate::tui::cells::{CheckRun, format_count, format_millis};
+use agent_protocol::control::{ControlDecision, FailureSignal, ReplanScope, RetryStrategy};
 use agent_protocol::event::{EventBody, McpServerState, SummaryAuthor, describe_mode_change};
 use agent_protocol::hook::{HookEvent, HookFinished, HookStatus};
 use agent_protocol::recall::{RecallMoment, RecalledLesson};
@@ -88,30 +90,68 @@ impl Conversation {
                 format!("rule {} removed: {}", rule.id, escape_literal_line(&rule.rule))
             }
             EventBody::Reflected { reflection: Some(reflection), .. } => {
-                format!("reflection: {}", reflection.root_cause.text)
+                let details = format!("reflection: {}", reflection.root_cause.text);
+                return self.add_kernel_note("", String::new(), details);
             }
-            EventBody::Verified(verification) => format!("verifier: {}", verification.in_words()),
             EventBody::Evaluation { failure, .. } => {
                 self.last_signal = failure.as_ref().map(|failure| failure.signal);
+                // A failed call or check has its own line.
+                let is_shown =
+                    |signal| !matches!(signal, FailureSignal::Loop | FailureSignal::BadAnswer);
+                let unshown = failure.iter().filter(|it| it.code.is_none() && !is_shown(it.signal));
+                self.unshown_failure = unshown.map(|failure| failure.message.as_str()).collect();
                 return;
             }
+            EventBody::Verified(verification) => format!("verifier: {}", verification.in_words()),
             EventBody::ControlDecided { decision, reason, after, .. } => {
-                let text = after.describe_decision(*decision, reason, self.last_signal);
-                if let Some(text) = text {
-                    self.add_note(Tone::Decision, &text);
-                }
-                return;
+                let rejects_answer = self.last_signal.is_some_and(FailureSignal::rejects_answer);
+                let next = match decision {
+                    ControlDecision::Continue => return,
+                    // The model only reads why its call failed: the call's line says it.
+                    ControlDecision::Retry(RetryStrategy::Feedback) if !rejects_answer => return,
+                    ControlDecision::Retry(RetryStrategy::Feedback) => "sent back to the model",
+                    ControlDecision::Retry(RetryStrategy::Same) => "the same call again",
+                    ControlDecision::Retry(RetryStrategy::Adjusted) => "the call again, corrected",
+                    ControlDecision::Retry(RetryStrategy::Alternative) => "another call instead",
+                    ControlDecision::Replan(ReplanScope::Step) => "this step is planned again",
+                    ControlDecision::Replan(ReplanScope::Task) => "the task is planned again",
+                };
+                let count = after.count_of(*decision);
+                let summary = format!("{next} ({} of {})", count.n, count.max);
+                return match std::mem::take(&mut self.unshown_failure) {
+                    // It continues the line of the failure.
+                    what if what.is_empty() => {
+                        self.add_kernel_note("  ", summary, reason.clone());
+                    }
+                    what => {
+                        let summary = format!("{summary}: {what}");
+                        self.add_kernel_note("↻ ", summary, reason.clone());
+                    }
+                };
             }
-            EventBody::Feedback { text, .. } => {
-                format!("to the model: {}", strip_reminder_tags(text).trim().replace('\n', " "))
+            EventBody::Feedback { text, files } => {
+                let text = strip_reminder_tags(text);
+                let details = format!("the model received: {}", text.trim());
+                if let (Some(Cell::Kernel(note)), []) = (self.cells.last_mut(), files.as_slice()) {
+                    note.details = format!("{}\n{details}", note.details);
+                    return;
+                }
+                let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+                let summary = match names.as_slice() {
+                    [] => String::new(),
+                    names => format!("changed since the model saw them: {}", names.join(", ")),
+                };
+                return self.add_kernel_note("· ", summary, details);
             }
             EventBody::CheckFinished { command, exit_code, passed, tail, time_ms } => {
-                let how = match (passed, exit_code) {
+                let mut outcome = match (passed, exit_code) {
                     (true, _) => "passed".to_owned(),
                     (false, Some(code)) => format!("exit {code}"),
                     (false, None) => "did not exit by itself".to_owned(),
                 };
-                let outcome = format!("{how}  {}", format_millis(*time_ms));
+                if *time_ms >= 1000 {
+                    outcome.push_str(&format!("  {}", format_millis(*time_ms)));
+                }
                 let (command, passed, tail) = (command.clone(), *passed, tail.clone());
                 let check = CheckRun { command, passed, outcome, tail };
                 return self.cells.push(Cell::Check(Box::new(check)));
@@ -141,8 +181,9 @@ impl Conversation {
             EventBody::ModelFallback { from, to, reason } => {
                 self.finish_stream();
                 self.set_last_data(None);
-                self.add_note(Tone::Bad, reason);
-                format!("{to} answers for the rest of this turn, because {from} does not")
+                self.failed_tries = FailedTries::default();
+                let summary = format!("{to} answers for the rest of this turn: {from} does not");
+                return self.add_kernel_note("! ", summary, reason.clone());
             }
             EventBody::SessionRenamed { name } => format!("this session is named {name}"),
             EventBody::DirectoryAdded { path } => format!(

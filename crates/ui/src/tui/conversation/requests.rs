@@ -2,9 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Call, Cell, Conversation, Tone, TurnActivity, format_millis};
+use super::{Call, Cell, Conversation, TurnActivity};
 use agent_protocol::event::{ModelRequested, ModelResponded};
 use agent_protocol::model::{Purpose, StopReason, Usage};
+use agent_protocol::pluralize;
+
+/// The tries of a request that have failed and are not shown yet.
+#[derive(Debug, Default)]
+pub(super) struct FailedTries {
+    n: u64,
+    /// Of the last one, in a few words.
+    reason: String,
+    /// Each once, one per line.
+    messages: String,
+}
 
 impl Conversation {
     pub(super) fn apply_model_request(&mut self, requested: &ModelRequested, now: Instant) {
@@ -52,22 +63,33 @@ impl Conversation {
         now: Instant,
     ) {
         let has_part = !self.streamed_answer.is_empty();
-        // A repeated reason is shown once, unless a part of an answer is in between.
-        let is_known = n > 1 && self.last_retry_message == message && !has_part;
         self.finish_reasoning();
         self.finish_stream();
-        if !is_known {
-            let part = if has_part { "; the text above is discarded" } else { "" };
-            let delay = format_millis(delay_ms);
-            let text = format!("try {n} failed: {message}{part}; the next in {delay}");
-            self.add_note(Tone::Warn, &text);
+        let tries = &mut self.failed_tries;
+        tries.n += 1;
+        reason.unwrap_or("no usable answer").clone_into(&mut tries.reason);
+        if !tries.messages.lines().any(|line| line == message) {
+            tries.messages.push_str(&format!("{message}\n"));
         }
-        message.clone_into(&mut self.last_retry_message);
+        if has_part {
+            self.add_retry_note("the text above is discarded");
+        }
         let at = now + Duration::from_millis(delay_ms);
         self.running_cost_usd = None;
         self.set_last_data(Some(at));
         let reason = reason.map(str::to_owned);
         self.set_activity(TurnActivity::Retrying { n, at, reason }, now);
+    }
+
+    /// One line for all of them; the status line shows each while it waits.
+    pub(super) fn add_retry_note(&mut self, effect: &str) {
+        let FailedTries { n: n @ 1.., reason, messages } = std::mem::take(&mut self.failed_tries)
+        else {
+            return;
+        };
+        let failed = format!("{} failed", pluralize(n, "try"));
+        let effect = if effect.is_empty() { failed.as_str() } else { effect };
+        self.add_kernel_note("· ", format!("{reason}: {effect}"), messages);
     }
 
     pub(super) fn apply_model_response(&mut self, answer: &ModelResponded) {
@@ -79,6 +101,7 @@ impl Conversation {
         if answer.purpose != Purpose::Main {
             return;
         }
+        self.add_retry_note("");
         if self.reasoning.is_empty() && self.streamed_answer.is_empty() {
             self.reasoning.clone_from(&answer.reasoning);
         }
@@ -93,13 +116,8 @@ impl Conversation {
             self.tokens_are_estimated = answer.usage.is_none();
         }
         self.running_cost_usd = None;
-        if answer.stop == StopReason::Interrupted {
-            // The end of the turn reports this.
-        } else if answer.stop == StopReason::Repetition {
-            self.add_note(Tone::Warn, "this answer repeated itself and was stopped");
-        } else if answer.discarded {
-            self.add_note(Tone::Warn, "this answer is not usable; the request is repeated");
-        } else {
+        // The decision about an answer that is not used, or the end of the turn, gives the reason.
+        if answer.stop != StopReason::Interrupted && !answer.discarded {
             let calls = answer.calls.iter();
             let calls = calls.map(|call| Call::new(&call.id, &call.name, &call.arguments));
             self.cells.extend(calls.map(|call| Cell::Call(Box::new(call))));
