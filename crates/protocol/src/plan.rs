@@ -64,12 +64,17 @@ impl Plan {
         Some((at + 1, &self.todos[at]))
     }
 
+    /// The number of completed todos, and of all but the cancelled ones: `2/5`.
+    pub fn progress(&self) -> String {
+        let count = |status| self.todos.iter().filter(|todo| todo.status == status).count();
+        let total = self.todos.len() - count(TodoStatus::Cancelled);
+        format!("{}/{total}", count(TodoStatus::Completed))
+    }
+
     /// `[2/5] In progress: …. Pending: …; ….`, without cancelled todos; `None` if nothing is open.
     pub fn recap(&self) -> Option<String> {
         self.open_todos().next()?;
-        let total = self.todos.iter().filter(|t| t.status != TodoStatus::Cancelled).count();
-        let done = self.todos.iter().filter(|t| t.status == TodoStatus::Completed).count();
-        let mut line = format!("[{done}/{total}]");
+        let mut line = format!("[{}]", self.progress());
         if let Some((_, todo)) = self.current_todo() {
             line.push_str(&format!(" In progress: {}.", todo.content));
         }

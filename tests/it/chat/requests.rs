@@ -48,7 +48,7 @@ fn message_is_answered_once_with_open_todos_and_a_passed_check() {
         let mut pty = Pty::chat(&test, args);
         pty.wait_for("/help");
         pty.say("hello");
-        pty.wait_for("1 open todo: a thing");
+        pty.wait_for("Todos 0/1  s\n  ▸ a thing\n");
         pty.wait_for("/help");
         let all = pty.all();
         assert_eq!(all.matches("the only answer").count(), 1, "{all}");

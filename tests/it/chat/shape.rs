@@ -164,10 +164,50 @@ fn plan_is_shown_while_a_parallel_call_still_runs() {
     pty.wait_for("▸ wait for it");
     test.write("go", "");
     pty.wait_for("Done here.");
-    // Until the turn has ended, the plan may also be above the input field.
     pty.wait_for("/help");
     let all = pty.all();
-    assert_eq!(all.matches("Todos 0/2  a wait").count(), 1, "{all}");
+    // The change is one line; the whole list is printed once.
+    for text in ["· todo 0/2   → wait for it\n", "Todos 0/2  a wait\n"] {
+        assert_eq!(all.matches(text).count(), 1, "{text}\n{all}");
+    }
+}
+
+#[test]
+fn todos_are_a_line_per_change_and_a_list_at_the_end_of_their_turn() {
+    let plan = |n_done: usize| {
+        let todo = |n| {
+            let status = match n {
+                _ if n < n_done => "completed",
+                _ if n == n_done => "in_progress",
+                _ => "pending",
+            };
+            json!({"content": format!("part {n}"), "status": status})
+        };
+        let todos: Vec<_> = (0..20).map(todo).collect();
+        format!("call: TodoWrite {}\n---\n", json!({"summary": "much", "todos": todos}))
+    };
+    let script = [0, 1, 3].map(plan).concat() + "text: Done here.\n---\ntext: Nothing to add.";
+    let test = Test::new().script(&script);
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("work");
+    pty.wait_for("Done here.");
+    pty.wait_for("/help");
+    let all = pty.all();
+    for text in [
+        "· todo 0/20   → part 0\n",
+        "✓ todo 1/20 part 0  → part 1\n",
+        "✓ todo 3/20 part 1; part 2  → part 3\n",
+        "Todos 3/20  much\n  ✓ part 0\n",
+        "  ▸ part 3\n  · part 4\n",
+        "  · part 19\n· ",
+    ] {
+        assert_eq!(all.matches(text).count(), 1, "{text}\n{all}");
+    }
+    pty.say("and?");
+    pty.wait_for("Nothing to add.");
+    pty.wait_for("/help");
+    assert_eq!(pty.all().matches("Todos").count(), 1, "{}", pty.all());
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::theme::{StyleRole, Theme};
 use agent_protocol::command_output::error_line;
 use agent_protocol::control::Ending;
 use agent_protocol::event::{FailureReport, TurnFinished};
-use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::plan::{Plan, Todo, TodoStatus};
 use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use lines::{
@@ -77,10 +77,12 @@ pub(super) enum Cell {
     Reasoning(String),
     Call(Box<Call>),
     Plan(Box<Plan>),
+    TodoChange(Box<TodoChange>),
     Note(Tone, String),
     Kernel(Box<KernelNote>),
     Check(Box<CheckRun>),
-    TurnEnd(Box<TurnFinished>),
+    /// With the todo list, if the turn changed it.
+    TurnEnd(Box<TurnFinished>, Option<Box<Plan>>),
     /// A `!` command of the user.
     Shell(Box<ShellResult>),
     Page(Box<CommandPage>),
@@ -102,6 +104,24 @@ pub(super) struct KernelNote {
     pub(super) summary: String,
     /// Shown only in [`Detail::Full`], such as what the model received.
     pub(super) details: String,
+}
+
+#[derive(Debug)]
+pub(super) struct TodoChange {
+    progress: String,
+    completed: Vec<String>,
+    /// The todo in progress.
+    next: Option<String>,
+}
+
+impl TodoChange {
+    pub(super) fn new(before: &Plan, plan: &Plan) -> Self {
+        let is_new =
+            |todo: &&Todo| todo.status == TodoStatus::Completed && !before.todos.contains(todo);
+        let completed = plan.todos.iter().filter(is_new).map(|todo| todo.content.clone());
+        let next = plan.current_todo().map(|(_, todo)| todo.content.clone());
+        Self { progress: plan.progress(), completed: completed.collect(), next }
+    }
 }
 
 #[derive(Debug)]
@@ -153,7 +173,7 @@ impl Cell {
             | Self::Answer(_)
             | Self::Shell(_)
             | Self::Page(_)
-            | Self::TurnEnd(_) => CellGroup::Text,
+            | Self::TurnEnd(..) => CellGroup::Text,
             _ => CellGroup::Activity,
         }
     }
@@ -201,6 +221,16 @@ impl Cell {
             },
             Self::Call(call) => call.lines(options, detail),
             Self::Plan(plan) => plan_lines(plan, options, usize::MAX),
+            Self::TodoChange(change) => {
+                let TodoChange { progress, completed, next } = &**change;
+                let is_done = !completed.is_empty();
+                let mark =
+                    if is_done { ("✓ ", StyleRole::Good) } else { ("· ", StyleRole::Quiet) };
+                let next = next.as_ref().map(|next| format!("→ {}", escape_prose(next)));
+                let next = next.unwrap_or_default().replace('\n', " ");
+                let name = format!("todo {progress}");
+                vec![title_line(mark, &name, &completed.join("; "), &next, options)]
+            }
             Self::Note(tone, text) => {
                 let (mark, role) = match tone {
                     Tone::Quiet => ("· ", StyleRole::Quiet),
@@ -238,7 +268,9 @@ impl Cell {
                 }
                 lines
             }
-            Self::TurnEnd(finished) => turn_end_lines(finished, options, detail),
+            Self::TurnEnd(finished, plan) => {
+                turn_end_lines(finished, plan.as_deref(), options, detail)
+            }
             Self::Shell(shell) => {
                 let (role, how) = match shell.exit_code {
                     Some(0) => (StyleRole::User, String::new()),
@@ -278,9 +310,7 @@ impl Cell {
 
 /// Completed todos are left out first, then the most distant ones.
 pub(super) fn plan_lines(plan: &Plan, options: RenderOptions, most: usize) -> Vec<Line<'static>> {
-    let count = |status| plan.todos.iter().filter(|todo| todo.status == status).count();
-    let total = plan.todos.len() - count(TodoStatus::Cancelled);
-    let mut head = format!("Todos {}/{total}", count(TodoStatus::Completed));
+    let mut head = format!("Todos {}", plan.progress());
     if !plan.summary.is_empty() {
         head.push_str(&format!("  {}", escape_prose(&plan.summary).replace('\n', " ")));
     }
@@ -308,6 +338,7 @@ pub(super) fn plan_lines(plan: &Plan, options: RenderOptions, most: usize) -> Ve
 
 fn turn_end_lines(
     finished: &TurnFinished,
+    plan: Option<&Plan>,
     options: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
@@ -360,12 +391,8 @@ fn turn_end_lines(
     let head = format!("{mark} {word}{gap}");
     let facts = options.span(facts.join(" · "), StyleRole::Quiet);
     let head = [options.span(head, role), facts];
-    let mut lines = options.wrap(&Span::raw(""), &Span::raw("  "), &head);
-    if let n @ 1.. = finished.open_todos.len() {
-        let todos = escape_prose(&finished.open_todos.join("; ")).into_owned();
-        let text = format!("{}: {todos}", pluralize(n as u64, "open todo"));
-        lines.extend(options.indent("  ", &[options.span(text, StyleRole::Quiet)]));
-    }
+    let mut lines = plan.map_or_else(Vec::new, |plan| plan_lines(plan, options, usize::MAX));
+    lines.extend(options.wrap(&Span::raw(""), &Span::raw("  "), &head));
     let has_report = !finished.ending.is_success() && finished.ending != Ending::Interrupted;
     if has_report && !finished.result.trim().is_empty() {
         let report = match &finished.report {

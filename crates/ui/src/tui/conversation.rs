@@ -11,7 +11,8 @@ use std::time::Instant;
 use ratatui::text::Line;
 
 use super::cells::{
-    Call, CallState, Cell, CellGroup, Detail, KernelNote, PermissionQuestion, RenderOptions, Tone,
+    Call, CallState, Cell, CellGroup, Detail, KernelNote, PermissionQuestion, RenderOptions,
+    TodoChange, Tone,
 };
 use super::markdown::MarkdownStream;
 use agent_protocol::control::{FailureSignal, PermissionMode};
@@ -45,6 +46,8 @@ pub(super) struct Conversation {
     /// The terminal already shows the message as the user typed it.
     pub(super) hides_user_messages: bool,
     pub(super) plan: Plan,
+    /// The latest turn changed the plan.
+    pub(super) has_plan_change: bool,
     pub(super) turns: Vec<PastTurn>,
     pub(super) turn: Option<RunningTurn>,
     pub(super) model: String,
@@ -140,6 +143,7 @@ impl Conversation {
             EventBody::TurnStarted { input, shown, command, images, .. } => {
                 let (number, message) = (event.header.place.turn, input.clone());
                 let is_command = *command;
+                self.has_plan_change = false;
                 self.turns.push(PastTurn { number, message, is_command, files: Vec::new() });
                 self.add_user_message(input, shown.as_deref(), images);
                 self.turn = Some(RunningTurn::new(TurnActivity::Waiting, now));
@@ -273,18 +277,13 @@ impl Conversation {
     }
 
     fn update_plan(&mut self, plan: &Plan) {
-        let is_shown = self.plan.todos == plan.todos && self.plan.summary == plan.summary;
+        let is_known = self.plan.todos == plan.todos && self.plan.summary == plan.summary;
+        if !is_known && !plan.todos.is_empty() {
+            let change = TodoChange::new(&self.plan, plan);
+            self.cells.push(Cell::TodoChange(Box::new(change)));
+            self.has_plan_change = true;
+        }
         self.plan.clone_from(plan);
-        if plan.todos.is_empty() || is_shown {
-            return;
-        }
-        // Of consecutive plans only the last counts.
-        let plan = Cell::Plan(Box::new(plan.clone()));
-        let mut waiting = self.cells.iter_mut().skip(self.n_printed);
-        match waiting.find(|cell| matches!(cell, Cell::Plan(_))) {
-            Some(cell) => *cell = plan,
-            None => self.cells.push(plan),
-        }
     }
 
     fn finish_turn(&mut self, finished: &TurnFinished) {
@@ -305,7 +304,9 @@ impl Conversation {
         let mut finished = finished.clone();
         // The confirmation of a verifier is its own note: only checks pass.
         finished.verified = finished.verified.filter(|verified| !verified || self.has_run_checks());
-        self.cells.push(Cell::TurnEnd(Box::new(finished)));
+        let plan = self.has_plan_change.then(|| Box::new(self.plan.clone()));
+        let plan = plan.filter(|plan| !plan.todos.is_empty());
+        self.cells.push(Cell::TurnEnd(Box::new(finished), plan));
         self.turn = None;
     }
 
@@ -584,7 +585,6 @@ mod tests {
             conversation.apply(&event(body), Instant::now());
             lines.extend(conversation.take_finished(options(72)));
         }
-        // A printed plan is not removed; here there is only one.
         assert_eq!(shown(&lines), whole);
     }
 

@@ -12,7 +12,7 @@ use self::footer::Footer;
 use super::cells::{
     CallState, CellGroup, Detail, RenderOptions, format_millis, plan_lines, running_shell_lines,
 };
-use super::conversation::TurnActivity;
+use super::conversation::{Conversation, TurnActivity};
 use super::keys::KeyAction;
 use super::screen::LiveArea;
 use super::state::{Focus, State};
@@ -108,8 +108,8 @@ impl State {
         let quiet = options.style(StyleRole::Quiet);
         let waiting = self.queue_lines(options, room.saturating_sub(CALL_ROWS).max(1));
         let mut end = Vec::new();
-        // A plan that was printed last is still visible. Running calls matter more than the plan.
-        if self.is_working && self.pending_question.is_none() && !self.conversation.ends_in_plan() {
+        // The end of a turn prints the plan. Running calls matter more than the plan.
+        if self.conversation.turn.is_some() && self.pending_question.is_none() {
             let taken = if waiting.is_empty() { 2 } else { waiting.len() + CALL_ROWS };
             end.extend(self.todo_lines(options, room.saturating_sub(taken).min(PLAN_ROWS)));
         }
@@ -191,8 +191,9 @@ impl State {
     }
 
     fn todo_lines(&self, options: RenderOptions, room: usize) -> Vec<Line<'static>> {
-        let plan = &self.conversation.plan;
-        if room < 2 || plan.open_todos().next().is_none() || !self.is_plan_visible {
+        let Conversation { plan, has_plan_change, .. } = &self.conversation;
+        let is_shown = *has_plan_change && self.is_plan_visible && room >= 2;
+        if !is_shown || plan.open_todos().next().is_none() {
             return Vec::new();
         }
         plan_lines(plan, options, room)

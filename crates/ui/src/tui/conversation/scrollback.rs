@@ -108,10 +108,6 @@ impl Conversation {
         lines.extend(cell_lines);
     }
 
-    pub(in crate::tui) fn ends_in_plan(&self) -> bool {
-        matches!(self.cells[..self.n_printed].last(), Some(Cell::Plan(_)))
-    }
-
     pub(in crate::tui) fn has_history(&self) -> bool {
         self.last_group.is_some()
     }
