@@ -401,7 +401,7 @@ fn run_idle_command(
                 let force = arguments == "force";
                 session.undo(UndoTarget::Redo, UndoOptions { confirmed: force, force, git: true })
             };
-            return undone.err().map(|reason| ChatUpdate::Note(false, reason));
+            return undone.err().map(|reason| ChatUpdate::Note(true, reason));
         }
         CommandAction::Model => {
             let model = session.model();

@@ -112,9 +112,9 @@ impl EndpointFacts {
 
     pub(super) fn html_page_failure(&self) -> AttemptFailure {
         AttemptFailure::temporary(format!(
-            "{} answered with an HTML page, which no model does; check base_url{}",
-            self.url,
-            self.base_url_advice()
+            "the server answered with an HTML page, which no model does; check base_url{} ({})",
+            self.base_url_advice(),
+            self.url
         ))
         .with_reason("answered with an HTML page")
     }
@@ -129,8 +129,7 @@ impl EndpointFacts {
         kind: ModelErrorKind,
         body: &ErrorBody,
     ) -> String {
-        let url = &self.url;
-        let (quote, model) = (self.quote_server(&body.text), &self.model);
+        let model = &self.model;
         let key = match (&self.key, self.key_source.as_str()) {
             (None, "") => "no key is configured for it".to_owned(),
             (None, source) => format!("no key was sent: set {source}"),
@@ -138,54 +137,55 @@ impl EndpointFacts {
             (Some(_), source) => format!("check the key from {source}"),
         };
         let answered = match status {
-            Some(status) => format!("{url} answered {status}{quote}"),
-            None => format!("{url} reported an error in its answer{quote}"),
+            Some(status) => format!("the server answered {status}"),
+            None => "the server reported an error in its answer".to_owned(),
         };
+        let code = status.map_or_else(String::new, |status| format!(" ({status})"));
         // The codes of an error inside an answer say the same as a status.
-        match (kind, Some(status.unwrap_or_else(|| body.implied_status()))) {
+        let what = match (kind, Some(status.unwrap_or_else(|| body.implied_status()))) {
             (ModelErrorKind::Overflow, _) => {
-                format!("the request is longer than {model} accepts: {answered}")
+                format!("the request is longer than {model} accepts{code}")
             }
             (ModelErrorKind::Unavailable, Some(429)) => {
                 format!("{answered}: too many requests for now; try again later")
             }
             (ModelErrorKind::Unavailable, _) => format!("{answered}; try again later"),
             (ModelErrorKind::Quota, _) if self.key.is_none() => {
-                format!("{answered}: the quota is used up; {key}")
+                format!("the quota is used up{code}; {key}")
             }
-            (ModelErrorKind::Quota, _) => format!(
-                "{answered}: the quota is used up; check plan and billing of the key{}",
-                if self.key_source.is_empty() {
-                    String::new()
-                } else {
-                    format!(" from {}", self.key_source)
-                }
-            ),
-            (_, Some(401)) => format!("{answered}; {key}"),
-            // Google's status for it is 400.
-            _ if body.mentions(&["api_key_invalid"]) => format!("{answered}; {key}"),
+            (ModelErrorKind::Quota, _) => {
+                let source = Some(&self.key_source).filter(|source| !source.is_empty());
+                let from = source.map_or_else(String::new, |source| format!(" from {source}"));
+                format!("the quota is used up{code}; check plan and billing of the key{from}")
+            }
+            (_, Some(status)) if status == 401 || body.mentions(&["api_key_invalid"]) => {
+                // Google's status for it is 400.
+                let refused =
+                    if self.key.is_some() { "the key was refused" } else { "a key is needed" };
+                format!("{refused}{code}; {key}")
+            }
             (_, Some(403)) => {
-                format!("{answered}: access is not allowed; {key}, and what it may use")
+                format!("access is not allowed{code}; {key}, and what it may use")
             }
             (_, Some(404 | 405)) => format!(
-                "{answered}; the model `{model}` is unknown there (`GET {}` lists what is), \
-                 or base_url is wrong{}",
+                "the model `{model}` is unknown there{code}; `GET {}` lists what is, or base_url is wrong{}",
                 self.models_url,
                 self.base_url_advice()
             ),
-            (_, Some(413)) => format!("{answered}: the request is too large for the server"),
+            (_, Some(413)) => format!("the request is too large for the server{code}"),
             (_, Some(400 | 422)) => {
-                format!("{answered}; the server does not take this request for the model `{model}`")
+                format!("the server does not take this request for the model `{model}`{code}")
             }
             _ => format!("{answered}; {key}, the model `{model}` and base_url"),
-        }
+        };
+        format!("{what}{} ({})", self.quote_server(&body.text), self.url)
     }
 
     fn quote_server(&self, text: &str) -> String {
         if text.is_empty() {
             return String::new();
         }
-        format!(" (\"{}\")", shorten(&self.redact_key(&one_line(text)), 300))
+        format!("; \"{}\"", shorten(&self.redact_key(&one_line(text)), 300))
     }
 
     pub(super) fn redact_key(&self, text: &str) -> String {
@@ -367,8 +367,7 @@ mod tests {
         let message = &failure.error.message;
         assert!(message.contains(part), "`{part}` is not in: {message}");
         assert!(!message.contains("sk-secret"), "{message}");
-        let reason = failure.error.reason.as_deref().expect("a reason");
-        assert!(message.contains(reason), "{reason}: {message}");
+        assert!(failure.error.reason.is_some(), "{failure:?}");
         assert_eq!(
             failure.retry,
             if kind == ModelErrorKind::Unavailable {
@@ -393,19 +392,20 @@ mod tests {
         }
         let wrong_key = r#"{"error":{"message":"Incorrect API key provided: sk-secret","code":1}}"#;
         check(Some(401), wrong_key, Refused, "check the key from H_API_KEY");
-        check(Some(401), wrong_key, Refused, "(\"Incorrect API key provided: [redacted:key]\")");
+        check(Some(401), wrong_key, Refused, "\"Incorrect API key provided: [redacted:key]\"");
         check(Some(403), "", Refused, "H_API_KEY");
         check(Some(404), "", Refused, "`m` is unknown there");
         check(Some(404), "<html>", Refused, "`GET https://h/v1/models` lists what is");
         check(Some(413), "", Refused, "too large");
         check(Some(400), r#"{"detail":[{"loc":1}]}"#, Refused, r#"[{"loc":1}]"#);
-        check(Some(422), r#"{"error":"no such thing"}"#, Refused, "(\"no such thing\")");
+        check(Some(422), r#"{"error":"no such thing"}"#, Refused, "\"no such thing\"");
         let quota = r#"{"error":{"message":"You exceeded …","code":"insufficient_quota"}}"#;
         check(Some(429), quota, Quota, "billing of the key from H_API_KEY");
         let keyless = EndpointFacts { key: None, ..endpoint_facts() };
         let refusal = Refusal { status: Some(429), retry_after: None, body: quota };
         let message = keyless.classify_refusal(&refusal).error.message;
-        assert!(message.ends_with("used up; no key was sent: set H_API_KEY"), "{message}");
+        let key = "the quota is used up (429); no key was sent: set H_API_KEY; \"You exceeded …\" (https://h/";
+        assert!(message.starts_with(key), "{message}");
         let long = r#"{"error":{"message":"This model's maximum context length is 8 tokens"}}"#;
         check(Some(400), long, Overflow, "longer than m accepts");
         let llama = r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"x"}}"#;
@@ -425,9 +425,14 @@ mod tests {
         let by_rate =
             r#"{"error":{"message":"Request too large: context length, tokens per min"}}"#;
         check(Some(429), by_rate, Unavailable, "too many requests");
-        check(Some(400), &"long ".repeat(100), Refused, "…\")");
+        check(Some(400), &"long ".repeat(100), Refused, "…\"");
         let event = "data: {\"error\": {\"message\": \"two\\n\\nlines\"}}\n\ndata: [DONE]\n\n";
-        check(Some(500), event, Unavailable, "answered 500 (\"two lines\")");
+        check(
+            Some(500),
+            event,
+            Unavailable,
+            "later; \"two lines\" (https://h/v1/chat/completions)",
+        );
     }
 
     #[test]
@@ -453,11 +458,11 @@ mod tests {
         check(None, r#"{"error":{"code":"server_is_overloaded"}}"#, Unavailable, "later");
         let event =
             r#"{"type":"error","code":"rate_limit_exceeded","message":"Rate limit reached"}"#;
-        check(None, event, Unavailable, "(\"Rate limit reached\")");
+        check(None, event, Unavailable, "\"Rate limit reached\"");
         let quota =
             r#"{"error":{"code":"insufficient_quota","message":"You exceeded your quota"}}"#;
         check(None, quota, Quota, "You exceeded your quota");
-        check(None, r#"[{"error":{"code":503,"message":"busy"}}]"#, Unavailable, "(\"busy\")");
+        check(None, r#"[{"error":{"code":503,"message":"busy"}}]"#, Unavailable, "\"busy\"");
         let raw = r#"{"error":{"message":"Provider returned error","metadata":{"raw":"boom"}}}"#;
         check(None, raw, Unavailable, "Provider returned error: boom");
     }
@@ -529,19 +534,19 @@ mod tests {
     fn errors_of_the_messages_api() {
         use ModelErrorKind::{Overflow, Quota, Refused, Unavailable};
         for (status, name, message, kind, part) in [
-            (400, "invalid_request_error", "messages: no", Refused, "(\"messages: no\")"),
+            (400, "invalid_request_error", "messages: no", Refused, "\"messages: no\""),
             (400, "invalid_request_error", "Your credit balance is too low", Quota, "the quota"),
             (400, "invalid_request_error", "reached your API usage limits", Quota, "the quota"),
             (400, "invalid_request_error", "prompt is too long: 9 tokens", Overflow, "longer"),
             (401, "authentication_error", "invalid x-api-key", Refused, "H_API_KEY"),
             (402, "billing_error", "no payment", Quota, "billing of the key"),
             (403, "permission_error", "not yours", Refused, "H_API_KEY"),
-            (404, "not_found_error", "model: m", Refused, "(\"model: m\")"),
-            (413, "request_too_large", "too many bytes", Overflow, "(\"too many bytes\")"),
-            (429, "rate_limit_error", "too fast", Unavailable, "(\"too fast\")"),
+            (404, "not_found_error", "model: m", Refused, "\"model: m\""),
+            (413, "request_too_large", "too many bytes", Overflow, "\"too many bytes\""),
+            (429, "rate_limit_error", "too fast", Unavailable, "\"too fast\""),
             (500, "api_error", "Internal server error", Unavailable, "try again later"),
             (504, "timeout_error", "late", Unavailable, "try again later"),
-            (529, "overloaded_error", "Overloaded", Unavailable, "(\"Overloaded\")"),
+            (529, "overloaded_error", "Overloaded", Unavailable, "\"Overloaded\""),
         ] {
             let body = json!({"type": "error", "error": {"type": name, "message": message},
                               "request_id": "req_011CSHoEeqs5C35K2UUqR7Fy"});

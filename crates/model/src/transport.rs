@@ -346,8 +346,8 @@ fn redirect_failure(endpoint_facts: &EndpointFacts, response: &Response) -> Atte
     let mut failure = AttemptFailure::permanent(
         ModelErrorKind::Refused,
         format!(
-            "{url} redirects to {target} ({status}): redirects are not followed, because the key \
-             would go with them; if you trust that address, set base_url to it"
+            "the server redirects to {target} ({status}): redirects are not followed, because the key \
+             would go with them; if you trust that address, set base_url to it ({url})"
         ),
     );
     failure.error.status = Some(status);

@@ -215,7 +215,8 @@ impl<'a> Jobs<'a> {
                 let (title, text) = (title.to_owned(), self.masker.mask(&text).into_owned());
                 ChatUpdate::Page { title, text, place }
             }
-            Err(reason) => ChatUpdate::Note(false, reason),
+            // Nothing to show is no error.
+            Err(reason) => ChatUpdate::Note(true, reason),
         });
     }
 

@@ -98,6 +98,33 @@ fn retry_counts_down_and_esc_stops_it() {
     pty.wait_for("here I am");
 }
 
+/// What happened, what to do, the server's words in one line; then the todos and the totals. The address is in Ctrl-T.
+#[test]
+fn refused_key_is_said_plainly_and_before_the_todos() {
+    let todos = json!({"summary": "s", "todos": [{"content": "a thing", "status": "in_progress"}]});
+    let words = "Incorrect API key provided, see the page. ".repeat(500);
+    let server = Server::with(move |_, number| match number {
+        0 => server::sse_calls(&[("TodoWrite", todos.clone())]),
+        _ => server::json(401, &json!({"error": {"message": words}})),
+    });
+    let test = project(&server, "api_key_env = \"MINE_KEY\"\n").env("MINE_KEY", "sk-something");
+    let mut pty = chat(&test, &[]);
+    pty.wait_for("Todos 0/1  s\n  ▸ a thing\n· ");
+    pty.wait_for("/help");
+    let all = pty.all();
+    let title = "✗ the key was refused (401)\n  check the key from environment variable MINE_KEY\n  \"Incorrect API";
+    let (_, error) = all.split_once(title).unwrap_or_else(|| panic!("{all}"));
+    let (words, rest) = error.split_once('\n').unwrap();
+    assert!(words.ends_with('…') && rest.starts_with("Todos 0/1"), "{all}");
+    assert!(!all.contains("http://"), "{all}");
+    pty.send("\x14");
+    pty.wait_for("q close");
+    pty.send("a/http://");
+    pty.wait_for("/http://");
+    pty.send("\r");
+    pty.wait_for("in 1 place");
+}
+
 #[test]
 fn chat_retries_more_often_than_a_run() {
     let server = Server::with(|_, number| match number {

@@ -799,8 +799,9 @@ fn failed_run_names_no_cost_and_the_missing_key() {
         server.url()
     );
     let done = Test::new().user_config(&config).agent(&["run", "x"]);
-    let done = done
-        .expect_stderr("the quota is used up; no key was sent: set environment variable MINE_KEY");
+    let done = done.expect_stderr(
+        "the quota is used up (429); no key was sent: set environment variable MINE_KEY; \"pay\"",
+    );
     assert!(!done.stderr.contains('$'), "{}", done.stderr);
 }
 

@@ -231,7 +231,7 @@ async fn permanent_errors_are_not_retried() {
     check_refused(json(403, &said("no")), Refused, &["not allowed"]).await;
     check_refused(json(404, &said("no m")), Refused, &["`m` is unknown", "GET http", "models"])
         .await;
-    check_refused(json(400, &said("bad")), Refused, &["(\"bad\")"]).await;
+    check_refused(json(400, &said("bad")), Refused, &["`m` (400); \"bad\" (http"]).await;
     check_refused(html(413), Refused, &["too large"]).await;
     let quota = json!({"error": {"message": "pay", "code": "insufficient_quota"}});
     check_refused(json(429, &quota), ModelErrorKind::Quota, &["quota is used up", "TEST_API_KEY"])

@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 pub(super) use call::{Call, CallState, PermissionQuestion};
-pub(super) use lines::{format_count, format_millis};
+pub(super) use lines::{error_parts, format_count, format_millis};
 
 use super::markdown;
 use super::text::{truncate, width, wrap_with_prefixes};
@@ -257,10 +257,9 @@ impl Cell {
             }
             Self::Check(check) => {
                 let CheckRun { command, passed, outcome, tail } = &**check;
-                let (mark, telling) = match passed {
-                    true => (("✓ ", StyleRole::Good), ""),
-                    false => (("✗ ", StyleRole::Bad), error_line(tail)),
-                };
+                let mark =
+                    if *passed { ("✓ ", StyleRole::Good) } else { ("✗ ", StyleRole::Bad) };
+                let telling = if *passed { "" } else { error_line(tail) };
                 let title = ("check", command.as_str(), outcome.as_str());
                 let mut lines = failure_lines(mark, title, telling, options, detail);
                 if detail == Detail::Full {
@@ -326,7 +325,7 @@ pub(super) fn plan_lines(plan: &Plan, options: RenderOptions, most: usize) -> Ve
             TodoStatus::Completed => ("✓", StyleRole::Good, StyleRole::Quiet),
             TodoStatus::InProgress => ("▸", StyleRole::User, StyleRole::Strong),
             TodoStatus::Pending => ("·", StyleRole::Quiet, StyleRole::Text),
-            TodoStatus::Cancelled => ("✗", StyleRole::Quiet, StyleRole::Quiet),
+            TodoStatus::Cancelled => ("–", StyleRole::Quiet, StyleRole::Quiet),
         };
         let text = escape_prose(&todo.content).replace('\n', " ");
         let text = truncate(&text, options.width.saturating_sub(4));
@@ -387,32 +386,62 @@ fn turn_end_lines(
         Ending::MaxBudget => ("■", StyleRole::Warn, "the limit of money was reached"),
         Ending::Timeout => ("■", StyleRole::Warn, "the limit of time was reached"),
     };
-    let gap = if word.is_empty() { "" } else { "  " };
-    let head = format!("{mark} {word}{gap}");
-    let facts = options.span(facts.join(" · "), StyleRole::Quiet);
-    let head = [options.span(head, role), facts];
-    let mut lines = plan.map_or_else(Vec::new, |plan| plan_lines(plan, options, usize::MAX));
-    lines.extend(options.wrap(&Span::raw(""), &Span::raw("  "), &head));
+    // The error of a model is the title; its advice and the words of the server follow.
+    let is_unanswered = matches!(finished.ending, Ending::ModelRefused | Ending::ModelUnavailable);
+    let error = finished.errors.last().filter(|_| is_unanswered && detail == Detail::Brief);
+    let parts = error.map_or_else(Vec::new, |error| error_parts(error));
+    let word = parts.first().map_or(word, String::as_str);
+    let mut details = Vec::new();
+    for part in parts.iter().skip(1) {
+        let text = escape_prose(part);
+        if text.starts_with('"') {
+            details.push(options.cut_line(&format!("  {text}"), StyleRole::Quiet));
+        } else {
+            details.extend(options.indent("  ", &[Span::raw(text.into_owned())]));
+        }
+    }
     let has_report = !finished.ending.is_success() && finished.ending != Ending::Interrupted;
     if has_report && !finished.result.trim().is_empty() {
         let report = match &finished.report {
             None if finished.ending.has_answer() => finished.errors.join("\n"),
-            Some(report) if detail == Detail::Brief => report_summary(finished, report),
+            Some(report) if detail == Detail::Brief => {
+                report_summary(finished, report, error.is_some())
+            }
             Some(_) | None => finished.result.trim_end().to_owned(),
         };
         for line in escape_prose(&report).lines() {
-            lines.extend(options.indent("  ", &[Span::raw(line.to_owned())]));
+            details.extend(options.indent("  ", &[Span::raw(line.to_owned())]));
         }
     }
+    let wrap = |spans: &[Span<'static>]| options.wrap(&Span::raw(""), &Span::raw("  "), spans);
+    let title = format!("{mark} {}", escape_prose(word));
+    let gap = if word.is_empty() { "" } else { "  " };
+    let mut head = options.span(format!("{title}{gap}"), role);
+    let mut lines = Vec::new();
+    if !details.is_empty() {
+        lines = wrap(&[options.span(title, role)]);
+        head = options.span("· ", StyleRole::Quiet);
+    }
+    // What happened, the todos, the totals.
+    lines.append(&mut details);
+    lines.extend(plan.map_or_else(Vec::new, |plan| plan_lines(plan, options, usize::MAX)));
+    lines.extend(wrap(&[head, options.span(facts.join(" · "), StyleRole::Quiet)]));
     lines
 }
 
 /// Contains the user's options.
-fn report_summary(finished: &TurnFinished, report: &FailureReport) -> String {
+fn report_summary(
+    finished: &TurnFinished,
+    report: &FailureReport,
+    is_last_error_shown: bool,
+) -> String {
     let mut text = String::new();
+    let is_denied = finished.ending == Ending::PermissionDenied;
     // The user already knows which permission was denied.
-    if finished.ending != Ending::PermissionDenied || report.next.is_empty() {
-        text.extend(finished.errors.iter().map(|error| format!("{error}\n")));
+    if !is_denied || report.next.is_empty() {
+        let n_shown = usize::from(is_last_error_shown);
+        let errors = finished.errors.iter().rev().skip(n_shown).rev();
+        text.extend(errors.map(|error| format!("{}\n", error_parts(error).join("; "))));
         for tried in &report.attempts {
             let times = match tried.times {
                 1 => "once".to_owned(),
@@ -424,14 +453,9 @@ fn report_summary(finished: &TurnFinished, report: &FailureReport) -> String {
     for (path, how) in &report.files_undone {
         text.push_str(&format!("undone: {path} {how}\n"));
     }
-    let undo = "/undo undoes the changes";
-    match (finished.ending, report.files_changed.as_slice()) {
-        (Ending::PermissionDenied, []) => {}
-        (Ending::PermissionDenied, _) => text.push_str(undo),
-        (_, []) => text.push_str("/trace shows every step"),
-        (_, _) => text.push_str(&format!("/trace shows every step · {undo}")),
-    }
-    text
+    let trace = (!is_denied && !is_last_error_shown).then_some("/trace shows every step");
+    let undo = (!report.files_changed.is_empty()).then_some("/undo undoes the changes");
+    text + &trace.into_iter().chain(undo).collect::<Vec<_>>().join(" · ")
 }
 
 /// Continuation lines are indented to the second column.

@@ -155,6 +155,19 @@ pub(super) fn count_lines(text: &str) -> usize {
     memchr::memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_begun)
 }
 
+/// The parts of an error without addresses: what happened, what to do, and the rest, such as the words of a server.
+pub(in crate::tui) fn error_parts(message: &str) -> Vec<String> {
+    // `URL: what happened`, `what happened (URL)`.
+    let after_address = message.split_once(": ").filter(|_| message.starts_with("http"));
+    let mut text = after_address.map_or(message, |(_, text)| text).to_owned();
+    while let Some(at) = text.find(" (http")
+        && let Some(length) = text[at..].find(')')
+    {
+        text.replace_range(at..=at + length, "");
+    }
+    text.splitn(3, "; ").map(str::to_owned).collect()
+}
+
 /// The text is not the output of a command.
 pub(super) fn text_lines(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
     indented_lines(&escape_prose(text), options)

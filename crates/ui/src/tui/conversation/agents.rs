@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::super::cells::error_parts;
 use super::{CallState, Conversation, TurnActivity};
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::spending::Spending;
@@ -62,7 +63,9 @@ impl Conversation {
             EventBody::PermissionDecided { .. } => {
                 self.set_activity(TurnActivity::Calling("Task".to_owned()), now);
             }
-            EventBody::Error { message, .. } => agent.activity.clone_from(message),
+            EventBody::Error { message, .. } => {
+                agent.activity = error_parts(message).into_iter().next().unwrap_or_default();
+            }
             EventBody::AgentFinished(finished) => {
                 agent.activity = finished.ending.as_str().replace('_', " ");
             }

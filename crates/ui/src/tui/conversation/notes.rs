@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::requests::FailedTries;
 use super::{Cell, Conversation, Tone};
-use crate::tui::cells::{CheckRun, format_count, format_millis};
+use crate::tui::cells::{CheckRun, error_parts, format_count, format_millis};
 use agent_protocol::control::{ControlDecision, FailureSignal, ReplanScope, RetryStrategy};
 use agent_protocol::event::{EventBody, McpServerState, SummaryAuthor, describe_mode_change};
 use agent_protocol::hook::{HookEvent, HookFinished, HookStatus};
