@@ -14,7 +14,7 @@ pub(super) use lines::{error_parts, format_count, format_millis};
 use super::markdown;
 use super::text::{truncate, width, wrap_with_prefixes};
 use super::theme::{StyleRole, Theme};
-use agent_protocol::command_output::error_line;
+use agent_protocol::command_output::{error_line, render_output};
 use agent_protocol::control::Ending;
 use agent_protocol::event::{FailureReport, TurnFinished};
 use agent_protocol::plan::{Plan, Todo, TodoStatus};
@@ -97,7 +97,7 @@ pub(super) enum Tone {
 }
 
 /// What the program did by itself, such as after a failure, in one line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KernelNote {
     pub(super) mark: &'static str,
     /// Empty: nothing is shown in [`Detail::Brief`].
@@ -242,28 +242,27 @@ impl Cell {
             Self::Kernel(note) => {
                 let KernelNote { mark, summary, details } = &**note;
                 let summary = escape_prose(summary).replace('\n', " ");
-                match detail {
-                    Detail::Brief if summary.is_empty() => Vec::new(),
-                    Detail::Brief => {
-                        vec![options.cut_line(&format!("{mark}{summary}"), StyleRole::Quiet)]
-                    }
-                    Detail::Full => {
-                        let mut lines = prefixed_lines(mark, StyleRole::Quiet, &summary, options);
-                        lines.retain(|_| !summary.is_empty());
-                        lines.extend(text_lines(details, options));
-                        lines
-                    }
+                let mut lines = prefixed_lines(mark, StyleRole::Quiet, &summary, options);
+                if summary.is_empty() {
+                    lines.clear();
                 }
+                if detail == Detail::Full {
+                    lines.extend(text_lines(details, options));
+                } else if lines.len() > 1 {
+                    lines = vec![options.cut_line(&format!("{mark}{summary}"), StyleRole::Quiet)];
+                }
+                lines
             }
             Self::Check(check) => {
                 let CheckRun { command, passed, outcome, tail } = &**check;
                 let mark =
                     if *passed { ("✓ ", StyleRole::Good) } else { ("✗ ", StyleRole::Bad) };
-                let telling = if *passed { "" } else { error_line(tail) };
+                let tail_text = render_output(tail);
+                let telling = if *passed { "" } else { error_line(&tail_text) };
                 let title = ("check", command.as_str(), outcome.as_str());
                 let mut lines = failure_lines(mark, title, telling, options, detail);
                 if detail == Detail::Full {
-                    lines.extend(output_lines(tail, None, usize::MAX, options, detail));
+                    lines.extend(output_lines(tail, 0, usize::MAX, options, detail));
                 }
                 lines
             }
@@ -277,8 +276,8 @@ impl Cell {
                     None => (StyleRole::Bad, "ended".to_owned()),
                 };
                 let mut lines = vec![title_line(("! ", role), "", &shell.command, &how, options)];
-                let left_out = Some(shell.n_omitted);
-                lines.extend(output_lines(&shell.output, left_out, SHELL_LINES, options, detail));
+                let n_omitted = shell.n_omitted;
+                lines.extend(output_lines(&shell.output, n_omitted, SHELL_LINES, options, detail));
                 lines
             }
             Self::Page(page) => {
@@ -439,9 +438,12 @@ fn report_summary(
     let is_denied = finished.ending == Ending::PermissionDenied;
     // The user already knows which permission was denied.
     if !is_denied || report.next.is_empty() {
-        let n_shown = usize::from(is_last_error_shown);
-        let errors = finished.errors.iter().rev().skip(n_shown).rev();
-        text.extend(errors.map(|error| format!("{}\n", error_parts(error).join("; "))));
+        let n_errors = finished.errors.len() - usize::from(is_last_error_shown);
+        text.extend(
+            finished.errors[..n_errors]
+                .iter()
+                .map(|error| format!("{}\n", error_parts(error).join("; "))),
+        );
         for tried in &report.attempts {
             let times = match tried.times {
                 1 => "once".to_owned(),

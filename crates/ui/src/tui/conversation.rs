@@ -15,7 +15,7 @@ use super::cells::{
     TodoChange, Tone,
 };
 use super::markdown::MarkdownStream;
-use agent_protocol::control::{FailureSignal, PermissionMode};
+use agent_protocol::control::PermissionMode;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     DISTILLATION, Event, EventBody, RequestLayer, SessionStarted, TurnFinished,
@@ -60,7 +60,6 @@ pub(super) struct Conversation {
     layers: BTreeMap<String, RequestLayer>,
     /// Bytes of the last request in common with the previous one, and all its bytes.
     shared_bytes: (usize, usize),
-    last_signal: Option<FailureSignal>,
     failed_tries: requests::FailedTries,
     /// The message of a failure that no cell shows.
     unshown_failure: String,

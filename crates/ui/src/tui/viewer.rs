@@ -103,7 +103,11 @@ impl Viewer {
             self.render_options = Some(options);
         }
         // Cells that were running at the last measurement may have ended.
-        self.invalidate_from(self.n_complete.min(cells.len()));
+        let last = self.heights.len().saturating_sub(1);
+        // What the model received is added to the note before it.
+        let is_open = matches!(cells.get(last), Some(Cell::Kernel(_)));
+        let n_unchanged = if is_open { last } else { cells.len() };
+        self.invalidate_from(self.n_complete.min(n_unchanged));
         self.n_complete = cells.iter().position(|cell| !cell.is_done()).unwrap_or(cells.len());
         for at in self.heights.len()..cells.len() {
             let rows = self.rows(cells, at, options);

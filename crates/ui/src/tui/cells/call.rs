@@ -248,7 +248,7 @@ impl Call {
             OutcomeBody::Output(..) | OutcomeBody::Answer(..)
                 if is_told && detail == Detail::Brief => {}
             OutcomeBody::Output(text, left_out) => {
-                lines.extend(output_lines(text, Some(*left_out), OUTPUT_LINES, options, detail));
+                lines.extend(output_lines(text, *left_out, OUTPUT_LINES, options, detail));
             }
             OutcomeBody::Answer(text, left_out) => {
                 lines.extend(beginning_lines(text, *left_out, OUTPUT_LINES, options, detail));

@@ -182,11 +182,10 @@ fn indented_lines(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
     lines.flat_map(|line| options.indent("    ", &line)).collect()
 }
 
-/// The end of a command's output, or all of it. `left_out`: lines that are missing in the text;
-/// `None` if not known.
+/// The end of a command's output, or all of it. `left_out`: lines that are missing in the text.
 pub(super) fn output_lines(
     text: &str,
-    left_out: Option<usize>,
+    left_out: usize,
     most: usize,
     options: RenderOptions,
     detail: Detail,
@@ -203,10 +202,7 @@ pub(super) fn output_lines(
     let shown = if n_lines <= most + 1 { n_lines } else { most };
     let mut lines = Vec::new();
     if n_lines > shown {
-        let more = match left_out {
-            Some(left_out) => format!("    … {} more lines", n_lines - shown + left_out),
-            None => "    … earlier lines".to_owned(),
-        };
+        let more = format!("    … {} more lines", n_lines - shown + left_out);
         lines.push(options.cut_line(&more, StyleRole::Quiet));
     }
     lines.extend(last_lines(text, shown, options));

@@ -64,7 +64,7 @@ impl Conversation {
                 self.set_activity(TurnActivity::Calling("Task".to_owned()), now);
             }
             EventBody::Error { message, .. } => {
-                agent.activity = error_parts(message).into_iter().next().unwrap_or_default();
+                agent.activity = error_parts(message).swap_remove(0);
             }
             EventBody::AgentFinished(finished) => {
                 agent.activity = finished.ending.as_str().replace('_', " ");

@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use super::requests::FailedTries;
 use super::{Cell, Conversation, Tone};
 use crate::tui::cells::{CheckRun, error_parts, format_count, format_millis};
-use agent_protocol::control::{ControlDecision, FailureSignal, ReplanScope, RetryStrategy};
-use agent_protocol::event::{EventBody, McpServerState, SummaryAuthor, describe_mode_change};
+use agent_protocol::control::{
+    ControlDecision, Counters, FailureSignal, ReplanScope, RetryStrategy,
+};
+use agent_protocol::event::{
+    ChangedFile, EventBody, McpServerState, SummaryAuthor, describe_mode_change,
+};
 use agent_protocol::hook::{HookEvent, HookFinished, HookStatus};
 use agent_protocol::recall::{RecallMoment, RecalledLesson};
 use agent_protocol::terminal_escape::escape_literal_line;
@@ -94,55 +98,19 @@ impl Conversation {
                 return self.add_kernel_note("", String::new(), details);
             }
             EventBody::Evaluation { failure, .. } => {
-                self.last_signal = failure.as_ref().map(|failure| failure.signal);
                 // A failed call or check has its own line.
-                let is_shown =
-                    |signal| !matches!(signal, FailureSignal::Loop | FailureSignal::BadAnswer);
-                let unshown = failure.iter().filter(|it| it.code.is_none() && !is_shown(it.signal));
+                let is_unshown =
+                    |signal| matches!(signal, FailureSignal::Loop | FailureSignal::BadAnswer);
+                let unshown =
+                    failure.iter().filter(|it| it.code.is_none() && is_unshown(it.signal));
                 self.unshown_failure = unshown.map(|failure| failure.message.as_str()).collect();
                 return;
             }
             EventBody::Verified(verification) => format!("verifier: {}", verification.in_words()),
             EventBody::ControlDecided { decision, reason, after, .. } => {
-                let rejects_answer = self.last_signal.is_some_and(FailureSignal::rejects_answer);
-                let next = match decision {
-                    ControlDecision::Continue => return,
-                    // The model only reads why its call failed: the call's line says it.
-                    ControlDecision::Retry(RetryStrategy::Feedback) if !rejects_answer => return,
-                    ControlDecision::Retry(RetryStrategy::Feedback) => "sent back to the model",
-                    ControlDecision::Retry(RetryStrategy::Same) => "the same call again",
-                    ControlDecision::Retry(RetryStrategy::Adjusted) => "the call again, corrected",
-                    ControlDecision::Retry(RetryStrategy::Alternative) => "another call instead",
-                    ControlDecision::Replan(ReplanScope::Step) => "this step is planned again",
-                    ControlDecision::Replan(ReplanScope::Task) => "the task is planned again",
-                };
-                let count = after.count_of(*decision);
-                let summary = format!("{next} ({} of {})", count.n, count.max);
-                return match std::mem::take(&mut self.unshown_failure) {
-                    // It continues the line of the failure.
-                    what if what.is_empty() => {
-                        self.add_kernel_note("  ", summary, reason.clone());
-                    }
-                    what => {
-                        let summary = format!("{summary}: {what}");
-                        self.add_kernel_note("↻ ", summary, reason.clone());
-                    }
-                };
+                return self.add_decision_note(*decision, reason, after);
             }
-            EventBody::Feedback { text, files } => {
-                let text = strip_reminder_tags(text);
-                let details = format!("the model received: {}", text.trim());
-                if let (Some(Cell::Kernel(note)), []) = (self.cells.last_mut(), files.as_slice()) {
-                    note.details = format!("{}\n{details}", note.details);
-                    return;
-                }
-                let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
-                let summary = match names.as_slice() {
-                    [] => String::new(),
-                    names => format!("changed since the model saw them: {}", names.join(", ")),
-                };
-                return self.add_kernel_note("· ", summary, details);
-            }
+            EventBody::Feedback { text, files } => return self.add_feedback_note(text, files),
             EventBody::CheckFinished { command, exit_code, passed, tail, time_ms } => {
                 let mut outcome = match (passed, exit_code) {
                     (true, _) => "passed".to_owned(),
@@ -178,11 +146,12 @@ impl Conversation {
             }
             EventBody::PinAdded { pin } => format!("pin {}: “{}”", pin.id, pin.text),
             EventBody::PinRemoved { pin } => format!("pin {} removed: “{}”", pin.id, pin.text),
-            EventBody::ModelFallback { from, to, reason } => {
+            EventBody::ModelFallback { to, reason, .. } => {
                 self.finish_stream();
                 self.set_last_data(None);
                 self.failed_tries = FailedTries::default();
-                let summary = format!("{to} answers for the rest of this turn: {from} does not");
+                let why = error_parts(reason).swap_remove(0);
+                let summary = format!("{to} answers for the rest of this turn: {why}");
                 return self.add_kernel_note("! ", summary, reason.clone());
             }
             EventBody::SessionRenamed { name } => format!("this session is named {name}"),
@@ -222,6 +191,42 @@ impl Conversation {
             _ => return,
         };
         self.add_note(Tone::Quiet, &text);
+    }
+
+    fn add_decision_note(&mut self, decision: ControlDecision, reason: &str, after: &Counters) {
+        let next = match decision {
+            ControlDecision::Continue => return,
+            ControlDecision::Retry(RetryStrategy::Feedback) => "sent back to the model",
+            ControlDecision::Retry(RetryStrategy::Same) => "the same call again",
+            ControlDecision::Retry(RetryStrategy::Adjusted) => "the call again, corrected",
+            ControlDecision::Retry(RetryStrategy::Alternative) => "another call instead",
+            ControlDecision::Replan(ReplanScope::Step) => "this step is planned again",
+            ControlDecision::Replan(ReplanScope::Task) => "the task is planned again",
+        };
+        let count = after.count_of(decision);
+        let mut summary = format!("{next} ({} of {})", count.n, count.max);
+        // It continues the line of the failure, if there is one.
+        let mut mark = "  ";
+        let failure = std::mem::take(&mut self.unshown_failure);
+        if !failure.is_empty() {
+            summary.push_str(&format!(": {failure}"));
+            mark = "↻ ";
+        }
+        self.add_kernel_note(mark, summary, reason.to_owned());
+    }
+
+    /// The user sees which files changed; the text is for the model.
+    fn add_feedback_note(&mut self, text: &str, files: &[ChangedFile]) {
+        let details = format!("the model received: {}", strip_reminder_tags(text).trim());
+        if let (Some(Cell::Kernel(note)), []) = (self.cells.last_mut(), files) {
+            return note.details.push_str(&format!("\n{details}"));
+        }
+        let names: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        let summary = match names.join(", ") {
+            names if names.is_empty() => names,
+            names => format!("changed since the model saw them: {names}"),
+        };
+        self.add_kernel_note("· ", summary, details);
     }
 
     fn add_lesson_notes(&mut self, how: &str, lessons: &[RecalledLesson]) {
